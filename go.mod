@@ -1,0 +1,3 @@
+module vsetrain
+
+go 1.26

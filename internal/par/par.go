@@ -1,0 +1,135 @@
+// Package par runs data-parallel loops on a fixed set of worker goroutines.
+//
+// A Pool is created once per run and shared by every numeric package (GEMM, device kernels, sparse algebra,
+// evaluation). It exists because starting goroutines and closures at every kernel allocates and costs
+// microseconds; a Pool hands out loop indices to parked workers and allocates nothing.
+//
+// Results never depend on the number of threads as long as each index writes its own output: the pool
+// decides only who computes an index, never what is computed.
+package par
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Body is the body of a parallel loop.
+type Body interface {
+	// Do computes index i. worker identifies the calling worker in [0, Threads()), for scratch memory.
+	Do(worker, i int)
+}
+
+// Func adapts a function to Body. It allocates a closure at the caller; steady-state code uses a Body struct.
+type Func func(worker, i int)
+
+// Do implements Body.
+func (f Func) Do(worker, i int) { f(worker, i) }
+
+// Pool is a fixed set of workers. For must not be called from inside a Body of the same pool.
+type Pool struct {
+	threads int
+	mu      sync.Mutex // one loop at a time
+	wake    []chan struct{}
+	done    sync.WaitGroup
+	body    Body
+	n       int64
+	next    atomic.Int64
+	failed  atomic.Pointer[any]
+	closed  bool
+}
+
+// New starts a pool of the given number of threads; 0 means all processors the process may use.
+func New(threads int) *Pool {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{threads: threads, wake: make([]chan struct{}, threads)}
+	for w := 1; w < threads; w++ {
+		p.wake[w] = make(chan struct{}, 1)
+		go p.worker(w)
+	}
+	return p
+}
+
+// Threads returns the number of threads, the calling one included.
+func (p *Pool) Threads() int { return p.threads }
+
+// For calls body.Do for every i in [0, n), each exactly once, and returns when all are done. Indices are
+// handed out one by one, so uneven work balances itself. A panic in a body is raised again in the caller.
+func (p *Pool) For(n int, body Body) {
+	if n <= 0 {
+		return
+	}
+	if p.threads == 1 || n == 1 {
+		for i := range n {
+			body.Do(0, i)
+		}
+		return
+	}
+	p.mu.Lock()
+	p.body, p.n = body, int64(n)
+	p.next.Store(0)
+	helpers := min(p.threads, n) - 1
+	p.done.Add(helpers)
+	for w := 1; w <= helpers; w++ {
+		p.wake[w] <- struct{}{}
+	}
+	p.drain(0)
+	p.done.Wait()
+	p.body = nil
+	failed := p.failed.Swap(nil)
+	p.mu.Unlock()
+	if failed != nil {
+		panic(*failed)
+	}
+}
+
+// Close stops the workers. The pool must not be used afterwards.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	for w := 1; w < p.threads; w++ {
+		close(p.wake[w])
+	}
+}
+
+func (p *Pool) worker(w int) {
+	for range p.wake[w] {
+		p.drain(w)
+		p.done.Done()
+	}
+}
+
+func (p *Pool) drain(w int) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.next.Store(p.n)
+			p.failed.CompareAndSwap(nil, &r)
+		}
+	}()
+	for {
+		i := p.next.Add(1) - 1
+		if i >= p.n {
+			return
+		}
+		p.body.Do(w, int(i))
+	}
+}
+
+// Chunks returns how many pieces of at least grain elements n elements are cut into for balanced work. The
+// cut depends on n and grain alone, never on the number of threads, so that reductions over chunks are
+// reproducible.
+func Chunks(n, grain int) int {
+	if n <= 0 {
+		return 0
+	}
+	return max(1, min(256, n/max(1, grain)))
+}
+
+// Range returns the half-open range of chunk i of the given number of chunks over n elements.
+func Range(n, chunks, i int) (lo, hi int) { return i * n / chunks, (i + 1) * n / chunks }
