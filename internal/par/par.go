@@ -108,8 +108,7 @@ func (p *Pool) worker(w int) {
 func (p *Pool) drain(w int) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.next.Store(p.n)
-			p.failed.CompareAndSwap(nil, &r)
+			p.fail(r)
 		}
 	}()
 	for {
@@ -119,6 +118,11 @@ func (p *Pool) drain(w int) {
 		}
 		p.body.Do(w, int(i))
 	}
+}
+
+func (p *Pool) fail(reason any) {
+	p.next.Store(p.n)
+	p.failed.CompareAndSwap(nil, &reason)
 }
 
 // Chunks returns how many pieces of at least grain elements n elements are cut into for balanced work. The
