@@ -1,0 +1,91 @@
+// Package golden reads the golden numeric cases that the tests of every room compare with.
+//
+// The folder is the one named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the
+// project, so that the same tests run unchanged on any other set of cases in the same format.
+package golden
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Tensor is a row-major tensor as the golden files store it.
+type Tensor struct {
+	Shape []int     `json:"shape"`
+	Data  []float64 `json:"data"`
+}
+
+// Dir returns the folder of golden cases and fails the test where it does not exist.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("VSETRAIN_GOLDEN")
+	if dir == "" {
+		_, file, _, _ := runtime.Caller(0)
+		dir = filepath.Join(filepath.Dir(file), "..", "..", "testdata", "golden")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatalf("golden cases: %v (set VSETRAIN_GOLDEN to their folder)", err)
+	}
+	return dir
+}
+
+// Load decodes one golden file into v.
+func Load(t testing.TB, name string, v any) {
+	t.Helper()
+	path := filepath.Join(Dir(t), name)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Tolerance is the largest accepted difference: Rel times the largest expected magnitude of the tensor, plus Abs.
+type Tolerance struct{ Rel, Abs float64 }
+
+// The tolerances of the specification: float64, and float32 outputs and gradients.
+var (
+	FP64     = Tolerance{Rel: 1e-9, Abs: 1e-12}
+	FP32     = Tolerance{Rel: 2e-4, Abs: 1e-5}
+	FP32Grad = Tolerance{Rel: 2e-3, Abs: 1e-5}
+)
+
+// Close compares element by element and reports the worst difference as a test error.
+func Close(t testing.TB, what string, got, want []float64, tol Tolerance) {
+	t.Helper()
+	if err := Diff(got, want, tol); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// Diff returns an error that names the worst element when got differs from want by more than tol allows.
+func Diff(got, want []float64, tol Tolerance) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d elements, want %d", len(got), len(want))
+	}
+	var scale, worst float64
+	for _, w := range want {
+		scale = max(scale, math.Abs(w))
+	}
+	at := -1
+	for i, w := range want {
+		d := math.Abs(got[i] - w)
+		if math.IsNaN(d) {
+			return fmt.Errorf("element %d is %v, want %v", i, got[i], w)
+		}
+		if d > worst {
+			worst, at = d, i
+		}
+	}
+	if limit := tol.Rel*scale + tol.Abs; worst > limit {
+		return fmt.Errorf("element %d is %.12g, want %.12g (difference %.3g, allowed %.3g)", at, got[at], want[at], worst, limit)
+	}
+	return nil
+}
