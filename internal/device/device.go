@@ -1,0 +1,105 @@
+// Package device is the seam between the networks and the hardware.
+//
+// Everything a network, a loss or an optimiser computes is expressed in the kernels of the Device interface;
+// device/cpu implements them on all cores of a machine, and a GPU is one more implementation. A new device has to
+// pass the conformance suite of devicetest and nothing else; a new network needs no device code at all.
+//
+// Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
+// of words of a batch, D a feature size, H a hidden size. Views carry no shape: the argument structs do. Unless a
+// kernel says otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
+// run them asynchronously until Sync or Download. Kernels check the sizes of their views and panic with what they
+// expected and found: such a mistake is one of graph building, never of input data.
+package device
+
+import "fmt"
+
+// DType is the element type of a buffer.
+type DType uint8
+
+const (
+	// Float is the device's arithmetic type: float32, or float64 with precision fp64.
+	Float DType = iota
+	// Int32 holds word ids, lengths and indices.
+	Int32
+)
+
+func (t DType) String() string {
+	if t == Int32 {
+		return "int32"
+	}
+	return "float"
+}
+
+// Buffer is memory of one device; only that device can read it.
+type Buffer interface {
+	DType() DType
+	Len() int // in elements
+}
+
+// View is a contiguous range of a buffer, in elements. The zero View means "absent" for optional arguments.
+type View struct {
+	Buf Buffer
+	Off int
+	N   int
+}
+
+// Of returns the view of a whole buffer.
+func Of(b Buffer) View { return View{b, 0, b.Len()} }
+
+// Slice returns elements [lo, hi) of the view.
+func (v View) Slice(lo, hi int) View {
+	if lo < 0 || hi < lo || hi > v.N {
+		panic(fmt.Sprintf("device: slice [%d:%d] of a view of %d elements", lo, hi, v.N))
+	}
+	return View{v.Buf, v.Off + lo, hi - lo}
+}
+
+// Present reports whether an optional view was given.
+func (v View) Present() bool { return v.Buf != nil }
+
+// Ints is an int32 input whose values the host knows as well, so that a kernel can shape its work (packed
+// sequences) without reading the device back.
+type Ints struct {
+	View
+	Host []int32
+}
+
+// Device is one compute device. It is used by one goroutine at a time.
+type Device interface {
+	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
+	Name() string
+	// Wide reports whether Float is float64.
+	Wide() bool
+
+	Memory
+	Products
+	Rows
+	Recurrent
+	Losses
+	Optimiser
+
+	// Sync waits until every kernel called before has finished.
+	Sync() error
+	// Close releases all memory of the device.
+	Close() error
+}
+
+// Memory allocates and moves data.
+type Memory interface {
+	// Alloc returns zeroed memory of n elements.
+	Alloc(t DType, n int) (Buffer, error)
+	Free(Buffer)
+	// UploadFloats copies host values to a Float view of the same length.
+	UploadFloats(dst View, src []float32)
+	// UploadDoubles is UploadFloats from float64, without loss where Float is float64.
+	UploadDoubles(dst View, src []float64)
+	UploadInts(dst View, src []int32)
+	// DownloadFloats copies a Float view to the host and waits for it.
+	DownloadFloats(dst []float32, src View)
+	DownloadDoubles(dst []float64, src View)
+	DownloadInts(dst []int32, src View)
+	// Fill sets every element of a Float view.
+	Fill(dst View, value float64)
+	// Copy copies a view of either type to another of the same length.
+	Copy(dst, src View)
+}
