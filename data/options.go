@@ -1,0 +1,42 @@
+package data
+
+import "vsetrain/internal/options"
+
+// Options says where a data set lies and how its files are read (layout: README, "Data").
+type Options struct {
+	// Dir holds {split}_caps.txt, {split}_ims.npy and {split}_ids.txt. Empty is accepted here and refused by
+	// the commands that read data.
+	Dir string `yaml:"dir" doc:"folder of the data set: {train,dev,test}_caps.txt, _ims.npy, _ids.txt"`
+
+	// CaptionsPerImage is 0 ("auto") to derive it from the numbers of captions and image rows.
+	CaptionsPerImage options.AutoInt `yaml:"captions_per_image" min:"0" max:"1000" doc:"captions of one image; auto derives it from the files"`
+
+	// Vocab is a SCAN JSON or Python pickle vocabulary, or "auto": vocab.json in Dir.
+	Vocab string `yaml:"vocab" doc:"vocabulary file (SCAN JSON or pickle); auto is vocab.json in the data folder"`
+
+	// FeatureDType is the type of the stored image features; "auto" takes it from the file.
+	FeatureDType string `yaml:"feature_dtype" enum:"auto|f32|f16" doc:"type of the stored features; auto reads it from the file, the others insist on it"`
+
+	// Semantics is the file of semantic vectors of the training captions that LSEH needs, .npy or comma-separated text;
+	// "auto": train_{svd,bert}.npy, then train_{svd,bert}.txt, in Dir.
+	Semantics string `yaml:"semantics" doc:"semantic vectors of the training captions (lseh); auto is train_svd.npy or .txt (train_bert.* for loss.lseh.semantics bert) in the data folder"`
+}
+
+// DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.
+func DefaultOptions() Options {
+	return Options{Vocab: "auto", FeatureDType: "auto", Semantics: "auto"}
+}
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *Options) Validate() error {
+	if err := options.Check(o); err != nil {
+		return err
+	}
+	if o.Vocab == "" {
+		return &options.Error{Key: "vocab", Found: `""`, Expected: "auto or a file"}
+	}
+	if o.Semantics == "" {
+		return &options.Error{Key: "semantics", Found: `""`, Expected: "auto or a file"}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package device
+
+import "vsetrain/internal/options"
+
+// Options chooses the device a graph runs on.
+type Options struct {
+	Kind string `yaml:"kind" enum:"auto|cpu|cuda" doc:"auto takes a GPU when there is one"`
+	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
+	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
+	// Precision: fp32; tf32 (CUDA products with 10-bit mantissa); bf16 (bfloat16 products, float32 sums and master
+	// weights); fp64 (generic kernels, for checking).
+	Precision string `yaml:"precision" enum:"fp32|tf32|bf16|fp64" doc:"fp32; tf32 (cuda); bf16 products with fp32 sums and weights; fp64 for checking"`
+}
+
+// DefaultOptions returns fp32 on the best device there is.
+func DefaultOptions() Options { return Options{Kind: "auto", Precision: "fp32"} }
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *Options) Validate() error {
+	if err := options.Check(o); err != nil {
+		return err
+	}
+	if o.Precision == "tf32" && o.Kind == "cpu" {
+		return &options.Error{Key: "precision", Found: `"tf32"`, Expected: "fp32, bf16 or fp64 on the cpu",
+			Remedy: "tf32 exists on NVIDIA GPUs only"}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+// Package options checks the options structs of every package against the rules written in their field tags.
+//
+// A field of an options struct carries
+//
+//	yaml:"lr"        its key in the configuration
+//	doc:"..."        one line for people: what it is, its unit, what zero means
+//	enum:"a|b"       the accepted values of a string
+//	min:"0"          smallest accepted number        above:"0"   the number must be larger
+//	max:"1"          largest accepted number         below:"1"   the number must be smaller
+//
+// so that the checks of Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods
+// call Check first and then add the rules that tie several fields together.
+package options
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Error is one option with a value that cannot be used.
+type Error struct {
+	Key      string // dotted path inside the options struct that was checked, e.g. "lseh.lambda"
+	Found    string
+	Expected string
+	Remedy   string // optional; how to mend it
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: expected %s, found %s", e.Key, e.Expected, e.Found)
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+// Under returns err with prefix put before the key of an *Error; any other error is returned as it is.
+func Under(prefix string, err error) error {
+	if e, ok := err.(*Error); ok {
+		c := *e
+		c.Key = prefix + "." + e.Key
+		return &c
+	}
+	return err
+}
+
+// Check returns an *Error for the first field of the struct (or pointer to struct) v, in declaration order, that
+// breaks a rule of its tags, or nil. Nested structs are checked too. Every number must be finite.
+func Check(v any) error {
+	rv := reflect.Indirect(reflect.ValueOf(v))
+	if e := checkStruct("", rv); e != nil {
+		return e
+	}
+	return nil
+}
+
+func checkStruct(prefix string, rv reflect.Value) *Error {
+	for i := range rv.NumField() {
+		f := rv.Type().Field(i)
+		key, ok := Key(f)
+		if !ok {
+			continue
+		}
+		if prefix != "" {
+			key = prefix + "." + key
+		}
+		if f.Type.Kind() == reflect.Struct {
+			if e := checkStruct(key, rv.Field(i)); e != nil {
+				return e
+			}
+			continue
+		}
+		if e := checkValue(key, rv.Field(i), RuleOf(f)); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func checkValue(key string, v reflect.Value, r Rule) *Error {
+	switch {
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			if e := checkValue(fmt.Sprintf("%s[%d]", key, i), v.Index(i), r); e != nil {
+				return e
+			}
+		}
+	case v.Kind() == reflect.String:
+		if !r.AcceptsText(v.String()) {
+			return &Error{Key: key, Found: strconv.Quote(v.String()), Expected: r.String()}
+		}
+	case v.CanInt():
+		if !r.AcceptsNumber(float64(v.Int())) {
+			return &Error{Key: key, Found: fmt.Sprint(v.Interface()), Expected: r.String()}
+		}
+	case v.CanUint():
+		if !r.AcceptsNumber(float64(v.Uint())) {
+			return &Error{Key: key, Found: fmt.Sprint(v.Uint()), Expected: r.String()}
+		}
+	case v.CanFloat():
+		if x := v.Float(); !r.AcceptsNumber(x) {
+			return &Error{Key: key, Found: strconv.FormatFloat(x, 'g', -1, 64), Expected: r.String()}
+		}
+	}
+	return nil
+}
+
+// Key returns the configuration key of a field and whether it has one.
+func Key(f reflect.StructField) (string, bool) {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name, name != "" && name != "-" && f.IsExported()
+}
+
+// Rule is what the tags of one field accept.
+type Rule struct {
+	Enum                  []string
+	Min, Max              *float64
+	Above, Below          *float64
+	numeric, whole, isSeq bool
+}
+
+// RuleOf reads the tags of a field. A tag that is not a number is a mistake of the programmer and panics.
+func RuleOf(f reflect.StructField) Rule {
+	r := Rule{Min: number(f, "min"), Max: number(f, "max"), Above: number(f, "above"), Below: number(f, "below")}
+	if s := f.Tag.Get("enum"); s != "" {
+		r.Enum = strings.Split(s, "|")
+	}
+	t := f.Type
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+		t, r.isSeq = t.Elem(), true
+	}
+	switch t.Kind() {
+	case reflect.Float32, reflect.Float64:
+		r.numeric = true
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		r.numeric, r.whole = true, true
+	}
+	return r
+}
+
+func number(f reflect.StructField, tag string) *float64 {
+	s, ok := f.Tag.Lookup(tag)
+	if !ok {
+		return nil
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		panic(fmt.Sprintf("options: field %s: tag %s:%q is not a number", f.Name, tag, s))
+	}
+	return &x
+}
+
+// AcceptsText reports whether a string obeys the rule.
+func (r Rule) AcceptsText(s string) bool {
+	if len(r.Enum) == 0 {
+		return true
+	}
+	for _, e := range r.Enum {
+		if s == e {
+			return true
+		}
+	}
+	return false
+}
+
+// AcceptsNumber reports whether a number is finite and inside the range of the rule.
+func (r Rule) AcceptsNumber(x float64) bool {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0),
+		r.Min != nil && x < *r.Min, r.Max != nil && x > *r.Max,
+		r.Above != nil && x <= *r.Above, r.Below != nil && x >= *r.Below:
+		return false
+	}
+	return true
+}
+
+// String says what is accepted, for messages: "one of adam, adamw", "a number in (0, 1]", "a whole number >= 1".
+func (r Rule) String() string {
+	if len(r.Enum) > 0 {
+		return "one of " + strings.Join(r.Enum, ", ")
+	}
+	noun := "a string"
+	if r.numeric {
+		noun = "a number"
+	}
+	if r.whole {
+		noun = "a whole number"
+	}
+	lo, loOp, loBr := r.Min, ">=", "["
+	if r.Above != nil {
+		lo, loOp, loBr = r.Above, ">", "("
+	}
+	hi, hiOp, hiBr := r.Max, "<=", "]"
+	if r.Below != nil {
+		hi, hiOp, hiBr = r.Below, "<", ")"
+	}
+	switch {
+	case lo != nil && hi != nil:
+		return fmt.Sprintf("%s in %s%g, %g%s", noun, loBr, *lo, *hi, hiBr)
+	case lo != nil:
+		return fmt.Sprintf("%s %s %g", noun, loOp, *lo)
+	case hi != nil:
+		return fmt.Sprintf("%s %s %g", noun, hiOp, *hi)
+	case r.numeric && !r.whole:
+		return "a finite number"
+	}
+	return noun
+}

@@ -1,0 +1,98 @@
+package models
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"vsetrain/internal/options"
+)
+
+// Names of the networks.
+const (
+	VSEPP  = "vsepp"  // VSE++ on flattened regions
+	VSRN   = "vsrn"   // visual semantic reasoning
+	SAF    = "saf"    // SGRAF, similarity attention filtration
+	SGR    = "sgr"    // SGRAF, similarity graph reasoning
+	VSEInf = "vseinf" // VSE-infinity, generalised pooling
+	GSMN   = "gsmn"   // graph structured matching
+)
+
+// Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the data.
+type Options struct {
+	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn"`
+	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
+	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
+	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or bert for vseinf"`
+
+	VSEPP  VSEPPOptions  `yaml:"vsepp" doc:"used when network is vsepp"`
+	VSRN   VSRNOptions   `yaml:"vsrn" doc:"used when network is vsrn"`
+	SGRAF  SGRAFOptions  `yaml:"sgraf" doc:"used when network is saf or sgr"`
+	VSEInf VSEInfOptions `yaml:"vseinf" doc:"used when network is vseinf"`
+	GSMN   GSMNOptions   `yaml:"gsmn" doc:"used when network is gsmn"`
+}
+
+// VSEPPOptions are the switches of the VSE++ reference.
+type VSEPPOptions struct {
+	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|"`
+	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings"`
+	NoImgNorm bool   `yaml:"no_imgnorm" doc:"leave the image embedding without L2 normalisation"`
+}
+
+// VSRNOptions are the quirks of the VSRN reference that can be chosen.
+type VSRNOptions struct {
+	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
+	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
+	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
+}
+
+// SGRAFOptions are the sizes of the similarity networks SAF and SGR.
+type SGRAFOptions struct {
+	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
+	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
+}
+
+// VSEInfOptions are the choices of VSE-infinity in region mode.
+type VSEInfOptions struct {
+	BNIgnorePadding bool `yaml:"bn_ignore_padding" doc:"keep zero padding rows out of batch norm statistics; false as published"`
+	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training"`
+}
+
+// GSMNOptions are the choices of GSMN.
+type GSMNOptions struct {
+	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"1000" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
+}
+
+// DefaultOptions returns VSE++ with the published sizes, and the published settings of the other networks.
+func DefaultOptions() Options {
+	return Options{
+		Network:     VSEPP,
+		EmbedDim:    1024,
+		WordDim:     300,
+		TextEncoder: "gru",
+		VSEPP:       VSEPPOptions{Measure: "cosine"},
+		VSRN:        VSRNOptions{L2Axis: "region", Caption: true},
+		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3},
+		VSEInf:      VSEInfOptions{SizeAugment: true},
+		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
+	}
+}
+
+// textEncoders lists the text encoders each network is defined with, the published one first.
+var textEncoders = map[string][]string{
+	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"},
+}
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *Options) Validate() error {
+	if err := options.Check(o); err != nil {
+		return err
+	}
+	if ok := textEncoders[o.Network]; !slices.Contains(ok, o.TextEncoder) {
+		return &options.Error{Key: "text_encoder", Found: strconv.Quote(o.TextEncoder),
+			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
+	}
+	return nil
+}

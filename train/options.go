@@ -1,0 +1,89 @@
+package train
+
+import (
+	"fmt"
+
+	"vsetrain/internal/options"
+)
+
+// Options is the loop of Algorithm 1: how long to train, how often to look, when to stop.
+type Options struct {
+	Epochs  int  `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
+	Batch   int  `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
+	ValStep int  `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
+	LogStep int  `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
+	Shuffle bool `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
+	// DropLast leaves out the last batch of an epoch when it is smaller than Batch.
+	DropLast bool `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
+
+	// InitFrom names a run directory or checkpoint whose weights are the start; empty draws new weights.
+	InitFrom string `yaml:"init_from" doc:"run directory or checkpoint to take the initial weights from; empty draws new ones"`
+
+	// Best is the validation score that decides the best checkpoint.
+	Best string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`
+
+	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
+	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
+
+	// CollapseSteps is the number of steps in a row with a loss within 1 % of 2 * batch * margin after which the run
+	// ends with an explanation; 0 never.
+	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"stop with an explanation after so many steps with all scores alike (loss = 2 batch margin); 0 is off"`
+
+	// MaxSteps ends training after that many steps; 0 is no limit.
+	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
+}
+
+// DefaultOptions returns the references' common settings.
+func DefaultOptions() Options {
+	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", CollapseSteps: 200}
+}
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *Options) Validate() error { return options.Check(o) }
+
+// Schedules of the learning rate.
+const (
+	Repeat = "repeat" // lr * decay^floor(epoch / lr_update)
+	Once   = "once"   // * decay at epoch lr_update, and again at lr_update2
+)
+
+// OptimOptions is the optimiser and its learning-rate schedule.
+type OptimOptions struct {
+	Name  string  `yaml:"name" enum:"adam|adamw" doc:"adam, or adamw with decoupled weight decay"`
+	LR    float64 `yaml:"lr" above:"0" max:"10" doc:"learning rate at the start"`
+	Decay float64 `yaml:"decay" above:"0" max:"1" doc:"factor of the learning rate at each update of the schedule"`
+
+	// Schedule, LRUpdate, LRUpdate2: see Repeat and Once. LRUpdate 0 keeps the learning rate constant.
+	Schedule  string `yaml:"schedule" enum:"repeat|once" doc:"repeat: decay every lr_update epochs; once: decay at epoch lr_update (and at lr_update2), as vse-infinity"`
+	LRUpdate  int    `yaml:"lr_update" min:"0" max:"1000000" doc:"epochs between (repeat) or until (once) a decay; 0 never decays"`
+	LRUpdate2 int    `yaml:"lr_update2" min:"0" max:"1000000" doc:"epoch of a second decay with schedule once; 0 is none"`
+
+	// Clip is the largest global L2 norm of the gradients; 0 does not clip.
+	Clip        float64    `yaml:"clip" min:"0" max:"1e9" doc:"largest global L2 norm of the gradients; 0 is no clipping"`
+	WeightDecay float64    `yaml:"weight_decay" min:"0" max:"10" doc:"decoupled weight decay (adamw)"`
+	Betas       [2]float64 `yaml:"betas" min:"0" below:"1" doc:"decay of the first and second moments"`
+	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
+	LegacyEps   bool       `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
+}
+
+// DefaultOptimOptions returns Adam with the references' settings: 2e-4, divided by ten every 15 epochs, clip at 2.
+func DefaultOptimOptions() OptimOptions {
+	return OptimOptions{Name: "adam", LR: 2e-4, Decay: 0.1, Schedule: Repeat, LRUpdate: 15, Clip: 2,
+		Betas: [2]float64{0.9, 0.999}, Eps: 1e-8}
+}
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *OptimOptions) Validate() error {
+	if err := options.Check(o); err != nil {
+		return err
+	}
+	if o.Name == "adam" && o.WeightDecay != 0 {
+		return &options.Error{Key: "weight_decay", Found: fmt.Sprint(o.WeightDecay), Expected: "0 for optimiser adam",
+			Remedy: "set optim.name to adamw"}
+	}
+	if o.LRUpdate2 != 0 && (o.Schedule != Once || o.LRUpdate2 <= o.LRUpdate) {
+		return &options.Error{Key: "lr_update2", Found: fmt.Sprint(o.LRUpdate2),
+			Expected: "0, or with schedule once an epoch after lr_update"}
+	}
+	return nil
+}
