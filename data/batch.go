@@ -1,0 +1,40 @@
+package data
+
+import "time"
+
+// Batch is one mini-batch of N image-caption pairs. Its slices belong to the Loader that delivered it and are
+// valid until Release.
+//
+// In training batches pair i is Images[i], Words[i]; pairs are sorted by caption length, longest first, ties in
+// sampling order, unless the loader was told not to. An ImageLoader leaves the caption fields empty, a
+// CaptionLoader the image fields.
+type Batch struct {
+	Epoch, Iter int // position in the run: iteration Iter of epoch Epoch, both from 0
+
+	N       int // pairs in the batch
+	L       int // longest caption, in words, <start> and <end> included
+	Regions int // R
+	Dim     int // D
+
+	Images    []float32 // [N, R, D]; empty when the loader has NoImages set
+	ImageRows []int32   // [N] row of the feature file
+	ImageIDs  []int32   // [N] image identity 0..NumImages-1: equal for captions of one image
+	Words     []int32   // [N, L] word ids, padded with <pad> = 0
+	Lengths   []int32   // [N] words of each caption
+	Captions  []int32   // [N] caption index in the file
+
+	SemanticDim int       // k, 0 when the split has no semantic vectors
+	Semantics   []float32 // [N, k] semantic vectors of the captions
+
+	Wait time.Duration // time that Next spent waiting for this batch
+
+	err error
+}
+
+// resize returns s with length n, reusing its memory where it can.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

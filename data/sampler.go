@@ -1,0 +1,74 @@
+package data
+
+import (
+	"fmt"
+	"sync"
+
+	"vsetrain/internal/philox"
+)
+
+// Sampler says which captions make up iteration i of epoch e: consecutive pieces of a uniform random permutation
+// of the caption indices, drawn anew for each epoch from (seed, "shuffle", epoch). It has no position of its own,
+// so resuming needs only (epoch, iteration). Safe for concurrent use.
+type Sampler struct {
+	n, batch, batches int
+	key               philox.Key
+	shuffle           bool
+
+	mu    sync.Mutex
+	cache [2]permutation // the last two epochs, since workers run ahead of an epoch's end
+}
+
+type permutation struct {
+	epoch int
+	order []int32
+}
+
+// NewSampler samples n captions in batches of the given size. Without shuffle every epoch is in file order. The
+// last, incomplete batch of an epoch is kept unless dropLast is set.
+func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, error) {
+	if n < 1 || batch < 1 {
+		return nil, fmt.Errorf("sampler: %d captions in batches of %d; both must be at least 1", n, batch)
+	}
+	s := &Sampler{n: n, batch: batch, key: philox.NewKey(seed, "shuffle"), shuffle: shuffle}
+	s.batches = n / batch
+	if !dropLast && n%batch != 0 {
+		s.batches++
+	}
+	if s.batches == 0 {
+		return nil, fmt.Errorf("sampler: %d captions do not fill one batch of %d; use a smaller batch", n, batch)
+	}
+	return s, nil
+}
+
+// BatchesPerEpoch returns the number of iterations of an epoch.
+func (s *Sampler) BatchesPerEpoch() int { return s.batches }
+
+// Batch returns the caption indices of iteration i of an epoch, both from 0. The slice must not be changed.
+func (s *Sampler) Batch(epoch, i int) []int32 {
+	lo := i * s.batch
+	return s.order(epoch)[lo:min(lo+s.batch, s.n)]
+}
+
+func (s *Sampler) order(epoch int) []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shuffle {
+		epoch = 0
+	}
+	for _, p := range s.cache {
+		if p.order != nil && p.epoch == epoch {
+			return p.order
+		}
+	}
+	order := make([]int32, s.n)
+	if s.shuffle {
+		s.key.Stream(uint64(epoch)).Perm(order)
+	} else {
+		for i := range order {
+			order[i] = int32(i)
+		}
+	}
+	s.cache[0], s.cache[1] = s.cache[1], permutation{epoch, order}
+	return order
+}
