@@ -1,0 +1,126 @@
+package npy
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+)
+
+// File is an open array. Where the system allows, the file is mapped read-only, so that rows cost a copy and no
+// system call and the array never counts as memory of the process beyond the page cache; elsewhere rows are
+// read with ReadAt. All methods but Close may be called from several goroutines at once.
+//
+// The file must not be shortened while it is open: a mapped read past its end kills the process.
+type File struct {
+	Path    string
+	DType   DType
+	Shape   []int // [N, ...]; empty for a scalar
+	Fortran bool  // stored in column-major order; only Ints and Float64s read such a file
+
+	f      *os.File // nil once mapped
+	mapped []byte   // whole file; nil when not mapped
+	offset int64    // of the first element
+	rows   int
+	rowLen int
+}
+
+// Open opens an array file and checks its header and that its size fits its shape. The data of an Object array are
+// not checked; read them with ReadObjects.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("npy: %w", err)
+	}
+	file, err := open(f, path)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("npy: %s: %w", path, err)
+	}
+	return file, nil
+}
+
+func open(f *os.File, path string) (*File, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("not a regular file")
+	}
+	h, err := readHeader(io.NewSectionReader(f, 0, info.Size()))
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkSize(info.Size()); err != nil {
+		return nil, err
+	}
+	file := &File{Path: path, DType: h.dtype, Shape: h.shape, f: f, offset: h.offset, rows: 1, rowLen: 1}
+	if len(h.shape) > 0 {
+		file.rows = h.shape[0]
+		file.rowLen, err = elements(h.shape[1:], h.dtype.Size())
+		if err != nil {
+			return nil, err
+		}
+	}
+	file.Fortran = h.fortran && len(h.shape) > 1 // the orders are the same for a vector
+	if m, err := mapFile(f, info.Size()); err == nil {
+		file.mapped, file.f = m, nil
+		f.Close()
+	}
+	return file, nil
+}
+
+// checkSize compares the bytes after the header with the shape.
+func (h *header) checkSize(size int64) error {
+	if h.dtype == Object {
+		return nil
+	}
+	n, err := elements(h.shape, h.dtype.Size())
+	if err != nil {
+		return err
+	}
+	want, have := int64(n)*int64(h.dtype.Size()), size-h.offset
+	switch {
+	case have < want:
+		return fmt.Errorf("truncated file: shape %v of %s needs %d bytes of data, found %d; copy or convert the file again", h.shape, h.dtype, want, have)
+	case have > want:
+		return fmt.Errorf("wrong size: shape %v of %s needs %d bytes of data, found %d (several arrays in one file are not read)", h.shape, h.dtype, want, have)
+	}
+	return nil
+}
+
+// Rows returns Shape[0], 1 for a scalar.
+func (f *File) Rows() int { return f.rows }
+
+// RowLen returns the number of elements of a row: the product of Shape[1:].
+func (f *File) RowLen() int { return f.rowLen }
+
+// Float32s returns the whole array as a view of the mapped file, without a copy, and true; or nil and false when the
+// elements are not float32, not in C order, not aligned, or the file is not mapped: use ReadRow then. The view is
+// read-only (a write faults) and dies with Close.
+func (f *File) Float32s() ([]float32, bool) {
+	if f.mapped == nil || f.DType != F32 || f.Fortran || f.offset%4 != 0 || !littleEndian {
+		return nil, false
+	}
+	n := f.rows * f.rowLen
+	if n == 0 {
+		return []float32{}, true
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&f.mapped[f.offset])), n), true
+}
+
+// Close unmaps and closes the file. Views of it must not be used afterwards; a second Close does nothing.
+func (f *File) Close() error {
+	var err error
+	if f.mapped != nil {
+		err = unmapFile(f.mapped)
+	} else if f.f != nil {
+		err = f.f.Close()
+	}
+	f.mapped, f.f = nil, nil
+	if err != nil {
+		return fmt.Errorf("npy: close %s: %w", f.Path, err)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package npy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const (
+	magic = "\x93NUMPY"
+	// maxHeader bounds the header text. NumPy itself refuses more than 10,000 characters unless asked; a plain array
+	// needs about 100.
+	maxHeader = 1 << 16
+	maxDims   = 64 // NumPy's own limit since 2.0
+	alignment = 64 // of the first element in files we write
+	// growDigits is the room left in the header for the row count, so that it can be patched once known.
+	growDigits = 20
+)
+
+// header is what stands before the elements.
+type header struct {
+	descr   string // as written, for messages
+	dtype   DType
+	fortran bool
+	shape   []int
+	offset  int64 // of the first element
+}
+
+// readHeader reads the header at the start of r. Its errors do not name the file.
+func readHeader(r io.Reader) (header, error) {
+	var h header
+	var pre [12]byte
+	if n, err := io.ReadFull(r, pre[:8]); err != nil {
+		return h, fmt.Errorf("not a .npy file: it has only %d bytes", n)
+	}
+	if string(pre[:6]) != magic {
+		return h, fmt.Errorf("not a .npy file: it starts with %q, expected %q (a .npz archive must be converted first)", pre[:6], magic)
+	}
+	lenBytes := 4
+	switch pre[6] {
+	case 1:
+		lenBytes = 2
+	case 2, 3:
+	default:
+		return h, fmt.Errorf("unknown .npy format version %d.%d: expected 1.0, 2.0 or 3.0", pre[6], pre[7])
+	}
+	if _, err := io.ReadFull(r, pre[8:8+lenBytes]); err != nil {
+		return h, fmt.Errorf("truncated header: the file ends inside its length field")
+	}
+	length := binary.LittleEndian.Uint32(pre[8:])
+	if length > maxHeader {
+		return h, fmt.Errorf("header of %d bytes is too long: at most %d expected (corrupt file?)", length, maxHeader)
+	}
+	text := make([]byte, length)
+	if n, err := io.ReadFull(r, text); err != nil {
+		return h, fmt.Errorf("truncated header: expected %d bytes, found %d", length, n)
+	}
+	h.offset = int64(8 + lenBytes + int(length))
+	if err := h.parse(string(text)); err != nil {
+		return h, fmt.Errorf("bad header %q: %w", strings.TrimSpace(string(text[:min(len(text), 200)])), err)
+	}
+	return h, nil
+}
+
+// knownTypes maps every spelling of a type we read to its DType.
+var knownTypes = map[string]DType{
+	"<f2": F16, "<f4": F32, "<f8": F64, "<i2": I16, "<i4": I32, "<i8": I64, "<u2": U16, "<u4": U32,
+	"|i1": I8, "|u1": U8, "|b1": Bool, "<i1": I8, "<u1": U8, "<b1": Bool, "|O": Object, "|O8": Object, "|O4": Object,
+}
+
+func lookupType(descr string) (DType, error) {
+	if d, ok := knownTypes[descr]; ok {
+		return d, nil
+	}
+	if strings.HasPrefix(descr, ">") {
+		return "", fmt.Errorf("big-endian type %q is not read; convert it in Python: np.save(f, a.astype(%q))", descr, "<"+descr[1:])
+	}
+	return "", fmt.Errorf("unsupported element type %q: expected float (<f2, <f4, <f8), integer (<i4, <i8, |u1, ...) or object (|O)", descr)
+}
+
+// parse reads the dict literal {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
+func (h *header) parse(text string) error {
+	p := literal{rest: text}
+	if !p.eat("{") {
+		return fmt.Errorf("expected a Python dict")
+	}
+	seen := map[string]bool{}
+	for !p.eat("}") {
+		key, err := p.str()
+		if err != nil {
+			return err
+		}
+		if seen[key] {
+			return fmt.Errorf("key %q appears twice", key)
+		}
+		seen[key] = true
+		if !p.eat(":") {
+			return fmt.Errorf("expected ':' after key %q", key)
+		}
+		switch key {
+		case "descr":
+			if p.peek() == '[' {
+				return fmt.Errorf("structured arrays are not read: save one field, np.save(f, a['field'])")
+			}
+			if h.descr, err = p.str(); err == nil {
+				h.dtype, err = lookupType(h.descr)
+			}
+		case "fortran_order":
+			h.fortran, err = p.boolean()
+		case "shape":
+			h.shape, err = p.ints()
+		default:
+			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err != nil {
+			return err
+		}
+		if !p.eat(",") && p.peek() != '}' {
+			return fmt.Errorf("expected ',' or '}' after the value of %q", key)
+		}
+	}
+	if p.peek() != 0 {
+		return fmt.Errorf("text after the dict")
+	}
+	for _, key := range []string{"descr", "fortran_order", "shape"} {
+		if !seen[key] {
+			return fmt.Errorf("key %q is missing", key)
+		}
+	}
+	_, err := elements(h.shape, h.dtype.Size())
+	return err
+}
+
+// literal is a cursor over the few Python literals of a header.
+type literal struct{ rest string }
+
+// peek returns the next byte that is not blank, 0 at the end.
+func (p *literal) peek() byte {
+	p.rest = strings.TrimLeft(p.rest, " \t\r\n\f\v")
+	if p.rest == "" {
+		return 0
+	}
+	return p.rest[0]
+}
+
+func (p *literal) eat(token string) bool {
+	p.peek()
+	rest, ok := strings.CutPrefix(p.rest, token)
+	if ok {
+		p.rest = rest
+	}
+	return ok
+}
+
+func (p *literal) str() (string, error) {
+	q := p.peek()
+	if (q == 'u' || q == 'b') && len(p.rest) > 1 { // u'..' and b'..' of Python 2
+		p.rest = p.rest[1:]
+		q = p.rest[0]
+	}
+	if q != '\'' && q != '"' {
+		return "", fmt.Errorf("expected a quoted string")
+	}
+	s, rest, ok := strings.Cut(p.rest[1:], string(q))
+	if !ok {
+		return "", fmt.Errorf("string without closing quote")
+	}
+	if strings.ContainsRune(s, '\\') {
+		return "", fmt.Errorf("escaped string %q", s)
+	}
+	p.rest = rest
+	return s, nil
+}
+
+func (p *literal) boolean() (bool, error) {
+	switch {
+	case p.eat("True"):
+		return true, nil
+	case p.eat("False"):
+		return false, nil
+	}
+	return false, fmt.Errorf("expected True or False")
+}
+
+func (p *literal) ints() ([]int, error) {
+	if !p.eat("(") {
+		return nil, fmt.Errorf("expected a tuple for the shape")
+	}
+	dims := []int{}
+	for !p.eat(")") {
+		p.peek()
+		end := strings.IndexAny(p.rest, ",)")
+		if end < 0 {
+			return nil, fmt.Errorf("shape without closing parenthesis")
+		}
+		s := strings.TrimSuffix(strings.TrimRight(p.rest[:end], " "), "L") // Python 2 long
+		d, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, fmt.Errorf("shape entry %q is not an integer this machine can hold", s)
+		}
+		if len(dims) == maxDims {
+			return nil, fmt.Errorf("shape has more than %d dimensions", maxDims)
+		}
+		dims = append(dims, d)
+		p.rest = p.rest[end:]
+		p.eat(",")
+	}
+	return dims, nil
+}
+
+// encodeHeader returns the bytes before the elements, a multiple of 64 long whatever the first dimension is.
+func encodeHeader(dtype DType, shape []int) ([]byte, error) {
+	var dims strings.Builder
+	for _, d := range shape {
+		fmt.Fprintf(&dims, "%d, ", d)
+	}
+	tuple := strings.TrimSuffix(dims.String(), " ") // "(3,)" for one dimension
+	if len(shape) != 1 {
+		tuple = strings.TrimSuffix(tuple, ",")
+	}
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, tuple)
+	room := len(text) + 1
+	if len(shape) > 0 {
+		room += growDigits - len(strconv.Itoa(shape[0]))
+	}
+	const pre = len(magic) + 4
+	total := (pre + room + alignment - 1) / alignment * alignment
+	if total-pre > 0xffff {
+		return nil, fmt.Errorf("shape has too many dimensions (%d) for a header", len(shape))
+	}
+	b := make([]byte, 0, total)
+	b = append(b, magic...)
+	b = append(b, 1, 0)
+	b = binary.LittleEndian.AppendUint16(b, uint16(total-pre))
+	b = append(b, text...)
+	for len(b) < total-1 {
+		b = append(b, ' ')
+	}
+	return append(b, '\n'), nil
+}

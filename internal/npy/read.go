@@ -1,0 +1,182 @@
+package npy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+)
+
+// littleEndian tells whether the machine's byte order is that of the files.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// scratch holds byte buffers for rows of files that are not mapped.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// ReadRow writes row (for region features: one image, [R, D]) into dst as float32. dst must have RowLen elements. The
+// type must be float16, float32 or float64 (rounded to nearest). It allocates nothing on a mapped file.
+func (f *File) ReadRow(dst []float32, row int) error {
+	switch {
+	case f.DType != F32 && f.DType != F16 && f.DType != F64:
+		return fmt.Errorf("npy: %s: rows of type %s cannot be read as float32: expected <f2, <f4 or <f8", f.Path, f.DType)
+	case f.Fortran:
+		return fmt.Errorf("npy: %s: array is stored in Fortran order; rewrite it in Python: np.save(f, np.ascontiguousarray(a))", f.Path)
+	case row < 0 || row >= f.rows:
+		return fmt.Errorf("npy: %s: row %d is out of range: the file has %d rows", f.Path, row, f.rows)
+	case len(dst) != f.rowLen:
+		return fmt.Errorf("npy: %s: destination has %d elements, a row has %d", f.Path, len(dst), f.rowLen)
+	}
+	size := f.rowLen * f.DType.Size()
+	at := f.offset + int64(row)*int64(size)
+	if f.mapped != nil {
+		f.decodeRow(dst, f.mapped[at:at+int64(size)])
+		return nil
+	}
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	if cap(*buf) < size {
+		*buf = make([]byte, size)
+	}
+	b := (*buf)[:size]
+	if err := f.readAt(b, at); err != nil {
+		return err
+	}
+	f.decodeRow(dst, b)
+	return nil
+}
+
+func (f *File) readAt(b []byte, at int64) error {
+	if f.f == nil {
+		return fmt.Errorf("npy: %s: the file is closed", f.Path)
+	}
+	if n, err := f.f.ReadAt(b, at); n < len(b) {
+		return fmt.Errorf("npy: read %s at byte %d: %w", f.Path, at, err)
+	}
+	return nil
+}
+
+func (f *File) decodeRow(dst []float32, src []byte) {
+	switch f.DType {
+	case F16:
+		halfToFloat(dst, src)
+	case F32:
+		if littleEndian && len(dst) > 0 {
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
+			return
+		}
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case F64:
+		for i := range dst {
+			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
+		}
+	}
+}
+
+// Ints returns the whole array in C order as int64. Floats must be whole numbers: image sizes are often saved
+// so. It is for small files; the copy takes 8 bytes per element.
+func (f *File) Ints() ([]int64, error) {
+	b, err := f.all()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, f.rows*f.rowLen)
+	for i := range out {
+		switch f.DType {
+		case F16, F32, F64:
+			v := floatAt(f.DType, b, i)
+			if v != math.Trunc(v) || v < -1<<63 || v >= 1<<63 {
+				return nil, fmt.Errorf("npy: %s: element %d is %v: expected an integer", f.Path, i, v)
+			}
+			out[i] = int64(v)
+		default:
+			out[i] = intAt(f.DType, b, i)
+		}
+	}
+	return inCOrder(f, out), nil
+}
+
+// Float64s returns the whole array in C order as float64. It is for small files; integers beyond 2^53 are rounded.
+func (f *File) Float64s() ([]float64, error) {
+	b, err := f.all()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, f.rows*f.rowLen)
+	for i := range out {
+		switch f.DType {
+		case F16, F32, F64:
+			out[i] = floatAt(f.DType, b, i)
+		default:
+			out[i] = float64(intAt(f.DType, b, i))
+		}
+	}
+	return inCOrder(f, out), nil
+}
+
+// all returns the bytes of all elements.
+func (f *File) all() ([]byte, error) {
+	if f.DType == Object {
+		return nil, fmt.Errorf("npy: %s: array of Python objects: expected numbers", f.Path)
+	}
+	size := f.rows * f.rowLen * f.DType.Size()
+	if f.mapped != nil {
+		return f.mapped[f.offset : f.offset+int64(size)], nil
+	}
+	b := make([]byte, size)
+	return b, f.readAt(b, f.offset)
+}
+
+func intAt(d DType, b []byte, i int) int64 {
+	switch d {
+	case I8:
+		return int64(int8(b[i]))
+	case U8, Bool:
+		return int64(b[i])
+	case I16:
+		return int64(int16(binary.LittleEndian.Uint16(b[2*i:])))
+	case U16:
+		return int64(binary.LittleEndian.Uint16(b[2*i:]))
+	case I32:
+		return int64(int32(binary.LittleEndian.Uint32(b[4*i:])))
+	case U32:
+		return int64(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return int64(binary.LittleEndian.Uint64(b[8*i:]))
+}
+
+func floatAt(d DType, b []byte, i int) float64 {
+	switch d {
+	case F16:
+		return float64(math.Float32frombits(halfBits(binary.LittleEndian.Uint16(b[2*i:]))))
+	case F32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+}
+
+// inCOrder returns v, stored in the file's order, in C order.
+func inCOrder[T any](f *File, v []T) []T {
+	if !f.Fortran || len(v) == 0 {
+		return v
+	}
+	out := make([]T, len(v))
+	index := make([]int, len(f.Shape)) // of the C-order element, last dimension fastest
+	for c := range out {
+		at, stride := 0, 1
+		for d, i := range index {
+			at += i * stride
+			stride *= f.Shape[d]
+		}
+		out[c] = v[at]
+		for d := len(index) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < f.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+	return out
+}
