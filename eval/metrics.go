@@ -1,0 +1,139 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"vsetrain/internal/par"
+)
+
+// Recalls are the measures of one direction: percentages of queries whose rank is below 1, 5 and 10, and the
+// 1-based median and mean rank.
+//
+//	R@K = 100 #{rank < K} / #queries      medr = floor(median rank) + 1      meanr = mean rank + 1
+type Recalls struct {
+	R1    float64 `json:"r1"`
+	R5    float64 `json:"r5"`
+	R10   float64 `json:"r10"`
+	MedR  float64 `json:"medr"` // whole, except in the mean of folds
+	MeanR float64 `json:"meanr"`
+}
+
+// Metrics are the measures of one score matrix, or their mean over folds.
+type Metrics struct {
+	Protocol string  `json:"protocol"`
+	I2T      Recalls `json:"i2t"`      // queries are images
+	T2I      Recalls `json:"t2i"`      // queries are captions
+	RSum     float64 `json:"rsum"`     // sum of the six recalls, 0..600
+	MRecall  float64 `json:"m_recall"` // rsum / 6: the measure that chooses the best model
+}
+
+// NewRecalls computes the measures of one direction from 0-based ranks. It needs at least one rank.
+func NewRecalls(ranks []int) Recalls {
+	var r Recalls
+	var sum int
+	for _, k := range ranks {
+		sum += k
+		r.R1 += float64(b2i(k < 1))
+		r.R5 += float64(b2i(k < 5))
+		r.R10 += float64(b2i(k < 10))
+	}
+	n := float64(len(ranks))
+	r.R1, r.R5, r.R10 = 100*r.R1/n, 100*r.R5/n, 100*r.R10/n
+	sorted := slices.Sorted(slices.Values(ranks))
+	h := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		r.MedR = float64(sorted[h]) + 1
+	} else {
+		r.MedR = math.Floor(float64(sorted[h-1]+sorted[h])/2) + 1
+	}
+	r.MeanR = float64(sum)/n + 1
+	return r
+}
+
+// NewMetrics computes the measures of both directions from 0-based ranks.
+func NewMetrics(i2t, t2i []int) Metrics {
+	m := Metrics{I2T: NewRecalls(i2t), T2I: NewRecalls(t2i)}
+	m.RSum = m.I2T.sum() + m.T2I.sum()
+	m.MRecall = m.RSum / 6
+	return m
+}
+
+// Measure ranks a whole score matrix and returns its measures, without a protocol name.
+func Measure(pool *par.Pool, s Scores, k int) (Metrics, error) {
+	i2t, t2i, err := Ranks(pool, s, k)
+	if err != nil {
+		return Metrics{}, err
+	}
+	return NewMetrics(i2t, t2i), nil
+}
+
+func (r Recalls) sum() float64 { return r.R1 + r.R5 + r.R10 }
+
+// MeanStd returns mean and population standard deviation of the three recalls: the "Mean (± x)" columns of the
+// paper's tables and the "Average Recall" of the reference logs.
+func (r Recalls) MeanStd() (mean, std float64) { return MeanStd(r.R1, r.R5, r.R10) }
+
+// MeanStd returns the mean and the population standard deviation sqrt(sum (v - mean)^2 / n) of any values, such
+// as the fifteen recalls of a column block in the paper's summary of five networks. Of no values both are NaN.
+func MeanStd(values ...float64) (mean, std float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v
+	}
+	mean /= n
+	for _, v := range values {
+		std += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(std / n)
+}
+
+// VSRNSum is the sum of R@1 and R@5 of both directions, by which VSRN's training script chooses its best model
+// (it calls this sum "rsum"); kept to compare with its logs.
+func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
+
+// Precision returns what LSEH's VSRN evaluation prints as "Precision" at 1, 5 and 10: the reciprocal rank cut
+// off at K,
+//
+//	P@K = 100 / #queries * sum over queries with rank < K of 1 / (rank + 1)
+//
+// which is not a precision. Kept to compare with its logs.
+func Precision(ranks []int) (p1, p5, p10 float64) {
+	for _, r := range ranks {
+		q := 1 / float64(r+1)
+		p1 += q * float64(b2i(r < 1))
+		p5 += q * float64(b2i(r < 5))
+		p10 += q * float64(b2i(r < 10))
+	}
+	f := 100 / float64(len(ranks))
+	return p1 * f, p5 * f, p10 * f
+}
+
+// MeanOf returns the mean of every number over folds or runs.
+func MeanOf(folds []Metrics) (Metrics, error) {
+	if len(folds) == 0 {
+		return Metrics{}, fmt.Errorf("mean of no measures")
+	}
+	var sum Metrics
+	for _, f := range folds {
+		sum.I2T.add(f.I2T)
+		sum.T2I.add(f.T2I)
+		sum.RSum += f.RSum
+		sum.MRecall += f.MRecall
+	}
+	n := float64(len(folds))
+	sum.I2T.divide(n)
+	sum.T2I.divide(n)
+	sum.RSum /= n
+	sum.MRecall /= n
+	return sum, nil
+}
+
+func (r *Recalls) add(o Recalls) {
+	r.R1, r.R5, r.R10, r.MedR, r.MeanR = r.R1+o.R1, r.R5+o.R5, r.R10+o.R10, r.MedR+o.MedR, r.MeanR+o.MeanR
+}
+
+func (r *Recalls) divide(n float64) {
+	r.R1, r.R5, r.R10, r.MedR, r.MeanR = r.R1/n, r.R5/n, r.R10/n, r.MedR/n, r.MeanR/n
+}

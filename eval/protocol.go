@@ -1,0 +1,128 @@
+package eval
+
+import (
+	"fmt"
+
+	"vsetrain/internal/par"
+)
+
+// Protocol says which part of a split is ranked.
+type Protocol string
+
+// The protocols. The words are those of the command line and of the "protocol" field of Metrics.
+const (
+	// Auto ranks the whole split. A split in the layout of MS-COCO's testall (5,000 images, 5 captions each) is
+	// also ranked in five folds, because the literature gives both tables.
+	Auto Protocol = "auto"
+	// Whole ranks the whole split, whatever its size. Auto reports splits of other sizes than 1,000 and 5,000
+	// images under this name.
+	Whole Protocol = "whole"
+	// OneK ranks the first 1,000 images: the test split of Flickr30K, Flickr8K and IAPR TC-12, or the first
+	// fold of COCO.
+	OneK Protocol = "1k"
+	// FiveK ranks the first 5,000 images together: "COCO 5K".
+	FiveK Protocol = "5k"
+	// FiveFolds ranks five folds of 1,000 images in file order and averages every number: "COCO 1K".
+	FiveFolds Protocol = "5x1k"
+)
+
+// Result is the outcome of one protocol.
+type Result struct {
+	Metrics Metrics
+	Folds   []Metrics // of FiveFolds only: the measures of each fold
+}
+
+// ParseProtocol checks the name of a protocol; an empty one is Auto.
+func ParseProtocol(name string) (Protocol, error) {
+	switch p := Protocol(name); p {
+	case "":
+		return Auto, nil
+	case Auto, Whole, OneK, FiveK, FiveFolds:
+		return p, nil
+	}
+	return "", fmt.Errorf("unknown protocol %q: expected auto, 1k, 5k, 5x1k or whole", name)
+}
+
+// Evaluate ranks the scores of a split with k captions per image. It returns one result, and for Auto on COCO's
+// testall two: 5k first, then 5x1k. The first result is the one to report where only one is wanted. pool may be nil.
+func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, error) {
+	protocol, err := ParseProtocol(string(protocol))
+	if err != nil {
+		return nil, err
+	}
+	n, m := s.Dims()
+	if k <= 0 || m != n*k {
+		_, _, err := Ranks(pool, s, k)
+		return nil, err
+	}
+	var results []Result
+	for _, p := range protocol.resolve(n, k) {
+		folds, size := p.layout(n)
+		if n < folds*size {
+			return nil, fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p, folds*size, n)
+		}
+		mean, each, err := EvaluateFolds(pool, s, k, folds, size)
+		if err != nil {
+			return nil, err
+		}
+		mean.Protocol = string(p)
+		if folds == 1 {
+			each = nil
+		}
+		results = append(results, Result{mean, each})
+	}
+	return results, nil
+}
+
+// EvaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns
+// the mean of every number and the measures of each fold. Images after the last fold are left out.
+func EvaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (mean Metrics, each []Metrics, err error) {
+	n, m := s.Dims()
+	if folds <= 0 || imagesPerFold <= 0 || k <= 0 || folds > n/imagesPerFold || m != n*k {
+		return mean, nil, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d captions",
+			folds, imagesPerFold, k, n, m)
+	}
+	for f := range folds {
+		var part Scores = block{s, f * imagesPerFold, f * imagesPerFold * k, imagesPerFold, imagesPerFold * k}
+		if imagesPerFold == n {
+			part = s
+		}
+		r, err := Measure(pool, part, k)
+		if err != nil {
+			if folds > 1 {
+				err = fmt.Errorf("fold %d (images from %d, captions from %d, numbered from 0 within the fold): %w",
+					f, f*imagesPerFold, f*imagesPerFold*k, err)
+			}
+			return mean, nil, err
+		}
+		each = append(each, r)
+	}
+	mean, err = MeanOf(each)
+	return mean, each, err
+}
+
+// resolve turns Auto into the protocols of a split of n images.
+func (p Protocol) resolve(n, k int) []Protocol {
+	switch {
+	case p != Auto:
+		return []Protocol{p}
+	case n == 1000:
+		return []Protocol{OneK}
+	case n == 5000 && k == 5:
+		return []Protocol{FiveK, FiveFolds}
+	}
+	return []Protocol{Whole}
+}
+
+// layout returns the number of folds and the images in each.
+func (p Protocol) layout(n int) (folds, images int) {
+	switch p {
+	case OneK:
+		return 1, 1000
+	case FiveK:
+		return 1, 5000
+	case FiveFolds:
+		return 5, 1000
+	}
+	return 1, n
+}

@@ -1,0 +1,159 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"vsetrain/internal/par"
+)
+
+// Tiles of tileI images x tileC captions: 256 KB of scores per worker. Both are multiples of the panels of
+// Embeddings. They are variables for the test that other sizes change nothing.
+var tileI, tileC = 128, 256
+
+// Ranks returns the 0-based rank of every query in S [N, M] with k captions per image:
+//
+//	i2t[i] = min over the k captions of image i of their position in row i      (N values)
+//	t2i[c] = position of image c / k in column c                                (M values)
+//
+// Positions are in descending order of score; among equal scores the larger index comes first. Nothing is
+// sorted: a position is the number of candidates ahead,
+//
+//	position of o = #{j > o: S_j >= S_o} + #{j < o: S_j > S_o}
+//
+// and the best of the own captions is the one of highest score, the last of them on ties. M must be N k.
+// A NaN score is an error that names its image and caption. Results do not depend on the pool, which may be nil.
+func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
+	n, m := s.Dims()
+	if k <= 0 || n <= 0 || m%n != 0 || m/n != k {
+		return nil, nil, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per image: %s",
+			n, m, k, perImageHint(n, m))
+	}
+	r := &ranking{s: s, n: n, m: m, k: k,
+		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
+		aheadI: make([]atomic.Int64, n), aheadC: make([]atomic.Int64, m)}
+	r.nan.Store(math.MaxInt64)
+	loop(pool, n, par.Func(r.matches))
+
+	threads := 1
+	if pool != nil {
+		threads = pool.Threads()
+	}
+	r.scratch = make([][]float64, threads)
+	r.columns = (m + tileC - 1) / tileC
+	loop(pool, (n+tileI-1)/tileI*r.columns, par.Func(r.tile))
+	if at := r.nan.Load(); at != math.MaxInt64 {
+		return nil, nil, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or one of the two has an all-zero input",
+			at/int64(m), at%int64(m))
+	}
+	i2t, t2i = make([]int, n), make([]int, m)
+	for i := range i2t {
+		i2t[i] = int(r.aheadI[i].Load())
+	}
+	for c := range t2i {
+		t2i[c] = int(r.aheadC[c].Load())
+	}
+	return i2t, t2i, nil
+}
+
+func perImageHint(n, m int) string {
+	if n > 0 && m%n == 0 {
+		return fmt.Sprintf("there are %d", m/n)
+	}
+	return "the number of captions is not a multiple of the number of images"
+}
+
+type ranking struct {
+	s         Scores
+	n, m, k   int
+	best      []int     // [N] the own caption of each image that ranks first
+	bestScore []float64 // [N] its score
+	own       []float64 // [M] score of each caption with its own image
+	aheadI    []atomic.Int64
+	aheadC    []atomic.Int64
+	nan       atomic.Int64 // lowest i*M + c with a NaN score
+	columns   int          // tiles across
+	scratch   [][]float64  // one per worker
+}
+
+// matches finds the scores of image i with its own captions.
+func (r *ranking) matches(_, i int) {
+	r.best[i] = i * r.k
+	for c := i * r.k; c < (i+1)*r.k; c++ {
+		r.own[c] = r.s.At(i, c)
+		if c == i*r.k || r.own[c] >= r.bestScore[i] {
+			r.best[i], r.bestScore[i] = c, r.own[c]
+		}
+	}
+}
+
+// tile counts, in one tile of S, the captions ahead of each image's best and the images ahead of each caption's own.
+func (r *ranking) tile(worker, t int) {
+	i0, c0 := t/r.columns*tileI, t%r.columns*tileC
+	i1, c1 := min(r.n, i0+tileI), min(r.m, c0+tileC)
+	w := c1 - c0
+	if r.scratch[worker] == nil {
+		r.scratch[worker] = make([]float64, tileI*tileC)
+	}
+	dst := r.scratch[worker][:(i1-i0)*w]
+	r.s.Tile(dst, i0, i1, c0, c1)
+	ahead := make([]int, w)
+	for i := i0; i < i1; i++ {
+		row := dst[(i-i0)*w : (i-i0+1)*w]
+		if c := firstNaN(row); c >= 0 {
+			lower(&r.nan, int64(i)*int64(r.m)+int64(c0+c))
+			return
+		}
+		// Captions [c0, p) have own images before i, so this image wins their ties; captions [q, c1)
+		// come after the best own caption, so they win theirs.
+		p := min(max(i*r.k, c0), c1) - c0
+		q := min(max(r.best[i], c0), c1) - c0
+		own, b := r.own[c0:c1], r.bestScore[i]
+		count := 0
+		for c, v := range row[:p] {
+			ahead[c] += b2i(v >= own[c])
+		}
+		for c := p; c < w; c++ {
+			ahead[c] += b2i(row[c] > own[c])
+		}
+		for _, v := range row[:q] {
+			count += b2i(v > b)
+		}
+		for _, v := range row[q:] {
+			count += b2i(v >= b)
+		}
+		if at := r.best[i]; at >= c0 && at < c1 {
+			count-- // the best own caption is not ahead of itself
+		}
+		r.aheadI[i].Add(int64(count))
+	}
+	for c, v := range ahead {
+		r.aheadC[c0+c].Add(int64(v))
+	}
+}
+
+func firstNaN(row []float64) int {
+	bad := 0
+	for _, v := range row {
+		bad += b2i(v != v)
+	}
+	if bad == 0 {
+		return -1
+	}
+	for c, v := range row {
+		if v != v {
+			return c
+		}
+	}
+	return -1
+}
+
+// b2i compiles to a flag, not to a branch: scores are random and a branch would be mispredicted.
+func b2i(b bool) int {
+	var n int
+	if b {
+		n = 1
+	}
+	return n
+}

@@ -1,0 +1,214 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/par"
+)
+
+// naiveRanks is the reference code: sort ascending by score and index, reverse, look the own item up.
+func naiveRanks(s [][]float64, k int) (i2t, t2i []int) {
+	positions := func(scores []float64) []int {
+		order := make([]int, len(scores))
+		for i := range order {
+			order[i] = i
+		}
+		sort.SliceStable(order, func(a, b int) bool { return scores[order[a]] < scores[order[b]] })
+		slices.Reverse(order)
+		pos := make([]int, len(scores))
+		for p, i := range order {
+			pos[i] = p
+		}
+		return pos
+	}
+	for i, row := range s {
+		i2t = append(i2t, slices.Min(positions(row)[i*k:(i+1)*k]))
+	}
+	for c := range s[0] {
+		col := make([]float64, len(s))
+		for i := range s {
+			col[i] = s[i][c]
+		}
+		t2i = append(t2i, positions(col)[c/k])
+	}
+	return i2t, t2i
+}
+
+func flat(s [][]float64) *Dense[float64] {
+	return &Dense[float64]{len(s), len(s[0]), slices.Concat(s...)}
+}
+
+func withTiles(t *testing.T, i, c int) {
+	oldI, oldC := tileI, tileC
+	tileI, tileC = i, c
+	t.Cleanup(func() { tileI, tileC = oldI, oldC })
+}
+
+func same(t *testing.T, what string, got, want []int) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: ranks %v, want %v", what, got, want)
+	}
+}
+
+func TestRanksEqualSortingWithManyTies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pools := []*par.Pool{nil, par.New(1), par.New(2), par.New(5)}
+	for trial := range 60 {
+		n, k := 1+rng.IntN(40), []int{1, 2, 5}[trial%3]
+		levels := []int{1, 2, 4, 30, 1 << 30}[trial%5]
+		s := make([][]float64, n)
+		for i := range s {
+			s[i] = make([]float64, n*k)
+			for c := range s[i] {
+				s[i][c] = float64(rng.IntN(levels))/8 - 1
+			}
+		}
+		if trial%4 == 3 {
+			s[0][rng.IntN(n*k)] = math.Inf(1)
+			s[n-1][rng.IntN(n*k)] = math.Inf(-1)
+		}
+		wantI, wantT := naiveRanks(s, k)
+		for _, tile := range [][2]int{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
+			withTiles(t, tile[0], tile[1])
+			gotI, gotT, err := Ranks(pools[trial%len(pools)], flat(s), k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "i2t", gotI, wantI)
+			same(t, "t2i", gotT, wantT)
+		}
+	}
+}
+
+func TestRanksFollowAPermutationOfImages(t *testing.T) {
+	const n, k = 23, 5
+	rng := rand.New(rand.NewPCG(3, 4))
+	s := randomScores(rng, n, n*k)
+	perm := rng.Perm(n)
+	moved := make([][]float64, n)
+	for i := range moved {
+		moved[i] = make([]float64, n*k)
+		for c := range moved[i] {
+			moved[i][c] = s[perm[i]][perm[c/k]*k+c%k]
+		}
+	}
+	i0, t0, _ := Ranks(nil, flat(s), k)
+	i1, t1, err := Ranks(nil, flat(moved), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if i1[i] != i0[perm[i]] {
+			t.Fatalf("image %d: rank %d after the permutation, %d before", i, i1[i], i0[perm[i]])
+		}
+		for j := range k {
+			if t1[i*k+j] != t0[perm[i]*k+j] {
+				t.Fatalf("caption %d of image %d: rank %d after the permutation, %d before", j, i, t1[i*k+j], t0[perm[i]*k+j])
+			}
+		}
+	}
+}
+
+func randomScores(rng *rand.Rand, n, m int) [][]float64 {
+	s := make([][]float64, n)
+	for i := range s {
+		s[i] = make([]float64, m)
+		for c := range s[i] {
+			s[i][c] = rng.NormFloat64()
+		}
+	}
+	return s
+}
+
+func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
+	const n, k, m = 37, 5, 185
+	rng := rand.New(rand.NewPCG(5, 6))
+	s := randomScores(rng, n, m)
+	want, wantT := naiveRanks(s, k)
+	d, err := NewDense[float64](n, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type tile struct{ i0, i1, c0, c1 int }
+	var tiles []tile
+	for i := 0; i < n; i += 10 {
+		for c := 0; c < m; c += 17 {
+			tiles = append(tiles, tile{i, min(n, i+10), c, min(m, c+17)})
+		}
+	}
+	rng.Shuffle(len(tiles), func(a, b int) { tiles[a], tiles[b] = tiles[b], tiles[a] })
+	for _, x := range tiles {
+		var v []float64
+		for i := x.i0; i < x.i1; i++ {
+			v = append(v, s[i][x.c0:x.c1]...)
+		}
+		if err := d.Put(v, x.i0, x.i1, x.c0, x.c1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, gotT, err := Ranks(nil, d, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "i2t", got, want)
+	same(t, "t2i", gotT, wantT)
+}
+
+func TestNaNScoreIsNamed(t *testing.T) {
+	const n, k = 9, 2
+	for _, at := range [][2]int{{0, 0}, {3, 6}, {3, 17}, {8, 1}, {8, 17}} {
+		s := randomScores(rand.New(rand.NewPCG(7, 8)), n, n*k)
+		s[at[0]][at[1]] = math.NaN()
+		s[8][17] = math.NaN() // the first in row order is reported
+		for _, tile := range [][2]int{{128, 256}, {2, 3}} {
+			withTiles(t, tile[0], tile[1])
+			_, _, err := Ranks(nil, flat(s), k)
+			want := fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1])
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("NaN at %v: error %v, want one with %q", at, err, want)
+			}
+		}
+	}
+}
+
+func TestRanksRefuseShapes(t *testing.T) {
+	for _, c := range []struct {
+		n, m, k int
+		want    string
+	}{
+		{3, 15, 4, "there are 5"},
+		{3, 14, 5, "not a multiple"},
+		{3, 15, 0, "there are 5"},
+	} {
+		d := &Dense[float32]{c.n, c.m, make([]float32, c.n*c.m)}
+		if _, _, err := Ranks(nil, d, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d x %d, k %d: error %v, want one with %q", c.n, c.m, c.k, err, c.want)
+		}
+	}
+}
+
+func TestDenseRefusesShapes(t *testing.T) {
+	if _, err := NewDense[float32](1<<40, 1<<40); err == nil {
+		t.Error("a matrix larger than the address space was allocated")
+	}
+	if _, err := NewDense[float32](0, 5); err == nil {
+		t.Error("a matrix without images was allocated")
+	}
+	if _, err := NewDenseFrom(2, 3, make([]float64, 7)); err == nil {
+		t.Error("7 values passed for a 2 x 3 matrix")
+	}
+	d, err := NewDense[float32](2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Put(make([]float32, 4), 1, 3, 0, 2); err == nil {
+		t.Error("a tile beyond the last image was accepted")
+	}
+}
