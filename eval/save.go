@@ -1,0 +1,81 @@
+package eval
+
+import (
+	"fmt"
+
+	"vsetrain/internal/npy"
+	"vsetrain/internal/par"
+)
+
+// saveRows is how many rows of S are computed and written at a time.
+const saveRows = 64
+
+// SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file
+// appears under its name only when it is complete. pool may be nil.
+func SaveScores(pool *par.Pool, path string, s Scores) error {
+	n, m := s.Dims()
+	w, err := npy.Create(path, npy.F32, []int{n, m})
+	if err != nil {
+		return fmt.Errorf("save scores: %w", err)
+	}
+	// One tile per index, not one row: a tile of embeddings costs a whole panel of images however few it needs.
+	strip := (m + tileC - 1) / tileC
+	row := make([]float32, min(saveRows, n)*m)
+	for i0 := 0; i0 < n; i0 += saveRows {
+		i1 := min(n, i0+saveRows)
+		loop(pool, strip, par.Func(func(_, t int) {
+			c0 := t * tileC
+			c1 := min(m, c0+tileC)
+			tile := make([]float64, (i1-i0)*(c1-c0))
+			s.Tile(tile, i0, i1, c0, c1)
+			for i := range i1 - i0 {
+				for j, v := range tile[i*(c1-c0) : (i+1)*(c1-c0)] {
+					row[i*m+c0+j] = float32(v)
+				}
+			}
+		}))
+		if err := w.WriteFloat32(row[:(i1-i0)*m]); err != nil {
+			w.Abort()
+			return fmt.Errorf("save scores: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("save scores: %w", err)
+	}
+	return nil
+}
+
+// LoadScores reads a score matrix of floats [images, captions] in NumPy's format, such as SaveScores or numpy.save
+// writes, into memory: a member of an ensemble whose model is not at hand.
+func LoadScores(path string) (Scores, error) {
+	f, err := npy.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("load scores: %w", err)
+	}
+	defer f.Close()
+	if len(f.Shape) != 2 || (f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
+		return nil, fmt.Errorf("load scores: %s: expected floats of shape [images, captions], found %s %v", path, f.DType, f.Shape)
+	}
+	if f.DType == npy.F64 || f.Fortran {
+		v, err := f.Float64s()
+		if err != nil {
+			return nil, fmt.Errorf("load scores: %w", err)
+		}
+		return dense(path, f.Shape, v)
+	}
+	v := make([]float32, f.Rows()*f.RowLen())
+	for i := range f.Rows() {
+		if err := f.ReadRow(v[i*f.RowLen():(i+1)*f.RowLen()], i); err != nil {
+			return nil, fmt.Errorf("load scores: %w", err)
+		}
+	}
+	return dense(path, f.Shape, v)
+}
+
+func dense[T float32 | float64](path string, shape []int, v []T) (Scores, error) {
+	d, err := NewDenseFrom(shape[0], shape[1], v)
+	if err != nil {
+		return nil, fmt.Errorf("load scores: %s: %w", path, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,86 @@
+package eval
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+	"vsetrain/internal/par"
+)
+
+func TestSavedScoresComeBack(t *testing.T) {
+	const n, k, dim = saveRows + 7, 2, 11
+	rng := rand.New(rand.NewPCG(31, 32))
+	e, err := NewEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := par.New(3)
+	defer pool.Close()
+	path := filepath.Join(t.TempDir(), "scores.npy")
+	withTiles(t, 16, 9)
+	if err := SaveScores(pool, path, e); err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadScores(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gn, gm := s.Dims(); gn != n || gm != n*k {
+		t.Fatalf("%d x %d scores came back, want %d x %d", gn, gm, n, n*k)
+	}
+	for i := range n {
+		for c := range n * k {
+			if got, want := s.At(i, c), float64(float32(e.At(i, c))); got != want {
+				t.Fatalf("S[%d,%d] = %v, want %v", i, c, got, want)
+			}
+		}
+	}
+}
+
+func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, d npy.DType, shape []int, v ...float32) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		w, err := npy.Create(path, d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WriteFloat32(v); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	s, err := LoadScores(write("f64.npy", npy.F64, []int{1, 2}, 0.5, 3))
+	if err != nil || s.At(0, 0) != 0.5 || s.At(0, 1) != 3 {
+		t.Errorf("float64 scores: %v, %v", s, err)
+	}
+	for path, want := range map[string]string{
+		write("cube.npy", npy.F32, []int{1, 1, 2}, 1, 2): "found <f4 [1 1 2]",
+		write("ints.npy", npy.I32, []int{1, 2}, 1, 2):    "found <i4 [1 2]",
+		write("none.npy", npy.F32, []int{0, 2}):          "0 images",
+		filepath.Join(dir, "absent.npy"):                 "absent.npy",
+	} {
+		if _, err := LoadScores(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", filepath.Base(path), err, want)
+		}
+	}
+}
+
+func TestSaveScoresNamesTheFileItCannotWrite(t *testing.T) {
+	d, _ := NewDense[float32](1, 1)
+	path := filepath.Join(t.TempDir(), "absent", "scores.npy")
+	if err := SaveScores(nil, path, d); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file exists all the same")
+	}
+}
