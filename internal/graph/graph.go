@@ -1,0 +1,132 @@
+// Package graph is a thin layer over Gorgonia: it builds symbolic networks from a small set of coarse operations, lets
+// Gorgonia differentiate them, plans their memory and executes them on a device.
+//
+// An operation (Op) states its shape rule, its symbolic gradient and its execution in terms of the device interface
+// only. A Graph is one network at one shape; Compile turns it into a Program, which implements gorgonia.VM, allocates
+// nothing when it runs, and shares parameters, inputs and one slab of memory with all other programs of a Session.
+//
+// What Gorgonia requires is kept inside this package: an op's function type is built anew at each call because
+// Gorgonia returns it to a pool; node identity is a 32-bit hash, so every op carries a serial number and what ApplyOp
+// returns is checked; tensor constants are never used.
+package graph
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Node is a value of the graph.
+type Node = G.Node
+
+// Graph is one symbolic network at one shape.
+type Graph struct {
+	expr   *G.ExprGraph
+	dtype  tensor.Dtype
+	leaves map[string]*leaf
+	serial int
+}
+
+// leaf describes a node without an op: a parameter or an input.
+type leaf struct {
+	node  *Node
+	param bool
+	shape tensor.Shape
+}
+
+// New returns an empty graph; wide selects float64.
+func New(wide bool) *Graph {
+	g := &Graph{expr: G.NewGraph(), dtype: tensor.Float32, leaves: map[string]*leaf{}}
+	if wide {
+		g.dtype = tensor.Float64
+	}
+	return g
+}
+
+// Param returns the node of a parameter; the same name gives the same node.
+func (g *Graph) Param(name string, shape ...int) *Node { return g.leaf(name, true, g.dtype, shape) }
+
+// Input returns the node of a float input of the given shape.
+func (g *Graph) Input(name string, shape ...int) *Node { return g.leaf(name, false, g.dtype, shape) }
+
+// InputInts returns the node of an int32 input; its values are known to the host when the graph runs.
+func (g *Graph) InputInts(name string, shape ...int) *Node {
+	return g.leaf(name, false, tensor.Int32, shape)
+}
+
+func (g *Graph) leaf(name string, param bool, dt tensor.Dtype, shape []int) *Node {
+	if l, ok := g.leaves[name]; ok {
+		if l.param != param || l.node.Dtype() != dt || !l.shape.Eq(tensor.Shape(shape)) {
+			fail("%q is used as %v and as %v", name, l.shape, shape)
+		}
+		return l.node
+	}
+	s := tensor.Shape(append([]int(nil), shape...))
+	n := G.NewTensor(g.expr, dt, len(shape), G.WithShape(s.Clone()...), G.WithName(name))
+	g.leaves[name] = &leaf{node: n, param: param, shape: s}
+	return n
+}
+
+// Lookup returns the node of a parameter or input that the graph uses, or nil.
+func (g *Graph) Lookup(name string) *Node {
+	if l := g.leaves[name]; l != nil {
+		return l.node
+	}
+	return nil
+}
+
+// Gradients adds the backward graph of a scalar cost and returns one node per wanted node.
+func (g *Graph) Gradients(cost *Node, wrt ...*Node) ([]*Node, error) {
+	grads, err := G.Grad(cost, wrt...)
+	if err != nil {
+		return nil, fmt.Errorf("differentiate: %w", err)
+	}
+	return grads, nil
+}
+
+// ShapeError is a mistake in the building of a graph. Layers panic with it; Build turns it into an error.
+type ShapeError struct{ msg string }
+
+func (e *ShapeError) Error() string { return "build graph: " + e.msg }
+
+func fail(format string, args ...any) { panic(&ShapeError{fmt.Sprintf(format, args...)}) }
+
+// Failf panics with a ShapeError; for packages that define ops.
+func Failf(format string, args ...any) { fail(format, args...) }
+
+// Build runs f and returns the shape mistake it panicked with, if any, as an error: the boundary at which mistakes of
+// graph building become one error.
+func Build(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*ShapeError)
+			if !ok {
+				panic(r)
+			}
+			err = e
+		}
+	}()
+	return f()
+}
+
+// Dim returns size i of a node's shape.
+func Dim(n *Node, i int) int {
+	s := n.Shape()
+	if i >= len(s) {
+		fail("%s has shape %v, which has no axis %d", n.Name(), s, i)
+	}
+	return s[i]
+}
+
+// wantShape panics unless the node has the given shape; -1 accepts any size.
+func wantShape(what string, n *Node, shape ...int) {
+	s := n.Shape()
+	ok := len(s) == len(shape)
+	for i := 0; ok && i < len(shape); i++ {
+		ok = shape[i] < 0 || s[i] == shape[i]
+	}
+	if !ok {
+		fail("%s has shape %v, want %v", what, s, shape)
+	}
+}

@@ -1,0 +1,222 @@
+package graph
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"vsetrain/internal/device"
+)
+
+// Call is what an op sees when it runs: views of its inputs, outputs and buffers.
+type Call struct {
+	In   []device.View
+	Host [][]int32     // host values of int32 graph inputs, nil for other arguments
+	Out  []device.View // an absent view is an output that nobody reads
+	Keep []device.View // buffers of the forward op, shared with its backward op
+	Temp []device.View // scratch memory of this call
+}
+
+// Ints returns argument i, an int32 graph input, with its host values.
+func (c *Call) Ints(i int) device.Ints { return device.Ints{View: c.In[i], Host: c.Host[i]} }
+
+// Slot is a buffer that a forward op keeps for its backward op or for the host.
+type Slot struct {
+	DType device.DType
+	N     int
+	Read  bool // the host reads it after the run: its memory is not reused
+}
+
+// Op is one operation of a graph; it implements gorgonia.SDOp. Ops are created by the functions of this package and of
+// the losses, and are immutable once applied.
+type Op struct {
+	Name string         // operation and static parameters, for messages
+	Outs []tensor.Shape // shape of each result; nil is a scalar
+	Keep []Slot
+	Temp []int // floats of scratch memory
+	// OutSize is the number of floats behind result 0 where it is larger than its shape.
+	OutSize int
+	// Alias: result 0 is the memory of argument 0; Run is nil.
+	Alias bool
+	// Run executes the op.
+	Run func(d device.Device, c *Call)
+	// Forward is the op whose Keep buffers a backward op reads.
+	Forward *Op
+	// Grad builds the backward nodes: one per argument, nil where there is no gradient. Wants says which arguments
+	// have one.
+	Grad  func(in []*Node, out, dout *Node) []*Node
+	Wants []bool
+
+	dtype tensor.Dtype
+	args  []hm.Type
+	id    int
+	hash  uint32
+}
+
+var _ G.SDOp = (*Op)(nil)
+
+// Apply adds an op with one result to the graph of its inputs.
+func (g *Graph) Apply(op *Op, in ...*Node) *Node {
+	g.serial++
+	op.id, op.dtype = g.serial, g.dtype
+	op.args = make([]hm.Type, len(in))
+	for i, n := range in {
+		if n == nil {
+			fail("%s: argument %d is missing", op.Name, i)
+		}
+		op.args[i] = n.Type()
+	}
+	h := fnv.New32a()
+	op.WriteHash(h)
+	op.hash = h.Sum32()
+	n, err := G.ApplyOp(op, in...)
+	if err != nil {
+		fail("%s: %v", op.Name, err)
+	}
+	if n.Op() != G.Op(op) {
+		fail("%s: node hash collision with %v", op.Name, n.Op())
+	}
+	return n
+}
+
+// ApplyMulti adds an op with several results and returns a node for each. Such ops have no gradient of their own:
+// they are backward ops.
+func (g *Graph) ApplyMulti(op *Op, in ...*Node) []*Node {
+	whole := g.Apply(op, in...)
+	out := make([]*Node, len(op.Outs))
+	if len(op.Outs) == 1 {
+		out[0] = whole
+		return out
+	}
+	for i, s := range op.Outs {
+		g.serial++
+		p := &pick{index: i, shape: s, id: g.serial, dtype: g.dtype}
+		n, err := G.ApplyOp(p, whole)
+		if err != nil {
+			fail("%s: result %d: %v", op.Name, i, err)
+		}
+		if n.Op() != G.Op(p) {
+			fail("%s: node hash collision with %v", op.Name, n.Op())
+		}
+		out[i] = n
+	}
+	return out
+}
+
+func size(s tensor.Shape) int {
+	if s == nil {
+		return 1
+	}
+	return s.TotalSize()
+}
+
+func nodeType(dt tensor.Dtype, s tensor.Shape) hm.Type {
+	if s == nil {
+		return dt
+	}
+	return G.TensorType{Dims: s.Dims(), Of: dt}
+}
+
+// Arity implements gorgonia.Op.
+func (o *Op) Arity() int { return len(o.args) }
+
+// Type implements gorgonia.Op; it returns a fresh value each time.
+func (o *Op) Type() hm.Type {
+	ts := make([]hm.Type, 0, len(o.args)+1)
+	ts = append(ts, o.args...)
+	if len(o.Outs) > 1 {
+		ts = append(ts, G.TensorType{Dims: 1, Of: o.dtype}) // all results, flat
+	} else {
+		ts = append(ts, nodeType(o.dtype, o.Outs[0]))
+	}
+	return hm.NewFnType(ts...)
+}
+
+// InferShape implements gorgonia.Op.
+func (o *Op) InferShape(...G.DimSizer) (tensor.Shape, error) {
+	if len(o.Outs) > 1 {
+		n := 0
+		for _, s := range o.Outs {
+			n += size(s)
+		}
+		return tensor.Shape{n}, nil
+	}
+	if o.Outs[0] == nil {
+		return tensor.ScalarShape(), nil
+	}
+	return o.Outs[0].Clone(), nil
+}
+
+// Do implements gorgonia.Op. Ops run on a device through a Program, never through Gorgonia's machines.
+func (o *Op) Do(...G.Value) (G.Value, error) {
+	return nil, fmt.Errorf("%s runs only in a Program", o.Name)
+}
+
+// ReturnsPtr implements gorgonia.Op.
+func (o *Op) ReturnsPtr() bool { return true }
+
+// CallsExtern implements gorgonia.Op.
+func (o *Op) CallsExtern() bool { return false }
+
+// OverwritesInput implements gorgonia.Op.
+func (o *Op) OverwritesInput() int { return -1 }
+
+// WriteHash implements gorgonia.Op.
+func (o *Op) WriteHash(h hash.Hash) { fmt.Fprintf(h, "vse#%d:%s", o.id, o.Name) }
+
+// Hashcode implements gorgonia.Op.
+func (o *Op) Hashcode() uint32 { return o.hash }
+
+func (o *Op) String() string { return o.Name }
+
+// DiffWRT implements gorgonia.SDOp.
+func (o *Op) DiffWRT(inputs int) []bool {
+	w := make([]bool, inputs)
+	copy(w, o.Wants)
+	return w
+}
+
+// SymDiff implements gorgonia.SDOp.
+func (o *Op) SymDiff(inputs G.Nodes, output, grad *Node) (out G.Nodes, err error) {
+	if o.Grad == nil {
+		return nil, fmt.Errorf("%s has no gradient", o.Name)
+	}
+	err = Build(func() error { out = o.Grad(inputs, output, grad); return nil })
+	return out, err
+}
+
+// pick selects one result of an op with several; it never copies.
+type pick struct {
+	index int
+	shape tensor.Shape
+	id    int
+	dtype tensor.Dtype
+}
+
+func (p *pick) Arity() int { return 1 }
+func (p *pick) Type() hm.Type {
+	return hm.NewFnType(G.TensorType{Dims: 1, Of: p.dtype}, nodeType(p.dtype, p.shape))
+}
+func (p *pick) InferShape(...G.DimSizer) (tensor.Shape, error) {
+	if p.shape == nil {
+		return tensor.ScalarShape(), nil
+	}
+	return p.shape.Clone(), nil
+}
+func (p *pick) Do(...G.Value) (G.Value, error) {
+	return nil, fmt.Errorf("%s runs only in a Program", p)
+}
+func (p *pick) ReturnsPtr() bool      { return true }
+func (p *pick) CallsExtern() bool     { return false }
+func (p *pick) OverwritesInput() int  { return -1 }
+func (p *pick) WriteHash(h hash.Hash) { fmt.Fprintf(h, "vse#%d:pick%d", p.id, p.index) }
+func (p *pick) Hashcode() uint32 {
+	h := fnv.New32a()
+	p.WriteHash(h)
+	return h.Sum32()
+}
+func (p *pick) String() string { return fmt.Sprintf("result %d", p.index) }

@@ -1,0 +1,286 @@
+package graph
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+
+	"vsetrain/internal/device"
+)
+
+// Program is a compiled graph: a flat list of kernel calls. It implements gorgonia.VM.
+type Program struct {
+	s      *Session
+	plan   *plan
+	instrs []*instr
+	inputs []inputArg
+	leaves map[string]*leaf
+	floats int // generations of the slabs the views were made for
+	ints   int
+	bound  bool
+}
+
+var _ G.VM = (*Program)(nil)
+
+// instr is one kernel call; the refs say where its views come from.
+type instr struct {
+	name string
+	run  func(d device.Device, c *Call)
+	call Call
+	refs [4][]ref // of In, Out, Keep, Temp
+}
+
+// ref is a place: a buffer of the plan, fixed memory, or an input.
+type ref struct {
+	buf   *buffer
+	n     int
+	view  device.View // where buf is nil
+	input *input
+	name  string // of the input
+}
+
+// inputArg is an argument that is looked up anew at every run, because inputs may grow and hosts slices change.
+type inputArg struct {
+	call *Call
+	arg  int
+	in   *input
+	name string
+	n    int
+}
+
+// Target sends the value of a node straight to given memory, such as a gradient to the flat gradient buffer.
+type Target struct {
+	Node *Node
+	Into device.View
+}
+
+// Compile plans the part of the graph that keep and targets need. The values of keep stay readable after a run.
+func Compile(s *Session, g *Graph, keep []*Node, targets []Target) (*Program, error) {
+	all := append([]*Node(nil), keep...)
+	for _, t := range targets {
+		all = append(all, t.Node)
+	}
+	pl, err := newPlan(g.expr, all, targets)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{s: s, plan: pl, leaves: g.leaves}
+	for _, n := range pl.order {
+		if err := p.emit(n); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range targets { // one value wanted in two places is computed once and copied
+		r, err := p.arg(t.Node)
+		if err != nil {
+			return nil, err
+		}
+		if r.buf == nil || !r.buf.fixed || r.buf.view != t.Into {
+			p.instrs = append(p.instrs, &instr{name: "copy", run: runCopy, refs: [4][]ref{{r}, {{view: t.Into}}}})
+		}
+	}
+	if err := s.floats.reserve(s.Dev, pl.size[device.Float]); err != nil {
+		return nil, err
+	}
+	if err := s.ints.reserve(s.Dev, pl.size[device.Int32]); err != nil {
+		return nil, err
+	}
+	p.bind()
+	return p, nil
+}
+
+func runCopy(d device.Device, c *Call) { d.Copy(c.Out[0], c.In[0]) }
+func runSum(d device.Device, c *Call)  { d.Add(c.Out[0], c.In[0], c.In[1]) }
+
+// emit adds the instruction of a node.
+func (p *Program) emit(n *Node) error {
+	in := &instr{}
+	switch op := n.Op().(type) {
+	case nil, *pick:
+		return nil
+	case *Op:
+		if op.Alias {
+			return nil
+		}
+		in.name, in.run = op.Name, op.Run
+		for k, b := range p.plan.outs[n] {
+			in.refs[1] = append(in.refs[1], ref{buf: b, n: max(size(op.Outs[k]), op.OutSize)})
+		}
+		from := op
+		if op.Forward != nil {
+			from = op.Forward
+			if len(from.Keep) > 0 && p.plan.keeps[from] == nil {
+				return fmt.Errorf("%s: its forward op %s is not part of the program", op.Name, from.Name)
+			}
+		}
+		for k, b := range p.plan.keeps[from] {
+			in.refs[2] = append(in.refs[2], ref{buf: b, n: from.Keep[k].N})
+		}
+		for k, b := range p.plan.temps[op] {
+			in.refs[3] = append(in.refs[3], ref{buf: b, n: op.Temp[k]})
+		}
+	default:
+		if isConstant(n) {
+			return nil
+		}
+		in.name, in.run = "sum", runSum
+		in.refs[1] = []ref{{buf: p.plan.outs[n][0], n: max(1, n.Shape().TotalSize())}}
+	}
+	for _, c := range p.plan.kids[n] {
+		r, err := p.arg(c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", in.name, err)
+		}
+		in.refs[0] = append(in.refs[0], r)
+	}
+	p.instrs = append(p.instrs, in)
+	return nil
+}
+
+// arg says where the value of a node lies.
+func (p *Program) arg(n *Node) (ref, error) {
+	elems := max(1, n.Shape().TotalSize())
+	for { // an alias of a leaf has the leaf's memory
+		op, ok := n.Op().(*Op)
+		if !ok || !op.Alias || p.plan.outs[n] != nil {
+			break
+		}
+		n = p.plan.kids[n][0]
+	}
+	if n.Op() == nil {
+		l := p.leaves[n.Name()]
+		if l == nil || l.node != n {
+			return ref{}, fmt.Errorf("node %q was not made by Param or Input", n.Name())
+		}
+		if l.param {
+			v := p.s.Params.Value(n.Name())
+			if v.N != elems {
+				return ref{}, fmt.Errorf("parameter %s has %d elements, the graph wants %d", n.Name(), v.N, elems)
+			}
+			return ref{view: v}, nil
+		}
+		in := p.s.feed[n.Name()]
+		if in == nil {
+			in = &input{}
+			p.s.feed[n.Name()] = in
+		}
+		return ref{input: in, n: elems, name: n.Name()}, nil
+	}
+	if isConstant(n) {
+		b, err := p.s.Dev.Alloc(device.Float, 1)
+		if err != nil {
+			return ref{}, err
+		}
+		v := device.Of(b)
+		switch x := n.Value().Data().(type) {
+		case float32:
+			p.s.Dev.Fill(v, float64(x))
+		case float64:
+			p.s.Dev.Fill(v, x)
+		default:
+			return ref{}, fmt.Errorf("constant of type %T", x)
+		}
+		return ref{view: v}, nil
+	}
+	outs := p.plan.outs[n]
+	if len(outs) > 1 {
+		return ref{}, fmt.Errorf("%v has several results", n.Op())
+	}
+	return ref{buf: outs[0], n: elems}, nil
+}
+
+// bind resolves every ref to a view of the current slabs.
+func (p *Program) bind() {
+	p.inputs = p.inputs[:0]
+	for _, in := range p.instrs {
+		for k, dst := range []*[]device.View{&in.call.In, &in.call.Out, &in.call.Keep, &in.call.Temp} {
+			if *dst == nil {
+				*dst = make([]device.View, len(in.refs[k]))
+			}
+			for i, r := range in.refs[k] {
+				(*dst)[i] = p.view(r)
+				if r.input != nil {
+					p.inputs = append(p.inputs, inputArg{&in.call, i, r.input, r.name, r.n})
+				}
+			}
+		}
+		if in.call.Host == nil {
+			in.call.Host = make([][]int32, len(in.call.In))
+		}
+	}
+	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
+}
+
+func (p *Program) view(r ref) device.View {
+	switch {
+	case r.input != nil:
+		return device.View{}
+	case r.view.Present():
+		return r.view
+	case r.buf == nil:
+		return device.View{}
+	case r.buf.fixed:
+		return r.buf.view
+	case r.buf.dtype == device.Int32:
+		return p.s.ints.view.Slice(r.buf.off, r.buf.off+r.n)
+	default:
+		return p.s.floats.view.Slice(r.buf.off, r.buf.off+r.n)
+	}
+}
+
+// RunAll implements gorgonia.VM: it runs the program with the inputs fed to the session.
+func (p *Program) RunAll() error {
+	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
+		p.bind()
+	}
+	for i := range p.inputs {
+		a := &p.inputs[i]
+		if a.in.n != a.n {
+			return fmt.Errorf("input %s holds %d values, the graph wants %d", a.name, a.in.n, a.n)
+		}
+		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
+		a.call.Host[a.arg] = a.in.host
+	}
+	for _, in := range p.instrs {
+		in.run(p.s.Dev, &in.call)
+	}
+	return nil
+}
+
+// Reset implements gorgonia.VM; programs have no state between runs.
+func (p *Program) Reset() {}
+
+// Close implements gorgonia.VM; the memory belongs to the session.
+func (p *Program) Close() error {
+	p.instrs, p.inputs, p.bound = nil, nil, false
+	return nil
+}
+
+// View returns the memory of a kept node after a run.
+func (p *Program) View(n *Node) device.View {
+	r, err := p.arg(n)
+	if err != nil {
+		fail("%v", err)
+	}
+	if r.input != nil {
+		return r.input.view.Slice(0, r.n)
+	}
+	if op, ok := n.Op().(*Op); ok && !op.Alias {
+		r.n = max(r.n, op.OutSize)
+	}
+	return p.view(r)
+}
+
+// Kept returns buffer i that the op of a node keeps for the host (Slot.Read).
+func (p *Program) Kept(n *Node, i int) device.View {
+	op := n.Op().(*Op)
+	return p.view(ref{buf: p.plan.keeps[op][i], n: op.Keep[i].N})
+}
+
+// Doubles copies the value of a kept node to the host.
+func (p *Program) Doubles(n *Node) []float64 {
+	v := p.View(n)
+	out := make([]float64, v.N)
+	p.s.Dev.DownloadDoubles(out, v)
+	return out
+}

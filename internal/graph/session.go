@@ -1,0 +1,111 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+)
+
+// Session is what all programs of one network on one device share: parameters, inputs and one slab of memory.
+type Session struct {
+	Dev    device.Device
+	Params *Params
+
+	floats, ints slab
+	feed         map[string]*input
+}
+
+// NewSession allocates the parameters of a network on a device.
+func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
+	p, err := NewParams(dev, specs)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Dev: dev, Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}, nil
+}
+
+// Graph returns an empty graph of the session's precision.
+func (s *Session) Graph() *Graph { return New(s.Dev.Wide()) }
+
+// slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
+// that its views have to be made anew.
+type slab struct {
+	dtype      device.DType
+	view       device.View
+	generation int
+}
+
+func (s *slab) reserve(dev device.Device, n int) error {
+	if n <= s.view.N {
+		return nil
+	}
+	b, err := dev.Alloc(s.dtype, n)
+	if err != nil {
+		return fmt.Errorf("allocate %d elements for activations: %w", n, err)
+	}
+	if s.view.Present() {
+		dev.Free(s.view.Buf)
+	}
+	s.view = device.Of(b)
+	s.generation++
+	return nil
+}
+
+// input is the memory of one named graph input, as large as the largest value fed so far.
+type input struct {
+	view device.View
+	n    int // elements of the current value
+	host []int32
+}
+
+// slot returns the memory of an input with room for n elements.
+func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	if in.view.N < n {
+		b, err := s.Dev.Alloc(t, n)
+		if err != nil {
+			return nil, fmt.Errorf("allocate input %s: %w", name, err)
+		}
+		if in.view.Present() {
+			s.Dev.Free(in.view.Buf)
+		}
+		in.view = device.Of(b)
+	}
+	in.n = n
+	return in, nil
+}
+
+// Feed sets a float input.
+func (s *Session) Feed(name string, values []float32) error {
+	in, err := s.slot(name, device.Float, len(values))
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadFloats(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedDoubles sets a float input from float64.
+func (s *Session) FeedDoubles(name string, values []float64) error {
+	in, err := s.slot(name, device.Float, len(values))
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadDoubles(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedInts sets an int32 input. The slice is read again when programs run, so it must stay unchanged until then.
+func (s *Session) FeedInts(name string, values []int32) error {
+	in, err := s.slot(name, device.Int32, len(values))
+	if err != nil {
+		return err
+	}
+	in.host = values
+	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
+	return nil
+}

@@ -1,0 +1,100 @@
+// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH and LUWM. A loss is a function
+// from a score node and what the batch knows to a scalar node; it knows no network.
+//
+// Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
+// columns images. Every loss is a sum over the batch, LUWM a mean, as in the references (specification, losses.md).
+package loss
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// Context is what a loss may know about the batch beside the scores.
+type Context struct {
+	Semantics *graph.Node // [N, k] semantic vectors of the captions; LSEH
+	Images    *graph.Node // int32 [N] image identity of each pair; LSEH
+}
+
+// Buffers that every loss op keeps; the host may read all but the gradient after a run (graph.Program.Kept).
+const (
+	keepGrad    = iota // dLoss/dS
+	HardCaption        // int32 [N]: for each image, the caption that is its hardest negative
+	HardImage          // int32 [N]: for each caption, the image
+	CostCaption        // [N]: the hinge of that negative, 0 when nothing is violated
+	CostImage          // [N]
+)
+
+// Build adds the loss to the graph of the scores. sum replaces the hardest negative of LMH and LSEH by the sum over all,
+// as in warm-up epochs. The result is the scalar loss; its memory holds three numbers: the loss, its row
+// part (caption retrieval) and its column part (image retrieval).
+func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
+	n := graph.Dim(scores, 0)
+	if graph.Dim(scores, 1) != n {
+		graph.Failf("a loss over scores of shape %v; training scores are square", scores.Shape())
+	}
+	switch o.Name {
+	case LSH:
+		return hinge(g, scores, nil, o.Margin, false)
+	case LMH:
+		return hinge(g, scores, nil, o.Margin, !sum)
+	case LSEH:
+		return hinge(g, scores, o.margins(g, c, n), o.Margin, !sum)
+	case LUWM:
+		return o.universal(g, scores)
+	}
+	graph.Failf("loss %q is unknown", o.Name)
+	return nil
+}
+
+// lossOp returns an op with the buffers of every loss over N pairs. run fills them.
+func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call, out device.LossOut)) *graph.Op {
+	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Keep: []graph.Slot{
+		keepGrad:    {DType: device.Float, N: n * n},
+		HardCaption: {DType: device.Int32, N: n, Read: true},
+		HardImage:   {DType: device.Int32, N: n, Read: true},
+		CostCaption: {DType: device.Float, N: n, Read: true},
+		CostImage:   {DType: device.Float, N: n, Read: true},
+	}}
+	op.Run = func(d device.Device, c *graph.Call) {
+		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Keep[keepGrad], HardCaption: c.Keep[HardCaption], HardImage: c.Keep[HardImage],
+			CostCaption: c.Keep[CostCaption], CostImage: c.Keep[CostImage]})
+	}
+	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
+		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}
+		bw.Run = func(d device.Device, c *graph.Call) { d.Scale(c.Out[0], c.Keep[keepGrad], c.In[0].Slice(0, 1)) }
+		grads := make([]*graph.Node, len(in))
+		grads[0] = g.Apply(bw, dloss)
+		return grads
+	}
+	return op
+}
+
+// hinge is LSH or LMH with a constant margin, or with the margins of LSEH.
+//
+//	cs_ij = [M_ij + S_ij - S_ii]+    ci_ij = [M_ij + S_ij - S_jj]+    0 on the diagonal
+//	LSH = Σ_ij cs_ij + Σ_ij ci_ij    LMH = Σ_i max_j cs_ij + Σ_j max_i ci_ij
+func hinge(g *graph.Graph, scores, margins *graph.Node, margin float64, hardest bool) *graph.Node {
+	n := graph.Dim(scores, 0)
+	name := "sum of hinges"
+	if hardest {
+		name = "max of hinges"
+	}
+	op := lossOp(g, name, n, func(d device.Device, c *graph.Call, out device.LossOut) {
+		a := device.HingeArgs{N: n, Scores: c.In[0], Margin: margin, Max: hardest, LossOut: out}
+		if len(c.In) > 1 {
+			a.Margins = c.In[1]
+		}
+		d.Hinge(a)
+	})
+	if margins == nil {
+		op.Wants = []bool{true}
+		return g.Apply(op, scores)
+	}
+	op.Wants = []bool{true, false}
+	return g.Apply(op, scores, margins)
+}

@@ -1,0 +1,22 @@
+package loss
+
+// LUWM, the universal weighting metric in its self-similarity polynomial form (Wei, Xu, Yang, Wang, Shen: "Universal
+// weighting metric learning for cross-modal matching", CVPR 2020; code wayne980/PolyLoss). For every anchor with positive
+// score p < 1 - 1e-5 that has a negative v with v + margin > p, v the largest of them, both directions:
+//
+//	term = [P0 + P1 p + P2 p²]+ + [N0 + N1 v + N2 v²]+      loss = Σ term / N
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+func (o Options) universal(g *graph.Graph, scores *graph.Node) *graph.Node {
+	n := graph.Dim(scores, 0)
+	op := lossOp(g, "universal weighting", n, func(d device.Device, c *graph.Call, out device.LossOut) {
+		d.UniversalWeighting(device.UniversalArgs{N: n, Scores: c.In[0], Margin: o.Margin,
+			Positive: o.LUWM.Positive, Negative: o.LUWM.Negative, LossOut: out})
+	})
+	op.Wants = []bool{true}
+	return g.Apply(op, scores)
+}

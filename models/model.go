@@ -1,0 +1,160 @@
+package models
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// Names of the graph inputs that every program of a network reads.
+const (
+	InputRegions = "in.regions" // [B, R·D]
+	InputWords   = "in.words"   // int32 [B, L]
+	InputLengths = "in.lengths" // int32 [B]
+)
+
+// Model is a network with its parameters on a device: what training updates and evaluation runs.
+type Model struct {
+	Network Embedder
+	Options Options
+	Dims    Dims
+	Session *graph.Session
+
+	images   map[int]*encoder
+	captions map[[2]int]*encoder
+	words    []int32 // staging of padded words
+}
+
+// encoder is a compiled evaluation graph for one shape.
+type encoder struct {
+	prog *graph.Program
+	out  *graph.Node
+}
+
+// NewModel builds a network and allocates its parameters, zeroed, on a device.
+func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
+	n, err := New(o, d)
+	if err != nil {
+		return nil, err
+	}
+	s, err := graph.NewSession(dev, Specs(n))
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", o.Network, err)
+	}
+	return &Model{Network: n, Options: o, Dims: d, Session: s, images: map[int]*encoder{}, captions: map[[2]int]*encoder{}}, nil
+}
+
+// Init draws all parameters from the seed. The values depend on the seed and the names alone.
+func (m *Model) Init(seed uint64) {
+	var buf []float32
+	for _, p := range m.Network.Params() {
+		v := m.Session.Params.Value(p.Name)
+		if cap(buf) < v.N {
+			buf = make([]float32, v.N)
+		}
+		p.Fill(buf[:v.N], seed)
+		m.Session.Dev.UploadFloats(v, buf[:v.N])
+	}
+}
+
+// EmbedDim returns the size of an embedding.
+func (m *Model) EmbedDim() int { return m.Options.EmbedDim }
+
+// Bucket rounds a caption length up to the lengths that graphs are compiled for, so that few graphs serve all batches.
+// Packed work means that the rounding costs memory, not time.
+func Bucket(l int) int { return max(8, (l+7)/8*8) }
+
+// FeedWords feeds captions [n, l] padded to the bucket of l, and their lengths, which must be in descending order. The
+// slices are read until the programs have run.
+func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
+	wide := Bucket(l)
+	if len(words) != n*l || len(lengths) != n {
+		return fmt.Errorf("feed captions: %d words and %d lengths for %d captions of %d", len(words), len(lengths), n, l)
+	}
+	if cap(m.words) < n*wide {
+		m.words = make([]int32, n*wide)
+	}
+	m.words = m.words[:n*wide]
+	clear(m.words)
+	for i := range n {
+		copy(m.words[i*wide:], words[i*l:(i+1)*l])
+	}
+	if err := m.Session.FeedInts(InputWords, m.words); err != nil {
+		return err
+	}
+	return m.Session.FeedInts(InputLengths, lengths)
+}
+
+// RegionsNode and CaptionNodes are the inputs of a graph over n pairs whose longest caption falls into the given bucket.
+func (m *Model) RegionsNode(g *graph.Graph, n int) *graph.Node {
+	return g.Input(InputRegions, n, m.Dims.Regions*m.Dims.Feature)
+}
+
+// CaptionNodes returns the caption inputs of a graph.
+func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
+	return Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n)}
+}
+
+// EncodeImages embeds n images: regions [n, R, D] → dst [n, E].
+func (m *Model) EncodeImages(dst, regions []float32, n int) error {
+	e := m.images[n]
+	if e == nil {
+		g := m.Session.Graph()
+		var err error
+		e, err = m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
+		if err != nil {
+			return err
+		}
+		m.images[n] = e
+	}
+	if err := m.Session.Feed(InputRegions, regions); err != nil {
+		return err
+	}
+	return m.run(e, dst)
+}
+
+// EncodeCaptions embeds n captions of at most l words, sorted by length in descending order: words [n, l] → dst [n, E].
+func (m *Model) EncodeCaptions(dst []float32, words, lengths []int32, n, l int) error {
+	key := [2]int{n, Bucket(l)}
+	e := m.captions[key]
+	if e == nil {
+		g := m.Session.Graph()
+		var err error
+		e, err = m.compile(g, func() *graph.Node { return m.Network.Captions(g, m.CaptionNodes(g, n, key[1])) })
+		if err != nil {
+			return err
+		}
+		m.captions[key] = e
+	}
+	if err := m.FeedWords(words, lengths, n, l); err != nil {
+		return err
+	}
+	return m.run(e, dst)
+}
+
+func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, error) {
+	e := &encoder{}
+	err := graph.Build(func() error {
+		e.out = build()
+		var err error
+		e.prog, err = graph.Compile(m.Session, g, []*graph.Node{e.out}, nil)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", m.Options.Network, err)
+	}
+	return e, nil
+}
+
+func (m *Model) run(e *encoder, dst []float32) error {
+	if err := e.prog.RunAll(); err != nil {
+		return fmt.Errorf("network %s: %w", m.Options.Network, err)
+	}
+	v := e.prog.View(e.out)
+	if len(dst) != v.N {
+		return fmt.Errorf("network %s: embeddings have %d values, room for %d", m.Options.Network, v.N, len(dst))
+	}
+	m.Session.Dev.DownloadFloats(dst, v)
+	return nil
+}

@@ -1,0 +1,82 @@
+// Package models holds the visual-semantic embedding networks, each written once as a graph of coarse operations.
+//
+// An Embedder maps images and captions into one space, where the similarity of all pairs is one product. A network
+// that scores pairs jointly will be a PairScorer. Losses and evaluation see scores only, so any loss works with any network.
+package models
+
+import (
+	"fmt"
+	"sort"
+
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+// Dims are the sizes that come from the data.
+type Dims struct {
+	Regions int // R, 36
+	Feature int // D, 2048
+	Vocab   int // V, special words included
+}
+
+// Captions are the inputs of a text encoder: word ids [B, L] and lengths [B] in descending order.
+type Captions struct {
+	Words, Lengths *graph.Node
+}
+
+// Network is what every network has: its stored parameters, by the names of the reference's checkpoints.
+type Network interface {
+	// Name is the configuration's name of the network.
+	Name() string
+	// Params returns the parameters in a fixed order, named PART.NAME with PART one of Parts.
+	Params() []*nn.Param
+	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ...
+	Parts() []string
+}
+
+// Embedder is a network whose scores are a function of one embedding per image and one per caption.
+type Embedder interface {
+	Network
+	// Images embeds regions [B, R·D]: [B, E].
+	Images(g *graph.Graph, regions *graph.Node) *graph.Node
+	// Captions embeds captions: [B, E].
+	Captions(g *graph.Graph, c Captions) *graph.Node
+	// Scores returns the similarity of every image with every caption: [Bi, Bc].
+	Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node
+}
+
+type builder func(o Options, d Dims) (Embedder, error)
+
+// registry maps the configuration's names to networks; a network's file adds itself in init.
+var registry = map[string]builder{}
+
+// New builds the network that the options name.
+func New(o Options, d Dims) (Embedder, error) {
+	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
+		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network, d.Regions, d.Feature, d.Vocab)
+	}
+	b := registry[o.Network]
+	if b == nil {
+		return nil, fmt.Errorf("network %s is not available in this version; available: %v", o.Network, Available())
+	}
+	return b(o, d)
+}
+
+// Available returns the names of the networks that can be built.
+func Available() []string {
+	var names []string
+	for n := range registry {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Specs returns the parameters as the graph layer stores them.
+func Specs(n Network) []graph.ParamSpec {
+	var out []graph.ParamSpec
+	for _, p := range n.Params() {
+		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Group: p.Group})
+	}
+	return out
+}

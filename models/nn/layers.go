@@ -1,0 +1,74 @@
+package nn
+
+import (
+	"math"
+
+	"vsetrain/internal/graph"
+)
+
+// Linear is y = x Wᵀ + b: x [N, I] → [N, O].
+type Linear struct {
+	Weight Param `param:"weight"` // [O, I]
+	Bias   Param `param:"bias"`   // [O]
+}
+
+// NewLinear returns a linear layer with PyTorch's default initialisation.
+func NewLinear(in, out int) Linear {
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: FanIn(in)}, Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+}
+
+// NewXavierLinear returns a linear layer with Xavier weights and zero bias, as the references' image encoders.
+func NewXavierLinear(in, out int) Linear {
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: Xavier(in, out)}, Bias: Param{Shape: []int{out}, Init: Constant(0)}}
+}
+
+// Forward adds the layer to a graph.
+func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
+	return g.Linear(x, l.Weight.Node(g), l.Bias.Node(g))
+}
+
+// Embedding is a table of word vectors [V, W]. Rows of words that do not occur get no gradient, <pad> among them.
+type Embedding struct {
+	Weight Param `param:"weight"`
+}
+
+// NewEmbedding returns a table drawn uniformly from ±0.1, as the references' text encoders.
+func NewEmbedding(vocab, dim int) Embedding {
+	return Embedding{Weight: Param{Shape: []int{vocab, dim}, Init: Uniform(0.1)}}
+}
+
+// Forward reads the vectors of words [B, L] with lengths [B], packed: [B·L, W].
+func (e *Embedding) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
+	return g.Words(words, lengths, e.Weight.Node(g))
+}
+
+// GRU is one layer of gated recurrent units, one direction, with the parameter names of torch.nn.GRU.
+type GRU struct {
+	WIH Param `param:"weight_ih_l0"` // [3H, I]
+	WHH Param `param:"weight_hh_l0"` // [3H, H]
+	BIH Param `param:"bias_ih_l0"`   // [3H]
+	BHH Param `param:"bias_hh_l0"`   // [3H]
+}
+
+// NewGRU returns a GRU drawn uniformly from ±1/√H.
+func NewGRU(in, hidden int) GRU {
+	u := Uniform(1 / math.Sqrt(float64(hidden)))
+	return GRU{
+		WIH: Param{Shape: []int{3 * hidden, in}, Init: u}, WHH: Param{Shape: []int{3 * hidden, hidden}, Init: u},
+		BIH: Param{Shape: []int{3 * hidden}, Init: u}, BHH: Param{Shape: []int{3 * hidden}, Init: u},
+	}
+}
+
+func (l *GRU) weights(g *graph.Graph) graph.GRUWeights {
+	return graph.GRUWeights{WIH: l.WIH.Node(g), WHH: l.WHH.Node(g), BIH: l.BIH.Node(g), BHH: l.BHH.Node(g)}
+}
+
+// Final runs the layer over packed x [B·L, I] and returns the state after each caption's last word: [B, H].
+func (l *GRU) Final(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
+	return g.GRU(x, lengths, l.weights(g), false, true)
+}
+
+// States returns the states of all words, packed: [B·L, H].
+func (l *GRU) States(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
+	return g.GRU(x, lengths, l.weights(g), false, false)
+}

@@ -1,0 +1,73 @@
+package models
+
+// VSE++ (Faghri, Fleet, Kiros, Fidler: "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives", BMVC 2018), in
+// the form of the LSEH paper (yangong23/VSEnetworksLSEH, VSEpp_LSEH/model.py), which flattens the regions (quirk Q1):
+//
+//	image    i = l2(W vec(V) + b)           V [R, D] raw region features, W [E, R·D]
+//	caption  c = l2(GRU(embed(w_1 … w_L)))  state after the last word
+//	score    S = I Cᵀ                       or -‖max(0, c - i)‖₂ with measure order
+//
+// Features of one vector per image, [B, D], are the case R = 1.
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() { registry[VSEPP] = newVSEPP }
+
+type vsepp struct {
+	opt   VSEPPOptions
+	Image struct {
+		FC nn.Linear `param:"fc"`
+	} `param:"img"`
+	Text struct {
+		Embed nn.Embedding `param:"embed"`
+		RNN   nn.GRU       `param:"rnn"`
+	} `param:"txt"`
+	params []*nn.Param
+}
+
+func newVSEPP(o Options, d Dims) (Embedder, error) {
+	n := &vsepp{opt: o.VSEPP}
+	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
+	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
+	n.Text.RNN = nn.NewGRU(o.WordDim, o.EmbedDim)
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *vsepp) Name() string        { return VSEPP }
+func (n *vsepp) Params() []*nn.Param { return n.params }
+func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
+
+// Images embeds flattened regions [B, R·D].
+func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
+	x := n.Image.FC.Forward(g, regions)
+	if !n.opt.NoImgNorm {
+		x = g.L2Norm(x, 1, 0)
+	}
+	return n.abs(g, x)
+}
+
+// Captions embeds words.
+func (n *vsepp) Captions(g *graph.Graph, c Captions) *graph.Node {
+	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
+	return n.abs(g, g.L2Norm(n.Text.RNN.Final(g, x, c.Lengths), 1, 0))
+}
+
+func (n *vsepp) abs(g *graph.Graph, x *graph.Node) *graph.Node {
+	if n.opt.UseAbs {
+		return g.Activate(device.Abs, x)
+	}
+	return x
+}
+
+// Scores is the dot product, or the order violation.
+func (n *vsepp) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
+	if n.opt.Measure == "order" {
+		return g.OrderScores(images, captions)
+	}
+	return g.MatMulT(images, captions, true)
+}

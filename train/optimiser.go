@@ -1,0 +1,89 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// optimiser is Adam or AdamW over the flat parameters of a network, with clipping of the global gradient norm
+// (specification, training.md §1). All its state lies on the device in the layout of the parameters.
+type optimiser struct {
+	opt    OptimOptions
+	dev    device.Device
+	params *graph.Params
+	m, v   device.View // moments, as long as the optimised parameters
+	hyper  device.View // [3] of device.AdamArgs
+	sumSq  device.View // [1] Σ g²
+	norm   device.View // [1] ‖g‖₂
+	coef   device.View // [1] clip coefficient
+	steps  int64       // updates done
+}
+
+func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimiser, error) {
+	opt := &optimiser{opt: o, dev: dev, params: p}
+	if err := p.AllocGrads(); err != nil {
+		return nil, err
+	}
+	n := p.OptimisedSize()
+	for _, b := range []struct {
+		view *device.View
+		n    int
+	}{{&opt.m, n}, {&opt.v, n}, {&opt.hyper, 3}, {&opt.sumSq, 1}, {&opt.norm, 1}, {&opt.coef, 1}} {
+		buf, err := dev.Alloc(device.Float, b.n)
+		if err != nil {
+			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", n, err)
+		}
+		*b.view = device.Of(buf)
+	}
+	return opt, nil
+}
+
+// gradNorm computes and returns the global L2 norm of the gradients, and the clip coefficient for update.
+func (o *optimiser) gradNorm() float64 {
+	o.dev.Fill(o.sumSq, 0)
+	o.dev.SumSquares(o.sumSq, o.params.Grads())
+	clip := o.opt.Clip
+	if clip == 0 {
+		clip = math.MaxFloat32
+	}
+	o.dev.ClipCoefficient(o.coef, o.norm, o.sumSq, clip)
+	var n [1]float64
+	o.dev.DownloadDoubles(n[:], o.norm)
+	return n[0]
+}
+
+// update applies one Adam step at the given learning rate.
+func (o *optimiser) update(lr float64) {
+	o.steps++
+	t := float64(o.steps)
+	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
+	hyper := [3]float64{lr / (1 - math.Pow(b1, t)), 1 / math.Sqrt(1-math.Pow(b2, t)), 1 - lr*o.opt.WeightDecay}
+	o.dev.UploadDoubles(o.hyper, hyper[:])
+	a := device.AdamArgs{P: o.params.Values(), G: o.params.Grads(), M: o.m, V: o.v, Hyper: o.hyper,
+		Beta1: b1, Beta2: b2, Eps: o.opt.Eps, Legacy: o.opt.LegacyEps}
+	if o.opt.Clip > 0 {
+		a.Clip = o.coef
+	}
+	o.dev.Adam(a)
+}
+
+// LearningRate returns the learning rate of an epoch, counted from 0 (training.md §2).
+func (o *OptimOptions) LearningRate(epoch int) float64 {
+	if o.LRUpdate == 0 {
+		return o.LR
+	}
+	decays := epoch / o.LRUpdate
+	if o.Schedule == Once {
+		decays = 0
+		if epoch >= o.LRUpdate {
+			decays++
+		}
+		if o.LRUpdate2 > 0 && epoch >= o.LRUpdate2 {
+			decays++
+		}
+	}
+	return o.LR * math.Pow(o.Decay, float64(decays))
+}

@@ -1,0 +1,174 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/data"
+	"vsetrain/internal/graph"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// Names of the graph inputs of the losses.
+const (
+	inputSemantics = "in.semantics" // [B, k]
+	inputImages    = "in.images"    // int32 [B]
+)
+
+// Step runs training steps: forward, loss, backward, clip, update. One compiled graph serves all batches of one
+// shape; steps of a known shape allocate nothing.
+type Step struct {
+	model    *models.Model
+	loss     loss.Options
+	opt      *optimiser
+	programs map[shape]*program
+}
+
+// shape is what a training graph depends on.
+type shape struct {
+	n, bucket, semantic int
+	sum                 bool // sum over all violations instead of the hardest (warm-up)
+}
+
+type program struct {
+	vm     *graph.Program
+	loss   *graph.Node
+	scores *graph.Node
+}
+
+// StepResult is what a step reports.
+type StepResult struct {
+	Loss                   float64 // the whole loss
+	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
+	GradNorm               float64 // before clipping
+	LearningRate           float64
+	prog                   *program
+}
+
+// NewStep prepares training of a model: gradients and optimiser state are allocated.
+func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
+	opt, err := newOptimiser(m.Session.Dev, m.Session.Params, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}}, nil
+}
+
+// NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step.
+type NotFinite struct {
+	What  string
+	Value float64
+}
+
+func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Value) }
+
+// Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
+func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
+	r, err := s.Backward(b, sum)
+	if err != nil {
+		return r, err
+	}
+	r.GradNorm = s.opt.gradNorm()
+	r.LearningRate = lr
+	if !finite(r.Loss) {
+		return r, &NotFinite{"loss", r.Loss}
+	}
+	if !finite(r.GradNorm) {
+		return r, &NotFinite{"gradient norm", r.GradNorm}
+	}
+	s.opt.update(lr)
+	return r, s.model.Session.Dev.Sync()
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// Backward runs forward, loss and backward: afterwards the gradients of all parameters are on the device.
+func (s *Step) Backward(b *data.Batch, sum bool) (StepResult, error) {
+	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
+	if s.loss.NeedsSemantics() {
+		if b.SemanticDim == 0 {
+			return StepResult{}, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
+		}
+		sh.semantic = b.SemanticDim
+	}
+	p := s.programs[sh]
+	if p == nil {
+		var err error
+		if p, err = s.compile(sh); err != nil {
+			return StepResult{}, err
+		}
+		s.programs[sh] = p
+	}
+	if err := s.feed(b, sh); err != nil {
+		return StepResult{}, err
+	}
+	if err := p.vm.RunAll(); err != nil {
+		return StepResult{}, fmt.Errorf("training step: %w", err)
+	}
+	var parts [3]float64
+	s.model.Session.Dev.DownloadDoubles(parts[:], p.vm.View(p.loss).Slice(0, 3))
+	return StepResult{Loss: parts[0], LossCaption: parts[1], LossImage: parts[2], prog: p}, nil
+}
+
+func (s *Step) feed(b *data.Batch, sh shape) error {
+	ses := s.model.Session
+	if err := ses.Feed(models.InputRegions, b.Images); err != nil {
+		return err
+	}
+	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
+		return err
+	}
+	if sh.semantic == 0 {
+		return nil
+	}
+	if err := ses.Feed(inputSemantics, b.Semantics); err != nil {
+		return err
+	}
+	return ses.FeedInts(inputImages, b.ImageIDs)
+}
+
+func (s *Step) compile(sh shape) (*program, error) {
+	p := &program{}
+	g := s.model.Session.Graph()
+	err := graph.Build(func() error {
+		net := s.model.Network
+		images := net.Images(g, s.model.RegionsNode(g, sh.n))
+		captions := net.Captions(g, s.model.CaptionNodes(g, sh.n, sh.bucket))
+		p.scores = net.Scores(g, images, captions)
+		var c loss.Context
+		if sh.semantic > 0 {
+			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
+			c.Images = g.InputInts(inputImages, sh.n)
+		}
+		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
+		var err error
+		p.vm, err = compileBackward(s.model.Session, g, p.loss, []*graph.Node{p.loss, p.scores})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("network %s with loss %s: %w", s.model.Options.Network, s.loss.Name, err)
+	}
+	return p, nil
+}
+
+// compileBackward adds the gradients of cost with respect to every optimised parameter of the graph and sends them to
+// the flat gradient memory.
+func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, keep []*graph.Node) (*graph.Program, error) {
+	var names []string
+	var wrt []*graph.Node
+	for _, spec := range s.Params.Specs {
+		if n := g.Lookup(spec.Name); n != nil && !spec.State {
+			names, wrt = append(names, spec.Name), append(wrt, n)
+		}
+	}
+	grads, err := g.Gradients(cost, wrt...)
+	if err != nil {
+		return nil, err
+	}
+	targets := make([]graph.Target, len(grads))
+	for i, n := range grads {
+		targets[i] = graph.Target{Node: n, Into: s.Params.Grad(names[i])}
+	}
+	return graph.Compile(s, g, keep, targets)
+}
