@@ -1,0 +1,155 @@
+package text
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// The special words and their ids in every vocabulary of the references.
+const (
+	PadWord, StartWord, EndWord, UnkWord = "<pad>", "<start>", "<end>", "<unk>"
+
+	Pad, Start, End, Unk int32 = 0, 1, 2, 3
+)
+
+var special = [...]string{PadWord, StartWord, EndWord, UnkWord}
+
+// DefaultThreshold is the number of occurrences from which the references keep a word.
+const DefaultThreshold = 4
+
+// Vocabulary maps words to ids 0..Len-1. It does not change once made and is safe for concurrent use.
+type Vocabulary struct {
+	ids   map[string]int32
+	words []string
+}
+
+// newVocabulary checks that the words make a vocabulary: distinct, the special words first.
+func newVocabulary(words []string) (*Vocabulary, error) {
+	v := &Vocabulary{ids: make(map[string]int32, len(words)), words: words}
+	for i, w := range special {
+		if i >= len(words) || words[i] != w {
+			return nil, fmt.Errorf("id %d must be %s: a vocabulary starts with <pad>, <start>, <end>, <unk>", i, w)
+		}
+	}
+	for i, w := range words {
+		if j, twice := v.ids[w]; twice {
+			return nil, fmt.Errorf("word %q has two ids, %d and %d", w, j, i)
+		}
+		v.ids[w] = int32(i)
+	}
+	return v, nil
+}
+
+// BuildVocabulary counts the words of the captions and keeps those that occur at least threshold times. Ids follow
+// the first occurrence, after the special words, so the same captions give the same ids.
+func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, error) {
+	if threshold < 1 {
+		return nil, fmt.Errorf("vocabulary: threshold %d; a word must occur at least once", threshold)
+	}
+	var t Tokenizer
+	index := map[string]int{} // word -> place in order
+	var order []string
+	var count []int
+	for c := range captions {
+		for _, w := range t.Words(c) {
+			i, known := index[string(w)]
+			if !known {
+				i = len(order)
+				index[string(w)] = i
+				order, count = append(order, string(w)), append(count, 0)
+			}
+			count[i]++
+		}
+	}
+	words := append([]string(nil), special[:]...)
+	for i, w := range order {
+		if count[i] >= threshold && !isSpecial(w) {
+			words = append(words, w)
+		}
+	}
+	return newVocabulary(words)
+}
+
+func isSpecial(w string) bool {
+	for _, s := range special {
+		if w == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns the number of ids; an additional <mask> word would have this id.
+func (v *Vocabulary) Len() int { return len(v.words) }
+
+// Word returns the word of an id, "" when there is none.
+func (v *Vocabulary) Word(id int32) string {
+	if id < 0 || int(id) >= len(v.words) {
+		return ""
+	}
+	return v.words[id]
+}
+
+// ID returns the id of a word and whether it has one; unknown words have the id Unk.
+func (v *Vocabulary) ID(word string) (int32, bool) {
+	id, known := v.ids[word]
+	if !known {
+		return Unk, false
+	}
+	return id, true
+}
+
+// Encode returns <start>, the ids of the words with <unk> for unknown ones, <end>.
+func (v *Vocabulary) Encode(words []string) []int32 {
+	ids := make([]int32, 0, len(words)+2)
+	ids = append(ids, Start)
+	for _, w := range words {
+		id, _ := v.ID(w)
+		ids = append(ids, id)
+	}
+	return append(ids, End)
+}
+
+// AppendCaption appends the encoded caption to dst and returns also how many of its words are unknown. It
+// allocates nothing once t and dst have grown.
+func (v *Vocabulary) AppendCaption(dst []int32, t *Tokenizer, caption string) (ids []int32, unknown int) {
+	dst = append(dst, Start)
+	for _, w := range t.Words(caption) {
+		id, known := v.ids[string(w)]
+		if !known {
+			id = Unk
+			unknown++
+		}
+		dst = append(dst, id)
+	}
+	return append(dst, End), unknown
+}
+
+// Decode returns the words of the ids up to <end> or <pad>, without <start>.
+func (v *Vocabulary) Decode(ids []int32) []string {
+	var words []string
+	for _, id := range ids {
+		switch id {
+		case Start:
+			continue
+		case End, Pad:
+			return words
+		}
+		words = append(words, v.Word(id))
+	}
+	return words
+}
+
+// Hash identifies the vocabulary: equal for equal words with equal ids. A checkpoint keeps it, because word
+// embeddings mean nothing under another vocabulary.
+func (v *Vocabulary) Hash() string {
+	h := sha256.New()
+	for _, w := range v.words {
+		io.WriteString(h, w)
+		h.Write([]byte{'\n'})
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,177 @@
+package text
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+)
+
+// maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.
+const maxVocabFile = 256 << 20
+
+// LoadVocabulary reads a vocabulary file: SCAN's JSON {"word2idx": {word: id}, "idx2word": {"id": word}, "idx": n}
+// or the Python pickle of VSE++ and VSRN. Errors name the file and what is wrong in it.
+func LoadVocabulary(path string) (*Vocabulary, error) {
+	v, err := loadVocabulary(path)
+	if err != nil {
+		return nil, fmt.Errorf("vocabulary %s: %w", path, err)
+	}
+	return v, nil
+}
+
+func loadVocabulary(path string) (*Vocabulary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		if pe, ok := err.(*os.PathError); ok {
+			err = pe.Err
+		}
+		return nil, fmt.Errorf("%w; `vsetrain data vocab` writes one from the captions", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > maxVocabFile {
+		return nil, fmt.Errorf("%d bytes; a vocabulary has a few megabytes at most, is this another file?", st.Size())
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(b) == 0:
+		return nil, fmt.Errorf("the file is empty")
+	case b[0] == 0x80 || b[0] == '(' || b[0] == 'c':
+		return decodePickleVocab(b)
+	}
+	return decodeVocab(b)
+}
+
+// vocabFile is the JSON layout of the references.
+type vocabFile struct {
+	Word2Idx map[string]int64  `json:"word2idx"`
+	Idx2Word map[string]string `json:"idx2word"`
+	Idx      *int64            `json:"idx"`
+}
+
+func decodeVocab(b []byte) (*Vocabulary, error) {
+	var f vocabFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, fmt.Errorf("not a vocabulary: %w; expected JSON with word2idx, idx2word and idx", err)
+	}
+	if f.Word2Idx == nil {
+		return nil, fmt.Errorf("no word2idx; expected JSON with word2idx, idx2word and idx")
+	}
+	byID := make(map[int64]string, len(f.Idx2Word))
+	for k, w := range f.Idx2Word {
+		id, err := strconv.ParseInt(k, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("idx2word has the key %q; expected a number", k)
+		}
+		byID[id] = w
+	}
+	if f.Idx2Word == nil {
+		byID = nil
+	}
+	n := int64(len(f.Word2Idx))
+	if f.Idx != nil {
+		n = *f.Idx
+	}
+	return fromMaps(f.Word2Idx, byID, n)
+}
+
+// fromMaps checks word2idx against idx2word (unless nil) and idx, and builds the vocabulary.
+func fromMaps(word2idx map[string]int64, idx2word map[int64]string, idx int64) (*Vocabulary, error) {
+	n := int64(len(word2idx))
+	if idx != n {
+		return nil, fmt.Errorf("idx is %d, but word2idx has %d words", idx, n)
+	}
+	if idx2word != nil && int64(len(idx2word)) != n {
+		return nil, fmt.Errorf("idx2word has %d words, word2idx %d", len(idx2word), n)
+	}
+	words := make([]string, n)
+	set := make([]bool, n)
+	for _, w := range sortedKeys(word2idx) {
+		id := word2idx[w]
+		if id < 0 || id >= n {
+			return nil, fmt.Errorf("word %q has the id %d; ids must be 0 to %d", w, id, n-1)
+		}
+		if set[id] {
+			return nil, fmt.Errorf("words %q and %q share the id %d", words[id], w, id)
+		}
+		if back, ok := idx2word[id]; idx2word != nil && (!ok || back != w) {
+			return nil, fmt.Errorf("word2idx gives %q the id %d, idx2word has %q there", w, id, back)
+		}
+		words[id], set[id] = w, true
+	}
+	return newVocabulary(words)
+}
+
+// sortedKeys makes the first error of a bad file the same at every reading.
+func sortedKeys(m map[string]int64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.
+func (v *Vocabulary) Save(path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".vocab-*")
+	if err != nil {
+		return fmt.Errorf("vocabulary %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("vocabulary %s: %w", path, err)
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err = v.encode(w); err != nil {
+		return err
+	}
+	if err = w.Flush(); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// encode writes the members in id order, so that equal vocabularies give equal files.
+func (v *Vocabulary) encode(w io.Writer) error {
+	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	sep := func(i int) string {
+		if i == len(v.words)-1 {
+			return ""
+		}
+		return ", "
+	}
+	io.WriteString(w, `{"word2idx": {`)
+	for i, word := range v.words {
+		fmt.Fprintf(w, "%s: %d%s", quote(word), i, sep(i))
+	}
+	io.WriteString(w, `}, "idx2word": {`)
+	for i, word := range v.words {
+		fmt.Fprintf(w, `"%d": %s%s`, i, quote(word), sep(i))
+	}
+	_, err := fmt.Fprintf(w, `}, "idx": %d}`+"\n", len(v.words))
+	return err
+}
