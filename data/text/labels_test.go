@@ -1,0 +1,48 @@
+package text
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCaptionLabelsBounds(t *testing.T) {
+	if _, _, err := CaptionLabels([]int32{7}, 1); err == nil {
+		t.Error("a maximum length of 1 was accepted")
+	}
+	for n := range 12 {
+		words := make([]int32, n)
+		for i := range words {
+			words[i] = int32(10 + i)
+		}
+		labels, mask, err := CaptionLabels(words, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := slices.Index(labels, End)
+		if want := min(n+1, 5); len(labels) != 7 || end != want || !slices.Equal(labels[1:end], words[:end-1]) {
+			t.Errorf("%d words: labels %v", n, labels)
+		}
+		for i, m := range mask {
+			if want := i <= end+1; (m == 1) != want {
+				t.Errorf("%d words: labels %v mask %v", n, labels, mask)
+			}
+		}
+	}
+}
+
+func TestAugmentationKeepsSomething(t *testing.T) {
+	drop := Draw(func() float64 { return 0.19 })
+	random := func() int32 { return 9 }
+	if got := AugmentIDs([]int32{5}, []int32{7, 8}, 9, drop, random); !slices.Equal(got, []int32{5, 7}) {
+		t.Errorf("ids %v", got)
+	}
+	if got := AugmentPieces(nil, [][]int32{{7, 8}, {6}}, 9, drop, random); !slices.Equal(got, []int32{7, 8}) {
+		t.Errorf("pieces %v", got)
+	}
+	if got := KeepRegions(nil, 4, drop); !slices.Equal(got, []int32{0}) {
+		t.Errorf("regions %v", got)
+	}
+	if got := KeepRegions(nil, 0, drop); len(got) != 0 {
+		t.Errorf("no regions: %v", got)
+	}
+}

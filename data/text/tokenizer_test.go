@@ -1,0 +1,128 @@
+package text
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Captions that exercise one rule each; the expected sentences (separated by |) and words (by blanks) are those of
+// NLTK 3.9.1.
+var tokenizerCases = []struct{ caption, sentences, words string }{
+	{"(A boy.) A girl waves", "(a boy.)|a girl waves", "( a boy . ) a girl waves"},
+	{"He said \"stop.\" Then he ran.", "he said \"stop.\"|then he ran.", "he said `` stop . '' then he ran ."},
+	{"what ?! no", "what ?|!|no", "what ? ! no"},
+	{"Two 'x' marks and 'hello' there", "two 'x' marks and 'hello' there", "two ' x ' marks and 'hello ' there"},
+	{"5. dogs run", "5. dogs run", "5. dogs run"},
+	{"At no. 5. Dogs run.", "at no.|5. dogs run.", "at no . 5. dogs run ."},
+	{"a. dogs", "a. dogs", "a. dogs"},
+	{"J. Walter sings", "j. walter sings", "j. walter sings"},
+	{"the u.s. flag. it waves", "the u.s. flag.|it waves", "the u.s. flag . it waves"},
+	{"top-mr. smith waits", "top-mr. smith waits", "top-mr. smith waits"},
+	{"one . . . two", "one .|.|.|two", "one . . . two"},
+	{"one .. two", "one .. two", "one .. two"},
+	{"wait... what", "wait... what", "wait ... what"},
+	{"a,b 3,4 5:30 x:y,", "a,b 3,4 5:30 x:y,", "a , b 3,4 5:30 x : y ,"},
+	{"ends with comma,", "ends with comma,", "ends with comma ,"},
+	{"a -- b---c", "a -- b---c", "a -- b -- -c"},
+	{"“quoted” ‘words’ «here»", "“quoted” ‘words’ «here»", "“ quoted ” ‘ words ’ « here »"},
+	{"``x`` `y` \"z\" ''w''", "``x`` `y` \"z\" ''w''", "`` x `` ` y ` `` z '' `` w ''"},
+	{"(\"hi\")", "(\"hi\")", "( `` hi '' )"},
+	{"the dogs' toys and boss's hat", "the dogs' toys and boss's hat", "the dogs ' toys and boss 's hat"},
+	{"I'd we'll they're you've can't", "i'd we'll they're you've can't", "i 'd we 'll they 're you 've ca n't"},
+	{"cannot gonna gotta gimme lemme wanna go d'ye more'n", "cannot gonna gotta gimme lemme wanna go d'ye more'n", "can not gon na got ta gim me lem me wan na go d 'ye more 'n"},
+	{"wanna-be cannot-do uncannot", "wanna-be cannot-do uncannot", "wanna-be can not -do uncannot"},
+	{"'Tis cold , 'twas warm", "'tis cold , 'twas warm", "'t is cold , 't was warm"},
+	{"mix*of#all@signs&more%100$5;", "mix*of#all@signs&more%100$5;", "mix * of # all @ signs & more % 100 $ 5 ;"},
+	{"[a]{b}<c>", "[a]{b}<c>", "[ a ] { b } < c >"},
+	{"tab\there\u00a0and nbsp", "tab\there\u00a0and nbsp", "tab here and nbsp"},
+	{"stop.) now", "stop.)|now", "stop . ) now"},
+	{"x.' y", "x.'|y", "x . ' y"},
+	{"rock 'n' roll", "rock 'n' roll", "rock 'n ' roll"},
+	{"Été à la plage.", "été à la plage.", "été à la plage ."},
+	{"end.\"", "end.\"", "end . ''"},
+	{"end .  ' ", "end .  '", "end . '"},
+	{"!!! ???", "!|!!|?|?|?", "! ! ! ? ? ?"},
+	{".", ".", "."},
+	{"'", "'", "'"},
+	{"\"", "\"", "``"},
+	{"a.b. c", "a.b.|c", "a.b . c"},
+	{"-3.5. next", "-3.5. next", "-3.5. next"},
+	{"what?\"he said", "what?|\"he said", "what ? `` he said"},
+	{"done!--then", "done!--then", "done ! -- then"},
+	{"yes!) --no", "yes!)|--no", "yes ! ) -- no"},
+	{"", "", ""},
+}
+
+func TestWordTokenize(t *testing.T) {
+	for _, c := range tokenizerCases {
+		if got := strings.Join(Sentences(c.caption), "|"); got != c.sentences {
+			t.Errorf("%q: sentences %q, want %q", c.caption, got, c.sentences)
+		}
+		if got := strings.Join(WordTokenize(c.caption), " "); got != c.words {
+			t.Errorf("%q: words %q, want %q", c.caption, got, c.words)
+		}
+	}
+}
+
+func TestTokenizerReusesItsMemory(t *testing.T) {
+	var tok Tokenizer
+	v, err := BuildVocabulary(slices.Values([]string{"a dog runs . it isn't slow , is it ?"}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int32
+	work := func() {
+		for _, c := range []string{"A dog runs.", "It isn't slow, is it? no: (a \"cat\") can't."} {
+			ids, _ = v.AppendCaption(ids[:0], &tok, c)
+		}
+	}
+	work()
+	if n := testing.AllocsPerRun(50, work); n != 0 {
+		t.Errorf("%v allocations for two captions, want 0", n)
+	}
+}
+
+func FuzzWordTokenize(f *testing.F) {
+	for _, c := range tokenizerCases {
+		f.Add(c.caption)
+	}
+	f.Add("\xff\xfe. \xe2\x80")
+	f.Add("\u3000.\u2003'\u00a0")
+	f.Fuzz(func(t *testing.T, caption string) {
+		words := WordTokenize(caption)
+		for _, w := range words {
+			if w == "" || !utf8.ValidString(w) || strings.ContainsFunc(w, isSpace) {
+				t.Errorf("%q: bad word %q in %q", caption, w, words)
+			}
+		}
+		// Nothing but white space and the form of quotes may change.
+		squeeze := func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if isSpace(r) || strings.ContainsRune("\"'`", r) {
+					return -1
+				}
+				return r
+			}, s)
+		}
+		lower := string(appendLower(nil, caption))
+		if got, want := squeeze(strings.Join(words, " ")), squeeze(lower); got != want {
+			t.Errorf("%q: words hold %q, want %q", caption, got, want)
+		}
+	})
+}
+
+func BenchmarkWords(b *testing.B) {
+	captions := []string{
+		"Two young guys with shaggy hair look at their hands while hanging out in the yard .",
+		"A man in a blue shirt is standing on a ladder cleaning a window .",
+		"A well-dressed man (in a suit) doesn't walk; a woman waits. They talk.",
+		"Several children , wearing red hats , run through the shallow water of a lake .",
+	}
+	var tok Tokenizer
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		tok.Words(captions[i%len(captions)])
+	}
+}

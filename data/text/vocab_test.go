@@ -1,0 +1,181 @@
+package text
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/pickle"
+)
+
+func small(t testing.TB) *Vocabulary {
+	t.Helper()
+	v, err := BuildVocabulary(slices.Values([]string{"A dog runs .", "The dog sleeps .", "the cat runs ."}), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestBuildVocabularyOrderAndThreshold(t *testing.T) {
+	v := small(t)
+	want := []string{"<pad>", "<start>", "<end>", "<unk>", "dog", "runs", ".", "the"}
+	if !slices.Equal(v.words, want) {
+		t.Errorf("words %q, want %q", v.words, want)
+	}
+	if got := v.Encode([]string{"the", "cat", "runs"}); !slices.Equal(got, []int32{1, 7, 3, 5, 2}) {
+		t.Errorf("encoded %v", got)
+	}
+	if got := v.Decode([]int32{1, 7, 3, 5, 2, 0, 0}); !slices.Equal(got, []string{"the", "<unk>", "runs"}) {
+		t.Errorf("decoded %q", got)
+	}
+	if _, err := BuildVocabulary(slices.Values([]string{"x"}), 0); err == nil {
+		t.Error("a threshold of 0 was accepted")
+	}
+}
+
+func TestVocabularyHash(t *testing.T) {
+	a, b := small(t), small(t)
+	if a.Hash() != b.Hash() {
+		t.Error("equal vocabularies differ in hash")
+	}
+	words := slices.Clone(a.words)
+	words[4], words[5] = words[5], words[4]
+	c, err := newVocabulary(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Hash() == a.Hash() {
+		t.Error("exchanged ids have the same hash")
+	}
+}
+
+func TestVocabularyFileRoundTrip(t *testing.T) {
+	v := small(t)
+	words := append(slices.Clone(v.words), `quo"te`, "naïve", "<b>", "back\\slash")
+	v, err := newVocabulary(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "vocab.json")
+	for range 2 { // the second time over an existing file
+		if err := v.Save(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := LoadVocabulary(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.words, v.words) {
+		t.Errorf("words %q, want %q", got.words, v.words)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".vocab-*")); len(left) > 0 {
+		t.Errorf("temporary files are left: %q", left)
+	}
+	if err := v.Save(filepath.Join(dir, "missing", "vocab.json")); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("saving into a missing folder: %v", err)
+	}
+}
+
+// pickled is a vocabulary as VSE++ stores it.
+func pickled(t testing.TB, words []string, class string) []byte {
+	t.Helper()
+	w2i, i2w := &pickle.Dict{}, &pickle.Dict{}
+	for i, w := range words {
+		w2i.Set(w, int64(i))
+		i2w.Set(int64(i), w)
+	}
+	o := &pickle.Object{Class: class}
+	o.Attrs.Set("word2idx", w2i)
+	o.Attrs.Set("idx2word", i2w)
+	o.Attrs.Set("idx", int64(len(words)))
+	var b bytes.Buffer
+	if err := pickle.Encode(&b, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestLoadPickleVocabulary(t *testing.T) {
+	v := small(t)
+	path := filepath.Join(t.TempDir(), "vocab.pkl")
+	for _, class := range []string{"__main__.Vocabulary", "vocab.Vocabulary"} {
+		if err := os.WriteFile(path, pickled(t, v.words, class), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := LoadVocabulary(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Hash() != v.Hash() {
+			t.Errorf("%s: words %q, want %q", class, got.words, v.words)
+		}
+	}
+	if err := os.WriteFile(path, pickled(t, v.words, "os.system"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), "os.system") {
+		t.Errorf("a foreign class: %v", err)
+	}
+}
+
+func TestLoadVocabularyErrors(t *testing.T) {
+	head := `"<pad>":0,"<start>":1,"<end>":2,"<unk>":3`
+	back := `"0":"<pad>","1":"<start>","2":"<end>","3":"<unk>"`
+	cases := []struct{ name, file, want string }{
+		{"empty", "", "empty"},
+		{"not json", "hello", "expected JSON with word2idx"},
+		{"other json", `{"a": 1}`, "no word2idx"},
+		{"idx", `{"word2idx":{` + head + `},"idx2word":{` + back + `},"idx":9}`, "idx is 9, but word2idx has 4 words"},
+		{"gap", `{"word2idx":{` + head + `,"x":7},"idx":5}`, `"x" has the id 7; ids must be 0 to 4`},
+		{"shared", `{"word2idx":{` + head + `,"x":3},"idx":5}`, `share the id 3`},
+		{"inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `,"4":"y"},"idx":5}`, `idx2word has "y" there`},
+		{"short inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `},"idx":5}`, "idx2word has 4 words, word2idx 5"},
+		{"bad key", `{"word2idx":{` + head + `},"idx2word":{"zero":"<pad>"},"idx":4}`, `the key "zero"`},
+		{"special", `{"word2idx":{"<start>":0,"<pad>":1,"<end>":2,"<unk>":3},"idx":4}`, "id 0 must be <pad>"},
+		{"no words", `{"word2idx":{},"idx":0}`, "id 0 must be <pad>"},
+		{"pickle of something else", "\x80\x02]q\x00.", "holds a list"},
+		{"truncated pickle", "\x80\x02c__main__\nVoc", "not a vocabulary pickle"},
+	}
+	path := filepath.Join(t.TempDir(), "vocab.json")
+	for _, c := range cases {
+		if err := os.WriteFile(path, []byte(c.file), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v, want it to name the file and contain %q", c.name, err, c.want)
+		}
+	}
+	if _, err := LoadVocabulary(path + ".none"); err == nil || !strings.Contains(err.Error(), "vsetrain data vocab") {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func FuzzLoadVocabulary(f *testing.F) {
+	f.Add([]byte(`{"word2idx":{"<pad>":0,"<start>":1,"<end>":2,"<unk>":3},"idx2word":{"0":"<pad>"},"idx":4}`))
+	f.Add(pickled(f, special[:], "__main__.Vocabulary"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, decode := range []func([]byte) (*Vocabulary, error){decodeVocab, decodePickleVocab} {
+			v, err := decode(b)
+			if err != nil {
+				continue
+			}
+			var file bytes.Buffer
+			if err := v.encode(&file); err != nil {
+				t.Fatal(err)
+			}
+			again, err := decodeVocab(file.Bytes())
+			if err != nil || again.Hash() != v.Hash() {
+				// JSON cannot hold words that are not UTF-8.
+				if s := strings.Join(v.words, ""); strings.ToValidUTF8(s, "") == s {
+					t.Errorf("%q does not survive saving: %v", v.words, err)
+				}
+			}
+		}
+	})
+}
