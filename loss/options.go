@@ -1,6 +1,10 @@
 package loss
 
-import "vsetrain/internal/options"
+import (
+	"strconv"
+
+	"vsetrain/internal/options"
+)
 
 // Names of the losses.
 const (
@@ -55,7 +59,7 @@ func (o *Options) Validate() error {
 		return err
 	}
 	if o.WarmupEpochs > 0 && o.Name == LUWM {
-		return &options.Error{Key: "warmup_epochs", Found: "warm-up with loss luwm", Expected: "0",
+		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss luwm",
 			Remedy: "luwm has no sum of violations to warm up with"}
 	}
 	return nil

@@ -94,7 +94,7 @@ func checkValue(key string, v reflect.Value, r Rule) *Error {
 		}
 	case v.CanInt():
 		if !r.AcceptsNumber(float64(v.Int())) {
-			return &Error{Key: key, Found: fmt.Sprint(v.Interface()), Expected: r.String()}
+			return &Error{Key: key, Found: fmt.Sprint(v.Int()), Expected: r.String()}
 		}
 	case v.CanUint():
 		if !r.AcceptsNumber(float64(v.Uint())) {
@@ -102,7 +102,7 @@ func checkValue(key string, v reflect.Value, r Rule) *Error {
 		}
 	case v.CanFloat():
 		if x := v.Float(); !r.AcceptsNumber(x) {
-			return &Error{Key: key, Found: strconv.FormatFloat(x, 'g', -1, 64), Expected: r.String()}
+			return &Error{Key: key, Found: text(x), Expected: r.String()}
 		}
 	}
 	return nil
@@ -199,13 +199,21 @@ func (r Rule) String() string {
 	}
 	switch {
 	case lo != nil && hi != nil:
-		return fmt.Sprintf("%s in %s%g, %g%s", noun, loBr, *lo, *hi, hiBr)
+		return fmt.Sprintf("%s in %s%s, %s%s", noun, loBr, text(*lo), text(*hi), hiBr)
 	case lo != nil:
-		return fmt.Sprintf("%s %s %g", noun, loOp, *lo)
+		return fmt.Sprintf("%s %s %s", noun, loOp, text(*lo))
 	case hi != nil:
-		return fmt.Sprintf("%s %s %g", noun, hiOp, *hi)
+		return fmt.Sprintf("%s %s %s", noun, hiOp, text(*hi))
 	case r.numeric && !r.whole:
 		return "a finite number"
 	}
 	return noun
+}
+
+// text writes a number without an exponent where it stays short.
+func text(x float64) string {
+	if a := math.Abs(x); a >= 1e-3 && a < 1e10 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
 }

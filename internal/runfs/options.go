@@ -4,8 +4,8 @@ import "vsetrain/internal/options"
 
 // Options names the run directory and what is written beside checkpoints and metrics.
 type Options struct {
-	// Dir is the run directory; empty lets the train command name it after the config file: runs/NAME.
-	Dir         string `yaml:"dir" doc:"run directory; empty is runs/ and the name of the config file"`
+	// Dir is the run directory; empty lets the train command name it after network and config file: runs/NETWORK-NAME.
+	Dir         string `yaml:"dir" doc:"run directory; empty is runs/NETWORK-NAME after network and config file"`
 	TensorBoard bool   `yaml:"tensorboard" doc:"write TensorBoard event files"`
 }
 

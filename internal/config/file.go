@@ -1,0 +1,160 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// extendsKey names the file, or the list of files, that a file is an overlay of. Paths are relative to the file.
+// Later files of the list win over earlier ones, and the file itself over all of them.
+const extendsKey = "extends"
+
+const (
+	maxFileSize = 1 << 20
+	maxDepth    = 16
+)
+
+// readFiles returns the layers of a file and of all it extends, the strongest last.
+func readFiles(file string, chain []string, p *problems) []layer {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		p.add(Source{File: file}, "", "%v", err)
+		return nil
+	}
+	for i, seen := range chain {
+		if seen == abs {
+			p.add(Source{File: file}, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], abs)))
+			return nil
+		}
+	}
+	if len(chain) == maxDepth {
+		p.add(Source{File: file}, extendsKey, "more than %d files deep", maxDepth)
+		return nil
+	}
+	top := parseFile(file, p)
+	if top == nil {
+		return nil
+	}
+	var layers []layer
+	for _, base := range bases(file, top, p) {
+		layers = append(layers, readFiles(base, append(chain[:len(chain):len(chain)], abs), p)...)
+	}
+	own := layer{}
+	decodeSection(file, root, top, own, p)
+	return append(layers, own)
+}
+
+// parseFile returns the top mapping of a YAML file, an empty one for an empty file, nil after a mistake.
+func parseFile(file string, p *problems) *yaml.Node {
+	at := Source{File: file}
+	b, err := readSmall(file)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		p.add(at, "", "cannot read the configuration: %v", err)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	} else if err != nil {
+		syntaxError(file, err, p)
+		return nil
+	}
+	if err := dec.Decode(&second); err == nil {
+		p.add(sourceOf(file, &second), "", "expected one document, found a second one after ---")
+		return nil
+	} else if err != io.EOF {
+		syntaxError(file, err, p)
+		return nil
+	}
+	top := doc.Content[0]
+	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	}
+	if top.Kind != yaml.MappingNode {
+		p.add(sourceOf(file, top), "", "expected keys such as model: and loss:, found %s", describe(top))
+		return nil
+	}
+	return top
+}
+
+func readSmall(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if len(b) > maxFileSize {
+		err = fmt.Errorf("larger than %d bytes", maxFileSize)
+	}
+	return b, err
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+
+// syntaxError turns "yaml: line 3: did not find ..." into a position and a text.
+func syntaxError(file string, err error, p *problems) {
+	at, text := Source{File: file}, strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		fmt.Sscan(m[1], &at.Line)
+		text = m[2]
+	}
+	if strings.Contains(text, "cannot start any token") {
+		text += "; indent with spaces, not tabs, and quote strings that begin with @, ` or %"
+	}
+	p.add(at, "", "not valid YAML: %s", text)
+}
+
+// bases returns the files named by extends, with paths as seen from the working directory.
+func bases(file string, top *yaml.Node, p *problems) []string {
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if top.Content[i].Value != extendsKey {
+			continue
+		}
+		v := top.Content[i+1]
+		items := v.Content
+		if v.Kind != yaml.SequenceNode {
+			items = []*yaml.Node{v}
+		}
+		var files []string
+		for _, item := range items {
+			if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Value == "" {
+				p.add(sourceOf(file, item), extendsKey, "expected a file or a list of files, found %s", describe(item))
+				continue
+			}
+			base := filepath.FromSlash(item.Value)
+			if !filepath.IsAbs(base) {
+				base = filepath.Join(filepath.Dir(file), base)
+			}
+			if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
+				p.add(sourceOf(file, item), extendsKey, "no such file: %s", base)
+				continue
+			}
+			files = append(files, base)
+		}
+		return files
+	}
+	return nil
+}
+
+func cycle(chain []string) string {
+	names := make([]string, len(chain))
+	for i, c := range chain {
+		names[i] = filepath.Base(c)
+	}
+	return strings.Join(names, " extends ")
+}

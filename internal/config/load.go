@@ -1,0 +1,111 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/viper"
+
+	"vsetrain/internal/options"
+)
+
+// Request names the layers of a configuration, the weakest first.
+type Request struct {
+	File string   // YAML file; empty for the defaults alone
+	Env  []string // the process environment as "NAME=value"
+	Set  []string // --set flags as "key=value"
+}
+
+// Resolved is a complete, valid configuration and the origin of its values.
+type Resolved struct {
+	Config
+	File    string
+	origins map[string]Source
+}
+
+// Origin returns where the value of a key such as "optim.lr" came from; the zero Source is a default.
+func (r *Resolved) Origin(path string) Source { return r.origins[path] }
+
+// Load reads, checks and layers a configuration: flag over environment over file over default. The error is an *Error
+// that lists every mistake found.
+func Load(req Request) (*Resolved, error) {
+	var p problems
+	var files []layer
+	if req.File != "" {
+		files = readFiles(req.File, nil, &p)
+	}
+	env, sets := envLayer(req.Env, &p), setLayer(req.Set, &p)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	r := &Resolved{Config: Default(), File: req.File, origins: map[string]Source{}}
+	r.merge(files, env, sets)
+	if err := r.Validate(); err != nil {
+		r.report(err, &p)
+		return nil, p.err()
+	}
+	return r, nil
+}
+
+// merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither
+// its weak conversions nor its folding of case can touch them.
+func (r *Resolved) merge(files []layer, env, sets layer) {
+	store := viper.New()
+	cfg := reflect.ValueOf(&r.Config).Elem()
+	root.leaves(func(f *field) { store.SetDefault(f.path, cfg.FieldByIndex(f.index).Interface()) })
+	for _, l := range files {
+		if err := store.MergeConfigMap(l.nested()); err != nil {
+			panic("config: " + err.Error()) // nested always is a map of maps
+		}
+		r.remember(l)
+	}
+	for _, l := range []layer{env, sets} {
+		for path, s := range l {
+			store.Set(path, s.value)
+		}
+		r.remember(l)
+	}
+	root.leaves(func(f *field) { cfg.FieldByIndex(f.index).Set(reflect.ValueOf(store.Get(f.path))) })
+}
+
+func (r *Resolved) remember(l layer) {
+	for path, s := range l {
+		r.origins[path] = s.source
+	}
+}
+
+// report adds the error of a Validate method at the place of the value it complains about.
+func (r *Resolved) report(err error, p *problems) {
+	var oe *options.Error
+	if !errors.As(err, &oe) {
+		p.add(Source{File: r.File}, "", "%v", err)
+		return
+	}
+	at, set := r.origins[oe.Key]
+	if !set {
+		c := *oe
+		c.Found += " (the default)"
+		at, oe = Source{File: r.File}, &c
+	}
+	p.option(at, oe)
+}
+
+// nested returns the layer as a tree of maps.
+func (l layer) nested() map[string]any {
+	top := map[string]any{}
+	for path, s := range l {
+		m := top
+		keys := strings.Split(path, ".")
+		for _, k := range keys[:len(keys)-1] {
+			next, ok := m[k].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[k] = next
+			}
+			m = next
+		}
+		m[keys[len(keys)-1]] = s.value
+	}
+	return top
+}

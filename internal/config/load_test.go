@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func load(t *testing.T, req Request) *Resolved {
+	t.Helper()
+	r, err := Load(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	r := load(t, Request{})
+	if r.Config != Default() {
+		t.Error("an empty request is not the default configuration")
+	}
+	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 {
+		t.Errorf("defaults are not the common settings: %+v", r.Config)
+	}
+}
+
+// Every layer wins over the weaker ones, and every value knows its layer.
+func TestLayers(t *testing.T) {
+	r := load(t, Request{
+		File: "testdata/good/top.yaml",
+		Env:  []string{"HOME=/x", "VSETRAIN_TRAIN_EPOCHS=9", "VSETRAIN_OPTIM_BETAS=[0.7, 0.9]", "VSETRAIN_SEED=", "VSETRAIN_BLAS=openblas"},
+		Set:  []string{"optim.betas=[0.5, 0.6]", "run.dir=2017", "optim.clip=1", "optim.clip=3"},
+	})
+	for _, c := range []struct {
+		path      string
+		got, want any
+		origin    string
+	}{
+		{"seed", r.Seed, uint64(11), "testdata/good/base.yaml:2"},
+		{"optim.lr", r.Optim.LR, 0.001, "testdata/good/top.yaml:3"},
+		{"optim.lr_update", r.Optim.LRUpdate, 15, "testdata/good/base.yaml:3"},
+		{"optim.betas", r.Optim.Betas, [2]float64{0.5, 0.6}, "--set"},
+		{"optim.clip", r.Optim.Clip, 3.0, "--set"},
+		{"optim.eps", r.Optim.Eps, 1e-8, "default"},
+		{"train.batch", r.Train.Batch, 64, "testdata/good/base.yaml:5"},
+		{"train.epochs", r.Train.Epochs, 9, "VSETRAIN_TRAIN_EPOCHS"},
+		{"model.gsmn.neighbors", r.Model.GSMN.Neighbors, "true", "testdata/good/top.yaml:4"},
+		{"run.dir", r.Run.Dir, "2017", "--set"},
+	} {
+		if c.got != c.want || r.Origin(c.path).String() != c.origin {
+			t.Errorf("%s = %v from %s, want %v from %s", c.path, c.got, r.Origin(c.path), c.want, c.origin)
+		}
+	}
+}
+
+// The base of a later file in a list wins over an earlier file.
+func TestExtendsOrder(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	write("a.yaml", "seed: 1\ntrain: {epochs: 1, batch: 2}\n")
+	write("b.yaml", "extends: c.yaml\ntrain: {epochs: 2}\n")
+	write("c.yaml", "seed: 3\ntrain: {epochs: 3}\n")
+	r := load(t, Request{File: write("top.yaml", "extends: [a.yaml, b.yaml]\n")})
+	if r.Seed != 3 || r.Train.Epochs != 2 || r.Train.Batch != 2 {
+		t.Errorf("seed %d, epochs %d, batch %d; want 3, 2, 2", r.Seed, r.Train.Epochs, r.Train.Batch)
+	}
+}
+
+func TestBadOverrides(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		req  Request
+		want string
+	}{
+		{"near", Request{Set: []string{"optim.lrr=1"}}, `--set: optim.lrr: unknown key; did you mean optim.lr?`},
+		{"no section", Request{Set: []string{"lr=1"}}, `--set: lr: unknown key; did you mean optim.lr?`},
+		{"far", Request{Set: []string{"a.b.c=1"}}, "--set: a.b.c: unknown key; `vsetrain config show` lists all keys"},
+		{"section", Request{Set: []string{"model.sgraf=1"}}, `--set: model.sgraf: is a section; set one of its keys: sim_dim, steps`},
+		{"no value", Request{Set: []string{"seed"}}, `--set: expected key=value such as optim.lr=0.001, found "seed"`},
+		{"type", Request{Set: []string{"train.epochs=many"}}, `--set: train.epochs: expected a whole number in [1, 1000000], found "many"`},
+		{"empty", Request{Set: []string{"train.epochs="}}, `--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
+		{"enum", Request{Set: []string{"loss.name=lsseh"}}, `--set: loss.name: expected one of lsh, lmh, lseh, luwm, found "lsseh"; did you mean lseh?`},
+		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; `vsetrain config show` lists all keys"},
+		{"env near", Request{Env: []string{"VSETRAIN_OPTM_LR=1"}}, `VSETRAIN_OPTM_LR: unknown environment variable; did you mean VSETRAIN_OPTIM_LR?`},
+		{"env known", Request{Env: []string{"VSETRAIN_BLASS=mkl"}}, `VSETRAIN_BLASS: unknown environment variable; did you mean VSETRAIN_BLAS?`},
+		{"env far", Request{Env: []string{"VSETRAIN_ZZZZZZ=1"}}, `VSETRAIN_ZZZZZZ: unknown environment variable; unset it`},
+		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}}, `VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
+		{"cross", Request{Set: []string{"model.text_encoder=bert"}}, `--set: model.text_encoder: expected gru for network vsepp, found "bert"`},
+		{"no file", Request{File: "testdata/none.yaml"}, `testdata/none.yaml: cannot read the configuration: no such file or directory`},
+		{"directory", Request{File: "testdata"}, `testdata: cannot read the configuration: is a directory`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Load(c.req)
+			var ce *Error
+			if !errors.As(err, &ce) || err.Error() != c.want {
+				t.Errorf("\n got %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "big.yaml")
+	if err := os.WriteFile(file, []byte(strings.Repeat("# padding\n", 1<<17)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(Request{File: file}); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunDir(t *testing.T) {
+	c := Default()
+	for file, want := range map[string]string{
+		"configs/vsepp/f30k-lseh.yaml": "runs/vsepp-f30k-lseh", "vsepp.yaml": "runs/vsepp", "": "runs/vsepp-default",
+	} {
+		if got := c.RunDir(file); got != filepath.FromSlash(want) {
+			t.Errorf("RunDir(%q) = %s, want %s", file, got, want)
+		}
+	}
+	c.Run.Dir = "elsewhere"
+	if got := c.RunDir("x.yaml"); got != "elsewhere" {
+		t.Errorf("RunDir = %s, want run.dir", got)
+	}
+}
+
+// FuzzLoad: whatever the bytes, Load returns an error with a position or a configuration that reads back to itself.
+func FuzzLoad(f *testing.F) {
+	for _, dir := range []string{"testdata/bad", "testdata/good"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, e := range entries {
+			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "in.yaml")
+		if err := os.WriteFile(file, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Load(Request{File: file})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), dir) {
+				t.Errorf("no file in %q", err)
+			}
+			return
+		}
+		readsBack(t, filepath.Join(dir, "out.yaml"), r.Config)
+	})
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The settings of every preset, from the tables of the papers and repositories.
+var presets = map[string]struct {
+	lr     float64
+	update int
+	margin float64
+	loss   string
+}{
+	"vsepp/f30k-benchmark": {2e-4, 15, 0.2, "lmh"},
+	"vsepp/coco-benchmark": {2e-4, 15, 0.2, "lmh"},
+	"vsepp/iapr-benchmark": {2e-4, 25, 0.2, "lmh"},
+	"vsepp/f8k-benchmark":  {2e-4, 15, 0.2, "lmh"},
+	"vsepp/f30k-lmh2":      {2e-3, 3, 0.16, "lmh"},
+	"vsepp/coco-lmh2":      {3e-3, 4, 0.16, "lmh"},
+	"vsepp/iapr-lmh2":      {8e-4, 5, 0.16, "lmh"},
+	"vsepp/f8k-lmh2":       {1e-3, 6, 0.16, "lmh"},
+	"vsepp/f30k-lseh":      {2e-3, 3, 0.185, "lseh"},
+	"vsepp/coco-lseh":      {3e-3, 4, 0.185, "lseh"},
+	"vsepp/iapr-lseh":      {8e-4, 5, 0.185, "lseh"},
+	"vsepp/f8k-lseh":       {1e-3, 6, 0.185, "lseh"},
+	"vsepp/f30k-released":  {2e-3, 2, 0.185, "lseh"},
+	"vsepp/coco-released":  {2e-3, 2, 0.185, "lseh"},
+	"vsepp/iapr-released":  {8e-4, 8, 0.185, "lseh"},
+}
+
+// fragments are the parts that presets are put together from; demo is no published setting.
+var fragments = map[string]bool{
+	"data/f30k": true, "data/coco": true, "data/iapr": true, "data/f8k": true,
+	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "demo": true,
+}
+
+func TestPresets(t *testing.T) {
+	dir := filepath.Join("..", "..", "configs")
+	found := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(filepath.ToSlash(rel), ".yaml")
+		found[name] = true
+		r, err := Load(Request{File: path})
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		want, ok := presets[name]
+		if !ok {
+			if !fragments[name] {
+				t.Errorf("configs/%s.yaml has no row in the table of this test", name)
+			}
+			return nil
+		}
+		if r.Optim.LR != want.lr || r.Optim.LRUpdate != want.update || r.Loss.Margin != want.margin || r.Loss.Name != want.loss {
+			t.Errorf("%s: lr %v, update %d, margin %v, loss %s; want %+v", name, r.Optim.LR, r.Optim.LRUpdate, r.Loss.Margin, r.Loss.Name, want)
+		}
+		set, _, _ := strings.Cut(filepath.Base(name), "-")
+		if r.Data.Dir != "data/"+set || r.Train.Batch != 128 || r.Train.Epochs != 30 || r.Optim.Clip != 2 || r.Seed != 7 ||
+			r.Model.EmbedDim != 1024 || r.Optim.Schedule != "repeat" || r.Loss.LSEH.Lambda != 0.025 {
+			t.Errorf("%s: not the common settings: %+v", name, r.Config)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range presets {
+		if !found[name] {
+			t.Errorf("configs/%s.yaml is missing", name)
+		}
+	}
+}

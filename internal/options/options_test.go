@@ -1,0 +1,74 @@
+package options
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+type inner struct {
+	Rate float64 `yaml:"rate" above:"0" max:"1"`
+}
+
+type outer struct {
+	Name  string     `yaml:"name" enum:"a|b"`
+	Count int        `yaml:"count" min:"1"`
+	Size  uint64     `yaml:"size" max:"9"`
+	Pair  [2]float64 `yaml:"pair" min:"0" below:"1"`
+	Inner inner      `yaml:"inner"`
+	Free  string     `yaml:"free"`
+	note  int        // not an option
+}
+
+func TestCheck(t *testing.T) {
+	good := outer{Name: "a", Count: 1, Size: 9, Inner: inner{Rate: 1}, note: -1}
+	if err := Check(&good); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(*outer)
+		want   string
+	}{
+		{func(o *outer) { o.Name = "c" }, `name: expected one of a, b, found "c"`},
+		{func(o *outer) { o.Count = 0 }, `count: expected a whole number >= 1, found 0`},
+		{func(o *outer) { o.Size = 10 }, `size: expected a whole number <= 9, found 10`},
+		{func(o *outer) { o.Pair[1] = 1 }, `pair[1]: expected a number in [0, 1), found 1`},
+		{func(o *outer) { o.Inner.Rate = 0 }, `inner.rate: expected a number in (0, 1], found 0`},
+		{func(o *outer) { o.Inner.Rate = math.NaN() }, `inner.rate: expected a number in (0, 1], found NaN`},
+		{func(o *outer) { o.Pair[0] = math.Inf(1) }, `pair[0]: expected a number in [0, 1), found +Inf`},
+	} {
+		o := good
+		c.change(&o)
+		err := Check(o)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestUnder(t *testing.T) {
+	e := &Error{Key: "lr", Found: "0", Expected: "more", Remedy: "raise it"}
+	if got := Under("optim", e).Error(); got != "optim.lr: expected more, found 0; raise it" {
+		t.Error(got)
+	}
+	if e.Key != "lr" {
+		t.Error("Under changed its argument")
+	}
+	if other := errors.New("x"); Under("optim", other) != other {
+		t.Error("Under changed another error")
+	}
+}
+
+func TestAutoInt(t *testing.T) {
+	for text, want := range map[string]AutoInt{"auto": 0, "1": 1, "5": 5} {
+		var a AutoInt
+		if err := a.UnmarshalText([]byte(text)); err != nil || a != want || a.String() != text {
+			t.Errorf("%q: %v, %v", text, a, err)
+		}
+	}
+	for _, text := range []string{"0", "-1", "", "five", "1.5"} {
+		if err := new(AutoInt).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q accepted", text)
+		}
+	}
+}
