@@ -1,0 +1,164 @@
+package main
+
+import "fmt"
+
+const rows512 = 14 // most rows of a panel: 28 accumulators, 4 registers left for operands
+
+// tiles512 writes the float32 and the bf16 tile kernels of AVX-512:
+//
+//	C[m, n] = alpha * sum_k a[k, m] * b[k, n] + beta * C + bias[n],   m <= 14, n <= 32
+//
+// a is a panel of m floats (or bf16 pairs) per k, b one of 32. Accumulators of row r are Z(4+2r), Z(5+2r).
+func tiles512() string {
+	g := newGen()
+	tile512(g, "tileAVX512", false)
+	tile512(g, "tileBF16AVX512", true)
+	return g.String()
+}
+
+func tile512(g *gen, name string, bf16 bool) {
+	g.raw("\n// func " + name + "(t *tile)")
+	g.text(name, 0)
+	g.ins("MOVQ t+0(FP), AX")
+	g.ins("MOVQ %d(AX), SI", offA)
+	g.ins("MOVQ %d(AX), DI", offB)
+	g.ins("MOVQ %d(AX), DX", offC)
+	g.ins("MOVQ %d(AX), CX", offK)
+	g.ins("MOVQ %d(AX), R8", offLDC)
+	g.ins("SHLQ $2, R8")
+	g.ins("MOVQ %d(AX), R9", offM)
+	g.ins("MOVQ %d(AX), R10", offN)
+	g.ins("MOVQ %d(AX), R12", offPF)
+	g.ins("MOVQ %d(AX), R13", offPFS)
+	g.ins("MOVL $-1, R11")
+	g.ins("BZHIL R10, R11, R11")
+	g.ins("KMOVW R11, K1")
+	g.ins("SHRL $16, R11")
+	g.ins("KMOVW R11, K2")
+	g.ins("MOVQ DX, BX")
+	g.ins("CMPQ R10, $16")
+	g.ins("JLE narrow")
+	dispatch(g, "wide")
+	g.label("narrow")
+	dispatch(g, "narrow")
+	for m := rows512; m >= 1; m-- {
+		body512(g, fmt.Sprintf("wide%d", m), m, 2, bf16)
+		g.ins("JMP storewide")
+	}
+	for m := rows512; m >= 1; m-- {
+		body512(g, fmt.Sprintf("narrow%d", m), m, 1, bf16)
+		g.ins("JMP storenarrow")
+	}
+	store512(g, "storewide", 2)
+	store512(g, "storenarrow", 1)
+}
+
+func dispatch(g *gen, prefix string) {
+	for m := rows512; m > 1; m-- {
+		g.ins("CMPQ R9, $%d", m)
+		g.ins("JEQ %s%d", prefix, m)
+	}
+	g.ins("JMP %s1", prefix)
+}
+
+// body512 accumulates m rows by nv vectors over CX steps.
+func body512(g *gen, label string, m, nv int, bf16 bool) {
+	g.label("%s", label)
+	for r := range m {
+		for v := range nv {
+			acc := 4 + 2*r + v
+			g.ins("VPXORQ Z%d, Z%d, Z%d", acc, acc, acc)
+		}
+		g.ins("PREFETCHT0 (BX)")
+		if nv == 2 {
+			g.ins("PREFETCHT0 64(BX)")
+		}
+		if r < m-1 {
+			g.ins("ADDQ R8, BX")
+		}
+	}
+	unroll := 4
+	if m*nv < 8 {
+		unroll = 2
+	}
+	if unroll == 4 {
+		g.ins("MOVQ CX, R10\n\tSHRQ $2, R10")
+	} else {
+		g.ins("MOVQ CX, R10\n\tSHRQ $1, R10")
+	}
+	g.ins("JZ %stail", label)
+	g.ins("PCALIGN $32")
+	g.label("%sloop", label)
+	for u := range unroll {
+		step512(g, u, m, nv, bf16)
+	}
+	g.ins("ADDQ $%d, DI", unroll*128)
+	g.ins("ADDQ $%d, SI", unroll*4*m)
+	g.ins("DECQ R10\n\tJNZ %sloop", label)
+	g.label("%stail", label)
+	g.ins("ANDQ $%d, CX\n\tJZ %sdone", unroll-1, label)
+	g.label("%sone", label)
+	step512(g, 0, m, nv, bf16)
+	g.ins("ADDQ $128, DI\n\tADDQ $%d, SI", 4*m)
+	g.ins("DECQ CX\n\tJNZ %sone", label)
+	g.label("%sdone", label)
+}
+
+func step512(g *gen, u, m, nv int, bf16 bool) {
+	for v := range nv {
+		g.ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
+	}
+	g.ins("PREFETCHT0 %d(DI)", u*128+512)
+	if nv == 2 {
+		g.ins("PREFETCHT0 %d(DI)", u*128+576)
+	}
+	for r := range m {
+		t := 2 + r&1
+		g.ins("VBROADCASTSS %d(SI), Z%d", (u*m+r)*4, t)
+		for v := range nv {
+			if bf16 {
+				g.dpbf16(4+2*r+v, v, t)
+			} else {
+				g.ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
+			}
+		}
+	}
+}
+
+// store512 scales the accumulators and writes them, row by row until R9 rows are done.
+func store512(g *gen, label string, nv int) {
+	g.label("%s", label)
+	g.ins("VBROADCASTSS %d(AX), Z0", offAlpha)
+	g.ins("VBROADCASTSS %d(AX), Z1", offBeta)
+	g.ins("MOVL %d(AX), R11", offBeta)
+	g.ins("MOVQ %d(AX), BX", offBias)
+	g.ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
+	g.ins("TESTQ BX, BX\n\tJZ %snobias", label)
+	g.ins("VMOVUPS.Z (BX), K1, Z2")
+	if nv == 2 {
+		g.ins("VMOVUPS.Z 64(BX), K2, Z3")
+	}
+	g.label("%snobias", label)
+	g.ins("TESTL R11, R11\n\tJNZ %sbeta", label)
+	for _, beta := range []bool{false, true} {
+		if beta {
+			g.label("%sbeta", label)
+		}
+		for r := range rows512 {
+			for v := range nv {
+				acc := 4 + 2*r + v
+				g.ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, acc)
+				if beta {
+					g.ins("VFMADD231PS %d(DX), Z1, K%d, Z%d", 64*v, 1+v, acc)
+				}
+				g.ins("VMOVUPS Z%d, K%d, %d(DX)", acc, 1+v, 64*v)
+			}
+			if r < rows512-1 {
+				g.ins("DECQ R9\n\tJZ %sdone%v", label, beta)
+				g.ins("ADDQ R8, DX")
+			}
+		}
+		g.label("%sdone%v", label, beta)
+		g.ins("VZEROUPPER\n\tRET")
+	}
+}

@@ -1,0 +1,34 @@
+// Package gemm multiplies matrices: float32, bf16 with float32 accumulation, and float64.
+//
+//	C[M, N] = alpha * op(A)[M, K] * op(B)[K, N] + beta * C (+ bias[N] in each row)
+//
+// # How
+//
+// Operands are cut into blocks along K and packed into panels (a few rows of A, a few columns of B) which a small
+// kernel in assembly multiplies with its whole result in registers, the scheme of Goto and van de Geijn
+// (Anatomy of High-Performance Matrix Multiplication, TOMS 2008). The smaller operand is packed once and shared by
+// all threads; each thread packs its own part of the larger one just before use, so every element is packed once.
+//
+//	kernel      instructions                       panel of A x panel of B
+//	avx512      AVX-512                            14 x 32
+//	avx2        AVX2 + FMA                          6 x 16
+//	generic     Go                                  4 x 4
+//	amx         AMX-BF16 tiles                     32 x 32   bf16
+//	avx512bf16  AVX512-BF16 dot products of pairs  14 x 32   bf16
+//	emulated    operands rounded, float32 kernel             bf16
+//
+// Besides, "gonum", "openblas" and "mkl" hand the float32 products to those libraries.
+//
+// # What holds for the results
+//
+// With our own kernels (not gonum, openblas, mkl) element C[i, j] is computed by the same operations in the same order
+// whatever the number of threads, M, N, the strides and the position of the row and the column: it is a
+// function of row i of op(A), column j of op(B), K, alpha, beta, C[i, j] and bias[j] alone. So results are bit-identical for
+// any thread count, and a row does not change when other rows join the product, whether B was packed before or not.
+// Kernels differ from each other in rounding.
+//
+// beta = 0 means C is not read (NaN there does not leak). K = 0 or alpha = 0 leaves beta * C + bias and reads neither A nor
+// B. Bf16 kernels of the hardware treat subnormal operands as zero; the emulated one keeps them.
+package gemm
+
+//go:generate go run ./asmgen

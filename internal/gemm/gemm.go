@@ -1,0 +1,174 @@
+package gemm
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/par"
+)
+
+// Options choose the implementation.
+type Options struct {
+	// Kernel is "" for the best of this CPU, or one of "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
+	Kernel string
+}
+
+// Args is one product, row major:
+//
+//	C[M, N] = Alpha * op(A)[M, K] * op(B)[K, N] + Beta * C (+ Bias[N] added to each row when not nil)
+//
+// TransA: A is stored [K, M]; TransB: B is stored [N, K]. LDA, LDB, LDC are the distances between stored rows in
+// elements. C must not overlap A, B or Bias. BF16: operands are rounded to bf16 (to nearest even), products accumulate in
+// float32.
+type Args struct {
+	TransA, TransB bool
+	M, N, K        int
+	Alpha          float32
+	A              []float32
+	LDA            int
+	B              []float32
+	LDB            int
+	Beta           float32
+	C              []float32
+	LDC            int
+	Bias           []float32
+	BF16           bool
+}
+
+// Engine computes products on a pool of threads. It owns its workspaces, which grow to what the largest
+// product needs; after that nothing allocates (gonum excepted). It is not safe for concurrent use.
+type Engine struct {
+	pool    *par.Pool
+	name    string
+	f32     *kernel
+	bf16    *kernel
+	lib     library // external float32 products, or nil
+	workers []worker
+	shared  []float32 // packed blocks of the smaller operand
+	job     job
+	packing packPhase
+	working workPhase
+	batch   batchPhase
+	product Args // a product made from the caller's
+}
+
+// library is a complete float32 product of another package; Args are checked, M, N, K, Alpha not zero.
+type library interface {
+	name() string
+	gemm(e *Engine, a *Args)
+}
+
+// ErrNoLibrary is in the error of New when the shared library asked for cannot be loaded.
+var ErrNoLibrary = errors.New("library not found")
+
+// New returns an engine on the pool's threads. It fails when the kernel asked for does not exist here.
+func New(pool *par.Pool, o Options) (*Engine, error) {
+	e := &Engine{pool: pool}
+	kernels := available()
+	e.f32, e.bf16 = kernels[0], bestBF16()
+	switch o.Kernel {
+	case "":
+	case "gonum":
+		e.lib = gonumBLAS{}
+	case "openblas", "mkl":
+		lib, err := openLibrary(o.Kernel, pool.Threads())
+		if err != nil {
+			return nil, err
+		}
+		e.lib = lib
+	default:
+		e.f32 = nil
+		for _, k := range kernels {
+			if k.name == o.Kernel {
+				e.f32 = k
+			}
+		}
+		if e.f32 == nil {
+			return nil, fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %s", o.Kernel, names(kernels))
+		}
+		if o.Kernel != kernels[0].name {
+			e.bf16 = nil // a chosen lesser CPU has no bf16 instructions either
+		}
+	}
+	e.name = e.f32.name
+	if e.lib != nil {
+		e.name = e.lib.name()
+	}
+	if e.bf16 == nil {
+		e.bf16 = emulated(e.f32)
+	}
+	e.workers = make([]worker, pool.Threads())
+	for i := range e.workers {
+		e.workers[i].tmp, e.workers[i].zeros = aligned(32*32+64), aligned(64)
+	}
+	e.packing.e, e.working.e, e.batch.e = e, e, e
+	return e, nil
+}
+
+func names(kernels []*kernel) string {
+	s := ""
+	for _, k := range kernels {
+		s += k.name + ", "
+	}
+	return s + "gonum, openblas, mkl"
+}
+
+// Name is the float32 implementation in use, e.g. "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
+func (e *Engine) Name() string { return e.name }
+
+// BF16Name is the bf16 implementation in use: "amx", "avx512bf16" or "emulated".
+func (e *Engine) BF16Name() string { return e.bf16.name }
+
+// kernel is the kernel of a precision.
+func (e *Engine) kernel(bf16 bool) *kernel {
+	if bf16 {
+		return e.bf16
+	}
+	return e.f32
+}
+
+// Gemm computes the product a describes. It panics when a slice is too short for its shape.
+func (e *Engine) Gemm(a *Args) {
+	a.checkC()
+	if a.scaleOnly() {
+		return
+	}
+	a.checkA()
+	a.checkB()
+	if e.lib != nil && !a.BF16 {
+		e.lib.gemm(e, a)
+		return
+	}
+	e.multiply(a, nil)
+}
+
+// scaleOnly does the products without terms (K or Alpha zero, or no elements) and reports whether it did.
+func (a *Args) scaleOnly() bool {
+	if a.M == 0 || a.N == 0 {
+		return true
+	}
+	if a.K != 0 && a.Alpha != 0 {
+		return false
+	}
+	for i := range a.M {
+		scaleRow(a.C[i*a.LDC:][:a.N], a.Beta, a.Bias)
+	}
+	return true
+}
+
+func scaleRow(c []float32, beta float32, bias []float32) {
+	switch beta {
+	case 0:
+		clear(c)
+	case 1:
+	default:
+		for j := range c {
+			c[j] *= beta
+		}
+	}
+	if bias != nil {
+		for j := range c {
+			c[j] += bias[j]
+		}
+	}
+}

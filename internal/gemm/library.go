@@ -1,0 +1,108 @@
+//go:build (linux || darwin) && (amd64 || arm64)
+
+package gemm
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// libraryNames are the file names tried for each library, in order; the dynamic linker knows where to look.
+var libraryNames = map[string][]string{
+	"openblas": {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0",
+		"libopenblas.dylib", "/opt/homebrew/opt/openblas/lib/libopenblas.dylib", "/usr/local/opt/openblas/lib/libopenblas.dylib"},
+	"mkl": {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
+}
+
+// blasLibrary calls the Fortran sgemm_ of a shared library. Fortran passes every argument by address, so the
+// call needs integer registers only. It is column major: C' = op(B)' op(A)'.
+type blasLibrary struct {
+	label string
+	sgemm uintptr
+	args  *fortranArgs
+}
+
+// fortranArgs lives on the heap: its addresses are passed to the library.
+type fortranArgs struct {
+	transA, transB byte
+	m, n, k        int32
+	lda, ldb, ldc  int32
+	alpha, beta    float32
+}
+
+// openLibrary loads OpenBLAS or MKL and limits it to the given number of threads.
+func openLibrary(kind string, threads int) (library, error) {
+	var handle uintptr
+	var tried []string
+	var file string
+	for _, f := range libraryNames[kind] {
+		h, err := purego.Dlopen(f, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err == nil {
+			handle, file = h, f
+			break
+		}
+		tried = append(tried, fmt.Sprintf("%s (%v)", f, err))
+	}
+	if handle == 0 {
+		return nil, fmt.Errorf("gemm: %s: %w; tried %s; install it or choose another kernel", kind, ErrNoLibrary, strings.Join(tried, ", "))
+	}
+	sgemm, err := purego.Dlsym(handle, "sgemm_")
+	if err != nil {
+		return nil, fmt.Errorf("gemm: %s has no sgemm_: %w", file, err)
+	}
+	b := &blasLibrary{sgemm: sgemm, args: new(fortranArgs)}
+	version := ""
+	set := map[string]string{"openblas": "openblas_set_num_threads", "mkl": "MKL_Set_Num_Threads"}[kind]
+	fn, err := purego.Dlsym(handle, set)
+	if err != nil {
+		return nil, fmt.Errorf("gemm: %s has no %s: %w", file, set, err)
+	}
+	purego.SyscallN(fn, uintptr(threads))
+	if fn, err := purego.Dlsym(handle, "openblas_get_config"); err == nil {
+		r, _, _ := purego.SyscallN(fn)
+		if words := strings.Fields(cString(r)); len(words) > 1 {
+			version = " " + words[1]
+		}
+	}
+	b.label = fmt.Sprintf("%s%s (%s)", kind, version, filepath.Base(file))
+	return b, nil
+}
+
+// cString copies a C string that the library owns.
+func cString(p uintptr) string {
+	if p == 0 {
+		return ""
+	}
+	base := *(*unsafe.Pointer)(unsafe.Pointer(&p))
+	n := 0
+	for n < 1024 && *(*byte)(unsafe.Add(base, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(base), n))
+}
+
+func (b *blasLibrary) name() string { return b.label }
+
+func (b *blasLibrary) gemm(_ *Engine, a *Args) {
+	letter := func(t bool) byte {
+		if t {
+			return 'T'
+		}
+		return 'N'
+	}
+	f := b.args
+	*f = fortranArgs{letter(a.TransA), letter(a.TransB), int32(a.M), int32(a.N), int32(a.K),
+		int32(a.LDA), int32(a.LDB), int32(a.LDC), a.Alpha, a.Beta}
+	at := func(p unsafe.Pointer) uintptr { return uintptr(p) }
+	purego.SyscallN(b.sgemm,
+		at(unsafe.Pointer(&f.transB)), at(unsafe.Pointer(&f.transA)),
+		at(unsafe.Pointer(&f.n)), at(unsafe.Pointer(&f.m)), at(unsafe.Pointer(&f.k)),
+		at(unsafe.Pointer(&f.alpha)), uintptr(unsafe.Pointer(&a.B[0])), at(unsafe.Pointer(&f.ldb)),
+		uintptr(unsafe.Pointer(&a.A[0])), at(unsafe.Pointer(&f.lda)),
+		at(unsafe.Pointer(&f.beta)), uintptr(unsafe.Pointer(&a.C[0])), at(unsafe.Pointer(&f.ldc)))
+	addBias(a.C, a.M, a)
+}

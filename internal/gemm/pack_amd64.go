@@ -1,0 +1,169 @@
+package gemm
+
+import "unsafe"
+
+// packing is the argument block of the packing routines (asmgen/pack512.go); field order is part of the
+// interface.
+type packing struct {
+	dst, src unsafe.Pointer
+	ld       int // bytes between source rows
+	rows     int // source rows, or words per transposed row
+	cols     int // source columns, or lanes written
+	stride   int // bytes between destination rows
+	next     int // bytes between destination panels, or blocks of 16 transposed rows
+	half     int // bytes between the 16-column halves of a destination row
+	k        int // float32 values per transposed row
+	ptr      [32]unsafe.Pointer
+}
+
+//go:noescape
+func copyPanels512(p *packing)
+
+//go:noescape
+func pairPanels512(p *packing)
+
+//go:noescape
+func copyRows512(p *packing)
+
+//go:noescape
+func pairRows512(p *packing)
+
+//go:noescape
+func transpose512(p *packing)
+
+//go:noescape
+func roundTranspose512(p *packing)
+
+//go:noescape
+func roundRow512(p *packing)
+
+//go:noescape
+func pairTranspose512(p *packing)
+
+// at returns the address of element (k, o) of the operand.
+func (o *operand) at(outer, k int) unsafe.Pointer {
+	if o.kMajor {
+		return unsafe.Pointer(&o.data[k*o.ld+outer])
+	}
+	return unsafe.Pointer(&o.data[outer*o.ld+k])
+}
+
+// rowPointers points the first 16 pointers at rows of the span; those beyond its end repeat the last, which
+// fills lanes nobody reads.
+func (p *packing) rowPointers(o *operand, s span, first, count int) {
+	for i := range 16 {
+		p.ptr[i] = o.at(s.o0+first+min(i, count-1), s.k0)
+	}
+}
+
+func packA512(w *worker, dst []float32, o *operand, s span) {
+	p := &w.p
+	p.dst, p.rows, p.cols, p.stride = unsafe.Pointer(&dst[0]), s.k, s.outer, 4*s.outer
+	if o.kMajor {
+		p.src, p.ld = o.at(s.o0, s.k0), 4*o.ld
+		copyRows512(p)
+		return
+	}
+	p.next, p.k = 16*p.stride, s.k
+	p.rowPointers(o, s, 0, s.outer)
+	transpose512(p)
+}
+
+func packB512(w *worker, dst []float32, o *operand, s span) {
+	p := &w.p
+	p.rows, p.stride = s.k, 128
+	if o.kMajor {
+		p.dst, p.src, p.ld = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld
+		p.cols, p.next, p.half = s.outer, 128*s.k, 64
+		copyPanels512(p)
+		return
+	}
+	p.cols, p.next, p.k = 16, 16*128, s.k
+	for c := 0; c < s.outer; c += 16 {
+		p.dst = unsafe.Pointer(&dst[c/32*32*s.k+c%32])
+		p.rowPointers(o, s, c, min(16, s.outer-c))
+		transpose512(p)
+	}
+}
+
+func packABF16(w *worker, dst []float32, o *operand, s span) {
+	p := &w.p
+	p.dst, p.cols, p.stride = unsafe.Pointer(&dst[0]), s.outer, 4*s.outer
+	if o.kMajor {
+		p.src, p.ld, p.rows = o.at(s.o0, s.k0), 4*o.ld, s.k
+		pairRows512(p)
+		return
+	}
+	p.next, p.k, p.rows = 16*p.stride, s.k, (s.k+1)/2
+	p.rowPointers(o, s, 0, s.outer)
+	roundTranspose512(p)
+}
+
+func packBBF16(w *worker, dst []float32, o *operand, s span) {
+	p, words := &w.p, (s.k+1)/2
+	p.stride = 128
+	if o.kMajor {
+		p.dst, p.src, p.ld, p.rows = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, s.k
+		p.cols, p.next, p.half = s.outer, 128*words, 64
+		pairPanels512(p)
+		return
+	}
+	p.rows, p.cols, p.next, p.k = words, 16, 16*128, s.k
+	for c := 0; c < s.outer; c += 16 {
+		p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32])
+		p.rowPointers(o, s, c, min(16, s.outer-c))
+		roundTranspose512(p)
+	}
+}
+
+// packAAMX packs a panel of 32 rows as [k/32][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
+// they meet only rows of the result that nobody stores.
+func packAAMX(w *worker, dst []float32, o *operand, s span) {
+	p, words := &w.p, roundUp(s.k, 32)/2
+	if !o.kMajor {
+		p.rows, p.k, p.next = words, s.k, 2048
+		for i := range s.outer {
+			p.dst, p.src = unsafe.Pointer(&dst[i*16]), o.at(s.o0+i, s.k0)
+			roundRow512(p)
+		}
+		return
+	}
+	p.stride = 64
+	for c := 0; c < s.outer; c += 16 {
+		p.cols = min(16, s.outer-c)
+		for k := 0; k < s.k; k += 32 {
+			for i := range 32 {
+				if p.ptr[i] = unsafe.Pointer(&w.zeros[0]); k+i < s.k {
+					p.ptr[i] = o.at(s.o0+c, s.k0+k+i)
+				}
+			}
+			p.dst = unsafe.Pointer(&dst[k/32*512+c*16])
+			pairTranspose512(p)
+		}
+	}
+}
+
+// packBAMX packs panels of 32 columns as [k/32][2][16 pairs][16 columns].
+func packBAMX(w *worker, dst []float32, o *operand, s span) {
+	p, words := &w.p, roundUp(s.k, 32)/2
+	p.stride = 64
+	if o.kMajor {
+		p.ld, p.cols, p.next, p.half = 4*o.ld, s.outer, 128*words, 1024
+		if s.k%32 != 0 {
+			for c := 0; c < s.outer; c += 32 {
+				clear(dst[c*words+(words-16)*32:][:512])
+			}
+		}
+		for k := 0; k < s.k; k += 32 {
+			p.dst, p.src, p.rows = unsafe.Pointer(&dst[k*16]), o.at(s.o0, s.k0+k), min(32, s.k-k)
+			pairPanels512(p)
+		}
+		return
+	}
+	p.rows, p.cols, p.next, p.k = words, 16, 2048, s.k
+	for c := 0; c < s.outer; c += 16 {
+		p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32*16])
+		p.rowPointers(o, s, c, min(16, s.outer-c))
+		roundTranspose512(p)
+	}
+}

@@ -1,0 +1,268 @@
+package gemm
+
+import "unsafe"
+
+const (
+	sharedWords = 4 << 20 // most words of the shared packed operand: 16 MiB
+	blockRows   = 448     // rows of A packed together: with kc values each they stay in the level-2 cache
+	blockCols   = 512     // most columns of B a thread packs together
+	serialFlops = 1 << 17 // products smaller than this do not pay for waking other threads
+)
+
+// job is the product in work. The shared operand is packed for the k blocks [kb0, kb1); tasks cut the other.
+type job struct {
+	a          Args
+	kn         *kernel
+	opA, opB   operand
+	nkb, kSize int // blocks of k and their size
+
+	kb0, kb1   int // blocks of k in this pass
+	m0, m1     int // rows of C in this pass
+	n0, n1     int // columns of C in this pass
+	sharedA    bool
+	sharedB    bool
+	packed     *Packed // B packed before
+	tasks      int
+	rowTasks   bool      // tasks cut the rows, else the columns
+	dst        []float32 // where the shared operand is packed
+	packGroups int       // packing tasks per block of k
+}
+
+// multiply runs the blocked product; p, when not nil, holds op(B) packed before.
+func (e *Engine) multiply(a *Args, p *Packed) {
+	j := &e.job
+	*j = job{a: *a, kn: e.kernel(a.BF16), packed: p}
+	j.opA = operand{a.A, a.LDA, a.TransA}
+	j.opB = operand{a.B, a.LDB, !a.TransB}
+	j.nkb, j.kSize = j.kn.blocks(a.K)
+	// The smaller operand is packed once for all threads. With B packed before, A is shared when all threads
+	// must work on the same few rows.
+	j.rowTasks = a.N < a.M
+	if p != nil {
+		j.rowTasks = a.M >= blockRows
+	}
+	j.sharedB = j.rowTasks && p == nil
+	j.sharedA = !j.rowTasks
+	outer := a.M
+	if j.rowTasks {
+		outer = a.N
+	}
+	// Passes: blocks of the shared operand small enough for its workspace.
+	step := outer
+	if (j.sharedA || j.sharedB) && outer*j.kSize > sharedWords {
+		step = max(blockCols, sharedWords/j.kSize/blockCols*blockCols)
+	}
+	kStep := max(1, sharedWords/(min(step, outer)*j.kSize))
+	if !j.sharedA && !j.sharedB {
+		kStep = j.nkb
+	}
+	j.m0, j.m1, j.n0, j.n1 = 0, a.M, 0, a.N
+	for o := 0; o < outer; o += step {
+		if j.rowTasks {
+			j.n0, j.n1 = o, min(a.N, o+step)
+		} else {
+			j.m0, j.m1 = o, min(a.M, o+step)
+		}
+		for kb := 0; kb < j.nkb; kb += kStep {
+			j.kb0, j.kb1 = kb, min(j.nkb, kb+kStep)
+			e.pass()
+		}
+	}
+	j.a, j.opA, j.opB, j.packed, j.dst = Args{}, operand{}, operand{}, nil, nil // keep no caller's memory alive
+}
+
+// pass packs the shared operand for its part of k and works through the tasks.
+func (e *Engine) pass() {
+	j := &e.job
+	m, n := j.m1-j.m0, j.n1-j.n0
+	serial := 2*m*n*j.a.K <= serialFlops
+	if j.sharedA || j.sharedB {
+		outer := j.kn.paddedM(m)
+		if j.sharedB {
+			outer = roundUp(n, j.kn.nr)
+		}
+		words := outer * j.kn.words(j.kSize) * (j.kb1 - j.kb0)
+		e.shared = grow(e.shared, words)
+		e.pack(e.shared, outer, serial || words < 1<<14)
+	}
+	j.tasks = 1
+	if !serial {
+		j.tasks = e.taskCount(m, n)
+	}
+	e.pool.For(j.tasks, &e.working)
+}
+
+// pack packs the blocks of the pass of the shared operand, outer rows or columns of it, into dst.
+func (e *Engine) pack(dst []float32, outer int, serial bool) {
+	j := &e.job
+	j.dst, j.packGroups = dst, 1
+	if !serial {
+		j.packGroups = max(1, outer/128)
+	}
+	tasks := j.packGroups * (j.kb1 - j.kb0)
+	if !serial {
+		e.pool.For(tasks, &e.packing)
+		return
+	}
+	for i := range tasks {
+		e.packing.Do(0, i)
+	}
+}
+
+// taskCount cuts the larger dimension: a few tasks a thread to balance uneven cores, none wider than a
+// thread's packing buffer, none narrower than a panel.
+func (e *Engine) taskCount(m, n int) int {
+	j, threads := &e.job, e.pool.Threads()
+	outer, limit, unit := n, blockCols, j.kn.nr
+	if j.rowTasks {
+		outer, limit, unit = m, blockRows, j.kn.mr
+	}
+	want := threads
+	if threads > 1 {
+		want = 4 * threads
+	}
+	tasks := max(want, (outer+limit-1)/limit)
+	tasks = roundUp(tasks, threads)
+	return max(1, min(tasks, (outer+unit-1)/unit))
+}
+
+// kRange returns the first value and the size of block kb.
+func (j *job) kRange(kb int) (k0, k int) {
+	k0 = kb * j.kSize
+	return k0, min(j.kSize, j.a.K-k0)
+}
+
+// packPhase packs the shared operand: task i is a group of panels of one block of k.
+type packPhase struct{ e *Engine }
+
+func (p *packPhase) Do(worker, i int) {
+	e := p.e
+	j, w := &e.job, &e.workers[worker]
+	kb, g := i/j.packGroups, i%j.packGroups
+	k0, k := j.kRange(j.kb0 + kb)
+	if j.sharedB {
+		n := j.n1 - j.n0
+		np := (n + j.kn.nr - 1) / j.kn.nr
+		lo, hi := g*np/j.packGroups*j.kn.nr, min(n, (g+1)*np/j.packGroups*j.kn.nr)
+		if lo < hi {
+			base := kb*j.kn.words(j.kSize)*np*j.kn.nr + lo*j.kn.words(k)
+			j.kn.packB(w, j.dst[base:], &j.opB, span{j.n0 + lo, hi - lo, k0, k})
+		}
+		return
+	}
+	m := j.m1 - j.m0
+	np := j.kn.panels(m)
+	base := kb * j.kn.words(j.kSize) * j.kn.paddedM(m)
+	j.kn.packPanels(w, j.dst[base:], &j.opA, m, np, g*np/j.packGroups, (g+1)*np/j.packGroups, j.m0, k0, k)
+}
+
+// packPanels packs panels [lo, hi) of the m rows of A that start at row m0.
+func (kn *kernel) packPanels(w *worker, dst []float32, o *operand, m, panels, lo, hi, m0, k0, k int) {
+	words := kn.words(k)
+	for i := lo; i < hi; i++ {
+		r0, r1 := kn.panel(m, panels, i)
+		kn.packA(w, dst[r0*words:], o, span{m0 + r0, r1 - r0, k0, k})
+	}
+}
+
+// workPhase computes tasks.
+type workPhase struct{ e *Engine }
+
+func (p *workPhase) Do(worker, i int) {
+	e := p.e
+	j, w := &e.job, &e.workers[worker]
+	kn := j.kn
+	w.c = j.a.C
+	if j.rowTasks {
+		m := j.m1 - j.m0
+		np := kn.panels(m)
+		lo, _ := kn.panel(m, np, i*np/j.tasks)
+		hi := m
+		if i < j.tasks-1 {
+			hi, _ = kn.panel(m, np, (i+1)*np/j.tasks)
+		}
+		e.rows(w, j.m0+lo, j.m0+hi)
+		return
+	}
+	np := (j.n1 - j.n0 + kn.nr - 1) / kn.nr
+	lo, hi := j.n0+i*np/j.tasks*kn.nr, min(j.n1, j.n0+(i+1)*np/j.tasks*kn.nr)
+	e.cols(w, lo, hi)
+}
+
+// rows computes C[m0:m1, n0:n1] of the pass from B shared, packing its rows of A.
+func (e *Engine) rows(w *worker, m0, m1 int) {
+	j := &e.job
+	kn, m := j.kn, m1-m0
+	w.a = grow(w.a, kn.paddedM(m)*kn.words(j.kSize))
+	np := kn.panels(m)
+	for kb := j.kb0; kb < j.kb1; kb++ {
+		k0, k := j.kRange(kb)
+		kn.packPanels(w, w.a, &j.opA, m, np, 0, np, m0, k0, k)
+		b := j.sharedBlock(e, kb)
+		e.block(w, w.a, b, m0, m, np, 0, np, j.n0, j.n1-j.n0, kb)
+	}
+}
+
+// sharedBlock returns the packed columns of B of block kb, from the pass or packed before.
+func (j *job) sharedBlock(e *Engine, kb int) []float32 {
+	if p := j.packed; p != nil {
+		return p.data[kb*j.kn.words(j.kSize)*roundUp(j.a.N, j.kn.nr):]
+	}
+	return e.shared[(kb-j.kb0)*j.kn.words(j.kSize)*roundUp(j.n1-j.n0, j.kn.nr):]
+}
+
+// cols computes C[m0:m1, n0:n1] from A shared, packing its columns of B unless they are packed.
+func (e *Engine) cols(w *worker, n0, n1 int) {
+	j := &e.job
+	kn, m := j.kn, j.m1-j.m0
+	np := kn.panels(m)
+	group := max(1, blockRows/kn.mr)
+	for kb := j.kb0; kb < j.kb1; kb++ {
+		k0, k := j.kRange(kb)
+		a := e.shared[(kb-j.kb0)*kn.words(j.kSize)*kn.paddedM(m):]
+		for n := n0; n < n1; n += blockCols {
+			cols := min(blockCols, n1-n)
+			var b []float32
+			if j.packed != nil {
+				b = j.sharedBlock(e, kb)[n*kn.words(k):]
+			} else {
+				w.b = grow(w.b, blockCols*kn.words(j.kSize))
+				b = w.b
+				kn.packB(w, b, &j.opB, span{n, cols, k0, k})
+			}
+			for g := 0; g < np; g += group {
+				e.block(w, a, b, j.m0, m, np, g, min(np, g+group), n, cols, kb)
+			}
+		}
+	}
+}
+
+// block multiplies panels [p0, p1) of a (np panels over rows m, first row m0) with cols columns of b.
+func (e *Engine) block(w *worker, a, b []float32, m0, m, np, p0, p1, n0, cols, kb int) {
+	j := &e.job
+	kn, t := j.kn, &w.t
+	_, k := j.kRange(kb)
+	words := kn.words(k)
+	t.k, t.ldc, t.alpha, t.beta = words, j.a.LDC, j.a.Alpha, 1
+	if kb == 0 {
+		t.beta = j.a.Beta
+	}
+	bias := j.a.Bias != nil && kb == j.nkb-1
+	t.tmp = unsafe.Pointer(&w.tmp[0])
+	for c := 0; c < cols; c += kn.nr {
+		t.n = min(kn.nr, cols-c)
+		t.b = unsafe.Pointer(&b[c*words])
+		t.bias = nil
+		if bias {
+			t.bias = unsafe.Pointer(&j.a.Bias[n0+c])
+		}
+		for i := p0; i < p1; i++ {
+			r0, r1 := kn.panel(m, np, i)
+			t.m = r1 - r0
+			t.a = unsafe.Pointer(&a[r0*words])
+			t.c = unsafe.Pointer(&w.c[(m0+r0)*j.a.LDC+n0+c])
+			kn.run(w)
+		}
+	}
+	t.a, t.b, t.c, t.bias = nil, nil, nil, nil
+}

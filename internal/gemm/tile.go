@@ -1,0 +1,110 @@
+package gemm
+
+import "unsafe"
+
+// tile is one call of a micro-kernel, C[m, n] = alpha * a b + beta * C + bias. Assembly reads it by offset
+// (asmgen/main.go); field order is part of the interface.
+type tile struct {
+	a, b    unsafe.Pointer // packed panels
+	c, bias unsafe.Pointer // result; bias may be nil
+	k       int            // steps: float32 values, or bf16 pairs
+	ldc     int            // elements
+	m, n    int
+	alpha   float32
+	beta    float32
+	pf      unsafe.Pointer // unused source to prefetch, or nil
+	pfs     int
+	tmp     unsafe.Pointer // scratch of at least 32 x 32 float32
+}
+
+// operand is one side of a product with the roles of rows and columns removed: outer runs over M or N.
+type operand struct {
+	data   []float32
+	ld     int
+	kMajor bool // element (k, o) at k*ld + o, else at o*ld + k
+}
+
+// span is what one packing call covers: outer [o0, o0+outer), k [k0, k0+k).
+type span struct{ o0, outer, k0, k int }
+
+// kernel is a micro-kernel with its packed layout. Packed values are counted in float32 words; a bf16 pair is
+// one word.
+type kernel struct {
+	name   string
+	bf16   bool // words are pairs of bf16
+	mr, nr int  // most rows of a panel of A, columns of a panel of B
+	kc     int  // most values of k in one block
+	kUnit  int  // values of k that a step rounds up to
+	// square: panels of A always hold mr rows (AMX); else exactly as many as they have.
+	square bool
+
+	// packA packs one panel, packB all panels of its span (one panel every nr*words(k) words).
+	packA, packB func(w *worker, dst []float32, o *operand, s span)
+	// run computes w.t.
+	run func(w *worker)
+}
+
+// words returns how many words of k a block of k values occupies per row.
+func (kn *kernel) words(k int) int {
+	if kn.bf16 {
+		return (k + kn.kUnit - 1) / kn.kUnit * kn.kUnit / 2
+	}
+	return k
+}
+
+// blocks returns the number of blocks that K is cut into and the size of all but the last. It depends on K
+// alone, for the order of additions depends on it.
+func (kn *kernel) blocks(k int) (n, size int) {
+	n = (k + kn.kc - 1) / kn.kc
+	unit := max(4, kn.kUnit)
+	size = ((k+n-1)/n + unit - 1) / unit * unit
+	return (k + size - 1) / size, size
+}
+
+// paddedM is the number of rows that m rows of A occupy when packed.
+func (kn *kernel) paddedM(m int) int {
+	if kn.square {
+		return roundUp(m, kn.mr)
+	}
+	return m
+}
+
+// panels returns the number of panels m rows are cut into.
+func (kn *kernel) panels(m int) int { return (m + kn.mr - 1) / kn.mr }
+
+// panel returns the rows [lo, hi) of panel i of the given number over m rows.
+func (kn *kernel) panel(m, panels, i int) (lo, hi int) {
+	if kn.square {
+		return i * kn.mr, min(m, (i+1)*kn.mr)
+	}
+	return i * m / panels, (i + 1) * m / panels
+}
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
+
+// worker is the private memory of one thread.
+type worker struct {
+	t     tile
+	p     packing
+	a, b  []float32 // packed blocks
+	c     []float32 // result of the product in work
+	opA   operand   // operands of the product of a batch in work
+	opB   operand
+	tmp   []float32 // 32 x 32 scratch tile and a padded bias
+	zeros []float32
+}
+
+// aligned returns n words that start at a multiple of 64 bytes.
+func aligned(n int) []float32 {
+	b := make([]float32, n+16)
+	o := int(-uintptr(unsafe.Pointer(&b[0]))%64) / 4
+	return b[o : o+n : o+n]
+}
+
+// grow returns b with at least n words, its contents lost if it had fewer.
+func grow(b []float32, n int) []float32 {
+	if cap(b) >= n {
+		return b[:n]
+	}
+	return aligned(n)
+}

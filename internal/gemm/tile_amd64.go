@@ -1,0 +1,100 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+//go:noescape
+func tileAVX512(t *tile)
+
+//go:noescape
+func tileBF16AVX512(t *tile)
+
+//go:noescape
+func tileAVX2(t *tile)
+
+//go:noescape
+func tileAMX(t *tile)
+
+var kernelAVX512 = &kernel{
+	name: "avx512", mr: 14, nr: 32, kc: 320, kUnit: 1,
+	packA: packA512, packB: packB512,
+	run: func(w *worker) { tileAVX512(&w.t) },
+}
+
+var kernelAVX2 = &kernel{
+	name: "avx2", mr: 6, nr: 16, kc: 256, kUnit: 1,
+	packA: packAGo, packB: packBGo(16),
+	run: runAVX2,
+}
+
+var kernelAVX512BF16 = &kernel{
+	name: "avx512bf16", bf16: true, mr: 14, nr: 32, kc: 512, kUnit: 2,
+	packA: packABF16, packB: packBBF16,
+	run: func(w *worker) { tileBF16AVX512(&w.t) },
+}
+
+var kernelAMX = &kernel{
+	name: "amx", bf16: true, mr: 32, nr: 32, kc: 512, kUnit: 32, square: true,
+	packA: packAAMX, packB: packBAMX,
+	run: func(w *worker) { tileAMX(&w.t) },
+}
+
+func hasAVX512() bool {
+	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
+		cpu.X86.HasBMI2 && cpu.X86.HasFMA
+}
+
+// available lists the float32 kernels of this CPU, best first.
+func available() []*kernel {
+	var ks []*kernel
+	if hasAVX512() {
+		ks = append(ks, kernelAVX512)
+	}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		ks = append(ks, kernelAVX2)
+	}
+	return append(ks, kernelGeneric)
+}
+
+// availableBF16 lists the bf16 kernels of this CPU, best first.
+func availableBF16() []*kernel {
+	var ks []*kernel
+	if hasAVX512() && cpu.X86.HasAVX512BF16 {
+		if cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX() {
+			ks = append(ks, kernelAMX)
+		}
+		ks = append(ks, kernelAVX512BF16)
+	}
+	return ks
+}
+
+// runAVX2 computes a tile; one that is not full width goes through a full-width copy, so that the arithmetic is
+// the same everywhere.
+func runAVX2(w *worker) {
+	t := &w.t
+	if t.n == 16 {
+		tileAVX2(t)
+		return
+	}
+	c, ldc, bias := t.c, t.ldc, t.bias
+	tmp, pad := w.tmp[:6*16], w.tmp[6*16:7*16]
+	rows := func(i int) []float32 { return unsafe.Slice((*float32)(unsafe.Add(c, 4*i*ldc)), t.n) }
+	if t.beta != 0 {
+		for i := range t.m {
+			copy(tmp[16*i:], rows(i))
+		}
+	}
+	if bias != nil {
+		copy(pad, unsafe.Slice((*float32)(bias), t.n))
+		t.bias = unsafe.Pointer(&pad[0])
+	}
+	t.c, t.ldc = unsafe.Pointer(&tmp[0]), 16
+	tileAVX2(t)
+	for i := range t.m {
+		copy(rows(i), tmp[16*i:])
+	}
+	t.c, t.ldc, t.bias = c, ldc, bias
+}

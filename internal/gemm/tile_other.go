@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package gemm
+
+// packing is the argument block of assembly routines, which this architecture has none of.
+type packing struct{}
+
+func available() []*kernel     { return []*kernel{kernelGeneric} }
+func availableBF16() []*kernel { return nil }
