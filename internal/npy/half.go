@@ -15,17 +15,14 @@ func halfBits(h uint16) uint32 {
 	sign := uint32(h&0x8000) << 16
 	em := uint32(h & 0x7fff)
 	switch {
-	case em >= 0x7c00: // infinity, NaN
-		b := sign | 0x7f800000 | (em&0x3ff)<<13
-		if em > 0x7c00 {
-			b |= 1 << 22
-		}
-		return b
-	case em >= 0x0400: // normal: shift the fraction, move the bias from 15 to 127
+	case em-0x400 < 0x7800: // normal: shift the fraction, move the bias from 15 to 127
 		return sign | (em<<13 + (127-15)<<23)
+	case em < 0x400: // zero and subnormal: em counts units of 2^-24, exact in float32
+		return sign | math.Float32bits(float32(int32(em))*(1.0/(1<<24)))
+	case em == 0x7c00:
+		return sign | 0x7f800000
 	}
-	// Subnormal: em counts units of 2^-24, exact in float32.
-	return sign | math.Float32bits(float32(em)*(1.0/(1<<24)))
+	return sign | 0x7fc00000 | (em&0x3ff)<<13
 }
 
 // halfFromBits returns the half nearest to the float32 with bits b, ties to even. Too large values become infinite.

@@ -1,0 +1,300 @@
+package pickle
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Name is an imported name: the Python object module.name itself.
+type Name struct{ Module, Name string }
+
+// Reduce is the result of calling Func with Args.
+type Reduce struct {
+	Func Name
+	Args Tuple
+}
+
+// PersistentID is a reference to data outside the pickle.
+type PersistentID struct{ ID any }
+
+// Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built from the
+// types Decode returns, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name, Reduce and
+// PersistentID. replace, if not nil, sees every value first and may substitute another. Pointers met twice are written once.
+func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
+	e := &encoder{memo: map[any]int{}, replace: replace}
+	e.op(0x80, 2)
+	if err := e.value(v, 0); err != nil {
+		return fmt.Errorf("pickle: %w", err)
+	}
+	e.op('.')
+	_, err := w.Write(e.b)
+	return err
+}
+
+type encoder struct {
+	b       []byte
+	memo    map[any]int // Name or pointer -> memo index
+	replace func(any) (any, error)
+}
+
+func (e *encoder) op(b ...byte) { e.b = append(e.b, b...) }
+
+// seen writes a reference to something written before.
+func (e *encoder) seen(key any) bool {
+	i, ok := e.memo[key]
+	if !ok {
+		return false
+	}
+	if i < 256 {
+		e.op('h', byte(i))
+	} else {
+		e.op('j')
+		e.b = binary.LittleEndian.AppendUint32(e.b, uint32(i))
+	}
+	return true
+}
+
+// remember gives the value just written a memo index.
+func (e *encoder) remember(key any) {
+	i := len(e.memo)
+	e.memo[key] = i
+	if i < 256 {
+		e.op('q', byte(i))
+		return
+	}
+	e.op('r')
+	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(i))
+}
+
+func (e *encoder) value(v any, depth int) error {
+	if depth > 200 {
+		return fmt.Errorf("nested more than 200 deep, or contains itself")
+	}
+	if e.replace != nil {
+		var err error
+		if v, err = e.replace(v); err != nil {
+			return err
+		}
+	}
+	switch o := v.(type) {
+	case nil:
+		e.op('N')
+	case bool:
+		e.op(map[bool]byte{true: 0x88, false: 0x89}[o])
+	case int:
+		e.integer(int64(o))
+	case int64:
+		e.integer(o)
+	case *big.Int:
+		return e.bigInt(o)
+	case float32:
+		return e.value(float64(o), depth)
+	case float64:
+		e.op('G')
+		e.b = binary.BigEndian.AppendUint64(e.b, math.Float64bits(o))
+	case string:
+		return e.str(o)
+	case Bytes:
+		runes := make([]rune, len(o))
+		for i, c := range o {
+			runes[i] = rune(c)
+		}
+		return e.value(Reduce{Name{"_codecs", "encode"}, Tuple{string(runes), "latin1"}}, depth)
+	case Tuple:
+		return e.tuple(o, depth)
+	case []any:
+		e.op(']')
+		return e.list(o, depth)
+	case []string:
+		items := make([]any, len(o))
+		for i, s := range o {
+			items[i] = s
+		}
+		return e.value(items, depth)
+	case *List:
+		if !e.seen(o) {
+			e.op(']')
+			e.remember(o)
+			return e.list(o.Items, depth)
+		}
+	case map[string]any:
+		d := &Dict{}
+		for _, k := range slices.Sorted(maps.Keys(o)) {
+			d.Set(k, o[k])
+		}
+		e.op('}')
+		return e.items(d, depth)
+	case *Dict:
+		return e.dict(o, depth)
+	case *Set:
+		return e.value(Reduce{Name{"__builtin__", "set"}, Tuple{o.Items}}, depth)
+	case *Object:
+		return e.object(o, depth)
+	case Name:
+		if !e.seen(o) {
+			e.op('c')
+			e.b = append(e.b, o.Module+"\n"+o.Name+"\n"...)
+			e.remember(o)
+		}
+	case Reduce:
+		if err := e.value(o.Func, depth+1); err != nil {
+			return err
+		}
+		if err := e.tuple(o.Args, depth); err != nil {
+			return err
+		}
+		e.op('R')
+	case PersistentID:
+		if err := e.value(o.ID, depth+1); err != nil {
+			return err
+		}
+		e.op('Q')
+	default:
+		return fmt.Errorf("cannot write a value of type %T", v)
+	}
+	return nil
+}
+
+func (e *encoder) integer(v int64) {
+	switch {
+	case v >= 0 && v < 1<<8:
+		e.op('K', byte(v))
+	case v >= 0 && v < 1<<16:
+		e.op('M', byte(v), byte(v>>8))
+	case v >= math.MinInt32 && v <= math.MaxInt32:
+		e.op('J')
+		e.b = binary.LittleEndian.AppendUint32(e.b, uint32(int32(v)))
+	default:
+		e.op(0x8a, 8)
+		e.b = binary.LittleEndian.AppendUint64(e.b, uint64(v))
+	}
+}
+
+func (e *encoder) bigInt(v *big.Int) error {
+	size := v.BitLen()/8 + 1 // room for the sign
+	if size > 255 {
+		return fmt.Errorf("integer of %d bits is too long", v.BitLen())
+	}
+	two := v
+	if v.Sign() < 0 {
+		two = new(big.Int).Add(v, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))
+	}
+	b := two.FillBytes(make([]byte, size))
+	slices.Reverse(b)
+	e.op(0x8a, byte(size))
+	e.b = append(e.b, b...)
+	return nil
+}
+
+func (e *encoder) str(s string) error {
+	if !utf8.ValidString(s) || len(s) > math.MaxInt32 {
+		return fmt.Errorf("string %s is not valid UTF-8 or too long", clip(s))
+	}
+	e.op('X')
+	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(len(s)))
+	e.b = append(e.b, s...)
+	return nil
+}
+
+func (e *encoder) tuple(t Tuple, depth int) error {
+	if len(t) == 0 {
+		e.op(')')
+		return nil
+	}
+	if len(t) > 3 {
+		e.op('(')
+	}
+	for _, v := range t {
+		if err := e.value(v, depth+1); err != nil {
+			return err
+		}
+	}
+	e.op([]byte{0x85, 0x86, 0x87, 't'}[min(len(t), 4)-1])
+	return nil
+}
+
+func (e *encoder) list(items []any, depth int) error {
+	if len(items) == 0 {
+		return nil
+	}
+	e.op('(')
+	for _, v := range items {
+		if err := e.value(v, depth+1); err != nil {
+			return err
+		}
+	}
+	e.op('e')
+	return nil
+}
+
+func (e *encoder) dict(d *Dict, depth int) error {
+	if e.seen(d) {
+		return nil
+	}
+	if d.Ordered {
+		if err := e.value(Reduce{Func: Name{"collections", "OrderedDict"}}, depth); err != nil {
+			return err
+		}
+	} else {
+		e.op('}')
+	}
+	e.remember(d)
+	if err := e.items(d, depth); err != nil {
+		return err
+	}
+	if d.Attrs != nil && d.Ordered {
+		if err := e.value(d.Attrs, depth+1); err != nil {
+			return err
+		}
+		e.op('b')
+	}
+	return nil
+}
+
+func (e *encoder) items(d *Dict, depth int) error {
+	if d.Len() == 0 {
+		return nil
+	}
+	e.op('(')
+	for k, v := range d.All() {
+		if err := e.value(k, depth+1); err != nil {
+			return err
+		}
+		if err := e.value(v, depth+1); err != nil {
+			return fmt.Errorf("[%v]: %w", k, err)
+		}
+	}
+	e.op('u')
+	return nil
+}
+
+func (e *encoder) object(o *Object, depth int) error {
+	if e.seen(o) {
+		return nil
+	}
+	dot := strings.LastIndexByte(o.Class, '.')
+	if dot < 0 {
+		return fmt.Errorf("class %q has no module", o.Class)
+	}
+	if err := e.value(Name{o.Class[:dot], o.Class[dot+1:]}, depth+1); err != nil {
+		return err
+	}
+	if err := e.tuple(o.Args, depth); err != nil {
+		return err
+	}
+	e.op(0x81)
+	e.remember(o)
+	e.op('}')
+	if err := e.items(&o.Attrs, depth); err != nil {
+		return err
+	}
+	e.op('b')
+	return nil
+}

@@ -1,0 +1,213 @@
+package pickle
+
+import (
+	"fmt"
+	"iter"
+	"math/big"
+	"unicode/utf8"
+)
+
+// Tuple is a Python tuple.
+type Tuple []any
+
+// Bytes is a Python bytes object.
+type Bytes []byte
+
+// List is a Python list.
+type List struct{ Items []any }
+
+// Set is a Python set or frozenset, in the order of the pickle.
+type Set struct{ Items []any }
+
+// Object is an instance of an allowed class of which nothing is known but its attributes: argparse.Namespace, Vocabulary.
+type Object struct {
+	Class string // "module.name"
+	Args  Tuple  // of the constructor, mostly empty
+	Attrs Dict
+}
+
+// BuildState adds attributes: a dict, or a pair (dict or None, dict or None) for classes with slots.
+func (o *Object) BuildState(state any) error {
+	parts := Tuple{state}
+	if t, ok := state.(Tuple); ok && len(t) == 2 {
+		parts = t
+	}
+	for _, p := range parts {
+		switch d := p.(type) {
+		case nil:
+		case *Dict:
+			for k, v := range d.All() {
+				o.Attrs.Set(k, v)
+			}
+		default:
+			return fmt.Errorf("state of a %s is a %s: expected a dict", o.Class, TypeName(p))
+		}
+	}
+	return nil
+}
+
+// ObjectClass is the table entry for a class whose instances become *Object.
+func ObjectClass(name string) Class {
+	return Class{New: func(args Tuple) (any, error) { return &Object{Class: name, Args: args}, nil }}
+}
+
+// Dict is a Python dict in insertion order. The zero value is an empty dict.
+type Dict struct {
+	Ordered bool  // a collections.OrderedDict
+	Attrs   *Dict // attributes of the dict object (_metadata of PyTorch's state dicts), or nil
+	entries []entry
+	index   map[any]int // of hashable keys, once there are more than a few
+}
+
+type entry struct{ key, value any }
+
+// indexFrom is the number of entries from which a dict keeps an index.
+const indexFrom = 8
+
+// hashable returns the form of key under which it is found; false for keys that are only listed (tuples).
+func hashable(key any) (any, bool) {
+	switch k := key.(type) {
+	case nil, bool, int64, float64, string, *Class:
+		return k, true
+	case int:
+		return int64(k), true
+	case Bytes:
+		return [1]string{string(k)}, true
+	case *big.Int:
+		return [2]string{k.String()}, true
+	}
+	return nil, false
+}
+
+func (d *Dict) find(key any) int {
+	h, ok := hashable(key)
+	if !ok {
+		return -1
+	}
+	if d.index != nil {
+		if i, ok := d.index[h]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range d.entries {
+		if k, ok := hashable(d.entries[i].key); ok && k == h {
+			return i
+		}
+	}
+	return -1
+}
+
+// Len returns the number of entries.
+func (d *Dict) Len() int { return len(d.entries) }
+
+// Get returns the value of key. Tuples as keys are not found; iterate over All.
+func (d *Dict) Get(key any) (any, bool) {
+	if i := d.find(key); i >= 0 {
+		return d.entries[i].value, true
+	}
+	return nil, false
+}
+
+// Set adds or replaces the value of key.
+func (d *Dict) Set(key, value any) {
+	if i := d.find(key); i >= 0 {
+		d.entries[i].value = value
+		return
+	}
+	d.entries = append(d.entries, entry{key, value})
+	switch n := len(d.entries); {
+	case d.index != nil:
+		if h, ok := hashable(key); ok {
+			d.index[h] = n - 1
+		}
+	case n >= indexFrom:
+		d.index = make(map[any]int, 2*n)
+		for i, e := range d.entries {
+			if h, ok := hashable(e.key); ok {
+				d.index[h] = i
+			}
+		}
+	}
+}
+
+// All iterates over keys and values in insertion order.
+func (d *Dict) All() iter.Seq2[any, any] {
+	return func(yield func(any, any) bool) {
+		for _, e := range d.entries {
+			if !yield(e.key, e.value) {
+				return
+			}
+		}
+	}
+}
+
+// BuildState sets attributes of the dict object.
+func (d *Dict) BuildState(state any) error {
+	attrs, ok := state.(*Dict)
+	if !ok {
+		return fmt.Errorf("state of a dict is a %s: expected a dict", TypeName(state))
+	}
+	d.Attrs = attrs
+	return nil
+}
+
+// Text returns a str, or a byte string of Python 2 decoded as UTF-8 where valid, otherwise as Latin-1.
+func Text(v any) (string, bool) {
+	switch s := v.(type) {
+	case string:
+		return s, true
+	case Bytes:
+		if utf8.Valid(s) {
+			return string(s), true
+		}
+		r := make([]rune, len(s))
+		for i, c := range s {
+			r[i] = rune(c)
+		}
+		return string(r), true
+	}
+	return "", false
+}
+
+// raw returns the bytes of a bytes object or a byte string of Python 2.
+func raw(v any) ([]byte, bool) {
+	switch s := v.(type) {
+	case Bytes:
+		return s, true
+	case string:
+		return []byte(s), true
+	}
+	return nil, false
+}
+
+// TypeName returns the Python name of the type of a value, for messages.
+func TypeName(v any) string {
+	switch o := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return "bool"
+	case int64, *big.Int:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case Bytes:
+		return "bytes"
+	case Tuple:
+		return "tuple"
+	case *List:
+		return "list"
+	case *Dict:
+		return "dict"
+	case *Set:
+		return "set"
+	case *Object:
+		return o.Class
+	case *Class:
+		return "class " + o.Name
+	}
+	return fmt.Sprintf("%T", v)
+}

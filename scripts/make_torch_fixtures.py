@@ -1,0 +1,140 @@
+"""Write the small files under internal/{pickle,npy,torchfile}/testdata that PyTorch, NumPy and CPython produce.
+
+The Go tests read them and need no Python. Every number follows a formula that the tests repeat, so that
+there is nothing to keep in step. Run from the top of the repository:
+
+    python scripts/make_torch_fixtures.py
+
+Made with PyTorch 2.x and NumPy 2.x; the files do not depend on random numbers.
+"""
+
+import argparse
+import collections
+import os
+import pickle
+import sys
+
+import numpy as np
+import torch
+
+
+def folder(package):
+    path = os.path.join("internal", package, "testdata")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+class Vocabulary(object):
+    """The class VSE++ pickles; its module must be __main__."""
+
+    def __init__(self):
+        self.word2idx = {}
+        self.idx2word = {}
+        self.idx = 0
+
+    def add_word(self, word):
+        if word not in self.word2idx:
+            self.word2idx[word] = self.idx
+            self.idx2word[self.idx] = word
+            self.idx += 1
+
+
+def pickles():
+    out = folder("pickle")
+    plain = {
+        "none": None,
+        "bools": [True, False],
+        "ints": [0, 255, 256, 65535, 65536, -1, -129, 2**31, -2**63, 2**63, 2**70, -2**70],
+        "floats": [0.5, -1e300, float("inf")],
+        "text": "naïve ‘word’ 日本 \\u0041 \n\r\0",
+        "bytes": b"\x00\xff",
+        "empty bytes": b"",
+        "tuples": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)),
+        "set": {7},
+        "frozen": frozenset([8]),
+        "ordered": collections.OrderedDict([("z", 1), ("a", 2)]),
+        3: "int key",
+        "long": "x" * 300,
+        "namespace": argparse.Namespace(margin=0.2, data_name="f8k"),
+        "np": [np.float32(2.5), np.float64(-0.1), np.int64(-3), np.uint8(200), np.bool_(True)],
+        "array": np.arange(6, dtype=np.float32).reshape(2, 3),
+    }
+    plain["again"] = plain["ordered"]
+    for protocol in range(5):
+        with open(os.path.join(out, f"plain_p{protocol}.pkl"), "wb") as f:
+            pickle.dump(plain, f, protocol=protocol)
+    vocab = Vocabulary()
+    for word in ["<pad>", "<start>", "<end>", "<unk>", "dog", "café"]:
+        vocab.add_word(word)
+    Vocabulary.__module__ = "__main__"
+    sys.modules["__main__"].Vocabulary = Vocabulary
+    for protocol in (0, 2, 4):
+        with open(os.path.join(out, f"vocab_p{protocol}.pkl"), "wb") as f:
+            pickle.dump(vocab, f, protocol=protocol)
+
+
+def arrays():
+    out = folder("npy")
+    ramp = (np.arange(24).reshape(2, 3, 4) - 5) / 4
+    for name, dtype in [("f4", "<f4"), ("f2", "<f2"), ("f8", "<f8"), ("big", ">f4")]:
+        np.save(os.path.join(out, name), ramp.astype(dtype))
+    for name, dtype in [("i4", "<i4"), ("i8", "<i8"), ("u1", "|u1")]:
+        np.save(os.path.join(out, name), np.arange(6).reshape(3, 2).astype(dtype))
+    np.save(os.path.join(out, "fortran"), np.asfortranarray(ramp.astype("<f4")))
+    with open(os.path.join(out, "version2.npy"), "wb") as f:
+        np.lib.format.write_array(f, ramp.astype("<f4"), version=(2, 0))
+    sizes = np.array([{"image_w": 640 + i, "image_h": np.int64(480 - i)} for i in range(3)], dtype=object)
+    np.save(os.path.join(out, "sizes"), sizes, allow_pickle=True)
+    with open(os.path.join(out, "sizes_p2.npy"), "wb") as f:
+        np.lib.format.write_array_header_1_0(f, np.lib.format.header_data_from_array_1_0(sizes))
+        pickle.dump(sizes, f, protocol=2)
+
+
+def ramp(*shape, dtype=torch.float32, shift=0.0):
+    """The tensor with elements (i - 3) / 8 + shift, i counting in C order."""
+    n = int(np.prod(shape))
+    return ((torch.arange(n, dtype=torch.float64) - 3) / 8 + shift).to(dtype).reshape(shape)
+
+
+def checkpoints():
+    out = folder("torchfile")
+    image = collections.OrderedDict([("fc.weight", ramp(4, 3)), ("fc.bias", ramp(4, shift=1))])
+    text = collections.OrderedDict(
+        [("embed.weight", ramp(5, 2)), ("rnn.weight_ih_l0", ramp(12, 2)), ("rnn.bias_ih_l0", ramp(12))]
+    )
+    image._metadata = collections.OrderedDict([("", {"version": 1})])
+    checkpoint = {
+        "epoch": 7,
+        "model": [image, text],
+        "best_rsum": np.float64(387.25),
+        "opt": argparse.Namespace(margin=0.2, embed_size=4, data_name="f8k_precomp", no_imgnorm=False, resume=""),
+        "Eiters": 1234,
+    }
+    base = ramp(3, 4)
+    shared = {
+        "base": base,
+        "transposed": base.t(),
+        "row": base[1],
+        "column": base[:, 2],
+        "expanded": ramp(1, 3).expand(2, 3),
+        "parameter": torch.nn.Parameter(ramp(2)),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.zeros(0, 3),
+        "size": torch.Size([2, 3]),
+        "dtype": torch.float16,
+        "device": torch.device("cpu"),
+    }
+    types = {
+        str(dtype).split(".")[1]: torch.arange(5).to(dtype)
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32,
+                      torch.int16, torch.int8, torch.uint8, torch.bool)
+    }
+    for name, value in [("checkpoint", checkpoint), ("shared", shared), ("types", types)]:
+        torch.save(value, os.path.join(out, name + "_zip.pth"))
+        torch.save(value, os.path.join(out, name + "_legacy.pth"), _use_new_zipfile_serialization=False)
+
+
+if __name__ == "__main__":
+    pickles()
+    arrays()
+    checkpoints()
