@@ -17,7 +17,8 @@ import (
 // Context is what a loss may know about the batch beside the scores.
 type Context struct {
 	Semantics *graph.Node // [N, k] semantic vectors of the captions; LSEH
-	Images    *graph.Node // int32 [N] image identity of each pair; LSEH
+	Images    *graph.Node // int32 [N] identity of the image of each pair; LSEH
+	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, but for tests
 }
 
 // Buffers that every loss op keeps; the host may read all but the gradient after a run (graph.Program.Kept).

@@ -21,17 +21,17 @@ import (
 )
 
 func (o Options) margins(g *graph.Graph, c Context, n int) *graph.Node {
-	if c.Semantics == nil || c.Images == nil {
+	if c.Semantics == nil || c.Images == nil || c.Captions == nil {
 		graph.Failf("loss lseh needs the semantic vectors and image identities of the batch")
 	}
 	k := graph.Dim(c.Semantics, 1)
 	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
-		Wants: []bool{false, false}}
+		Wants: []bool{false, false, false}}
 	op.Run = func(d device.Device, c *graph.Call) {
 		gram := c.Temp[0]
 		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[0], B: c.In[0], C: gram, Exact: true})
-		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[1], Alpha: o.Margin, Lambda: o.LSEH.Lambda,
+		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[1], Captions: c.In[2], Alpha: o.Margin, Lambda: o.LSEH.Lambda,
 			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin", Margins: c.Out[0]})
 	}
-	return g.Apply(op, c.Semantics, c.Images)
+	return g.Apply(op, c.Semantics, c.Images, c.Captions)
 }

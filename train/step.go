@@ -43,7 +43,6 @@ type StepResult struct {
 	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
 	GradNorm               float64 // before clipping
 	LearningRate           float64
-	prog                   *program
 }
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
@@ -65,26 +64,6 @@ func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Va
 
 // Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
-	r, err := s.Backward(b, sum)
-	if err != nil {
-		return r, err
-	}
-	r.GradNorm = s.opt.gradNorm()
-	r.LearningRate = lr
-	if !finite(r.Loss) {
-		return r, &NotFinite{"loss", r.Loss}
-	}
-	if !finite(r.GradNorm) {
-		return r, &NotFinite{"gradient norm", r.GradNorm}
-	}
-	s.opt.update(lr)
-	return r, s.model.Session.Dev.Sync()
-}
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// Backward runs forward, loss and backward: afterwards the gradients of all parameters are on the device.
-func (s *Step) Backward(b *data.Batch, sum bool) (StepResult, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
@@ -92,23 +71,46 @@ func (s *Step) Backward(b *data.Batch, sum bool) (StepResult, error) {
 		}
 		sh.semantic = b.SemanticDim
 	}
-	p := s.programs[sh]
-	if p == nil {
-		var err error
-		if p, err = s.compile(sh); err != nil {
-			return StepResult{}, err
-		}
-		s.programs[sh] = p
+	p, err := s.program(sh)
+	if err != nil {
+		return StepResult{}, err
 	}
 	if err := s.feed(b, sh); err != nil {
 		return StepResult{}, err
 	}
+	return s.execute(p, lr)
+}
+
+// execute runs forward, loss and backward on the inputs fed before, then clips and updates.
+func (s *Step) execute(p *program, lr float64) (StepResult, error) {
 	if err := p.vm.RunAll(); err != nil {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
 	var parts [3]float64
 	s.model.Session.Dev.DownloadDoubles(parts[:], p.vm.View(p.loss).Slice(0, 3))
-	return StepResult{Loss: parts[0], LossCaption: parts[1], LossImage: parts[2], prog: p}, nil
+	r := StepResult{Loss: parts[0], LossCaption: parts[1], LossImage: parts[2], GradNorm: s.opt.gradNorm(), LearningRate: lr}
+	if !finite(r.Loss) {
+		return r, &NotFinite{"the loss", r.Loss}
+	}
+	if !finite(r.GradNorm) {
+		return r, &NotFinite{"the gradient norm", r.GradNorm}
+	}
+	s.opt.update(lr)
+	return r, s.model.Session.Dev.Sync()
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// program returns the compiled graph of a shape.
+func (s *Step) program(sh shape) (*program, error) {
+	if p := s.programs[sh]; p != nil {
+		return p, nil
+	}
+	p, err := s.compile(sh)
+	if err == nil {
+		s.programs[sh] = p
+	}
+	return p, err
 }
 
 func (s *Step) feed(b *data.Batch, sh shape) error {
@@ -140,6 +142,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 		if sh.semantic > 0 {
 			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
 			c.Images = g.InputInts(inputImages, sh.n)
+			c.Captions = c.Images
 		}
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
 		var err error

@@ -149,11 +149,13 @@ type HingeArgs struct {
 
 // MarginArgs: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
 // Gram_jj) (0 for a zero vector); M_ij = Alpha + Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever
-// Images[i] = Images[j] (losses.md §3).
+// Images[i] = Captions[j] (losses.md §3). Images and Captions hold the image identity of every pair and are normally the
+// same; the released rule for one caption per image compares image i with caption j // 5 instead.
 type MarginArgs struct {
 	N             int
 	Gram          View // [N, N]
 	Images        View // int32 [N]
+	Captions      View // int32 [N]
 	Alpha, Lambda float64
 	Cosine        bool
 	ZeroSameImage bool

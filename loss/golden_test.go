@@ -1,0 +1,241 @@
+package loss
+
+import (
+	"encoding/json"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+)
+
+type lossCase struct {
+	Name         string
+	Scores       [][]float64
+	ImageEmb     [][]float64 `json:"image_emb"`
+	CaptionEmb   [][]float64 `json:"caption_emb"`
+	Type         string      `json:"loss_type"`
+	Similarity   string
+	Margin       *float64
+	Alpha, Lam   float64
+	MaxViolation bool        `json:"max_violation"`
+	CaptionIDs   []int32     `json:"caption_ids"`
+	ImageIDs     []int32     `json:"image_ids"`
+	Divisor      int32       `json:"caption_id_divisor"`
+	Semantics    [][]float64 `json:"semantic_vectors"`
+	Pos          [3]float64  `json:"pos_coeffs"`
+	Neg          [3]float64  `json:"neg_coeffs"`
+	Expected     struct {
+		Loss         *float64
+		LossCaption  *float64    `json:"loss_caption_retrieval"`
+		LossImage    *float64    `json:"loss_image_retrieval"`
+		CostS        [][]float64 `json:"cost_s"`
+		CostIm       [][]float64 `json:"cost_im"`
+		Grad         [][]float64 `json:"grad_scores"`
+		HardCaption  []int32     `json:"hard_caption_index_per_image"`
+		HardImage    []int32     `json:"hard_image_index_per_caption"`
+		Margins      [][]float64 `json:"margin_matrix"`
+		Scores       [][]float64
+		GradImages   [][]float64 `json:"grad_image_emb"`
+		GradCaptions [][]float64 `json:"grad_caption_emb"`
+		Anchors      [][]any
+	}
+}
+
+func flat(rows [][]float64) []float64 {
+	var out []float64
+	for _, r := range rows {
+		out = append(out, r...)
+	}
+	return out
+}
+
+func (c *lossCase) options(t *testing.T) Options {
+	o := DefaultOptions()
+	switch c.Type {
+	case "LSH":
+		o.Name = LSH
+	case "LMH":
+		o.Name = LMH
+	case "LSEH":
+		o.Name, o.Margin, o.LSEH.Lambda, o.LSEH.Similarity = LSEH, c.Alpha, c.Lam, c.Similarity
+	case "LUWM":
+		o.Name, o.LUWM.Positive, o.LUWM.Negative = LUWM, c.Pos, c.Neg
+	default:
+		t.Fatalf("unknown loss %q", c.Type)
+	}
+	if c.Margin != nil {
+		o.Margin = *c.Margin
+	}
+	return o
+}
+
+// Every loss through the real graph and executor: value, parts, margins, hard negatives and all gradients.
+func TestGoldenLosses(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "losses.json", &file)
+	for _, raw := range file.Cases {
+		var c lossCase
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []struct {
+			precision string
+			out, grad golden.Tolerance
+		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
+			t.Run(c.Name+"/"+p.precision, func(t *testing.T) {
+				dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.precision})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer dev.Close()
+				if c.Type == "" {
+					c.checkOrder(t, dev, p.out)
+					return
+				}
+				c.check(t, dev, p.out, p.grad)
+			})
+		}
+	}
+}
+
+func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden.Tolerance) {
+	s, err := graph.NewSession(dev, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Graph()
+	var scores *graph.Node
+	var wrt []*graph.Node
+	wants := [][]float64{flat(c.Expected.Grad)}
+	feed := func(name string, rows [][]float64) *graph.Node {
+		if err := s.FeedDoubles(name, flat(rows)); err != nil {
+			t.Fatal(err)
+		}
+		return g.Input(name, len(rows), len(rows[0]))
+	}
+	if c.Scores != nil {
+		scores = feed("scores", c.Scores)
+		wrt = []*graph.Node{scores}
+	} else {
+		im, cap := feed("images", c.ImageEmb), feed("captions", c.CaptionEmb)
+		scores = g.MatMulT(im, cap, true)
+		wrt = []*graph.Node{im, cap}
+		wants = [][]float64{flat(c.Expected.GradImages), flat(c.Expected.GradCaptions)}
+	}
+	n := graph.Dim(scores, 0)
+	var ctx Context
+	if len(c.Semantics) > 0 {
+		ctx.Semantics = feed("semantics", c.Semantics)
+		ctx.Images = g.InputInts("image ids", n)
+		ctx.Captions = ctx.Images
+		if err := s.FeedInts("image ids", c.ImageIDs); err != nil {
+			t.Fatal(err)
+		}
+		if c.Divisor > 0 { // the released rule divides caption indices, whatever the data set
+			of := make([]int32, n)
+			for i, id := range c.CaptionIDs {
+				of[i] = id / c.Divisor
+			}
+			ctx.Captions = g.InputInts("caption ids", n)
+			if err := s.FeedInts("caption ids", of); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	o := c.options(t)
+	var l, margins *graph.Node
+	var prog *graph.Program
+	var grads []*graph.Node
+	err = graph.Build(func() (err error) {
+		keep := []*graph.Node{scores}
+		l = o.Build(g, scores, ctx, !c.MaxViolation && o.Name == LSEH)
+		if ctx.Semantics != nil {
+			margins = o.margins(g, ctx, n)
+			keep = append(keep, margins)
+		}
+		if grads, err = g.Gradients(l, wrt...); err != nil {
+			return err
+		}
+		prog, err = graph.Compile(s, g, append(append(keep, l), grads...), nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prog.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	parts := prog.Doubles(l)
+	golden.Close(t, "loss", parts[:1], []float64{*c.Expected.Loss}, outTol)
+	if c.Expected.LossCaption != nil {
+		golden.Close(t, "parts", parts[1:], []float64{*c.Expected.LossCaption, *c.Expected.LossImage}, outTol)
+	}
+	if c.Expected.Scores != nil {
+		golden.Close(t, "scores", prog.Doubles(scores), flat(c.Expected.Scores), outTol)
+	}
+	for i, want := range wants {
+		golden.Close(t, wrt[i].Name()+" gradient", prog.Doubles(grads[i]), want, gradTol)
+	}
+	if c.Expected.Margins != nil {
+		golden.Close(t, "margins", prog.Doubles(margins), flat(c.Expected.Margins), outTol)
+	}
+	if c.Expected.HardCaption != nil {
+		c.checkHard(t, dev, prog, l, outTol)
+	}
+}
+
+func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Program, l *graph.Node, tol golden.Tolerance) {
+	n := len(c.Expected.HardCaption)
+	col := make([]float64, n) // largest cost of each column
+	row := make([]float64, n)
+	for i := range n {
+		for j := range n {
+			row[i] = max(row[i], c.Expected.CostS[i][j])
+			col[j] = max(col[j], c.Expected.CostIm[i][j])
+		}
+	}
+	for _, b := range []struct {
+		index, cost int
+		want        []int32
+		costs       []float64
+	}{{HardCaption, CostCaption, c.Expected.HardCaption, row}, {HardImage, CostImage, c.Expected.HardImage, col}} {
+		got := make([]int32, n)
+		dev.DownloadInts(got, prog.Kept(l, b.index))
+		for i := range got {
+			if got[i] != b.want[i] {
+				t.Errorf("hard negatives %v, want %v", got, b.want)
+				break
+			}
+		}
+		costs := make([]float64, n)
+		dev.DownloadDoubles(costs, prog.Kept(l, b.cost))
+		golden.Close(t, "hinge of the hard negatives", costs, b.costs, tol)
+	}
+}
+
+func (c *lossCase) checkOrder(t *testing.T, dev device.Device, tol golden.Tolerance) {
+	s, err := graph.NewSession(dev, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Graph()
+	im := g.Input("images", len(c.ImageEmb), len(c.ImageEmb[0]))
+	cap := g.Input("captions", len(c.CaptionEmb), len(c.CaptionEmb[0]))
+	scores := g.OrderScores(im, cap)
+	prog, err := graph.Compile(s, g, []*graph.Node{scores}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FeedDoubles("images", flat(c.ImageEmb)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FeedDoubles("captions", flat(c.CaptionEmb)); err != nil {
+		t.Fatal(err)
+	}
+	if err := prog.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	golden.Close(t, "order scores", prog.Doubles(scores), flat(c.Expected.Scores), tol)
+}

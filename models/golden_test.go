@@ -1,0 +1,132 @@
+package models
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+)
+
+// precisions are the arithmetics the golden cases are checked in.
+var precisions = []struct {
+	name      string
+	out, grad golden.Tolerance
+}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
+
+func newDevice(t testing.TB, precision string) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+func ints(x []float64) []int32 {
+	out := make([]int32, len(x))
+	for i, v := range x {
+		out[i] = int32(v)
+	}
+	return out
+}
+
+// setParams uploads the parameters of one part of a golden case.
+func setParams(t *testing.T, m *Model, part string, params map[string]golden.Tensor) {
+	t.Helper()
+	for name, v := range params {
+		if _, ok := m.Session.Params.Spec(part + "." + name); !ok {
+			t.Fatalf("the network has no parameter %s.%s", part, name)
+		}
+		m.Session.Dev.UploadDoubles(m.Session.Params.Value(part+"."+name), v.Data)
+	}
+}
+
+// VSE++ whole: embeddings, scores, loss and every gradient, the one of the images included.
+func TestGoldenVSEPP(t *testing.T) {
+	var c struct {
+		ConfigRaw   map[string]int `json:"config"`
+		Lengths     []int32
+		Captions    golden.Tensor
+		Inputs      struct{ Images golden.Tensor }
+		ParamsImage map[string]golden.Tensor `json:"params_image"`
+		ParamsText  map[string]golden.Tensor `json:"params_text"`
+		LossWeights golden.Tensor            `json:"loss_weights"`
+		Expected    struct {
+			ImageEmb   golden.Tensor `json:"image_emb"`
+			TextEmb    golden.Tensor `json:"text_emb"`
+			Scores     golden.Tensor
+			Loss       float64
+			GradsImage map[string]golden.Tensor `json:"grads_image"`
+			GradsText  map[string]golden.Tensor `json:"grads_text"`
+			GradImages golden.Tensor            `json:"grad_images"`
+		}
+	}
+	golden.Load(t, "vsepp.json", &c)
+	cfg := c.ConfigRaw
+	n, l := len(c.Lengths), c.Captions.Shape[1]
+	for _, p := range precisions {
+		t.Run(p.name, func(t *testing.T) {
+			o := DefaultOptions()
+			o.EmbedDim, o.WordDim = cfg["embed"], cfg["word_dim"]
+			m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: cfg["regions"], Feature: cfg["img_dim"], Vocab: cfg["vocab"]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			setParams(t, m, "img", c.ParamsImage)
+			setParams(t, m, "txt", c.ParamsText)
+			if err := m.Session.Params.AllocGrads(); err != nil {
+				t.Fatal(err)
+			}
+			g := m.Session.Graph()
+			regions := m.RegionsNode(g, n)
+			im := m.Network.Images(g, regions)
+			txt := m.Network.Captions(g, m.CaptionNodes(g, n, Bucket(l)))
+			scores := m.Network.Scores(g, im, txt)
+			loss := g.WeightedSum(scores, g.Input("weights", n, n))
+			wrt := []*graph.Node{regions}
+			for _, p := range m.Network.Params() {
+				wrt = append(wrt, p.Node(g))
+			}
+			grads, err := g.Gradients(loss, wrt...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im, txt, scores, loss}, grads...), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Session.FeedDoubles("weights", c.LossWeights.Data); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.FeedWords(ints(c.Captions.Data), c.Lengths, n, l); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // a second run must see nothing of the first
+				if err := prog.RunAll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			golden.Close(t, "image embeddings", prog.Doubles(im), c.Expected.ImageEmb.Data, p.out)
+			golden.Close(t, "caption embeddings", prog.Doubles(txt), c.Expected.TextEmb.Data, p.out)
+			golden.Close(t, "scores", prog.Doubles(scores), c.Expected.Scores.Data, p.out)
+			golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
+			golden.Close(t, "images gradient", prog.Doubles(grads[0]), c.Expected.GradImages.Data, p.grad)
+			want := map[string]golden.Tensor{}
+			for name, v := range c.Expected.GradsImage {
+				want["img."+name] = v
+			}
+			for name, v := range c.Expected.GradsText {
+				want["txt."+name] = v
+			}
+			for i, param := range m.Network.Params() {
+				golden.Close(t, param.Name+" gradient", prog.Doubles(grads[i+1]), want[param.Name].Data, p.grad)
+			}
+		})
+	}
+}

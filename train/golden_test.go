@@ -1,0 +1,310 @@
+package train
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+var precisions = []struct {
+	name      string
+	out, grad golden.Tolerance
+}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
+
+func newDevice(t testing.TB, precision string) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+func toInts(x []float64) []int32 {
+	out := make([]int32, len(x))
+	for i, v := range x {
+		out[i] = int32(v)
+	}
+	return out
+}
+
+// Whole training steps: forward, loss, backward, clipping and Adam, through the code that training runs.
+func TestGoldenTrainStep(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "train_step.json", &file)
+	for _, raw := range file.Cases {
+		var c struct {
+			Name   string
+			Config struct {
+				Regions, Embed, Vocab int
+				ImgDim                int     `json:"img_dim"`
+				WordDim               int     `json:"word_dim"`
+				LR                    float64 `json:"lr"`
+				Clip                  float64 `json:"grad_clip"`
+				Loss                  string
+				Max                   bool `json:"max_violation"`
+				Margin, Lam           float64
+			}
+			Lengths    []int32
+			Captions   golden.Tensor
+			Inputs     struct{ Images golden.Tensor }
+			Params     map[string]golden.Tensor `json:"initial_params"`
+			Semantics  json.RawMessage          `json:"semantic_vectors"`
+			CaptionIDs []int32                  `json:"caption_ids"`
+			Expected   struct {
+				Steps []struct {
+					Scores   golden.Tensor
+					Loss     float64
+					GradNorm float64 `json:"grad_norm"`
+				}
+				Params map[string]golden.Tensor `json:"params_after_3_steps"`
+			}
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range precisions {
+			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
+				o := models.DefaultOptions()
+				o.EmbedDim, o.WordDim = c.Config.Embed, c.Config.WordDim
+				m, err := models.NewModel(newDevice(t, p.name), o, models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, v := range c.Params {
+					m.Session.Dev.UploadDoubles(m.Session.Params.Value(name), v.Data)
+				}
+				l := loss.DefaultOptions()
+				l.Name = map[string]string{"LMH": loss.LMH, "LSEH": loss.LSEH, "LSH": loss.LSH}[c.Config.Loss]
+				l.Margin, l.LSEH.Lambda = c.Config.Margin, c.Config.Lam
+				opt := DefaultOptimOptions()
+				opt.LR, opt.Clip = c.Config.LR, c.Config.Clip
+				s, err := NewStep(m, l, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := len(c.Lengths)
+				sh := shape{n: n, bucket: models.Bucket(c.Captions.Shape[1]), sum: !c.Config.Max}
+				check := func(err error) {
+					t.Helper()
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if l.NeedsSemantics() {
+					sem := matrix(t, c.Semantics, n)
+					sh.semantic = len(sem) / n
+					check(m.Session.FeedDoubles(inputSemantics, sem))
+					images := make([]int32, n)
+					for i, id := range c.CaptionIDs {
+						images[i] = id / 5
+					}
+					check(m.Session.FeedInts(inputImages, images))
+				}
+				check(m.Session.FeedDoubles(models.InputRegions, c.Inputs.Images.Data))
+				check(m.FeedWords(toInts(c.Captions.Data), c.Lengths, n, c.Captions.Shape[1]))
+				prog, err := s.program(sh)
+				check(err)
+				for i, want := range c.Expected.Steps {
+					r, err := s.execute(prog, opt.LR)
+					check(err)
+					golden.Close(t, "loss", []float64{r.Loss}, []float64{want.Loss}, p.out)
+					golden.Close(t, "gradient norm", []float64{r.GradNorm}, []float64{want.GradNorm}, p.grad)
+					golden.Close(t, "scores", prog.vm.Doubles(prog.scores), want.Scores.Data, p.out)
+					if t.Failed() {
+						t.Fatalf("after step %d", i+1)
+					}
+				}
+				for name, want := range c.Expected.Params {
+					v := m.Session.Params.Value(name)
+					got := make([]float64, v.N)
+					m.Session.Dev.DownloadDoubles(got, v)
+					golden.Close(t, name, got, want.Data, p.out)
+				}
+			})
+		}
+	}
+}
+
+// matrix decodes a tensor or nested lists of n rows.
+func matrix(t *testing.T, raw json.RawMessage, n int) []float64 {
+	var ten golden.Tensor
+	if json.Unmarshal(raw, &ten) == nil && len(ten.Data) > 0 {
+		return ten.Data
+	}
+	var rows [][]float64
+	if err := json.Unmarshal(raw, &rows); err != nil || len(rows) != n {
+		t.Fatalf("semantic vectors: %v, %d rows, want %d", err, len(rows), n)
+	}
+	var out []float64
+	for _, r := range rows {
+		out = append(out, r...)
+	}
+	return out
+}
+
+// The optimiser and the schedules of optim.json, through the optimiser that training runs.
+func TestGoldenOptim(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "optim.json", &file)
+	for _, raw := range file.Cases {
+		var c struct {
+			Name        string
+			LR          float64 `json:"lr"`
+			Betas       []float64
+			Eps         float64
+			WeightDecay float64 `json:"weight_decay"`
+			Decoupled   bool
+			Initial     []float64
+			Grads       [][]float64
+			MaxNorm     float64 `json:"max_norm"`
+			Order       []int   `json:"parameter_list_order"`
+			LRUpdate    int     `json:"lr_update"`
+			Epochs      int
+			Milestones  []int
+			Expected    json.RawMessage
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Epochs > 0 {
+			t.Run(c.Name, func(t *testing.T) {
+				o := OptimOptions{LR: c.LR, Decay: 0.1, Schedule: Repeat, LRUpdate: c.LRUpdate}
+				if len(c.Milestones) > 0 {
+					o.Schedule, o.LRUpdate = Once, c.Milestones[0]
+					if len(c.Milestones) > 1 {
+						o.LRUpdate2 = c.Milestones[1]
+					}
+				}
+				var want []float64
+				if err := json.Unmarshal(c.Expected, &want); err != nil {
+					t.Fatal(err)
+				}
+				got := make([]float64, c.Epochs)
+				for e := range got {
+					got[e] = o.LearningRate(e)
+				}
+				for e := range want {
+					if math.Abs(got[e]-want[e]) > 1e-12*want[e] {
+						t.Errorf("epoch %d: %v, want %v", e, got[e], want[e])
+					}
+				}
+			})
+			continue
+		}
+		for _, p := range precisions {
+			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
+				dev := newDevice(t, p.name)
+				o := DefaultOptimOptions()
+				o.LR, o.Clip = c.LR, 0
+				if len(c.Betas) == 2 {
+					o.Betas, o.Eps, o.WeightDecay = [2]float64(c.Betas), c.Eps, c.WeightDecay
+				}
+				o.LegacyEps = c.Name == "adam_legacy_epsilon"
+				if c.MaxNorm > 0 {
+					checkClip(t, dev, c.Grads, c.Order, c.MaxNorm, c.Expected, p.out)
+					return
+				}
+				var want struct {
+					Params [][]float64 `json:"params_after_each_step"`
+					M      []float64   `json:"exp_avg"`
+					V      []float64   `json:"exp_avg_sq"`
+				}
+				if err := json.Unmarshal(c.Expected, &want); err != nil {
+					t.Fatal(err)
+				}
+				updates := 1
+				if c.Name == "adam_duplicated_parameter" {
+					updates = 2
+				}
+				opt := optimiserOf(t, dev, [][]float64{c.Initial}, o)
+				for i, g := range c.Grads {
+					dev.UploadDoubles(opt.params.Grad("p0"), g)
+					opt.gradNorm()
+					for range updates {
+						opt.update(c.LR)
+					}
+					golden.Close(t, "parameters", doubles(dev, opt.params.Value("p0")), want.Params[i], p.out)
+				}
+				if want.M != nil {
+					golden.Close(t, "first moment", doubles(dev, opt.m)[:len(want.M)], want.M, p.out)
+					golden.Close(t, "second moment", doubles(dev, opt.v)[:len(want.V)], want.V, p.out)
+				}
+			})
+		}
+	}
+}
+
+func doubles(dev device.Device, v device.View) []float64 {
+	out := make([]float64, v.N)
+	dev.DownloadDoubles(out, v)
+	return out
+}
+
+func optimiserOf(t *testing.T, dev device.Device, initial [][]float64, o OptimOptions) *optimiser {
+	t.Helper()
+	var specs []graph.ParamSpec
+	for i, v := range initial {
+		specs = append(specs, graph.ParamSpec{Name: "p" + string(rune('0'+i)), Shape: []int{len(v)}})
+	}
+	params, err := graph.NewParams(dev, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt, err := newOptimiser(dev, params, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range initial {
+		dev.UploadDoubles(params.Value(specs[i].Name), v)
+	}
+	return opt
+}
+
+// checkClip clips gradients through Adam's own clip coefficient: with β1 = 0 the first moment is the clipped gradient. A
+// parameter listed twice counts twice in the norm and is scaled twice (quirk Q3).
+func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, maxNorm float64, expected json.RawMessage, tol golden.Tolerance) {
+	var want struct {
+		Norm  float64 `json:"total_norm"`
+		Coef  float64 `json:"coefficient"`
+		Grads [][]float64
+	}
+	if err := json.Unmarshal(expected, &want); err != nil {
+		t.Fatal(err)
+	}
+	listed := make([]int, len(grads))
+	var all [][]float64
+	for _, i := range order {
+		listed[i]++
+		all = append(all, grads[i])
+	}
+	o := DefaultOptimOptions()
+	o.Clip, o.Betas = maxNorm, [2]float64{0, 0.999}
+	opt := optimiserOf(t, dev, all, o)
+	for k := range all {
+		dev.UploadDoubles(opt.params.Grad("p"+string(rune('0'+k))), all[k])
+	}
+	golden.Close(t, "total norm", []float64{opt.gradNorm()}, []float64{want.Norm}, tol)
+	coef := doubles(dev, opt.coef)
+	golden.Close(t, "coefficient", coef, []float64{want.Coef}, tol)
+	opt.update(o.LR)
+	moments := doubles(dev, opt.m)
+	for k, i := range order {
+		lo, hi := opt.params.Range("p" + string(rune('0'+k)))
+		got := moments[lo:hi]
+		for range listed[i] - 1 {
+			for j := range got {
+				got[j] *= coef[0]
+			}
+		}
+		golden.Close(t, "clipped gradient", got, want.Grads[i], tol)
+	}
+}

@@ -1,0 +1,176 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"vsetrain/data"
+	"vsetrain/eval"
+)
+
+// Source delivers the batches of training in order, from the position it was opened at.
+type Source interface {
+	Next() (*data.Batch, error)
+	Release(*data.Batch)
+}
+
+// Position is where a run stands: everything besides weights and optimiser state that the next step depends on. All
+// randomness is a function of the seed and this position.
+type Position struct {
+	Step      int64   `json:"step"`  // steps done since the start of the run
+	Epoch     int     `json:"epoch"` // epoch of the next step, from 0
+	Iter      int     `json:"iter"`  // iteration of the next step in its epoch, from 0
+	Best      float64 `json:"best"`  // best score so far, 0 before the first validation
+	BestStep  int64   `json:"best_step"`
+	Stale     int     `json:"stale"`     // validations in a row without a better score
+	Collapsed int     `json:"collapsed"` // steps in a row with all scores alike
+	Pending   bool    `json:"pending"`   // a validation is due before the next step
+}
+
+// StepInfo is what a step reports to the hooks.
+type StepInfo struct {
+	Position           // after the step
+	EpochPosition      float64
+	StepResult         StepResult
+	Batch              int
+	Duration, DataWait time.Duration
+}
+
+// ValidationInfo is what a validation reports.
+type ValidationInfo struct {
+	Position      // after the validation
+	EpochPosition float64
+	Metrics       eval.Metrics
+	Score         float64 // what decides the best checkpoint
+	Better        bool
+	Duration      time.Duration
+}
+
+// Hooks are called by the loop; nil hooks are skipped. An error from a hook ends training.
+type Hooks struct {
+	Step       func(StepInfo) error
+	Validation func(ValidationInfo) error
+	// Save stores the state of the run; better says that the weights are the best so far.
+	Save func(p Position, better bool) error
+}
+
+// Loop is Algorithm 1 of the LSEH paper: mini-batches, a validation every val_step steps and at each epoch end, the best
+// model by M-Recall.
+type Loop struct {
+	Options Options
+	Optim   OptimOptions
+	Warmup  int // epochs in which the loss sums over all violations
+	Margin  float64
+	Step    *Step
+	Source  Source
+	Batches int // per epoch
+	// Validate scores the model on the validation split.
+	Validate func(context.Context) (eval.Metrics, error)
+	Hooks    Hooks
+	Now      func() time.Time
+	Position Position
+}
+
+// ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
+var ErrInterrupted = errors.New("training interrupted; the state is saved, continue with --resume")
+
+// Run trains from Position until the epochs are done, training stops early, or ctx ends.
+func (l *Loop) Run(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			if err := l.save(false); err != nil {
+				return err
+			}
+			return ErrInterrupted
+		}
+		switch {
+		case l.Position.Pending:
+			if err := l.validate(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+		case l.finished():
+			return nil
+		default:
+			if err := l.step(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (l *Loop) finished() bool {
+	p, o := &l.Position, &l.Options
+	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) || o.EarlyStop > 0 && p.Stale >= o.EarlyStop
+}
+
+func (l *Loop) save(better bool) error {
+	if l.Hooks.Save == nil {
+		return nil
+	}
+	return l.Hooks.Save(l.Position, better)
+}
+
+// step trains on the next batch and decides whether a validation is due.
+func (l *Loop) step() error {
+	p := &l.Position
+	start := l.Now()
+	b, err := l.Source.Next()
+	if err != nil {
+		return fmt.Errorf("step %d: %w", p.Step+1, err)
+	}
+	if b.Epoch != p.Epoch || b.Iter != p.Iter {
+		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch, b.Iter, p.Epoch, p.Iter)
+	}
+	wait, n := b.Wait, b.N
+	r, err := l.Step.Run(b, l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup)
+	l.Source.Release(b)
+	if err != nil {
+		return l.explain(err)
+	}
+	p.Step++
+	if p.Iter++; p.Iter == l.Batches {
+		p.Epoch, p.Iter = p.Epoch+1, 0
+	}
+	if err := l.watch(r, n); err != nil {
+		return err
+	}
+	p.Pending = p.Iter == 0 || l.finished() || l.Options.ValStep > 0 && p.Step%int64(l.Options.ValStep) == 0
+	if l.Hooks.Step == nil {
+		return nil
+	}
+	return l.Hooks.Step(StepInfo{Position: *p, EpochPosition: l.epochPosition(), StepResult: r, Batch: n,
+		Duration: l.Now().Sub(start), DataWait: wait})
+}
+
+// epochPosition is the number of epochs done, with a fraction inside an epoch.
+func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float64(l.Batches) }
+
+func (l *Loop) validate(ctx context.Context) error {
+	p := &l.Position
+	start := l.Now()
+	m, err := l.Validate(ctx)
+	if err != nil {
+		return fmt.Errorf("validation after step %d: %w", p.Step, err)
+	}
+	score := m.MRecall
+	if l.Options.Best == "4recalls" {
+		score = (m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5) / 4
+	}
+	better := score > p.Best
+	p.Pending = false
+	if better {
+		p.Best, p.BestStep, p.Stale = score, p.Step, 0
+	} else {
+		p.Stale++
+	}
+	if l.Hooks.Validation != nil { // before saving: what a resumed run repeats is cut from the logs
+		err := l.Hooks.Validation(ValidationInfo{Position: *p, EpochPosition: l.epochPosition(), Metrics: m, Score: score,
+			Better: better, Duration: l.Now().Sub(start)})
+		if err != nil {
+			return err
+		}
+	}
+	return l.save(better)
+}
