@@ -1,0 +1,97 @@
+package runfs
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names inside a run directory.
+const (
+	ConfigName      = "config.yaml"
+	EnvName         = "env.json"
+	MetricsName     = "metrics.jsonl"
+	CheckpointsName = "checkpoints"
+	lockName        = ".lock"
+)
+
+// Owner identifies the process that holds a run directory.
+type Owner struct {
+	PID   int       `json:"pid"`
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+}
+
+// Dir is a run directory locked for writing by this process.
+type Dir struct {
+	path string
+	lock io.Closer
+}
+
+// Open makes the directory and its checkpoints folder where missing, takes the lock, and removes half-written files of
+// killed processes. The error is an *Error: ErrLocked while another process holds the directory, ErrReadOnly where nothing
+// can be written.
+func Open(path string, owner Owner) (*Dir, error) {
+	if path == "" {
+		return nil, &Error{Op: "open", Path: "run directory", Err: errors.New("no name"), Remedy: "set run.dir or --run DIR"}
+	}
+	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o777); err != nil {
+		return nil, wrap("create", path, err)
+	}
+	lock, err := acquire(path, filepath.Join(path, lockName), owner)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, lock: lock}
+	for _, dir := range []string{path, d.Path(CheckpointsName)} {
+		if err := removeTemps(dir); err != nil {
+			d.Close()
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Close gives up the lock.
+func (d *Dir) Close() error { return wrap("unlock", d.path, d.lock.Close()) }
+
+// Path returns the path of a file in the directory; without elements, the directory itself.
+func (d *Dir) Path(elem ...string) string {
+	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// Has reports whether a file of that name exists: Has(ConfigName) tells an earlier run from an empty directory.
+func (d *Dir) Has(name string) (bool, error) {
+	_, err := os.Stat(d.Path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, wrap("read", d.Path(name), err)
+}
+
+// WriteFile replaces a file of the directory, all or nothing; see the function WriteFile.
+func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
+	return WriteFile(d.Path(name), write)
+}
+
+// WriteJSON replaces a file of the directory by v as indented JSON.
+func (d *Dir) WriteJSON(name string, v any) error {
+	return d.WriteFile(name, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	})
+}
+
+// readOwner returns what the holder of a lock wrote into it, or the zero Owner.
+func readOwner(r io.Reader) Owner {
+	var o Owner
+	if err := json.NewDecoder(io.LimitReader(r, 4096)).Decode(&o); err != nil {
+		return Owner{} // the holder is just writing it
+	}
+	return o
+}

@@ -1,0 +1,149 @@
+package runfs
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var owner = Owner{PID: 4711, Host: "gallery", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
+
+const holdVariable = "RUNFS_TEST_HOLD"
+
+// TestMain lets the test binary play the other process that holds a run directory.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(holdVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := Open(dir, Owner{PID: os.Getpid(), Host: "other"}); err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("held\n")
+	time.Sleep(time.Minute)
+}
+
+func open(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path, owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs", "a")
+	d := open(t, path)
+	_, err := Open(path, Owner{PID: 1})
+	want := "lock " + path + ": run directory in use; it is held by process 4711 on gallery, since 2026-03-01 12:30:00: " +
+		"end that process or choose another directory with --run DIR"
+	if !errors.Is(err, ErrLocked) || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+}
+
+// kill -9 of the holder frees the directory at once.
+func TestLockOfKilledProcess(t *testing.T) {
+	path := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), holdVariable+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if line != "held\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, err = Open(path, owner)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(cmd.Process.Pid)+" on other") {
+		t.Errorf("got %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	open(t, path)
+}
+
+func TestOpenRemovesHalfWritten(t *testing.T) {
+	path := t.TempDir()
+	sub := filepath.Join(path, CheckpointsName)
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	half, kept := filepath.Join(sub, ".last"+tempMark+"99-1"), filepath.Join(sub, "last")
+	for _, f := range []string{half, kept} {
+		if err := os.WriteFile(f, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := open(t, path)
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Errorf("%s is still there", half)
+	}
+	if ok, err := d.Has(filepath.Join(CheckpointsName, "last")); !ok || err != nil {
+		t.Errorf("the checkpoint is gone: %v", err)
+	}
+	if ok, err := d.Has(ConfigName); ok || err != nil {
+		t.Errorf("config.yaml: %v, %v", ok, err)
+	}
+}
+
+func TestOpenUnnamed(t *testing.T) {
+	if _, err := Open("", owner); err == nil || !strings.Contains(err.Error(), "run.dir") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenOnFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, owner); err == nil || err.Error() != "create "+path+": not a directory" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEnv(t *testing.T) {
+	d := open(t, t.TempDir())
+	first := Env{Version: "1", CPU: "a", CPUs: 2, Command: []string{"vsetrain", "train"}, Started: owner.Since}
+	second := first
+	second.Device = "cpu"
+	for _, e := range []Env{first, second} {
+		if err := d.AppendEnv(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.Sessions()
+	if err != nil || len(got) != 2 || got[0].Command[1] != "train" || got[1].Device != "cpu" || !got[0].Started.Equal(owner.Since) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := os.WriteFile(d.Path(EnvName), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.AppendEnv(first); err == nil || !strings.Contains(err.Error(), EnvName) {
+		t.Errorf("got %v", err)
+	}
+}

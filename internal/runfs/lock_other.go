@@ -1,0 +1,45 @@
+//go:build !unix
+
+package runfs
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// fileLock is a file that exists while the lock is held. After a kill it has to be deleted by hand.
+type fileLock struct {
+	*os.File
+	path string
+}
+
+// Close gives up the lock.
+func (l fileLock) Close() error { return errors.Join(l.File.Close(), os.Remove(l.path)) }
+
+// acquire takes the lock by creating the file at path.
+func acquire(dir, path string, owner Owner) (io.Closer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		held, err := os.Open(path)
+		if err != nil {
+			return nil, wrap("lock", dir, err)
+		}
+		defer held.Close()
+		locked := lockedError(dir, readOwner(held)).(*Error)
+		locked.Remedy += "; if it was killed, delete " + path
+		return nil, locked
+	}
+	if err != nil {
+		return nil, wrap("write to", dir, err)
+	}
+	if err := json.NewEncoder(f).Encode(owner); err != nil {
+		return nil, errors.Join(wrap("write to", dir, err), fileLock{f, path}.Close())
+	}
+	return fileLock{f, path}, nil
+}
+
+// syncDir does nothing where directories cannot be synced.
+func syncDir(string) error { return nil }

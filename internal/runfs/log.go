@@ -1,0 +1,128 @@
+package runfs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Log is a file of JSON objects, one a line, that is only appended to.
+type Log struct {
+	path string
+	f    *os.File
+	end  int64 // length up to which every line is whole
+	buf  bytes.Buffer
+}
+
+// OpenLog opens or creates a log. A last line that a kill or power failure left unfinished is cut off; a broken line
+// before the last one is an error that names it.
+func OpenLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, wrap("open", path, err)
+	}
+	l := &Log{path: path, f: f}
+	l.end, err = l.scan(func([]byte, int) (bool, error) { return true, nil })
+	if err == nil {
+		err = l.cut(l.end)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// scan calls keep with every whole line and its number until keep returns false, and returns the length of what was kept.
+func (l *Log) scan(keep func(line []byte, number int) (bool, error)) (int64, error) {
+	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
+		return 0, wrap("read", l.path, err)
+	}
+	r := bufio.NewReaderSize(l.f, 1<<16)
+	var kept int64
+	broken := 0
+	for number := 1; ; number++ {
+		line, err := r.ReadBytes('\n')
+		if err == io.EOF {
+			return kept, nil // what follows the last newline is a torn line
+		}
+		if err != nil {
+			return 0, wrap("read", l.path, err)
+		}
+		if broken > 0 {
+			return 0, fmt.Errorf("%s:%d: expected a JSON object, found a broken line before the last one; repair or remove the line", l.path, broken)
+		}
+		if !json.Valid(line) {
+			broken = number // forgiven if it is the last: a power failure may leave blocks of zeros
+			continue
+		}
+		if ok, err := keep(line, number); err != nil || !ok {
+			return kept, err
+		}
+		kept += int64(len(line))
+	}
+}
+
+// cut shortens the file to n bytes and continues there.
+func (l *Log) cut(n int64) error {
+	info, err := l.f.Stat()
+	if err == nil && info.Size() > n {
+		if err = l.f.Truncate(n); err == nil {
+			err = l.f.Sync()
+		}
+	}
+	if err != nil {
+		return wrap("repair", l.path, err)
+	}
+	l.end = n
+	return nil
+}
+
+// Append writes v as one line. NaN and infinities have no JSON and are an error, so the caller names them otherwise. After a
+// failed write the log ends with the line before.
+func (l *Log) Append(v any) error {
+	l.buf.Reset()
+	if err := json.NewEncoder(&l.buf).Encode(v); err != nil {
+		return wrap("append to", l.path, err)
+	}
+	n, err := l.f.WriteAt(l.buf.Bytes(), l.end)
+	if err != nil {
+		return errors.Join(wrap("append to", l.path, err), l.cut(l.end))
+	}
+	l.end += int64(n)
+	return nil
+}
+
+// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at that
+// step writes each line once. Lines without a step stay.
+func (l *Log) TruncateAfter(step int64) error {
+	kept, err := l.scan(func(line []byte, number int) (bool, error) {
+		var at struct {
+			Step *int64 `json:"step"`
+		}
+		if err := json.Unmarshal(line, &at); err != nil {
+			return false, fmt.Errorf("%s:%d: expected an object with a whole number as step: %w", l.path, number, err)
+		}
+		return at.Step == nil || *at.Step <= step, nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.cut(kept)
+}
+
+// Sync makes everything appended durable.
+func (l *Log) Sync() error { return wrap("sync", l.path, l.f.Sync()) }
+
+// Close syncs and closes the log.
+func (l *Log) Close() error {
+	err := l.f.Sync()
+	if closeErr := l.f.Close(); err == nil {
+		err = closeErr
+	}
+	return wrap("close", l.path, err)
+}

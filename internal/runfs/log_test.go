@@ -1,0 +1,160 @@
+package runfs
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func countLines(t *testing.T, path string) int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	if rest := lines[len(lines)-1]; len(rest) > 0 {
+		t.Errorf("torn line %q", rest)
+	}
+	for _, l := range lines[:len(lines)-1] {
+		if !json.Valid(l) {
+			t.Errorf("broken line %q", l)
+		}
+	}
+	return len(lines) - 1
+}
+
+func openLog(t *testing.T, path string) *Log {
+	t.Helper()
+	l, err := OpenLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.f.Close() })
+	return l
+}
+
+func stepLine(step int) map[string]any { return map[string]any{"step": step, "loss": 0.5} }
+
+// Whatever the length to which a kill cut the file, the log reopens with the whole lines before and goes on.
+func TestTornLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), MetricsName)
+	l := openLog(t, path)
+	for i := range 3 {
+		if err := l.Append(stepLine(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) + 1 {
+		torn := whole[:n]
+		if err := os.WriteFile(path, torn, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l := openLog(t, path)
+		if err := l.Append(stepLine(99)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := countLines(t, path), bytes.Count(torn, []byte("\n"))+1; got != want {
+			t.Errorf("cut at %d: %d lines, want %d", n, got, want)
+		}
+		l.Close()
+	}
+}
+
+// A power failure may leave blocks of zeros at the end; a broken line anywhere else is not ours to repair.
+func TestBrokenLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), MetricsName)
+	if err := os.WriteFile(path, []byte("{\"step\":1}\n\x00\x00\x00\n\x00"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	openLog(t, path)
+	if got := countLines(t, path); got != 1 {
+		t.Errorf("%d lines, want 1", got)
+	}
+	text := "{\"step\":1}\n{\"st\n{\"step\":3}\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLog(path); err == nil || !strings.HasPrefix(err.Error(), path+":2: expected a JSON object") {
+		t.Errorf("got %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != text {
+		t.Errorf("the file was changed to %q", b)
+	}
+}
+
+func TestTruncateAfter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), MetricsName)
+	l := openLog(t, path)
+	for _, v := range []any{map[string]string{"note": "begin"}, stepLine(10), stepLine(20), stepLine(20), stepLine(30), map[string]string{"note": "end"}} {
+		if err := l.Append(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ step, lines int }{{100, 6}, {30, 6}, {29, 4}, {20, 4}, {5, 1}, {5, 1}} {
+		if err := l.TruncateAfter(int64(c.step)); err != nil {
+			t.Fatal(err)
+		}
+		if got := countLines(t, path); got != c.lines {
+			t.Errorf("after step %d: %d lines, want %d", c.step, got, c.lines)
+		}
+	}
+	if err := l.Append(stepLine(6)); err != nil {
+		t.Fatal(err)
+	}
+	if got := countLines(t, path); got != 2 {
+		t.Errorf("%d lines after going on, want 2", got)
+	}
+	if err := l.Append(map[string]any{"step": "seven"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.TruncateAfter(6); err == nil || !strings.HasPrefix(err.Error(), path+":3: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAppendRefusesNaN(t *testing.T) {
+	l := openLog(t, filepath.Join(t.TempDir(), MetricsName))
+	if err := l.Append(map[string]float64{"loss": math.NaN()}); err == nil || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("got %v", err)
+	}
+	if got := countLines(t, l.path); got != 0 {
+		t.Errorf("%d lines, want 0", got)
+	}
+}
+
+// FuzzOpenLog: any file either opens, and then holds whole lines only, or is refused unchanged.
+func FuzzOpenLog(f *testing.F) {
+	for _, s := range []string{"", "\n", "{}\n", "{}\n{", "{}\n\x00\n", "[1]\n{\"step\":2}\n", "x\n{}\n", "{\"step\":1e9}\n{}"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l, err := OpenLog(path)
+		if err != nil {
+			if after, _ := os.ReadFile(path); !bytes.Equal(after, b) {
+				t.Errorf("refused, but changed to %q", after)
+			}
+			return
+		}
+		defer l.Close()
+		before := countLines(t, path)
+		if err := l.Append(stepLine(1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := countLines(t, path); got != before+1 {
+			t.Errorf("%d lines, want %d", got, before+1)
+		}
+	})
+}
