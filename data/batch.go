@@ -28,7 +28,8 @@ type Batch struct {
 
 	Wait time.Duration // time that Next spent waiting for this batch
 
-	err error
+	words, unknown, unknownOnly int // see LoaderStats
+	err                         error
 }
 
 // resize returns s with length n, reusing its memory where it can.

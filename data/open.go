@@ -1,5 +1,17 @@
 package data
 
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"vsetrain/internal/npy"
+)
+
 // OpenOptions says how Open reads a split. The zero value reads what the files hold and refuses what does not
 // fit together.
 type OpenOptions struct {
@@ -12,17 +24,227 @@ type OpenOptions struct {
 	// Semantics names an .npy matrix [captions, k] of semantic vectors; "" reads none.
 	Semantics string
 
-	// MaxCaptions keeps the first so many captions. 0 is the field's rule: 5,000 for the dev split, all for
-	// others. A negative number keeps all.
+	// MaxCaptions keeps the first so many captions, rounded down to whole images. 0 is the field's rule: 5,000 for
+	// the dev split (Flickr30K has 5,070, of which every published result uses the first 5,000), all for others.
+	// A negative number keeps all.
 	MaxCaptions int
 
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
 
+// devCaptions is the number of captions of the dev split that the references validate on.
+const devCaptions = 5000
+
 // RowSource is a matrix that is read row by row: a memory-mapped .npy file, or any stand-in.
 type RowSource interface {
 	Rows() int
 	RowLen() int
 	ReadRow(dst []float32, row int) error
+}
+
+// Open opens a split of the data set in dir: captions are read, features mapped, ids read where there are any, and
+// all of them checked against each other. Features are checked for NaN and infinity when they are first read.
+func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
+	s := &Split{name: split, dir: dir}
+	defer func() {
+		if err != nil {
+			s.Close()
+			err = fmt.Errorf("data: %w", err)
+		}
+	}()
+	if o.CaptionsPerImage < 0 {
+		return nil, fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files", o.CaptionsPerImage)
+	}
+	if err := s.openCaptions(); err != nil {
+		return nil, err
+	}
+	if err := s.openImages(o.FeatureDType); err != nil {
+		return nil, err
+	}
+	if s.ids, err = readLines(s.path("_ids.txt")); err != nil && !missing(err) {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s and %s", s.captions.path, filepath.Base(s.imagePath))
+	if s.layout, err = solveLayout(s.captions.len(), s.images, s.ids, o.CaptionsPerImage, name); err != nil {
+		return nil, err
+	}
+	if err := s.checkIDs(); err != nil {
+		return nil, err
+	}
+	s.limit(o.MaxCaptions)
+	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
+		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line together with its image row and id",
+			s.captions.path, line, n)
+	}
+	if o.Semantics != "" {
+		if err := s.openSemantics(o.Semantics); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
+
+func (s *Split) openCaptions() error {
+	path := s.path("_caps.txt")
+	lines, err := readLines(path)
+	if missing(err) {
+		return missingSplit(s.dir, s.name)
+	}
+	if err != nil {
+		return err
+	}
+	if lines.len() == 0 {
+		return fmt.Errorf("%s: the file is empty; expected one caption per line", path)
+	}
+	if lines.len() > math.MaxInt32 {
+		return fmt.Errorf("%s: %d captions; at most %d are read", path, lines.len(), math.MaxInt32)
+	}
+	s.captions = lines
+	return nil
+}
+
+func (s *Split) openImages(dtype string) error {
+	s.imagePath = s.path("_ims.npy")
+	f, err := npy.Open(s.imagePath)
+	if missing(err) {
+		return fmt.Errorf("split %q has captions (%s) but no features: expected %s; `vsetrain data convert` writes it",
+			s.name, s.captions.path, s.imagePath)
+	}
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	if err := checkFeatures(f, dtype); err != nil {
+		return err
+	}
+	s.images = f
+	s.regions, s.dim = 1, f.Shape[len(f.Shape)-1]
+	if len(f.Shape) == 3 {
+		s.regions = f.Shape[1]
+	}
+	s.finite = make([]atomic.Uint32, (f.Rows()+31)/32)
+	return nil
+}
+
+// checkFeatures checks shape and type of a feature file.
+func checkFeatures(f *npy.File, dtype string) error {
+	if len(f.Shape) != 2 && len(f.Shape) != 3 {
+		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]", f.Path, f.Shape)
+	}
+	for _, n := range f.Shape {
+		if n < 1 {
+			return fmt.Errorf("%s: shape %v; every dimension must be at least 1", f.Path, f.Shape)
+		}
+	}
+	var want npy.DType
+	switch dtype {
+	case "", "auto":
+	case "f32":
+		want = npy.F32
+	case "f16":
+		want = npy.F16
+	default:
+		return fmt.Errorf("feature type %q; expected auto, f32 or f16", dtype)
+	}
+	if f.DType != npy.F32 && f.DType != npy.F16 || f.Fortran {
+		order := ""
+		if f.Fortran {
+			order = " in Fortran order"
+		}
+		return fmt.Errorf("%s: features of type %s%s; expected <f4 or <f2 in C order; `vsetrain data convert` writes them so", f.Path, f.DType, order)
+	}
+	if want != "" && f.DType != want {
+		return fmt.Errorf("%s: features of type %s, but data.feature_dtype is %s; set it to auto or convert the file", f.Path, f.DType, dtype)
+	}
+	return nil
+}
+
+func (s *Split) openSemantics(path string) error {
+	f, err := npy.Open(path)
+	if missing(err) {
+		return fmt.Errorf("%s: no semantic vectors; `vsetrain precompute-svd --data %s` writes them", path, s.dir)
+	}
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	if len(f.Shape) != 2 {
+		return fmt.Errorf("%s: shape %v; expected [captions, k]", path, f.Shape)
+	}
+	return s.AttachSemantics(f, path)
+}
+
+// checkIDs checks the number of ids, and that the ids of one image are equal where there is one per caption.
+func (s *Split) checkIDs() error {
+	if s.ids == nil {
+		return nil
+	}
+	m := s.ids.len()
+	if m == s.rows || s.repeated && m*s.k == s.rows {
+		return nil
+	}
+	if m != s.layout.captions {
+		return fmt.Errorf("%s: %d ids for %d image rows and %d captions; expected one for each row, image or caption",
+			s.ids.path, m, s.rows, s.layout.captions)
+	}
+	for i := range m {
+		if first := i - i%s.k; s.ids.line(i) != s.ids.line(first) {
+			return fmt.Errorf("%s: id %q, but captions %d to %d belong to image row %d with id %q",
+				at(s.ids, i), s.ids.line(i), first, first+s.k-1, first/s.k, s.ids.line(first))
+		}
+	}
+	return nil
+}
+
+func (s *Split) limit(most int) {
+	s.n = s.layout.captions
+	if most == 0 && s.name == "dev" {
+		most = devCaptions
+	}
+	if most > 0 && most < s.n {
+		s.n = max(most-most%s.k, s.k)
+	}
+}
+
+// Splits returns the names of the splits in dir: those with a caption file.
+func Splits(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), "_caps.txt"); ok && name != "" && !e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
+	sort.SliceStable(names, func(i, j int) bool {
+		a, b := order[names[i]], order[names[j]]
+		if a == 0 || b == 0 {
+			return a > b
+		}
+		return a < b
+	})
+	return names, nil
+}
+
+// missingSplit explains why a split was not found.
+func missingSplit(dir, split string) error {
+	names, err := Splits(dir)
+	switch {
+	case missing(err):
+		return fmt.Errorf("%s: no such folder; set data.dir to the folder that holds train_caps.txt", dir)
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return fmt.Errorf("%s has no split %q (%s_caps.txt): found %s", dir, split, split, strings.Join(names, ", "))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
+		return fmt.Errorf("%s has no splits, but its folder precomp has; set data.dir to %s", dir, filepath.Join(dir, "precomp"))
+	}
+	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt", dir, split, split, split)
 }

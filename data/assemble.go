@@ -1,0 +1,103 @@
+package data
+
+import (
+	"slices"
+
+	"vsetrain/data/text"
+)
+
+// worker is the memory of one goroutine that assembles batches.
+type worker struct {
+	tok   text.Tokenizer
+	words []int32 // encoded captions, one after the other
+	items []encoded
+}
+
+// encoded is a caption of the batch and the place of its word ids.
+type encoded struct {
+	caption int32
+	lo, hi  int32
+}
+
+func (e encoded) length() int { return int(e.hi - e.lo) }
+
+// assemble fills b with the given captions, or with the given images when the loader has no vocabulary.
+func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
+	s := l.split
+	b.N, b.L, b.Regions, b.Dim, b.SemanticDim = len(items), 0, s.regions, s.dim, 0
+	b.words, b.unknown, b.unknownOnly = 0, 0, 0
+	b.ImageRows, b.ImageIDs = resize(b.ImageRows, b.N), resize(b.ImageIDs, b.N)
+	if l.vocab != nil {
+		w.encode(l, b, items)
+		w.place(s, b)
+		if err := readSemantics(s, b); err != nil {
+			return err
+		}
+	} else {
+		for i, image := range items {
+			b.ImageIDs[i], b.ImageRows[i] = image, int32(s.RowOf(int(image)))
+		}
+	}
+	if !l.images {
+		b.Images = b.Images[:0]
+		return nil
+	}
+	size := s.regions * s.dim
+	b.Images = resize(b.Images, b.N*size)
+	for i, row := range b.ImageRows {
+		if err := s.ReadImage(b.Images[i*size:(i+1)*size], int(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode tokenises the captions and sorts them by length, longest first; ties keep their order.
+func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
+	w.words, w.items = w.words[:0], w.items[:0]
+	for _, c := range captions {
+		lo := len(w.words)
+		var unknown int
+		w.words, unknown = l.vocab.AppendCaption(w.words, &w.tok, l.split.Caption(int(c)))
+		e := encoded{c, int32(lo), int32(len(w.words))}
+		w.items = append(w.items, e)
+		n := e.length() - 2
+		b.L = max(b.L, e.length())
+		b.words += n
+		b.unknown += unknown
+		if n > 0 && unknown == n {
+			b.unknownOnly++
+		}
+	}
+	if !l.opts.Unsorted {
+		slices.SortStableFunc(w.items, func(x, y encoded) int { return y.length() - x.length() })
+	}
+}
+
+// place writes the encoded captions into the batch.
+func (w *worker) place(s *Split, b *Batch) {
+	b.Words = resize(b.Words, b.N*b.L)
+	b.Lengths, b.Captions = resize(b.Lengths, b.N), resize(b.Captions, b.N)
+	for i, e := range w.items {
+		row := b.Words[i*b.L : (i+1)*b.L]
+		clear(row[copy(row, w.words[e.lo:e.hi]):])
+		c := int(e.caption)
+		b.Lengths[i], b.Captions[i] = int32(e.length()), e.caption
+		b.ImageRows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
+	}
+}
+
+func readSemantics(s *Split, b *Batch) error {
+	if s.semantics == nil {
+		return nil
+	}
+	k := s.SemanticDim()
+	b.SemanticDim = k
+	b.Semantics = resize(b.Semantics, b.N*k)
+	for i, c := range b.Captions {
+		if err := s.ReadSemantics(b.Semantics[i*k:(i+1)*k], int(c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

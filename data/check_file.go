@@ -1,0 +1,110 @@
+package data
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/npy"
+)
+
+// fileKinds maps the ends of file names, behind the name of the split, to what the files hold.
+var fileKinds = []struct{ suffix, kind string }{
+	{"_caps.txt", "captions"}, {"_ims.npy", "features"}, {"_ids.txt", "ids"},
+	{"_boxes.npy", "boxes"}, {"_ims_bbx.npy", "boxes"}, {"_sizes.npy", "sizes"}, {"_ims_size.npy", "sizes"},
+	{"_svd.npy", "semantics"}, {"_bert.npy", "semantics"}, {"_svd.txt", "semantics"}, {"_bert.txt", "semantics"},
+}
+
+// kindOf returns the kind of a file and the split it belongs to.
+func kindOf(name string) (kind, split string) {
+	for _, k := range fileKinds {
+		if split, ok := strings.CutSuffix(name, k.suffix); ok && split != "" {
+			return k.kind, split
+		}
+	}
+	switch {
+	case name == "id_mapping.json":
+		return "id mapping", ""
+	case strings.Contains(name, "vocab"):
+		return "vocabulary", ""
+	}
+	return "other", ""
+}
+
+// checkFile adds the report of one file. rows and captions count those of the splits that could be opened.
+func (r *Report) checkFile(e fs.DirEntry, rows, captions map[string]int, o CheckOptions) {
+	kind, split := kindOf(e.Name())
+	f := FileReport{Name: e.Name(), Kind: kind}
+	if info, err := e.Info(); err == nil {
+		f.Bytes = info.Size()
+	}
+	path := filepath.Join(r.Dir, e.Name())
+	switch {
+	case kind == "captions" || kind == "ids" || kind == "semantics" && strings.HasSuffix(path, ".txt"):
+		n, err := countLines(path)
+		f.Lines = n
+		if err != nil {
+			r.fail(f.Name, "", "%v", err)
+		} else if want, known := captions[split]; kind == "semantics" && known && n != want {
+			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "%d semantic vectors, but the split has %d captions", n, want)
+		}
+	case strings.HasSuffix(path, ".npy"):
+		r.checkArray(path, split, &f, rows, captions, o)
+	}
+	r.Files = append(r.Files, f)
+}
+
+// checkArray reads an .npy file: its shape must fit its split, its floating-point elements must be finite.
+func (r *Report) checkArray(path, split string, f *FileReport, rows, captions map[string]int, o CheckOptions) {
+	a, err := npy.Open(path)
+	if err != nil {
+		r.fail(f.Name, "copy or convert the file again", "%v", err)
+		return
+	}
+	defer a.Close()
+	f.DType, f.Shape = string(a.DType), slices.Clone(a.Shape)
+	n, known := rows[split]
+	switch f.Kind {
+	case "boxes":
+		if len(a.Shape) != 3 || a.Shape[2] != 4 || known && a.Shape[0] != n {
+			r.fail(f.Name, "convert it again together with the features", "shape %v; expected [%s, regions, 4]", a.Shape, count(n, known))
+		}
+	case "sizes":
+		if len(a.Shape) != 2 || a.Shape[1] != 2 || known && a.Shape[0] != n {
+			r.fail(f.Name, "convert it again together with the features", "shape %v of %s; expected [%s, 2]", a.Shape, a.DType, count(n, known))
+		}
+	case "semantics":
+		if n, known := captions[split]; len(a.Shape) != 2 || known && a.Shape[0] != n {
+			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector for each caption", a.Shape, count(n, known))
+		}
+	}
+	if a.Fortran || a.DType != npy.F16 && a.DType != npy.F32 && a.DType != npy.F64 || a.RowLen() == 0 {
+		return
+	}
+	progress := func(done, total int) {
+		if o.Progress != nil {
+			o.Progress(f.Name, done, total)
+		}
+	}
+	st, err := scan(a, o.SampleRows, o.Workers, progress)
+	if err != nil {
+		r.fail(f.Name, "", "%v", err)
+		return
+	}
+	f.Scan = st
+	if st.BadRows > 0 {
+		r.fail(f.Name, "extract or convert these images again", "%d rows hold NaN or infinity, the first are %v", st.BadRows, st.FirstBad)
+	}
+	if f.Kind == "features" && st.ZeroRows > 0 {
+		r.warn(f.Name, "was the extraction of these images complete?", "%d rows are all zero, the first are %v", st.ZeroRows, st.FirstZero)
+	}
+}
+
+func count(n int, known bool) string {
+	if !known {
+		return "rows"
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,177 @@
+package data
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// ScanStats says what the elements of a floating-point array are like.
+type ScanStats struct {
+	Rows      int     `json:"rows"` // examined
+	Min       float32 `json:"min"`  // of the finite elements
+	Max       float32 `json:"max"`
+	ZeroShare float64 `json:"zero_share"`
+	BadRows   int     `json:"bad_rows"` // rows with NaN or infinity
+	FirstBad  []int   `json:"first_bad,omitempty"`
+	ZeroRows  int     `json:"zero_rows"` // rows that are all zero
+	FirstZero []int   `json:"first_zero,omitempty"`
+}
+
+const firstRows = 5 // rows named in a report
+
+// scan reads the rows of a, or about sample of them, in parallel.
+func scan(a RowSource, sample, workers int, progress func(done, total int)) (*ScanStats, error) {
+	n := a.Rows()
+	step := 1
+	if sample > 0 && sample < n {
+		step = (n + sample - 1) / sample
+	}
+	total := (n + step - 1) / step
+	if workers < 1 {
+		workers = 2
+	}
+	parts, errs := make([]part, workers), make([]error, workers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			parts[w], errs[w] = scanRows(a, step, total, &next, func(done int) {
+				if w == 0 {
+					progress(done, total)
+				}
+			})
+		}()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	progress(total, total)
+	return merge(parts, total, a.RowLen()), nil
+}
+
+// part is what one goroutine found.
+type part struct {
+	min, max  float32
+	zeros     int
+	bad, zero []int
+}
+
+func scanRows(a RowSource, step, total int, next *atomic.Int64, progress func(done int)) (part, error) {
+	p := part{min: float32(math.Inf(1)), max: float32(math.Inf(-1))}
+	row := make([]float32, a.RowLen())
+	for {
+		i := int(next.Add(1) - 1)
+		if i >= total {
+			return p, nil
+		}
+		if err := a.ReadRow(row, i*step); err != nil {
+			return p, err
+		}
+		zeros := 0
+		if notFinite(row) >= 0 {
+			p.bad = append(p.bad, i*step)
+			zeros = p.addSlow(row)
+		} else {
+			zeros = p.add(row)
+		}
+		if p.zeros += zeros; zeros == len(row) {
+			p.zero = append(p.zero, i*step)
+		}
+		if i%64 == 0 {
+			progress(i)
+		}
+	}
+}
+
+// add takes a finite row and returns its number of zeros.
+func (p *part) add(row []float32) (zeros int) {
+	lo, hi := p.min, p.max
+	for _, v := range row {
+		if v == 0 {
+			zeros++
+		}
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+	}
+	p.min, p.max = lo, hi
+	return zeros
+}
+
+func (p *part) addSlow(row []float32) (zeros int) {
+	for _, v := range row {
+		switch w := float64(v); {
+		case math.IsNaN(w) || math.IsInf(w, 0):
+		case v == 0:
+			zeros++
+			fallthrough
+		default:
+			p.min, p.max = min(p.min, v), max(p.max, v)
+		}
+	}
+	return zeros
+}
+
+func merge(parts []part, rows, rowLen int) *ScanStats {
+	s := &ScanStats{Rows: rows, Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
+	zeros := 0
+	for _, p := range parts {
+		s.Min, s.Max = min(s.Min, p.min), max(s.Max, p.max)
+		zeros += p.zeros
+		s.BadRows += len(p.bad)
+		s.ZeroRows += len(p.zero)
+		s.FirstBad = append(s.FirstBad, p.bad...)
+		s.FirstZero = append(s.FirstZero, p.zero...)
+	}
+	if s.Min > s.Max { // nothing finite; JSON has no infinity
+		s.Min, s.Max = 0, 0
+	}
+	if rows > 0 {
+		s.ZeroShare = float64(zeros) / float64(rows*rowLen)
+	}
+	slices.Sort(s.FirstBad)
+	slices.Sort(s.FirstZero)
+	s.FirstBad = s.FirstBad[:min(len(s.FirstBad), firstRows)]
+	s.FirstZero = s.FirstZero[:min(len(s.FirstZero), firstRows)]
+	return s
+}
+
+// countLines counts the lines of a text file of any size.
+func countLines(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<18)
+	n, last := 0, byte('\n')
+	for {
+		k, err := f.Read(buf)
+		if k > 0 {
+			n += bytes.Count(buf[:k], []byte{'\n'})
+			last = buf[k-1]
+		}
+		if err == io.EOF {
+			if last != '\n' {
+				n++
+			}
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}

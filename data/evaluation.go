@@ -1,0 +1,71 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"vsetrain/data/text"
+)
+
+// Validation and test encode each distinct image once and every caption once: an ImageLoader and a CaptionLoader
+// over the same split. Embeddings belong at Batch.ImageIDs and Batch.Captions, so that the order and the size of
+// the batches change nothing.
+
+// NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
+// empty. Of the options it reads Batch, Workers, Ahead and NoImages.
+func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
+	images := make([]int32, s.NumImages())
+	for i := range images {
+		images[i] = int32(i)
+	}
+	return newPass(s, nil, images, !o.NoImages, o)
+}
+
+// NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
+// unless Unsorted is set. nil is all captions in file order; LengthOrder pads least. Of the options it reads Batch,
+// Workers, Ahead and Unsorted.
+func NewCaptionLoader(s *Split, v *text.Vocabulary, order []int32, o LoaderOptions) (*Loader, error) {
+	if v == nil {
+		return nil, errors.New("data: a loader of captions needs a vocabulary")
+	}
+	if order == nil {
+		order = make([]int32, s.NumCaptions())
+		for i := range order {
+			order[i] = int32(i)
+		}
+	}
+	for _, c := range order {
+		if c < 0 || int(c) >= s.NumCaptions() {
+			return nil, fmt.Errorf("data: caption %d of %d", c, s.NumCaptions())
+		}
+	}
+	return newPass(s, v, order, false, o)
+}
+
+// newPass delivers consecutive pieces of order, once.
+func newPass(s *Split, v *text.Vocabulary, order []int32, images bool, o LoaderOptions) (*Loader, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	o.Epochs, o.StartEpoch, o.StartIter = 1, 0, 0
+	if len(order) == 0 {
+		return nil, errors.New("data: nothing to load")
+	}
+	items := func(_, i int) []int32 { return order[i*o.Batch : min((i+1)*o.Batch, len(order))] }
+	l := &Loader{split: s, vocab: v, opts: o, batches: (len(order) + o.Batch - 1) / o.Batch, items: items, images: images}
+	return l.start()
+}
+
+// LengthOrder returns the captions of the split ordered by number of words, longest first, ties in file order.
+func LengthOrder(s *Split, v *text.Vocabulary) []int32 {
+	var t text.Tokenizer
+	var ids []int32
+	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
+	for i := range order {
+		ids, _ = v.AppendCaption(ids[:0], &t, s.Caption(i))
+		order[i], length[i] = int32(i), len(ids)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })
+	return order
+}

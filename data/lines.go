@@ -1,0 +1,96 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// lineFile is a text file in memory with the place of each line, white space at its ends left out.
+type lineFile struct {
+	path  string
+	text  string
+	spans []lineSpan
+}
+
+type lineSpan struct{ lo, hi uint32 }
+
+// maxLineFile is the size that 32-bit places can address.
+const maxLineFile = 1<<32 - 1
+
+// readLines reads a UTF-8 file. A line feed ends a line; one at the end of the file starts no further line.
+func readLines(path string) (*lineFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	if st.Size() > maxLineFile {
+		return nil, fmt.Errorf("%s: %d bytes; text files of 4 GB and more are not read", path, st.Size())
+	}
+	var b strings.Builder
+	b.Grow(int(st.Size()))
+	if n, err := io.Copy(&b, io.LimitReader(f, maxLineFile+1)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	} else if n > maxLineFile {
+		return nil, fmt.Errorf("%s: the file grew beyond 4 GB while it was read", path)
+	}
+	return splitLines(path, b.String())
+}
+
+func splitLines(path, s string) (*lineFile, error) {
+	l := &lineFile{path: path, text: s, spans: make([]lineSpan, 0, strings.Count(s, "\n")+1)}
+	start := 0
+	if strings.HasPrefix(s, "\ufeff") {
+		start = len("\ufeff") // byte order mark
+	}
+	for start < len(s) {
+		end := len(s)
+		if i := strings.IndexByte(s[start:], '\n'); i >= 0 {
+			end = start + i
+		}
+		line := s[start:end]
+		if !utf8.ValidString(line) {
+			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", path, len(l.spans)+1)
+		}
+		left := strings.TrimLeftFunc(line, isBlank)
+		lo := start + len(line) - len(left)
+		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(lo + len(strings.TrimRightFunc(left, isBlank)))})
+		start = end + 1
+	}
+	return l, nil
+}
+
+// isBlank is the white space that Python's strip removes.
+func isBlank(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+func (l *lineFile) len() int { return len(l.spans) }
+
+func (l *lineFile) line(i int) string { return l.text[l.spans[i].lo:l.spans[i].hi] }
+
+// empty returns the number of blank lines among the first n and the 1-based number of the first one.
+func (l *lineFile) empty(n int) (count, first int) {
+	for i, s := range l.spans[:n] {
+		if s.lo == s.hi {
+			if count == 0 {
+				first = i + 1
+			}
+			count++
+		}
+	}
+	return count, first
+}
+
+// missing reports whether err says that a file does not exist.
+func missing(err error) bool { return errors.Is(err, os.ErrNotExist) }

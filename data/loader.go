@@ -1,0 +1,218 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"vsetrain/data/text"
+)
+
+// LoaderOptions says which batches a loader delivers and how it works ahead.
+type LoaderOptions struct {
+	Batch int // pairs in a batch; at least 1
+
+	Seed     uint64 // of the permutations
+	Shuffle  bool   // a new permutation each epoch; else file order
+	DropLast bool   // leave out the incomplete batch at the end of an epoch
+	Epochs   int    // end after this epoch (counted from 0); 0 never ends
+
+	StartEpoch, StartIter int // position of the first batch
+
+	Unsorted bool // keep the sampling order instead of sorting by caption length
+	NoImages bool // leave Batch.Images empty: the features are already where they are used
+
+	Workers int // goroutines that assemble batches; 0 is 2
+	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
+}
+
+func (o *LoaderOptions) setDefaults() error {
+	if o.Batch < 1 || o.Workers < 0 || o.Ahead < 0 || o.StartEpoch < 0 || o.StartIter < 0 || o.Epochs < 0 {
+		return fmt.Errorf("data: loader of batch %d, workers %d, ahead %d, epochs %d, from epoch %d iteration %d: batch must be at least 1, the others not negative",
+			o.Batch, o.Workers, o.Ahead, o.Epochs, o.StartEpoch, o.StartIter)
+	}
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	if o.Ahead == 0 {
+		o.Ahead = o.Workers + 1
+	}
+	return nil
+}
+
+// Loader assembles batches in background goroutines and delivers them in order. Only one goroutine may use it.
+type Loader struct {
+	split   *Split
+	vocab   *text.Vocabulary // nil for image batches
+	opts    LoaderOptions
+	batches int // per epoch
+	items   func(epoch, iter int) []int32
+	images  bool // deliver image features
+	end     int  // first position that is not delivered; -1 never
+
+	mu   sync.Mutex
+	next int // position that a worker takes next; position = epoch*batches + iter
+
+	free  chan *Batch
+	ready []chan *Batch // ring: position p is delivered in ready[p % len]
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	at     int // position that Next delivers next
+	held   int // batches delivered and not released
+	failed error
+	stats  LoaderStats
+}
+
+// LoaderStats counts what a loader has delivered.
+type LoaderStats struct {
+	Batches     int
+	Captions    int
+	Words       int // without <start> and <end>
+	Unknown     int // words that the vocabulary lacks
+	UnknownOnly int // captions without any known word; they train as <start> <unk>... <end>
+	Wait        time.Duration
+}
+
+// NewLoader delivers training batches: captions in sampler order, each with its image and semantic vector.
+func NewLoader(s *Split, v *text.Vocabulary, o LoaderOptions) (*Loader, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, errors.New("data: a loader of captions needs a vocabulary")
+	}
+	sampler, err := NewSampler(s.NumCaptions(), o.Batch, o.Seed, o.Shuffle, o.DropLast)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, images: !o.NoImages}
+	return l.start()
+}
+
+// start launches the workers.
+func (l *Loader) start() (*Loader, error) {
+	o := &l.opts
+	if o.StartIter > l.batches {
+		return nil, fmt.Errorf("data: iteration %d of an epoch of %d batches; the data set or the batch size is another than at the start of the run", o.StartIter, l.batches)
+	}
+	l.at = o.StartEpoch*l.batches + o.StartIter
+	l.next, l.end = l.at, -1
+	if o.Epochs > 0 {
+		l.end = o.Epochs * l.batches
+	}
+	buffers := o.Ahead + 1
+	l.free, l.stop = make(chan *Batch, buffers), make(chan struct{})
+	l.ready = make([]chan *Batch, buffers)
+	for i := range l.ready {
+		l.ready[i] = make(chan *Batch, 1)
+		l.free <- new(Batch)
+	}
+	for range o.Workers {
+		l.done.Add(1)
+		go l.work()
+	}
+	return l, nil
+}
+
+// work assembles one batch after another. A position is taken only with a buffer in hand, so the positions that
+// are taken and not yet delivered never exceed the ring.
+func (l *Loader) work() {
+	defer l.done.Done()
+	var w worker
+	for {
+		var b *Batch
+		select {
+		case <-l.stop:
+			return
+		case b = <-l.free:
+		}
+		l.mu.Lock()
+		p := l.next
+		if l.end >= 0 && p >= l.end {
+			l.mu.Unlock()
+			return
+		}
+		l.next++
+		l.mu.Unlock()
+		b.Epoch, b.Iter = p/l.batches, p%l.batches
+		b.err = w.assemble(l, b, l.items(b.Epoch, b.Iter))
+		l.ready[p%len(l.ready)] <- b
+	}
+}
+
+// BatchesPerEpoch returns the number of iterations of an epoch.
+func (l *Loader) BatchesPerEpoch() int { return l.batches }
+
+// Position returns the position of the batch that Next delivers next.
+func (l *Loader) Position() (epoch, iter int) { return l.at / l.batches, l.at % l.batches }
+
+// Next returns the next batch, io.EOF after the last one. The batch must be released before Ahead+1 further ones are
+// asked for. Next records in the batch how long it waited.
+func (l *Loader) Next() (*Batch, error) {
+	if l.failed != nil {
+		return nil, l.failed
+	}
+	if l.end >= 0 && l.at >= l.end {
+		return nil, io.EOF
+	}
+	if l.held == len(l.ready) {
+		return nil, fmt.Errorf("data: %d batches are in use; release one before asking for the next", l.held)
+	}
+	var b *Batch
+	var wait time.Duration
+	ready := l.ready[l.at%len(l.ready)]
+	select {
+	case b = <-ready:
+	default:
+		began := time.Now()
+		select {
+		case b = <-ready:
+		case <-l.stop:
+			return nil, errors.New("data: the loader is closed")
+		}
+		wait = time.Since(began)
+	}
+	if b.err != nil {
+		l.failed = fmt.Errorf("data: epoch %d, iteration %d: %w", b.Epoch, b.Iter, b.err)
+		return nil, l.failed
+	}
+	b.Wait = wait
+	l.at++
+	l.held++
+	l.stats.add(b)
+	return b, nil
+}
+
+// Release hands a batch back for reuse.
+func (l *Loader) Release(b *Batch) {
+	l.held--
+	l.free <- b
+}
+
+// Stats returns what has been delivered so far.
+func (l *Loader) Stats() LoaderStats { return l.stats }
+
+func (s *LoaderStats) add(b *Batch) {
+	s.Batches++
+	s.Captions += len(b.Captions)
+	s.Words += b.words
+	s.Unknown += b.unknown
+	s.UnknownOnly += b.unknownOnly
+	s.Wait += b.Wait
+}
+
+// Close stops the workers and waits for them. The split stays open.
+func (l *Loader) Close() {
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.done.Wait()
+	if l.failed == nil {
+		l.failed = errors.New("data: the loader is closed")
+	}
+}

@@ -1,0 +1,175 @@
+package data
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"vsetrain/internal/npy"
+)
+
+// Split is one split of a data set: captions in memory, features memory-mapped. Its methods may be called from
+// several goroutines at once, Close apart.
+type Split struct {
+	name, dir string
+	captions  *lineFile
+	images    RowSource
+	imagePath string
+	ids       *lineFile // nil without an ids file
+	layout
+	n            int // captions in use
+	regions, dim int
+
+	semantics     RowSource
+	semanticsPath string
+
+	// Rows whose features were found finite; each row is examined once.
+	finite []atomic.Uint32
+
+	files []*npy.File
+}
+
+// Name returns the name of the split.
+func (s *Split) Name() string { return s.name }
+
+// Dir returns the folder of the data set.
+func (s *Split) Dir() string { return s.dir }
+
+// FeaturePath returns the file of the region features.
+func (s *Split) FeaturePath() string { return s.imagePath }
+
+// NumCaptions returns the number of captions in use.
+func (s *Split) NumCaptions() int { return s.n }
+
+// DroppedCaptions returns how many captions at the end of the file are left out (OpenOptions.MaxCaptions).
+func (s *Split) DroppedCaptions() int { return s.layout.captions - s.n }
+
+// NumImages returns the number of distinct images in use.
+func (s *Split) NumImages() int { return s.n / s.k }
+
+// CaptionsPerImage returns k: captions i*k to i*k+k-1 describe image i. It is 5 where there are five captions for
+// each image row, or where rows come in groups of five with the same id or the same features; 1 where there are as
+// many rows as captions and all differ.
+func (s *Split) CaptionsPerImage() int { return s.k }
+
+// Repeated reports whether the feature file holds one row per caption, each image k times.
+func (s *Split) Repeated() bool { return s.repeated }
+
+// Regions returns R, 1 for features [rows, D].
+func (s *Split) Regions() int { return s.regions }
+
+// Dim returns D.
+func (s *Split) Dim() int { return s.dim }
+
+// Caption returns caption i as it stands in the file, without white space at its ends.
+func (s *Split) Caption(i int) string { return s.captions.line(i) }
+
+// Captions iterates over the captions in use, in file order.
+func (s *Split) Captions(yield func(string) bool) {
+	for i := range s.n {
+		if !yield(s.captions.line(i)) {
+			return
+		}
+	}
+}
+
+// ImageOf returns the image 0..NumImages-1 that a caption describes.
+func (s *Split) ImageOf(caption int) int { return caption / s.k }
+
+// ImageRow returns the feature row of a caption's image.
+func (s *Split) ImageRow(caption int) int {
+	if s.repeated {
+		return caption
+	}
+	return caption / s.k
+}
+
+// RowOf returns the feature row of an image; of repeated rows the first.
+func (s *Split) RowOf(image int) int {
+	if s.repeated {
+		return image * s.k
+	}
+	return image
+}
+
+// HasIDs reports whether the split has an ids file.
+func (s *Split) HasIDs() bool { return s.ids != nil }
+
+// ImageID returns the id of a feature row; without an ids file its number.
+func (s *Split) ImageID(row int) string {
+	if s.ids == nil {
+		return fmt.Sprint(row)
+	}
+	switch m := s.ids.len(); {
+	case m == s.rows:
+		return s.ids.line(row)
+	case m > s.rows: // one per caption
+		return s.ids.line(row * s.k)
+	}
+	return s.ids.line(row / s.k) // one per image, rows repeated
+}
+
+// ReadImage writes the features [R, D] of a row into dst. Features that are not finite are an error.
+func (s *Split) ReadImage(dst []float32, row int) error {
+	if err := s.images.ReadRow(dst, row); err != nil {
+		return err
+	}
+	word, bit := &s.finite[row/32], uint32(1)<<(row%32)
+	if word.Load()&bit != 0 {
+		return nil
+	}
+	if i := notFinite(dst); i >= 0 {
+		return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain data check %s` lists every such row",
+			s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, dst[i], s.dir)
+	}
+	word.Or(bit)
+	return nil
+}
+
+// SemanticDim returns the length of the semantic vectors, 0 when there are none.
+func (s *Split) SemanticDim() int {
+	if s.semantics == nil {
+		return 0
+	}
+	return s.semantics.RowLen()
+}
+
+// ReadSemantics writes the semantic vector of a caption into dst.
+func (s *Split) ReadSemantics(dst []float32, caption int) error {
+	if s.semantics == nil {
+		return fmt.Errorf("%s: the split was opened without semantic vectors", s.captions.path)
+	}
+	if err := s.semantics.ReadRow(dst, caption); err != nil {
+		return err
+	}
+	if i := notFinite(dst); i >= 0 {
+		return fmt.Errorf("%s: row %d, element %d is %v: semantic vectors must be finite; run `vsetrain precompute-svd` again",
+			s.semanticsPath, caption, i, dst[i])
+	}
+	return nil
+}
+
+// AttachSemantics gives the split the semantic vectors of its captions, row c for caption c of the file. path names
+// them in errors.
+func (s *Split) AttachSemantics(m RowSource, path string) error {
+	if m.Rows() != s.layout.captions {
+		return fmt.Errorf("%s: %d semantic vectors, but %s has %d captions; run `vsetrain precompute-svd` on this data set",
+			path, m.Rows(), s.captions.path, s.layout.captions)
+	}
+	if m.RowLen() < 1 {
+		return fmt.Errorf("%s: semantic vectors of length %d", path, m.RowLen())
+	}
+	s.semantics, s.semanticsPath = m, path
+	return nil
+}
+
+// Close unmaps the files. The split must not be used afterwards.
+func (s *Split) Close() error {
+	var first error
+	for _, f := range s.files {
+		if err := f.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	s.files = nil
+	return first
+}
