@@ -1,0 +1,295 @@
+package synth
+
+import (
+	"bytes"
+	"encoding/json"
+	"image/png"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+// little returns options of a set small enough to generate in milliseconds.
+func little() Options {
+	o := Default()
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 30, 6, 10, 5, 16
+	return o
+}
+
+func generated(t *testing.T, o Options) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "world")
+	if err := Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func read(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func lines(t *testing.T, dir, name string) []string {
+	t.Helper()
+	return strings.Split(strings.TrimSuffix(string(read(t, dir, name)), "\n"), "\n")
+}
+
+// array reads an array file and checks its shape.
+func array(t *testing.T, dir, name string, shape ...int) []float64 {
+	t.Helper()
+	f, err := npy.Open(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if len(f.Shape) != len(shape) {
+		t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
+	}
+	for i := range shape {
+		if f.Shape[i] != shape[i] {
+			t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
+		}
+	}
+	v, err := f.Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestSameSeedSameBytesForAnyNumberOfThreads(t *testing.T) {
+	o := little()
+	o.Train = 150 // more than one block
+	var dirs [3]string
+	for i, threads := range []int{1, 3, 2} {
+		o.Threads = threads
+		if i == 2 {
+			o.Seed++
+		}
+		dirs[i] = generated(t, o)
+	}
+	for _, split := range []string{"train", "dev", "test"} {
+		for _, end := range endings {
+			a, b, c := read(t, dirs[0], split+end), read(t, dirs[1], split+end), read(t, dirs[2], split+end)
+			if !bytes.Equal(a, b) {
+				t.Errorf("%s%s differs between 1 and 3 threads", split, end)
+			}
+			if bytes.Equal(a, c) && end != "_ids.txt" {
+				t.Errorf("%s%s does not depend on the seed", split, end)
+			}
+		}
+	}
+	if !bytes.Equal(read(t, dirs[0], "vocab.json"), read(t, dirs[1], "vocab.json")) {
+		t.Error("vocab.json differs between 1 and 3 threads")
+	}
+}
+
+func TestLongerSplitBeginsWithTheShorter(t *testing.T) {
+	o := little()
+	o.Train, o.Dev, o.TestAll = 20, 0, 25
+	a := generated(t, o)
+	o.Train = 40
+	b := generated(t, o)
+	row := o.Regions * o.Dim
+	x, y := array(t, a, "train_ims.npy", 20, 5, 16), array(t, b, "train_ims.npy", 40, 5, 16)
+	for i := range x {
+		if x[i] != y[i] {
+			t.Fatalf("train: element %d of image %d depends on the number of images", i%row, i/row)
+		}
+	}
+	x, y = array(t, b, "test_ims.npy", 10, 5, 16), array(t, b, "testall_ims.npy", 25, 5, 16)
+	for i := range x {
+		if x[i] != y[i] {
+			t.Fatalf("image %d of test is not image %d of testall", i/row, i/row)
+		}
+	}
+	if !bytes.HasPrefix(read(t, b, "testall_caps.txt"), read(t, b, "test_caps.txt")) {
+		t.Error("the captions of test are not the beginning of those of testall")
+	}
+}
+
+func TestLayout(t *testing.T) {
+	o := little()
+	o.Repeat, o.DType = true, npy.F16
+	dir := generated(t, o)
+	array(t, dir, "train_ims.npy", 30, 5, 16)
+	ims := array(t, dir, "test_ims.npy", 50, 5, 16)
+	for i := range ims {
+		if first := i - i/80%5*80; ims[i] != ims[first] {
+			t.Fatalf("row %d of the repeated test features differs from row %d", i/80, first/80)
+		}
+	}
+	if n := len(lines(t, dir, "test_caps.txt")); n != 50 {
+		t.Errorf("%d test captions, want 50", n)
+	}
+	ids := lines(t, dir, "test_ids.txt")
+	for i, id := range ids {
+		if want := strconv.Itoa(36 + i/5); id != want {
+			t.Fatalf("line %d of test_ids.txt is %q, want %s", i+1, id, want)
+		}
+	}
+	sizes := array(t, dir, "train_ims_size.npy", 30, 2)
+	for i, b := range array(t, dir, "train_ims_bbx.npy", 30, 5, 4) {
+		if limit := sizes[i/20*2+i%2]; b < 0 || b > limit {
+			t.Fatalf("image %d: box coordinate %v outside [0, %v]", i/20, b, limit)
+		}
+	}
+	boxes := array(t, dir, "dev_ims_bbx.npy", 30, 5, 4)
+	for i := 0; i < len(boxes); i += 4 {
+		if b := boxes[i : i+4]; b[2]-b[0] < 7 || b[3]-b[1] < 7 {
+			t.Fatalf("box %v is degenerate", b)
+		}
+	}
+}
+
+func TestVocabulary(t *testing.T) {
+	o := little()
+	o.Train, o.Test = 100, 50
+	dir := generated(t, o)
+	var v vocabulary
+	if err := json.Unmarshal(read(t, dir, "vocab.json"), &v); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range []string{"<pad>", "<start>", "<end>", "<unk>"} {
+		if v.Word2Idx[w] != i {
+			t.Errorf("%s has id %d, want %d", w, v.Word2Idx[w], i)
+		}
+	}
+	if len(v.Word2Idx) != v.Idx || len(v.Idx2Word) != v.Idx {
+		t.Errorf("idx %d, but %d words and %d ids", v.Idx, len(v.Word2Idx), len(v.Idx2Word))
+	}
+	count := map[string]int{}
+	for _, name := range []string{"train_caps.txt", "dev_caps.txt"} {
+		for _, c := range lines(t, dir, name) {
+			for _, w := range tokens(c) {
+				count[w]++
+			}
+		}
+	}
+	for w, n := range count {
+		id, ok := v.Word2Idx[w]
+		if ok != (n >= minCount) {
+			t.Errorf("%q occurs %d times, in the vocabulary: %v", w, n, ok)
+		}
+		if ok && v.Idx2Word[strconv.Itoa(id)] != w {
+			t.Errorf("id %d of %q leads to %q", id, w, v.Idx2Word[strconv.Itoa(id)])
+		}
+	}
+}
+
+func TestExistingDataSetIsRefusedOrReplaced(t *testing.T) {
+	o := little()
+	dir := generated(t, o)
+	before := read(t, dir, "train_caps.txt")
+	o.Seed++
+	err := Generate(dir, o, nil)
+	if err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Fatalf("second run: error %v", err)
+	}
+	if !bytes.Equal(before, read(t, dir, "train_caps.txt")) {
+		t.Fatal("a refused run changed the data set")
+	}
+	o.Force, o.Test = true, 0
+	mine := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(mine, []byte("keep"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(before, read(t, dir, "train_caps.txt")) {
+		t.Error("force did not replace the captions")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "test_ims.npy")); err == nil {
+		t.Error("the old test split survived")
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error("a file that is not part of the data set was removed")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "train_svd.npy"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "train_svd.npy") {
+		t.Errorf("semantic vectors of other captions: error %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestDrawings(t *testing.T) {
+	o := little()
+	o.Train, o.Dev, o.Test, o.Images = 3, 0, 1, true
+	dir := generated(t, o)
+	sizes := array(t, dir, "train_ims_size.npy", 3, 2)
+	img, err := png.Decode(bytes.NewReader(read(t, dir, "images/2.png")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := img.Bounds(); float64(b.Dx()) != sizes[4] || float64(b.Dy()) != sizes[5] {
+		t.Errorf("drawing of %v, size %v", b, sizes[4:])
+	}
+	var m map[string]string
+	if err := json.Unmarshal(read(t, dir, "id_mapping.json"), &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m) != 4 || m["3"] != "3.png" {
+		t.Errorf("id_mapping.json holds %v", m)
+	}
+}
+
+func TestMemoryDoesNotGrowWithTheNumberOfImages(t *testing.T) {
+	o := little()
+	o.Train, o.Regions, o.Dim = 3000, 36, 256 // 105 MB of features
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	calls, most := 0, uint64(0)
+	dir := filepath.Join(t.TempDir(), "world")
+	err := Generate(dir, o, func(done, total int) {
+		if calls++; calls%8 == 0 {
+			runtime.ReadMemStats(&now)
+			most = max(most, now.HeapInuse)
+		}
+		if total != 3016 || done > total {
+			t.Errorf("progress %d of %d", done, total)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := int64(most) - int64(before.HeapInuse); used > 40<<20 {
+		t.Errorf("%d MB of heap in use", used>>20)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for what, change := range map[string]func(*Options){
+		"train":       func(o *Options) { o.Train = -1 },
+		"0 images":    func(o *Options) { o.Train, o.Dev, o.Test = 0, 0, 0 },
+		"regions":     func(o *Options) { o.Regions = 0 },
+		"dim":         func(o *Options) { o.Dim = 8 },
+		"captions":    func(o *Options) { o.CaptionsPerImage = 0 },
+		"threads":     func(o *Options) { o.Threads = -1 },
+		"feature typ": func(o *Options) { o.DType = npy.F64 },
+	} {
+		o := Default()
+		if err := o.Validate(); err != nil {
+			t.Fatalf("the default is refused: %v", err)
+		}
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package synth
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+var (
+	splits    = []string{"train", "dev", "test", "testall"}
+	endings   = []string{"_caps.txt", "_ims.npy", "_ids.txt", "_ims_bbx.npy", "_ims_size.npy", "_caps.json"}
+	semantics = []string{"train_svd.npy", "train_svd.txt", "train_bert.npy", "train_bert.txt"}
+)
+
+// owned lists the files of a data set that Generate writes, captions first: a folder without captions is visibly
+// incomplete, so they are the first to go and the last to come.
+func owned() []string {
+	var names []string
+	for _, e := range endings {
+		for _, s := range splits {
+			names = append(names, s+e)
+		}
+	}
+	return append(names, "vocab.json", "id_mapping.json")
+}
+
+// checkTarget refuses a folder that already holds a data set, unless force is set.
+func checkTarget(dir string, force bool) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: expected a folder, found a file", dir)
+	}
+	for _, name := range owned() {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil && !force {
+			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or ask for it to be replaced (force)", path)
+		}
+	}
+	for _, name := range semantics {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s: holds semantic vectors of other captions, which would not fit the new ones; remove it first", path)
+		}
+	}
+	return nil
+}
+
+// install moves the finished files of the staging folder to dir. A new folder appears in one rename; in an existing one the old
+// data set goes first, its captions before everything else, and the new captions come last.
+func install(staging, dir string) error {
+	err := os.Rename(staging, dir)
+	if err == nil {
+		return nil
+	}
+	if info, e := os.Stat(dir); e != nil || !info.IsDir() {
+		return err
+	}
+	for _, name := range owned() {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(staging)
+	if err != nil {
+		return err
+	}
+	var last []string
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			if err := moveInto(filepath.Join(staging, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		case strings.HasSuffix(e.Name(), "_caps.txt"):
+			last = append(last, e.Name())
+		default:
+			if err := os.Rename(filepath.Join(staging, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range last {
+		if err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(staging)
+}
+
+// moveInto moves the files of one folder into another, made when missing.
+func moveInto(from, to string) error {
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

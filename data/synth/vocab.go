@@ -1,0 +1,63 @@
+package synth
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+)
+
+// counter counts tokens in the order in which they first occur.
+type counter struct {
+	index map[string]int
+	words []string
+	count []int
+}
+
+func newCounter() *counter { return &counter{index: map[string]int{}} }
+
+func (c *counter) add(word string) {
+	i, ok := c.index[word]
+	if !ok {
+		i = len(c.words)
+		c.index[word] = i
+		c.words = append(c.words, word)
+		c.count = append(c.count, 0)
+	}
+	c.count[i]++
+}
+
+// minCount is the number of occurrences in train and dev from which a word enters the vocabulary.
+const minCount = 4
+
+// vocabulary is SCAN's JSON form: word -> id, id -> word, and the next free id.
+type vocabulary struct {
+	Word2Idx map[string]int    `json:"word2idx"`
+	Idx2Word map[string]string `json:"idx2word"`
+	Idx      int               `json:"idx"`
+}
+
+func (c *counter) vocabulary() vocabulary {
+	v := vocabulary{map[string]int{}, map[string]string{}, 0}
+	put := func(w string) {
+		v.Word2Idx[w] = v.Idx
+		v.Idx2Word[strconv.Itoa(v.Idx)] = w
+		v.Idx++
+	}
+	for _, w := range []string{"<pad>", "<start>", "<end>", "<unk>"} {
+		put(w)
+	}
+	for i, w := range c.words {
+		if c.count[i] >= minCount {
+			put(w)
+		}
+	}
+	return v
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o666)
+}
