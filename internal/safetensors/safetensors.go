@@ -1,0 +1,59 @@
+// Package safetensors reads and writes the safetensors format: named tensors behind a JSON header, nothing executable.
+//
+// Layout of a file: the header length n (8 bytes, little-endian), n bytes of JSON
+//
+//	{"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [D, V], "data_offsets": [begin, end]}, ...}
+//
+// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints of the project
+// hold their weights, optimiser state and counters in it. Source: the format section of the safetensors README.
+package safetensors
+
+import (
+	"fmt"
+	"math"
+)
+
+// Tensor is a named array. Data holds its elements in C order, little-endian.
+type Tensor struct {
+	Name  string
+	DType string // F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 U32 U16 U8 BOOL
+	Shape []int  // empty for a scalar
+	Data  []byte
+}
+
+// sizes holds the bytes of an element.
+var sizes = map[string]int{
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E5M2": 1, "F8_E4M3": 1,
+	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
+}
+
+// metadataKey is the header entry that is no tensor.
+const metadataKey = "__metadata__"
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// byteSize returns the bytes that dtype and shape need.
+func byteSize(dtype string, shape []int) (int64, error) {
+	size, ok := sizes[dtype]
+	if !ok {
+		return 0, fmt.Errorf("unknown dtype %q: expected one of F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 U32 U16 U8 BOOL", dtype)
+	}
+	n := int64(size)
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
+		}
+		if d > 0 && n > math.MaxInt64/int64(d) {
+			return 0, fmt.Errorf("shape %v is too large: its size in bytes overflows", shape)
+		}
+		n *= int64(d)
+	}
+	return n, nil
+}

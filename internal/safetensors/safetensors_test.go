@@ -1,0 +1,250 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func save(t *testing.T, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.safetensors")
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func write(t *testing.T, tensors []Tensor, metadata map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, tensors, metadata); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func sample() []Tensor {
+	return []Tensor{
+		FromFloat32s("img.fc.weight", []int{2, 3}, []float32{1, -2, 3.5, 0, 1e-20, float32(math.Inf(1))}),
+		FromFloat32s("scalar", []int{}, []float32{7}),
+		FromFloat32s("empty", []int{0, 4}, nil),
+		{Name: "ids <\"é\">", DType: "I64", Shape: []int{2}, Data: binary.LittleEndian.AppendUint64([]byte{5, 0, 0, 0, 0, 0, 0, 0}, 1<<63)},
+		{Name: "mask", DType: "BOOL", Shape: []int{3}, Data: []byte{1, 0, 1}},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	tensors, meta := sample(), map[string]string{"step": "12", "config": "a: \"b\"\nc"}
+	f, err := Open(save(t, write(t, tensors, meta)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !reflect.DeepEqual(f.Metadata(), meta) {
+		t.Errorf("metadata %v", f.Metadata())
+	}
+	names := f.Names()
+	for i, want := range tensors {
+		if names[i] != want.Name {
+			t.Errorf("tensor %d is %q, want %q", i, names[i], want.Name)
+		}
+		got, ok := f.Tensor(want.Name)
+		if !ok || got.DType != want.DType || !reflect.DeepEqual(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+			t.Errorf("%s: %+v, want %+v", want.Name, got, want)
+		}
+	}
+	v := make([]float32, 6)
+	if err := f.Float32s("img.fc.weight", v); err != nil || v[2] != 3.5 || v[4] != 1e-20 {
+		t.Errorf("values %v, %v", v, err)
+	}
+	if err := f.Float32s("img.fc.weight", v[:5]); err == nil {
+		t.Error("short destination accepted")
+	}
+	if err := f.Float32s("none", v); err == nil || !strings.Contains(err.Error(), `no tensor "none"`) {
+		t.Errorf("missing tensor: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.Tensor("scalar"); ok {
+		t.Error("closed file read")
+	}
+}
+
+// TestBytes fixes the layout byte by byte, so that it cannot drift together with the reader.
+func TestBytes(t *testing.T) {
+	got := write(t, []Tensor{FromFloat32s("a", []int{1}, []float32{1})}, map[string]string{"k": "v"})
+	want := "\x50\x00\x00\x00\x00\x00\x00\x00" + `{"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} ` + "\x00\x00\x80\x3f"
+	if string(got) != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestConversions(t *testing.T) {
+	le := binary.LittleEndian
+	for _, c := range []struct {
+		dtype string
+		data  []byte
+		want  []float32
+	}{
+		{"F64", le.AppendUint64(nil, math.Float64bits(-0.1)), []float32{-0.1}},
+		{"BF16", []byte{0x80, 0x3f, 0x00, 0xc0}, []float32{1, -2}},
+		{"F16", []byte{0x00, 0x3c, 0x01, 0x00, 0xff, 0xfb, 0x00, 0xfc, 0x00, 0x80}, []float32{1, 0x1p-24, -65504, float32(math.Inf(-1)), 0}},
+		{"I64", le.AppendUint64(nil, math.MaxUint64), []float32{-1}},
+		{"I32", le.AppendUint32(nil, 1<<31), []float32{-1 << 31}},
+		{"I16", []byte{0xfe, 0xff}, []float32{-2}},
+		{"I8", []byte{0xff, 3}, []float32{-1, 3}},
+		{"U64", le.AppendUint64(nil, 1<<63), []float32{1 << 63}},
+		{"U32", le.AppendUint32(nil, 1<<31), []float32{1 << 31}},
+		{"U16", []byte{0xfe, 0xff}, []float32{65534}},
+		{"U8", []byte{255}, []float32{255}},
+		{"BOOL", []byte{1, 0}, []float32{1, 0}},
+	} {
+		x := Tensor{DType: c.dtype, Shape: []int{len(c.want)}, Data: c.data}
+		got := make([]float32, len(c.want))
+		if err := x.Float32s(got); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, %v; want %v", c.dtype, got, err, c.want)
+		}
+	}
+	if err := (&Tensor{DType: "F8_E5M2", Shape: []int{1}, Data: []byte{1}}).Float32s(make([]float32, 1)); err == nil {
+		t.Error("float8 converted")
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	for _, c := range []struct {
+		t    []Tensor
+		want string
+	}{
+		{[]Tensor{{Name: "a", DType: "F32", Shape: []int{2}, Data: make([]byte, 4)}}, "has 4 bytes: shape [2] of F32 needs 8"},
+		{[]Tensor{{Name: "a", DType: "F31"}}, `unknown dtype "F31"`},
+		{[]Tensor{{Name: "a", DType: "U8", Shape: []int{-1}}}, "negative"},
+		{[]Tensor{{Name: "a", DType: "U8", Shape: []int{0}}, {Name: "a", DType: "U8", Shape: []int{0}}}, "twice"},
+		{[]Tensor{{Name: "__metadata__", DType: "U8", Shape: []int{0}}}, "reserved"},
+		{[]Tensor{{Name: "\xff", DType: "U8", Shape: []int{0}}}, "UTF-8"},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, c.t, nil); err == nil || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
+			t.Errorf("error %v after %d bytes, want one with %q", err, b.Len(), c.want)
+		}
+	}
+	full := errors.New("disk full")
+	if err := Write(failing{full}, sample(), nil); !errors.Is(err, full) {
+		t.Errorf("error of the writer is lost: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// with returns a file with the given header text and data.
+func with(header, data string) string {
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + data
+}
+
+func TestOpenRefuses(t *testing.T) {
+	a := `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`
+	for _, c := range []struct{ name, in, want string }{
+		{"empty", "", "only 0 bytes"},
+		{"short", "1234567", "only 7 bytes"},
+		{"pickle", "\x80\x02}q\x00(X\x05\x00\x00\x00", "not a safetensors file"},
+		{"length", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "not a safetensors file"},
+		{"short header", "\x40\x00\x00\x00\x00\x00\x00\x00{}", "expected a header of 64 bytes, found 2"},
+		{"truncated", with(a+"}", "12"), "need 4 bytes of data, found 2"},
+		{"too long", with(a+"}", "12345"), "need 4 bytes of data, found 5"},
+		{"twice", with(a+`,"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "12345678"), `"a" appears twice`},
+		{"overlap", with(a+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`, "123456"), "hole or overlap"},
+		{"hole", with(a+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[5,9]}}`, "123456789"), "hole or overlap"},
+		{"same place", with(a+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "1234"), "hole or overlap"},
+		{"size", with(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, "1234"), "needs 8"},
+		{"dtype", with(`{"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}}`, "1234"), `unknown dtype "F31"`},
+		{"overflow", with(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""), "overflows"},
+		{"huge dimension", with(`{"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,0]}}`, ""), "2^63-1"},
+		{"negative", with(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "1234"), "integers from 0"},
+		{"fraction", with(`{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}`, "1234"), "integers from 0"},
+		{"backwards", with(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, "1234"), "expected [begin, end]"},
+		{"one offset", with(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4]}}`, "1234"), "expected [begin, end]"},
+		{"missing", with(`{"a":{"dtype":"F32","shape":[1]}}`, "1234"), `"data_offsets" is missing`},
+		{"unknown key", with(`{"a":{"x":1}}`, ""), `unknown key "x"`},
+		{"repeated key", with(`{"a":{"shape":[],"shape":[]}}`, ""), `"shape" appears twice`},
+		{"metadata number", with(`{"__metadata__":{"a":1}}`, ""), "expected a string"},
+		{"metadata twice", with(`{"__metadata__":{"a":"","a":""}}`, ""), "appears twice"},
+		{"list", with(`[]`, ""), "JSON object"},
+		{"blank first", with(` {}`, ""), "JSON object"},
+		{"after", with(`{} x`, ""), "text after"},
+		{"open", with(`{"a":{"dtype":"F32"`, ""), "not JSON"},
+		{"not json", with(`{a}`, ""), "not JSON"},
+		{"tensor is a list", with(`{"a":[]}`, ""), `expected "{" at byte 6`},
+	} {
+		path := save(t, []byte(c.in))
+		f, err := Open(path)
+		if err == nil {
+			f.Close()
+			t.Errorf("%s: accepted", c.name)
+		} else if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v, want one with the path and %q", c.name, err, c.want)
+		}
+	}
+	if _, err := Open(t.TempDir()); err == nil {
+		t.Error("folder accepted")
+	}
+}
+
+// TestAcceptsForeignOrder reads a header in another order than the data, as the Python library writes it.
+func TestAcceptsForeignOrder(t *testing.T) {
+	in := with(`{"b":{"shape":[1],"dtype":"F32","data_offsets":[4,8]},"e":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   `, "\x00\x00\x80\x3f\x00\x00\x00\x40")
+	f, err := Open(save(t, []byte(in)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v := make([]float32, 1)
+	if err := f.Float32s("b", v); err != nil || v[0] != 2 || !reflect.DeepEqual(f.Names(), []string{"a", "e", "b"}) {
+		t.Errorf("b = %v, %v, names %v", v, err, f.Names())
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	var b bytes.Buffer
+	if err := Write(&b, sample(), map[string]string{"k": "v"}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(with(`{}`, "")))
+	f.Add([]byte(with(`{"a":{"dtype":"BF16","shape":[1,2],"data_offsets":[0,4]}}`, "1234")))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		file := &File{all: in}
+		if file.parse() != nil {
+			return
+		}
+		var tensors []Tensor
+		total := 0
+		for _, name := range file.Names() {
+			x, ok := file.Tensor(name)
+			if !ok {
+				t.Fatalf("tensor %q is listed but not there", name)
+			}
+			total += len(x.Data)
+			tensors = append(tensors, x)
+		}
+		if total > len(in) {
+			t.Fatalf("%d bytes of data in a file of %d", total, len(in))
+		}
+		var out bytes.Buffer
+		if err := Write(&out, tensors, file.Metadata()); err != nil {
+			t.Fatalf("cannot write what was read: %v", err)
+		}
+		again := &File{all: out.Bytes()}
+		if err := again.parse(); err != nil || !reflect.DeepEqual(again.tensors, file.tensors) || !reflect.DeepEqual(again.Metadata(), file.Metadata()) {
+			t.Fatalf("round trip: %v", err)
+		}
+	})
+}
