@@ -1,0 +1,129 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/par"
+	"vsetrain/models"
+)
+
+// EncodeOptions say how a split is embedded. The result does not depend on them.
+type EncodeOptions struct {
+	Batch    int                   // images or captions at a time; 0 is 128
+	Workers  int                   // goroutines that read ahead; 0 is 2
+	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
+}
+
+// Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
+// captions [M, E], both in file order.
+func Encode(ctx context.Context, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (images, captions []float32, err error) {
+	if o.Batch == 0 {
+		o.Batch = 128
+	}
+	e, n, c := m.EmbedDim(), s.NumImages(), s.NumCaptions()
+	images, captions = make([]float32, n*e), make([]float32, c*e)
+	report := func(done int) {
+		if o.Progress != nil {
+			o.Progress(done, n+c)
+		}
+	}
+	lo := data.LoaderOptions{Batch: o.Batch, Workers: o.Workers}
+	il, err := data.NewImageLoader(s, lo)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := 0
+	err = drain(ctx, il, func(b *data.Batch) error {
+		err := m.EncodeImages(images[done*e:(done+b.N)*e], b.Images, b.N)
+		done += b.N
+		report(done)
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
+	}
+	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), lo)
+	if err != nil {
+		return nil, nil, err
+	}
+	var rows []float32
+	done = 0
+	err = drain(ctx, cl, func(b *data.Batch) error {
+		if cap(rows) < b.N*e {
+			rows = make([]float32, b.N*e)
+		}
+		if err := m.EncodeCaptions(rows[:b.N*e], b.Words, b.Lengths, b.N, b.L); err != nil {
+			return err
+		}
+		for i, caption := range b.Captions {
+			copy(captions[int(caption)*e:], rows[i*e:(i+1)*e])
+		}
+		done += b.N
+		report(n + done)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
+	}
+	return images, captions, nil
+}
+
+// drain hands every batch of a loader to f.
+func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error {
+	defer l.Close()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+		l.Release(b)
+	}
+}
+
+// Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph computes
+// where its score is not a dot product.
+func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (Scores, error) {
+	images, captions, err := Encode(ctx, m, s, v, o)
+	if err != nil {
+		return nil, err
+	}
+	if m.Network.DotProduct() {
+		return NewEmbeddings(pool, images, captions, m.EmbedDim())
+	}
+	e, n, c := m.EmbedDim(), s.NumImages(), s.NumCaptions()
+	d, err := NewDense[float32](n, c)
+	if err != nil {
+		return nil, err
+	}
+	const tile = 256
+	out := make([]float32, tile*tile)
+	for i := 0; i < n; i += tile {
+		for j := 0; j < c; j += tile {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			in, jn := min(tile, n-i), min(tile, c-j)
+			if err := m.Scores(out[:in*jn], images[i*e:(i+in)*e], captions[j*e:(j+jn)*e], in, jn); err != nil {
+				return nil, err
+			}
+			if err := d.Put(out[:in*jn], i, i+in, j, j+jn); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,46 @@
+package eval
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"vsetrain/internal/golden"
+)
+
+// The scores PyTorch computed for the checkpoint fixtures, read from numpy's files, give the recalls of the
+// references' sorting code. scripts/make_checkpoint_fixture.py writes the fixtures.
+func TestRecallsOfPyTorchScores(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "testdata", "torch", "*", "expected.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no fixtures in testdata/torch: %v", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			var want goldenMeasures
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(b, &want); err != nil {
+				t.Fatal(err)
+			}
+			exact, err := LoadScores(filepath.Join(dir, "scores.npy"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.check(t, exact, len(want.RT)/len(want.RI))
+			single, err := LoadScores(filepath.Join(dir, "scores_f32.npy"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, m := exact.Dims()
+			a, c := make([]float64, n*m), make([]float64, n*m)
+			exact.Tile(a, 0, n, 0, m)
+			single.Tile(c, 0, n, 0, m)
+			golden.Close(t, "float32 and float64 scores", c, a, golden.Tolerance{Abs: 1e-5})
+		})
+	}
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Write a tiny checkpoint, data folder and the scores PyTorch computes from them: the fixture of the tests that read
+the reference repositories' .pth.tar files.
+
+    make_checkpoint_fixture.py --network vsepp --out testdata/torch/vsepp        write it
+    make_checkpoint_fixture.py --network vsepp --out testdata/torch/vsepp --check  recompute the scores of one that exists
+
+Everything is made up here: words, captions, features and weights (seeded).  OUT then holds
+
+    checkpoint.pth.tar          torch's zip format (1.6 and later), tensors on the CPU
+    checkpoint_legacy.pth.tar   torch's format before 1.6, tensors tagged cuda:0 as the published checkpoints are
+                                both: {epoch, model: [image state dict, text state dict], best_rsum, opt: argparse.Namespace, Eiters}
+    data/test_ims.npy           float32 [N, R, D] region features, one row per image
+    data/test_caps.txt          5 N captions; data/test_ids.txt  N image ids; data/vocab.json  SCAN's vocabulary format
+    scores.npy                  float64 [N, 5 N]: every operation in float64
+    scores_f32.npy              float64 [N, 5 N]: embeddings in float32, their products summed in float64, as the references evaluate
+    expected.json               recalls of scores.npy and the ranks they come from
+
+The networks are those of torch_peer.py, whose arithmetic --verify compares with the golden cases.  To add one, write a
+function like vsepp below and list it in NETWORKS.  Needs torch and numpy; nltk, if installed, checks the words.
+"""
+import argparse
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_peer as peer  # noqa: E402
+
+IMAGES, PER_IMAGE, REGIONS, FEAT = 6, 5, 36, 8
+SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"]
+WORDS = {
+    "kind": "fox heron robot kite wagon lantern turtle drummer".split(),
+    "look": "red striped wooden tiny glowing rusty".split(),
+    "act": "leaps hums rolls drifts rests spins".split(),
+    "where": "beside under across behind near".split(),
+    "place": "river bridge orchard tower meadow harbour".split(),
+    "small": "a the and two , . ; who can't".split(),
+}
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+def captions(rng):
+    """Five captions per image: (text, tokens).  Among them: capitals, commas, a contraction, words outside the vocabulary,
+    one caption of such words alone, and one of a single word."""
+    pick = lambda key: WORDS[key][int(rng.integers(len(WORDS[key])))]
+    out = []
+    for i in range(IMAGES * PER_IMAGE):
+        t = ["a", pick("look"), pick("kind"), pick("act"), pick("where"), "the", pick("place")]
+        if i % 3 == 1:
+            t += [",", "and", "two", pick("kind"), pick("act")]
+        if i % 7 == 2:
+            t[2] = "zeppelin"
+        if i % 11 == 5:
+            t = ["the", pick("kind"), "ca", "n't", pick("act")]
+        if i == 13:
+            t = ["zyx", "wvut"]
+        if i == 17:
+            t = [pick("kind")]
+        elif i % 2 == 0:
+            t.append(".")
+        text = " ".join(t).replace(" .", ".").replace(" ,", ",").replace("ca n't", "can't")
+        out.append((text[0].upper() + text[1:] if i % 4 else text, t))
+    try:
+        import nltk
+        split = lambda s: nltk.tokenize.TreebankWordTokenizer().tokenize(s)     # one sentence each, so no Punkt
+    except ImportError:
+        split = None
+    for text, t in out if split else ():
+        if split(text.lower()) != t:
+            raise SystemExit("caption %r: nltk splits it into %s, not %s" % (text, split(text.lower()), t))
+    return out
+
+
+def vocabulary():
+    words = SPECIAL + sorted({w for group in WORDS.values() for w in group if w != "can't"} | {"ca", "n't"})
+    return {"word2idx": {w: i for i, w in enumerate(words)}, "idx2word": {str(i): w for i, w in enumerate(words)}, "idx": len(words)}
+
+
+def write_data(folder, rng):
+    os.makedirs(folder, exist_ok=True)
+    caps, vocab = captions(rng), vocabulary()
+    features = np.maximum(rng.normal(0.2, 0.6, (IMAGES, REGIONS, FEAT)), 0).astype(np.float32)  # non-negative and sparse
+    np.save(os.path.join(folder, "test_ims.npy"), features)
+    with open(os.path.join(folder, "test_caps.txt"), "w", encoding="utf-8") as f:
+        f.writelines(text + "\n" for text, _ in caps)
+    with open(os.path.join(folder, "test_ids.txt"), "w", encoding="utf-8") as f:
+        f.writelines("%d\n" % (100 + 7 * i) for i in range(IMAGES))
+    with open(os.path.join(folder, "vocab.json"), "w", encoding="utf-8") as f:
+        json.dump(vocab, f, ensure_ascii=False)
+    return features, caps, vocab
+
+
+def token_ids(caps, vocab):
+    w = vocab["word2idx"]
+    return [[w["<start>"]] + [w.get(t, w["<unk>"]) for t in tokens] + [w["<end>"]] for _, tokens in caps]
+
+
+# ---------------------------------------------------------------------------------------------------------- networks
+class Fixture:
+    """modules in the order of the checkpoint's "model" list, the reference's own options, and the embedding function:
+    embed(modules, features [N,R,D], tokens [M,L], lengths) -> image [N,E] and caption [M,E] embeddings."""
+
+    def __init__(self, modules, options, embed):
+        self.modules, self.options, self.embed = modules, options, embed
+
+
+def vsepp(vocab_size):
+    """fartashf/vsepp, train.py: the names and defaults of its options; sizes are this fixture's."""
+    embed, word = 16, 6
+    modules = [peer.FlatImage(REGIONS, FEAT, embed), peer.LastStateText(vocab_size, word, embed)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)                    # so that the words matter more than the biases
+        modules[0].fc.bias.uniform_(-0.5, 0.5)
+    options = dict(data_path="data", data_name="f30k_precomp", vocab_path="./vocab/", margin=0.2, num_epochs=30, batch_size=128,
+                   word_dim=word, embed_size=embed, grad_clip=2.0, crop_size=224, num_layers=1, learning_rate=0.0002, lr_update=15,
+                   workers=10, log_step=10, val_step=500, logger_name="runs/runX", resume="", max_violation=True,
+                   img_dim=REGIONS * FEAT, finetune=False, cnn_type="vgg19", use_restval=False, measure="cosine", use_abs=False,
+                   no_imgnorm=False, reset_train=False, vocab_size=vocab_size)
+    return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x), m[1](tokens, lengths)))
+
+
+NETWORKS = {"vsepp": vsepp}
+
+
+# ------------------------------------------------------------------------------------------------------------ scores
+def scores(fixture, features, ids, dtype):
+    """S [N, M]; captions go through in one batch sorted by length, as the references' loaders sort it"""
+    order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+    lengths = [len(ids[i]) for i in order]
+    tokens = torch.zeros(len(ids), lengths[0], dtype=torch.long)
+    for row, i in enumerate(order):
+        tokens[row, :len(ids[i])] = torch.tensor(ids[i])
+    modules = [m.to(dtype).eval() for m in fixture.modules]
+    with torch.no_grad():
+        images, sorted_captions = fixture.embed(modules, torch.from_numpy(features).to(dtype), tokens, lengths)
+    caps = torch.empty_like(sorted_captions)
+    caps[torch.tensor(order)] = sorted_captions
+    return images.double().numpy() @ caps.double().numpy().T
+
+
+def expected(s):
+    i2t, t2i, ri, rt = peer.recalls(s, PER_IMAGE, kind="stable")
+    keys = ("r1", "r5", "r10", "medr", "meanr")
+    total = float(sum(i2t[:3]) + sum(t2i[:3]))
+    return {"i2t": dict(zip(keys, map(float, i2t))), "t2i": dict(zip(keys, map(float, t2i))), "rsum": total, "m_recall": total / 6,
+            "i2t_ranks": [int(r) for r in ri], "t2i_ranks": [int(r) for r in rt]}
+
+
+# ------------------------------------------------------------------------------------------------------- checkpoints
+def save(path, fixture, legacy):
+    state = {"epoch": 3, "model": [m.state_dict() for m in fixture.modules], "best_rsum": 123.25,
+             "opt": argparse.Namespace(**fixture.options), "Eiters": 3402}
+    if not legacy:
+        torch.save(state, path)
+        return
+    real = torch.serialization.location_tag
+    torch.serialization.location_tag = lambda storage: "cuda:0"
+    try:
+        torch.save(state, path, _use_new_zipfile_serialization=False)
+    finally:
+        torch.serialization.location_tag = real
+
+
+def load(path, fixture):
+    state = torch.load(path, map_location="cpu", weights_only=False)    # written by this script, so Namespace is harmless
+    for m, values in zip(fixture.modules, state["model"]):
+        m.load_state_dict(values)
+    return state
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--network", choices=sorted(NETWORKS), required=True)
+    p.add_argument("--out", required=True, metavar="DIR")
+    p.add_argument("--seed", type=int, default=7)
+    p.add_argument("--check", action="store_true", help="write nothing: load both checkpoints and compare their scores with scores.npy")
+    opts = p.parse_args()
+    torch.manual_seed(opts.seed)
+    torch.set_num_threads(1)
+    at = lambda name: os.path.join(opts.out, name)
+    paths = (at("checkpoint.pth.tar"), at("checkpoint_legacy.pth.tar"))
+    if opts.check:
+        features, vocab = np.load(at("data/test_ims.npy")), json.load(open(at("data/vocab.json"), encoding="utf-8"))
+        texts = open(at("data/test_caps.txt"), encoding="utf-8").read().splitlines()
+        caps = captions(np.random.default_rng(opts.seed))
+        if texts != [text for text, _ in caps]:
+            raise SystemExit("the captions are not those of this script and seed")
+        for path in paths:
+            fixture = NETWORKS[opts.network](vocab["idx"])
+            load(path, fixture)
+            for name, dtype, limit in (("scores_f32.npy", torch.float32, 1e-5), ("scores.npy", torch.float64, 1e-9)):
+                worst = float(np.abs(scores(fixture, features, token_ids(caps, vocab), dtype) - np.load(at(name))).max())
+                print("%s %s: largest difference %.3g" % (path, name, worst))
+                if not worst <= limit:
+                    raise SystemExit("more than %g" % limit)
+        return 0
+    os.makedirs(opts.out, exist_ok=True)
+    features, caps, vocab = write_data(at("data"), np.random.default_rng(opts.seed))
+    fixture = NETWORKS[opts.network](vocab["idx"])
+    ids = token_ids(caps, vocab)
+    for path in paths:
+        save(path, fixture, legacy=path is paths[1])
+    np.save(at("scores_f32.npy"), scores(fixture, features, ids, torch.float32))
+    exact = scores(fixture, features, ids, torch.float64)
+    np.save(at("scores.npy"), exact)
+    with open(at("expected.json"), "w", encoding="utf-8") as f:
+        json.dump(expected(exact), f, indent=1)
+        f.write("\n")
+    print("%s: scores %s, %.3f ... %.3f" % (opts.out, exact.shape, exact.min(), exact.max()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
