@@ -1,0 +1,106 @@
+package sparse
+
+import (
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"vsetrain/internal/par"
+	"vsetrain/internal/philox"
+)
+
+func randomBlock(name string, rows, panels int) *block {
+	return &block{rows, panels, normals(name, rows*panels*panelWidth)}
+}
+
+func (b *block) toDense() *mat.Dense {
+	return mat.DenseCopyOf(denseView{b})
+}
+
+type denseView struct{ b *block }
+
+func (v denseView) Dims() (int, int) { return v.b.rows, v.b.cols() }
+func (v denseView) At(r, c int) float64 {
+	return v.b.panel(c / panelWidth)[r*panelWidth+c%panelWidth]
+}
+func (v denseView) T() mat.Matrix { return mat.Transpose{Matrix: v} }
+
+// The dense products equal gonum's, for every kernel and for sizes that fill no step or group.
+func TestBlockProducts(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	for _, k := range available() {
+		l := newAlgebra(pool, k)
+		for _, rows := range []int{1, 9, 131, 300} {
+			x := randomBlock("x", rows, 5)
+			p := x.cols()
+			m := make([]float64, p*p)
+			l.inner(x, x, m)
+			var want mat.Dense
+			want.Mul(x.toDense().T(), x.toDense())
+			near(t, k.name+" inner", m, want.RawMatrix().Data, 1e-11)
+
+			c := normals("c", p*p)
+			for i := range p {
+				clear(c[i*p : i*p+i])
+			}
+			want.Reset()
+			want.Mul(x.toDense(), mat.NewDense(p, p, c))
+			for _, upper := range []bool{true, false} {
+				y := &block{rows, 5, append([]float64(nil), x.data...)}
+				l.mul(y, c, upper)
+				near(t, k.name+" mul", y.toDense().RawMatrix().Data, want.RawMatrix().Data, 1e-11)
+			}
+		}
+	}
+}
+
+// Orthonormalisation survives columns that are tiny, huge, equal, dependent or zero, and keeps the span.
+func TestOrthonormalise(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	l := newAlgebra(pool, available()[0])
+	x := randomBlock("x", 90, 3)
+	column := func(c int) func(int) float64 {
+		d := x.toDense()
+		return func(r int) float64 { return d.At(r, c) }
+	}
+	first, second := column(0), column(1)
+	x.setColumn(3, func(r int) float64 { return 1e-140 * float64(r%7) })
+	x.setColumn(4, func(r int) float64 { return 1e140 * float64(r%5) })
+	x.setColumn(9, first)
+	x.setColumn(20, func(r int) float64 { return first(r) - 2*second(r) + 1e-12*float64(r%3) })
+	x.setColumn(33, func(int) float64 { return 0 })
+	if err := l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)); err != nil {
+		t.Fatal(err)
+	}
+	d := x.toDense()
+	checkOrthonormal(t, d.RawMatrix().Data, x.rows, x.cols())
+	var c mat.VecDense
+	v := mat.NewVecDense(x.rows, nil)
+	for r := range x.rows {
+		v.SetVec(r, first(r)+3*second(r))
+	}
+	c.MulVec(d.T(), v)
+	v2 := mat.NewVecDense(x.rows, nil)
+	v2.MulVec(d, &c)
+	v2.SubVec(v2, v)
+	if n := mat.Norm(v2, 2) / mat.Norm(v, 2); n > 1e-12 {
+		t.Errorf("the basis misses a vector of the old span by %g", n)
+	}
+}
+
+// G equals A^T A written out, in canonical order.
+func TestGram(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	a := randomCSR(4, 120, 50, 4)
+	g := Gram(pool, a, a.Transpose())
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var want mat.Dense
+	want.Mul(a.toDense().T(), a.toDense())
+	near(t, "gram", g.toDense().RawMatrix().Data, want.RawMatrix().Data, 1e-13)
+	near(t, "transpose", a.Transpose().toDense().RawMatrix().Data, mat.DenseCopyOf(a.toDense().T()).RawMatrix().Data, 0)
+}

@@ -1,0 +1,33 @@
+package semantic
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// captionFile is a caption file in memory.
+type captionFile struct {
+	path  string
+	lines []string // in file order, empty ones included: the index of a line is the index of its caption
+	hash  string   // SHA-256 of the file, hexadecimal
+}
+
+// readCaptions reads a caption file: a line ends at \n; a last line without it counts, an empty end does not.
+func readCaptions(path string) (*captionFile, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read captions: %w", err)
+	}
+	if len(b) == 0 {
+		return nil, fmt.Errorf("read captions: %s is empty; expected one caption per line", path)
+	}
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return nil, fmt.Errorf("read captions: %s:%d: holds a zero byte; expected UTF-8 text, one caption per line", path, 1+bytes.Count(b[:i], []byte{'\n'}))
+	}
+	sum := sha256.Sum256(b)
+	return &captionFile{path, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n"), hex.EncodeToString(sum[:])}, nil
+}

@@ -1,0 +1,104 @@
+// Package semantic computes, stores and reads the semantic vectors of training captions that the LSEH loss compares.
+//
+// The pipeline is that of SVDdescriptions.py in the LSEH repository:
+//
+//	caption -> clean, remove stop words, stem -> TF-IDF row of A [N, w] -> row of B = A V_k [N, k]
+//
+// where the columns of V_k [w, k] are the right singular vectors of A of the k largest singular values. Row c of B
+// belongs to line c of the caption file; only B B^T matters to the loss, so rotations of B are irrelevant.
+package semantic
+
+import (
+	_ "embed"
+	"strings"
+)
+
+// The stop lists are NLTK's English list (2022, 179 words), applied to words, and scikit-learn's built-in English list
+// (318 words), applied to stems.
+var (
+	//go:embed stopwords_nltk.txt
+	nltkList string
+	//go:embed stopwords_sklearn.txt
+	sklearnList string
+
+	nltkStop    = wordSet(nltkList)
+	sklearnStop = wordSet(sklearnList)
+)
+
+func wordSet(list string) map[string]bool {
+	set := make(map[string]bool)
+	for _, w := range strings.Fields(list) {
+		set[w] = true
+	}
+	return set
+}
+
+// wordByte maps a byte of a caption to a byte of a word: letters to lower case, # to itself, all else to 0. Bytes of
+// characters outside ASCII separate words like any other character that is not a letter.
+func wordByte(c byte) byte {
+	switch {
+	case 'a' <= c && c <= 'z', c == '#':
+		return c
+	case 'A' <= c && c <= 'Z':
+		return c + ('a' - 'A')
+	}
+	return 0
+}
+
+// nextWord copies the next word of line at or after position from to buf and returns it and the position behind it;
+// the word is empty at the end of the line.
+func nextWord(line string, from int, buf []byte) ([]byte, int) {
+	buf = buf[:0]
+	for ; from < len(line); from++ {
+		if c := wordByte(line[from]); c != 0 {
+			buf = append(buf, c)
+		} else if len(buf) > 0 {
+			break
+		}
+	}
+	return buf, from
+}
+
+// Clean returns the stems of the words of a caption that are no English stop words, joined by single spaces.
+func Clean(line string) string {
+	var out strings.Builder
+	var buf []byte
+	for at := 0; ; {
+		if buf, at = nextWord(line, at, buf); len(buf) == 0 {
+			return out.String()
+		}
+		if nltkStop[string(buf)] {
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteByte(' ')
+		}
+		out.WriteString(Stem(string(buf)))
+	}
+}
+
+// Terms returns the terms of a caption in their order: the words of Clean, cut at #, without one-letter pieces and
+// without the stems that stand in scikit-learn's stop list.
+func Terms(line string) []string {
+	terms := []string{}
+	var buf []byte
+	for at := 0; ; {
+		if buf, at = nextWord(line, at, buf); len(buf) == 0 {
+			return terms
+		}
+		terms = appendTerms(terms, string(buf))
+	}
+}
+
+// appendTerms appends the terms of one word: usually one or none, more where the stem contains #.
+func appendTerms(terms []string, word string) []string {
+	if nltkStop[word] {
+		return terms
+	}
+	for _, t := range strings.Split(Stem(word), "#") {
+		if len(t) > 1 && !sklearnStop[t] {
+			terms = append(terms, t)
+		}
+	}
+	return terms
+}

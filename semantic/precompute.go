@@ -1,0 +1,80 @@
+package semantic
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"vsetrain/internal/par"
+)
+
+// Stats tells what Precompute did.
+type Stats struct {
+	Lines    int     // captions N
+	Terms    int     // different terms w
+	Entries  int     // non-zero entries of the TF-IDF matrix
+	Empty    int     // captions without a term: their vectors are zero
+	K        int     // length of a vector
+	SigmaMax float64 // largest singular value
+	SigmaMin float64 // K-th singular value
+	Residual float64 // largest ‖A^T A v - sigma^2 v‖ / sigma_max^2
+	Angle    float64 // bound on the angle between the computed and the exact subspace, radians
+	Passes   int     // passes of the iteration
+	Seconds  float64
+}
+
+// writeRows is the number of vectors that are computed before they are written.
+const writeRows = 16 << 10
+
+// Precompute reads a caption file and writes the semantic vectors of its lines, row c for line c, to outFile (.npy,
+// float32 [N, k]) and their description beside it. Nothing is left behind when it fails or ctx is cancelled.
+func Precompute(ctx context.Context, captionFile, outFile string, o Options, progress Progress) (Stats, error) {
+	start := time.Now()
+	if err := o.Validate(); err != nil {
+		return Stats{}, err
+	}
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	captions, err := readCaptions(captionFile)
+	if err != nil {
+		return Stats{}, err
+	}
+	pool := par.New(o.Threads)
+	defer pool.Close()
+	d, err := decompose(ctx, pool, captions.lines, o, progress)
+	if err != nil {
+		return Stats{}, fmt.Errorf("%s: %w", captionFile, err)
+	}
+	k, n := len(d.svd.Sigma), len(captions.lines)
+	s := Stats{
+		Lines: n, Terms: len(d.terms.Vocabulary), Entries: len(d.terms.Matrix.Val), Empty: d.terms.Empty, K: k,
+		SigmaMax: d.svd.Sigma[0], SigmaMin: d.svd.Sigma[k-1],
+		Residual: d.svd.Residual, Angle: d.svd.Angle, Passes: d.svd.Passes,
+	}
+	w, err := Create(outFile, Sidecar{
+		Method: "svd", CaptionSHA256: captions.hash, Captions: n, Dim: k, Terms: s.Terms, Sigma: d.svd.Sigma,
+	})
+	if err != nil {
+		return Stats{}, err
+	}
+	defer w.Abort()
+	rows := make([]float32, min(n, writeRows)*k)
+	for lo := 0; lo < n; lo += writeRows {
+		if err := ctx.Err(); err != nil {
+			return Stats{}, err
+		}
+		hi := min(n, lo+writeRows)
+		part := rows[:(hi-lo)*k]
+		d.svd.Project(pool, d.terms.Matrix, lo, hi, part)
+		if err := w.Write(part); err != nil {
+			return Stats{}, err
+		}
+		progress(StageWrite, hi, n)
+	}
+	if err := w.Close(); err != nil {
+		return Stats{}, err
+	}
+	s.Seconds = time.Since(start).Seconds()
+	return s, nil
+}

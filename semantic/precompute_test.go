@@ -1,0 +1,136 @@
+package semantic
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep mountain\nIt is what it is.\nA red bird sits on green grass"
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPrecomputeAndOpen(t *testing.T) {
+	caps := writeFile(t, "train_caps.txt", someCaptions)
+	out := filepath.Join(t.TempDir(), "train_svd.npy")
+	stages := map[string]int{}
+	s, err := Precompute(context.Background(), caps, out, Options{K: 4}, func(stage string, done, total int) {
+		if done < stages[stage] || done > total {
+			t.Errorf("%s: %d of %d after %d", stage, done, total, stages[stage])
+		}
+		stages[stage] = done
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Lines != 6 || s.Empty != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 || s.SigmaMax < s.SigmaMin {
+		t.Errorf("stats %+v", s)
+	}
+	if stages[StageTerms] != 6 || stages[StageSVD] != 100 || stages[StageWrite] != 6 {
+		t.Errorf("progress ended at %v", stages)
+	}
+	want, k, err := Vectors(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := Open(out, OpenOptions{Captions: 6, CaptionFile: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if store.Rows() != 6 || store.RowLen() != k || store.Sidecar == nil || store.Sidecar.Terms != 13 {
+		t.Fatalf("store [%d, %d], %+v", store.Rows(), store.RowLen(), store.Sidecar)
+	}
+	row := make([]float32, k)
+	for i := range 6 {
+		if err := store.ReadRow(row, i); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(row, want[i*k:(i+1)*k]) {
+			t.Errorf("row %d is %v, want %v", i, row, want[i*k:(i+1)*k])
+		}
+	}
+
+	other := writeFile(t, "train_caps.txt", strings.Replace(someCaptions, "red", "blue", 1))
+	_, err = Open(out, OpenOptions{Captions: 6, CaptionFile: other})
+	expect(t, err, "computed from another train_caps.txt", "run precompute-svd again")
+	_, err = Open(out, OpenOptions{Captions: 7})
+	expect(t, err, "one row for each of 7 captions", "found 6 rows")
+	if err := npy.WriteFloat32(out, []int{2, 3}, make([]float32, 6)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(out, OpenOptions{})
+	expect(t, err, "are [2, 3]", "describes [6, 4]")
+}
+
+// A small corpus allows one dimension less than it has terms.
+func TestVectorsOfFewTerms(t *testing.T) {
+	ctx := context.Background()
+	v, k, err := Vectors(ctx, []string{"red dog", "blue dog", "red"}, DefaultOptions(), nil)
+	if err != nil || k != 2 || len(v) != 6 {
+		t.Errorf("k %d, %d values, %v", k, len(v), err)
+	}
+	_, _, err = Vectors(ctx, []string{"dog", "the dog"}, DefaultOptions(), nil)
+	expect(t, err, "2 captions hold 1 different terms")
+	_, _, err = Vectors(ctx, []string{"red dog"}, Options{K: 0}, nil)
+	expect(t, err, "k: expected")
+}
+
+func TestPrecomputeErrors(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.npy")
+	caps := writeFile(t, "caps.txt", someCaptions)
+	for _, c := range []struct {
+		in, out string
+		want    []string
+	}{
+		{filepath.Join(dir, "none.txt"), out, []string{"none.txt"}},
+		{writeFile(t, "empty.txt", ""), out, []string{"empty.txt", "expected one caption per line"}},
+		{writeFile(t, "binary.txt", "a dog\nb\x00"), out, []string{"binary.txt:2", "zero byte"}},
+		{writeFile(t, "stop.txt", "it is\nwhat it is\n"), out, []string{"stop.txt", "0 different terms"}},
+		{caps, filepath.Join(dir, "out.txt"), []string{"out.txt", ".npy"}},
+		{caps, filepath.Join(dir, "no", "out.npy"), []string{"out.npy"}},
+	} {
+		_, err := Precompute(ctx, c.in, c.out, DefaultOptions(), nil)
+		expect(t, err, c.want...)
+	}
+	stop, cancel := context.WithCancel(ctx)
+	_, err := Precompute(stop, caps, out, Options{K: 3}, func(stage string, _, _ int) {
+		if stage == StageSVD {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("failures left %v behind", left)
+	}
+}
+
+func expect(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one with %q", parts)
+		return
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q lacks %q", err, p)
+		}
+	}
+}

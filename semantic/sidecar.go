@@ -1,0 +1,75 @@
+package semantic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Sidecar describes a file of semantic vectors. It lies beside it as FILE.json, so that the .npy stays plain, and tells
+// which captions the rows belong to.
+type Sidecar struct {
+	Format        string    `json:"format"` // sidecarFormat
+	Method        string    `json:"method"` // "svd", "bert"
+	CaptionSHA256 string    `json:"caption_sha256"`
+	Captions      int       `json:"captions"` // rows
+	Dim           int       `json:"dim"`      // columns
+	Terms         int       `json:"terms,omitempty"`
+	Sigma         []float64 `json:"singular_values,omitempty"`
+}
+
+const sidecarFormat = "vsetrain semantic vectors 1"
+
+// maxSidecar bounds what is read of a sidecar.
+const maxSidecar = 1 << 20
+
+func sidecarPath(path string) string { return path + ".json" }
+
+// readSidecar returns the description of the vectors in path, nil if there is none.
+func readSidecar(path string) (*Sidecar, error) {
+	name := sidecarPath(path)
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && info.Size() > maxSidecar {
+		err = fmt.Errorf("%d bytes, more than %d", info.Size(), maxSidecar)
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(name)
+	}
+	s := new(Sidecar)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		if err = d.Decode(s); err == nil && s.Format != sidecarFormat {
+			err = fmt.Errorf("expected format %q, found %q", sidecarFormat, s.Format)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("description of semantic vectors %s: %w; remove it, or run precompute-svd again", name, err)
+	}
+	return s, nil
+}
+
+// write puts the description beside path; a crash leaves the whole of it or none.
+func (s *Sidecar) write(path string) error {
+	s.Format = sidecarFormat
+	b, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	name := sidecarPath(path)
+	tmp := name + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o666); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package semantic
+
+import (
+	"context"
+	"fmt"
+
+	"vsetrain/internal/options"
+	"vsetrain/internal/par"
+	"vsetrain/internal/sparse"
+)
+
+// Options controls the computation of semantic vectors.
+type Options struct {
+	// K is the length of a vector. Captions with fewer than K + 1 different terms get vectors as long as their
+	// terms allow: one less than there are terms.
+	K int `yaml:"k" min:"1" max:"4096" doc:"length of a semantic vector"`
+
+	// Seed of the start vectors of the iteration. It does not change the vectors beyond the tolerance.
+	Seed uint64 `yaml:"seed" doc:"seed of the start vectors; it changes the result within the tolerance only"`
+
+	// Tolerance is the largest angle in radians by which the subspace of the K vectors may miss the exact one; 0
+	// means 1e-7.
+	Tolerance float64 `yaml:"tolerance" min:"0" max:"0.1" doc:"largest angle (radians) between the computed and the exact subspace; 0 is 1e-7"`
+
+	// Threads is the number of threads; 0 takes all processors. It does not change the result.
+	Threads int `yaml:"threads" min:"0" max:"4096" doc:"threads; 0 is all processors"`
+}
+
+// DefaultOptions returns the references' 400 dimensions.
+func DefaultOptions() Options { return Options{K: 400} }
+
+// Validate returns an *options.Error for the first option that cannot be used.
+func (o *Options) Validate() error { return options.Check(o) }
+
+// Progress is told how many of total steps of a stage are done. Stages follow one another.
+type Progress func(stage string, done, total int)
+
+// The stages of Precompute and Vectors, in order.
+const (
+	StageTerms = "tf-idf"
+	StageSVD   = "svd"
+	StageWrite = "write"
+)
+
+// decomposition is a TF-IDF matrix with its truncated SVD.
+type decomposition struct {
+	terms *TFIDF
+	svd   *sparse.SVD
+}
+
+func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, progress Progress) (*decomposition, error) {
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	progress(StageTerms, 0, len(lines))
+	t := NewTFIDF(pool, lines)
+	progress(StageTerms, len(lines), len(lines))
+	w := len(t.Vocabulary)
+	if w < 2 {
+		return nil, fmt.Errorf("%d captions hold %d different terms once stop words are removed; expected at least 2", len(lines), w)
+	}
+	progress(StageSVD, 0, 100)
+	svd, err := sparse.TruncatedSVD(ctx, pool, t.Matrix, sparse.SVDOptions{
+		K: min(o.K, w-1), Seed: o.Seed, Tolerance: o.Tolerance,
+		Progress: func(percent int) { progress(StageSVD, percent, 100) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("semantic vectors of %d captions with %d terms: %w", len(lines), w, err)
+	}
+	progress(StageSVD, 100, 100)
+	return &decomposition{t, svd}, nil
+}
+
+// Vectors returns the semantic vectors [N, k] of N captions and k, which is o.K or, where that is less, the number of
+// different terms minus one. A caption without terms has the zero vector.
+func Vectors(ctx context.Context, lines []string, o Options, progress Progress) ([]float32, int, error) {
+	if err := o.Validate(); err != nil {
+		return nil, 0, err
+	}
+	pool := par.New(o.Threads)
+	defer pool.Close()
+	d, err := decompose(ctx, pool, lines, o, progress)
+	if err != nil {
+		return nil, 0, err
+	}
+	k := len(d.svd.Sigma)
+	out := make([]float32, len(lines)*k)
+	d.svd.Project(pool, d.terms.Matrix, 0, len(lines), out)
+	return out, k, nil
+}
