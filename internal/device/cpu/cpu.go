@@ -1,0 +1,119 @@
+// Package cpu is the device of the processor: every kernel of device.Device on all cores of the machine.
+//
+// Work is cut into fixed pieces that depend on the sizes alone and handed out by par.Pool, so results are the same bits
+// for any number of threads. A kernel allocates nothing once its scratch memory has grown to the sizes in use.
+// Matrix products come from internal/gemm, vector arithmetic from internal/vec. In precision fp64 all of it is
+// plain Go in float64.
+package cpu
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/par"
+	"vsetrain/internal/vec"
+)
+
+// Precision names the arithmetic of a device.
+const (
+	FP32 = "fp32" // float32 throughout
+	BF16 = "bf16" // products of operands rounded to bfloat16, accumulated in float32; float32 elsewhere
+	FP64 = "fp64" // float64 in plain Go, for tests
+)
+
+// Options configure a device. The zero value is float32 on all cores with the fastest matrix product.
+type Options struct {
+	Threads   int    // 0: as many as the process may use
+	Precision string // "fp32" (also ""), "bf16" or "fp64"
+	BLAS      string // kernel of the matrix products, as in gemm.Options; "" chooses the fastest
+}
+
+// Validate reports the first option that is out of range.
+func (o Options) Validate() error {
+	if o.Threads < 0 {
+		return fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
+	}
+	switch o.Precision {
+	case "", FP32, BF16, FP64:
+		return nil
+	}
+	return fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
+}
+
+// New starts a device.
+func New(o Options) (device.Device, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Precision == "" {
+		o.Precision = FP32
+	}
+	pool := par.New(o.Threads)
+	if o.Precision == FP64 {
+		return newDev(pool, vec.Go64(), newProducts64(pool), o.Precision), nil
+	}
+	products, err := newProducts32(pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("device: cpu: %w", err)
+	}
+	return newDev(pool, vec.Best(), products, o.Precision), nil
+}
+
+// dev implements device.Device. The loop bodies and the scratch memory of each kernel family are its fields, so that
+// calling a kernel allocates nothing.
+type dev[T vec.Float] struct {
+	pool      *par.Pool
+	ops       *vec.Ops[T]
+	products  products[T]
+	precision string
+	closed    bool
+	buffers   map[*buffer[T]]struct{}
+
+	memory     memoryLoops[T]
+	gemm       gemmState[T]
+	elements   elementLoop[T]
+	slopes     slopeLoop[T]
+	columns    columnLoop[T]
+	norms      normLoop[T]
+	normGrads  normGradLoop[T]
+	gather     gatherLoop[T]
+	scatter    scatterLoop[T]
+	orders     orderLoop[T]
+	orderGrads orderGradLoop[T]
+	gru        gruState[T]
+	hinge      hingeState[T]
+	margins    marginLoop[T]
+	universal  universalState[T]
+	squares    squareLoop[T]
+	adam       adamLoop[T]
+}
+
+func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
+	return &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{}}
+}
+
+// Name implements device.Device: threads, vector kernels, matrix products, precision.
+func (d *dev[T]) Name() string {
+	return fmt.Sprintf("cpu, %d threads, %s vectors, %s products, %s", d.pool.Threads(), d.ops.Name, d.products.name(), d.precision)
+}
+
+// Wide implements device.Device.
+func (d *dev[T]) Wide() bool { return d.precision == FP64 }
+
+// Sync implements device.Device; kernels have finished when they return.
+func (d *dev[T]) Sync() error { return nil }
+
+// Close implements device.Device.
+func (d *dev[T]) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	for b := range d.buffers {
+		b.release()
+	}
+	clear(d.buffers)
+	d.pool.Close()
+	return nil
+}

@@ -1,0 +1,100 @@
+package cpu
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+type elementKind uint8
+
+const (
+	elementAdd elementKind = iota
+	elementScale
+	elementMap
+)
+
+// elementLoop is dst = a + b, dst = factor·a or dst = f(a).
+type elementLoop[T vec.Float] struct {
+	ops       *vec.Ops[T]
+	kind      elementKind
+	f         vec.Map
+	factor    T
+	dst, a, b []T
+}
+
+func (l *elementLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.dst), i)
+	switch l.kind {
+	case elementAdd:
+		l.ops.Add(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi])
+	case elementScale:
+		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.factor)
+	case elementMap:
+		l.ops.Map[l.f](l.dst[lo:hi], l.a[lo:hi])
+	}
+}
+
+// Add implements device.Rows.
+func (d *dev[T]) Add(dst, a, b device.View) {
+	l := &d.elements
+	*l = elementLoop[T]{ops: d.ops, kind: elementAdd, dst: d.floats("Add dst", dst, -1),
+		a: d.exactly("Add a", a, dst.N), b: d.exactly("Add b", b, dst.N)}
+	d.blocks(dst.N, l)
+}
+
+// Scale implements device.Rows.
+func (d *dev[T]) Scale(dst, x, factor device.View) {
+	l := &d.elements
+	*l = elementLoop[T]{ops: d.ops, kind: elementScale, dst: d.floats("Scale dst", dst, -1),
+		a: d.exactly("Scale x", x, dst.N), factor: d.floats("Scale factor", factor, 1)[0]}
+	d.blocks(dst.N, l)
+}
+
+// Activate implements device.Rows.
+func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
+	l := &d.elements
+	*l = elementLoop[T]{ops: d.ops, kind: elementMap, f: mapOf("Activate", f), dst: d.floats("Activate y", y, -1),
+		a: d.exactly("Activate x", x, y.N)}
+	d.blocks(y.N, l)
+}
+
+// slopeLoop is dx = dy·f'.
+type slopeLoop[T vec.Float] struct {
+	ops        *vec.Ops[T]
+	f          vec.Map
+	dx, of, dy []T
+}
+
+func (l *slopeLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.dx), i)
+	l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
+}
+
+// ActivateGrad implements device.Rows.
+func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
+	l := &d.slopes
+	*l = slopeLoop[T]{ops: d.ops, f: mapOf("ActivateGrad", f), dx: d.floats("ActivateGrad dx", dx, -1),
+		dy: d.exactly("ActivateGrad dy", dy, dx.N)}
+	if f == device.Tanh || f == device.Sigmoid {
+		l.of = d.exactly("ActivateGrad y", y, dx.N)
+	} else {
+		l.of = d.exactly("ActivateGrad x", x, dx.N)
+	}
+	d.blocks(dx.N, l)
+}
+
+func mapOf(what string, f device.Activation) vec.Map {
+	switch f {
+	case device.ReLU:
+		return vec.ReLU
+	case device.Tanh:
+		return vec.Tanh
+	case device.Sigmoid:
+		return vec.Sigmoid
+	case device.Abs:
+		return vec.Abs
+	}
+	panic(fmt.Sprintf("cpu: %s: unknown function %d", what, f))
+}

@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// squareLoop sums the squares of each piece in float64; the pieces are added in order.
+type squareLoop[T vec.Float] struct {
+	ops  *vec.Ops[T]
+	x    []T
+	sums []float64
+}
+
+func (l *squareLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.x), i)
+	l.sums[i] = l.ops.Sumsq(l.x[lo:hi])
+}
+
+// SumSquares implements device.Optimiser.
+func (d *dev[T]) SumSquares(acc, x device.View) {
+	l := &d.squares
+	l.ops, l.x = d.ops, d.floats("SumSquares x", x, -1)
+	sum := d.floats("SumSquares acc", acc, 1)
+	n := pieces(x.N, blockSize)
+	if cap(l.sums) < n {
+		l.sums = make([]float64, n)
+	}
+	l.sums = l.sums[:n]
+	d.pool.For(n, l)
+	var total float64
+	for _, s := range l.sums {
+		total += s
+	}
+	sum[0] = T(float64(sum[0]) + total)
+}
+
+// ClipCoefficient implements device.Optimiser.
+func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
+	n := math.Sqrt(float64(d.floats("ClipCoefficient sumSquares", sumSquares, 1)[0]))
+	d.floats("ClipCoefficient norm", norm, 1)[0] = T(n)
+	d.floats("ClipCoefficient coef", coef, 1)[0] = T(min(1, maxNorm/(n+1e-6)))
+}
+
+// adamLoop is the update of training.md §1 over one piece.
+type adamLoop[T vec.Float] struct {
+	ops        *vec.Ops[T]
+	p, g, m, v []T
+	s          vec.AdamScalars[T]
+}
+
+func (l *adamLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.p), i)
+	l.ops.Adam(l.p[lo:hi], l.g[lo:hi], l.m[lo:hi], l.v[lo:hi], &l.s)
+}
+
+// Adam implements device.Optimiser.
+func (d *dev[T]) Adam(a device.AdamArgs) {
+	l, n := &d.adam, a.P.N
+	l.ops = d.ops
+	l.p, l.g = d.floats("Adam P", a.P, -1), d.exactly("Adam G", a.G, n)
+	l.m, l.v = d.exactly("Adam M", a.M, n), d.exactly("Adam V", a.V, n)
+	hyper := d.floats("Adam Hyper", a.Hyper, 3)
+	l.s = vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
+		Step: hyper[0], Inv: hyper[1], Eps: T(a.Eps), Decay: hyper[2]}
+	if a.Legacy {
+		l.s.Step, l.s.Inv = hyper[0]/hyper[1], 1
+	}
+	if clip := d.optional("Adam Clip", a.Clip, 1); clip != nil {
+		l.s.Clip = clip[0]
+	}
+	d.blocks(n, l)
+}

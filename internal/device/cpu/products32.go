@@ -1,0 +1,54 @@
+package cpu
+
+import (
+	"vsetrain/internal/gemm"
+	"vsetrain/internal/par"
+)
+
+// products32 computes the products of float32 devices with internal/gemm.
+type products32 struct {
+	engine *gemm.Engine
+	bf16   bool
+	args   gemm.Args
+	packed gemm.Packed
+}
+
+func newProducts32(pool *par.Pool, o Options) (products[float32], error) {
+	e, err := gemm.New(pool, gemm.Options{Kernel: o.BLAS})
+	if err != nil {
+		return nil, err
+	}
+	return &products32{engine: e, bf16: o.Precision == BF16}, nil
+}
+
+func (e *products32) name() string {
+	if e.bf16 {
+		return e.engine.BF16Name()
+	}
+	return e.engine.Name()
+}
+
+func (e *products32) set(p *product[float32]) {
+	e.args = gemm.Args{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, Alpha: p.alpha, A: p.a, LDA: p.lda,
+		B: p.b, LDB: p.ldb, Beta: p.beta, C: p.c, LDC: p.ldc, Bias: p.bias, BF16: e.bf16 && !p.exact}
+}
+
+func (e *products32) gemm(p *product[float32], count, strideA, strideB, strideC int) {
+	e.set(p)
+	if count == 1 {
+		e.engine.Gemm(&e.args)
+	} else {
+		e.engine.Batched(&e.args, count, strideA, strideB, strideC)
+	}
+	e.args = gemm.Args{}
+}
+
+func (e *products32) pack(transB bool, k, n int, b []float32, ldb int) {
+	e.engine.PackB(&e.packed, transB, k, n, b, ldb, e.bf16)
+}
+
+func (e *products32) gemmPacked(p *product[float32]) {
+	e.set(p)
+	e.engine.GemmPacked(&e.args, &e.packed)
+	e.args = gemm.Args{}
+}

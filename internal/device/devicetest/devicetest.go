@@ -1,0 +1,88 @@
+// Package devicetest is the conformance suite of device.Device: a new device has to pass Run, Identical and the
+// golden cases, and nothing else.
+//
+// Every kernel is compared with a plain float64 reference written from its documentation, on random data over
+// many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. Around every view lies NaN
+// that must neither leak in nor change. Gradients are compared with analytic references or with finite
+// differences of the reference. A repeated call must not allocate.
+package devicetest
+
+import (
+	"math"
+	"testing"
+
+	"vsetrain/internal/device"
+)
+
+// suite lists the kernel families.
+var suite = []struct {
+	name string
+	test func(h *harness)
+}{
+	{"Memory", testMemory},
+	{"Gemm", testGemm},
+	{"Elementwise", testElementwise},
+	{"ColumnSum", testColumnSum},
+	{"L2Norm", testL2Norm},
+	{"Words", testWords},
+	{"Order", testOrder},
+	{"GRU", testGRU},
+	{"GRUGrad", testGRUGrad},
+	{"Hinge", testHinge},
+	{"SemanticMargins", testMargins},
+	{"UniversalWeighting", testUniversal},
+	{"SumSquares", testSumSquares},
+	{"Clip", testClip},
+	{"Adam", testAdam},
+	{"Mistakes", testMistakes},
+}
+
+// Run tests every kernel of the devices that newDevice returns.
+func Run(t *testing.T, newDevice func(t testing.TB) device.Device) {
+	for _, s := range suite {
+		t.Run(s.name, func(t *testing.T) {
+			d := newDevice(t)
+			defer closeDevice(t, d)
+			h := newHarness(t, d, s.name)
+			s.test(h)
+			h.release()
+		})
+	}
+}
+
+// Identical fails unless all devices compute the same bits for every kernel: devices that differ in their number of
+// threads, for example.
+func Identical(t *testing.T, devices ...device.Device) {
+	for _, s := range suite {
+		if s.name == "Mistakes" {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			var first []float64
+			for n, d := range devices {
+				var results []float64
+				h := newHarness(t, d, s.name)
+				h.record, h.short = &results, true
+				s.test(h)
+				h.release()
+				if n == 0 {
+					first = results
+				}
+				if len(results) == 0 || len(results) != len(first) {
+					t.Fatalf("%s: %d results, %d of %s", d.Name(), len(results), len(first), devices[0].Name())
+				}
+				for i, v := range results {
+					if math.Float64bits(v) != math.Float64bits(first[i]) {
+						t.Fatalf("%s: result %d is %v, but %v on %s", d.Name(), i, v, first[i], devices[0].Name())
+					}
+				}
+			}
+		})
+	}
+}
+
+func closeDevice(t testing.TB, d device.Device) {
+	if err := d.Close(); err != nil {
+		t.Errorf("%s: close: %v", d.Name(), err)
+	}
+}

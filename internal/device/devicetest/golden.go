@@ -1,0 +1,111 @@
+package devicetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/golden"
+)
+
+// Golden runs the golden cases that concern single kernels: gru.json, losses.json and optim.json.
+func Golden(t *testing.T, newDevice func(t testing.TB) device.Device) {
+	for _, f := range []struct {
+		name string
+		test func(g *goldenCase)
+	}{{"gru", goldenGRU}, {"losses", goldenLosses}, {"optim", goldenOptim}} {
+		t.Run(f.name, func(t *testing.T) {
+			var file struct{ Cases []json.RawMessage }
+			golden.Load(t, f.name+".json", &file)
+			if len(file.Cases) == 0 {
+				t.Fatalf("%s.json holds no cases", f.name)
+			}
+			for i, raw := range file.Cases {
+				var head struct{ Name string }
+				if err := json.Unmarshal(raw, &head); err != nil {
+					t.Fatalf("%s.json, case %d: %v", f.name, i, err)
+				}
+				t.Run(head.Name, func(t *testing.T) {
+					d := newDevice(t)
+					defer closeDevice(t, d)
+					g := &goldenCase{harness: newHarness(t, d, head.Name), raw: raw}
+					g.out32, g.grad32 = golden.FP32, golden.FP32Grad
+					if d.Wide() {
+						g.out32, g.grad32 = golden.FP64, golden.FP64
+					}
+					f.test(g)
+				})
+			}
+		})
+	}
+}
+
+type goldenCase struct {
+	*harness
+	raw           json.RawMessage
+	out32, grad32 golden.Tolerance // of outputs and of gradients, on this device
+}
+
+func (g *goldenCase) decode(v any) {
+	g.t.Helper()
+	if err := json.Unmarshal(g.raw, v); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *goldenCase) output(what string, v device.View, want []float64) {
+	g.t.Helper()
+	golden.Close(g.t, what, g.read(v), want, g.out32)
+}
+
+func (g *goldenCase) gradient(what string, v device.View, want []float64) {
+	g.t.Helper()
+	golden.Close(g.t, what, g.read(v), want, g.grad32)
+}
+
+// matrix is a tensor of the golden files in either of their forms, flat or as nested lists.
+type matrix struct {
+	Data []float64
+	Cols int // length of the innermost lists
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *matrix) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	if object, ok := v.(map[string]any); ok {
+		var t golden.Tensor
+		if err := json.Unmarshal(b, &t); err != nil {
+			return err
+		}
+		if _, ok := object["data"]; !ok || len(t.Shape) == 0 {
+			return fmt.Errorf("a tensor without data or shape")
+		}
+		m.Data, m.Cols = t.Data, t.Shape[len(t.Shape)-1]
+		return nil
+	}
+	return m.flatten(v)
+}
+
+func (m *matrix) flatten(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case float64:
+		m.Data = append(m.Data, v)
+	case []any:
+		for _, e := range v {
+			if _, ok := e.(float64); ok {
+				m.Cols = len(v)
+			}
+			if err := m.flatten(e); err != nil {
+				return err
+			}
+		}
+	default:
+		return fmt.Errorf("%T in a tensor", v)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package devicetest
+
+import (
+	"math"
+
+	"vsetrain/internal/device"
+)
+
+func testMemory(h *harness) {
+	d := h.d
+	for _, n := range []int{0, 1, 7, 64, 40_000, 3 << 20} {
+		b := h.alloc(device.Float, n)
+		h.equal("new memory", device.Of(b), make([]float64, n), 0)
+		d.Free(b)
+	}
+	b := h.alloc(device.Int32, 9)
+	h.equalInts("new int memory", device.Of(b), make([]int32, 9))
+	d.Free(b)
+
+	for _, n := range []int{1, 33, 70_001} {
+		x := h.normal(n, 1)
+		f := make([]float32, n)
+		for i := range x {
+			x[i] = float64(float32(x[i]))
+			f[i] = float32(x[i])
+		}
+		v, w := h.out(n), h.out(n)
+		back := make([]float32, n)
+		call := func() {
+			d.UploadFloats(v, f)
+			d.Copy(w, v)
+			d.DownloadFloats(back, w)
+		}
+		h.run("copy", call)
+		h.equal("UploadFloats and Copy", w, x, 0)
+		for i := range back {
+			if back[i] != f[i] {
+				h.t.Fatalf("DownloadFloats: element %d is %v, want %v", i, back[i], f[i])
+			}
+		}
+		h.steady("upload, copy and download", call)
+		for i := range x {
+			x[i] = -2.5
+		}
+		h.run("Fill", func() { d.Fill(w, -2.5) })
+		h.equal("Fill", w, x, 0)
+		h.steady("Fill", func() { d.Fill(w, math.Pi) })
+		ints := make([]int32, n)
+		for i := range ints {
+			ints[i] = int32(h.rng.Uint32())
+		}
+		src, dst := h.inInts(ints), h.outInts(n)
+		h.run("Copy of ints", func() { d.Copy(dst, src.View) })
+		h.equalInts("Copy of ints", dst, ints)
+		h.steady("UploadInts", func() { d.UploadInts(dst, ints) })
+		h.release()
+	}
+	if d.Wide() { // doubles arrive without loss
+		v := h.inout([]float64{1 + 1e-15, math.Pi})
+		h.equal("UploadDoubles", v, []float64{1 + 1e-15, math.Pi}, 0)
+	}
+}
+
+// testMistakes checks that wrong sizes and foreign memory panic instead of computing something.
+func testMistakes(h *harness) {
+	d := h.d
+	a, b := h.in(h.normal(6, 1)), h.in(h.normal(7, 1))
+	i := h.inInts([]int32{1, 2, 3})
+	freed := h.alloc(device.Float, 3)
+	d.Free(freed)
+	for what, call := range map[string]func(){
+		"Add of 6 and 7 elements":         func() { d.Add(a, a, b) },
+		"Copy of 6 to 7 elements":         func() { d.Copy(b, a) },
+		"absent output":                   func() { d.Fill(device.View{}, 1) },
+		"int view as float":               func() { d.Fill(i.View, 1) },
+		"view beyond its buffer":          func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
+		"negative offset":                 func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
+		"freed memory":                    func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
+		"memory of another device":        func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
+		"Gemm with a short A":             func() { d.Gemm(device.GemmArgs{M: 3, N: 2, K: 3, Alpha: 1, A: a, B: a, C: a}) },
+		"Gemm with a small LDB":           func() { d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b}) },
+		"ColumnSum of too few rows":       func() { d.ColumnSum(b, a, 2, 4) },
+		"ascending lengths":               func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
+		"Hinge on 2x2 scores of 3 anchor": func() { d.Hinge(device.HingeArgs{N: 3, Scores: a}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					h.t.Errorf("%s: no panic", what)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+type foreign struct{}
+
+func (foreign) DType() device.DType { return device.Float }
+func (foreign) Len() int            { return 3 }

@@ -1,0 +1,206 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+)
+
+var lengths1 = []int{1, 2, 15, 16, 17, 31, 64, 100, 1025, 100_003}
+
+func testElementwise(h *harness) {
+	for _, n := range lengths1 {
+		a, b := h.normal(n, 1), h.normal(n, 1)
+		va, vb, y := h.in(a), h.in(b), h.out(n)
+		what := fmt.Sprintf("Add of %d", n)
+		h.run(what, func() { h.d.Add(y, va, vb) })
+		sum := make([]float64, n)
+		for i := range sum {
+			sum[i] = a[i] + b[i]
+		}
+		h.equal(what, y, sum, h.tol.exact)
+		h.steady(what, func() { h.d.Add(y, va, vb) })
+
+		inPlace := h.inout(a)
+		h.run(what+" in place", func() { h.d.Add(inPlace, inPlace, vb) })
+		h.equal(what+" in place", inPlace, sum, h.tol.exact)
+		right := h.inout(b)
+		h.run(what+" in place", func() { h.d.Add(right, va, right) })
+		h.equal(what+" in place", right, sum, h.tol.exact)
+
+		what = fmt.Sprintf("Scale of %d", n)
+		factor := h.normal(1, 1)
+		vf := h.in(factor)
+		h.run(what, func() { h.d.Scale(y, va, vf) })
+		scaled := make([]float64, n)
+		for i := range scaled {
+			scaled[i] = a[i] * factor[0]
+		}
+		h.equal(what, y, scaled, h.tol.exact)
+		h.steady(what, func() { h.d.Scale(y, va, vf) })
+		inPlace = h.inout(a)
+		h.run(what+" in place", func() { h.d.Scale(inPlace, inPlace, vf) })
+		h.equal(what+" in place", inPlace, scaled, h.tol.exact)
+		h.release()
+		for f := range functions {
+			h.activation(device.Activation(f), n)
+		}
+	}
+}
+
+// functions are the definitions of device.Activation: value and derivative.
+var functions = []struct {
+	name  string
+	value func(x float64) float64
+	slope func(x float64) float64
+}{
+	device.ReLU: {"ReLU", func(x float64) float64 { return max(0, x) }, func(x float64) float64 { return float64(pick(x > 0, 1, 0)) }},
+	device.Tanh: {"Tanh", math.Tanh, func(x float64) float64 { return 1 / (math.Cosh(x) * math.Cosh(x)) }},
+	device.Sigmoid: {"Sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+		func(x float64) float64 { return 1 / ((1 + math.Exp(-x)) * (1 + math.Exp(x))) }},
+	device.Abs: {"Abs", math.Abs, func(x float64) float64 { return float64(pick(x > 0, 1, 0) - pick(x < 0, 1, 0)) }},
+}
+
+func (h *harness) activation(f device.Activation, n int) {
+	what := fmt.Sprintf("%s of %d", functions[f].name, n)
+	x, dy := h.normal(n, 3), h.normal(n, 1)
+	copy(x, []float64{0, math.Copysign(0, -1), 1e-30, -1e-30, 30, -30, 200, -200, 0.625, -0.625, 1, -1}) // the hard places first
+	h.hold(x)
+	y, slope := make([]float64, n), make([]float64, n)
+	for i := range x {
+		y[i], slope[i] = functions[f].value(x[i]), dy[i]*functions[f].slope(x[i])
+	}
+	vx, vy := h.in(x), h.out(n)
+	h.run(what, func() { h.d.Activate(f, vy, vx) })
+	h.equal(what, vy, y, h.tol.exact)
+	h.steady(what, func() { h.d.Activate(f, vy, vx) })
+
+	// The gradient of tanh and of the sigmoid reads y, the others read x; what is not read may hold anything.
+	vy, vdy, dx := h.in(y), h.in(dy), h.out(n)
+	h.run(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+	h.equal(what+" gradient", dx, slope, h.tol.exact)
+	h.steady(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+
+	// A value that is not a number must stay visible.
+	x[n/2] = math.NaN()
+	nan, out := h.in(x), h.out(n)
+	h.run(what, func() { h.d.Activate(f, out, nan) })
+	if !h.short && !math.IsNaN(h.read(out)[n/2]) {
+		h.t.Errorf("%s: NaN became %v", what, h.read(out)[n/2])
+	}
+	h.release()
+}
+
+func testColumnSum(h *harness) {
+	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}} {
+		rows, cols := s[0], s[1]
+		x := h.normal(rows*cols, 1)
+		sum := make([]float64, cols)
+		for i, v := range x {
+			sum[i%cols] += v
+		}
+		vx, dst := h.in(x), h.out(cols)
+		what := fmt.Sprintf("ColumnSum %dx%d", rows, cols)
+		call := func() { h.d.ColumnSum(dst, vx, rows, cols) }
+		h.run(what, call)
+		h.equal(what, dst, sum, h.tol.product)
+		h.steady(what, call)
+		h.release()
+	}
+}
+
+func testL2Norm(h *harness) {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {2, 36, 3}, {3, 4, 50}, {5, 9, 2048}, {64, 7, 33}} {
+		for _, eps := range []float64{0, 1e-8, 0.5} {
+			h.norm(device.L2NormArgs{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
+		}
+	}
+}
+
+func (h *harness) norm(a device.L2NormArgs) {
+	what := fmt.Sprintf("L2Norm [%d, %d, %d] eps %v", a.Outer, a.N, a.Inner, a.Eps)
+	size := a.Outer * a.N * a.Inner
+	x, dy := h.normal(size, 2), h.normal(size, 1)
+	if a.Outer > 1 { // the vector of item 1, column 0 is zero
+		for k := range a.N {
+			x[(a.N+k)*a.Inner] = 0
+		}
+	}
+	y, dx, norm := make([]float64, size), make([]float64, size), make([]float64, a.Outer*a.Inner)
+	var terms float64 // magnitude of the two terms of dx, which may cancel
+	for o := range a.Outer {
+		for c := range a.Inner {
+			at := func(k int) int { return (o*a.N+k)*a.Inner + c }
+			var squares, dot float64
+			for k := range a.N {
+				squares += x[at(k)] * x[at(k)]
+				dot += x[at(k)] * dy[at(k)]
+			}
+			r := math.Sqrt(squares)
+			norm[o*a.Inner+c] = r
+			for k := range a.N {
+				switch i := at(k); {
+				case r > 0:
+					terms = max(terms, math.Abs(dy[i])/(r+a.Eps))
+					y[i] = x[i] / (r + a.Eps)
+					dx[i] = dy[i]/(r+a.Eps) - x[i]*dot/(r*(r+a.Eps)*(r+a.Eps))
+				case a.Eps > 0:
+					dx[i] = dy[i] / a.Eps
+					terms = max(terms, math.Abs(dx[i]))
+				}
+			}
+		}
+	}
+	a.X, a.Y, a.Norm = h.in(x), h.out(size), h.out(len(norm))
+	h.run(what, func() { h.d.L2Norm(a) })
+	h.equal(what+": y", a.Y, y, h.tol.exact)
+	h.equal(what+": norm", a.Norm, norm, h.tol.exact)
+	h.steady(what, func() { h.d.L2Norm(a) })
+	a.DY, a.DX, a.Norm = h.in(dy), h.out(size), h.in(norm)
+	h.run(what+" gradient", func() { h.d.L2NormGrad(a) })
+	h.equalTo(what+" gradient", a.DX, dx, 4*h.tol.exact*terms)
+	h.steady(what+" gradient", func() { h.d.L2NormGrad(a) })
+	h.release()
+}
+
+func testOrder(h *harness) {
+	for _, s := range [][3]int{{1, 1, 1}, {2, 3, 5}, {17, 9, 33}, {5, 40, 1024}} {
+		b, c, n := s[0], s[1], s[2]
+		what := fmt.Sprintf("OrderScores [%d, %d] x [%d, %d]", b, n, c, n)
+		im, cap, ds := h.normal(b*n, 1), h.normal(c*n, 1), h.normal(b*c, 1)
+		if b > 1 { // image 1 lies above caption 0 everywhere: score 0, no gradient
+			for k := range n {
+				im[n+k] = cap[k] + 1
+			}
+			h.hold(im)
+		}
+		scores, di, dc := make([]float64, b*c), make([]float64, b*n), make([]float64, c*n)
+		for i := range b {
+			for j := range c {
+				var s float64
+				for k := range n {
+					e := max(0, cap[j*n+k]-im[i*n+k])
+					s += e * e
+				}
+				scores[i*c+j] = -math.Sqrt(s)
+				for k := range n {
+					if e := max(0, cap[j*n+k]-im[i*n+k]); s > 0 {
+						di[i*n+k] += ds[i*c+j] * e / math.Sqrt(s)
+						dc[j*n+k] -= ds[i*c+j] * e / math.Sqrt(s)
+					}
+				}
+			}
+		}
+		a := device.OrderArgs{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap), Scores: h.out(b * c)}
+		h.run(what, func() { h.d.OrderScores(a) })
+		h.equal(what, a.Scores, scores, h.tol.exact)
+		h.steady(what, func() { h.d.OrderScores(a) })
+		a.Scores, a.DScores, a.DImages, a.DCaptions = h.in(scores), h.in(ds), h.out(b*n), h.out(c*n)
+		h.run(what+" gradient", func() { h.d.OrderScoresGrad(a) })
+		h.equal(what+": images' gradient", a.DImages, di, h.tol.product)
+		h.equal(what+": captions' gradient", a.DCaptions, dc, h.tol.product)
+		h.steady(what+" gradient", func() { h.d.OrderScoresGrad(a) })
+		h.release()
+	}
+}

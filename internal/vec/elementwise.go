@@ -1,0 +1,158 @@
+package vec
+
+// The elementwise kernels and reductions in plain Go. Reslicing to the length of the first slice checks the others
+// once and lets the compiler drop the checks inside the loops.
+
+func fill[T Float](dst []T, value T) {
+	for i := range dst {
+		dst[i] = value
+	}
+}
+
+func add[T Float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func mul[T Float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+func scale[T Float](dst, x []T, s T) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = s * x[i]
+	}
+}
+
+func sum2[T Float](dst, x, y []T, a, b T) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	for i := range dst {
+		dst[i] = a*x[i] + b*y[i]
+	}
+}
+
+func axpy[T Float](dst, x []T, a T) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] += a * x[i]
+	}
+}
+
+func madd[T Float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] += a[i] * b[i]
+	}
+}
+
+func hinge[T Float](dst, c, x []T, a T) {
+	c, x = c[:len(dst)], x[:len(dst)]
+	for i := range dst {
+		if d := c[i] - x[i]; !(d <= 0) { // NaN counts
+			dst[i] += a * d
+		}
+	}
+}
+
+func sumsq[T Float](x []T) float64 {
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4; x = x[4:] {
+		s0 += float64(x[0]) * float64(x[0])
+		s1 += float64(x[1]) * float64(x[1])
+		s2 += float64(x[2]) * float64(x[2])
+		s3 += float64(x[3]) * float64(x[3])
+	}
+	for _, v := range x {
+		s0 += float64(v) * float64(v)
+	}
+	return s0 + s1 + (s2 + s3)
+}
+
+func dot[T Float](x, y []T) float64 {
+	y = y[:len(x)]
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4; x, y = x[4:], y[4:] {
+		s0 += float64(x[0]) * float64(y[0])
+		s1 += float64(x[1]) * float64(y[1])
+		s2 += float64(x[2]) * float64(y[2])
+		s3 += float64(x[3]) * float64(y[3])
+	}
+	for i := range x {
+		s0 += float64(x[i]) * float64(y[i])
+	}
+	return s0 + s1 + (s2 + s3)
+}
+
+func order[T Float](c, x []T) float64 {
+	x = x[:len(c)]
+	var s float64
+	for i := range c {
+		if d := float64(c[i] - x[i]); !(d <= 0) { // NaN counts
+			s += d * d
+		}
+	}
+	return s
+}
+
+func relu[T Float](y, x []T) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] = max(0, x[i])
+	}
+}
+
+func reluSlope[T Float](d, x, dy []T) {
+	x, dy = x[:len(d)], dy[:len(d)]
+	for i := range d {
+		g := dy[i]
+		if !(x[i] > 0) {
+			g = 0
+		}
+		d[i] = g
+	}
+}
+
+func abs[T Float](y, x []T) {
+	x = x[:len(y)]
+	for i := range y {
+		v := x[i]
+		if v < 0 {
+			v = -v
+		}
+		y[i] = v + 0 // -0 becomes 0
+	}
+}
+
+func absSlope[T Float](d, x, dy []T) {
+	x, dy = x[:len(d)], dy[:len(d)]
+	for i := range d {
+		switch {
+		case x[i] > 0:
+			d[i] = dy[i]
+		case x[i] < 0:
+			d[i] = -dy[i]
+		default:
+			d[i] = 0
+		}
+	}
+}
+
+func tanhSlope[T Float](d, y, dy []T) {
+	y, dy = y[:len(d)], dy[:len(d)]
+	for i := range d {
+		d[i] = dy[i] * (1 - y[i]*y[i])
+	}
+}
+
+func sigmoidSlope[T Float](d, y, dy []T) {
+	y, dy = y[:len(d)], dy[:len(d)]
+	for i := range d {
+		d[i] = dy[i] * (y[i] * (1 - y[i]))
+	}
+}

@@ -1,0 +1,58 @@
+// Package vec holds the vector kernels of the CPU device: elementwise maps, reductions, Adam and the gates of a GRU,
+// each over one contiguous range of memory on one thread.
+//
+// The kernels come as a table of functions. Go32 and Go64 are plain Go and run everywhere; Best is the fastest
+// table for this processor (AVX-512 or AVX2 assembly, written by gen.go). All tables compute the same formulas;
+// results differ only by rounding, and one table always gives the same bits.
+//
+// Reductions accumulate in float64 whatever the element type.
+package vec
+
+// Float is the element type of a kernel.
+type Float interface{ float32 | float64 }
+
+// Ops is a table of kernels. Unless noted, all slices of a call have the length of the first one, which is checked,
+// and an output may be the same slice as an input.
+type Ops[T Float] struct {
+	Name string // "go", "avx2", "avx512"
+
+	Fill  func(dst []T, value T)
+	Add   func(dst, a, b []T)           // dst = a + b
+	Mul   func(dst, a, b []T)           // dst = a∘b
+	Scale func(dst, x []T, s T)         // dst = s·x
+	Sum2  func(dst, x, y []T, a, b T)   // dst = a·x + b·y
+	Axpy  func(dst, x []T, a T)         // dst += a·x
+	MAdd  func(dst, a, b []T)           // dst += a∘b
+	Hinge func(dst, c, x []T, a T)      // dst += a·max(0, c - x)
+	Sumsq func(x []T) float64           // Σ x²
+	Dot   func(x, y []T) float64        // Σ x·y
+	Order func(c, x []T) float64        // Σ max(0, c - x)²
+	Map   [mapCount]func(y, x []T)      // y = f(x)
+	Slope [mapCount]func(d, of, dy []T) // d = dy·f'; of is y for Tanh and Sigmoid and x for ReLU and Abs
+
+	// Adam updates p, m and v from the gradient g; s holds the constants of the step.
+	Adam func(p, g, m, v []T, s *AdamScalars[T])
+	// GRUCell computes one row of a GRU step: see gru.go.
+	GRUCell func(gates, gh, h, y, prev []T)
+	// GRUCellGrad computes the gradients of GRUCell: see gru.go.
+	GRUCellGrad func(gates, h, dy, dh []T)
+}
+
+// Map names the elementwise functions of Ops.Map and Ops.Slope.
+type Map uint8
+
+// The order is that of device.Activation.
+const (
+	ReLU Map = iota
+	Tanh
+	Sigmoid
+	Abs
+	mapCount
+)
+
+// AdamScalars are the constants of one Adam step; the fields are read in this order by the assembly.
+//
+//	g' = Clip·g    m ← B1·m + C1·g'    v ← B2·v + C2·g'²    p ← Decay·p - Step·m/(√v·Inv + Eps)
+type AdamScalars[T Float] struct {
+	Clip, B1, C1, B2, C2, Step, Inv, Eps, Decay T
+}
