@@ -1,0 +1,177 @@
+package data
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+// problems returns the report's problems as lines "error|warning file: what".
+func problems(r *Report) string {
+	var b strings.Builder
+	for _, p := range r.Problems {
+		kind := "warning"
+		if p.Error {
+			kind = "error"
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", kind, p.File, p.What)
+	}
+	return b.String()
+}
+
+func TestCheckSoundDataSet(t *testing.T) {
+	w := newWorld(t, 6, 5, false, "train", "test")
+	if err := vocab(t).Save(w.path("vocab.json")); err != nil {
+		t.Fatal(err)
+	}
+	w.array(t, "train_svd.npy", []int{30, 2}, make([]float32, 60))
+	w.array(t, "train_boxes.npy", []int{6, 3, 4}, make([]float32, 72))
+	for _, workers := range []int{1, 3} {
+		r, err := Check(w.dir, CheckOptions{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK() || len(r.Problems) != 0 {
+			t.Errorf("problems:\n%s", problems(r))
+		}
+		if len(r.Splits) != 2 || r.Splits[0].Name != "train" || r.Splits[1].Name != "test" {
+			t.Fatalf("splits %+v", r.Splits)
+		}
+		got := r.Splits[0]
+		want := SplitReport{Name: "train", Captions: 30, Images: 6, CaptionsPerImage: 5, Regions: 3, Dim: 4, Words: 145,
+			Lengths: LengthStats{Min: 2, Median: 5, Mean: 145. / 30, P99: 8, Max: 8}}
+		if got != want {
+			t.Errorf("train is\n%+v, want\n%+v", got, want)
+		}
+		files := map[string]FileReport{}
+		for _, f := range r.Files {
+			files[f.Name] = f
+		}
+		f := files["train_ims.npy"]
+		if f.Kind != "features" || f.DType != "<f4" || fmt.Sprint(f.Shape) != "[6 3 4]" || f.Bytes < 6*12*4 || f.Scan == nil {
+			t.Fatalf("features %+v", f)
+		}
+		if s := f.Scan; s.Rows != 6 || s.Min != 0 || s.Max != w.feature(5, 11) || s.ZeroShare != 1./72 || s.BadRows != 0 || s.ZeroRows != 0 {
+			t.Errorf("scan %+v", s)
+		}
+		if files["train_caps.txt"].Lines != 30 || files["test_ids.txt"].Lines != 6 || files["vocab.json"].Kind != "vocabulary" || r.Vocab.Words != 12 {
+			t.Errorf("files %+v, vocabulary %+v", files, r.Vocab)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCheckFindsEveryFault(t *testing.T) {
+	cases := []struct {
+		name  string
+		spoil func(w *world)
+		want  string
+	}{
+		{"nan rows", func(w *world) {
+			data := make([]float32, 72)
+			for i := range data {
+				data[i] = 1
+			}
+			for _, row := range []int{1, 4} {
+				data[row*12+row] = float32(math.NaN())
+			}
+			data[5*12] = float32(math.Inf(-1))
+			w.array(t, "train_ims.npy", []int{6, 3, 4}, data)
+		}, "error train_ims.npy: 3 rows hold NaN or infinity, the first are [1 4 5]"},
+		{"zero rows", func(w *world) { w.array(t, "train_ims.npy", []int{6, 3, 4}, make([]float32, 72)) },
+			"warning train_ims.npy: 6 rows are all zero, the first are [0 1 2 3 4]"},
+		{"truncated", func(w *world) { os.Truncate(w.path("train_ims.npy"), 200) }, "truncated"},
+		{"captions", func(w *world) { w.write(t, "train_caps.txt", w.read(t, "train_caps.txt")+"a dog\n") }, "31 captions do not fit 6 image rows"},
+		{"empty captions", func(w *world) {
+			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(3)+"\n", "\n", 2))
+		}, "error train_caps.txt: 2 empty captions, the first is line 4"},
+		{"unknown words", func(w *world) {
+			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(3)+"\n", "zebras gallop\n", 1))
+		}, "warning train_caps.txt: 1 captions have no known word (lines 4)"},
+		{"other vocabulary", func(w *world) { w.write(t, "train_caps.txt", strings.Repeat("ein Hund .\n", 30)) },
+			"warning train_caps.txt: 66.7 % of the words are unknown"},
+		{"bad vocabulary", func(w *world) { w.write(t, "vocab.json", "{}") }, "no word2idx"},
+		{"no vocabulary", func(w *world) { os.Remove(w.path("vocab.json")) }, "warning vocab.json: no vocabulary"},
+		{"ids", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, "2 ids for 6 image rows"},
+		{"no ids", func(w *world) { os.Remove(w.path("train_ids.txt")) }, "warning train_ids.txt: no ids file"},
+		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") }, "error train_ids.txt: 1 empty lines, the first is line 3"},
+		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) }, "error train_svd.npy: shape [29 2]; expected [30, k]"},
+		{"semantic text", func(w *world) { w.write(t, "train_svd.txt", "1,2\n3,4") }, "error train_svd.txt: 2 semantic vectors, but the split has 30 captions"},
+		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) }, "error train_boxes.npy: shape [5 3 4]; expected [6, regions, 4]"},
+		{"sizes", func(w *world) { w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) }, "expected [6, 2]"},
+		{"no features", func(w *world) { os.Remove(w.path("train_ims.npy")) }, "no features"},
+		{"no split", func(w *world) { os.Remove(w.path("train_caps.txt")) }, "no split"},
+	}
+	for _, c := range cases {
+		w := newWorld(t, 6, 5, false, "train")
+		if err := vocab(t).Save(w.path("vocab.json")); err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(w)
+		r, err := Check(w.dir, CheckOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := problems(r); !strings.Contains(got, c.want) {
+			t.Errorf("%s: problems\n%swant %q", c.name, got, c.want)
+		}
+		if r.OK() == strings.HasPrefix(problems(r), "error") {
+			t.Errorf("%s: OK is %v", c.name, r.OK())
+		}
+	}
+	if _, err := Check(t.TempDir()+"/none", CheckOptions{}); err == nil {
+		t.Error("a missing folder was checked")
+	}
+}
+
+func TestCheckSamplesRows(t *testing.T) {
+	w := newWorld(t, 40, 5, false, "train")
+	f, err := npy.Open(w.path("train_ims.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	last := 0
+	st, err := scan(f, 10, 2, func(done, total int) {
+		if total != 10 || done > total {
+			t.Errorf("progress %d of %d", done, total)
+		}
+		last = done
+	})
+	if err != nil || st.Rows != 10 || last != 10 {
+		t.Errorf("%+v, progress ended at %d (%v)", st, last, err)
+	}
+	if st.Max != w.feature(36, 11) {
+		t.Errorf("largest of every fourth row is %v", st.Max)
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	for n := range 19 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = -math.MaxFloat32
+		}
+		if i := notFinite(x); i != -1 {
+			t.Errorf("%d large numbers: %d", n, i)
+		}
+		for at := range x {
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				keep := x[at]
+				x[at] = float32(bad)
+				if i := notFinite(x); i != at {
+					t.Errorf("%v at %d of %d: found at %d", bad, at, n, i)
+				}
+				x[at] = keep
+			}
+		}
+	}
+}

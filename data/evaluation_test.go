@@ -1,0 +1,97 @@
+package data
+
+import (
+	"io"
+	"slices"
+	"testing"
+)
+
+// readAll runs a loader to its end and hands each batch to f.
+func readAll(t *testing.T, l *Loader, err error, f func(*Batch)) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for {
+		b, err := l.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(b)
+		l.Release(b)
+	}
+}
+
+func TestImageLoaderReadsEachImageOnce(t *testing.T) {
+	for _, repeated := range []bool{false, true} {
+		w := newWorld(t, 7, 5, repeated, "test")
+		s := w.open(t, "test", OpenOptions{})
+		var images []int32
+		l, err := NewImageLoader(s, LoaderOptions{Batch: 3})
+		readAll(t, l, err, func(b *Batch) {
+			for i, image := range b.ImageIDs {
+				images = append(images, image)
+				if int(b.ImageRows[i]) != s.RowOf(int(image)) || b.Images[i*12+11] != w.feature(int(image), 11) {
+					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.ImageRows[i], b.Images[i*12:i*12+12])
+				}
+			}
+			if len(b.Words) != 0 || b.L != 0 {
+				t.Errorf("an image batch has words")
+			}
+		})
+		if !slices.Equal(images, []int32{0, 1, 2, 3, 4, 5, 6}) {
+			t.Errorf("repeated %v: images %v", repeated, images)
+		}
+	}
+}
+
+func TestCaptionLoaderReadsEachCaptionOnce(t *testing.T) {
+	w := newWorld(t, 7, 5, true, "test")
+	s, v := w.open(t, "test", OpenOptions{}), vocab(t)
+	order := LengthOrder(s, v)
+	if len(order) != 35 || len(v.Encode(nil)) != 2 {
+		t.Fatalf("%d captions in order", len(order))
+	}
+	for i := 1; i < len(order); i++ {
+		a, b := int(order[i-1])%7, int(order[i])%7 // words of the caption
+		if a < b || a == b && order[i-1] > order[i] {
+			t.Errorf("captions %d, %d are out of order", order[i-1], order[i])
+		}
+	}
+	padded := map[bool]int{}
+	for _, sorted := range []bool{false, true} {
+		var use []int32
+		if sorted {
+			use = order
+		}
+		seen := make([]int, 35)
+		l, err := NewCaptionLoader(s, v, use, LoaderOptions{Batch: 4})
+		readAll(t, l, err, func(b *Batch) {
+			for i, c := range b.Captions {
+				seen[c]++
+				if want := int(c)%7 + 1 + 1 + 2; int(b.Lengths[i]) != want {
+					t.Errorf("caption %d has length %d, want %d", c, b.Lengths[i], want)
+				}
+				if b.ImageIDs[i] != c/5 {
+					t.Errorf("caption %d belongs to image %d", c, b.ImageIDs[i])
+				}
+			}
+			padded[sorted] += b.N * b.L
+			if len(b.Images) != 0 {
+				t.Error("a caption batch has images")
+			}
+		})
+		for c, n := range seen {
+			if n != 1 {
+				t.Errorf("caption %d was read %d times", c, n)
+			}
+		}
+	}
+	if padded[true] >= padded[false] {
+		t.Errorf("length order pads to %d words, file order to %d", padded[true], padded[false])
+	}
+}

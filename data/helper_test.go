@@ -1,0 +1,125 @@
+package data
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data/text"
+	"vsetrain/internal/npy"
+)
+
+// world is a small data set for tests: n images of k captions, features [rows, R, D] in which element e of image i
+// is i + e/100.
+type world struct {
+	dir                string
+	images, k, regions int
+	dim                int
+	repeated           bool
+}
+
+func newWorld(t testing.TB, images, k int, repeated bool, splits ...string) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir(), images: images, k: k, regions: 3, dim: 4, repeated: repeated}
+	for _, split := range splits {
+		w.writeSplit(t, split)
+	}
+	return w
+}
+
+func (w *world) feature(image, e int) float32 { return float32(image) + float32(e)/100 }
+
+// caption c has 1 + c%7 words before its final stop.
+func (w *world) caption(c int) string {
+	words := []string{"A", "dog", "runs", "over", "wet", "grass", "today"}
+	return strings.Join(words[:1+c%7], " ") + " ."
+}
+
+func (w *world) writeSplit(t testing.TB, split string) {
+	t.Helper()
+	var caps, ids []string
+	var data []float32
+	rows := 0
+	for i := range w.images {
+		copies := 1
+		if w.repeated {
+			copies = w.k
+		}
+		for range copies {
+			for e := range w.regions * w.dim {
+				data = append(data, w.feature(i, e))
+			}
+			ids = append(ids, fmt.Sprintf("im%d", i))
+			rows++
+		}
+		for j := range w.k {
+			caps = append(caps, w.caption(i*w.k+j))
+		}
+	}
+	w.write(t, split+"_caps.txt", strings.Join(caps, "\n")+"\n")
+	w.write(t, split+"_ids.txt", strings.Join(ids, "\n")+"\n")
+	w.array(t, split+"_ims.npy", []int{rows, w.regions, w.dim}, data)
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *world) write(t testing.TB, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(w.path(name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) read(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(w.path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (w *world) array(t testing.TB, name string, shape []int, data []float32) {
+	t.Helper()
+	if err := npy.WriteFloat32(w.path(name), shape, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) open(t testing.TB, split string, o OpenOptions) *Split {
+	t.Helper()
+	s, err := Open(w.dir, split, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// vocab knows the words of the captions.
+func vocab(t testing.TB) *text.Vocabulary {
+	t.Helper()
+	v, err := text.BuildVocabulary(slices.Values([]string{"a dog runs over wet grass today ."}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// matrix is a RowSource in memory.
+type matrix struct {
+	rows, cols int
+	at         func(row, col int) float32
+}
+
+func (m matrix) Rows() int   { return m.rows }
+func (m matrix) RowLen() int { return m.cols }
+func (m matrix) ReadRow(dst []float32, row int) error {
+	for i := range dst {
+		dst[i] = m.at(row, i)
+	}
+	return nil
+}

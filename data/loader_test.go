@@ -1,0 +1,280 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// snapshot is what a batch says, as one comparable text.
+func snapshot(b *Batch) string {
+	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.ImageRows, b.ImageIDs, b.Words, b.Lengths, b.Captions, b.Semantics)
+}
+
+func mustNext(t testing.TB, l *Loader) *Batch {
+	t.Helper()
+	b, err := l.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func drain(t testing.TB, l *Loader, n int) (all []string) {
+	t.Helper()
+	for range n {
+		b := mustNext(t, l)
+		all = append(all, snapshot(b))
+		l.Release(b)
+	}
+	return all
+}
+
+func TestLoaderBatchesBelongTogether(t *testing.T) {
+	for _, repeated := range []bool{false, true} {
+		w := newWorld(t, 9, 5, repeated, "train")
+		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+		if err := s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }}, "svd"); err != nil {
+			t.Fatal(err)
+		}
+		l, err := NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		seen := map[int32]bool{}
+		for {
+			b, err := l.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.N {
+				c := int(b.Captions[i])
+				seen[b.Captions[i]] = true
+				want, _ := v.AppendCaption(nil, &worker1.tok, w.caption(c))
+				got := b.Words[i*b.L : (i+1)*b.L]
+				if n := int(b.Lengths[i]); n != len(want) || !slices.Equal(got[:n], want) || slices.ContainsFunc(got[n:], func(x int32) bool { return x != 0 }) {
+					t.Errorf("caption %d: words %v, want %v and zeros", c, got, want)
+				}
+				if int(b.ImageIDs[i]) != c/5 || int(b.ImageRows[i]) != s.ImageRow(c) || b.Images[i*12+5] != w.feature(c/5, 5) {
+					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.ImageRows[i], b.Images[i*12:i*12+12])
+				}
+				if b.SemanticDim != 2 || b.Semantics[2*i] != float32(10*c) || b.Semantics[2*i+1] != float32(10*c+1) {
+					t.Errorf("caption %d: semantics %v", c, b.Semantics[2*i:2*i+2])
+				}
+				if i > 0 && b.Lengths[i] > b.Lengths[i-1] {
+					t.Errorf("lengths %v are not descending", b.Lengths)
+				}
+			}
+			if b.L != int(b.Lengths[0]) {
+				t.Errorf("L %d, longest %d", b.L, b.Lengths[0])
+			}
+			l.Release(b)
+		}
+		if len(seen) != 45 {
+			t.Errorf("%d captions in an epoch of 45", len(seen))
+		}
+	}
+}
+
+var worker1 worker
+
+func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
+	w := newWorld(t, 11, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	base := LoaderOptions{Batch: 4, Seed: 5, Shuffle: true}
+	var want []string
+	for _, o := range []struct{ workers, ahead int }{{1, 1}, {2, 0}, {5, 9}, {7, 2}} {
+		opts := base
+		opts.Workers, opts.Ahead = o.workers, o.ahead
+		l, err := NewLoader(s, v, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := drain(t, l, 60) // more than four epochs of 14
+		l.Close()
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d workers: other batches", o.workers)
+		}
+	}
+	for _, at := range []int{0, 1, 13, 14, 27, 40} {
+		opts := base
+		opts.StartEpoch, opts.StartIter = at/14, at%14
+		l, err := NewLoader(s, v, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, i := l.Position(); e != at/14 || i != at%14 {
+			t.Errorf("position %d, %d", e, i)
+		}
+		if got := drain(t, l, 8); !slices.Equal(got, want[at:at+8]) {
+			t.Errorf("resumed at %d: other batches", at)
+		}
+		l.Close()
+	}
+}
+
+func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
+	w := newWorld(t, 4, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, NoImages: true, DropLast: true, Epochs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sampler, err := NewSampler(20, 9, 5, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; ; n++ {
+		b, err := l.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(b.Captions, sampler.Batch(b.Epoch, b.Iter)) || len(b.Images) != 0 {
+			t.Errorf("captions %v with %d image numbers", b.Captions, len(b.Images))
+		}
+		l.Release(b)
+	}
+	if n != 4 {
+		t.Errorf("%d batches in two epochs of two", n)
+	}
+	if _, err := l.Next(); err != io.EOF {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		w := newWorld(t, 5, 5, false, "train")
+		data := make([]float32, 60)
+		data[2*12+7] = float32(bad)
+		w.array(t, "train_ims.npy", []int{5, 3, 4}, data)
+		l, err := NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 25})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Next()
+		l.Close()
+		if err == nil {
+			t.Fatalf("%v was delivered", bad)
+		}
+		for _, want := range []string{"train_ims.npy", "row 2", "image id im2", "region 1, feature 3", fmt.Sprint(bad), "vsetrain data check " + w.dir} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error %q lacks %q", err, want)
+			}
+		}
+		if _, again := l.Next(); !errors.Is(again, err) {
+			t.Errorf("the next call says %v", again)
+		}
+	}
+}
+
+func TestLoaderCountsUnknownWords(t *testing.T) {
+	w := newWorld(t, 1, 5, false, "train")
+	w.write(t, "train_caps.txt", "a dog runs .\nzebras gallop\na zebra .\ngrass\nquagga\n")
+	l, err := NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 5, Epochs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := mustNext(t, l)
+	if got, want := b.Lengths, []int32{6, 5, 4, 3, 3}; !slices.Equal(got, want) {
+		t.Errorf("lengths %v, want %v", got, want)
+	}
+	st := l.Stats()
+	st.Wait = 0
+	if want := (LoaderStats{Batches: 1, Captions: 5, Words: 11, Unknown: 4, UnknownOnly: 2}); st != want {
+		t.Errorf("counted %+v, want %+v", st, want)
+	}
+}
+
+func TestLoaderRefusesBadUse(t *testing.T) {
+	w := newWorld(t, 5, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	for _, o := range []LoaderOptions{{}, {Batch: 2, Workers: -1}, {Batch: 5, StartIter: 6}, {Batch: 26, DropLast: true}} {
+		if l, err := NewLoader(s, v, o); err == nil {
+			l.Close()
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	if _, err := NewLoader(s, nil, LoaderOptions{Batch: 2}); err == nil {
+		t.Error("no vocabulary was accepted")
+	}
+	if _, err := NewCaptionLoader(s, v, []int32{25}, LoaderOptions{Batch: 2}); err == nil {
+		t.Error("a caption beyond the file was accepted")
+	}
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 5, Ahead: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := mustNext(t, l)
+	mustNext(t, l)
+	if _, err := l.Next(); err == nil || !strings.Contains(err.Error(), "release") {
+		t.Errorf("a third batch without a release: %v", err)
+	}
+	l.Release(first)
+	mustNext(t, l)
+	l.Close()
+	l.Close()
+	if _, err := l.Next(); err == nil {
+		t.Error("a closed loader delivers")
+	}
+}
+
+func TestLoaderCloseLeavesNoGoroutine(t *testing.T) {
+	w := newWorld(t, 20, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	before := runtime.NumGoroutine()
+	for n := range 20 {
+		l, err := NewLoader(s, v, LoaderOptions{Batch: 3, Workers: 4, Shuffle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(t, l, n)
+		l.Close()
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+func TestLoaderSteadyStateAllocatesNothing(t *testing.T) {
+	w := newWorld(t, 40, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 16, Shuffle: false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	step := func() {
+		b := mustNext(t, l)
+		l.Release(b)
+	}
+	for range 60 {
+		step()
+	}
+	if n := testing.AllocsPerRun(200, step); n > 0 {
+		t.Errorf("%v allocations per batch", n)
+	}
+}

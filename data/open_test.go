@@ -1,0 +1,303 @@
+package data
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+func TestOpenBothLayouts(t *testing.T) {
+	for _, repeated := range []bool{false, true} {
+		w := newWorld(t, 7, 5, repeated, "train")
+		s := w.open(t, "train", OpenOptions{})
+		if s.NumCaptions() != 35 || s.NumImages() != 7 || s.CaptionsPerImage() != 5 || s.Repeated() != repeated {
+			t.Fatalf("repeated %v: %d captions, %d images, k %d, repeated %v", repeated, s.NumCaptions(), s.NumImages(), s.CaptionsPerImage(), s.Repeated())
+		}
+		if s.Regions() != 3 || s.Dim() != 4 {
+			t.Errorf("%d regions of %d", s.Regions(), s.Dim())
+		}
+		row := make([]float32, 12)
+		for c := range s.NumCaptions() {
+			image := c / 5
+			if s.ImageOf(c) != image || s.ImageRow(c) != map[bool]int{false: image, true: c}[repeated] {
+				t.Errorf("repeated %v, caption %d: image %d, row %d", repeated, c, s.ImageOf(c), s.ImageRow(c))
+			}
+			if err := s.ReadImage(row, s.ImageRow(c)); err != nil {
+				t.Fatal(err)
+			}
+			if row[0] != w.feature(image, 0) || row[11] != w.feature(image, 11) {
+				t.Errorf("caption %d reads %v", c, row)
+			}
+			if got, want := s.ImageID(s.ImageRow(c)), "im"+string(rune('0'+image)); got != want {
+				t.Errorf("caption %d: image id %s, want %s", c, got, want)
+			}
+			if s.Caption(c) != w.caption(c) {
+				t.Errorf("caption %d is %q", c, s.Caption(c))
+			}
+		}
+		if s.RowOf(2) != map[bool]int{false: 2, true: 10}[repeated] {
+			t.Errorf("row of image 2 is %d", s.RowOf(2))
+		}
+	}
+}
+
+func TestOpenDerivesCaptionsPerImage(t *testing.T) {
+	distinct := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(string(rune('a'+i%26)) + string(rune('a'+i/26)) + "\n")
+		}
+		return b.String()
+	}
+	cases := []struct {
+		name     string
+		images   int
+		k        int
+		repeated bool
+		ids      string // "" keeps the written ones, "-" removes the file
+		want     int    // option
+		k2       int
+		rep2     bool
+	}{
+		{"one caption per image", 10, 1, false, "", 0, 1, false},
+		{"one caption per image, no ids", 10, 1, false, "-", 0, 1, false},
+		{"repeated, ids repeat", 4, 5, true, "", 0, 5, true},
+		{"repeated three times, ids repeat", 4, 3, true, "", 0, 3, true},
+		{"repeated, no ids: features tell", 4, 5, true, "-", 0, 5, true},
+		{"repeated, distinct ids: features tell", 4, 5, true, distinct(20), 0, 5, true},
+		{"repeated, an id per image", 4, 5, true, distinct(4), 0, 5, true},
+		{"unique, an id per caption", 4, 5, false, "a\na\na\na\na\nb\nb\nb\nb\nb\nc\nc\nc\nc\nc\nd\nd\nd\nd\nd\n", 0, 5, false},
+		{"explicit three, unique", 4, 3, false, "", 3, 3, false},
+		{"explicit three, repeated", 4, 3, true, "", 3, 3, true},
+		{"explicit five, no ids", 10, 1, false, "-", 5, 5, true},
+	}
+	for _, c := range cases {
+		w := newWorld(t, c.images, c.k, c.repeated, "train")
+		switch c.ids {
+		case "":
+		case "-":
+			if err := os.Remove(w.path("train_ids.txt")); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			w.write(t, "train_ids.txt", c.ids)
+		}
+		s, err := Open(w.dir, "train", OpenOptions{CaptionsPerImage: c.want})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if s.CaptionsPerImage() != c.k2 || s.Repeated() != c.rep2 {
+			t.Errorf("%s: k %d, repeated %v; want %d, %v", c.name, s.CaptionsPerImage(), s.Repeated(), c.k2, c.rep2)
+		}
+		if c.ids == "-" && (s.HasIDs() || s.ImageID(3) != "3") {
+			t.Errorf("%s: image id %s", c.name, s.ImageID(3))
+		}
+		last := s.ImageID(s.RowOf(s.NumImages() - 1))
+		if strings.Contains(c.name, "an id per") && !strings.HasPrefix(last, "d") {
+			t.Errorf("%s: id of the last image is %s", c.name, last)
+		}
+		s.Close()
+	}
+}
+
+func TestOpenFlatHalfPrecisionFeatures(t *testing.T) {
+	w := newWorld(t, 2, 5, false, "train")
+	f, err := npy.Create(w.path("train_ims.npy"), npy.F16, []int{2, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WriteFloat32([]float32{0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := w.open(t, "train", OpenOptions{FeatureDType: "f16"})
+	row := make([]float32, 6)
+	if err := s.ReadImage(row, 1); err != nil || s.Regions() != 1 || s.Dim() != 6 || !slices.Equal(row, []float32{3, 3.5, 4, 4.5, 5, 5.5}) {
+		t.Errorf("%d regions of %d: %v (%v)", s.Regions(), s.Dim(), row, err)
+	}
+	if _, err := Open(w.dir, "train", OpenOptions{FeatureDType: "f32"}); err == nil || !strings.Contains(err.Error(), "feature_dtype is f32") {
+		t.Errorf("insisting on f32: %v", err)
+	}
+}
+
+func TestOpenDevUsesTheFirst5000Captions(t *testing.T) {
+	w := newWorld(t, 1014, 5, true, "dev", "test")
+	dev := w.open(t, "dev", OpenOptions{})
+	if dev.NumCaptions() != 5000 || dev.NumImages() != 1000 || dev.DroppedCaptions() != 70 {
+		t.Errorf("dev: %d captions, %d images, %d dropped", dev.NumCaptions(), dev.NumImages(), dev.DroppedCaptions())
+	}
+	if s := w.open(t, "dev", OpenOptions{MaxCaptions: -1}); s.NumCaptions() != 5070 || s.NumImages() != 1014 {
+		t.Errorf("all of dev: %d captions, %d images", s.NumCaptions(), s.NumImages())
+	}
+	if s := w.open(t, "test", OpenOptions{}); s.NumCaptions() != 5070 {
+		t.Errorf("test: %d captions", s.NumCaptions())
+	}
+	if s := w.open(t, "test", OpenOptions{MaxCaptions: 17}); s.NumCaptions() != 15 || s.NumImages() != 3 {
+		t.Errorf("first 17: %d captions, %d images", s.NumCaptions(), s.NumImages())
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	cases := []struct {
+		name  string
+		spoil func(t *testing.T, w *world)
+		o     OpenOptions
+		want  []string
+	}{
+		{"missing split", func(t *testing.T, w *world) {
+			os.Rename(w.path("train_caps.txt"), w.path("test_caps.txt"))
+			w.write(t, "dev_caps.txt", "x\n")
+		}, OpenOptions{}, []string{`no split "train"`, "found dev, test"}},
+		{"no splits", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{}, []string{"has no splits", "train_ims.npy"}},
+		{"precomp below", func(t *testing.T, w *world) {
+			os.Mkdir(w.path("precomp"), 0o755)
+			os.Rename(w.path("train_caps.txt"), w.path("precomp/train_caps.txt"))
+		}, OpenOptions{}, []string{"set data.dir to", "precomp"}},
+		{"no folder", func(t *testing.T, w *world) { os.RemoveAll(w.dir) }, OpenOptions{}, []string{"no such folder"}},
+		{"no features", func(t *testing.T, w *world) { os.Remove(w.path("train_ims.npy")) }, OpenOptions{}, []string{"no features", "train_ims.npy", "data convert"}},
+		{"empty caption file", func(t *testing.T, w *world) { w.write(t, "train_caps.txt", "") }, OpenOptions{}, []string{"train_caps.txt: the file is empty"}},
+		{"not utf-8", func(t *testing.T, w *world) {
+			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), "dog", "d\xf6g", 1))
+		}, OpenOptions{}, []string{"train_caps.txt:2", "UTF-8"}},
+		{"empty caption", func(t *testing.T, w *world) {
+			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(6)+"\n", " \t\n", 1))
+		}, OpenOptions{}, []string{"train_caps.txt:7: empty caption (1 in all)"}},
+		{"one caption too few", func(t *testing.T, w *world) {
+			s := w.read(t, "train_caps.txt")
+			w.write(t, "train_caps.txt", s[:strings.LastIndex(s[:len(s)-1], "\n")+1])
+		}, OpenOptions{}, []string{"24 captions do not fit 5 image rows", "expected 25 captions (5 for each row) or 5"}},
+		{"four captions per image", func(t *testing.T, w *world) {
+			lines := strings.SplitAfter(w.read(t, "train_caps.txt"), "\n")
+			w.write(t, "train_caps.txt", strings.Join(lines[:20], ""))
+		}, OpenOptions{}, []string{"20 captions do not fit 5", "data.captions_per_image: 4"}},
+		{"explicit k", nil, OpenOptions{CaptionsPerImage: 3}, []string{"25 captions do not fit 5 image rows", "15 captions (3 for each row)"}},
+		{"explicit k does not divide", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{25, 2}, make([]float32, 50)) },
+			OpenOptions{CaptionsPerImage: 3}, []string{"25 captions are not a multiple of 3"}},
+		{"negative k", nil, OpenOptions{CaptionsPerImage: -1}, []string{"captions per image -1"}},
+		{"truncated features", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 300) }, OpenOptions{}, []string{"train_ims.npy", "truncated"}},
+		{"header only", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 20) }, OpenOptions{}, []string{"train_ims.npy"}},
+		{"four dimensions", func(t *testing.T, w *world) {
+			w.array(t, "train_ims.npy", []int{5, 2, 3, 2}, make([]float32, 60))
+		}, OpenOptions{}, []string{"train_ims.npy: shape [5 2 3 2]", "[rows, regions, features]"}},
+		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{}, []string{"shape [5 0 4]"}},
+		{"integers", func(t *testing.T, w *world) {
+			f, err := npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.WriteInts(make([]int64, 10))
+			f.Close()
+		}, OpenOptions{}, []string{"type <i4", "data convert"}},
+		{"bad dtype option", nil, OpenOptions{FeatureDType: "f8"}, []string{`feature type "f8"`}},
+		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{}, []string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
+		{"ids of other captions", func(t *testing.T, w *world) {
+			w.write(t, "train_ids.txt", strings.Repeat("a\n", 4)+strings.Repeat("b\n", 6)+strings.Repeat("c\n", 15))
+		}, OpenOptions{}, []string{"train_ids.txt:5", `id "b"`, `id "a"`}},
+		{"irregular repetition", func(t *testing.T, w *world) {
+			w.array(t, "train_ims.npy", []int{25, 1}, make([]float32, 25))
+			w.write(t, "train_ids.txt", strings.Repeat("a\n", 5)+strings.Repeat("b\n", 4)+strings.Repeat("c\n", 16))
+		}, OpenOptions{}, []string{"train_ids.txt:6", `"b"`, "4 consecutive lines; expected 5"}},
+		{"semantics missing", nil, OpenOptions{Semantics: "none.npy"}, []string{"none.npy", "precompute-svd"}},
+	}
+	for _, c := range cases {
+		w := newWorld(t, 5, 5, false, "train")
+		if c.spoil != nil {
+			c.spoil(t, w)
+		}
+		s, err := Open(w.dir, "train", c.o)
+		if err == nil {
+			t.Errorf("%s: opened", c.name)
+			s.Close()
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q lacks %q", c.name, err, want)
+			}
+		}
+	}
+}
+
+func TestOpenAllowsEmptyCaptionsWhenAsked(t *testing.T) {
+	w := newWorld(t, 5, 5, false, "train")
+	w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(6)+"\n", "\r\n", 1))
+	s := w.open(t, "train", OpenOptions{AllowEmpty: true})
+	if s.Caption(6) != "" || s.Caption(7) != w.caption(7) {
+		t.Errorf("captions %q, %q", s.Caption(6), s.Caption(7))
+	}
+}
+
+func TestReadLines(t *testing.T) {
+	cases := []struct {
+		file string
+		want []string
+	}{
+		{"", nil}, {"\n", []string{""}}, {"a", []string{"a"}}, {"a\nb\n", []string{"a", "b"}}, {"a\n\n", []string{"a", ""}},
+		{"\ufeffa\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
+	}
+	for _, c := range cases {
+		l, err := splitLines("f", c.file)
+		if err != nil {
+			t.Errorf("%q: %v", c.file, err)
+			continue
+		}
+		var got []string
+		for i := range l.len() {
+			got = append(got, l.line(i))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: lines %q, want %q", c.file, got, c.want)
+		}
+	}
+}
+
+func FuzzSplitLines(f *testing.F) {
+	f.Add("a dog .\r\n\n\ufeff b \xff\n")
+	f.Add("\ufeff")
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := splitLines("f", s)
+		if err != nil {
+			return
+		}
+		want := strings.Split(strings.TrimSuffix(strings.TrimPrefix(s, "\ufeff"), "\n"), "\n")
+		if strings.TrimPrefix(s, "\ufeff") == "" {
+			want = nil
+		}
+		if l.len() != len(want) {
+			t.Fatalf("%q: %d lines, want %d", s, l.len(), len(want))
+		}
+		for i, w := range want {
+			if got := l.line(i); got != strings.TrimFunc(w, isBlank) {
+				t.Errorf("%q: line %d is %q, want %q trimmed", s, i, got, w)
+			}
+		}
+	})
+}
+
+func TestSemanticsMustFitTheCaptions(t *testing.T) {
+	w := newWorld(t, 5, 5, false, "train")
+	sem := make([]float32, 24*2)
+	w.array(t, "sem.npy", []int{24, 2}, sem)
+	if _, err := Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}); err == nil ||
+		!strings.Contains(err.Error(), "24 semantic vectors") || !strings.Contains(err.Error(), "25 captions") {
+		t.Errorf("24 vectors for 25 captions: %v", err)
+	}
+	w.array(t, "sem.npy", []int{50}, make([]float32, 50))
+	if _, err := Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}); err == nil || !strings.Contains(err.Error(), "[captions, k]") {
+		t.Errorf("a vector: %v", err)
+	}
+	s := w.open(t, "train", OpenOptions{})
+	if err := s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }}, "svd"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ReadSemantics(make([]float32, 3), 9); err == nil || !strings.Contains(err.Error(), "svd: row 9") {
+		t.Errorf("infinite vector: %v", err)
+	}
+}

@@ -1,0 +1,60 @@
+package data
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSamplerVisitsEachCaptionOnce(t *testing.T) {
+	for _, shuffle := range []bool{true, false} {
+		for _, drop := range []bool{true, false} {
+			s, err := NewSampler(103, 10, 7, shuffle, drop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[bool]int{true: 10, false: 11}[drop]
+			if s.BatchesPerEpoch() != want {
+				t.Errorf("drop %v: %d batches", drop, s.BatchesPerEpoch())
+			}
+			var all []int32
+			for i := range s.BatchesPerEpoch() {
+				all = append(all, s.Batch(3, i)...)
+			}
+			if sorted := slices.IsSorted(all); sorted == shuffle {
+				t.Errorf("shuffle %v gives %v", shuffle, all)
+			}
+			slices.Sort(all)
+			if n := len(slices.Compact(all)); n != map[bool]int{true: 100, false: 103}[drop] {
+				t.Errorf("shuffle %v, drop %v: %d distinct captions", shuffle, drop, n)
+			}
+		}
+	}
+}
+
+func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
+	get := func(seed uint64, epochs ...int) (b []int32) {
+		s, err := NewSampler(50, 8, seed, true, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range epochs {
+			b = s.Batch(e, 2)
+		}
+		return b
+	}
+	a := get(1, 5)
+	if b := get(1, 0, 1, 9, 5); !slices.Equal(a, b) {
+		t.Errorf("epoch 5 is %v after others, %v at once", b, a)
+	}
+	if slices.Equal(a, get(1, 6)) || slices.Equal(a, get(2, 5)) {
+		t.Error("another epoch or seed gives the same batch")
+	}
+	for _, bad := range [][2]int{{0, 4}, {4, 0}} {
+		if _, err := NewSampler(bad[0], bad[1], 0, true, false); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+	if _, err := NewSampler(3, 4, 0, true, true); err == nil {
+		t.Error("an epoch without a batch was accepted")
+	}
+}
