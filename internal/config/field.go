@@ -116,3 +116,27 @@ func join(path, key string) string {
 }
 
 func intText(n int) string { return strconv.Itoa(n) }
+
+// Complete returns the continuations of a partial --set argument: "optim.l" gives "optim.lr=" and others, "loss.name=l"
+// gives "loss.name=lseh" and others.
+func Complete(word string) []string {
+	var out []string
+	path, value, hasValue := strings.Cut(word, "=")
+	root.leaves(func(f *field) {
+		switch {
+		case !hasValue && strings.HasPrefix(f.path, path):
+			out = append(out, f.path+"=")
+		case hasValue && f.path == path:
+			values := f.rule.Enum
+			if f.typ.Kind() == reflect.Bool {
+				values = []string{"true", "false"}
+			}
+			for _, v := range values {
+				if strings.HasPrefix(v, value) {
+					out = append(out, path+"="+v)
+				}
+			}
+		}
+	})
+	return out
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2 // wrong command line or configuration
+)
+
+// app is what every command may use of the outside world.
+type app struct {
+	*ui.Streams
+	Environ []string // "NAME=value"
+	started bool     // a command accepted its arguments and runs
+}
+
+// run executes a command line, prints its error once, and returns the exit code.
+func (a *app) run(args []string) int {
+	root := newCmdRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	var usage *usageError
+	var bad *config.Error
+	switch {
+	case errors.As(err, &bad):
+		a.Errorf("%v", err)
+		return exitUsage
+	case errors.As(err, &usage), !a.started:
+		a.Errorf("%v\nsee %s --help", err, cmd.CommandPath())
+		return exitUsage
+	}
+	a.Errorf("%v", err)
+	return exitFailure
+}
+
+// usageError is a command line that cannot be carried out.
+type usageError struct{ text string }
+
+// Error implements error.
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// watch makes every command below c note that its arguments were accepted, which tells usage errors from failures.
+func (a *app) watch(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.watch(sub)
+	}
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.started = true
+			return run(cmd, args)
+		}
+	}
+}
+
+// oneArg accepts exactly one argument, which the message calls by its name.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("expected one argument, %s, found %d", name, len(args))
+		}
+		return nil
+	}
+}
+
+// group makes c a command that only holds others: alone it prints its help, an unknown subcommand is an error.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.AddCommand(subs...)
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		text := fmt.Sprintf("unknown command %q for %s", args[0], c.CommandPath())
+		c.SuggestionsMinimumDistance = 2
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			text += "; did you mean " + near[0] + "?"
+		}
+		return usagef("%s", text)
+	}
+	return c
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/config"
+)
+
+func newCmdConfig(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "config",
+		Short: "Show the resolved configuration or its JSON Schema",
+	}, newCmdConfigShow(a), newCmdConfigSchema(a))
+}
+
+type configShowOptions struct {
+	configFlags
+	Docs  bool
+	Plain bool
+}
+
+func newCmdConfigShow(a *app) *cobra.Command {
+	o := &configShowOptions{}
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Print the resolved configuration and where each value came from",
+		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for optim.lr), file and
+defaults, in this order of strength. A comment behind each value says where it came from. The output is itself a
+configuration.`,
+		Example: `  vsetrain config show
+  vsetrain config show --config configs/vsepp/f30k-lseh.yaml --set train.batch=64
+  vsetrain config show --docs`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+	}
+	o.addTo(c)
+	c.Flags().BoolVar(&o.Docs, "docs", false, "explain every key")
+	c.Flags().BoolVar(&o.Plain, "plain", false, "leave out all comments, as in a run directory's config.yaml")
+	c.MarkFlagsMutuallyExclusive("docs", "plain")
+	return c
+}
+
+func (o *configShowOptions) run(a *app) error {
+	r, err := o.load(a)
+	if err != nil {
+		return err
+	}
+	if o.Plain {
+		a.Printf("%s", config.Marshal(&r.Config))
+		return nil
+	}
+	a.Printf("%s", r.Show(o.Docs))
+	return nil
+}
+
+func newCmdConfigSchema(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration, for editors",
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration. Editors with the YAML language server check and complete a
+file that begins with
+
+  # yaml-language-server: $schema=vsetrain.schema.json`,
+		Example: `  vsetrain config schema > vsetrain.schema.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			a.Printf("%s", config.Schema())
+			return nil
+		},
+	}
+}

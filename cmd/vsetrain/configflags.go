@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/config"
+)
+
+// configFlags are the flags of every command that reads a configuration.
+type configFlags struct {
+	File string
+	Set  []string
+}
+
+// addTo adds the flags to a command.
+func (f *configFlags) addTo(c *cobra.Command) {
+	c.Flags().StringVarP(&f.File, "config", "c", "", "configuration `FILE` (YAML)")
+	c.Flags().StringArrayVar(&f.Set, "set", nil, "set one `key=value`, such as optim.lr=0.001; may be repeated")
+	must(c.MarkFlagFilename("config", "yaml", "yml"))
+	must(c.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if !strings.Contains(word, "=") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return config.Complete(word), directive
+	}))
+}
+
+// load reads the configuration the flags name, over the environment, over the file.
+func (f *configFlags) load(a *app) (*config.Resolved, error) {
+	return config.Load(config.Request{File: f.File, Env: a.Environ, Set: f.Set})
+}
+
+// must is for mistakes of the program itself, such as completing a flag that does not exist.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

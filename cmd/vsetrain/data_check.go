@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
+)
+
+type dataCheckOptions struct {
+	Dir              string
+	Vocab            string
+	CaptionsPerImage int
+	DType            string
+	Quick            bool
+	JSON             bool
+}
+
+func newCmdDataCheck(a *app) *cobra.Command {
+	o := &dataCheckOptions{}
+	c := &cobra.Command{
+		Use:   "check DIR",
+		Short: "List every file of a data set and what is wrong with it",
+		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty captions and files that
+do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
+		Example: `  vsetrain data check data/f30k
+  vsetrain data check data/coco --quick`,
+		Args: oneArg("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.Dir = args[0]
+			return o.run(a)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Vocab, "vocab", "auto", "vocabulary `FILE`; auto is vocab.json in the folder")
+	f.IntVar(&o.CaptionsPerImage, "captions-per-image", 0, "insist on so many captions per image; 0 derives it")
+	f.StringVar(&o.DType, "dtype", "auto", "insist on a feature type: auto, f32 or f16")
+	f.BoolVar(&o.Quick, "quick", false, "examine about 1,000 rows of each array instead of all")
+	f.BoolVar(&o.JSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func (o *dataCheckOptions) run(a *app) error {
+	if o.DType != "auto" {
+		if _, err := dtype(o.DType); err != nil {
+			return err
+		}
+	}
+	check := data.CheckOptions{Vocab: o.Vocab, Open: data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage, FeatureDType: o.DType}}
+	if o.Quick {
+		check.SampleRows = 1000
+	}
+	bars := stages{app: a}
+	check.Progress = bars.show
+	r, err := data.Check(o.Dir, check)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		enc := json.NewEncoder(a.Out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		writeReport(a, r)
+	}
+	if !r.OK() {
+		return fmt.Errorf("%s: %d files or splits are wrong; see the list above", o.Dir, countErrors(r))
+	}
+	return nil
+}
+
+func countErrors(r *data.Report) int {
+	n := 0
+	for _, p := range r.Problems {
+		if p.Error {
+			n++
+		}
+	}
+	return n
+}
+
+func writeReport(a *app, r *data.Report) {
+	files := ui.NewTable("file", "kind", "type", "shape", ">lines", ">size", ">min", ">max", ">zeros")
+	for _, f := range r.Files {
+		lines, lo, hi, zeros := "", "", "", ""
+		if f.Lines > 0 {
+			lines = strconv.Itoa(f.Lines)
+		}
+		if f.Scan != nil {
+			lo, hi, zeros = fmt.Sprintf("%.4g", f.Scan.Min), fmt.Sprintf("%.4g", f.Scan.Max), fmt.Sprintf("%.0f %%", 100*f.Scan.ZeroShare)
+		}
+		files.Row(f.Name, f.Kind, typeText(f.DType), shapeText(f.Shape), lines, ui.Bytes(f.Bytes), lo, hi, zeros)
+	}
+	files.Write(a.Streams)
+	a.Printf("\n")
+	splits := ui.NewTable("split", ">images", ">captions", ">per image", "rows", ">regions", ">dim", ">words", ">unknown", ">tokens")
+	for _, s := range r.Splits {
+		rows, unknown := "one per image", ""
+		if s.Repeated {
+			rows = "one per caption"
+		}
+		if r.Vocab != nil && s.Words > 0 {
+			unknown = fmt.Sprintf("%.2f %%", 100*float64(s.Unknown)/float64(s.Words))
+		}
+		splits.Row(s.Name, strconv.Itoa(s.Images), strconv.Itoa(s.Captions), strconv.Itoa(s.CaptionsPerImage), rows,
+			strconv.Itoa(s.Regions), strconv.Itoa(s.Dim), strconv.Itoa(s.Words), unknown, fmt.Sprintf("%.1f", s.Lengths.Mean))
+	}
+	splits.Write(a.Streams)
+	if r.Vocab != nil {
+		a.Printf("\nvocabulary %s: %d words\n", r.Vocab.Path, r.Vocab.Words)
+	}
+	if len(r.Problems) == 0 {
+		a.Printf("\n%s\n", a.Paint(ui.Green, "everything fits together"))
+		return
+	}
+	a.Printf("\n")
+	for _, p := range r.Problems {
+		kind, style := "warning", ui.Yellow
+		if p.Error {
+			kind, style = "error", ui.Red
+		}
+		text := p.File + ": " + p.What
+		if p.Remedy != "" {
+			text += "; " + p.Remedy
+		}
+		a.Printf("%s: %s\n", a.Paint(style, kind), text)
+	}
+}
+
+func shapeText(shape []int) string {
+	parts := make([]string, len(shape))
+	for i, n := range shape {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, " x ")
+}
+
+// typeText writes the usual name of a NumPy type.
+func typeText(descr string) string {
+	names := map[string]string{"<f2": "f16", "<f4": "f32", "<f8": "f64", "<i4": "int32", "<i8": "int64"}
+	if name, ok := names[descr]; ok {
+		return name
+	}
+	return descr
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/data/text"
+)
+
+type dataVocabOptions struct {
+	Dir       string
+	Splits    []string
+	Threshold int
+	Out       string
+	From      string
+}
+
+func newCmdDataVocab(a *app) *cobra.Command {
+	o := &dataVocabOptions{}
+	c := &cobra.Command{
+		Use:   "vocab DIR",
+		Short: "Build the vocabulary of a data set from its captions",
+		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write vocab.json in the layout of
+SCAN. With --from, convert a published vocabulary (SCAN JSON or the pickle of VSE++ and VSRN) instead of counting.`,
+		Example: `  vsetrain data vocab data/f30k
+  vsetrain data vocab data/f30k --threshold 5 --out other.json
+  vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,
+		Args: oneArg("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.Dir = args[0]
+			return o.run(a)
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&o.Splits, "splits", []string{"train", "dev"}, "splits whose captions are counted; leave test out")
+	f.IntVar(&o.Threshold, "threshold", 4, "smallest number of occurrences of a word")
+	f.StringVar(&o.Out, "out", "", "output `FILE`; empty is vocab.json in the folder")
+	f.StringVar(&o.From, "from", "", "convert this vocabulary `FILE` instead")
+	c.MarkFlagsMutuallyExclusive("from", "threshold")
+	c.MarkFlagsMutuallyExclusive("from", "splits")
+	return c
+}
+
+func (o *dataVocabOptions) run(a *app) error {
+	if o.Threshold < 1 {
+		return usagef("--threshold: expected a whole number >= 1, found %d", o.Threshold)
+	}
+	out := o.Out
+	if out == "" {
+		out = filepath.Join(o.Dir, "vocab.json")
+	}
+	v, source, err := o.vocabulary()
+	if err != nil {
+		return err
+	}
+	if err := v.Save(out); err != nil {
+		return err
+	}
+	a.Printf("%s: %d words, with <pad> <start> <end> <unk>, from %s\n", out, v.Len(), source)
+	return nil
+}
+
+// vocabulary converts or counts, and says from what.
+func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
+	if o.From != "" {
+		v, err := text.LoadVocabulary(o.From)
+		return v, o.From, err
+	}
+	var captions []string
+	for _, split := range o.Splits {
+		lines, err := readCaptions(filepath.Join(o.Dir, split+"_caps.txt"))
+		if err != nil {
+			return nil, "", err
+		}
+		captions = append(captions, lines...)
+	}
+	v, err := text.BuildVocabulary(func(yield func(string) bool) {
+		for _, c := range captions {
+			if !yield(c) {
+				return
+			}
+		}
+	}, o.Threshold)
+	return v, fmt.Sprintf("%d captions of %s", len(captions), strings.Join(o.Splits, " and ")), err
+}
+
+// readCaptions returns the lines of a caption file.
+func readCaptions(path string) ([]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read captions: %w", err)
+	}
+	var lines []string
+	for line := range strings.Lines(strings.TrimPrefix(string(b), "\ufeff")) {
+		if !utf8.ValidString(line) {
+			return nil, fmt.Errorf("%s:%d: expected UTF-8 text, found other bytes; convert the file, for example with iconv", path, len(lines)+1)
+		}
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines, nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/eval"
+	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/runfs"
+)
+
+type evalOptions struct {
+	experiment.EvalRequest
+	JSON string
+}
+
+func newCmdEval(a *app) *cobra.Command {
+	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}}
+	protocol := string(eval.Auto)
+	c := &cobra.Command{
+		Use:   "eval",
+		Short: "Measure recalls of a checkpoint or an ensemble",
+		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption: R@1, R@5, R@10, median
+and mean rank in both directions, their sum and M-Recall.
+
+A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
+reference repository. Several checkpoints are an ensemble: the mean of their score matrices is ranked.`,
+		Example: `  vsetrain eval --checkpoint runs/vsepp-f30k-lseh
+  vsetrain eval --checkpoint runs/a --checkpoint runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
+  vsetrain eval --checkpoint model_best.pth.tar --data data/f30k --vocab f30k_vocab.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Protocol, err = eval.ParseProtocol(protocol); err != nil {
+				return usagef("--protocol: %v", err)
+			}
+			if err := o.Device.Validate(); err != nil {
+				return usagef("--%v", err)
+			}
+			return o.run(c.Context(), a)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
+	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
+	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
+	f.StringVar(&o.Split, "split", o.Split, "split to measure")
+	f.StringVar(&protocol, "protocol", protocol, "auto, 1k, 5k, 5x1k or whole")
+	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
+	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
+	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
+	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
+	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE`.npy")
+	must(c.MarkFlagRequired("checkpoint"))
+	must(c.MarkFlagDirname("data"))
+	return c
+}
+
+func (o *evalOptions) run(ctx context.Context, a *app) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	o.BLAS = a.getenv("VSETRAIN_BLAS")
+	bars := stages{app: a}
+	o.Progress = bars.show
+	rep, err := experiment.Eval(ctx, o.EvalRequest)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if o.JSON != "-" {
+		o.print(a, rep)
+	}
+	switch o.JSON {
+	case "":
+		return nil
+	case "-":
+		return json.NewEncoder(a.Out).Encode(rep.Results[0].Metrics)
+	}
+	b, err := json.MarshalIndent(rep.Results[0].Metrics, "", "  ")
+	if err != nil {
+		return err
+	}
+	return runfs.WriteFile(o.JSON, writeBytes(append(b, '\n')))
+}
+
+func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
+	a.Printf("%s, split %s: %d images, %d captions\n", rep.Data, rep.Split, rep.Images, rep.Captions)
+	for _, c := range rep.Checkpoints {
+		a.Printf("  %s\n", c)
+	}
+	for _, r := range rep.Results {
+		m := r.Metrics
+		a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+m.Protocol))
+		t := newRecallTable()
+		t.add("image to text", m.I2T)
+		t.add("text to image", m.T2I)
+		t.Write(a.Streams)
+		a.Printf("sum of recalls %.1f, M-Recall %.2f\n", m.RSum, m.MRecall)
+	}
+	if o.SaveScores != "" {
+		a.Printf("scores in %s\n", o.SaveScores)
+	}
+}

@@ -1,0 +1,78 @@
+// Package ui writes for people: colours, tables and progress bars on a terminal, plain lines everywhere else.
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Streams are the three streams of the program and what they can show. Results go to Out; progress and messages go to Err, so
+// that a pipe receives results alone.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	OutTTY   bool
+	ErrTTY   bool
+	Color    bool // escape sequences for colour are wanted
+	Width    int  // of the terminal, in columns
+	Now      func() time.Time
+}
+
+// System returns the streams of the process. Colours need a terminal and respect NO_COLOR and TERM=dumb; getenv is os.Getenv.
+func System(getenv func(string) string) *Streams {
+	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: time.Now}
+	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
+	s.ErrTTY = term.IsTerminal(int(os.Stderr.Fd()))
+	s.Color = ColorWanted(getenv)
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			s.Width = w
+			break
+		}
+	}
+	return s
+}
+
+// ColorWanted reports whether the environment leaves colours on: NO_COLOR (no-color.org) and TERM=dumb turn them off.
+func ColorWanted(getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+}
+
+// Style is an escape sequence for text.
+type Style string
+
+// Styles.
+const (
+	Bold   Style = "\x1b[1m"
+	Faint  Style = "\x1b[2m"
+	Red    Style = "\x1b[31m"
+	Green  Style = "\x1b[32m"
+	Yellow Style = "\x1b[33m"
+)
+
+// Paint returns text in a style where Out shows colours, else as it is.
+func (s *Streams) Paint(style Style, text string) string {
+	return paint(s.OutTTY && s.Color, style, text)
+}
+
+// Printf writes to Out.
+func (s *Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
+
+// Errorf writes "vsetrain: message" to Err; further lines of the message are indented below the first.
+func (s *Streams) Errorf(format string, args ...any) {
+	const name = "vsetrain: "
+	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n"+strings.Repeat(" ", len(name)))
+	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, Red, name)+text)
+}
+
+func paint(on bool, style Style, text string) string {
+	if !on || text == "" {
+		return text
+	}
+	return string(style) + text + "\x1b[0m"
+}

@@ -1,0 +1,126 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func streams(tty bool) (*Streams, *bytes.Buffer, *bytes.Buffer, *time.Time) {
+	out, errs, now := &bytes.Buffer{}, &bytes.Buffer{}, time.Unix(1000, 0)
+	s := &Streams{Out: out, Err: errs, OutTTY: tty, ErrTTY: tty, Color: true, Width: 100}
+	s.Now = func() time.Time { now = now.Add(1); return now } // a real clock never stands still
+	return s, out, errs, &now
+}
+
+func TestTable(t *testing.T) {
+	s, out, _, _ := streams(false)
+	table := NewTable("file", ">rows", "note")
+	table.Row("train_ims.npy", "29000", "")
+	table.Row("é.npy", "5", "ok")
+	table.Write(s)
+	want := "" +
+		"file            rows  note\n" +
+		"train_ims.npy  29000\n" +
+		"é.npy              5  ok\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
+}
+
+func TestColour(t *testing.T) {
+	s, out, errs, _ := streams(true)
+	s.Printf("%s", s.Paint(Bold, "x"))
+	s.Errorf("one\ntwo")
+	if out.String() != "\x1b[1mx\x1b[0m" || errs.String() != "\x1b[31mvsetrain: \x1b[0mone\n          two\n" {
+		t.Errorf("%q %q", out, errs)
+	}
+	s, out, errs, _ = streams(false)
+	s.Printf("%s", s.Paint(Bold, "x"))
+	s.Errorf("one")
+	if out.String() != "x" || errs.String() != "vsetrain: one\n" {
+		t.Errorf("%q %q", out, errs)
+	}
+	for _, c := range []struct {
+		name, value string
+		want        bool
+	}{{"NO_COLOR", "1", false}, {"NO_COLOR", "", true}, {"TERM", "dumb", false}, {"TERM", "xterm", true}} {
+		got := ColorWanted(func(n string) string {
+			if n == c.name {
+				return c.value
+			}
+			return ""
+		})
+		if got != c.want {
+			t.Errorf("%s=%q: colour %v", c.name, c.value, got)
+		}
+	}
+}
+
+// On a pipe a line appears every ten seconds; what an earlier session did does not count as speed.
+func TestPlainProgress(t *testing.T) {
+	s, out, errs, now := streams(false)
+	p := s.NewProgress("train", 100, 400)
+	for i := range int64(30) {
+		*now = now.Add(time.Second)
+		p.Set(101+i, "loss 1.5")
+	}
+	p.Println("validation 12")
+	p.Set(400, "")
+	p.Close()
+	want := "train: 110/400  27%  ETA 4m50s  loss 1.5\n" +
+		"train: 120/400  30%  ETA 4m40s  loss 1.5\n" +
+		"train: 130/400  32%  ETA 4m30s  loss 1.5\n" +
+		"validation 12\n" +
+		"train: 400/400  100%\n"
+	if errs.String() != want || out.Len() != 0 {
+		t.Errorf("got\n%swant\n%s", errs, want)
+	}
+}
+
+// A short job says nothing on a pipe.
+func TestQuietProgress(t *testing.T) {
+	s, _, errs, _ := streams(false)
+	p := s.NewProgress("svd", 0, 2)
+	p.Set(1, "")
+	p.Set(2, "")
+	p.Close()
+	if errs.Len() != 0 {
+		t.Errorf("got %q", errs)
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, last := range []int64{10, 7} { // finished and given up
+		s, _, errs, _ := streams(true)
+		p := s.NewProgress("svd", 0, 10)
+		p.Set(last, "pass 3")
+		p.Println("a line above")
+		p.Close()
+		for _, want := range []string{"svd", "pass 3", "a line above", "/10"} {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("no %q in %q", want, errs)
+			}
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		850 * time.Millisecond: "850ms", 12300 * time.Millisecond: "12s", 200 * time.Second: "3m20s",
+		5*time.Hour + 40*time.Minute: "5h40m", 51 * time.Hour: "2d3h",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 3_400_000: "3.4 MB", 999_700_000: "1 GB", 33_400_000_000: "33.4 GB", 2e12: "2 TB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

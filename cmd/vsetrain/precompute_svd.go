@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/semantic"
+)
+
+type precomputeSVDOptions struct {
+	semantic.Options
+	Data  string
+	Split string
+	Out   string
+}
+
+func newCmdPrecomputeSVD(a *app) *cobra.Command {
+	o := &precomputeSVDOptions{Options: semantic.DefaultOptions()}
+	c := &cobra.Command{
+		Use:   "precompute-svd",
+		Short: "Compute the semantic vectors of the training captions for LSEH",
+		Long: `Clean and stem the training captions, weigh their terms by TF-IDF, and write the truncated SVD of that matrix: one
+vector for each caption, train_svd.npy beside the captions. The LSEH loss takes the similarity of captions from them.`,
+		Example: `  vsetrain precompute-svd --data data/f30k
+  vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
+	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
+	f.IntVar(&o.K, "k", o.K, "length of a vector")
+	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy); empty is SPLIT_svd.npy in the data folder")
+	f.Float64Var(&o.Tolerance, "tolerance", o.Tolerance, "largest angle (radians) to the exact subspace; 0 is 1e-7")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the start vectors; changes the result within the tolerance only")
+	f.IntVar(&o.Threads, "threads", o.Threads, "CPU threads; 0 uses all processors")
+	must(c.MarkFlagRequired("data"))
+	must(c.MarkFlagDirname("data"))
+	return c
+}
+
+func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
+	if err := o.Options.Validate(); err != nil {
+		return usagef("--%v", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	out := o.Out
+	if out == "" {
+		out = filepath.Join(o.Data, o.Split+"_svd.npy")
+	}
+	bars := stages{app: a}
+	s, err := semantic.Precompute(ctx, filepath.Join(o.Data, o.Split+"_caps.txt"), out, o.Options, bars.show)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	a.Printf("%s: %d vectors of %d values, from %d terms, in %s\n", out, s.Lines, s.K, s.Terms, ui.Duration(time.Duration(s.Seconds*float64(time.Second))))
+	a.Printf("singular values %.4g to %.4g; subspace within %.1e radians of the exact one after %d passes\n", s.SigmaMax, s.SigmaMin, s.Angle, s.Passes)
+	if s.Empty > 0 {
+		a.Printf("%d captions have no term left after cleaning and get the zero vector\n", s.Empty)
+	}
+	return nil
+}

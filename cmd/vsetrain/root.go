@@ -1,0 +1,44 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// Groups of commands in the help.
+const (
+	groupPrepare = "prepare"
+	groupOther   = "other"
+)
+
+// newCmdRoot returns the whole command tree. A new command is one file and one entry here.
+func newCmdRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "vsetrain",
+		Short: "Train, evaluate and explore visual-semantic embedding networks",
+		Long: `vsetrain trains networks that match images and captions, measures them and explores what they learned.
+
+Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
+		Example: `  vsetrain data synth data/demo                     # a small synthetic data set
+  vsetrain precompute-svd --data data/demo          # semantic vectors for the LSEH loss
+  vsetrain config show --config configs/demo.yaml   # what would be trained`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"},
+	)
+	add := func(id string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a))
+	add(groupOther, newCmdConfig(a), newCmdVersion(a))
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	group(root)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	a.watch(root)
+	return root
+}

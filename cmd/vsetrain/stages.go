@@ -1,0 +1,26 @@
+package main
+
+import "vsetrain/cmd/vsetrain/internal/ui"
+
+// stages shows a job that goes through named stages one after another, a bar for each.
+type stages struct {
+	app  *app
+	name string
+	bar  *ui.Progress
+}
+
+// show reports that done of total parts of a stage are finished.
+func (s *stages) show(stage string, done, total int) {
+	if s.bar == nil || stage != s.name {
+		s.close()
+		s.name, s.bar = stage, s.app.NewProgress(stage, 0, int64(total))
+	}
+	s.bar.Set(int64(done), "")
+}
+
+func (s *stages) close() {
+	if s.bar != nil {
+		s.bar.Close()
+		s.bar = nil
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/runfs"
+	"vsetrain/train"
+)
+
+type trainOptions struct {
+	configFlags
+	Run    string
+	Resume bool
+}
+
+func newCmdTrain(a *app) *cobra.Command {
+	o := &trainOptions{}
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Train a network",
+		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at each epoch end, the
+best model by M-Recall.
+
+The run directory keeps the resolved configuration, the metrics of every logged step and validation (metrics.jsonl and
+TensorBoard events), and the checkpoints last and best. Ctrl-C and SIGTERM save the state and end the run; with --resume it
+continues exactly where it stood, also after a kill: then at the last validation.`,
+		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
+  vsetrain train --config configs/demo.yaml --set seed=8 --run runs/demo-seed8
+  vsetrain train --resume --run runs/demo-seed8`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	f := c.Flags()
+	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and file")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
+	must(c.MarkFlagDirname("run"))
+	return c
+}
+
+func (o *trainOptions) run(ctx context.Context, a *app) error {
+	if o.Resume && o.File == "" && o.Run != "" { // the run knows its configuration
+		o.File = filepath.Join(o.Run, runfs.ConfigName)
+	}
+	cfg, err := o.load(a)
+	if err != nil {
+		return err
+	}
+	dir := o.Run
+	if dir == "" {
+		dir = cfg.RunDir(o.File)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	w := &trainView{app: a, cfg: &cfg.Config}
+	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
+		Env: session(a.Now()), Now: time.Now, Observer: w})
+	w.close()
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
+		return fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir)
+	case err != nil:
+		return err
+	}
+	p := out.Position
+	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep, filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
+	a.Printf("next: vsetrain eval --checkpoint %s\n", dir)
+	return nil
+}
+
+// trainView shows a training run: a progress bar, and a line for each validation.
+type trainView struct {
+	*app
+	cfg    *config.Config
+	plan   experiment.Plan
+	bar    barLine
+	epoch  int
+	rate   float64 // captions per second, smoothed
+	wait   float64 // share of the time spent waiting for data, smoothed
+	loss   float64 // smoothed
+	header bool
+}
+
+// Started implements experiment.Observer.
+func (v *trainView) Started(p experiment.Plan) {
+	v.plan = p
+	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
+	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
+		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
+	if p.Resumed.Step > 0 {
+		v.Printf("resumed after step %d (epoch %d of %d), best M-Recall so far %.2f\n", p.Resumed.Step, p.Resumed.Epoch+1, p.Epochs, p.Resumed.Best)
+	}
+	v.Printf("run directory %s\n", p.RunDir)
+	total := int64(p.Batches) * int64(p.Epochs)
+	if m := int64(v.cfg.Train.MaxSteps); m > 0 {
+		total = min(total, m)
+	}
+	v.bar = barLine{v.NewProgress("train", p.Resumed.Step, total)}
+}
+
+// Step implements experiment.Observer.
+func (v *trainView) Step(i train.StepInfo) {
+	smooth := func(x *float64, now float64) {
+		if *x == 0 {
+			*x = now
+		}
+		*x += 0.05 * (now - *x)
+	}
+	smooth(&v.rate, float64(i.Batch)/i.Duration.Seconds())
+	smooth(&v.loss, i.StepResult.Loss)
+	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
+	v.bar.Set(i.Position.Step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
+}
+
+// Validating implements experiment.Observer.
+func (v *trainView) Validating(int, int) {}
+
+// Validation implements experiment.Observer.
+func (v *trainView) Validation(i train.ValidationInfo) {
+	if !v.header {
+		v.header = true
+		v.bar.Println(fmt.Sprintf("%8s %7s | %6s %6s %6s | %6s %6s %6s | %8s", "step", "epoch", "i2t R1", "R5", "R10", "t2i R1", "R5", "R10", "M-Recall"))
+	}
+	m, mark := i.Metrics, ""
+	if i.Better {
+		mark = " best"
+	}
+	v.bar.Println(fmt.Sprintf("%8d %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s", i.Position.Step, i.EpochPosition,
+		m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
+}
+
+func (v *trainView) close() { v.bar.close() }
