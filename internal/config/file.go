@@ -23,21 +23,22 @@ const (
 	maxDepth    = 16
 )
 
-// readFiles returns the layers of a file and of all it extends, the strongest last.
-func readFiles(file string, chain []string, p *problems) []layer {
+// readFiles returns the layers of a file and of all it extends, the strongest last. chain holds the files that lead to
+// it, at the place that names it.
+func readFiles(file string, at Source, chain []string, p *problems) []layer {
 	abs, err := filepath.Abs(file)
 	if err != nil {
-		p.add(Source{File: file}, "", "%v", err)
+		p.add(at, "", "%v", err)
 		return nil
 	}
 	for i, seen := range chain {
 		if seen == abs {
-			p.add(Source{File: file}, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], abs)))
+			p.add(at, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], abs)))
 			return nil
 		}
 	}
 	if len(chain) == maxDepth {
-		p.add(Source{File: file}, extendsKey, "more than %d files deep", maxDepth)
+		p.add(at, extendsKey, "more than %d files deep", maxDepth)
 		return nil
 	}
 	top := parseFile(file, p)
@@ -46,7 +47,7 @@ func readFiles(file string, chain []string, p *problems) []layer {
 	}
 	var layers []layer
 	for _, base := range bases(file, top, p) {
-		layers = append(layers, readFiles(base, append(chain[:len(chain):len(chain)], abs), p)...)
+		layers = append(layers, readFiles(base.file, base.at, append(chain[:len(chain):len(chain)], abs), p)...)
 	}
 	own := layer{}
 	decodeSection(file, root, top, own, p)
@@ -119,8 +120,14 @@ func syntaxError(file string, err error, p *problems) {
 	p.add(at, "", "not valid YAML: %s", text)
 }
 
-// bases returns the files named by extends, with paths as seen from the working directory.
-func bases(file string, top *yaml.Node, p *problems) []string {
+// base is a file named by extends, its path as seen from the working directory, and the place that names it.
+type base struct {
+	file string
+	at   Source
+}
+
+// bases returns the files named by extends.
+func bases(file string, top *yaml.Node, p *problems) []base {
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		if top.Content[i].Value != extendsKey {
 			continue
@@ -130,21 +137,21 @@ func bases(file string, top *yaml.Node, p *problems) []string {
 		if v.Kind != yaml.SequenceNode {
 			items = []*yaml.Node{v}
 		}
-		var files []string
+		var files []base
 		for _, item := range items {
 			if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Value == "" {
 				p.add(sourceOf(file, item), extendsKey, "expected a file or a list of files, found %s", describe(item))
 				continue
 			}
-			base := filepath.FromSlash(item.Value)
-			if !filepath.IsAbs(base) {
-				base = filepath.Join(filepath.Dir(file), base)
+			path := filepath.FromSlash(item.Value)
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(filepath.Dir(file), path)
 			}
-			if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
-				p.add(sourceOf(file, item), extendsKey, "no such file: %s", base)
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				p.add(sourceOf(file, item), extendsKey, "no such file: %s", path)
 				continue
 			}
-			files = append(files, base)
+			files = append(files, base{path, sourceOf(file, item)})
 		}
 		return files
 	}

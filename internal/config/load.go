@@ -33,7 +33,7 @@ func Load(req Request) (*Resolved, error) {
 	var p problems
 	var files []layer
 	if req.File != "" {
-		files = readFiles(req.File, nil, &p)
+		files = readFiles(req.File, Source{File: req.File}, nil, &p)
 	}
 	env, sets := envLayer(req.Env, &p), setLayer(req.Set, &p)
 	if err := p.err(); err != nil {

@@ -12,10 +12,9 @@ const envPrefix = "VSETRAIN_"
 
 // notConfig lists the VSETRAIN_* variables that are no configuration keys.
 var notConfig = []string{
-	"VSETRAIN_BLAS",     // library of matrix products
-	"VSETRAIN_CUDA_LIB", // libcuda to load
-	"VSETRAIN_DATA",     // real data of the tests
-	"VSETRAIN_GOLDEN",   // golden cases of the tests
+	"VSETRAIN_BLAS",   // library of matrix products
+	"VSETRAIN_DATA",   // real data of the tests
+	"VSETRAIN_GOLDEN", // golden cases of the tests
 }
 
 // EnvName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.

@@ -27,7 +27,7 @@ type Progress struct {
 	bar  *mpb.Bar
 }
 
-// NewProgress starts to show a job of total parts of which first are done already, by an earlier session.
+// NewProgress starts to show a job of total parts, 0 when unknown, of which first are done already, by an earlier session.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
 	p := &Progress{s: s, name: name, total: total, start: now, said: now, first: first, done: first}
@@ -46,7 +46,7 @@ func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 func (p *Progress) Set(done int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.text = min(done, p.total), text
+	p.done, p.text = done, text
 	if p.bar != nil {
 		p.bar.SetCurrent(p.done)
 		return
@@ -90,9 +90,9 @@ func (p *Progress) status() string {
 
 // statusLocked returns "120/400  30%  ETA 1m20s  text".
 func (p *Progress) statusLocked() string {
-	s := fmt.Sprintf("%d/%d", p.done, p.total)
+	s := fmt.Sprint(p.done)
 	if p.total > 0 {
-		s += fmt.Sprintf("  %d%%", 100*p.done/p.total)
+		s = fmt.Sprintf("%d/%d  %d%%", p.done, p.total, 100*p.done/p.total)
 	}
 	if eta, ok := p.remaining(); ok {
 		s += "  ETA " + Duration(eta)
