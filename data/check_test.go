@@ -154,6 +154,20 @@ func TestCheckSamplesRows(t *testing.T) {
 	}
 }
 
+func TestScanReportsTheFiniteRange(t *testing.T) {
+	m := matrix{3, 5, func(row, col int) float32 {
+		return []float32{float32(math.Inf(1)), float32(math.NaN()), -2, 3, 0}[(row+col)%5]
+	}}
+	st, err := scan(m, 0, 2, func(int, int) {})
+	if err != nil || st.Min != -2 || st.Max != 3 || st.BadRows != 3 || st.ZeroShare != 0.2 {
+		t.Errorf("%+v (%v)", st, err)
+	}
+	m.at = func(int, int) float32 { return float32(math.NaN()) }
+	if st, err = scan(m, 0, 1, func(int, int) {}); err != nil || st.Min != 0 || st.Max != 0 {
+		t.Errorf("nothing finite: %+v (%v)", st, err)
+	}
+}
+
 func TestNotFinite(t *testing.T) {
 	for n := range 19 {
 		x := make([]float32, n)

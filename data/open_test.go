@@ -234,6 +234,23 @@ func TestOpenAllowsEmptyCaptionsWhenAsked(t *testing.T) {
 	}
 }
 
+func TestFiniteRowsAreExaminedOnce(t *testing.T) {
+	w := newWorld(t, 5, 5, false, "train")
+	s := w.open(t, "train", OpenOptions{})
+	value := float32(1)
+	s.images = matrix{5, 12, func(int, int) float32 { return value }}
+	row := make([]float32, 12)
+	for _, v := range []float32{1, float32(math.NaN())} {
+		value = v
+		if err := s.ReadImage(row, 3); err != nil {
+			t.Errorf("row 3 holding %v: %v", v, err)
+		}
+	}
+	if err := s.ReadImage(row, 2); err == nil {
+		t.Error("NaN in a row that was not examined before")
+	}
+}
+
 func TestReadLines(t *testing.T) {
 	cases := []struct {
 		file string

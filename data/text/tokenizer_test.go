@@ -52,6 +52,14 @@ var tokenizerCases = []struct{ caption, sentences, words string }{
 	{"what?\"he said", "what?|\"he said", "what ? `` he said"},
 	{"done!--then", "done!--then", "done ! -- then"},
 	{"yes!) --no", "yes!)|--no", "yes ! ) -- no"},
+	{"at 10. , dogs", "at 10. , dogs", "at 10. , dogs"},
+	{"route 5. ; end", "route 5. ; end", "route 5. ; end"},
+	{"the boss's' hat", "the boss's' hat", "the boss 's ' hat"},
+	{"the dogs'\ttoys", "the dogs'\ttoys", "the dogs ' toys"},
+	{"x.\u00a0.\u00a0. y", "x.\u00a0.\u00a0.|y", "x. . . y"},
+	{"a\u00a0.\u00a0.\u00a0.\u00a0. y", "a\u00a0.\u00a0.\u00a0.\u00a0.|y", "a . . . . y"},
+	{".\u00a0.\u00a0.) y", ".|.\u00a0.)|y", ". . . ) y"},
+	{"dogs!\u00a0.\u00a0.\u00a0. y", "dogs!\u00a0.\u00a0.\u00a0.|y", "dogs ! . . . y"},
 	{"", "", ""},
 }
 
@@ -63,6 +71,26 @@ func TestWordTokenize(t *testing.T) {
 		if got := strings.Join(WordTokenize(c.caption), " "); got != c.words {
 			t.Errorf("%q: words %q, want %q", c.caption, got, c.words)
 		}
+	}
+}
+
+func TestMultiCharacterPunctuation(t *testing.T) {
+	for s, want := range map[string]int{"..": 2, "...x": 3, "-- ": 2, "-": 0, ".": 0, ". .": 0, ". . .": 5, ". . . x": 5, ".\u00a0. .": 6, ". . x": 0, "--.": 2} {
+		if multiChar([]byte(s), 0) != want {
+			t.Errorf("%q: end %d, want %d", s, multiChar([]byte(s), 0), want)
+		}
+	}
+}
+
+func TestCollocationIsNoSentenceBreak(t *testing.T) {
+	const caption = "a dog. walter waits"
+	if got := len(Sentences(caption)); got != 2 {
+		t.Errorf("%d sentences, want 2", got)
+	}
+	collocations["dog walter"] = true
+	defer delete(collocations, "dog walter")
+	if got := len(Sentences(caption)); got != 1 {
+		t.Errorf("%d sentences with the pair listed, want 1", got)
 	}
 }
 
