@@ -129,7 +129,8 @@ def checkpoints():
         for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32,
                       torch.int16, torch.int8, torch.uint8, torch.bool)
     }
-    for name, value in [("checkpoint", checkpoint), ("shared", shared), ("types", types)]:
+    unsigned = {"uint16": torch.tensor([1, 65535], dtype=torch.uint16)}  # rebuilt by version 3, from untyped storages
+    for name, value in [("checkpoint", checkpoint), ("shared", shared), ("types", types), ("unsigned", unsigned)]:
         torch.save(value, os.path.join(out, name + "_zip.pth"))
         torch.save(value, os.path.join(out, name + "_legacy.pth"), _use_new_zipfile_serialization=False)
 

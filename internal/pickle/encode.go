@@ -25,7 +25,7 @@ type Reduce struct {
 type PersistentID struct{ ID any }
 
 // Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built from the
-// types Decode returns, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name, Reduce and
+// types Decode returns but arrays, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name, Reduce and
 // PersistentID. replace, if not nil, sees every value first and may substitute another. Pointers met twice are written once.
 func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
 	e := &encoder{memo: map[any]int{}, replace: replace}
@@ -143,6 +143,9 @@ func (e *encoder) value(v any, depth int) error {
 			e.b = append(e.b, o.Module+"\n"+o.Name+"\n"...)
 			e.remember(o)
 		}
+	case *Class:
+		dot := strings.LastIndexByte(o.Name, '.')
+		return e.value(Name{o.Name[:max(dot, 0)], o.Name[dot+1:]}, depth)
 	case Reduce:
 		if err := e.value(o.Func, depth+1); err != nil {
 			return err
