@@ -1,0 +1,173 @@
+// Package convert turns published region features into the files of a precomp folder, row by row in constant memory:
+//
+//	TSV     bottom-up-attention's tab-separated files with base64 arrays, of any size
+//	NPZ     NumPy archives: one for a whole split, or a folder with one per image
+//	Retype  float32 to float16 and back
+//
+// All write {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32, pixels x1, y1, x2, y2)
+// and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Rows follow the order of an ids file, as SCAN's
+// converter does; an id may occur several times there (the repeated layout).
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/npy"
+)
+
+// Split names an output and the ids file that gives its images and their order. An empty IDs takes every image of the
+// source in its own order; that is possible for one split only.
+type Split struct {
+	Name string // "train", "dev", "test", "testall" or any other prefix
+	IDs  string // path of a text file with one image id per line
+}
+
+// Target says what is written and where. It is part of the options of TSV and NPZ.
+type Target struct {
+	Out    string // folder, made when missing
+	Splits []Split
+
+	Regions int       // R; 0 takes it from the first image
+	Dim     int       // D; 0 takes it from the first image
+	Fit     bool      // pad images of fewer than R regions with zeros and cut those of more; otherwise they are errors
+	DType   npy.DType // of the features: npy.F32 or npy.F16
+	Force   bool      // replace files that exist
+}
+
+// Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when unknown.
+type Progress func(stage string, done, total int64)
+
+func (p Progress) report(stage string, done, total int64) {
+	if p != nil {
+		p(stage, done, total)
+	}
+}
+
+// Report sums up a conversion.
+type Report struct {
+	Rows       map[string]int // rows written for each split
+	Records    int            // images read from the source
+	Unused     int            // images of the source in no split
+	Duplicates []Duplicate    // images that the source holds more than once
+	Padded     int            // images with fewer than R regions (Fit)
+	Cut        int            // images with more than R regions (Fit)
+}
+
+// Duplicate is a repeated image: the later record was skipped.
+type Duplicate struct {
+	ID            string
+	First, Second string // file:line
+	Same          bool   // whether the two records agree byte by byte
+}
+
+// Validate returns an error that names the first field that cannot be used.
+func (t *Target) Validate() error {
+	switch {
+	case t.Out == "":
+		return fmt.Errorf("convert: output folder: expected a path, found nothing")
+	case t.DType != npy.F32 && t.DType != npy.F16:
+		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16, string(t.DType))
+	case t.Regions < 0 || t.Regions > maxRegions:
+		return fmt.Errorf("convert: regions: expected a whole number in [0, %d], found %d", maxRegions, t.Regions)
+	case t.Dim < 0 || t.Dim > maxDim:
+		return fmt.Errorf("convert: feature size: expected a whole number in [0, %d], found %d", maxDim, t.Dim)
+	case len(t.Splits) == 0:
+		return fmt.Errorf("convert: expected at least one split, found none; name one, such as train")
+	case t.Fit && t.Regions == 0:
+		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it, 36 for the usual layout")
+	}
+	seen := map[string]bool{}
+	for _, s := range t.Splits {
+		if s.Name == "" || filepath.Base(s.Name) != s.Name || seen[s.Name] {
+			return fmt.Errorf("convert: split name %q: expected a different plain name for each split, such as train", s.Name)
+		}
+		seen[s.Name] = true
+		if s.IDs == "" && len(t.Splits) > 1 {
+			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which images are its own", s.Name)
+		}
+	}
+	return nil
+}
+
+// Limits that keep a corrupt count from asking for absurd memory.
+const (
+	maxRegions  = 1 << 14
+	maxDim      = 1 << 20
+	maxElements = 1 << 26 // features of one image
+)
+
+// item is one image of a source.
+type item struct {
+	id            string
+	regions, dim  int
+	features      []float32 // [regions, dim]
+	boxes         []float32 // [regions, 4]; nil when the source has none
+	width, height int64     // 0 when unknown
+}
+
+// shape settles R and D by the first image and checks or fits every later one.
+func (t *Target) shape(it *item, rep *Report) error {
+	if t.Regions == 0 {
+		t.Regions = it.regions
+	}
+	if t.Dim == 0 {
+		t.Dim = it.dim
+	}
+	if it.dim != t.Dim {
+		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one detector", t.Dim, it.dim)
+	}
+	if it.regions == t.Regions {
+		return nil
+	}
+	if !t.Fit {
+		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting (fit), or extract the features with a fixed number of boxes", t.Regions, it.regions)
+	}
+	if it.regions < t.Regions {
+		rep.Padded++
+	} else {
+		rep.Cut++
+	}
+	it.features = fit(it.features, t.Regions*t.Dim)
+	if it.boxes != nil {
+		it.boxes = fit(it.boxes, t.Regions*4)
+	}
+	it.regions = t.Regions
+	return nil
+}
+
+// fit cuts v to n elements or pads it with zeros.
+func fit(v []float32, n int) []float32 {
+	for len(v) < n {
+		v = append(v, 0)
+	}
+	return v[:n]
+}
+
+// finite returns an error for the first value that is not a finite number; width is the row length of v.
+func finite(what string, v []float32, width int) error {
+	for i, x := range v {
+		if d := float64(x); math.IsNaN(d) || math.IsInf(d, 0) {
+			return fmt.Errorf("%s: region %d, channel %d is %v: expected a finite number; extract the features of this image again", what, i/width, i%width, x)
+		}
+	}
+	return nil
+}
+
+// free returns an error when path exists and force is not set.
+func free(path string, force bool) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case force:
+		return nil
+	}
+	return fmt.Errorf("%s: already exists; choose another folder or ask for it to be replaced (force)", path)
+}

@@ -1,0 +1,198 @@
+package convert
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+	"vsetrain/internal/philox"
+)
+
+// picture is a made-up image of a source.
+type picture struct {
+	id       string
+	w, h     int
+	boxes    []float32 // [R, 4]
+	features []float32 // [R, D]
+}
+
+func made(id string, regions, dim int) picture {
+	s := philox.NewKey(5, "convert/"+id).Stream(0)
+	p := picture{id: id, w: 300 + s.IntN(300), h: 200 + s.IntN(300)}
+	for range regions {
+		for range 4 {
+			p.boxes = append(p.boxes, float32(s.IntN(2000))/8)
+		}
+		for range dim {
+			p.features = append(p.features, float32(s.IntN(4096))/256) // exact in float16 up to 8
+		}
+	}
+	for i := range p.features {
+		p.features[i] = min(p.features[i], 7.75)
+	}
+	return p
+}
+
+func base(v []float32) string {
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func (p *picture) line() string {
+	return fmt.Sprintf("%s\t%d\t%d\t%d\t%s\t%s", p.id, p.w, p.h, len(p.boxes)/4, base(p.boxes), base(p.features))
+}
+
+// write stores text in a file of a temporary folder and returns its path.
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tsv writes pictures as a source file.
+func tsv(t testing.TB, dir, name, end string, pictures ...picture) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range pictures {
+		b.WriteString(pictures[i].line() + end)
+	}
+	return write(t, dir, name, b.String())
+}
+
+// checkSplit compares the files of a split with the pictures they must hold.
+func checkSplit(t *testing.T, dir, split string, dtype npy.DType, want ...picture) {
+	t.Helper()
+	ims, boxes, sizes := opened(t, dir, split+"_ims.npy"), opened(t, dir, split+"_ims_bbx.npy"), opened(t, dir, split+"_ims_size.npy")
+	if ims.DType != dtype {
+		t.Errorf("%s: type %s, want %s", split, ims.DType, dtype)
+	}
+	if ims.Rows() != len(want) || boxes.Rows() != len(want) || sizes.Rows() != len(want) {
+		t.Fatalf("%s: shapes %v %v %v, want %d rows", split, ims.Shape, boxes.Shape, sizes.Shape, len(want))
+	}
+	wh, err := sizes.Ints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids string
+	for i, p := range want {
+		f, b := make([]float32, ims.RowLen()), make([]float32, boxes.RowLen())
+		if err := ims.ReadRow(f, i); err != nil {
+			t.Fatal(err)
+		}
+		if err := boxes.ReadRow(b, i); err != nil {
+			t.Fatal(err)
+		}
+		if !equal(f, p.features) || !equal(b, p.boxes) {
+			t.Errorf("%s: row %d is not image %s", split, i, p.id)
+		}
+		if wh[2*i] != int64(p.w) || wh[2*i+1] != int64(p.h) {
+			t.Errorf("%s: row %d has size %v, want %dx%d", split, i, wh[2*i:2*i+2], p.w, p.h)
+		}
+		ids += p.id + "\n"
+	}
+	got, err := os.ReadFile(filepath.Join(dir, split+"_ids.txt"))
+	if err != nil || string(got) != ids {
+		t.Errorf("%s_ids.txt is %q (%v), want %q", split, got, err, ids)
+	}
+}
+
+func opened(t *testing.T, dir, name string) *npy.File {
+	t.Helper()
+	f, err := npy.Open(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func equal(a, b []float32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// expectError fails unless err holds every part.
+func expectError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q does not say %q", err, p)
+		}
+	}
+}
+
+// leftovers fails when a folder holds anything.
+func leftovers(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Errorf("left behind: %s", e.Name())
+	}
+}
+
+// npyBytes is an array as numpy.save writes it.
+func npyBytes(descr string, data any, shape ...int) []byte {
+	dims := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(shape)), ", "), "[]")
+	if len(shape) == 1 {
+		dims += ","
+	}
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", descr, dims)
+	var b bytes.Buffer
+	b.WriteString("\x93NUMPY\x01\x00")
+	binary.Write(&b, binary.LittleEndian, uint16(len(head)))
+	b.WriteString(head)
+	binary.Write(&b, binary.LittleEndian, data)
+	return b.Bytes()
+}
+
+// npz writes an archive; every second member is compressed.
+func npz(t testing.TB, path string, members map[string][]byte) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	method := zip.Store
+	for name, b := range members {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		method = zip.Deflate - method
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

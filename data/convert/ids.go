@@ -1,0 +1,86 @@
+package convert
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// idList is an ids file: the images of a split in order.
+type idList struct {
+	path string
+	ids  []string // canonical
+	line []int    // of each id in the file, from 1
+}
+
+// canonical removes blanks and, from whole numbers, leading zeros, so that 000042 and 42 are one image.
+func canonical(id string) string {
+	id = strings.TrimSpace(id)
+	if id == "" || strings.Trim(id, "0123456789") != "" {
+		return id
+	}
+	if t := strings.TrimLeft(id, "0"); t != "" {
+		return t
+	}
+	return "0"
+}
+
+// readIDs reads an ids file; blank lines are allowed at its end only.
+func readIDs(path string) (*idList, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	l := &idList{path: path}
+	s := bufio.NewScanner(f)
+	blank := 0
+	for n := 1; s.Scan(); n++ {
+		id := canonical(s.Text())
+		if id == "" {
+			if blank == 0 {
+				blank = n
+			}
+			continue
+		}
+		if blank > 0 {
+			return nil, fmt.Errorf("%s:%d: expected an image id, found a blank line; remove it", path, blank)
+		}
+		l.ids = append(l.ids, id)
+		l.line = append(l.line, n)
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(l.ids) == 0 {
+		return nil, fmt.Errorf("%s: expected one image id per line, found an empty file", path)
+	}
+	return l, nil
+}
+
+// missing returns an error that lists the ids for which have is false, each with its line, or nil.
+func (l *idList) missing(have func(id string) bool, source string) error {
+	const shown = 10
+	var list []string
+	n := 0
+	seen := map[string]bool{}
+	for i, id := range l.ids {
+		if have(id) || seen[id] {
+			continue
+		}
+		seen[id] = true
+		if n++; n <= shown {
+			list = append(list, fmt.Sprintf("%s (line %d)", id, l.line[i]))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	more := ""
+	if n > shown {
+		more = fmt.Sprintf(" and %d more", n-shown)
+	}
+	return fmt.Errorf("%s: %d of its ids are not in %s: %s%s; give all files of the features, or an ids file of what they hold",
+		l.path, n, source, strings.Join(list, ", "), more)
+}

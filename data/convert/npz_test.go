@@ -1,0 +1,197 @@
+package convert
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+// store writes a picture as the archive of one image.
+func store(t testing.TB, dir string, p picture, keys [2]string) {
+	t.Helper()
+	r := len(p.boxes) / 4
+	npz(t, filepath.Join(dir, p.id+".npz"), map[string][]byte{
+		keys[0]: npyBytes("<f4", p.features, r, len(p.features)/r), keys[1]: npyBytes("<f4", p.boxes, r, 4),
+		"image_w": npyBytes("<i8", int64(p.w)), "image_h": npyBytes("<i8", int64(p.h)), "num_bbox": npyBytes("<i8", int64(r)),
+	})
+}
+
+func TestNPZFolder(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src")
+	if err := os.Mkdir(src, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := made("100", 3, 5), made("20", 3, 5), made("3", 3, 5)
+	for _, p := range []picture{a, b, c} {
+		store(t, src, p, [2]string{"x", "bbox"})
+	}
+	out := filepath.Join(dir, "out")
+	o := NPZOptions{Target: target(out, Split{Name: "all"}), Path: src}
+	if _, err := NPZ(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "all", npy.F32, c, b, a)
+	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
+	rep, err := NPZ(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "train", npy.F32, a, c, c)
+	if rep.Unused != 1 || rep.Records != 3 {
+		t.Errorf("report %+v", rep)
+	}
+	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
+	_, err = NPZ(o, nil)
+	expectError(t, err, "d.txt", "77 (line 2)", src)
+
+	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
+	_, err = NPZ(o, nil)
+	expectError(t, err, "3.npz", `"pooled"`, "bbox")
+}
+
+func TestNPZWholeSplit(t *testing.T) {
+	dir := t.TempDir()
+	a, b := made("0", 3, 5), made("1", 3, 5)
+	path := filepath.Join(dir, "all.npz")
+	members := map[string][]byte{
+		"features": npyBytes("<f4", append(append([]float32(nil), a.features...), b.features...), 2, 3, 5),
+		"boxes":    npyBytes("<f8", wide(append(append([]float32(nil), a.boxes...), b.boxes...)), 2, 3, 4),
+		"size":     npyBytes("<i4", []int32{int32(a.w), int32(a.h), int32(b.w), int32(b.h)}, 2, 2),
+	}
+	npz(t, path, members)
+	out := filepath.Join(dir, "out")
+	o := NPZOptions{Target: target(out, Split{Name: "test"}), Path: path}
+	if _, err := NPZ(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "test", npy.F32, a, b)
+
+	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
+	_, err := NPZ(o, nil)
+	expectError(t, err, "ids.txt", "expected 2 ids", "found 3")
+
+	o.Splits = []Split{{Name: "dev"}}
+	for name, c := range map[string]struct {
+		member string
+		bytes  []byte
+		want   string
+	}{
+		"rank":      {"features", npyBytes("<f4", a.features, 3, 5), "found shape [3 5]"},
+		"boxes":     {"boxes", npyBytes("<f4", a.boxes, 1, 3, 4), "expected shape [2 3 4], found [1 3 4]"},
+		"truncated": {"features", members["features"][:len(members["features"])-5], "truncated"},
+		"type":      {"features", npyBytes(">f4", a.features, 1, 3, 5), "unsupported element type"},
+		"not npy":   {"features", []byte("hello"), "expected a .npy array"},
+		"sizes":     {"size", npyBytes("<f4", []float32{1, 2, 3.5, 4}, 2, 2), "row 1 (image 1): expected a picture size in whole pixels"},
+		"absurd":    {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
+	} {
+		bad := map[string][]byte{}
+		for k, v := range members {
+			bad[k] = v
+		}
+		bad[c.member] = c.bytes
+		npz(t, path, bad)
+		_, err := NPZ(o, nil)
+		expectError(t, err, "all.npz", c.want)
+		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
+			t.Errorf("%s: an incomplete file was left", name)
+		}
+	}
+	write(t, dir, "all.npz", "not a zip file")
+	_, err = NPZ(o, nil)
+	expectError(t, err, "all.npz", "not a readable .npz archive")
+}
+
+func wide(v []float32) []float64 {
+	w := make([]float64, len(v))
+	for i, x := range v {
+		w[i] = float64(x)
+	}
+	return w
+}
+
+func TestHalf(t *testing.T) {
+	for h, want := range map[uint16]float64{
+		0: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 1: 0x1p-24, 0x0400: 0x1p-14, 0x3555: 0.333251953125, 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1),
+	} {
+		if got := half(h); got != want {
+			t.Errorf("half(%#04x) = %v, want %v", h, got, want)
+		}
+	}
+	if !math.IsNaN(half(0x7e00)) {
+		t.Error("0x7e00 is not NaN")
+	}
+}
+
+func FuzzMemberHeader(f *testing.F) {
+	f.Add(npyBytes("<f4", []float32{1, 2}, 2))
+	f.Add(npyBytes("<f2", []uint16{1, 2, 3, 4}, 2, 2))
+	f.Add([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(dir, "fuzz.npz")
+		npz(t, path, map[string][]byte{"x": b})
+		a, err := openArchive(path, &NPZOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		m, err := a.array("x", nil)
+		if err != nil {
+			return
+		}
+		defer m.Close()
+		n := 1
+		for _, d := range m.shape {
+			n *= d
+		}
+		if err := m.read(make([]float64, n)); err != nil {
+			t.Fatalf("shape %v of %s was accepted but cannot be read: %v", m.shape, m.dtype, err)
+		}
+	})
+}
+
+func TestRetype(t *testing.T) {
+	dir := t.TempDir()
+	p := made("1", 6, 5)
+	src, h, back := filepath.Join(dir, "a.npy"), filepath.Join(dir, "h.npy"), filepath.Join(dir, "b.npy")
+	if err := npy.WriteFloat32(src, []int{2, 3, 5}, p.features); err != nil {
+		t.Fatal(err)
+	}
+	if err := Retype(src, h, npy.F16, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Retype(h, back, npy.F32, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	f := opened(t, dir, "h.npy")
+	if f.DType != npy.F16 || len(f.Shape) != 3 {
+		t.Errorf("type %s, shape %v", f.DType, f.Shape)
+	}
+	a, b := opened(t, dir, "a.npy"), opened(t, dir, "b.npy")
+	for i := range 2 {
+		x, y := make([]float32, 15), make([]float32, 15)
+		if err := a.ReadRow(x, i); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.ReadRow(y, i); err != nil {
+			t.Fatal(err)
+		}
+		if !equal(x, y) {
+			t.Errorf("row %d changed: %v, %v", i, x, y)
+		}
+	}
+	expectError(t, Retype(src, h, npy.F16, false, nil), "already exists")
+	if err := Retype(src, src, npy.F16, true, nil); err != nil {
+		t.Errorf("in place: %v", err)
+	}
+	p.features[7] = 1e5
+	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
+		t.Fatal(err)
+	}
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F16, false, nil), "row 0", "100000")
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F64, false, nil), "feature type")
+}

@@ -1,0 +1,131 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// npzWhole converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The three arrays
+// are read side by side, row by row.
+func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
+	if len(o.Splits) != 1 {
+		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path, len(o.Splits))
+	}
+	a, err := openArchive(o.Path, o)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	feats, err := a.features(3)
+	if err != nil {
+		return err
+	}
+	defer feats.Close()
+	n, r, d := feats.shape[0], feats.shape[1], feats.shape[2]
+	boxes, err := a.rows(o.Boxes, defaultKeys.boxes, n, r, 4)
+	if err != nil {
+		return err
+	}
+	if boxes != nil {
+		defer boxes.Close()
+	}
+	sizes, err := a.rows(o.Sizes, defaultKeys.sizes, n, 2)
+	if err != nil {
+		return err
+	}
+	if sizes != nil {
+		defer sizes.Close()
+	}
+	ids, err := wholeIDs(o, n)
+	if err != nil {
+		return err
+	}
+	out, err := newOutput(&o.Target, o.Splits[0], n)
+	if err != nil {
+		return err
+	}
+	defer out.abort()
+	wide, size := make([]float64, 4096), make([]float64, 2)
+	it := &item{}
+	for i := range n {
+		if o.Fit || it.features == nil {
+			it.features = make([]float32, r*d)
+		}
+		it.id, it.regions, it.dim = ids[i], r, d
+		err := feats.read32(it.features, wide)
+		if err == nil {
+			err = finite(feats.name, it.features, d)
+		}
+		if err == nil && boxes != nil {
+			it.boxes = make([]float32, 4*r)
+			if err = boxes.read32(it.boxes, wide); err == nil {
+				err = finite(boxes.name, it.boxes, 4)
+			}
+		}
+		if err == nil && sizes != nil {
+			if err = sizes.read(size); err == nil {
+				it.width, it.height, err = pixels(size)
+			}
+		}
+		if err == nil {
+			err = o.shape(it, rep)
+		}
+		if err == nil {
+			err = out.write(it)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: row %d (image %s): %w", o.Path, i, ids[i], err)
+		}
+		rep.Records++
+		progress.report("write", int64(i+1), int64(n))
+	}
+	rep.Rows[out.split] = out.written
+	return out.close()
+}
+
+// rows opens an optional array of exactly the given shape.
+func (a *archive) rows(name string, usual []string, shape ...int) (*member, error) {
+	m, err := a.array(name, usual)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	same := len(m.shape) == len(shape)
+	for i := 0; same && i < len(shape); i++ {
+		same = m.shape[i] == shape[i]
+	}
+	if !same {
+		m.Close()
+		return nil, fmt.Errorf("%s: %s: expected shape %v, found %v", a.path, m.name, shape, m.shape)
+	}
+	return m, nil
+}
+
+// wholeIDs returns the id of every row: the lines of the ids file, or 0 to n-1.
+func wholeIDs(o *NPZOptions, n int) ([]string, error) {
+	if path := o.Splits[0].IDs; path != "" {
+		l, err := readIDs(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(l.ids) != n {
+			return nil, fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Path, len(l.ids))
+		}
+		return l.ids, nil
+	}
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i)
+	}
+	return ids, nil
+}
+
+// pixels checks a width and height.
+func pixels(v []float64) (w, h int64, err error) {
+	for _, x := range v {
+		if x != math.Trunc(x) || x < 1 || x > 1<<30 {
+			return 0, 0, fmt.Errorf("expected a picture size in whole pixels, found %v", v)
+		}
+	}
+	return int64(v[0]), int64(v[1]), nil
+}

@@ -1,0 +1,146 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/npy"
+)
+
+// output writes the files of one split. Arrays appear under their names only when complete.
+type output struct {
+	t                 *Target
+	split             string
+	rows              int // expected; -1 when unknown
+	written           int
+	ims, boxes, sizes *npy.Writer
+	ids               bytes.Buffer
+}
+
+// newOutput checks that the files of a split may be written; they are opened by the first image.
+func newOutput(t *Target, s Split, rows int) (*output, error) {
+	if err := os.MkdirAll(t.Out, 0o777); err != nil {
+		return nil, err
+	}
+	o := &output{t: t, split: s.Name, rows: rows}
+	for _, end := range []string{"_ims.npy", "_ims_bbx.npy", "_ims_size.npy"} {
+		if err := free(o.name(end), t.Force); err != nil {
+			return nil, err
+		}
+	}
+	// The ids file may well be the one of the output folder.
+	if a, err := os.Stat(o.name("_ids.txt")); err == nil && !t.Force {
+		if b, err := os.Stat(s.IDs); err != nil || !os.SameFile(a, b) {
+			return nil, free(o.name("_ids.txt"), false)
+		}
+	}
+	return o, nil
+}
+
+func (o *output) name(end string) string { return filepath.Join(o.t.Out, o.split+end) }
+
+func (o *output) create(end string, d npy.DType, row ...int) (*npy.Writer, error) {
+	if o.rows < 0 {
+		return npy.CreateUnknownRows(o.name(end), d, row)
+	}
+	return npy.Create(o.name(end), d, append([]int{o.rows}, row...))
+}
+
+func (o *output) open(it *item) (err error) {
+	if o.ims, err = o.create("_ims.npy", o.t.DType, o.t.Regions, o.t.Dim); err != nil {
+		return err
+	}
+	if it.boxes != nil {
+		if o.boxes, err = o.create("_ims_bbx.npy", npy.F32, o.t.Regions, 4); err != nil {
+			return err
+		}
+	}
+	if it.width > 0 {
+		o.sizes, err = o.create("_ims_size.npy", npy.I32, 2)
+	}
+	return err
+}
+
+// write appends an image whose shape has been checked.
+func (o *output) write(it *item) error {
+	if o.ims == nil {
+		if err := o.open(it); err != nil {
+			return err
+		}
+	}
+	if (o.boxes != nil) != (it.boxes != nil) || (o.sizes != nil) != (it.width > 0) {
+		return fmt.Errorf("expected boxes and image size in all images or in none; this one differs from the first")
+	}
+	if err := o.ims.WriteFloat32(it.features); err != nil {
+		return err
+	}
+	if o.boxes != nil {
+		if err := o.boxes.WriteFloat32(it.boxes); err != nil {
+			return err
+		}
+	}
+	if o.sizes != nil {
+		if err := o.sizes.WriteInts([]int64{it.width, it.height}); err != nil {
+			return err
+		}
+	}
+	o.ids.WriteString(it.id)
+	o.ids.WriteByte('\n')
+	o.written++
+	return nil
+}
+
+// close completes the files of the split.
+func (o *output) close() error {
+	if o.ims == nil {
+		return fmt.Errorf("split %s: the source holds no image", o.split)
+	}
+	for _, w := range []*npy.Writer{o.boxes, o.sizes, o.ims} {
+		if w != nil {
+			if err := w.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return replaceFile(o.name("_ids.txt"), o.ids.Bytes())
+}
+
+// abort removes what is not complete.
+func (o *output) abort() {
+	for _, w := range []*npy.Writer{o.ims, o.boxes, o.sizes} {
+		if w != nil {
+			w.Abort()
+		}
+	}
+}
+
+// replaceFile writes a small file beside path and renames it; a file that already has the content is left alone.
+func replaceFile(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	w := bufio.NewWriter(f)
+	w.Write(content)
+	err = w.Flush()
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

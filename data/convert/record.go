@@ -1,0 +1,163 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Records of a tab-separated file as Python's csv module writes them: fields between tabs; a field may be put into double
+// quotes, inside which tabs and line ends are text and a quote is doubled; a line ends with \n or \r\n. Lines
+// of 36 x 2048 features are 400 kB long, so records are read into one growing buffer with a limit.
+
+// maxRecord is the longest record accepted, in bytes: 36 x 2048 features take 0.4 MB, 100 x 2048 take 1.1 MB.
+const maxRecord = 64 << 20
+
+// recordReader reads one record at a time.
+type recordReader struct {
+	r      *bufio.Reader
+	line   int   // number of the first line of the record last read, from 1
+	next   int   // number of the line to read next
+	offset int64 // of the record last read
+	end    int64 // offset behind it
+	limit  int
+	buf    []byte
+}
+
+func newRecordReader(r io.Reader) *recordReader {
+	return &recordReader{r: bufio.NewReaderSize(r, 1<<20), next: 1, limit: maxRecord}
+}
+
+// read returns the next record without its line end, skipping blank lines. The bytes are valid until the next call. At the
+// end of the file it returns io.EOF. Errors do not name the file; line says where they are.
+func (r *recordReader) read() ([]byte, error) {
+	for {
+		rec, err := r.one()
+		if err != nil {
+			return nil, err
+		}
+		if len(rec) > 0 {
+			return rec, nil
+		}
+	}
+}
+
+func (r *recordReader) one() ([]byte, error) {
+	r.line, r.offset = r.next, r.end
+	r.buf = r.buf[:0]
+	var q quotes
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if len(r.buf)+len(part) > r.limit {
+			return nil, fmt.Errorf("record longer than %d bytes: expected one image per line", r.limit)
+		}
+		r.buf = append(r.buf, part...)
+		r.end += int64(len(part))
+		q.scan(part)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			if len(r.buf) == 0 {
+				return nil, io.EOF
+			}
+			if q.state == inQuotes {
+				return nil, fmt.Errorf("quoted field without its closing quote: the file is truncated")
+			}
+			return trimEnd(r.buf), nil
+		case err != nil:
+			return nil, err
+		}
+		r.next++
+		if q.state != inQuotes {
+			return trimEnd(r.buf), nil
+		}
+	}
+}
+
+// trimEnd removes the line end.
+func trimEnd(b []byte) []byte {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	return bytes.TrimSuffix(b, []byte("\r"))
+}
+
+// quotes follows the quoting of a record so that line ends inside quotes are told from real ones.
+type quotes struct{ state quoteState }
+
+type quoteState uint8
+
+const (
+	fieldStart quoteState = iota
+	plain
+	inQuotes
+	quoteInQuotes // a quote was seen: an escape or the end
+)
+
+func (q *quotes) scan(part []byte) {
+	if (q.state == plain || q.state == fieldStart) && bytes.IndexByte(part, '"') < 0 {
+		if n := len(part); n > 0 {
+			q.state = plain
+			if part[n-1] == '\t' {
+				q.state = fieldStart
+			}
+		}
+		return
+	}
+	for _, c := range part {
+		switch {
+		case q.state == inQuotes:
+			if c == '"' {
+				q.state = quoteInQuotes
+			}
+		case q.state == quoteInQuotes && c == '"':
+			q.state = inQuotes
+		case q.state == fieldStart && c == '"':
+			q.state = inQuotes
+		case c == '\t':
+			q.state = fieldStart
+		default:
+			q.state = plain
+		}
+	}
+}
+
+// splitFields cuts a record into fields, which alias it; quoted fields are unescaped in place.
+func splitFields(rec []byte, fields [][]byte) ([][]byte, error) {
+	fields = fields[:0]
+	for {
+		if len(rec) == 0 || rec[0] != '"' {
+			i := bytes.IndexByte(rec, '\t')
+			if i < 0 {
+				return append(fields, rec), nil
+			}
+			fields = append(fields, rec[:i])
+			rec = rec[i+1:]
+			continue
+		}
+		out, i := 0, 1
+		for ; ; i++ {
+			if i == len(rec) {
+				return nil, fmt.Errorf("field %d: opening quote without a closing one", len(fields)+1)
+			}
+			if rec[i] == '"' {
+				if i+1 == len(rec) || rec[i+1] != '"' {
+					break
+				}
+				i++
+			}
+			rec[out] = rec[i]
+			out++
+		}
+		fields = append(fields, rec[:out])
+		rec = rec[i+1:]
+		if len(rec) == 0 {
+			return fields, nil
+		}
+		if rec[0] != '\t' {
+			return nil, fmt.Errorf("field %d: text after its closing quote", len(fields))
+		}
+		rec = rec[1:]
+	}
+}

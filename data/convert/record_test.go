@@ -1,0 +1,105 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func readAll(text []byte) ([][]string, error) {
+	r := newRecordReader(bytes.NewReader(text))
+	var all [][]string
+	var fields [][]byte
+	for {
+		rec, err := r.read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		if fields, err = splitFields(rec, fields); err != nil {
+			return all, err
+		}
+		var row []string
+		for _, f := range fields {
+			row = append(row, string(f))
+		}
+		all = append(all, row)
+	}
+}
+
+// FuzzRecord checks the record reader against encoding/csv: what both accept, both must read alike.
+func FuzzRecord(f *testing.F) {
+	for _, s := range []string{"a\tb\tc\n", "a\t\"b\tc\"\r\nd", "\"x\"\"y\"\t\n\n\"line\nend\"\tz", "\"open", "a\"b\tc", "\"a\"b\n", "\t\t\n", "\r\n\r", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := readAll(text)
+		c := csv.NewReader(bytes.NewReader(text))
+		c.Comma, c.FieldsPerRecord = '\t', -1
+		want, csvErr := c.ReadAll()
+		// encoding/csv drops carriage returns inside quotes, and a lone one at the end of the file.
+		if err != nil || csvErr != nil || bytes.ContainsRune(text, '\r') {
+			return
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q: %d records %q, encoding/csv reads %d %q", text, len(got), got, len(want), want)
+		}
+		for i := range got {
+			if strings.Join(got[i], "|") != strings.Join(want[i], "|") {
+				t.Fatalf("%q: record %d is %q, encoding/csv reads %q", text, i, got[i], want[i])
+			}
+		}
+	})
+}
+
+// FuzzItem checks that no line makes the parser panic or return an image whose sizes disagree.
+func FuzzItem(f *testing.F) {
+	p := made("12", 2, 3)
+	f.Add([]byte(p.line()))
+	f.Add([]byte("1\t2\t3\t1\tAAAAAAAAAAAAAAAAAAAAAA==\tAAAAAA=="))
+	f.Add([]byte("1\t2\t3\t1\t\t"))
+	f.Add([]byte("1\t2\t3\t99999999999\t\"\"\t\"A\nA\""))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		p := parser{columns: defaultColumns}
+		it, err := p.item(line)
+		if err != nil {
+			return
+		}
+		if it.id == "" || it.regions < 1 || it.dim < 1 || len(it.boxes) != 4*it.regions || len(it.features) != it.regions*it.dim || it.width < 1 || it.height < 1 {
+			t.Fatalf("accepted an impossible image: %d regions, %d channels, %d boxes, %d features", it.regions, it.dim, len(it.boxes), len(it.features))
+		}
+	})
+}
+
+func TestRecordPositions(t *testing.T) {
+	text := "one\t1\r\n\n\"two\nlines\"\t2\nthree\t3"
+	r := newRecordReader(strings.NewReader(text))
+	want := []struct {
+		line   int
+		offset int64
+	}{{1, 0}, {3, 8}, {5, int64(strings.Index(text, "three"))}}
+	for i, w := range want {
+		rec, err := r.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.line != w.line || r.offset != w.offset || !strings.HasPrefix(text[r.offset:], string(rec)) {
+			t.Errorf("record %d: line %d offset %d, want %d and %d", i, r.line, r.offset, w.line, w.offset)
+		}
+	}
+	if _, err := r.read(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+func TestRecordLimit(t *testing.T) {
+	r := newRecordReader(strings.NewReader(strings.Repeat("x", 5<<20) + "\n"))
+	r.limit = 4 << 20
+	_, err := r.read()
+	expectError(t, err, "longer than 4194304 bytes")
+}

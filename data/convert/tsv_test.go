@@ -1,0 +1,222 @@
+package convert
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/npy"
+)
+
+func target(out string, splits ...Split) Target {
+	return Target{Out: out, Splits: splits, Regions: 3, Dim: 5, DType: npy.F32}
+}
+
+func TestTSVByIDs(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c, d, e := made("11", 3, 5), made("7", 3, 5), made("205", 3, 5), made("4", 3, 5), made("9", 3, 5)
+	f1 := tsv(t, dir, "a.tsv", "\r\n", a, b, c)
+	f2 := tsv(t, dir, "b.tsv", "\n", d, b, e)
+	train := write(t, dir, "train.txt", "4\n0011\n205\n")
+	test := write(t, dir, "test.txt", "7\n7\n9\n9\n\n")
+	out := filepath.Join(dir, "out")
+	o := TSVOptions{Target: target(out, Split{"train", train}, Split{"test", test}), Files: []string{f1, f2}}
+	var last [2]int64
+	rep, err := TSV(o, func(stage string, done, total int64) {
+		if stage == "write" {
+			last = [2]int64{done, total}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "train", npy.F32, d, a, c)
+	checkSplit(t, out, "test", npy.F32, b, b, e, e)
+	if rep.Records != 6 || rep.Unused != 0 || rep.Rows["test"] != 4 || last != [2]int64{7, 7} {
+		t.Errorf("report %+v, progress %v", rep, last)
+	}
+	want := Duplicate{"7", f1 + ":2", f2 + ":2", true}
+	if len(rep.Duplicates) != 1 || rep.Duplicates[0] != want {
+		t.Errorf("duplicates %+v, want %+v", rep.Duplicates, want)
+	}
+	if _, err := TSV(o, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("second run: error %v", err)
+	}
+	o.Force, o.DType = true, npy.F16
+	if _, err := TSV(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "train", npy.F16, d, a, c)
+}
+
+func TestTSVInOrderInfersTheShape(t *testing.T) {
+	dir := t.TempDir()
+	a, b := made("3", 2, 4), made("1", 2, 4)
+	for name, text := range map[string]string{
+		"plain":  a.line() + "\n" + b.line(),
+		"quoted": strings.ReplaceAll("\""+strings.ReplaceAll(a.line(), "\t", "\"\t\"")+"\"\r\n", "=\"", "=\n\"") + b.line() + "\n\n",
+		"header": "image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures\n" + a.line() + "\n" + b.line() + "\n",
+		"reordered": "features\tboxes\tnum_boxes\timage_h\timage_w\timage_id\textra\n" +
+			reversed(a.line()) + "\tx\n" + reversed(b.line()) + "\ty\n",
+	} {
+		out := filepath.Join(dir, name)
+		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "all"}}, DType: npy.F32}}
+		rep, err := TSVStream(strings.NewReader(text), name, o, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		checkSplit(t, out, "all", npy.F32, a, b)
+		if rep.Records != 2 {
+			t.Errorf("%s: report %+v", name, rep)
+		}
+	}
+}
+
+func reversed(line string) string {
+	f := strings.Split(line, "\t")
+	for i, j := 0, len(f)-1; i < j; i, j = i+1, j-1 {
+		f[i], f[j] = f[j], f[i]
+	}
+	return strings.Join(f, "\t")
+}
+
+func TestTSVFit(t *testing.T) {
+	dir := t.TempDir()
+	less, more := made("1", 2, 5), made("2", 4, 5)
+	file := tsv(t, dir, "a.tsv", "\n", less, more)
+	ids := write(t, dir, "ids.txt", "2\n1\n")
+	out := filepath.Join(dir, "out")
+	o := TSVOptions{Target: target(out, Split{"dev", ids}), Files: []string{file}}
+	_, err := TSV(o, nil)
+	expectError(t, err, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
+	leftovers(t, out)
+	o.Fit = true
+	rep, err := TSV(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Padded != 1 || rep.Cut != 1 {
+		t.Errorf("report %+v", rep)
+	}
+	more.boxes, more.features = more.boxes[:12], more.features[:15]
+	less.boxes, less.features = append(less.boxes, 0, 0, 0, 0), append(less.features, 0, 0, 0, 0, 0)
+	checkSplit(t, out, "dev", npy.F32, more, less)
+}
+
+func TestTSVBadInput(t *testing.T) {
+	good := made("1", 3, 5)
+	line := good.line()
+	fields := strings.Split(line, "\t")
+	with := func(i int, s string) string {
+		f := append([]string(nil), fields...)
+		f[i] = s
+		return strings.Join(f, "\t")
+	}
+	nan := made("1", 3, 5)
+	nan.features[6] = float32(math.NaN())
+	other := made("2", 3, 5)
+	big := made("1", 3, 5)
+	big.features[0] = 1e6
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"truncated base64":     {line[:len(line)-7], []string{"a.tsv:1", "image 1", "features", "truncated"}},
+		"cut after a group":    {line[:len(line)-8], []string{"a.tsv:1", "image 1", "features", "truncated"}},
+		"wrong field count":    {strings.Join(fields[:5], "\t"), []string{"a.tsv:1", "expected 6 tab-separated fields", "found 5"}},
+		"too many fields":      {line + "\tmore", []string{"a.tsv:1", "found 7"}},
+		"not base64":           {with(4, "!!!!"), []string{"a.tsv:1", "boxes", "base64"}},
+		"boxes too few":        {with(4, base(good.boxes[:8])), []string{"boxes", "expected 12 values, found 8"}},
+		"num_boxes":            {with(3, "x"), []string{"num_boxes", "whole number", `"x"`}},
+		"num_boxes zero":       {with(3, "0"), []string{"num_boxes", "found 0"}},
+		"width":                {with(1, "-5"), []string{"image_w", "found -5"}},
+		"channels":             {with(5, base(good.features[:12])), []string{"expected features of 5 channels, found 4"}},
+		"not a number":         {nan.line(), []string{"region 1, channel 1 is NaN"}},
+		"beyond float16":       {big.line(), []string{"image 1", "1e+06"}},
+		"missing id":           {other.line(), []string{"ids.txt", "1 (line 1)", "a.tsv"}},
+		"differing duplicates": {line + "\n" + with(1, "77"), []string{"a.tsv:2", "image 1", "a.tsv:1", "first"}},
+		"open quote":           {"\"" + line, []string{"a.tsv:1", "closing quote"}},
+		"empty id":             {with(0, ""), []string{"a.tsv:1", "image id"}},
+		"header":               {"image_id\tboxes\n" + line, []string{"a.tsv:1", "image_w"}},
+		"empty":                {"", []string{"ids.txt", "1 (line 1)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			out := filepath.Join(dir, "out")
+			o := TSVOptions{Target: target(out, Split{"train", write(t, dir, "ids.txt", "1\n")}), Files: []string{write(t, dir, "a.tsv", c.text)}}
+			o.DType = npy.F16
+			_, err := TSV(o, nil)
+			expectError(t, err, c.want...)
+			leftovers(t, out)
+		})
+	}
+}
+
+func TestTSVKeepFirst(t *testing.T) {
+	dir := t.TempDir()
+	a := made("1", 3, 5)
+	b := a
+	b.w++
+	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)}, KeepFirst: true}
+	rep, err := TSV(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Duplicates) != 1 || rep.Duplicates[0].Same {
+		t.Errorf("duplicates %+v", rep.Duplicates)
+	}
+	checkSplit(t, dir, "x", npy.F32, a)
+}
+
+func TestIDsFiles(t *testing.T) {
+	dir := t.TempDir()
+	var long strings.Builder
+	for range 25 {
+		long.WriteString("5\n")
+	}
+	for i := range 12 {
+		long.WriteString(strings.Repeat("9", i+1) + "\n")
+	}
+	file := tsv(t, dir, "a.tsv", "\n", made("5", 3, 5))
+	for name, c := range map[string]struct{ text, want string }{
+		"empty": {"\n\n", "empty file"},
+		"blank": {"5\n\n5\n", ":2: expected an image id, found a blank line"},
+		"long":  {long.String(), "and 2 more"},
+	} {
+		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}), Files: []string{file}}
+		_, err := TSV(o, nil)
+		expectError(t, err, c.want)
+	}
+	// The ids file may lie in the output folder already.
+	out := filepath.Join(dir, "same")
+	if err := os.Mkdir(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ids := write(t, out, "x_ids.txt", "5\n")
+	if _, err := TSV(TSVOptions{Target: target(out, Split{"x", ids}), Files: []string{file}}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTargetValidate(t *testing.T) {
+	for want, change := range map[string]func(*Target){
+		"output folder":   func(o *Target) { o.Out = "" },
+		"feature type":    func(o *Target) { o.DType = npy.I32 },
+		"regions":         func(o *Target) { o.Regions = -1 },
+		"feature size":    func(o *Target) { o.Dim = maxDim + 1 },
+		"at least one":    func(o *Target) { o.Splits = nil },
+		"split name":      func(o *Target) { o.Splits[0].Name = "a/b" },
+		"needs the num":   func(o *Target) { o.Regions, o.Fit = 0, true },
+		"has no ids file": func(o *Target) { o.Splits = append(o.Splits, Split{Name: "y"}) },
+	} {
+		o := target("out", Split{Name: "x"})
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&o)
+		expectError(t, o.Validate(), want)
+	}
+}
