@@ -101,6 +101,3 @@ func Go64() *Ops[float64] {
 	o := goOps(sigmoid64, math.Tanh)
 	return &o
 }
-
-// Best returns the fastest float32 kernels for this processor.
-func Best() *Ops[float32] { return Go32() }

@@ -56,3 +56,6 @@ const (
 type AdamScalars[T Float] struct {
 	Clip, B1, C1, B2, C2, Step, Inv, Eps, Decay T
 }
+
+// Best returns the fastest float32 kernels for this processor.
+func Best() *Ops[float32] { return Supported()[0] }

@@ -1,0 +1,130 @@
+package cpu_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+)
+
+// Sizes of a VSE++ training step.
+const (
+	parameters = 82_000_000
+	batch      = 128
+)
+
+type bench struct {
+	b *testing.B
+	d device.Device
+}
+
+func newBench(b *testing.B, precision string) *bench {
+	d, err := cpu.New(cpu.Options{Precision: precision})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { d.Close() })
+	return &bench{b, d}
+}
+
+func (b *bench) floats(n int) device.View {
+	buf, err := b.d.Alloc(device.Float, n)
+	if err != nil {
+		b.b.Fatal(err)
+	}
+	x := make([]float32, n)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range x {
+		x[i] = float32(r.Uint32())/(1<<31) - 1
+	}
+	b.d.UploadFloats(device.Of(buf), x)
+	return device.Of(buf)
+}
+
+// time reports the bytes (0: none) and floating-point operations (0: none) per second of the fastest call, which
+// says more than the mean on a machine that does other work as well.
+func (b *bench) time(bytes, flops int64, call func()) {
+	call()
+	best := time.Duration(math.MaxInt64)
+	for b.b.Loop() {
+		start := time.Now()
+		call()
+		best = min(best, time.Since(start))
+	}
+	b.b.ReportMetric(best.Seconds()*1e3, "best-ms")
+	if flops > 0 {
+		b.b.ReportMetric(float64(flops)/best.Seconds()/1e9, "best-GFLOP/s")
+	}
+	if bytes > 0 {
+		b.b.ReportMetric(float64(bytes)/best.Seconds()/1e9, "best-GB/s")
+	}
+}
+
+// BenchmarkBandwidth is what the other memory-bound kernels are measured against: reading, and a sum of two arrays into a
+// third (the write counted once, though the processor reads the line as well).
+func BenchmarkBandwidth(b *testing.B) {
+	const n = parameters / 2
+	k := newBench(b, cpu.FP32)
+	x, y, z, acc := k.floats(n), k.floats(n), k.floats(n), k.floats(1)
+	b.Run("read", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.SumSquares(acc, x) }) })
+	b.Run("copy", func(b *testing.B) { (&bench{b, k.d}).time(8*n, 0, func() { k.d.Copy(y, x) }) })
+	b.Run("fill", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.Fill(y, 1) }) })
+	b.Run("add", func(b *testing.B) { (&bench{b, k.d}).time(12*n, 0, func() { k.d.Add(z, x, y) }) })
+	b.Run("update", func(b *testing.B) { (&bench{b, k.d}).time(12*n, 0, func() { k.d.Add(y, x, y) }) })
+}
+
+func BenchmarkAdam(b *testing.B) {
+	k := newBench(b, cpu.FP32)
+	a := device.AdamArgs{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters), V: k.floats(parameters),
+		Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
+	k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
+	k.d.Activate(device.Abs, a.V, a.G)
+	k.time(28*parameters, 0, func() { k.d.Adam(a) })
+}
+
+// gruArgs is a ramp of 26 to 5 words, about as many as a batch of 128 captions has, and their number.
+func gruArgs(k *bench) (a device.GRUArgs, words int) {
+	lengths := make([]int32, batch)
+	for i := range lengths {
+		lengths[i] = int32(26 - 21*i/(batch-1))
+		words += int(lengths[i])
+	}
+	const n, in = 1024, 300
+	a = device.GRUArgs{I: in, H: n, Lengths: device.Ints{Host: lengths},
+		X: k.floats(words * in), WIH: k.floats(3 * n * in), WHH: k.floats(3 * n * n), BIH: k.floats(3 * n), BHH: k.floats(3 * n),
+		Y: k.floats(words * n), Final: k.floats(batch * n), Gates: k.floats(words * 4 * n), Prev: k.floats(words * n),
+		DFinal: k.floats(batch * n), DX: k.floats(words * in),
+		DWIH: k.floats(3 * n * in), DWHH: k.floats(3 * n * n), DBIH: k.floats(3 * n), DBHH: k.floats(3 * n)}
+	return a, words
+}
+
+func BenchmarkGRU(b *testing.B) {
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			a, words := gruArgs(k)
+			forward := 2 * int64(words) * 3 * 1024 * (1024 + 300)
+			b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(0, forward, func() { k.d.GRU(a) }) })
+			b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*forward, func() { k.d.GRUGrad(a) }) })
+		})
+	}
+}
+
+func BenchmarkLosses(b *testing.B) {
+	k := newBench(b, cpu.FP32)
+	const n = batch
+	out := device.LossOut{Loss: k.floats(3), Grad: k.floats(n * n)}
+	s, m := k.floats(n*n), k.floats(n*n)
+	b.Run("hinge", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() { k.d.Hinge(device.HingeArgs{N: n, Scores: s, Margins: m, Max: true, LossOut: out}) })
+	})
+	b.Run("margins", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() { k.d.SemanticMargins(device.MarginArgs{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025}) })
+	})
+	b.Run("universal", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() { k.d.UniversalWeighting(device.UniversalArgs{N: n, Scores: s, Margin: 0.2, LossOut: out}) })
+	})
+}

@@ -1,0 +1,166 @@
+package main
+
+// kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
+func kernels(a *assembler) {
+	elementwise(a)
+	reductions(a)
+	functions(a)
+	adam(a)
+	gru(a)
+}
+
+func elementwise(a *assembler) {
+	a.kernel(kernel{name: "fill", slices: []string{"dst"}, scalars: []string{"value"}, first: 0, unroll: 4,
+		body: func(a *assembler, p []string) { a.store(0, p[0]) }})
+	two := func(name, op string) {
+		a.kernel(kernel{name: name, slices: []string{"dst", "a", "b"}, unroll: 4, body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.load(p[2], 1)
+			a.op(op, 1, 0, 0)
+			a.store(0, p[0])
+		}})
+	}
+	two("add", "VADDPS")
+	two("mul", "VMULPS")
+	a.kernel(kernel{name: "scale", slices: []string{"dst", "x"}, scalars: []string{"s"}, first: 2, unroll: 4,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.op("VMULPS", 2, 0, 0)
+			a.store(0, p[0])
+		}})
+	a.kernel(kernel{name: "sum2", slices: []string{"dst", "x", "y"}, scalars: []string{"a", "b"}, first: 2, unroll: 2,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.load(p[2], 1)
+			a.op("VMULPS", 2, 0, 0)
+			a.op("VFMADD231PS", 3, 1, 0)
+			a.store(0, p[0])
+		}})
+	a.kernel(kernel{name: "axpy", slices: []string{"dst", "x"}, scalars: []string{"a"}, first: 2, unroll: 4,
+		body: func(a *assembler, p []string) {
+			a.load(p[0], 0)
+			a.load(p[1], 1)
+			a.op("VFMADD231PS", 2, 1, 0)
+			a.store(0, p[0])
+		}})
+	a.kernel(kernel{name: "madd", slices: []string{"dst", "a", "b"}, unroll: 2, body: func(a *assembler, p []string) {
+		a.load(p[0], 0)
+		a.load(p[1], 1)
+		a.load(p[2], 2)
+		a.op("VFMADD231PS", 2, 1, 0)
+		a.store(0, p[0])
+	}})
+	a.kernel(kernel{name: "hinge", slices: []string{"dst", "c", "x"}, scalars: []string{"a"}, first: 3, unroll: 2,
+		start: func(a *assembler) { a.zero(4) },
+		body: func(a *assembler, p []string) {
+			a.load(p[0], 0)
+			a.load(p[1], 1)
+			a.load(p[2], 2)
+			a.op("VSUBPS", 2, 1, 1)
+			a.op("VMAXPS", 1, 4, 1) // NaN stays
+			a.op("VFMADD231PS", 3, 1, 0)
+			a.store(0, p[0])
+		}})
+}
+
+// reductions accumulate both halves of every vector in float64, in registers 8 and up, two for each unrolled vector.
+func reductions(a *assembler) {
+	const turns = 3
+	reduce := func(name string, slices []string, first func(a *assembler, p []string)) {
+		a.kernel(kernel{name: name, slices: slices, result: true, unroll: turns,
+			start: func(a *assembler) {
+				a.zero(7)
+				for r := range 2 * turns {
+					a.zero(8 + r)
+				}
+			},
+			body: func(a *assembler, p []string) {
+				// Leaves the two factors of every product in registers 0 and 1 (or one in 0).
+				first(a, p)
+				sum := 8 + 2*(a.shift/(4*a.lanes))
+				other := 0
+				if name == "dot" {
+					other = 1
+				}
+				a.halves(0, 2, 3)
+				if other == 0 {
+					a.op("VFMADD231PD", 2, 2, sum)
+					a.op("VFMADD231PD", 3, 3, sum+1)
+					return
+				}
+				a.halves(1, 4, 5)
+				a.op("VFMADD231PD", 4, 2, sum)
+				a.op("VFMADD231PD", 5, 3, sum+1)
+			},
+			finish: func(a *assembler) {
+				for r := 1; r < 2*turns; r++ {
+					a.op("VADDPD", 8+r, 8, 8)
+				}
+				if a.masks {
+					a.line("VEXTRACTF64X4 $1, Z8, Y0")
+					a.line("VADDPD Y0, Y8, Y8")
+				}
+				a.line("VEXTRACTF128 $1, Y8, X0")
+				a.line("VADDPD X0, X8, X8")
+				a.line("VPERMILPD $1, X8, X0")
+				a.line("VADDSD X0, X8, X0")
+			}})
+	}
+	reduce("sumsq", []string{"x"}, func(a *assembler, p []string) { a.load(p[0], 0) })
+	reduce("dot", []string{"x", "y"}, func(a *assembler, p []string) {
+		a.load(p[0], 0)
+		a.load(p[1], 1)
+	})
+	reduce("order", []string{"c", "x"}, func(a *assembler, p []string) {
+		a.load(p[0], 0)
+		a.load(p[1], 1)
+		a.op("VSUBPS", 1, 0, 0)
+		a.op("VMAXPS", 0, 7, 0)
+	})
+}
+
+// halves widens the lower and upper half of a register to float64.
+func (a *assembler) halves(from, low, high int) {
+	if a.masks {
+		a.line("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
+		a.line("VCVTPS2PD Y%d, Z%d", from, low)
+		a.line("VCVTPS2PD Y%d, Z%d", high, high)
+		return
+	}
+	a.line("VEXTRACTF128 $1, Y%d, X%d", from, high)
+	a.line("VCVTPS2PD X%d, Y%d", from, low)
+	a.line("VCVTPS2PD X%d, Y%d", high, high)
+}
+
+// adam keeps its nine constants in registers 0-8, in the order of AdamScalars:
+// Clip, B1, C1, B2, C2, Step, Inv, Eps, Decay.
+func adam(a *assembler) {
+	const clip, b1, c1, b2, c2, step, inv, eps, decay = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	const g, m, v, p = 9, 10, 11, 12
+	a.kernel(kernel{name: "adam", slices: []string{"p", "grad", "m", "v", "s"},
+		start: func(a *assembler) {
+			for i := range 9 {
+				a.line("VBROADCASTSS %d(R8), %s", 4*i, a.v(i))
+			}
+		},
+		body: func(a *assembler, ptr []string) {
+			a.load(ptr[1], g)
+			a.load(ptr[2], m)
+			a.load(ptr[3], v)
+			a.load(ptr[0], p)
+			a.op("VMULPS", clip, g, g)
+			a.op("VMULPS", b1, m, m)
+			a.op("VFMADD231PS", c1, g, m)
+			a.op("VMULPS", g, g, g)
+			a.op("VMULPS", b2, v, v)
+			a.op("VFMADD231PS", c2, g, v)
+			a.store(m, ptr[2])
+			a.store(v, ptr[3])
+			a.op("VSQRTPS", v, v)
+			a.op("VFMADD213PS", eps, inv, v) // √v·Inv + Eps
+			a.op("VMULPS", step, m, m)
+			a.op("VDIVPS", v, m, m)
+			a.op("VFMSUB213PS", m, decay, p) // Decay·p - ...
+			a.store(p, ptr[0])
+		}})
+}

@@ -1,0 +1,171 @@
+package vec
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go run ./asmgen
+
+// Supported returns the float32 tables this processor can run, fastest first.
+func Supported() []*Ops[float32] {
+	var all []*Ops[float32]
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
+		all = append(all, avx512())
+	}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		all = append(all, avx2())
+	}
+	return append(all, Go32())
+}
+
+func avx512() *Ops[float32] {
+	return &Ops[float32]{
+		Name: "avx512",
+		Fill: func(dst []float32, value float32) {
+			if n := len(dst); n > 0 {
+				fillAVX512(n, &dst[0], value)
+			}
+		},
+		Add:   three(addAVX512),
+		Mul:   three(mulAVX512),
+		Scale: scaled(scaleAVX512),
+		Sum2:  twice(sum2AVX512),
+		Axpy:  scaled(axpyAVX512),
+		MAdd:  three(maddAVX512),
+		Hinge: threeScaled(hingeAVX512),
+		Sumsq: total(sumsqAVX512),
+		Dot:   total2(dotAVX512),
+		Order: total2(orderAVX512),
+		Map: [mapCount]func(y, x []float32){
+			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
+		},
+		Slope: [mapCount]func(d, of, dy []float32){
+			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512), Abs: three(absSlopeAVX512),
+		},
+		Adam:        adamWith(adamAVX512),
+		GRUCell:     gruCellWith(gruCellAVX512),
+		GRUCellGrad: gruCellGradWith(gruCellGradAVX512),
+	}
+}
+
+func avx2() *Ops[float32] {
+	return &Ops[float32]{
+		Name: "avx2",
+		Fill: func(dst []float32, value float32) {
+			if n := len(dst); n > 0 {
+				fillAVX2(n, &dst[0], value)
+			}
+		},
+		Add:   three(addAVX2),
+		Mul:   three(mulAVX2),
+		Scale: scaled(scaleAVX2),
+		Sum2:  twice(sum2AVX2),
+		Axpy:  scaled(axpyAVX2),
+		MAdd:  three(maddAVX2),
+		Hinge: threeScaled(hingeAVX2),
+		Sumsq: total(sumsqAVX2),
+		Dot:   total2(dotAVX2),
+		Order: total2(orderAVX2),
+		Map: [mapCount]func(y, x []float32){
+			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
+		},
+		Slope: [mapCount]func(d, of, dy []float32){
+			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2), Abs: three(absSlopeAVX2),
+		},
+		Adam:        adamWith(adamAVX2),
+		GRUCell:     gruCellWith(gruCellAVX2),
+		GRUCellGrad: gruCellGradWith(gruCellGradAVX2),
+	}
+}
+
+// The functions below give an assembly kernel the signature of the table: they check the lengths and pass pointers.
+
+func two(f func(n int, y, x *float32)) func(y, x []float32) {
+	return func(y, x []float32) {
+		if n := len(y); n > 0 {
+			x = x[:n]
+			f(n, &y[0], &x[0])
+		}
+	}
+}
+
+func three(f func(n int, dst, a, b *float32)) func(dst, a, b []float32) {
+	return func(dst, a, b []float32) {
+		if n := len(dst); n > 0 {
+			a, b = a[:n], b[:n]
+			f(n, &dst[0], &a[0], &b[0])
+		}
+	}
+}
+
+func scaled(f func(n int, dst, x *float32, s float32)) func(dst, x []float32, s float32) {
+	return func(dst, x []float32, s float32) {
+		if n := len(dst); n > 0 {
+			x = x[:n]
+			f(n, &dst[0], &x[0], s)
+		}
+	}
+}
+
+func twice(f func(n int, dst, x, y *float32, a, b float32)) func(dst, x, y []float32, a, b float32) {
+	return func(dst, x, y []float32, a, b float32) {
+		if n := len(dst); n > 0 {
+			x, y = x[:n], y[:n]
+			f(n, &dst[0], &x[0], &y[0], a, b)
+		}
+	}
+}
+
+func threeScaled(f func(n int, dst, c, x *float32, a float32)) func(dst, c, x []float32, a float32) {
+	return func(dst, c, x []float32, a float32) {
+		if n := len(dst); n > 0 {
+			c, x = c[:n], x[:n]
+			f(n, &dst[0], &c[0], &x[0], a)
+		}
+	}
+}
+
+func total(f func(n int, x *float32) float64) func(x []float32) float64 {
+	return func(x []float32) float64 {
+		if len(x) == 0 {
+			return 0
+		}
+		return f(len(x), &x[0])
+	}
+}
+
+func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
+	return func(x, y []float32) float64 {
+		n := len(x)
+		if n == 0 {
+			return 0
+		}
+		y = y[:n]
+		return f(n, &x[0], &y[0])
+	}
+}
+
+func adamWith(f func(n int, p, g, m, v, s *float32)) func(p, g, m, v []float32, s *AdamScalars[float32]) {
+	return func(p, g, m, v []float32, s *AdamScalars[float32]) {
+		if n := len(p); n > 0 {
+			g, m, v = g[:n], m[:n], v[:n]
+			f(n, &p[0], &g[0], &m[0], &v[0], &s.Clip)
+		}
+	}
+}
+
+func gruCellWith(f func(n int, gr, gz, gn, gc, hr, hz, hn, h, y, prev *float32)) func(gates, gh, h, y, prev []float32) {
+	return func(gates, gh, h, y, prev []float32) {
+		if n := len(h); n > 0 {
+			gates, gh, y, prev = gates[:4*n], gh[:3*n], y[:n], prev[:n]
+			f(n, &gates[0], &gates[n], &gates[2*n], &gates[3*n], &gh[0], &gh[n], &gh[2*n], &h[0], &y[0], &prev[0])
+		}
+	}
+}
+
+func gruCellGradWith(f func(n int, g0, g1, g2, g3, h, dy, dh *float32)) func(gates, h, dy, dh []float32) {
+	return func(gates, h, dy, dh []float32) {
+		if n := len(h); n > 0 {
+			gates, dy, dh = gates[:4*n], dy[:n], dh[:n]
+			f(n, &gates[0], &gates[n], &gates[2*n], &gates[3*n], &h[0], &dy[0], &dh[0])
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package vec
+
+// Supported returns the float32 tables this processor can run, fastest first.
+func Supported() []*Ops[float32] { return []*Ops[float32]{Go32()} }

@@ -1,0 +1,191 @@
+package vec_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"vsetrain/internal/vec"
+)
+
+// sizes cover empty slices, partial vectors, one vector and unrolled loops with rests, of 8 and 16 lanes.
+var sizes = []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 33, 47, 48, 63, 64, 65, 79, 127, 130, 1000}
+
+func tables(t *testing.T, test func(t *testing.T, ops *vec.Ops[float32])) {
+	for _, ops := range vec.Supported() {
+		t.Run(ops.Name, func(t *testing.T) { test(t, ops) })
+	}
+}
+
+// guarded returns n random values inside memory that is NaN on both sides, and a check that it still is.
+func guarded(t *testing.T, r *rand.Rand, n int) (x []float32, check func()) {
+	const guard = 21
+	all := make([]float32, n+2*guard)
+	for i := range all {
+		all[i] = float32(math.NaN())
+		if i >= guard && i < guard+n {
+			all[i] = float32(r.NormFloat64())
+		}
+	}
+	return all[guard : guard+n : guard+n], func() {
+		t.Helper()
+		for i, v := range all {
+			if (i < guard || i >= guard+n) && v == v {
+				t.Fatalf("memory at %d of %d elements changed to %v", i-guard, n, v)
+			}
+		}
+	}
+}
+
+// TestAgainstGo compares every kernel of every table with the plain Go kernels in float64.
+func TestAgainstGo(t *testing.T) {
+	ref := vec.Go64()
+	type call32 func(o *vec.Ops[float32], x [][]float32) float64
+	type call64 func(o *vec.Ops[float64], x [][]float64) float64
+	s32 := vec.AdamScalars[float32]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3, Decay: .99}
+	s64 := vec.AdamScalars[float64]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3, Decay: .99}
+	none32 := func(f func(o *vec.Ops[float32], x [][]float32)) call32 {
+		return func(o *vec.Ops[float32], x [][]float32) float64 { f(o, x); return 0 }
+	}
+	none64 := func(f func(o *vec.Ops[float64], x [][]float64)) call64 {
+		return func(o *vec.Ops[float64], x [][]float64) float64 { f(o, x); return 0 }
+	}
+	cases := []struct {
+		name   string
+		widths []int // of the slices, in multiples of n
+		got    call32
+		want   call64
+	}{
+		{"Fill", []int{1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Fill(x[0], 1.5) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Fill(x[0], 1.5) })},
+		{"Add", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Add(x[0], x[1], x[2]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Add(x[0], x[1], x[2]) })},
+		{"Mul", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Mul(x[0], x[1], x[2]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Mul(x[0], x[1], x[2]) })},
+		{"Scale", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Scale(x[0], x[1], -.75) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Scale(x[0], x[1], -.75) })},
+		{"Sum2", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Sum2(x[0], x[1], x[2], -.75, 3) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Sum2(x[0], x[1], x[2], -.75, 3) })},
+		{"Axpy", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Axpy(x[0], x[1], -.75) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Axpy(x[0], x[1], -.75) })},
+		{"MAdd", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.MAdd(x[0], x[1], x[2]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.MAdd(x[0], x[1], x[2]) })},
+		{"Hinge", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Hinge(x[0], x[1], x[2], -.75) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Hinge(x[0], x[1], x[2], -.75) })},
+		{"Sumsq", []int{1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Sumsq(x[0]) },
+			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Sumsq(x[0]) }},
+		{"Dot", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Dot(x[0], x[1]) },
+			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Dot(x[0], x[1]) }},
+		{"Order", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Order(x[0], x[1]) },
+			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Order(x[0], x[1]) }},
+		{"Adam", []int{1, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {
+			o.Map[vec.Abs](x[3], x[3])
+			o.Adam(x[0], x[1], x[2], x[3], &s32)
+		}), none64(func(o *vec.Ops[float64], x [][]float64) {
+			o.Map[vec.Abs](x[3], x[3])
+			o.Adam(x[0], x[1], x[2], x[3], &s64)
+		})},
+		{"GRUCell", []int{4, 3, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) })},
+		{"GRUCellGrad", []int{4, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) })},
+	}
+	for f := vec.ReLU; f <= vec.Abs; f++ {
+		cases = append(cases, struct {
+			name   string
+			widths []int
+			got    call32
+			want   call64
+		}{fmt.Sprintf("Map %d", f), []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Map[f](x[0], x[1]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Map[f](x[0], x[1]) })},
+			struct {
+				name   string
+				widths []int
+				got    call32
+				want   call64
+			}{fmt.Sprintf("Slope %d", f), []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Slope[f](x[0], x[1], x[2]) }),
+				none64(func(o *vec.Ops[float64], x [][]float64) { o.Slope[f](x[0], x[1], x[2]) })})
+	}
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, c := range cases {
+			for _, n := range sizes {
+				var x32 [][]float32
+				var x64 [][]float64
+				var checks []func()
+				for _, w := range c.widths {
+					x, check := guarded(t, r, w*n)
+					wide := make([]float64, len(x))
+					for i, v := range x {
+						wide[i] = float64(v)
+					}
+					x32, x64, checks = append(x32, x), append(x64, wide), append(checks, check)
+				}
+				got, want := c.got(ops, x32), c.want(ref, x64)
+				if math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
+					t.Errorf("%s of %d: %v, want %v", c.name, n, got, want)
+				}
+				for k := range x32 {
+					checks[k]()
+					for i, g := range x32[k] {
+						if w := x64[k][i]; !(math.Abs(float64(g)-w) <= 2e-6*(1+math.Abs(w))) {
+							t.Fatalf("%s of %d: slice %d, element %d is %v, want %v", c.name, n, k, i, g, w)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestFunctionsInUlp measures sigmoid and tanh over their whole range in units in the last place of the result.
+func TestFunctionsInUlp(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		var x []float32
+		for v := 1e-30; v < 80; v *= 1.0007 {
+			x = append(x, float32(v), float32(-v))
+		}
+		y := make([]float32, len(x))
+		for _, f := range []struct {
+			name string
+			m    vec.Map
+			ref  func(x float64) float64
+		}{{"sigmoid", vec.Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }}, {"tanh", vec.Tanh, math.Tanh}} {
+			ops.Map[f.m](y, x)
+			worst, at := 0.0, float32(0)
+			for i, v := range x {
+				want := f.ref(float64(v))
+				near := float32(math.Abs(want))
+				ulp := float64(math.Nextafter32(near, 1e30)) - float64(near)
+				if e := math.Abs(float64(y[i])-want) / ulp; !(e <= worst) {
+					worst, at = e, v
+				}
+			}
+			t.Logf("%s: at most %.2f ulp, at %v", f.name, worst, at)
+			if !(worst <= 2.5) {
+				t.Errorf("%s(%v) is off by %.2f ulp, want at most 2.5", f.name, at, worst)
+			}
+		}
+	})
+}
+
+// TestNotANumber checks that NaN stays visible in every lane.
+func TestNotANumber(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		for at := range 40 {
+			x, y, zero := make([]float32, 40), make([]float32, 40), make([]float32, 40)
+			x[at] = float32(math.NaN())
+			for f := range ops.Map {
+				if ops.Map[f](y, x); y[at] == y[at] {
+					t.Errorf("map %d of NaN is %v", f, y[at])
+				}
+			}
+			for name, s := range map[string]float64{"Sumsq": ops.Sumsq(x), "Dot": ops.Dot(zero, x), "Order": ops.Order(x, zero)} {
+				if s == s {
+					t.Errorf("%s with NaN at %d is %v", name, at, s)
+				}
+			}
+		}
+	})
+}
