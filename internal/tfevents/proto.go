@@ -1,0 +1,166 @@
+package tfevents
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The parts of event.proto, summary.proto and tensor.proto that are written, with their field numbers:
+//
+//	Event         wall_time 1 (double), step 2 (int64), file_version 3, summary 5
+//	Summary       value 1 (repeated)
+//	Summary.Value tag 1, simple_value 2 (float), tensor 8, metadata 9
+//	Metadata      plugin_data 1 { plugin_name 1 }
+//	Tensor        dtype 1 (7: string), tensor_shape 2 { dim 2 { size 1 } }, string_val 8
+const (
+	varint  = 0
+	fixed64 = 1
+	bytes   = 2
+	fixed32 = 5
+)
+
+func key(b []byte, field, wire int) []byte { return binary.AppendUvarint(b, uint64(field<<3|wire)) }
+
+func appendBytes[T string | []byte](b []byte, field int, v T) []byte {
+	b = binary.AppendUvarint(key(b, field, bytes), uint64(len(v)))
+	return append(b, v...)
+}
+
+// encode returns the protocol buffer of e.
+func (e *Event) encode() []byte {
+	b := binary.LittleEndian.AppendUint64(key(nil, 1, fixed64), math.Float64bits(float64(e.Wall.Unix())+float64(e.Wall.Nanosecond())/1e9))
+	if e.Step != 0 {
+		b = binary.AppendUvarint(key(b, 2, varint), uint64(e.Step))
+	}
+	if e.FileVersion != "" {
+		return appendBytes(b, 3, e.FileVersion)
+	}
+	value := appendBytes(nil, 1, e.Tag)
+	if e.IsText {
+		shape := appendBytes(nil, 2, appendUvarintField(nil, 1, 1)) // [1]
+		tensor := appendUvarintField(nil, 1, 7)
+		tensor = appendBytes(tensor, 2, shape)
+		tensor = appendBytes(tensor, 8, e.Text)
+		value = appendBytes(value, 8, tensor)
+		value = appendBytes(value, 9, appendBytes(nil, 1, appendBytes(nil, 1, "text")))
+	} else {
+		value = binary.LittleEndian.AppendUint32(key(value, 2, fixed32), math.Float32bits(e.Value))
+	}
+	return appendBytes(b, 5, appendBytes(nil, 1, value))
+}
+
+func appendUvarintField(b []byte, field int, v uint64) []byte {
+	return binary.AppendUvarint(key(b, field, varint), v)
+}
+
+// fields calls f for each field of a message. Exactly one of number (for varint, fixed32, fixed64) and data (for bytes) counts.
+func fields(b []byte, f func(field, wire int, number uint64, data []byte) error) error {
+	for len(b) > 0 {
+		k, n := binary.Uvarint(b)
+		if n <= 0 || k>>3 == 0 || k>>3 > 1<<29 {
+			return fmt.Errorf("bad protocol buffer key")
+		}
+		b = b[n:]
+		var number uint64
+		var data []byte
+		switch k & 7 {
+		case varint:
+			number, n = binary.Uvarint(b)
+		case fixed64:
+			if n = 8; len(b) >= n {
+				number = binary.LittleEndian.Uint64(b)
+			}
+		case fixed32:
+			if n = 4; len(b) >= n {
+				number = uint64(binary.LittleEndian.Uint32(b))
+			}
+		case bytes:
+			number, n = binary.Uvarint(b)
+			if n > 0 && number <= uint64(len(b)-n) {
+				data = b[n : n+int(number)]
+				n += int(number)
+			} else {
+				n = -1
+			}
+		default:
+			return fmt.Errorf("protocol buffer wire type %d", k&7)
+		}
+		if n <= 0 || n > len(b) {
+			return fmt.Errorf("truncated protocol buffer field")
+		}
+		if err := f(int(k>>3), int(k&7), number, data); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// decode reads the protocol buffer of an event. An event may hold several values; one Event is returned for each.
+func decode(b []byte) ([]Event, error) {
+	var head Event
+	var values []Event
+	err := fields(b, func(field, wire int, number uint64, data []byte) error {
+		switch {
+		case field == 1 && wire == fixed64:
+			head.Wall = wallTime(math.Float64frombits(number))
+		case field == 2 && wire == varint:
+			head.Step = int64(number)
+		case field == 3 && wire == bytes:
+			head.FileVersion = string(data)
+		case field == 5 && wire == bytes:
+			return fields(data, func(field, wire int, _ uint64, data []byte) error {
+				if field != 1 || wire != bytes {
+					return nil
+				}
+				var v Event
+				if err := v.decodeValue(data); err != nil {
+					return err
+				}
+				values = append(values, v)
+				return nil
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(values) == 0 {
+		return []Event{head}, nil
+	}
+	for i := range values {
+		values[i].Wall, values[i].Step = head.Wall, head.Step
+	}
+	return values, nil
+}
+
+// wallTime converts seconds; times no calendar holds become zero.
+func wallTime(seconds float64) time.Time {
+	if math.Abs(seconds) < 1e11 {
+		whole, frac := math.Modf(seconds)
+		return time.Unix(int64(whole), int64(math.Round(frac*1e6))*1000)
+	}
+	return time.Time{}
+}
+
+func (e *Event) decodeValue(b []byte) error {
+	return fields(b, func(field, wire int, number uint64, data []byte) error {
+		switch {
+		case field == 1 && wire == bytes:
+			e.Tag = string(data)
+		case field == 2 && wire == fixed32:
+			e.Value = math.Float32frombits(uint32(number))
+		case field == 8 && wire == bytes:
+			return fields(data, func(field, wire int, _ uint64, data []byte) error {
+				if field == 8 && wire == bytes {
+					e.Text, e.IsText = string(data), true
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+}

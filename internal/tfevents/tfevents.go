@@ -1,0 +1,47 @@
+// Package tfevents writes TensorBoard event files, and reads them back for tests.
+//
+// A file is a sequence of TFRecords, each
+//
+//	length (8 bytes, little-endian) · masked CRC32C of the length (4) · data · masked CRC32C of the data (4)
+//
+// where masked(c) = ((c >> 15) | (c << 17)) + 0xa282ead8 and data is an Event in protocol buffer encoding; the first event holds
+// the file version. Source: tensorflow/core/lib/io/record_writer.cc, tensorflow/core/util/event.proto.
+package tfevents
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+)
+
+// Event is one entry of a file. Scalars have a tag and a value, texts a tag and a text; the first event of a file has
+// neither, but a file version.
+type Event struct {
+	Wall        time.Time // to the microsecond
+	Step        int64
+	FileVersion string // "brain.Event:2"
+	Tag         string
+	Value       float32
+	Text        string
+	IsText      bool
+}
+
+// fileVersion is what TensorBoard expects in the first event.
+const fileVersion = "brain.Event:2"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedCRC returns the checksum of b as TFRecords store it.
+func maskedCRC(b []byte) uint32 {
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+// appendRecord appends data framed as a TFRecord.
+func appendRecord(b, data []byte) []byte {
+	start := len(b)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(data)))
+	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b[start:start+8]))
+	b = append(b, data...)
+	return binary.LittleEndian.AppendUint32(b, maskedCRC(data))
+}

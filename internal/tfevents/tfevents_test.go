@@ -1,0 +1,175 @@
+package tfevents
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var started = time.Unix(1700000000, 250_000_000)
+
+func create(t *testing.T) *Writer {
+	t.Helper()
+	w, err := Create(t.TempDir(), started, "host one/2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func TestRoundTrip(t *testing.T) {
+	w := create(t)
+	if name := filepath.Base(w.Path()); name != "events.out.tfevents.1700000000.host_one_2" {
+		t.Errorf("name %q", name)
+	}
+	later := started.Add(90 * time.Second)
+	if err := w.Scalar("train/loss", 300, later, -1.5); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Scalar("zero", 0, later, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Text("config", 1, later, "seed: 7\nnäme"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(w.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Event{
+		{Wall: started, FileVersion: "brain.Event:2"},
+		{Wall: later, Step: 300, Tag: "train/loss", Value: -1.5},
+		{Wall: later, Tag: "zero"},
+		{Wall: later, Step: 1, Tag: "config", Text: "seed: 7\nnäme", IsText: true},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestBytes fixes the encoding: a scalar as TensorBoard's own record writer writes it, byte for byte.
+func TestBytes(t *testing.T) {
+	e := Event{Wall: time.Unix(2, 0), Step: 3, Tag: "a", Value: 1}
+	got := hex.EncodeToString(appendRecord(nil, e.encode()))
+	// length 23, its checksum; wall_time 2.0; step 3; summary { value { tag "a" simple_value 1.0 } }; checksum
+	const want = "1700000000000000" + "e7cef81e" + "090000000000000040" + "1003" + "2a0a" + "0a08" + "0a0161" + "150000803f" + "1243717c"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestMaskedCRC uses the standard check input; its CRC32C is 0xe3069283, masked as TensorBoard computes it.
+func TestMaskedCRC(t *testing.T) {
+	if got := maskedCRC([]byte("123456789")); got != 0xc78ab0e5 {
+		t.Errorf("%#x, want 0xc78ab0e5", got)
+	}
+}
+
+func TestTruncatedTail(t *testing.T) {
+	w := create(t)
+	if err := w.Scalar("a", 1, started, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(w.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := len(appendRecord(nil, (&Event{Wall: started, FileVersion: fileVersion}).encode()))
+	for n := range b {
+		events, err := read(strings.NewReader(string(b[:n])))
+		want := 0
+		if n >= first {
+			want = 1
+		}
+		if err != nil || len(events) != want {
+			t.Fatalf("%d bytes: %d events, %v; want %d", n, len(events), err, want)
+		}
+	}
+	for i := range b {
+		flipped := append([]byte(nil), b...)
+		flipped[i] ^= 1
+		if _, err := read(strings.NewReader(string(flipped))); err == nil || !strings.Contains(err.Error(), "checksum") {
+			t.Fatalf("byte %d flipped: error %v", i, err)
+		}
+	}
+}
+
+func TestSecondFileInOneSecond(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		w, err := Create(dir, started, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "events.out.tfevents.1700000000.localhost*"))
+	if len(files) != 2 {
+		t.Errorf("files %v", files)
+	}
+	if _, err := Create(filepath.Join(dir, "none"), started, "h"); err == nil {
+		t.Error("missing folder accepted")
+	}
+}
+
+func TestClosedWriter(t *testing.T) {
+	w := create(t)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Scalar("a", 1, started, 1); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("scalar after close: %v", err)
+	}
+	if w.Close() == nil {
+		t.Error("closed twice")
+	}
+}
+
+func TestConcurrentWriters(t *testing.T) {
+	w := create(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 50 {
+				if err := w.Scalar("a", int64(i), started, float32(i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := Read(w.Path()); err != nil || len(events) != 201 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, e := range []Event{{FileVersion: fileVersion}, {Tag: "a", Step: -1, Value: 2}, {Tag: "b", Text: "c", IsText: true}} {
+		f.Add(e.encode(), []byte{})
+	}
+	f.Fuzz(func(t *testing.T, message, tail []byte) {
+		// Frame the message, so that the checksums do not shield the decoder.
+		events, err := read(strings.NewReader(string(append(appendRecord(nil, message), tail...))))
+		if err == nil && len(events) == 0 {
+			t.Fatal("a whole record gave no event")
+		}
+		_, _ = read(strings.NewReader(string(message)))
+	})
+}

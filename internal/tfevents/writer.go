@@ -1,0 +1,122 @@
+package tfevents
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush after
+// what a reader should see. A write error stays and is returned by every later call.
+type Writer struct {
+	mu   sync.Mutex
+	f    *os.File
+	path string
+	buf  *bufio.Writer
+	rec  []byte
+	err  error
+}
+
+// Create starts an event file in dir, which must exist. TensorBoard finds it by its name,
+// events.out.tfevents.<seconds of started>.<hostname>; a number is appended when that file exists already.
+func Create(dir string, started time.Time, hostname string) (*Writer, error) {
+	name := filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.%s", started.Unix(), cleanName(hostname)))
+	for i := range 1000 {
+		path := name
+		if i > 0 {
+			path = fmt.Sprintf("%s.%d", name, i)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tfevents: %w", err)
+		}
+		w := &Writer{f: f, path: path, buf: bufio.NewWriter(f)}
+		if err := w.add(Event{Wall: started, FileVersion: fileVersion}); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return w, w.Flush()
+	}
+	return nil, fmt.Errorf("tfevents: %s and 999 numbered files exist already", name)
+}
+
+// cleanName keeps the characters of a host name that are safe in a file name.
+func cleanName(host string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
+			return r
+		}
+		return '_'
+	}, host)
+	if clean == "" {
+		return "localhost"
+	}
+	return clean
+}
+
+// Path returns the name of the file.
+func (w *Writer) Path() string { return w.path }
+
+// Scalar appends a value of the curve tag at step.
+func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error {
+	return w.add(Event{Tag: tag, Step: step, Wall: wall, Value: v})
+}
+
+// Text appends a text (Markdown) under tag at step.
+func (w *Writer) Text(tag string, step int64, wall time.Time, text string) error {
+	return w.add(Event{Tag: tag, Step: step, Wall: wall, Text: text, IsText: true})
+}
+
+func (w *Writer) add(e Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.rec = appendRecord(w.rec[:0], e.encode())
+		_, err := w.buf.Write(w.rec)
+		w.keep(err)
+	}
+	return w.err
+}
+
+// keep remembers the first error.
+func (w *Writer) keep(err error) {
+	if w.err == nil && err != nil {
+		w.err = fmt.Errorf("tfevents: write %s: %w", w.path, err)
+	}
+}
+
+// Flush hands all events to the operating system.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.keep(w.buf.Flush())
+	}
+	return w.err
+}
+
+// Close flushes and closes the file. Calls after it fail.
+func (w *Writer) Close() error {
+	err := w.Flush()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.f == nil {
+		return err
+	}
+	closeErr := w.f.Close()
+	w.f = nil
+	w.keep(errors.New("the writer is closed"))
+	if err == nil && closeErr != nil {
+		err = fmt.Errorf("tfevents: close %s: %w", w.path, closeErr)
+	}
+	return err
+}
