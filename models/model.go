@@ -23,6 +23,7 @@ type Model struct {
 
 	images   map[int]*encoder
 	captions map[[2]int]*encoder
+	scores   map[[2]int]*encoder
 	words    []int32 // staging of padded words
 }
 
@@ -42,7 +43,8 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
 	}
-	return &Model{Network: n, Options: o, Dims: d, Session: s, images: map[int]*encoder{}, captions: map[[2]int]*encoder{}}, nil
+	return &Model{Network: n, Options: o, Dims: d, Session: s, images: map[int]*encoder{}, captions: map[[2]int]*encoder{},
+		scores: map[[2]int]*encoder{}}, nil
 }
 
 // Init draws all parameters from the seed. The values depend on the seed and the names alone.
@@ -128,6 +130,31 @@ func (m *Model) EncodeCaptions(dst []float32, words, lengths []int32, n, l int) 
 		m.captions[key] = e
 	}
 	if err := m.FeedWords(words, lengths, n, l); err != nil {
+		return err
+	}
+	return m.run(e, dst)
+}
+
+// Scores computes the scores of ni images and nc captions from their embeddings [ni, E], [nc, E] → dst [ni, nc].
+func (m *Model) Scores(dst, images, captions []float32, ni, nc int) error {
+	const inImages, inCaptions = "in.image_embeddings", "in.caption_embeddings"
+	key := [2]int{ni, nc}
+	e := m.scores[key]
+	if e == nil {
+		g := m.Session.Graph()
+		var err error
+		e, err = m.compile(g, func() *graph.Node {
+			return m.Network.Scores(g, g.Input(inImages, ni, m.EmbedDim()), g.Input(inCaptions, nc, m.EmbedDim()))
+		})
+		if err != nil {
+			return err
+		}
+		m.scores[key] = e
+	}
+	if err := m.Session.Feed(inImages, images); err != nil {
+		return err
+	}
+	if err := m.Session.Feed(inCaptions, captions); err != nil {
 		return err
 	}
 	return m.run(e, dst)

@@ -30,6 +30,9 @@ type Network interface {
 	Name() string
 	// Params returns the parameters in a fixed order, named PART.NAME with PART one of Parts.
 	Params() []*nn.Param
+	// StepFlops is the work of the matrix products that a training step on a batch needs, in floating-point operations
+	// (two per multiply-add): forward and the gradients that are wanted, padding not counted.
+	StepFlops(pairs, words int) float64
 	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ...
 	Parts() []string
 }
@@ -41,6 +44,8 @@ type Embedder interface {
 	Images(g *graph.Graph, regions *graph.Node) *graph.Node
 	// Captions embeds captions: [B, E].
 	Captions(g *graph.Graph, c Captions) *graph.Node
+	// DotProduct reports whether the score of a pair is the dot product of its embeddings.
+	DotProduct() bool
 	// Scores returns the similarity of every image with every caption: [Bi, Bc].
 	Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node
 }

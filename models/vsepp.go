@@ -19,6 +19,9 @@ func init() { registry[VSEPP] = newVSEPP }
 
 type vsepp struct {
 	opt   VSEPPOptions
+	dims  Dims
+	embed int
+	word  int
 	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
@@ -30,7 +33,7 @@ type vsepp struct {
 }
 
 func newVSEPP(o Options, d Dims) (Embedder, error) {
-	n := &vsepp{opt: o.VSEPP}
+	n := &vsepp{opt: o.VSEPP, dims: d, embed: o.EmbedDim, word: o.WordDim}
 	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
 	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
 	n.Text.RNN = nn.NewGRU(o.WordDim, o.EmbedDim)
@@ -41,6 +44,14 @@ func newVSEPP(o Options, d Dims) (Embedder, error) {
 func (n *vsepp) Name() string        { return VSEPP }
 func (n *vsepp) Params() []*nn.Param { return n.params }
 func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
+
+// StepFlops counts the image projection twice (its input needs no gradient), the GRU and the scores three times.
+func (n *vsepp) StepFlops(pairs, words int) float64 {
+	b, t, e := float64(pairs), float64(words), float64(n.embed)
+	image := 2 * b * float64(n.dims.Regions*n.dims.Feature) * e
+	text := 2 * t * 3 * e * (float64(n.word) + e)
+	return 2*image + 3*text + 3*2*b*b*e
+}
 
 // Images embeds flattened regions [B, R·D].
 func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
@@ -64,10 +75,13 @@ func (n *vsepp) abs(g *graph.Graph, x *graph.Node) *graph.Node {
 	return x
 }
 
+// DotProduct reports whether measure is cosine.
+func (n *vsepp) DotProduct() bool { return n.opt.Measure != "order" }
+
 // Scores is the dot product, or the order violation.
 func (n *vsepp) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
-	if n.opt.Measure == "order" {
-		return g.OrderScores(images, captions)
+	if n.DotProduct() {
+		return g.MatMulT(images, captions, true)
 	}
-	return g.MatMulT(images, captions, true)
+	return g.OrderScores(images, captions)
 }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/experiment"
+)
+
+type benchOptions struct {
+	configFlags
+	experiment.BenchRequest
+	JSON bool
+}
+
+func newCmdBench(a *app) *cobra.Command {
+	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3, Regions: 36, Feature: 2048, Vocab: 8481}}
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Time the training step of a configuration",
+		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. Without data.dir the batches are
+synthetic, with the sizes, sparsity and caption lengths of Flickr30K; with it they come from the data set, and the time
+spent waiting for them is measured too. The share of the peak compares the arithmetic of the network with the fastest
+large matrix product in the same process.`,
+		Example: `  vsetrain bench --config configs/vsepp/f30k-lseh.yaml
+  vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set device.precision=bf16 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	f := c.Flags()
+	f.IntVar(&o.Steps, "steps", o.Steps, "steps to time")
+	f.IntVar(&o.Warmup, "warmup", o.Warmup, "steps before them")
+	f.IntVar(&o.Regions, "regions", o.Regions, "regions of a synthetic image")
+	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature")
+	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary")
+	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
+	return c
+}
+
+func (o *benchOptions) run(ctx context.Context, a *app) error {
+	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 1 || o.Feature < 1 || o.Vocab < 10 {
+		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 1, --feature-dim >= 1 and --vocab-size >= 10")
+	}
+	cfg, err := o.load(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	bars := stages{app: a}
+	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), time.Now, peakMemory
+	o.Progress = func(done, total int) { bars.show("bench", done, total) }
+	r, err := experiment.Bench(ctx, o.BenchRequest)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return json.NewEncoder(a.Out).Encode(r)
+	}
+	a.Printf("%s, loss %s, batch %d, %s data, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Device)
+	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n", r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
+	a.Printf("captions    %.0f a second\n", r.CaptionsPerS)
+	a.Printf("data wait   %s\n", dataWait(r))
+	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s: %.0f %% of the %.0f GFLOP/s of a large product (%d threads, %s)\n",
+		r.GFlop, r.GFlops, 100*r.Share, r.Peak, r.Threads, r.Precision)
+	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)
+	return nil
+}
+
+func dataWait(r experiment.BenchReport) string {
+	if r.Data == "synthetic" {
+		return "not measured: batches are synthetic (set data.dir to measure it)"
+	}
+	return fmt.Sprintf("%.2f ms, %.2f %% of the step", r.DataWaitMS, 100*r.DataWaitMS/(r.StepMS.Median+r.DataWaitMS))
+}

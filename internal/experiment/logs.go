@@ -1,0 +1,130 @@
+package experiment
+
+import (
+	"time"
+
+	"vsetrain/eval"
+	"vsetrain/internal/runfs"
+	"vsetrain/train"
+)
+
+// scalars is a TensorBoard event file.
+type scalars interface {
+	Scalar(tag string, step int64, wall time.Time, v float32) error
+	Flush() error
+	Close() error
+}
+
+// logs are the records of a run: metrics.jsonl, and TensorBoard events where wanted.
+type logs struct {
+	every   int // steps between logged steps, 0 none
+	metrics *runfs.Log
+	events  scalars // nil without TensorBoard
+	now     func() time.Time
+}
+
+// StepRecord is a line of metrics.jsonl about a training step.
+type StepRecord struct {
+	Kind         string  `json:"kind"` // "train"
+	Step         int64   `json:"step"`
+	Epoch        float64 `json:"epoch"` // epochs done, with fraction
+	Loss         float64 `json:"loss"`
+	LossCaption  float64 `json:"loss_caption"` // caption retrieval (rows)
+	LossImage    float64 `json:"loss_image"`   // image retrieval (columns)
+	LearningRate float64 `json:"lr"`
+	GradNorm     float64 `json:"grad_norm"` // before clipping
+	StepMS       float64 `json:"step_ms"`
+	DataWaitMS   float64 `json:"data_wait_ms"`
+	CaptionsPerS float64 `json:"captions_per_s"`
+}
+
+// ValidationRecord is a line of metrics.jsonl about a validation.
+type ValidationRecord struct {
+	Kind    string       `json:"kind"` // "val"
+	Step    int64        `json:"step"`
+	Epoch   float64      `json:"epoch"`
+	I2T     eval.Recalls `json:"i2t"`
+	T2I     eval.Recalls `json:"t2i"`
+	RSum    float64      `json:"rsum"`
+	MRecall float64      `json:"m_recall"`
+	Best    bool         `json:"best"` // the best so far
+	Seconds float64      `json:"seconds"`
+}
+
+// openLogs opens the records of the run; lines of steps after the position, which will be done again, are cut off.
+func (t *training) openLogs(p train.Position) (*logs, error) {
+	env := t.Env
+	env.Device = t.dev.Name()
+	if err := t.run.AppendEnv(env); err != nil {
+		return nil, err
+	}
+	l := &logs{every: t.cfg.Train.LogStep, now: t.Now}
+	var err error
+	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName)); err != nil {
+		return nil, err
+	}
+	if err := l.metrics.TruncateAfter(p.Step); err != nil {
+		return nil, err
+	}
+	if t.cfg.Run.TensorBoard {
+		if l.events, err = createEvents(t.run.Path(), t.Now(), env.Host); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (l *logs) step(i train.StepInfo) error {
+	if l.every == 0 || i.Position.Step%int64(l.every) != 0 {
+		return nil
+	}
+	r := StepRecord{Kind: "train", Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
+		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, LearningRate: i.StepResult.LearningRate,
+		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
+		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds()}
+	return l.write(r, r.Step, map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
+		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
+		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch})
+}
+
+func (l *logs) validation(i train.ValidationInfo) error {
+	m := i.Metrics
+	r := ValidationRecord{Kind: "val", Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
+		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
+	return l.write(r, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5, "val/i2t_r10": m.I2T.R10,
+		"val/t2i_r1": m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
+		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum, "val/m_recall": m.MRecall})
+}
+
+func (l *logs) write(line any, step int64, scalars map[string]float64) error {
+	if err := l.metrics.Append(line); err != nil {
+		return err
+	}
+	if l.events == nil {
+		return nil
+	}
+	now := l.now()
+	for _, tag := range sortedKeys(scalars) {
+		if err := l.events.Scalar(tag, step, now, float32(scalars[tag])); err != nil {
+			return err
+		}
+	}
+	return l.events.Flush()
+}
+
+func (l *logs) sync() error { return l.metrics.Sync() }
+
+func (t *training) closeLogs() error {
+	if t.logs == nil {
+		return nil
+	}
+	err := t.logs.metrics.Close()
+	if t.logs.events != nil {
+		if e := t.logs.events.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+// Package experiment turns a configuration into running work: it opens the device, the data set, the vocabulary and the
+// model, and connects the training loop with its run directory. Commands call it; it prints nothing.
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// OpenDevice starts the device that the options name. blas chooses the matrix product of the CPU ("" is the fastest).
+func OpenDevice(o device.Options, blas string) (device.Device, error) {
+	if o.Kind == "cuda" {
+		return nil, errors.New("device.kind cuda: this version computes on the CPU only; set device.kind to auto or cpu")
+	}
+	precision := o.Precision
+	if precision == "tf32" { // a product precision of NVIDIA GPUs; the CPU has nothing between fp32 and bf16
+		precision = cpu.FP32
+	}
+	return cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
+}
+
+// OpenVocabulary reads the vocabulary of a data set.
+func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
+	if o.Vocab != "auto" {
+		return text.LoadVocabulary(o.Vocab)
+	}
+	path := filepath.Join(o.Dir, "vocab.json")
+	v, err := text.LoadVocabulary(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab --data %s', or name a file in data.vocab", path, o.Dir)
+	}
+	return v, err
+}
+
+// OpenSplit opens a split of a data set.
+func OpenSplit(o data.Options, split string) (*data.Split, error) {
+	if o.Dir == "" {
+		return nil, errors.New("data.dir is empty; name the folder of the data set, for example with --set data.dir=data/f30k")
+	}
+	return data.Open(o.Dir, split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType})
+}
+
+// dimsOf returns the sizes of a network for a split and a vocabulary.
+func dimsOf(s *data.Split, v *text.Vocabulary) models.Dims {
+	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len()}
+}
+
+// semanticsPath finds the semantic vectors of the training captions.
+func semanticsPath(o data.Options, l *loss.Options) (string, error) {
+	if o.Semantics != "auto" {
+		return o.Semantics, nil
+	}
+	kind := l.LSEH.Semantics
+	for _, ext := range []string{".npy", ".txt"} {
+		path := filepath.Join(o.Dir, "train_"+kind+ext)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute them with 'vsetrain precompute-%s --data %s'",
+		o.Dir, kind, kind, kind, o.Dir)
+}

@@ -1,0 +1,226 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/eval"
+	"vsetrain/internal/config"
+	"vsetrain/internal/device"
+	"vsetrain/internal/par"
+	"vsetrain/internal/runfs"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// Observer sees the progress of a training run.
+type Observer interface {
+	// Started is called once before the first step.
+	Started(Plan)
+	Step(train.StepInfo)
+	// Validating reports images and captions embedded for a validation.
+	Validating(done, total int)
+	Validation(train.ValidationInfo)
+}
+
+// Plan describes a run that is about to start.
+type Plan struct {
+	RunDir        string
+	Device        string
+	Network       string
+	Loss          string
+	Parameters    int
+	TrainCaptions int
+	TrainImages   int
+	DevImages     int
+	Batches       int // per epoch
+	Epochs        int
+	Resumed       train.Position // zero for a new run
+}
+
+// TrainRequest is what a training run needs to know beside its configuration.
+type TrainRequest struct {
+	Config   *config.Config
+	RunDir   string
+	Resume   bool
+	BLAS     string
+	Env      runfs.Env // of this session; device and matrix product are filled in
+	Now      func() time.Time
+	Observer Observer
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Position train.Position
+	RunDir   string
+}
+
+// Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be resumed.
+func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
+	t := &training{TrainRequest: r, cfg: r.Config}
+	defer t.close()
+	if err := t.open(); err != nil {
+		return Outcome{RunDir: r.RunDir}, err
+	}
+	err := t.loop.Run(ctx)
+	if e := t.closeLogs(); err == nil {
+		err = e
+	}
+	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
+}
+
+// training holds everything a run has open.
+type training struct {
+	TrainRequest
+	cfg        *config.Config
+	run        *runfs.Dir
+	dev        device.Device
+	pool       *par.Pool // of evaluation
+	vocab      *text.Vocabulary
+	train, val *data.Split
+	semantics  io.Closer
+	model      *models.Model
+	step       *train.Step
+	loader     *data.Loader
+	loop       *train.Loop
+	logs       *logs
+}
+
+func (t *training) close() {
+	if t.loader != nil {
+		t.loader.Close()
+	}
+	if t.semantics != nil {
+		t.semantics.Close()
+	}
+	for _, s := range []*data.Split{t.train, t.val} {
+		if s != nil {
+			s.Close()
+		}
+	}
+	if t.dev != nil {
+		t.dev.Close()
+	}
+	if t.run != nil {
+		t.run.Close()
+	}
+	if t.pool != nil {
+		t.pool.Close()
+	}
+}
+
+// open checks everything that can be wrong before the first byte of an earlier run is touched.
+func (t *training) open() (err error) {
+	c := t.cfg
+	if t.vocab, err = OpenVocabulary(c.Data); err != nil {
+		return err
+	}
+	if err = t.openTrain(); err != nil {
+		return err
+	}
+	if t.val, err = OpenSplit(c.Data, "dev"); err != nil {
+		return err
+	}
+	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
+		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(), t.val.Dim(), t.train.Regions(), t.train.Dim())
+	}
+	if t.run, err = t.openRun(); err != nil {
+		return err
+	}
+	if t.dev, err = OpenDevice(c.Device, t.BLAS); err != nil {
+		return err
+	}
+	t.pool = par.New(c.Device.Threads)
+	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
+		return err
+	}
+	if t.step, err = train.NewStep(t.model, c.Loss, c.Optim); err != nil {
+		return err
+	}
+	position, err := t.initialise()
+	if err != nil {
+		return err
+	}
+	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
+		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
+	if err != nil {
+		return err
+	}
+	if t.logs, err = t.openLogs(position); err != nil {
+		return err
+	}
+	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin, Step: t.step,
+		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Save: t.save}}
+	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
+		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
+		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position})
+	return nil
+}
+
+// openTrain opens the training split, with its semantic vectors where the loss needs them.
+func (t *training) openTrain() (err error) {
+	if t.train, err = OpenSplit(t.cfg.Data, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
+		return err
+	}
+	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss)
+	return err
+}
+
+// initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.
+func (t *training) initialise() (train.Position, error) {
+	if t.Resume {
+		path := t.run.Path(runfs.CheckpointsName, lastName)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // interrupted before its first checkpoint
+			return t.draw()
+		}
+		c, err := models.OpenCheckpoint(path)
+		if err != nil {
+			return train.Position{}, fmt.Errorf("resume: %w", err)
+		}
+		defer c.Close()
+		if c.Info.Vocabulary != t.vocab.Hash() {
+			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.cfg.Data.Vocab)
+		}
+		st, err := t.step.RestoreState(c)
+		return st.Position, err
+	}
+	return t.draw()
+}
+
+func (t *training) draw() (train.Position, error) {
+	if from := t.cfg.Train.InitFrom; from != "" {
+		return train.Position{}, LoadWeights(t.model, from, t.vocab)
+	}
+	t.model.Init(t.cfg.Seed)
+	return train.Position{}, nil
+}
+
+func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
+	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: t.Observer.Validating})
+	if err != nil {
+		return eval.Metrics{}, err
+	}
+	m, err := eval.Measure(t.pool, s, t.val.CaptionsPerImage())
+	m.Protocol = "dev"
+	return m, err
+}
+
+func (t *training) onStep(i train.StepInfo) error {
+	t.Observer.Step(i)
+	return t.logs.step(i)
+}
+
+func (t *training) onValidation(i train.ValidationInfo) error {
+	t.Observer.Validation(i)
+	return t.logs.validation(i)
+}
+
+var errNoRun = errors.New("nothing to resume")

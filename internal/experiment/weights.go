@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/loss"
+	"vsetrain/models"
+	"vsetrain/semantic"
+)
+
+// attachSemantics gives the training split its semantic vectors; the closer is theirs.
+func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer, error) {
+	path, err := semanticsPath(o, l)
+	if err != nil {
+		return nil, err
+	}
+	store, err := semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(), CaptionFile: filepath.Join(s.Dir(), s.Name()+"_caps.txt")})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AttachSemantics(store, path); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}
+
+// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a reference
+// repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
+func LoadWeights(m *models.Model, path string, v *text.Vocabulary) error {
+	c, err := models.OpenWeights(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := sameVocabulary(c, v); err != nil {
+		return err
+	}
+	return c.Restore(m)
+}
+
+// sameVocabulary refuses weights whose word vectors belong to another vocabulary.
+func sameVocabulary(c models.Weights, v *text.Vocabulary) error {
+	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
+		return fmt.Errorf("%s was trained with another vocabulary (%s) than the one given (%s), so its word vectors mean other words; "+
+			"name the right one with --vocab or data.vocab", c.Describe(), h, v.Hash())
+	}
+	if n := c.Sizes().Vocab; n != v.Len() {
+		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; name the one it was trained with with --vocab or data.vocab", c.Describe(), n, v.Len())
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]float64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

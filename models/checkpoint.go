@@ -1,0 +1,159 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/safetensors"
+)
+
+// A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front
+// ("img.fc.weight"), behind them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
+// description of the network. One file, so that replacing it is atomic.
+
+// Info describes the network of a checkpoint.
+type Info struct {
+	Format     int     `json:"format"`
+	Model      Options `json:"model"`
+	Dims       Dims    `json:"dims"`
+	Vocabulary string  `json:"vocabulary"` // text.Vocabulary.Hash
+	Step       int64   `json:"step"`
+	Epoch      float64 `json:"epoch"`
+	Score      float64 `json:"score"` // validation score of these weights, 0 when never validated
+	// Train is the training state that belongs to the extra tensors; absent in a checkpoint of weights alone.
+	Train json.RawMessage `json:"train,omitempty"`
+}
+
+const (
+	infoFormat   = 1
+	metadataInfo = "vsetrain"
+)
+
+// Extra is a tensor stored beside the weights.
+type Extra struct {
+	Name  string
+	Shape []int
+	View  device.View
+}
+
+// WriteCheckpoint writes a model and extra tensors.
+func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
+	info.Format, info.Model, info.Dims = infoFormat, m.Options, m.Dims
+	desc, err := json.Marshal(info)
+	if err != nil {
+		return fmt.Errorf("describe checkpoint: %w", err)
+	}
+	all := make([]Extra, 0, len(m.Network.Params())+len(extra))
+	for _, p := range m.Network.Params() {
+		all = append(all, Extra{p.Name, p.Shape, m.Session.Params.Value(p.Name)})
+	}
+	all = append(all, extra...)
+	dtype := "F32"
+	if m.Session.Dev.Wide() {
+		dtype = "F64"
+	}
+	specs := make([]safetensors.Tensor, len(all))
+	for i, e := range all {
+		specs[i] = safetensors.Tensor{Name: e.Name, DType: dtype, Shape: e.Shape}
+	}
+	d := newDownloader(m.Session.Dev)
+	return safetensors.WriteStream(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
+		func(i int, w io.Writer) error { return d.write(w, all[i].View) })
+}
+
+// Checkpoint is an opened checkpoint file.
+type Checkpoint struct {
+	Path string
+	Info Info
+	file *safetensors.File
+}
+
+// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken.
+func OpenCheckpoint(path string) (*Checkpoint, error) {
+	path, err := FindCheckpoint(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Path: path, file: f}
+	desc, ok := f.Metadata()[metadataInfo]
+	if !ok {
+		f.Close()
+		return nil, fmt.Errorf("%s: this safetensors file was not written by vsetrain (no %q in its metadata); import a PyTorch checkpoint with 'vsetrain import'", path, metadataInfo)
+	}
+	if err := json.Unmarshal([]byte(desc), &c.Info); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: broken description: %w", path, err)
+	}
+	if c.Info.Format != infoFormat {
+		f.Close()
+		return nil, fmt.Errorf("%s: checkpoint format %d, this vsetrain reads %d", path, c.Info.Format, infoFormat)
+	}
+	return c, nil
+}
+
+// FindCheckpoint resolves what a user calls a checkpoint: a file stays, a run directory becomes its best checkpoint, or
+// its last one before the first validation.
+func FindCheckpoint(path string) (string, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	if !st.IsDir() {
+		return path, nil
+	}
+	var tried []string
+	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors", "last.safetensors"} {
+		f := filepath.Join(path, filepath.FromSlash(name))
+		if _, err := os.Stat(f); err == nil {
+			return f, nil
+		}
+		tried = append(tried, f)
+	}
+	return "", fmt.Errorf("%s: no checkpoint in this directory; looked for %s", path, strings.Join(tried, ", "))
+}
+
+// Close unmaps the file.
+func (c *Checkpoint) Close() error { return c.file.Close() }
+
+// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters.
+func (c *Checkpoint) Restore(m *Model) error {
+	if c.Info.Model.Network != m.Options.Network {
+		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)
+	}
+	for _, p := range m.Network.Params() {
+		if err := c.RestoreTensor(m.Session.Dev, p.Name, p.Shape, m.Session.Params.Value(p.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RestoreTensor reads one tensor of a given shape.
+func (c *Checkpoint) RestoreTensor(dev device.Device, name string, shape []int, dst device.View) error {
+	t, ok := c.file.Tensor(name)
+	if !ok {
+		return fmt.Errorf("%s: tensor %s is missing", c.Path, name)
+	}
+	if !slices.Equal(t.Shape, shape) {
+		return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; was it trained with other sizes or another vocabulary?", c.Path, name, t.Shape, shape)
+	}
+	if t.DType == "F64" {
+		return uploadWide(dev, t, dst)
+	}
+	buf := make([]float32, dst.N)
+	if err := c.file.Float32s(name, buf); err != nil {
+		return fmt.Errorf("%s: %w", c.Path, err)
+	}
+	dev.UploadFloats(dst, buf)
+	return nil
+}

@@ -1,0 +1,251 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/pickle"
+	"vsetrain/internal/torchfile"
+)
+
+// Checkpoints of the reference repositories (training.md §6): a dict {epoch, model, best_rsum, opt, Eiters} whose
+// "model" is a list of state dicts, one for each part of the network, under the names this package uses too.
+
+// Reference is an opened checkpoint of a reference repository.
+type Reference struct {
+	Path    string
+	options Options
+	dims    Dims
+	parts   []string
+	states  []map[string]*torchfile.Tensor
+	epoch   float64
+	steps   int64
+	rsum    float64
+}
+
+// OpenReference reads a .pth or .pth.tar. Nothing in it is executed; whatever is not plain data or tensors is an error.
+func OpenReference(path string) (*Reference, error) {
+	v, err := torchfile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reference{Path: path}
+	if err := r.parse(v); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func (r *Reference) parse(v any) error {
+	top, ok := v.(*torchfile.Dict)
+	if !ok {
+		return fmt.Errorf("expected a dict with a list \"model\" of state dicts, as the reference repositories write, found a %s", pickle.TypeName(v))
+	}
+	list, _ := top.Get("model")
+	items, ok := pickle.Items(list)
+	if !ok {
+		return fmt.Errorf("expected a list of state dicts under \"model\", found a %s", pickle.TypeName(list))
+	}
+	for i, it := range items {
+		d, ok := it.(*torchfile.Dict)
+		if !ok {
+			return fmt.Errorf("expected state dict %d of \"model\" to be a dict, found a %s", i, pickle.TypeName(it))
+		}
+		state := map[string]*torchfile.Tensor{}
+		for k, v := range d.All() {
+			name, okName := pickle.Text(k)
+			t, okTensor := v.(*torchfile.Tensor)
+			if !okName || !okTensor {
+				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v), k)
+			}
+			state[strings.TrimPrefix(name, "module.")] = t
+		}
+		r.states = append(r.states, state)
+	}
+	r.epoch, r.rsum = number(top, "epoch"), number(top, "best_rsum")
+	r.steps = int64(number(top, "Eiters"))
+	opt, _ := top.Get("opt")
+	return r.recognise(optionsOf(opt))
+}
+
+func number(d *torchfile.Dict, key string) float64 {
+	v, _ := d.Get(key)
+	switch x := v.(type) {
+	case int64:
+		return float64(x)
+	case float64:
+		return x
+	case *torchfile.Tensor: // a zero-dimensional tensor or NumPy scalar
+		if f, err := x.Float64s(); err == nil && len(f) == 1 {
+			return f[0]
+		}
+	}
+	return 0
+}
+
+// optionsOf returns the options of a Namespace or dict as a map.
+func optionsOf(v any) map[string]any {
+	out := map[string]any{}
+	var attrs *torchfile.Dict
+	switch x := v.(type) {
+	case *torchfile.Namespace:
+		attrs = &x.Attrs
+	case *torchfile.Dict:
+		attrs = x
+	default:
+		return out
+	}
+	for k, v := range attrs.All() {
+		if name, ok := pickle.Text(k); ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// recognise finds out which network the state dicts belong to, and its sizes.
+func (r *Reference) recognise(opt map[string]any) error {
+	if len(r.states) == 2 && r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2) {
+		if r.states[1]["rnn.weight_ih_l0_reverse"] != nil {
+			return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the unidirectional GRU of the published models")
+		}
+		return r.recogniseVSEPP(opt)
+	}
+	var names []string
+	for _, s := range r.states {
+		for n := range s {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > 6 {
+		names = append(names[:6], "...")
+	}
+	return fmt.Errorf("the %d state dicts (%s) are of no network this version knows; it knows %v", len(r.states), strings.Join(names, ", "), Available())
+}
+
+func (r *Reference) has(part int, name string, dims int) bool {
+	t := r.states[part][name]
+	return t != nil && len(t.Shape) == dims
+}
+
+func (r *Reference) recogniseVSEPP(opt map[string]any) error {
+	o := DefaultOptions()
+	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEPP, "gru", fc.Shape[0], embed.Shape[1]
+	if m, ok := pickle.Text(opt["measure"]); ok && m == "order" {
+		o.VSEPP.Measure = "order"
+	}
+	o.VSEPP.UseAbs = opt["use_abs"] == true
+	o.VSEPP.NoImgNorm = opt["no_imgnorm"] == true
+	r.options, r.parts = o, []string{"img", "txt"}
+	r.dims = Dims{Regions: 1, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
+	const regions, feature = 36, 2048 // what the stored product of both most likely is
+	if fc.Shape[1] == regions*feature {
+		r.dims.Regions, r.dims.Feature = regions, feature
+	}
+	return o.Validate()
+}
+
+// Network implements Weights.
+func (r *Reference) Network() Options { return r.options }
+
+// Sizes implements Weights. The file knows only the product of regions and feature size.
+func (r *Reference) Sizes() Dims { return r.dims }
+
+// VocabularyHash implements Weights: the references' checkpoints do not know their vocabulary.
+func (r *Reference) VocabularyHash() string { return "" }
+
+// Progress implements Weights.
+func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.rsum / 6 }
+
+// Describe implements Weights.
+func (r *Reference) Describe() string {
+	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, rsum %.1f", r.Path, r.options.Network, r.epoch, r.rsum)
+}
+
+// Close implements Weights.
+func (r *Reference) Close() error { return nil }
+
+// Restore implements Weights. Every parameter has to be there with its shape; a tensor the network lacks is an error too.
+func (r *Reference) Restore(m *Model) error {
+	used := 0
+	for _, p := range m.Network.Params() {
+		part, name, _ := strings.Cut(p.Name, ".")
+		i := slices.Index(r.parts, part)
+		if i < 0 {
+			return fmt.Errorf("%s: the checkpoint has no part %s", r.Path, part)
+		}
+		t := r.states[i][name]
+		if t == nil {
+			return fmt.Errorf("%s: state dict %d has no tensor %s", r.Path, i, name)
+		}
+		if !slices.Equal(t.Shape, p.Shape) {
+			return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v", r.Path, name, t.Shape, p.Shape)
+		}
+		values, err := t.Float64s()
+		if err != nil {
+			return fmt.Errorf("%s: tensor %s: %w", r.Path, name, err)
+		}
+		m.Session.Dev.UploadDoubles(m.Session.Params.Value(p.Name), values)
+		used++
+	}
+	total := 0
+	for _, s := range r.states {
+		total += len(s)
+	}
+	if total != used {
+		return fmt.Errorf("%s: the checkpoint has %d tensors, network %s uses %d", r.Path, total, m.Options.Network, used)
+	}
+	return nil
+}
+
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. namespace writes the
+// options as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
+// weights_only=False; otherwise they are a dict.
+func ExportReference(path string, m *Model, from Weights, namespace bool) error {
+	states := make([]any, len(m.Network.Parts()))
+	for i := range states {
+		states[i] = &torchfile.Dict{}
+	}
+	for _, p := range m.Network.Params() {
+		part, name, _ := strings.Cut(p.Name, ".")
+		v := m.Session.Params.Value(p.Name)
+		buf := make([]float32, v.N)
+		m.Session.Dev.DownloadFloats(buf, v)
+		t, err := torchfile.FromFloat32s(p.Shape, buf)
+		if err != nil {
+			return fmt.Errorf("export %s: %w", p.Name, err)
+		}
+		states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict).Set(name, t)
+	}
+	epoch, step, score := from.Progress()
+	opt := map[string]any{"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Regions * m.Dims.Feature,
+		"vocab_size": m.Dims.Vocab, "num_layers": 1, "measure": m.Options.VSEPP.Measure, "use_abs": m.Options.VSEPP.UseAbs,
+		"no_imgnorm": m.Options.VSEPP.NoImgNorm, "margin": 0.2, "max_violation": true, "grad_clip": 2.0}
+	top := &torchfile.Dict{}
+	top.Set("epoch", int(epoch))
+	top.Set("model", &torchfile.List{Items: states})
+	top.Set("best_rsum", 6*score)
+	if namespace {
+		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
+		for _, k := range sortedOptions(opt) {
+			ns.Attrs.Set(k, opt[k])
+		}
+		top.Set("opt", ns)
+	} else {
+		top.Set("opt", opt)
+	}
+	top.Set("Eiters", int(step))
+	return torchfile.Save(path, top)
+}
+
+func sortedOptions(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

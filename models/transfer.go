@@ -1,0 +1,65 @@
+package models
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/safetensors"
+)
+
+// downloader writes device memory to a stream in pieces, little endian, in the device's own precision.
+type downloader struct {
+	dev    device.Device
+	narrow []float32
+	wide   []float64
+	bytes  []byte
+}
+
+const downloadPiece = 1 << 18 // elements
+
+func newDownloader(dev device.Device) *downloader {
+	d := &downloader{dev: dev}
+	if dev.Wide() {
+		d.wide, d.bytes = make([]float64, downloadPiece), make([]byte, 8*downloadPiece)
+	} else {
+		d.narrow, d.bytes = make([]float32, downloadPiece), make([]byte, 4*downloadPiece)
+	}
+	return d
+}
+
+func (d *downloader) write(w io.Writer, v device.View) error {
+	for lo := 0; lo < v.N; lo += downloadPiece {
+		n := min(downloadPiece, v.N-lo)
+		part := v.Slice(lo, lo+n)
+		var out []byte
+		if d.wide != nil {
+			d.dev.DownloadDoubles(d.wide[:n], part)
+			out = d.bytes[:8*n]
+			for i, x := range d.wide[:n] {
+				binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(x))
+			}
+		} else {
+			d.dev.DownloadFloats(d.narrow[:n], part)
+			out = d.bytes[:4*n]
+			for i, x := range d.narrow[:n] {
+				binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(x))
+			}
+		}
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uploadWide uploads a float64 tensor without loss.
+func uploadWide(dev device.Device, t safetensors.Tensor, dst device.View) error {
+	buf := make([]float64, dst.N)
+	for i := range buf {
+		buf[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
+	}
+	dev.UploadDoubles(dst, buf)
+	return nil
+}

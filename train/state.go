@@ -1,0 +1,60 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"vsetrain/models"
+)
+
+// State is the part of a run that a checkpoint stores beside the weights and the optimiser's moments.
+type State struct {
+	Position Position `json:"position"`
+	Seed     uint64   `json:"seed"`
+	Updates  int64    `json:"updates"` // of the optimiser
+}
+
+func (s *Step) extras() []models.Extra {
+	var out []models.Extra
+	for _, p := range s.model.Session.Params.Specs {
+		if p.State {
+			continue
+		}
+		lo, hi := s.model.Session.Params.Range(p.Name)
+		out = append(out, models.Extra{Name: "optim/m/" + p.Name, Shape: p.Shape, View: s.opt.m.Slice(lo, hi)},
+			models.Extra{Name: "optim/v/" + p.Name, Shape: p.Shape, View: s.opt.v.Slice(lo, hi)})
+	}
+	return out
+}
+
+// WriteState writes a checkpoint from which training can be resumed exactly.
+func (s *Step) WriteState(w io.Writer, info models.Info, seed uint64, p Position) error {
+	state, err := json.Marshal(State{Position: p, Seed: seed, Updates: s.opt.steps})
+	if err != nil {
+		return fmt.Errorf("describe training state: %w", err)
+	}
+	info.Train = state
+	return models.WriteCheckpoint(w, s.model, info, s.extras())
+}
+
+// RestoreState reads weights, optimiser and position of a checkpoint written by WriteState.
+func (s *Step) RestoreState(c *models.Checkpoint) (State, error) {
+	var st State
+	if len(c.Info.Train) == 0 {
+		return st, fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from it", c.Path)
+	}
+	if err := json.Unmarshal(c.Info.Train, &st); err != nil {
+		return st, fmt.Errorf("%s: broken training state: %w", c.Path, err)
+	}
+	if err := c.Restore(s.model); err != nil {
+		return st, err
+	}
+	for _, e := range s.extras() {
+		if err := c.RestoreTensor(s.model.Session.Dev, e.Name, e.Shape, e.View); err != nil {
+			return st, err
+		}
+	}
+	s.opt.steps = st.Updates
+	return st, nil
+}
