@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/models"
 )
 
 func load(t *testing.T, req Request) *Resolved {
@@ -22,7 +24,10 @@ func TestDefaultsAreValid(t *testing.T) {
 	if r.Config != Default() {
 		t.Error("an empty request is not the default configuration")
 	}
-	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 {
+	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 ||
+		r.Model.WordDim != 300 || r.Optim.Clip != 2 || r.Optim.Decay != 0.1 || r.Optim.Betas != [2]float64{0.9, 0.999} || r.Optim.Eps != 1e-8 ||
+		r.Loss.LSEH.Lambda != 0.025 || r.Loss.LUWM.Positive != [3]float64{0.5, -0.7, 0.2} || r.Loss.LUWM.Negative != [3]float64{0.03, -0.4, 0.9} ||
+		r.Model.SGRAF != (models.SGRAFOptions{SimDim: 256, Steps: 3}) {
 		t.Errorf("defaults are not the common settings: %+v", r.Config)
 	}
 }

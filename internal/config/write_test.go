@@ -155,8 +155,11 @@ func check(s map[string]any, v any) string {
 		props := s["properties"].(map[string]any)
 		for k, item := range m {
 			p, ok := props[k].(map[string]any)
-			if !ok {
+			if !ok && s["additionalProperties"] == false {
 				return "unknown key " + k
+			}
+			if !ok {
+				continue
 			}
 			if e := check(p, item); e != "" {
 				return k + ": " + e

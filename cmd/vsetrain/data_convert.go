@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/data/convert"
+)
+
+type dataConvertOptions struct {
+	convert.Target
+	SplitFlags []string // NAME or NAME=IDS
+	DType      string
+	KeepFirst  bool
+	Features   string
+	Boxes      string
+	Sizes      string
+}
+
+func newCmdDataConvert(a *app) *cobra.Command {
+	o := &dataConvertOptions{}
+	c := &cobra.Command{
+		Use:   "convert SOURCE...",
+		Short: "Convert region features from TSV or NPZ, or between f32 and f16",
+		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row in constant memory. A
+SOURCE is
+
+  .tsv    bottom-up-attention's file with base64 arrays; several parts may be given, - reads one from stdin
+  .npz    a NumPy archive of a whole split, or a folder with one archive per image
+  .npy    features to store in another type; --out names the new file
+
+Each --split names an output and, after =, the ids file that chooses its images and their order. A split without ids takes
+every image in the order of the source.`,
+		Example: `  vsetrain data convert trainval_36.tsv --out data/coco --split train=train_ids.txt --split dev=dev_ids.txt
+  vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16
+  vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
+	f.StringArrayVar(&o.SplitFlags, "split", nil, "output split and its ids file, `NAME[=IDS]`; may be repeated")
+	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
+	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
+	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the first image")
+	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
+	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the first")
+	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
+	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
+	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
+	f.BoolVar(&o.Force, "force", false, "replace files that exist")
+	must(c.MarkFlagRequired("out"))
+	must(c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions([]string{"f32", "f16"}, cobra.ShellCompDirectiveNoFileComp)))
+	return c
+}
+
+func (o *dataConvertOptions) run(a *app, sources []string) error {
+	var err error
+	if o.Target.DType, err = dtype(o.DType); err != nil {
+		return err
+	}
+	for _, s := range o.SplitFlags {
+		name, ids, _ := strings.Cut(s, "=")
+		o.Splits = append(o.Splits, convert.Split{Name: name, IDs: ids})
+	}
+	job, err := o.job(sources, a.In)
+	if err != nil {
+		return err
+	}
+	bars := stages{app: a}
+	rep, err := job(func(stage string, done, total int64) { bars.show(stage, int(done), int(max(0, total))) })
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if rep == nil {
+		a.Printf("%s: %s\n", o.Out, o.DType)
+		return nil
+	}
+	o.summary(a, rep)
+	return nil
+}
+
+// job chooses the conversion by what the sources are. Its report is nil when only the type changes.
+func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.Progress) (*convert.Report, error), error) {
+	first := sources[0]
+	info, err := os.Stat(first)
+	ext := strings.ToLower(filepath.Ext(first))
+	tsv := convert.TSVOptions{Target: o.Target, Files: sources, KeepFirst: o.KeepFirst}
+	npz := convert.NPZOptions{Target: o.Target, Path: first, Features: o.Features, Boxes: o.Boxes, Sizes: o.Sizes}
+	single := len(sources) == 1
+	switch {
+	case first == "-" && single:
+		return func(p convert.Progress) (*convert.Report, error) { return convert.TSVStream(in, "stdin", tsv, p) }, check(tsv.Validate())
+	case err != nil:
+		return nil, fmt.Errorf("convert: %w", err)
+	case ext == ".tsv":
+		return func(p convert.Progress) (*convert.Report, error) { return convert.TSV(tsv, p) }, check(tsv.Validate())
+	case (ext == ".npz" || info.IsDir()) && single:
+		return func(p convert.Progress) (*convert.Report, error) { return convert.NPZ(npz, p) }, check(npz.Validate())
+	case ext == ".npy" && single:
+		return func(p convert.Progress) (*convert.Report, error) {
+			return nil, convert.Retype(first, o.Out, o.Target.DType, o.Force, p)
+		}, nil
+	}
+	return nil, usagef("%s: expected .tsv files, or one .npz, .npy or folder of .npz", strings.Join(sources, " "))
+}
+
+// check turns an error about options into a usage error.
+func check(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usagef("%v", err)
+}
+
+func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
+	for _, s := range o.Splits {
+		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
+	}
+	a.Printf("%d images read, %d of them in no split\n", r.Records, r.Unused)
+	if r.Padded+r.Cut > 0 {
+		a.Printf("%d images padded with zeros, %d cut\n", r.Padded, r.Cut)
+	}
+	for _, d := range r.Duplicates {
+		same := "with other content"
+		if d.Same {
+			same = "byte by byte the same"
+		}
+		a.Printf("image %s occurs again at %s, %s; kept the one at %s\n", d.ID, d.Second, same, d.First)
+	}
+}
