@@ -116,10 +116,10 @@ func Key(f reflect.StructField) (string, bool) {
 
 // Rule is what the tags of one field accept.
 type Rule struct {
-	Enum                  []string
-	Min, Max              *float64
-	Above, Below          *float64
-	numeric, whole, isSeq bool
+	Enum           []string
+	Min, Max       *float64
+	Above, Below   *float64
+	numeric, whole bool
 }
 
 // RuleOf reads the tags of a field. A tag that is not a number is a mistake of the programmer and panics.
@@ -130,7 +130,7 @@ func RuleOf(f reflect.StructField) Rule {
 	}
 	t := f.Type
 	if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
-		t, r.isSeq = t.Elem(), true
+		t = t.Elem()
 	}
 	switch t.Kind() {
 	case reflect.Float32, reflect.Float64:
