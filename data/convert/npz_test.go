@@ -193,5 +193,10 @@ func TestRetype(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F16, false, nil), "row 0", "100000")
+	p.features[7] = float32(math.Inf(1))
+	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
+		t.Fatal(err)
+	}
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F32, false, nil), "row 0", "region 1, channel 2 is +Inf")
 	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F64, false, nil), "feature type")
 }

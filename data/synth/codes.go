@@ -33,7 +33,7 @@ const (
 	noiseLength     = 1 << 16
 	maxStyles       = 10
 	lights          = 5 // nuisances: illumination, blur, viewpoint
-	roles           = 3  // subject, object, both
+	roles           = 3 // subject, object, both
 )
 
 func newCodes(seed uint64, dim int) *codes {

@@ -94,7 +94,7 @@ func (b *block) Do(w, i int) {
 //	1-based, root first, over the tokens of the caption) and vocab.json (SCAN's layout, train and dev words).
 //
 // progress, when not nil, is called with the number of pictures done and their total. Everything is written to a hidden
-// folder beside dir first and moved when complete. An existing data set is refused unless o.Force is set.
+// folder (in dir where that exists, else beside it) and moved when complete; a killed run leaves only that folder behind. An existing data set is refused unless o.Force is set.
 func Generate(dir string, o Options, progress func(done, total int)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -103,17 +103,11 @@ func Generate(dir string, o Options, progress func(done, total int)) error {
 	if err := checkTarget(dir, o.Force); err != nil {
 		return fmt.Errorf("synthetic world: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return fmt.Errorf("synthetic world: %w", err)
-	}
-	staging, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".synth-*")
+	staging, err := stage(dir)
 	if err != nil {
 		return fmt.Errorf("synthetic world: %w", err)
 	}
 	defer os.RemoveAll(staging)
-	if err := os.Chmod(staging, 0o755); err != nil {
-		return fmt.Errorf("synthetic world: %w", err)
-	}
 	if err := generate(staging, &o, progress); err != nil {
 		return fmt.Errorf("synthetic world: write %s: %w", dir, err)
 	}

@@ -222,8 +222,37 @@ func TestExistingDataSetIsRefusedOrReplaced(t *testing.T) {
 	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "train_svd.npy") {
 		t.Errorf("semantic vectors of other captions: error %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if left, _ := filepath.Glob(filepath.Join(d, ".*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+func TestFailureLeavesNothing(t *testing.T) {
+	parent := t.TempDir()
+	// A folder where a file must go makes the last move fail before any caption file is there.
+	dir := filepath.Join(parent, "world")
+	if err := os.MkdirAll(filepath.Join(dir, "vocab.json", "x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	o := little()
+	o.Force = true
+	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "vocab.json") {
+		t.Fatalf("error %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "train_caps.txt")); err == nil {
+		t.Error("an incomplete data set has captions")
+	}
+	file := filepath.Join(parent, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(file, o, nil); err == nil || !strings.Contains(err.Error(), "expected a folder, found a file") {
+		t.Errorf("a file as target: error %v", err)
 	}
 }
 
@@ -291,5 +320,16 @@ func TestValidate(t *testing.T) {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: error %v", what, err)
 		}
+	}
+}
+
+// BenchmarkGenerate reports the time of one image of 36 x 2048 with its captions, without the disk.
+func BenchmarkGenerate(b *testing.B) {
+	o := Default()
+	blk := newBlock(&o, 1)
+	blk.keys = newKeys(o.Seed, "train")
+	for i := range b.N {
+		blk.first = i
+		blk.Do(0, 0)
 	}
 }

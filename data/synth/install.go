@@ -54,15 +54,28 @@ func checkTarget(dir string, force bool) error {
 	return nil
 }
 
+// stage makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists, because
+// dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
+func stage(dir string) (string, error) {
+	parent, pattern := dir, ".synth-*"
+	if _, err := os.Stat(dir); err != nil {
+		parent, pattern = filepath.Dir(dir), "."+filepath.Base(dir)+".synth-*"
+	}
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return "", err
+	}
+	staging, err := os.MkdirTemp(parent, pattern)
+	if err != nil {
+		return "", err
+	}
+	return staging, os.Chmod(staging, 0o755)
+}
+
 // install moves the finished files of the staging folder to dir. A new folder appears in one rename; in an existing one the old
 // data set goes first, its captions before everything else, and the new captions come last.
 func install(staging, dir string) error {
-	err := os.Rename(staging, dir)
-	if err == nil {
-		return nil
-	}
-	if info, e := os.Stat(dir); e != nil || !info.IsDir() {
-		return err
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return os.Rename(staging, dir)
 	}
 	for _, name := range owned() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

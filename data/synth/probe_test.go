@@ -23,7 +23,7 @@ func TestLinearProbeBeatsChance(t *testing.T) {
 	// The captions of an image and the image whose captions they are; shifted pairs must score chance.
 	right, wrong := probeRecall(w, u, v, 10, 0), probeRecall(w, u, v, 10, 77)
 	t.Logf("R@10 of 200 images: %.1f %%, wrongly paired %.1f %%, chance 5.0 %%", right, wrong)
-	if right < 35 {
+	if right < 70 {
 		t.Errorf("R@10 %.1f %%: the features say too little about the captions", right)
 	}
 	if right > 90 {
