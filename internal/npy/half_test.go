@@ -121,9 +121,11 @@ func TestHalfTails(t *testing.T) {
 }
 
 func TestHalfTooLarge(t *testing.T) {
-	v := []float32{1, 65519, float32(math.Inf(1)), float32(math.NaN()), -65520}
-	if bad := floatToHalf(make([]byte, 10), v); bad != 4 {
-		t.Fatalf("element %d reported too large, want 4", bad)
+	for _, large := range []float32{65520, -65520} {
+		v := []float32{1, 65519, float32(math.Inf(1)), float32(math.NaN()), large}
+		if bad := floatToHalf(make([]byte, 10), v); bad != 4 {
+			t.Fatalf("%v: element %d reported too large, want 4", large, bad)
+		}
 	}
 }
 

@@ -183,6 +183,21 @@ func TestPython2Objects(t *testing.T) {
 	}
 }
 
+// TestObjectsMustFitTheShape reads a file whose header promises more objects than its pickle holds.
+func TestObjectsMustFitTheShape(t *testing.T) {
+	b, err := os.ReadFile("testdata/sizes.npy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.npy")
+	if err := os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's shape [4]") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestReadRowDoesNotAllocate(t *testing.T) {
 	f := mustOpen(t, "testdata/f2.npy")
 	row := make([]float32, 12)

@@ -81,10 +81,16 @@ func TestHeaderIsNumPys(t *testing.T) {
 			t.Errorf("shape %v: %d bytes %q, %v", c.shape, len(b), b, err)
 		}
 	}
-	small, _ := encodeHeader(F32, []int{0, 36, 2048})
-	large, _ := encodeHeader(F32, []int{math.MaxInt, 36, 2048})
-	if len(small) != len(large) {
-		t.Errorf("header grows from %d to %d bytes with the row count", len(small), len(large))
+	shape := []int{0}
+	for range 20 { // headers of all lengths: some end just before a multiple of 64
+		shape = append(shape, 1)
+		shape[0] = 0
+		small, _ := encodeHeader(F32, shape)
+		shape[0] = math.MaxInt
+		large, _ := encodeHeader(F32, shape)
+		if len(small) != len(large) {
+			t.Errorf("header of %d dimensions grows from %d to %d bytes with the row count", len(shape), len(small), len(large))
+		}
 	}
 }
 

@@ -132,6 +132,7 @@ func TestPython2(t *testing.T) {
 		want     any
 	}{
 		{"quoted string", "S'a\\'b\\n\\x41\\\\'\n.", "a'b\nA\\"},
+		{"escaped text", "V\\u00e9\xe8\\U0001f600\\n\n.", "éè😀\\n"},
 		{"latin-1 stays bytes", "U\x02\xe9a.", Bytes{0xe9, 'a'}},
 		{"long", "L-12L\n.", int64(-12)},
 		{"float", "F1.5\n.", 1.5},

@@ -34,6 +34,7 @@ func TestRefuses(t *testing.T) {
 		{"unknown opcode", "\xff", "unknown opcode 0xff"},
 		{"protocol 5", "\x80\x05N.", "protocol=4"},
 		{"underflow", "K\x01\x86.", "underflow"},
+		{"below a mark", "K\x01K\x02(\x86t.", "byte 5: stack underflow"},
 		{"stop on empty stack", ".", "underflow"},
 		{"leftovers", "K\x01K\x02.", "left on the stack"},
 		{"no mark", "t.", "no mark"},

@@ -87,6 +87,16 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestAlignment checks that the data start at a multiple of 8 whatever the length of the header.
+func TestAlignment(t *testing.T) {
+	for n := range 8 {
+		b := write(t, []Tensor{{Name: strings.Repeat("x", n), DType: "U8", Shape: []int{1}, Data: []byte{9}}}, nil)
+		if (len(b)-1)%8 != 0 {
+			t.Errorf("name of %d bytes: data at %d", n, len(b)-1)
+		}
+	}
+}
+
 func TestConversions(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {

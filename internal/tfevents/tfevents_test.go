@@ -144,7 +144,7 @@ func TestConcurrentWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for i := range 50 {
+			for i := range 500 {
 				if err := w.Scalar("a", int64(i), started, float32(i)); err != nil {
 					t.Error(err)
 				}
@@ -155,7 +155,7 @@ func TestConcurrentWriters(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if events, err := Read(w.Path()); err != nil || len(events) != 201 {
+	if events, err := Read(w.Path()); err != nil || len(events) != 2001 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 }
