@@ -13,7 +13,8 @@ type Stats struct {
 	Lines    int     // captions N
 	Terms    int     // different terms w
 	Entries  int     // non-zero entries of the TF-IDF matrix
-	Empty    int     // captions without a term: their vectors are zero
+	Empty    int     // captions without a term
+	Zero     int     // captions with the zero vector: empty ones, and those orthogonal to the subspace
 	K        int     // length of a vector
 	SigmaMax float64 // largest singular value
 	SigmaMin float64 // K-th singular value
@@ -66,7 +67,7 @@ func Precompute(ctx context.Context, captionFile, outFile string, o Options, pro
 		}
 		hi := min(n, lo+writeRows)
 		part := rows[:(hi-lo)*k]
-		d.svd.Project(pool, d.terms.Matrix, lo, hi, part)
+		s.Zero += d.project(pool, lo, hi, part)
 		if err := w.Write(part); err != nil {
 			return Stats{}, err
 		}

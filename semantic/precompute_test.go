@@ -36,7 +36,7 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Lines != 6 || s.Empty != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 || s.SigmaMax < s.SigmaMin {
+	if s.Lines != 6 || s.Empty != 2 || s.Zero != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 || s.SigmaMax < s.SigmaMin {
 		t.Errorf("stats %+v", s)
 	}
 	if stages[StageTerms] != 6 || stages[StageSVD] != 100 || stages[StageWrite] != 6 {
@@ -76,6 +76,34 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	expect(t, err, "are [2, 3]", "describes [6, 4]")
 }
 
+// When new vectors are in place but their description fails, the old one must not speak for them.
+func TestNoDescriptionOfOtherVectors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train_svd.npy")
+	write := func(v float32) error {
+		w, err := Create(path, Sidecar{Method: "svd", CaptionSHA256: "old", Captions: 1, Dim: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errors.Join(w.Write([]float32{v}), w.Close())
+	}
+	if err := write(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(sidecarPath(path)+".tmp", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, write(2), "train_svd.npy", "description")
+	s, err := Open(path, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	row := make([]float32, 1)
+	if err := s.ReadRow(row, 0); err != nil || row[0] != 2 || s.Sidecar != nil {
+		t.Errorf("row %v (%v), description %+v", row, err, s.Sidecar)
+	}
+}
+
 // A small corpus allows one dimension less than it has terms.
 func TestVectorsOfFewTerms(t *testing.T) {
 	ctx := context.Background()
@@ -87,6 +115,20 @@ func TestVectorsOfFewTerms(t *testing.T) {
 	expect(t, err, "2 captions hold 1 different terms")
 	_, _, err = Vectors(ctx, []string{"red dog"}, Options{K: 0}, nil)
 	expect(t, err, "k: expected")
+}
+
+// A caption whose only term no other caption has is orthogonal to the leading vectors: rounding noise becomes zero.
+func TestVectorOutsideTheSubspace(t *testing.T) {
+	lines := []string{"red dog", "red dog runs", "dog runs fast", "giraffe", "red dog fast", "it is"}
+	v, k, err := Vectors(context.Background(), lines, Options{K: 1}, nil)
+	if err != nil || k != 1 {
+		t.Fatal(k, err)
+	}
+	for i, want := range []bool{true, true, true, false, true, false} {
+		if (v[i] != 0) != want {
+			t.Errorf("vector of %q is %v", lines[i], v[i])
+		}
+	}
 }
 
 func TestPrecomputeErrors(t *testing.T) {

@@ -72,7 +72,8 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 }
 
 // Vectors returns the semantic vectors [N, k] of N captions and k, which is o.K or, where that is less, the number of
-// different terms minus one. A caption without terms has the zero vector.
+// different terms minus one. A caption without terms, or with none that the subspace
+// knows, has the zero vector.
 func Vectors(ctx context.Context, lines []string, o Options, progress Progress) ([]float32, int, error) {
 	if err := o.Validate(); err != nil {
 		return nil, 0, err
@@ -85,6 +86,37 @@ func Vectors(ctx context.Context, lines []string, o Options, progress Progress) 
 	}
 	k := len(d.svd.Sigma)
 	out := make([]float32, len(lines)*k)
-	d.svd.Project(pool, d.terms.Matrix, 0, len(lines), out)
+	d.project(pool, 0, len(lines), out)
 	return out, k, nil
+}
+
+// outside is the norm below which a row of B, of a row of A of norm 1, counts as orthogonal to the subspace. What is left of
+// it is rounding and the tolerance of the subspace: a direction without meaning, which LSEH, dividing by the largest
+// inner product of each row, would blow up. Such captions get the zero vector, as captions without terms do.
+const outside = 1e-6
+
+// project writes rows [lo, hi) of B to dst and returns how many of them are zero.
+func (d *decomposition) project(pool *par.Pool, lo, hi int, dst []float32) int {
+	d.svd.Project(pool, d.terms.Matrix, lo, hi, dst)
+	k, n := len(d.svd.Sigma), hi-lo
+	chunks := par.Chunks(n, 1024)
+	zero := make([]int, chunks)
+	pool.For(chunks, par.Func(func(_, c int) {
+		from, to := par.Range(n, chunks, c)
+		for r := from; r < to; r++ {
+			row, sum := dst[r*k:(r+1)*k], 0.0
+			for _, v := range row {
+				sum += float64(v) * float64(v)
+			}
+			if sum < outside*outside {
+				clear(row)
+				zero[c]++
+			}
+		}
+	}))
+	total := 0
+	for _, z := range zero {
+		total += z
+	}
+	return total
 }

@@ -1,6 +1,8 @@
 package sparse
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -70,6 +72,7 @@ func TestOrthonormalise(t *testing.T) {
 	x.setColumn(4, func(r int) float64 { return 1e140 * float64(r%5) })
 	x.setColumn(9, first)
 	x.setColumn(20, func(r int) float64 { return first(r) - 2*second(r) + 1e-12*float64(r%3) })
+	x.setColumn(27, func(r int) float64 { return second(r) + 1e-6*float64(r%11) }) // needs a second pass
 	x.setColumn(33, func(int) float64 { return 0 })
 	if err := l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)); err != nil {
 		t.Fatal(err)
@@ -87,6 +90,56 @@ func TestOrthonormalise(t *testing.T) {
 	v2.SubVec(v2, v)
 	if n := mat.Norm(v2, 2) / mat.Norm(v, 2); n > 1e-12 {
 		t.Errorf("the basis misses a vector of the old span by %g", n)
+	}
+}
+
+// A basis that is off by less than a thousandth is corrected to working precision, too.
+func TestOrthonormaliseAgain(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	l := newAlgebra(pool, available()[0])
+	x := randomBlock("x", 400, 2)
+	for _, off := range []float64{0, 1e-12, 1e-9, 1e-6, 1e-4} {
+		for i, v := range normals("noise", len(x.data)) {
+			x.data[i] += off / 20 * v
+		}
+		if err := l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)); err != nil {
+			t.Fatal(err)
+		}
+		checkOrthonormal(t, x.toDense().RawMatrix().Data, x.rows, x.cols())
+	}
+}
+
+// On a diagonal G the filter multiplies row i by T_d(2 lambda_i / beta - 1), d being the degree of the panel.
+func TestFilter(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	const w = 60
+	a := &CSR{Rows: w, Cols: w, RowPtr: []int{0}}
+	lambda := func(i int) float64 { return 0.02 * float64(i+1) }
+	for i := range w {
+		a.Col, a.Val, a.RowPtr = append(a.Col, int32(i)), append(a.Val, math.Sqrt(lambda(i))), append(a.RowPtr, i+1)
+	}
+	for _, limit := range []int{maxGramWork, -1} {
+		k := available()[0]
+		start := randomBlock("x", w, 4)
+		s := &solver{algebra: newAlgebra(pool, k), op: newOperator(pool, a, k, limit), gx: newBlock(w, 4)}
+		s.x = &block{w, 4, append([]float64(nil), start.data...)}
+		s.op.applyAll(pool, s.x, s.gx)
+		degrees, beta := []int{0, 1, 2, 7}, 0.8
+		s.filter(beta, degrees)
+		for p, d := range degrees {
+			want := make([]float64, w*panelWidth)
+			for i := range want {
+				x := 2*lambda(i/panelWidth)/beta - 1
+				cheb := math.Cos(float64(d) * math.Acos(min(x, 1)))
+				if x > 1 {
+					cheb = math.Cosh(float64(d) * math.Acosh(x))
+				}
+				want[i] = cheb * start.panel(p)[i]
+			}
+			near(t, fmt.Sprint("degree ", d, ", limit ", limit), s.x.panel(p), want, 1e-9)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // column that depends on those before it to working precision is drawn anew, so that the result always has full rank.
 func (l *algebra) orthonormalise(x *block, draw *philox.Stream) error {
 	const (
-		close = 1e-8 // below it one more correction is exact to working precision
+		close = 0.1 // off by less, X has a condition near 1, and one more pass is exact to working precision
 		most  = 20
 	)
 	p := x.cols()
@@ -36,15 +36,10 @@ func (l *algebra) orthonormalise(x *block, draw *philox.Stream) error {
 		if math.IsNaN(off) || math.IsInf(off, 0) {
 			return errors.New("the block of vectors is no longer finite")
 		}
-		var empty []int
 		for i := range p {
-			if m[i*p+i] < 1e-290 {
-				empty = append(empty, i)
+			if scale[i] = 0; m[i*p+i] > 1e-290 {
+				scale[i] = 1 / math.Sqrt(m[i*p+i])
 			}
-			scale[i] = 1 / math.Sqrt(m[i*p+i])
-		}
-		if redraw(x, empty, draw) {
-			continue
 		}
 		for i := range p {
 			for j := range p {
@@ -100,7 +95,7 @@ func dependent(m []float64, p int, least float64) []int {
 	f := append([]float64(nil), m...) // row i of the upper factor replaces row i of m
 	for i := range p {
 		row := f[i*p : (i+1)*p]
-		if row[i] < least {
+		if !(row[i] >= least) { // NaN too
 			list = append(list, i)
 			clear(row)
 			continue

@@ -62,7 +62,8 @@ func (s *solver) iterate(ctx context.Context, x *block) error {
 		if s.passes == s.o.MaxPasses {
 			return fmt.Errorf("%w in %d passes: the subspace may be off by %.2g radians, wanted %.2g", errNotConverged, s.passes, s.angle, s.o.Tolerance)
 		}
-		s.filter(target / math.Sqrt(float64(s.o.K)))
+		beta := max(s.values[len(s.values)-1], 1e-14*s.values[0])
+		s.filter(beta, s.degrees(beta, target/math.Sqrt(float64(s.o.K))))
 	}
 }
 
@@ -135,11 +136,8 @@ func (s *solver) rayleighRitz() error {
 	return nil
 }
 
-// filter applies a Chebyshev polynomial of its own degree to each panel of X. G X is at hand in gx.
-func (s *solver) filter(want float64) {
-	beta := s.values[len(s.values)-1]
-	beta = max(beta, 1e-14*s.values[0])
-	degrees := s.degrees(beta, want)
+// filter applies the Chebyshev polynomial of its own degree to each panel of X. G X is at hand in gx.
+func (s *solver) filter(beta float64, degrees []int) {
 	// T_{n+1}(t) = 2 t T_n(t) - T_{n-1}(t) with t = 2 G / beta - I.
 	s.pool.For(s.x.panels, par.Func(func(worker, i int) {
 		if degrees[i] == 0 {
