@@ -76,6 +76,41 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	expect(t, err, "are [2, 3]", "describes [6, 4]")
 }
 
+// The text form holds the same float32 values.
+func TestPrecomputeText(t *testing.T) {
+	caps := writeFile(t, "train_caps.txt", someCaptions)
+	dir := t.TempDir()
+	var rows [2][]float32
+	for i, name := range []string{"train_svd.npy", "train_svd.txt"} {
+		path := filepath.Join(dir, name)
+		if _, err := Precompute(context.Background(), caps, path, Options{K: 4}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, OpenOptions{Captions: 6, CaptionFile: caps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[i] = make([]float32, 6*4)
+		for r := range 6 {
+			if err := s.ReadRow(rows[i][r*4:(r+1)*4], r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+	}
+	if !slices.Equal(rows[0], rows[1]) {
+		t.Errorf("text holds %v, the array %v", rows[1], rows[0])
+	}
+	w, err := Create(filepath.Join(dir, "half.txt"), Sidecar{Captions: 2, Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, errors.Join(w.Write([]float32{1, 2, 3}), w.Close()), "half.txt", "3 values written, expected 2 rows of 2")
+	if left, _ := filepath.Glob(filepath.Join(dir, "half*")); len(left) != 0 {
+		t.Errorf("%v left behind", left)
+	}
+}
+
 // When new vectors are in place but their description fails, the old one must not speak for them.
 func TestNoDescriptionOfOtherVectors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "train_svd.npy")
@@ -144,7 +179,8 @@ func TestPrecomputeErrors(t *testing.T) {
 		{writeFile(t, "empty.txt", ""), out, []string{"empty.txt", "expected one caption per line"}},
 		{writeFile(t, "binary.txt", "a dog\nb\x00"), out, []string{"binary.txt:2", "zero byte"}},
 		{writeFile(t, "stop.txt", "it is\nwhat it is\n"), out, []string{"stop.txt", "0 different terms"}},
-		{caps, filepath.Join(dir, "out.txt"), []string{"out.txt", ".npy"}},
+		{caps, filepath.Join(dir, "out.csv"), []string{"out.csv", "ending in .npy or .txt"}},
+		{caps, filepath.Join(dir, "no", "out.txt"), []string{"out.txt"}},
 		{caps, filepath.Join(dir, "no", "out.npy"), []string{"out.npy"}},
 	} {
 		_, err := Precompute(ctx, c.in, c.out, DefaultOptions(), nil)

@@ -11,20 +11,36 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Writer streams semantic vectors [captions, dim] of float32 to an .npy file with a Sidecar. The file appears, whole,
-// at Close.
+// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. The file appears,
+// whole, at Close.
 type Writer struct {
 	path string
 	side Sidecar
-	out  *npy.Writer
+	out  rowWriter
 }
 
-// Create starts the file path, which must end in .npy, for the vectors that side describes.
+type rowWriter interface {
+	WriteFloat32([]float32) error
+	Close() error
+	Abort()
+}
+
+// Create starts the file path for the vectors that side describes: an array where the name ends in .npy, the references'
+// text, which takes about three times the room, where it ends in .txt.
 func Create(path string, side Sidecar) (*Writer, error) {
-	if strings.ToLower(filepath.Ext(path)) != ".npy" {
-		return nil, fmt.Errorf("write semantic vectors %s: expected a name ending in .npy", path)
+	if side.Captions < 1 || side.Dim < 1 {
+		return nil, fmt.Errorf("write semantic vectors %s: expected at least one row and column, found [%d, %d]", path, side.Captions, side.Dim)
 	}
-	out, err := npy.Create(path, npy.F32, []int{side.Captions, side.Dim})
+	var out rowWriter
+	var err error
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npy":
+		out, err = npy.Create(path, npy.F32, []int{side.Captions, side.Dim})
+	case ".txt":
+		out, err = createText(path, side.Captions, side.Dim)
+	default:
+		return nil, fmt.Errorf("write semantic vectors %s: expected a name ending in .npy or .txt", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write semantic vectors: %w", err)
 	}
