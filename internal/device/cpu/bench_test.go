@@ -70,6 +70,9 @@ func BenchmarkBandwidth(b *testing.B) {
 	k := newBench(b, cpu.FP32)
 	x, y, z, acc := k.floats(n), k.floats(n), k.floats(n), k.floats(1)
 	b.Run("read", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.SumSquares(acc, x) }) })
+	b.Run("columns", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*2000*4096, 0, func() { k.d.ColumnSum(y.Slice(0, 4096), x, 2000, 4096) })
+	})
 	b.Run("copy", func(b *testing.B) { (&bench{b, k.d}).time(8*n, 0, func() { k.d.Copy(y, x) }) })
 	b.Run("fill", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.Fill(y, 1) }) })
 	b.Run("add", func(b *testing.B) { (&bench{b, k.d}).time(12*n, 0, func() { k.d.Add(z, x, y) }) })

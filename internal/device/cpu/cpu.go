@@ -78,6 +78,8 @@ type dev[T vec.Float] struct {
 	norms      normLoop[T]
 	normGrads  normGradLoop[T]
 	gather     gatherLoop[T]
+	factored   factoredLoop[T]
+	grams      []T // of SumSquaresFactored
 	scatter    scatterLoop[T]
 	orders     orderLoop[T]
 	orderGrads orderGradLoop[T]

@@ -24,7 +24,7 @@ func (d *dev[T]) SumSquares(acc, x device.View) {
 	l := &d.squares
 	l.ops, l.x = d.ops, d.floats("SumSquares x", x, -1)
 	sum := d.floats("SumSquares acc", acc, 1)
-	n := pieces(x.N, blockSize)
+	n := pieces(x.N, blockSize(x.N))
 	if cap(l.sums) < n {
 		l.sums = make([]float64, n)
 	}
@@ -62,14 +62,20 @@ func (d *dev[T]) Adam(a device.AdamArgs) {
 	l.ops = d.ops
 	l.p, l.g = d.floats("Adam P", a.P, -1), d.exactly("Adam G", a.G, n)
 	l.m, l.v = d.exactly("Adam M", a.M, n), d.exactly("Adam V", a.V, n)
+	l.s = d.adamScalars(a)
+	d.blocks(n, l)
+}
+
+// adamScalars reads the numbers of an update from device memory.
+func (d *dev[T]) adamScalars(a device.AdamArgs) vec.AdamScalars[T] {
 	hyper := d.floats("Adam Hyper", a.Hyper, 3)
-	l.s = vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
+	s := vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
 		Step: hyper[0], Inv: hyper[1], Eps: T(a.Eps), Decay: hyper[2]}
 	if a.Legacy {
-		l.s.Step, l.s.Inv = hyper[0]/hyper[1], 1
+		s.Step, s.Inv = hyper[0]/hyper[1], 1
 	}
 	if clip := d.optional("Adam Clip", a.Clip, 1); clip != nil {
-		l.s.Clip = clip[0]
+		s.Clip = clip[0]
 	}
-	d.blocks(n, l)
+	return s
 }

@@ -25,6 +25,8 @@ type assembler struct {
 	function   string
 	partial    bool // in the part of a kernel that handles the last vector
 	shift      int  // byte offset of the vector in an unrolled loop
+	ahead      int
+	level      string
 }
 
 func newAssembler(i isa) *assembler { return &assembler{isa: i} }
@@ -121,6 +123,9 @@ func (a *assembler) load(pointer string, reg int) {
 	switch {
 	case !a.partial:
 		a.line("VMOVUPS %s, %s", mem, a.v(reg))
+		if a.ahead > 0 && (a.shift+a.ahead)%64 == 0 { // once per cache line
+			a.line("%s %d(%s)(AX*1)", a.level, a.shift+a.ahead, pointer)
+		}
 	case a.masks:
 		a.line("VMOVUPS.Z %s, K1, %s", mem, a.v(reg))
 	default:
@@ -148,6 +153,8 @@ type kernel struct {
 	first   int
 	result  bool                           // returns a float64
 	unroll  int                            // vectors per turn of the main loop
+	ahead   int                            // bytes of each slice to prefetch ahead of its loads, for streams from memory
+	level   string                         // PREFETCHT0 or PREFETCHT1
 	start   func(a *assembler)             // before the loops
 	body    func(a *assembler, p []string) // one vector
 	finish  func(a *assembler)             // after the loops
@@ -181,6 +188,7 @@ func (a *assembler) kernel(k kernel) {
 		k.start(a)
 	}
 	bytes := 4 * a.lanes
+	a.ahead, a.level = k.ahead, k.level
 	if k.unroll > 1 {
 		a.loop("wide", k.unroll*a.lanes, func() {
 			for a.shift = 0; a.shift < k.unroll*bytes; a.shift += bytes {
