@@ -5,6 +5,7 @@ import (
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
+	"vsetrain/internal/par"
 )
 
 // Names of the graph inputs that every program of a network reads.
@@ -47,15 +48,16 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 		scores: map[[2]int]*encoder{}}, nil
 }
 
-// Init draws all parameters from the seed. The values depend on the seed and the names alone.
-func (m *Model) Init(seed uint64) {
+// Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the
+// seed and the names alone.
+func (m *Model) Init(seed uint64, pool *par.Pool) {
 	var buf []float32
 	for _, p := range m.Network.Params() {
 		v := m.Session.Params.Value(p.Name)
 		if cap(buf) < v.N {
 			buf = make([]float32, v.N)
 		}
-		p.Fill(buf[:v.N], seed)
+		p.Fill(buf[:v.N], seed, pool)
 		m.Session.Dev.UploadFloats(v, buf[:v.N])
 	}
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"math"
 	"testing"
 
 	"vsetrain/data"
@@ -12,19 +13,25 @@ import (
 
 // BenchmarkStep is the training step of VSE++ at full size: batch 128, 36x2048 features, LSEH, captions of 15 words.
 func BenchmarkStep(b *testing.B) {
-	for _, precision := range []string{cpu.FP32, cpu.BF16} {
-		b.Run(precision, func(b *testing.B) {
+	for _, v := range []struct {
+		name, precision string
+		stored          bool // the gradient of the image projection is stored, not kept as a product
+	}{{"fp32", cpu.FP32, false}, {"bf16", cpu.BF16, false}, {"fp32/stored", cpu.FP32, true}, {"bf16/stored", cpu.BF16, true}} {
+		b.Run(v.name, func(b *testing.B) {
 			const n, words = 128, 15
-			m, err := models.NewModel(newDevice(b, precision), models.DefaultOptions(), models.Dims{Regions: 36, Feature: 2048, Vocab: 8481})
+			m, err := models.NewModel(newDevice(b, v.precision), models.DefaultOptions(), models.Dims{Regions: 36, Feature: 2048, Vocab: 8481})
 			if err != nil {
 				b.Fatal(err)
 			}
-			m.Init(1)
+			m.Init(1, nil)
 			l := loss.DefaultOptions()
 			l.Name = loss.LSEH
 			s, err := NewStep(m, l, DefaultOptimOptions())
 			if err != nil {
 				b.Fatal(err)
+			}
+			if v.stored {
+				s.factorFrom = math.MaxInt
 			}
 			batch := &data.Batch{N: n, L: words, SemanticDim: 400}
 			r := philox.NewKey(1, "bench").Stream(0)

@@ -109,7 +109,8 @@ func (b *bench) open() (err error) {
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
 		return err
 	}
-	b.model.Init(c.Seed)
+	b.pool = par.New(c.Device.Threads)
+	b.model.Init(c.Seed, b.pool)
 	if b.step, err = train.NewStep(b.model, c.Loss, c.Optim); err != nil {
 		return err
 	}

@@ -199,7 +199,7 @@ func (t *training) draw() (train.Position, error) {
 	if from := t.cfg.Train.InitFrom; from != "" {
 		return train.Position{}, LoadWeights(t.model, from, t.vocab)
 	}
-	t.model.Init(t.cfg.Seed)
+	t.model.Init(t.cfg.Seed, t.pool)
 	return train.Position{}, nil
 }
 

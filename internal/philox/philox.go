@@ -39,16 +39,15 @@ func mix(z uint64) uint64 {
 
 // Block returns the four 32-bit words at counter (index, step).
 func (k Key) Block(step, index uint64) [4]uint32 {
-	c := [4]uint32{uint32(index), uint32(index >> 32), uint32(step), uint32(step >> 32)}
+	c0, c1, c2, c3 := uint32(index), uint32(index>>32), uint32(step), uint32(step>>32)
 	k0, k1 := k.K0, k.K1
-	for range rounds {
-		h0, l0 := bits.Mul32(mul0, c[0])
-		h1, l1 := bits.Mul32(mul1, c[2])
-		c = [4]uint32{h1 ^ c[1] ^ k0, l1, h0 ^ c[3] ^ k1, l0}
+	for range rounds { // scalars, because the compiler keeps arrays in memory
+		p0, p1 := mul0*uint64(c0), mul1*uint64(c2)
+		c0, c1, c2, c3 = uint32(p1>>32)^c1^k0, uint32(p1), uint32(p0>>32)^c3^k1, uint32(p0)
 		k0 += weyl0
 		k1 += weyl1
 	}
-	return c
+	return [4]uint32{c0, c1, c2, c3}
 }
 
 // Stream reads the words of one step in order; it implements math/rand/v2.Source.

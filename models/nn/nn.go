@@ -4,11 +4,9 @@ package nn
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 
 	"vsetrain/internal/graph"
-	"vsetrain/internal/philox"
 )
 
 // Param is one stored tensor of a layer. Layers hold Params in fields tagged `param:"name"`; nested layers carry the
@@ -27,42 +25,6 @@ func (p *Param) Node(g *graph.Graph) *graph.Node {
 		graph.Failf("a parameter of shape %v was never collected", p.Shape)
 	}
 	return g.Param(p.Name, p.Shape...)
-}
-
-// Init draws the initial values of a parameter.
-type Init struct {
-	kind  byte // 'u' uniform in ±a, 'n' normal of deviation a, 'c' constant a
-	scale float64
-}
-
-// Uniform draws from [-bound, bound).
-func Uniform(bound float64) Init { return Init{'u', bound} }
-
-// Normal draws from a normal distribution of mean 0.
-func Normal(std float64) Init { return Init{'n', std} }
-
-// Constant sets every value.
-func Constant(v float64) Init { return Init{'c', v} }
-
-// FanIn is PyTorch's default of linear layers: uniform in ±1/√in.
-func FanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
-
-// Xavier is the uniform initialisation of the references' image layers: ±√6/√(in+out).
-func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(in+out))) }
-
-// Fill draws the initial values of a parameter: a function of the seed and the parameter's name alone.
-func (p *Param) Fill(dst []float32, seed uint64) {
-	s := philox.NewKey(seed, "init/"+p.Name).Stream(0)
-	for i := range dst {
-		switch p.Init.kind {
-		case 'u':
-			dst[i] = float32((2*s.Float64() - 1) * p.Init.scale)
-		case 'n':
-			dst[i] = float32(s.Norm() * p.Init.scale)
-		default:
-			dst[i] = float32(p.Init.scale)
-		}
-	}
 }
 
 // Collect names the parameters of a network, in the order of its fields. root points to a struct; parameters are found

@@ -1,0 +1,83 @@
+package nn
+
+import (
+	"math"
+
+	"vsetrain/internal/par"
+	"vsetrain/internal/philox"
+)
+
+// Init draws the initial values of a parameter.
+type Init struct {
+	kind  byte // 'u' uniform in ±a, 'n' normal of deviation a, 'c' constant a
+	scale float64
+}
+
+// Uniform draws from ±bound.
+func Uniform(bound float64) Init { return Init{'u', bound} }
+
+// Normal draws from a normal distribution of mean 0.
+func Normal(std float64) Init { return Init{'n', std} }
+
+// Constant sets every value.
+func Constant(v float64) Init { return Init{'c', v} }
+
+// FanIn is PyTorch's default of linear layers: uniform in ±1/√in.
+func FanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
+
+// Xavier is the uniform initialisation of the references' image layers: ±√6/√(in+out).
+func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(in+out))) }
+
+// fillChunk is the number of values drawn from one step of the generator. It is part of what a seed means.
+const fillChunk = 1 << 14
+
+// Fill draws the initial values of a parameter, all threads of pool at work; a nil pool is the caller alone. A value is a
+// function of the seed, the parameter's name and its place.
+func (p *Param) Fill(dst []float32, seed uint64, pool *par.Pool) {
+	f := &filler{init: p.Init, key: philox.NewKey(seed, "init/"+p.Name), dst: dst}
+	chunks := (len(dst) + fillChunk - 1) / fillChunk
+	if pool == nil {
+		for c := range chunks {
+			f.Do(0, c)
+		}
+		return
+	}
+	pool.For(chunks, f)
+}
+
+// filler draws the values of one parameter, chunk by chunk.
+type filler struct {
+	init Init
+	key  philox.Key
+	dst  []float32
+}
+
+// Do implements par.Body.
+func (f *filler) Do(_, chunk int) {
+	dst := f.dst[chunk*fillChunk : min(len(f.dst), (chunk+1)*fillChunk)]
+	switch f.init.kind {
+	case 'u':
+		f.uniform(dst, uint64(chunk))
+	case 'n':
+		s := f.key.Stream(uint64(chunk))
+		for i := range dst {
+			dst[i] = float32(s.Norm() * f.init.scale)
+		}
+	default:
+		for i := range dst {
+			dst[i] = float32(f.init.scale)
+		}
+	}
+}
+
+// uniform makes a value of 24 bits out of each word: the middles of 2²⁴ equal pieces of ±scale.
+func (f *filler) uniform(dst []float32, step uint64) {
+	piece := float32(f.init.scale * 0x1p-23)
+	for i := 0; i < len(dst); i += 4 {
+		for j, w := range f.key.Block(step, uint64(i/4)) {
+			if i+j < len(dst) {
+				dst[i+j] = (float32(int32(w)>>8) + 0.5) * piece
+			}
+		}
+	}
+}
