@@ -18,6 +18,20 @@ var precisions = []struct {
 	out, grad golden.Tolerance
 }{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
+// variants are the precisions with the gradients of linear weights stored, and kept as products.
+func variants() (out []variant) {
+	for _, p := range precisions {
+		out = append(out, variant{p.name, "", p.out, p.grad, math.MaxInt}, variant{p.name, "/factored", p.out, p.grad, 0})
+	}
+	return out
+}
+
+type variant struct {
+	name, suffix string
+	out, grad    golden.Tolerance
+	factorFrom   int
+}
+
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
@@ -71,8 +85,8 @@ func TestGoldenTrainStep(t *testing.T) {
 		if err := json.Unmarshal(raw, &c); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range precisions {
-			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
+		for _, p := range variants() {
+			t.Run(c.Name+"/"+p.name+p.suffix, func(t *testing.T) {
 				o := models.DefaultOptions()
 				o.EmbedDim, o.WordDim = c.Config.Embed, c.Config.WordDim
 				m, err := models.NewModel(newDevice(t, p.name), o, models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab})
@@ -91,6 +105,7 @@ func TestGoldenTrainStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				s.factorFrom = p.factorFrom
 				n := len(c.Lengths)
 				sh := shape{n: n, bucket: models.Bucket(c.Captions.Shape[1]), sum: !c.Config.Max}
 				check := func(err error) {
@@ -228,9 +243,9 @@ func TestGoldenOptim(t *testing.T) {
 				opt := optimiserOf(t, dev, [][]float64{c.Initial}, o)
 				for i, g := range c.Grads {
 					dev.UploadDoubles(opt.params.Grad("p0"), g)
-					opt.gradNorm()
+					opt.gradNorm(everything(opt))
 					for range updates {
-						opt.update(c.LR)
+						opt.update(everything(opt), c.LR)
 					}
 					golden.Close(t, "parameters", doubles(dev, opt.params.Value("p0")), want.Params[i], p.out)
 				}
@@ -292,10 +307,10 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 	for k := range all {
 		dev.UploadDoubles(opt.params.Grad("p"+string(rune('0'+k))), all[k])
 	}
-	golden.Close(t, "total norm", []float64{opt.gradNorm()}, []float64{want.Norm}, tol)
+	golden.Close(t, "total norm", []float64{opt.gradNorm(everything(opt))}, []float64{want.Norm}, tol)
 	coef := doubles(dev, opt.coef)
 	golden.Close(t, "coefficient", coef, []float64{want.Coef}, tol)
-	opt.update(o.LR)
+	opt.update(everything(opt), o.LR)
 	moments := doubles(dev, opt.m)
 	for k, i := range order {
 		lo, hi := opt.params.Range("p" + string(rune('0'+k)))
@@ -307,4 +322,9 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 		}
 		golden.Close(t, "clipped gradient", got, want.Grads[i], tol)
 	}
+}
+
+// everything is the gradients of every parameter, stored.
+func everything(o *optimiser) *gradients {
+	return &gradients{dense: []span{{0, o.params.OptimisedSize()}}}
 }

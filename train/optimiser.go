@@ -20,6 +20,9 @@ type optimiser struct {
 	norm   device.View // [1] ‖g‖₂
 	coef   device.View // [1] clip coefficient
 	steps  int64       // updates done
+
+	host    [1]float64 // staging of transfers
+	scalars [3]float64
 }
 
 func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimiser, error) {
@@ -41,33 +44,64 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	return opt, nil
 }
 
+// gradients says where a program leaves the gradients of the parameters it trains: ranges of the flat memory, and weights
+// whose gradient is known as a product only.
+type gradients struct {
+	dense    []span
+	factored []factor
+}
+
+// span is a range of the flat parameter memory.
+type span struct{ lo, hi int }
+
+// factor is a weight with the gradient DYᵀ X.
+type factor struct {
+	span
+	device.Factored
+}
+
 // gradNorm computes and returns the global L2 norm of the gradients, and the clip coefficient for update.
-func (o *optimiser) gradNorm() float64 {
+func (o *optimiser) gradNorm(g *gradients) float64 {
 	o.dev.Fill(o.sumSq, 0)
-	o.dev.SumSquares(o.sumSq, o.params.Grads())
+	for _, s := range g.dense {
+		o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(s.lo, s.hi))
+	}
+	for _, f := range g.factored {
+		o.dev.SumSquaresFactored(o.sumSq, f.Factored)
+	}
 	clip := o.opt.Clip
 	if clip == 0 {
 		clip = math.MaxFloat32
 	}
 	o.dev.ClipCoefficient(o.coef, o.norm, o.sumSq, clip)
-	var n [1]float64
-	o.dev.DownloadDoubles(n[:], o.norm)
-	return n[0]
+	o.dev.DownloadDoubles(o.host[:], o.norm)
+	return o.host[0]
 }
 
-// update applies one Adam step at the given learning rate.
-func (o *optimiser) update(lr float64) {
+// update applies one Adam step at the given learning rate to every parameter that has a gradient.
+func (o *optimiser) update(g *gradients, lr float64) {
 	o.steps++
 	t := float64(o.steps)
 	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
-	hyper := [3]float64{lr / (1 - math.Pow(b1, t)), 1 / math.Sqrt(1-math.Pow(b2, t)), 1 - lr*o.opt.WeightDecay}
-	o.dev.UploadDoubles(o.hyper, hyper[:])
-	a := device.AdamArgs{P: o.params.Values(), G: o.params.Grads(), M: o.m, V: o.v, Hyper: o.hyper,
-		Beta1: b1, Beta2: b2, Eps: o.opt.Eps, Legacy: o.opt.LegacyEps}
+	o.scalars = [3]float64{lr / (1 - math.Pow(b1, t)), 1 / math.Sqrt(1-math.Pow(b2, t)), 1 - lr*o.opt.WeightDecay}
+	o.dev.UploadDoubles(o.hyper, o.scalars[:])
+	for _, s := range g.dense {
+		a := o.args(s)
+		a.G = o.params.Grads().Slice(s.lo, s.hi)
+		o.dev.Adam(a)
+	}
+	for _, f := range g.factored {
+		o.dev.AdamFactored(o.args(f.span), f.Factored)
+	}
+}
+
+func (o *optimiser) args(s span) device.AdamArgs {
+	a := device.AdamArgs{P: o.params.Values().Slice(s.lo, s.hi), M: o.m.Slice(s.lo, s.hi), V: o.v.Slice(s.lo, s.hi), Hyper: o.hyper,
+		Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps, Legacy: o.opt.LegacyEps}
 	if o.opt.Clip > 0 {
 		a.Clip = o.coef
 	}
-	o.dev.Adam(a)
+	return a
 }
 
 // LearningRate returns the learning rate of an epoch, counted from 0 (training.md §2).

@@ -23,6 +23,10 @@ type Step struct {
 	loss     loss.Options
 	opt      *optimiser
 	programs map[shape]*program
+	parts    [3]float64 // staging of the loss
+
+	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
+	factorFrom int
 }
 
 // shape is what a training graph depends on.
@@ -32,7 +36,7 @@ type shape struct {
 }
 
 type program struct {
-	vm     *graph.Program
+	*backward
 	loss   *graph.Node
 	scores *graph.Node
 }
@@ -51,7 +55,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}}, nil
+	return &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}, nil
 }
 
 // NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step.
@@ -86,16 +90,16 @@ func (s *Step) execute(p *program, lr float64) (StepResult, error) {
 	if err := p.vm.RunAll(); err != nil {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
-	var parts [3]float64
-	s.model.Session.Dev.DownloadDoubles(parts[:], p.vm.View(p.loss).Slice(0, 3))
-	r := StepResult{Loss: parts[0], LossCaption: parts[1], LossImage: parts[2], GradNorm: s.opt.gradNorm(), LearningRate: lr}
+	s.model.Session.Dev.DownloadDoubles(s.parts[:], p.vm.View(p.loss).Slice(0, 3))
+	g := p.gradients()
+	r := StepResult{Loss: s.parts[0], LossCaption: s.parts[1], LossImage: s.parts[2], GradNorm: s.opt.gradNorm(g), LearningRate: lr}
 	if !finite(r.Loss) {
 		return r, &NotFinite{"the loss", r.Loss}
 	}
 	if !finite(r.GradNorm) {
 		return r, &NotFinite{"the gradient norm", r.GradNorm}
 	}
-	s.opt.update(lr)
+	s.opt.update(g, lr)
 	return r, s.model.Session.Dev.Sync()
 }
 
@@ -146,32 +150,11 @@ func (s *Step) compile(sh shape) (*program, error) {
 		}
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
 		var err error
-		p.vm, err = compileBackward(s.model.Session, g, p.loss, []*graph.Node{p.loss, p.scores})
+		p.backward, err = compileBackward(s.model.Session, g, p.loss, s.factorFrom, p.loss, p.scores)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("network %s with loss %s: %w", s.model.Options.Network, s.loss.Name, err)
 	}
 	return p, nil
-}
-
-// compileBackward adds the gradients of cost with respect to every optimised parameter of the graph and sends them to
-// the flat gradient memory.
-func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, keep []*graph.Node) (*graph.Program, error) {
-	var names []string
-	var wrt []*graph.Node
-	for _, spec := range s.Params.Specs {
-		if n := g.Lookup(spec.Name); n != nil && !spec.State {
-			names, wrt = append(names, spec.Name), append(wrt, n)
-		}
-	}
-	grads, err := g.Gradients(cost, wrt...)
-	if err != nil {
-		return nil, err
-	}
-	targets := make([]graph.Target, len(grads))
-	for i, n := range grads {
-		targets[i] = graph.Target{Node: n, Into: s.Params.Grad(names[i])}
-	}
-	return graph.Compile(s, g, keep, targets)
 }

@@ -181,6 +181,18 @@ type Optimiser interface {
 	// ClipCoefficient computes coef[0] = min(1, maxNorm/(√sumSquares[0] + 1e-6)) and norm[0] = √sumSquares[0].
 	ClipCoefficient(coef, norm, sumSquares View, maxNorm float64)
 	Adam(AdamArgs)
+	// SumSquaresFactored adds ‖DYᵀ X‖² to acc[0], computed from the two small Gram matrices: Σ (DY DYᵀ)∘(X Xᵀ).
+	SumSquaresFactored(acc View, f Factored)
+	// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is made piece by piece in fast memory and
+	// never stored; AdamArgs.G is absent.
+	AdamFactored(a AdamArgs, f Factored)
+}
+
+// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a large
+// linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
+type Factored struct {
+	N, O, I int
+	DY, X   View
 }
 
 // AdamArgs updates P [N] in place (training.md §1): g = Clip[0]·G; m ← β1 m + (1-β1) g; v ← β2 v + (1-β2) g²;

@@ -37,7 +37,7 @@ func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
 	path := filepath.Join(o.Dir, "vocab.json")
 	v, err := text.LoadVocabulary(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab --data %s', or name a file in data.vocab", path, o.Dir)
+		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab %s', or name a file in data.vocab", path, o.Dir)
 	}
 	return v, err
 }

@@ -40,6 +40,8 @@ type Op struct {
 	Temp []int // floats of scratch memory
 	// OutSize is the number of floats behind result 0 where it is larger than its shape.
 	OutSize int
+	// Outer says that a result is the product of two arguments: result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
+	Outer *Outer
 	// Alias: result 0 is the memory of argument 0; Run is nil.
 	Alias bool
 	// Run executes the op.
@@ -56,6 +58,9 @@ type Op struct {
 	id    int
 	hash  uint32
 }
+
+// Outer names a result that is the product of two arguments, see Graph.Factors.
+type Outer struct{ Result, A, B int }
 
 var _ G.SDOp = (*Op)(nil)
 
@@ -105,6 +110,22 @@ func (g *Graph) ApplyMulti(op *Op, in ...*Node) []*Node {
 		out[i] = n
 	}
 	return out
+}
+
+// Factors returns the nodes a and b of a value that an op computes as aᵀ b, if it does. Whoever can use the factors need not
+// have the product computed: the gradient of a large weight is such a value.
+func (g *Graph) Factors(n *Node) (a, b *Node, ok bool) {
+	p, ok := n.Op().(*pick)
+	if !ok {
+		return nil, nil, false
+	}
+	whole := children(g.expr, n)[0]
+	op, ok := whole.Op().(*Op)
+	if !ok || op.Outer == nil || op.Outer.Result != p.index {
+		return nil, nil, false
+	}
+	in := children(g.expr, whole)
+	return in[op.Outer.A], in[op.Outer.B], true
 }
 
 func size(s tensor.Shape) int {

@@ -30,7 +30,7 @@ func (g *Graph) Linear(x, w, b *Node) *Node {
 		if b != nil {
 			outs = append(outs, tensor.Shape{o})
 		}
-		bw := &Op{Name: fmt.Sprintf("linear %d→%d gradient", i, o), Outs: outs}
+		bw := &Op{Name: fmt.Sprintf("linear %d→%d gradient", i, o), Outs: outs, Outer: &Outer{Result: 1, A: 2, B: 0}}
 		bw.Run = func(d device.Device, c *Call) {
 			x, w, dy := c.In[0], c.In[1], c.In[2]
 			if c.Out[0].Present() {

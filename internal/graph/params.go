@@ -36,7 +36,8 @@ type Params struct {
 	grads  device.View
 }
 
-const paramAlign = 16
+// ParamAlign is the number of elements at whose multiples parameters start; the padding between them stays zero.
+const ParamAlign = 16
 
 // NewParams lays the parameters out and allocates their values, zeroed.
 func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
@@ -49,7 +50,7 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 			p.offset[s.Name] = p.total
 			p.index[s.Name] = len(p.Specs)
 			p.Specs = append(p.Specs, s)
-			p.total += (s.Size() + paramAlign - 1) / paramAlign * paramAlign
+			p.total += (s.Size() + ParamAlign - 1) / ParamAlign * ParamAlign
 		}
 	}
 	place(false)

@@ -17,7 +17,7 @@ type factoredLoop[T vec.Float] struct {
 }
 
 const (
-	panelFloats = 1 << 19 // elements of a panel: with its parameters' rows it stays in the second-level cache
+	panelFloats = 1 << 21 // elements of a panel: with its parameters' rows it stays in the second-level cache
 	panelRows   = 16      // rows of one piece of the loop
 )
 

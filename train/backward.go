@@ -1,0 +1,79 @@
+package train
+
+import (
+	"slices"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// backward is a compiled graph with the gradients of its parameters. Most gradients are written to the flat gradient
+// memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors and
+// never store it, which saves three passes over memory as large as the weight.
+type backward struct {
+	vm    *graph.Program
+	grads gradients
+	nodes [][2]*graph.Node // DY and X of every factored gradient
+}
+
+// compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and compiles
+// it. keep lists nodes to read after a run.
+func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, factorFrom int, keep ...*graph.Node) (*backward, error) {
+	var specs []graph.ParamSpec
+	var wrt []*graph.Node
+	for _, spec := range s.Params.Specs {
+		if n := g.Lookup(spec.Name); n != nil && !spec.State {
+			specs, wrt = append(specs, spec), append(wrt, n)
+		}
+	}
+	grads, err := g.Gradients(cost, wrt...)
+	if err != nil {
+		return nil, err
+	}
+	b := &backward{}
+	var targets []graph.Target
+	for i, n := range grads {
+		lo, hi := s.Params.Range(specs[i].Name)
+		dy, x, ok := g.Factors(n)
+		if ok && worthFactoring(dy, x, factorFrom) {
+			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
+			b.grads.factored = append(b.grads.factored, factor{span{lo, hi}, device.Factored{N: rows, O: o, I: in}})
+			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
+			keep = append(keep, dy, x)
+			continue
+		}
+		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
+		b.grads.dense = append(b.grads.dense, span{lo, hi})
+	}
+	b.grads.dense = join(b.grads.dense)
+	b.vm, err = graph.Compile(s, g, keep, targets)
+	return b, err
+}
+
+// worthFactoring: the weight is large, and the Gram matrices that give its norm cost much less than its gradient.
+func worthFactoring(dy, x *graph.Node, from int) bool {
+	n, o, i := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
+	return o*i >= from && (from == 0 || 4*n <= min(o, i))
+}
+
+// gradients returns where the gradients of the last run are.
+func (b *backward) gradients() *gradients {
+	for i, n := range b.nodes { // inputs may have moved
+		b.grads.factored[i].DY, b.grads.factored[i].X = b.vm.View(n[0]), b.vm.View(n[1])
+	}
+	return &b.grads
+}
+
+// join merges ranges that touch, give or take the padding between parameters.
+func join(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return a.lo - b.lo })
+	var out []span
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.lo-out[n-1].hi < graph.ParamAlign {
+			out[n-1].hi = s.hi
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
