@@ -34,6 +34,7 @@ var suite = []struct {
 	{"SumSquares", testSumSquares},
 	{"Clip", testClip},
 	{"Adam", testAdam},
+	{"Factored", testFactored},
 	{"Mistakes", testMistakes},
 }
 
