@@ -22,3 +22,12 @@ func memoryBytes() uint64 {
 	}
 	return n
 }
+
+// peakMemory returns the most memory the process has had resident, in bytes, 0 when unknown.
+func peakMemory() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return u.Maxrss // bytes on macOS
+}

@@ -30,3 +30,12 @@ func memoryBytes() uint64 {
 	}
 	return uint64(info.Totalram) * uint64(info.Unit)
 }
+
+// peakMemory returns the most memory the process has had resident, in bytes, 0 when unknown.
+func peakMemory() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return int64(u.Maxrss) << 10 // kibibytes on Linux
+}

@@ -9,3 +9,6 @@ func cpuModel() string { return runtime.GOARCH }
 
 // memoryBytes returns 0: unknown.
 func memoryBytes() uint64 { return 0 }
+
+// peakMemory returns 0: unknown.
+func peakMemory() int64 { return 0 }

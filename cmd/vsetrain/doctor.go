@@ -1,0 +1,241 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/probe"
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/gemm"
+	"vsetrain/internal/par"
+)
+
+type doctorOptions struct {
+	Dir   string
+	Quick bool
+	JSON  bool
+}
+
+// diagnosis is what doctor finds.
+type diagnosis struct {
+	Version         string          `json:"version"`
+	Go              string          `json:"go"`
+	OS              string          `json:"os"`
+	Arch            string          `json:"arch"`
+	CPU             string          `json:"cpu"`
+	CPUs            int             `json:"cpus"`
+	Threads         int             `json:"threads"`             // that device.threads=0 uses
+	CPULimit        float64         `json:"cpu_limit,omitempty"` // of the control group
+	Load            float64         `json:"load"`                // mean of the last minute
+	Features        map[string]bool `json:"features"`
+	Memory          int64           `json:"memory_bytes"`
+	MemoryAvailable int64           `json:"memory_available_bytes"`
+	MemoryLimit     int64           `json:"memory_limit_bytes,omitempty"` // of the control group
+	Bandwidth       float64         `json:"memory_bytes_per_s,omitempty"`
+	BLAS            string          `json:"blas"` // VSETRAIN_BLAS
+	GEMM            string          `json:"gemm"`
+	GEMMGflops      float64         `json:"gemm_gflops,omitempty"`
+	BF16            string          `json:"gemm_bf16"`
+	BF16Gflops      float64         `json:"gemm_bf16_gflops,omitempty"`
+	Dir             string          `json:"dir"`
+	DiskFree        int64           `json:"disk_free_bytes"`
+	DiskWrite       float64         `json:"disk_write_bytes_per_s,omitempty"`
+	DiskRead        float64         `json:"disk_read_bytes_per_s,omitempty"`
+	GPUs            []string        `json:"gpus"`
+	GPULibraries    []probe.Library `json:"gpu_libraries"`
+	Warnings        []warning       `json:"warnings"`
+	features        []probe.Feature
+}
+
+// warning is something that makes training slow or impossible, and what helps.
+type warning struct {
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy"`
+}
+
+// doctorShape is M = N = K of the products that are timed.
+const doctorShape = 1024
+
+func newCmdDoctor(a *app) *cobra.Command {
+	o := &doctorOptions{}
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at the machine: processor, memory, disk, GPU libraries, and how fast they are",
+		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what would help. Files are
+looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one temporary file is written and removed.`,
+		Example: `  vsetrain doctor
+  vsetrain doctor --dir /data/f30k --json
+  VSETRAIN_BLAS=openblas vsetrain doctor`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Dir, "dir", ".", "`DIR` whose disk is measured")
+	f.BoolVar(&o.Quick, "quick", false, "look only, measure nothing")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	must(c.MarkFlagDirname("dir"))
+	return c
+}
+
+func (o *doctorOptions) run(a *app) error {
+	e, limits := session(a.Now()), probe.ControlGroup("/")
+	d := diagnosis{
+		Version: e.Version, Go: e.Go, OS: e.OS, Arch: e.Arch, CPU: e.CPU, CPUs: e.CPUs, Threads: runtime.GOMAXPROCS(0),
+		CPULimit: limits.CPUs, Load: probe.Load("/"), Features: map[string]bool{},
+		Memory: int64(e.MemoryBytes), MemoryAvailable: probe.Available("/"), MemoryLimit: limits.Memory,
+		BLAS: a.getenv("VSETRAIN_BLAS"), Dir: o.Dir,
+		GPUs: probe.GPUs("/"), GPULibraries: probe.FindGPULibraries("/", a.getenv), Warnings: []warning{}, features: probe.Features(),
+	}
+	for _, f := range d.features {
+		d.Features[f.Name] = f.Has
+	}
+	pool := par.New(d.Threads)
+	defer pool.Close()
+	if err := d.products(pool, o.Quick); err != nil {
+		return err
+	}
+	if !o.Quick {
+		d.Bandwidth = probe.Bandwidth(pool, 128<<20, 250*time.Millisecond)
+	}
+	if err := d.disk(o.Quick); err != nil {
+		return err
+	}
+	d.check()
+	if !o.JSON {
+		d.print(a)
+		return nil
+	}
+	enc := json.NewEncoder(a.Out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(d)
+}
+
+// products chooses the matrix products as training does, and times them. A library that cannot be loaded is a warning.
+func (d *diagnosis) products(pool *par.Pool, quick bool) error {
+	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
+	if err != nil {
+		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s cannot be had: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install the library where the loader finds it (LD_LIBRARY_PATH)")
+		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
+			return err
+		}
+	}
+	d.GEMM, d.BF16 = e.Name(), e.BF16Name()
+	if !quick {
+		const n = doctorShape
+		d.GEMMGflops = gemm.Measure(e, n, n, n, false, false, false, 300*time.Millisecond)
+		d.BF16Gflops = gemm.Measure(e, n, n, n, false, false, true, 300*time.Millisecond)
+	}
+	return nil
+}
+
+// disk measures the folder. One that cannot be written is a warning, one that is not there an error.
+func (d *diagnosis) disk(quick bool) error {
+	free, err := probe.Free(d.Dir)
+	if err != nil {
+		return err
+	}
+	d.DiskFree = free
+	if quick {
+		return nil
+	}
+	s, err := probe.MeasureDisk(d.Dir, 400*time.Millisecond)
+	if err != nil {
+		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a disk that can be written")
+		return nil
+	}
+	d.DiskWrite, d.DiskRead = s.Write, s.Read
+	return nil
+}
+
+func (d *diagnosis) print(a *app) {
+	line := func(name, format string, args ...any) {
+		a.Printf("%s %s\n", a.Paint(ui.Bold, fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
+	}
+	rate := func(x float64) string { return ui.Bytes(int64(x)) + "/s" }
+	a.Printf("vsetrain %s %s %s/%s\n\n", d.Version, d.Go, d.OS, d.Arch)
+	line("cpu", "%s, %s", d.CPU, plural(d.CPUs, "processor"))
+	if len(d.features) > 0 {
+		line("", "%s", d.featureList())
+	}
+	memory := "of unknown size"
+	if d.Memory > 0 {
+		memory = ui.Bytes(d.Memory)
+	}
+	if d.MemoryAvailable > 0 {
+		memory += ", " + ui.Bytes(d.MemoryAvailable) + " available"
+	}
+	if d.Bandwidth > 0 {
+		memory += ", copies at " + rate(d.Bandwidth) + " (read and written)"
+	}
+	line("memory", "%s", memory)
+	line("products", "fp32 %s%s", d.GEMM, d.speed(d.GEMMGflops))
+	line("", "bf16 %s%s", d.BF16, d.speed(d.BF16Gflops))
+	if d.BLAS == "" {
+		line("", "own kernels (VSETRAIN_BLAS=openblas or mkl asks for a library)")
+	}
+	disk := d.Dir
+	if d.DiskFree > 0 {
+		disk += ": " + ui.Bytes(d.DiskFree) + " free"
+	}
+	if d.DiskWrite > 0 {
+		disk += ", writes " + rate(d.DiskWrite)
+	}
+	if d.DiskRead > 0 {
+		disk += ", reads " + rate(d.DiskRead)
+	}
+	line("disk", "%s", disk)
+	gpus := "none that a driver lists"
+	if len(d.GPUs) > 0 {
+		gpus = strings.Join(d.GPUs, ", ")
+	}
+	line("gpu", "%s; this version computes on the CPU", gpus)
+	for _, l := range d.GPULibraries {
+		if l.Path == "" {
+			line("", "%s not found", l.Name)
+		} else {
+			line("", "%s %s (%s)", l.Name, l.Path, l.From)
+		}
+	}
+	a.Printf("\n")
+	if len(d.Warnings) == 0 {
+		a.Printf("%s\n", a.Paint(ui.Green, "nothing to mend"))
+	}
+	for _, w := range d.Warnings {
+		a.Printf("%s %s\n         %s\n", a.Paint(ui.Yellow, "warning:"), w.Problem, w.Remedy)
+	}
+}
+
+func (d *diagnosis) speed(gflops float64) string {
+	if gflops == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f GFLOP/s on %s (%[3]d x %[3]d x %[3]d)", gflops, plural(d.Threads, "thread"), doctorShape)
+}
+
+func (d *diagnosis) featureList() string {
+	var has, misses []string
+	for _, f := range d.features {
+		if f.Has {
+			has = append(has, f.Name)
+		} else {
+			misses = append(misses, f.Name)
+		}
+	}
+	s := "has " + strings.Join(has, ", ")
+	if len(misses) > 0 {
+		s += "; not " + strings.Join(misses, ", ")
+	}
+	return s
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

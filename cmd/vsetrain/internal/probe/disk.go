@@ -1,0 +1,83 @@
+package probe
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Disk is the speed of a file system in sequential bytes a second.
+type Disk struct{ Write, Read float64 } // Read is 0 where the page cache cannot be bypassed
+
+const (
+	diskBlock = 8 << 20
+	diskFile  = 128 << 20
+
+	diskReserve = 1 << 30
+)
+
+// Free returns the bytes that this user may still write below the folder dir, 0 when unknown.
+func Free(dir string) (int64, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	if !info.IsDir() {
+		return 0, fmt.Errorf("%s: expected a folder, found a file", dir)
+	}
+	return free(dir), nil
+}
+
+// MeasureDisk writes a temporary file into dir, at most 128 MB and for about d, reads it back, and removes it. The writes
+// reach the disk (fsync after every 8 MB) and the reads come from it, not from the page cache. On a file system with
+// less than 1 GB free it measures nothing.
+func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
+	if n, err := Free(dir); err != nil || n > 0 && n < diskReserve {
+		return disk, err
+	}
+	f, err := os.CreateTemp(dir, ".vsetrain-doctor-*")
+	if err != nil {
+		return disk, err
+	}
+	defer func() {
+		f.Close()
+		if gone := os.Remove(f.Name()); err == nil {
+			err = gone
+		}
+	}()
+	block := make([]byte, diskBlock)
+	for i, x := 0, uint32(1); i < len(block); i++ { // not compressible, should the file system try
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		block[i] = byte(x)
+	}
+	size, start := 0, time.Now()
+	for size < diskFile && (size == 0 || time.Since(start) < d) {
+		if _, err := f.Write(block); err != nil {
+			return disk, err
+		}
+		if err := f.Sync(); err != nil {
+			return disk, err
+		}
+		size += len(block)
+	}
+	disk.Write = float64(size) / max(time.Since(start), 1).Seconds()
+	if !dropCache(f) {
+		return disk, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return disk, err
+	}
+	read, start := 0, time.Now()
+	for read < size && (read == 0 || time.Since(start) < d) {
+		n, err := f.Read(block)
+		if err != nil {
+			return disk, err
+		}
+		read += n
+	}
+	disk.Read = float64(read) / max(time.Since(start), 1).Seconds()
+	return disk, nil
+}

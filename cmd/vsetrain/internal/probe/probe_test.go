@@ -1,0 +1,151 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"vsetrain/internal/par"
+)
+
+// tree writes files below a new root folder.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestControlGroup(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  Limits
+	}{
+		{"no control groups", nil, Limits{}},
+		{"version 2 without limits", map[string]string{
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"}, Limits{}},
+		{"version 2, the parent is tighter", map[string]string{
+			"proc/self/cgroup":               "0::/a/b\n",
+			"sys/fs/cgroup/a/b/cpu.max":      "400000 100000\n",
+			"sys/fs/cgroup/a/cpu.max":        "150000 100000\n",
+			"sys/fs/cgroup/a/b/memory.max":   "1000000\n",
+			"sys/fs/cgroup/a/memory.max":     "2000000\n",
+			"sys/fs/cgroup/other/cpu.max":    "1000 100000\n",
+			"sys/fs/cgroup/a/b/c/memory.max": "1\n"}, Limits{CPUs: 1.5, Memory: 1000000}},
+		{"version 1", map[string]string{
+			"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:name=systemd:/x\n",
+			"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us":  "50000\n",
+			"sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/memory/x/memory.limit_in_bytes":  "9223372036854771712\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":    "3000000\n",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us":    "-1\n",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us":   "100000\n"}, Limits{CPUs: 0.5, Memory: 3000000}},
+		{"nonsense", map[string]string{"proc/self/cgroup": "0::\nbad\n", "sys/fs/cgroup/cpu.max": "-5 0\n"}, Limits{}},
+	} {
+		if got := ControlGroup(tree(t, c.files)); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestProc(t *testing.T) {
+	root := tree(t, map[string]string{
+		"proc/meminfo": "MemTotal: 100 kB\nMemAvailable:      42 kB\n", "proc/loadavg": "1.25 0.5 0.1 1/2 3\n",
+		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\nIRQ: 5\n"})
+	if got := Available(root); got != 42<<10 {
+		t.Errorf("available memory %d, want %d", got, 42<<10)
+	}
+	if got := Load(root); got != 1.25 {
+		t.Errorf("load %v, want 1.25", got)
+	}
+	if got := GPUs(root); !slices.Equal(got, []string{"NVIDIA H200"}) {
+		t.Errorf("GPUs %q", got)
+	}
+	empty := t.TempDir()
+	if Available(empty) != 0 || Load(empty) != 0 || len(GPUs(empty)) != 0 {
+		t.Error("found something in an empty folder")
+	}
+}
+
+func TestFindGPULibraries(t *testing.T) {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	none := Library{Name: "cuBLAS"}
+	found := func(from, path string) Library { return Library{"cuBLAS", path, from} }
+	for _, c := range []struct {
+		name  string
+		env   map[string]string
+		files []string
+		want  Library
+	}{
+		{"nothing", nil, []string{"usr/lib/libcublas.so"}, none},
+		{"loader", nil, []string{"usr/lib/" + arch + "-linux-gnu/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.13"},
+			found("loader path", "/usr/lib/"+arch+"-linux-gnu/libcublas.so.11")},
+		{"LD_LIBRARY_PATH first", map[string]string{"LD_LIBRARY_PATH": "relative:/opt/x"}, []string{"usr/lib/libcublas.so.13", "opt/x/libcublas.so.12"},
+			found("loader path", "/opt/x/libcublas.so.12")},
+		{"ld.so.conf", nil, []string{"opt/deep/libcublas.so.12"}, found("loader path", "/opt/deep/libcublas.so.12")},
+		{"newest toolkit", nil, []string{"usr/local/cuda-11.4/lib64/libcublas.so.11", "usr/local/cuda-12.8/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/usr/local/cuda-12.8/lib64/libcublas.so.12")},
+		{"CUDA_HOME before /usr/local", map[string]string{"CUDA_HOME": "/cuda"}, []string{"cuda/lib64/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/cuda/lib64/libcublas.so.11")},
+		{"conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.12"}, found("conda", "/c/lib/libcublas.so.12")},
+		{"virtual environment", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"CUDA 13 of pip", nil, []string{"usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13"},
+			found("pip", "/usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13")},
+		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
+	} {
+		files := map[string]string{"etc/ld.so.conf": "include ld.so.conf.d/*.conf # all\n", "etc/ld.so.conf.d/a.conf": "# none\n/opt/deep\n"}
+		for _, f := range c.files {
+			files[f] = ""
+		}
+		got := FindGPULibraries(tree(t, files), func(name string) string { return c.env[name] })
+		if len(got) != 2 || got[0] != (Library{Name: "CUDA driver"}) || got[1] != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// A configuration that includes itself ends.
+func TestLoaderConfCycle(t *testing.T) {
+	root := tree(t, map[string]string{"etc/ld.so.conf": "include ld.so.conf\n/opt/a\n"})
+	if got := loaderConf(root, "etc/ld.so.conf", 0); !slices.Contains(got, "/opt/a") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestMeasureDisk(t *testing.T) {
+	dir := t.TempDir()
+	if n, err := Free(dir); err != nil || n > 0 && n < 2*diskReserve {
+		t.Skipf("too little space to measure: %d bytes, %v", n, err)
+	}
+	d, err := MeasureDisk(dir, time.Millisecond)
+	if err != nil || d.Write <= 0 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+	if _, err := MeasureDisk(filepath.Join(dir, "nowhere"), time.Millisecond); err == nil {
+		t.Error("no error for a folder that is not there")
+	}
+}
+
+func TestBandwidth(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	if got := Bandwidth(pool, 4<<20, time.Millisecond); got < 1e6 {
+		t.Errorf("%.0f bytes a second cannot be", got)
+	}
+}
