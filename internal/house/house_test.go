@@ -1,0 +1,244 @@
+// Package house holds the rules of the house and nothing else: which package stands on which level, what it may import, and
+// which of them may touch the outside world. docs/design.md tells the reasons. A new package gets a line in the table here.
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "vsetrain/"
+
+// levels are the floors of the house, the ground floor first. Imports lead downwards.
+var levels = [][]string{
+	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/vec", "internal/vec/asmgen",
+		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
+		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
+	{"internal/device", "internal/device/cpu", "internal/device/devicetest"},
+	{"internal/graph"},
+	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
+	{"eval"},
+	{"train"},
+	{"internal/config", "internal/experiment", "internal/house"},
+	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+}
+
+// sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
+var sideways = map[string][]string{
+	"internal/npy":               {"internal/pickle"}, // .npy headers are Python literals
+	"internal/torchfile":         {"internal/pickle"},
+	"internal/runfs":             {"internal/options"},
+	"internal/gemm":              {"internal/par"},
+	"internal/sparse":            {"internal/par", "internal/philox"},
+	"internal/device/cpu":        {"internal/device"},
+	"internal/device/devicetest": {"internal/device"},
+	"data":                       {"data/text"},
+	"models":                     {"models/nn"},
+	"internal/experiment":        {"internal/config"},
+	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+}
+
+// tests are the imports that only tests may have beside those of their package.
+var tests = map[string][]string{
+	"internal/device/cpu": {"internal/device/devicetest"},
+}
+
+// outside says which packages may use others' modules or the process's environment.
+var outside = map[string][]string{
+	"github.com/spf13/cobra":       {"cmd/vsetrain"},
+	"github.com/spf13/viper":       {"internal/config"},
+	"go.yaml.in/":                  {"internal/config"},
+	"github.com/vbauerster/":       {"cmd/vsetrain/internal/ui"},
+	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
+	"gorgonia.org/":                {"internal/graph", "loss"},
+	"github.com/chewxy/hm":         {"internal/graph"},
+	"gonum.org/":                   {"internal/gemm", "internal/sparse"},
+	"github.com/ebitengine/purego": {"internal/gemm"},
+	"flag":                         {"internal/gemm/asmgen", "internal/vec/asmgen"},
+	"math/rand":                    {},
+	"math/rand/v2":                 {},
+	"os/signal":                    {"cmd/vsetrain"},
+	"C":                            {},
+}
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath, Dir                    string
+	Imports, TestImports, XTestImports []string
+}
+
+// touch looks at every source file, since `go test` reuses a result until a file that the test itself looked at changes.
+func touch(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), ".") && e.Name() != ".." {
+			return fs.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".go") {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The rules hold for the sources of every system that is supported.
+func TestHouse(t *testing.T) {
+	touch(t)
+	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64"} {
+		goos, goarch, _ := strings.Cut(target, "/")
+		cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports", module+"...")
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				t.Fatalf("%s: go list: %v\n%s", target, err, exit.Stderr)
+			}
+			t.Fatalf("%s: go list: %v", target, err)
+		}
+		var pkgs []goPackage
+		for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+			var p goPackage
+			if err := dec.Decode(&p); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			pkgs = append(pkgs, p)
+		}
+		for _, fault := range faults(pkgs) {
+			t.Errorf("%s: %s", target, fault)
+		}
+		for _, missing := range absent(pkgs) {
+			t.Errorf("%s: %s is in the table but not in the module", target, missing)
+		}
+	}
+}
+
+// level returns the floor of a package, -1 where it has none.
+func level(name string) int {
+	return slices.IndexFunc(levels, func(names []string) bool { return slices.Contains(names, name) })
+}
+
+// faults lists every import that breaks a rule.
+func faults(pkgs []goPackage) []string {
+	var list []string
+	for _, p := range pkgs {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if level(name) < 0 {
+			list = append(list, fmt.Sprintf("%s has no level: put it into the table of internal/house", name))
+			continue
+		}
+		for _, to := range p.Imports {
+			list = append(list, forbidden(name, to, sideways[name])...)
+		}
+		allowed := append(slices.Clone(sideways[name]), tests[name]...)
+		allowed = append(allowed, name) // an external test imports its own package
+		for _, to := range append(p.TestImports, p.XTestImports...) {
+			if strings.HasPrefix(to, module) { // tests may use any module
+				list = append(list, forbidden(name, to, allowed)...)
+			}
+		}
+	}
+	return list
+}
+
+// forbidden returns the fault of one import, none where it is allowed.
+func forbidden(name, to string, allowed []string) []string {
+	inner, ours := strings.CutPrefix(to, module)
+	if !ours {
+		for prefix, users := range outside {
+			match := to == prefix || strings.HasSuffix(prefix, "/") && strings.HasPrefix(to, prefix)
+			if match && !slices.Contains(users, name) {
+				return []string{fmt.Sprintf("%s imports %s, which is left to %q", name, to, users)}
+			}
+		}
+		return nil
+	}
+	from, at := level(name), level(inner)
+	switch {
+	case at < 0 || at < from || slices.Contains(allowed, inner):
+		return nil // a package without a level is reported once, as itself
+	case at == from:
+		return []string{fmt.Sprintf("%s imports %s, sideways on level %d", name, inner, from)}
+	}
+	return []string{fmt.Sprintf("%s (level %d) imports %s (level %d): upwards", name, from, inner, at)}
+}
+
+// absent lists the packages of the table that do not exist.
+func absent(pkgs []goPackage) []string {
+	var list []string
+	for _, names := range levels {
+		for _, name := range names {
+			if !slices.ContainsFunc(pkgs, func(p goPackage) bool { return p.ImportPath == module+name }) {
+				list = append(list, name)
+			}
+		}
+	}
+	return list
+}
+
+// Every rule is broken once.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		pkg  goPackage
+		want string // "" is no fault
+	}{
+		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval", "vsetrain/internal/gemm"}}, ""},
+		{goPackage{ImportPath: "vsetrain/data", Imports: []string{"vsetrain/train"}}, "data (level 3) imports train (level 5): upwards"},
+		{goPackage{ImportPath: "vsetrain/loss", Imports: []string{"vsetrain/models"}}, "loss imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"vsetrain/models/nn"}}, ""},
+		{goPackage{ImportPath: "vsetrain/models/nn", Imports: []string{"vsetrain/models"}}, "models/nn imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/internal/new"}, "internal/new has no level: put it into the table of internal/house"},
+		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"gorgonia.org/gorgonia"}}, `models imports gorgonia.org/gorgonia, which is left to ["internal/graph" "loss"]`},
+		{goPackage{ImportPath: "vsetrain/internal/gemm", Imports: []string{"C"}}, "internal/gemm imports C, which is left to []"},
+		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss", "vsetrain/internal/golden", "gonum.org/v1/gonum/mat"}}, ""},
+		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/models"}}, "loss imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/internal/graph", TestImports: []string{"vsetrain/train"}}, "internal/graph (level 2) imports train (level 5): upwards"},
+		{goPackage{ImportPath: "vsetrain/internal/device/cpu", Imports: []string{"vsetrain/internal/device/devicetest"}},
+			"internal/device/cpu imports internal/device/devicetest, sideways on level 1"},
+	} {
+		want := []string{}
+		if c.want != "" {
+			want = []string{c.want}
+		}
+		if got := faults([]goPackage{c.pkg}); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := absent(nil); len(got) < 20 || got[0] != levels[0][0] {
+		t.Errorf("without packages absent are %q", got)
+	}
+}
+
+// An allowance for a package or from a package that is gone is a hole: no table names one.
+func TestTables(t *testing.T) {
+	for _, table := range []map[string][]string{sideways, tests} {
+		for from, tos := range table {
+			for _, to := range tos {
+				if level(from) < 0 || level(from) != level(to) {
+					t.Errorf("%s may import %s, but they do not share a level", from, to)
+				}
+			}
+		}
+	}
+	for module, users := range outside {
+		for _, name := range users {
+			if level(name) < 0 {
+				t.Errorf("%s may be used by %s, which is not in the table", module, name)
+			}
+		}
+	}
+}
