@@ -29,6 +29,11 @@ type Position struct {
 	Pending   bool    `json:"pending"`   // a validation is due before the next step
 }
 
+// Stepper trains on one batch at a learning rate; sum selects the warm-up form of the loss. *Step is the one in use.
+type Stepper interface {
+	Run(b *data.Batch, lr float64, sum bool) (StepResult, error)
+}
+
 // StepInfo is what a step reports to the hooks.
 type StepInfo struct {
 	Position           // after the step
@@ -63,7 +68,7 @@ type Loop struct {
 	Optim   OptimOptions
 	Warmup  int // epochs in which the loss sums over all violations
 	Margin  float64
-	Step    *Step
+	Step    Stepper
 	Source  Source
 	Batches int // per epoch
 	// Validate scores the model on the validation split.
@@ -87,7 +92,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		switch {
 		case l.Position.Pending:
-			if err := l.validate(ctx); err != nil && ctx.Err() == nil {
+			if err := l.validate(ctx); err != nil {
 				return err
 			}
 		case l.finished():
@@ -151,6 +156,9 @@ func (l *Loop) validate(ctx context.Context) error {
 	p := &l.Position
 	start := l.Now()
 	m, err := l.Validate(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil // still pending: Run saves the state, and a resumed run validates first
+	}
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", p.Step, err)
 	}

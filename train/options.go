@@ -25,8 +25,8 @@ type Options struct {
 	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
 	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
 
-	// CollapseSteps is the number of steps in a row with a loss within 1 % of 2 * batch * margin after which the run
-	// ends with an explanation; 0 never.
+	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin, after
+	// which the run ends with an explanation; 0 never.
 	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"stop with an explanation after so many steps with all scores alike (loss = 2 batch margin); 0 is off"`
 
 	// MaxSteps ends training after that many steps; 0 is no limit.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"vsetrain/data"
+	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -24,6 +25,7 @@ type Step struct {
 	opt      *optimiser
 	programs map[shape]*program
 	parts    [3]float64 // staging of the loss
+	scored   []float32  // staging of the scores, and of a row
 
 	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
 	factorFrom int
@@ -46,6 +48,7 @@ type StepResult struct {
 	Loss                   float64 // the whole loss
 	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
 	GradNorm               float64 // before clipping
+	Gap                    float64 // by how much the hardest negatives score above the matches, summed; see gap
 	LearningRate           float64
 }
 
@@ -100,7 +103,19 @@ func (s *Step) execute(p *program, lr float64) (StepResult, error) {
 		return r, &NotFinite{"the gradient norm", r.GradNorm}
 	}
 	s.opt.update(g, lr)
+	r.Gap = s.gap(p.vm.View(p.scores))
 	return r, s.model.Session.Dev.Sync()
+}
+
+// gap reads the scores [B, B] of the last run.
+func (s *Step) gap(scores device.View) float64 {
+	n := int(math.Sqrt(float64(scores.N)))
+	if cap(s.scored) < scores.N+n {
+		s.scored = make([]float32, scores.N+n)
+	}
+	buf := s.scored[:scores.N+n]
+	s.model.Session.Dev.DownloadFloats(buf[:scores.N], scores)
+	return gap(buf[:scores.N], buf[scores.N:], n)
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// CollapseError ends a run whose scores have all become alike: every hinge equals the margin, so the loss is
-// 2·B·margin and the gradients of all pairs cancel.
+// CollapseError ends a run whose images and captions have all got the same embedding: the hardest negative of every row
+// and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of all pairs cancel.
 type CollapseError struct {
 	Steps  int
 	Step   int64
@@ -17,20 +17,48 @@ type CollapseError struct {
 }
 
 func (e *CollapseError) Error() string {
-	return fmt.Sprintf("training has collapsed: for the last %d steps (up to step %d) the loss was within 1 %% of 2 x batch x margin = %.4g, "+
-		"which means that all images and captions have the same embedding; lower optim.lr, or start with loss.warmup_epochs: 1 "+
-		"(train.collapse_steps: 0 turns this check off)", e.Steps, e.Step, 2*float64(e.Batch)*e.Margin)
+	return fmt.Sprintf("training has collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest negatives scored like the matches, "+
+		"which holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
+		"Lower optim.lr, or start with loss.warmup_epochs: 1 (train.collapse_steps: 0 turns this check off)",
+		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
-// watch counts the steps in a row that look collapsed. The check is for LMH and LSEH, whose loss is a maximum per row and
-// column; for LSEH the margin is that of an unrelated pair give or take λ, so 1 % is taken of the constant α.
+// gap returns by how much the hardest negatives score above the matches, summed over rows and columns:
+//
+//	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
+//
+// The loss of LMH is 2·B·margin + gap while every hinge is active. hardest is scratch memory of n values.
+func gap(scores, hardest []float32, n int) float64 {
+	lowest := float32(math.Inf(-1))
+	for j := range hardest[:n] {
+		hardest[j] = lowest
+	}
+	sum := 0.0
+	for i := range n {
+		row := scores[i*n : (i+1)*n]
+		top := lowest
+		for j, s := range row {
+			if j != i {
+				top, hardest[j] = max(top, s), max(hardest[j], s)
+			}
+		}
+		sum += float64(top) - float64(row[i])
+	}
+	for j, s := range hardest[:n] {
+		sum += float64(s) - float64(scores[j*n+j])
+	}
+	return sum
+}
+
+// watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin. What is
+// compared is the scores, because the other losses have other values for the same collapse.
 func (l *Loop) watch(r StepResult, batch int) error {
 	p := &l.Position
 	limit := 2 * float64(batch) * l.Margin
-	if l.Options.CollapseSteps == 0 || limit == 0 {
+	if l.Options.CollapseSteps == 0 || limit == 0 || batch < 2 {
 		return nil
 	}
-	if math.Abs(r.Loss-limit) > 0.01*limit {
+	if math.Abs(r.Gap) > 0.01*limit {
 		p.Collapsed = 0
 		return nil
 	}

@@ -15,7 +15,8 @@ type Program struct {
 	instrs []*instr
 	inputs []inputArg
 	leaves map[string]*leaf
-	floats int // generations of the slabs the views were made for
+	viewed map[*Node]ref // what View looked up before
+	floats int           // generations of the slabs the views were made for
 	ints   int
 	bound  bool
 }
@@ -64,7 +65,7 @@ func Compile(s *Session, g *Graph, keep []*Node, targets []Target) (*Program, er
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{s: s, plan: pl, leaves: g.leaves}
+	p := &Program{s: s, plan: pl, leaves: g.leaves, viewed: map[*Node]ref{}}
 	for _, n := range pl.order {
 		if err := p.emit(n); err != nil {
 			return nil, err
@@ -258,15 +259,19 @@ func (p *Program) Close() error {
 
 // View returns the memory of a kept node after a run.
 func (p *Program) View(n *Node) device.View {
-	r, err := p.arg(n)
-	if err != nil {
-		fail("%v", err)
+	r, ok := p.viewed[n]
+	if !ok {
+		var err error
+		if r, err = p.arg(n); err != nil {
+			fail("%v", err)
+		}
+		if op, ok := n.Op().(*Op); ok && !op.Alias && r.input == nil {
+			r.n = max(r.n, op.OutSize)
+		}
+		p.viewed[n] = r
 	}
 	if r.input != nil {
 		return r.input.view.Slice(0, r.n)
-	}
-	if op, ok := n.Op().(*Op); ok && !op.Alias {
-		r.n = max(r.n, op.OutSize)
 	}
 	return p.view(r)
 }

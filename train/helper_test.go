@@ -1,0 +1,178 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"vsetrain/data"
+	"vsetrain/eval"
+	"vsetrain/internal/device"
+	"vsetrain/internal/philox"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// script is a fake of everything a Loop uses; it writes down what happens in order.
+type script struct {
+	batches     int
+	epoch, iter int       // of the next batch
+	held        int       // batches delivered and not released
+	scores      []float64 // of the validations, the last one again and again
+	validations int
+	gap         float64
+	fail        error // of the next step
+	events      []string
+	onStep      func(StepInfo) error
+	onValidate  func() error // before a score is given
+	onResult    func(ValidationInfo) error
+	saved       []Position
+}
+
+func (s *script) Next() (*data.Batch, error) {
+	if s.held != 0 {
+		return nil, errors.New("a batch was not released")
+	}
+	b := &data.Batch{Epoch: s.epoch, Iter: s.iter, N: 4, Wait: time.Millisecond}
+	s.held++
+	if s.iter++; s.iter == s.batches {
+		s.epoch, s.iter = s.epoch+1, 0
+	}
+	return b, nil
+}
+
+func (s *script) Release(*data.Batch) { s.held-- }
+
+func (s *script) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
+	e := fmt.Sprintf("run %d.%d lr %g", b.Epoch, b.Iter, lr)
+	if sum {
+		e += " sum"
+	}
+	s.events = append(s.events, e)
+	return StepResult{Loss: 1, Gap: s.gap, LearningRate: lr}, s.fail
+}
+
+func (s *script) validate(context.Context) (eval.Metrics, error) {
+	if s.onValidate != nil {
+		if err := s.onValidate(); err != nil {
+			return eval.Metrics{}, err
+		}
+	}
+	score := s.scores[min(s.validations, len(s.scores)-1)]
+	s.validations++
+	r := eval.Recalls{R1: score, R5: score, R10: score}
+	return eval.Metrics{I2T: r, T2I: r, RSum: 6 * score, MRecall: score}, nil
+}
+
+// loop is a Loop of 2 epochs over 5 batches with a validation every 2 steps.
+func (s *script) loop() *Loop {
+	s.batches = 5
+	if s.scores == nil {
+		s.scores = []float64{50}
+	}
+	o := DefaultOptions()
+	o.Epochs, o.ValStep, o.CollapseSteps = 2, 2, 0
+	clock := time.Unix(0, 0)
+	l := &Loop{Options: o, Optim: OptimOptions{LR: 1, Decay: 0.5, Schedule: Repeat, LRUpdate: 1}, Margin: 0.2, Step: s, Source: s, Batches: s.batches,
+		Validate: s.validate, Now: func() time.Time { clock = clock.Add(time.Second); return clock }}
+	l.Hooks.Step = func(i StepInfo) error {
+		s.events = append(s.events, fmt.Sprintf("step %d", i.Step))
+		if s.onStep != nil {
+			return s.onStep(i)
+		}
+		return nil
+	}
+	l.Hooks.Validation = func(i ValidationInfo) error {
+		s.events = append(s.events, fmt.Sprintf("val %d score %g best %v", i.Step, i.Score, i.Better))
+		if s.onResult != nil {
+			return s.onResult(i)
+		}
+		return nil
+	}
+	l.Hooks.Save = func(p Position, better bool) error {
+		s.events = append(s.events, fmt.Sprintf("save %d best %v", p.Step, better))
+		s.saved = append(s.saved, p)
+		return nil
+	}
+	return l
+}
+
+// resume is a new Loop at a saved position.
+func (s *script) resume(p Position) *Loop {
+	l := s.loop()
+	l.Position, s.epoch, s.iter = p, p.Epoch, p.Iter
+	return l
+}
+
+// only keeps the events that begin with one of the words.
+func (s *script) only(words ...string) (out []string) {
+	for _, e := range s.events {
+		if slices.ContainsFunc(words, func(w string) bool { return len(e) > len(w) && e[:len(w)+1] == w+" " }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
+
+// tinyStep is VSE++ with 8 dimensions, its weights drawn from the seed 3.
+func tinyStep(t testing.TB, precision, lossName string, factorFrom int) *Step {
+	t.Helper()
+	return tinyStepOn(t, newDevice(t, precision), lossName, factorFrom)
+}
+
+func tinyStepOn(t testing.TB, dev device.Device, lossName string, factorFrom int) *Step {
+	t.Helper()
+	o := models.DefaultOptions()
+	o.EmbedDim, o.WordDim = 8, 4
+	m, err := models.NewModel(dev, o, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3, nil)
+	l := loss.DefaultOptions()
+	l.Name = lossName
+	opt := DefaultOptimOptions()
+	opt.LR = 1e-2
+	s, err := NewStep(m, l, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.factorFrom = factorFrom
+	return s
+}
+
+// tinyBatch makes n pairs with captions of 2 to longest words.
+func tinyBatch(seed uint64, n, longest int) *data.Batch {
+	r := philox.NewKey(seed, "test batch").Stream(0)
+	b := &data.Batch{N: n, L: longest, Regions: tinyRegions, Dim: tinyFeature, SemanticDim: tinySemantic}
+	for i := range n {
+		b.Lengths = append(b.Lengths, int32(max(2, longest-i)))
+		b.ImageIDs = append(b.ImageIDs, int32(i/2))
+		for k := range longest {
+			w := int32(0)
+			if k < int(b.Lengths[i]) {
+				w = 1 + int32(r.IntN(tinyVocab-1))
+			}
+			b.Words = append(b.Words, w)
+		}
+		for range tinyRegions * tinyFeature {
+			b.Images = append(b.Images, float32(r.Float64()))
+		}
+		for range tinySemantic {
+			b.Semantics = append(b.Semantics, float32(r.Norm()))
+		}
+	}
+	return b
+}

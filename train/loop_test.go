@@ -1,0 +1,282 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/eval"
+)
+
+func TestLoopCadence(t *testing.T) {
+	s := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
+	l := s.loop()
+	l.Warmup = 1
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "events", s.events, []string{
+		"run 0.0 lr 1 sum", "step 1", "run 0.1 lr 1 sum", "step 2", "val 2 score 10 best true", "save 2 best true",
+		"run 0.2 lr 1 sum", "step 3", "run 0.3 lr 1 sum", "step 4", "val 4 score 30 best true", "save 4 best true",
+		"run 0.4 lr 1 sum", "step 5", "val 5 score 20 best false", "save 5 best false", // the end of the epoch
+		"run 1.0 lr 0.5", "step 6", "val 6 score 30 best false", "save 6 best false", // equal is not better
+		"run 1.1 lr 0.5", "step 7", "run 1.2 lr 0.5", "step 8", "val 8 score 40 best true", "save 8 best true",
+		"run 1.3 lr 0.5", "step 9", "run 1.4 lr 0.5", "step 10", "val 10 score 5 best false", "save 10 best false",
+	})
+	want := Position{Step: 10, Epoch: 2, Best: 40, BestStep: 8, Stale: 1}
+	if l.Position != want {
+		t.Errorf("position %+v, want %+v", l.Position, want)
+	}
+	if last := s.saved[len(s.saved)-1]; last != want {
+		t.Errorf("saved %+v", last)
+	}
+	if err := l.Run(t.Context()); err != nil || s.validations != 6 {
+		t.Errorf("a finished run goes on: %v, %d validations", err, s.validations)
+	}
+}
+
+func TestValidationAtEpochEndsOnly(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	l.Options.ValStep = 0
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "validations", s.only("val"), []string{"val 5 score 50 best true", "val 10 score 50 best false"})
+}
+
+func TestValidationOnceWhereValStepMeetsTheEpochEnd(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	l.Options.ValStep = 5
+	if err := l.Run(t.Context()); err != nil || s.validations != 2 {
+		t.Errorf("%d validations, %v", s.validations, err)
+	}
+}
+
+func TestBestByFourRecalls(t *testing.T) {
+	s := &script{scores: []float64{30}}
+	l := s.loop()
+	l.Options.Best = "4recalls"
+	inner := l.Validate
+	l.Validate = func(ctx context.Context) (m eval.Metrics, err error) {
+		m, err = inner(ctx)
+		m.I2T.R10, m.T2I.R10, m.MRecall, m.I2T.R1 = 100, 100, 99, 20
+		return m, err
+	}
+	l.Options.MaxSteps = 1
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := (20 + 30 + 30 + 30) / 4.0; l.Position.Best != want {
+		t.Errorf("best %v, want %v", l.Position.Best, want)
+	}
+}
+
+func TestEarlyStop(t *testing.T) {
+	s := &script{scores: []float64{10, 9, 11, 11, 8}}
+	l := s.loop()
+	l.Options.EarlyStop, l.Options.Epochs = 2, 100
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "validations", s.only("val"), []string{"val 2 score 10 best true", "val 4 score 9 best false", "val 5 score 11 best true",
+		"val 6 score 11 best false", "val 8 score 8 best false"})
+	if p := l.Position; p.Step != 8 || p.Stale != 2 || p.BestStep != 5 {
+		t.Errorf("position %+v", p)
+	}
+}
+
+func TestMaxStepsEndsWithAValidation(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	l.Options.MaxSteps = 3
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "validations", s.only("val", "save"), []string{"val 2 score 50 best true", "save 2 best true", "val 3 score 50 best false", "save 3 best false"})
+}
+
+// A run that is interrupted at any step, and again after resuming, does the same steps and validations once each.
+func TestInterruptAndResumeRepeatNothing(t *testing.T) {
+	whole := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
+	if err := whole.loop().Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, every := range []int64{1, 2, 3, 4, 7} {
+		s := &script{scores: whole.scores}
+		l := s.loop()
+		interruptions := 0
+		for {
+			ctx, cancel := context.WithCancel(t.Context())
+			s.onStep = func(i StepInfo) error {
+				if i.Step%every == 0 {
+					cancel()
+				}
+				return nil
+			}
+			err := l.Run(ctx)
+			cancel()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+			interruptions++
+			l = s.resume(s.saved[len(s.saved)-1])
+		}
+		if interruptions != int(10/every) {
+			t.Errorf("every %d steps: %d interruptions", every, interruptions)
+		}
+		same(t, fmt.Sprintf("interrupted every %d steps", every), s.only("run", "step", "val"), whole.only("run", "step", "val"))
+	}
+}
+
+func TestInterruptedBeforeAValidationSavesThatItIsDue(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.onStep = func(i StepInfo) error {
+		if i.Step == 2 {
+			cancel()
+		}
+		return nil
+	}
+	if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if want := (Position{Step: 2, Iter: 2, Pending: true}); len(s.saved) != 1 || s.saved[0] != want {
+		t.Errorf("saved %+v, want %+v", s.saved, want)
+	}
+}
+
+// Validation itself stops when the context ends; the state is saved with the validation still due.
+func TestInterruptedInsideAValidation(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.onValidate = func() error { cancel(); return ctx.Err() }
+	if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if len(s.saved) != 1 || !s.saved[0].Pending || s.saved[0].Step != 2 {
+		t.Fatalf("saved %+v", s.saved)
+	}
+	s.onValidate = nil
+	if err := s.resume(s.saved[0]).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "first events after resuming", s.events[5:7], []string{"val 2 score 50 best true", "save 2 best true"})
+}
+
+func TestErrorsEndTheRun(t *testing.T) {
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		name, message string
+		prepare       func(s *script, l *Loop)
+	}{
+		{"step hook", "boom", func(s *script, _ *Loop) { s.onStep = func(StepInfo) error { return boom } }},
+		{"validation", "validation after step 2: boom", func(s *script, _ *Loop) { s.onValidate = func() error { return boom } }},
+		{"validation hook", "boom", func(s *script, _ *Loop) { s.onResult = func(ValidationInfo) error { return boom } }},
+		{"save", "boom", func(_ *script, l *Loop) { l.Hooks.Save = func(Position, bool) error { return boom } }},
+		{"step", "step 1: boom", func(s *script, _ *Loop) { s.fail = boom }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{}
+			l := s.loop()
+			c.prepare(s, l)
+			if err := l.Run(t.Context()); !errors.Is(err, boom) || err.Error() != c.message {
+				t.Errorf("got %v, want %q", err, c.message)
+			}
+			if len(s.saved) > 0 {
+				t.Errorf("saved %+v", s.saved)
+			}
+		})
+	}
+}
+
+// A checkpoint that cannot be written must not be taken for an interruption, or the best weights would be lost silently.
+func TestFailureWhileInterruptedIsReported(t *testing.T) {
+	boom := errors.New("disk full")
+	s := &script{}
+	l := s.loop()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.onResult = func(ValidationInfo) error { cancel(); return boom }
+	if err := l.Run(ctx); !errors.Is(err, boom) || len(s.saved) != 0 {
+		t.Errorf("got %v, saved %+v", err, s.saved)
+	}
+}
+
+func TestLoaderAtAnotherPosition(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	s.epoch, s.iter = 1, 3
+	err := l.Run(t.Context())
+	if err == nil || err.Error() != "step 1: the loader is at epoch 1 iteration 3, the run at 0, 0" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStepInfo(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	var got []StepInfo
+	s.onStep = func(i StepInfo) error { got = append(got, i); return nil }
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i := got[5]
+	if i.Step != 6 || i.Epoch != 1 || i.Iter != 1 || i.EpochPosition != 1.2 || i.Batch != 4 || i.DataWait != time.Millisecond ||
+		i.Duration != time.Second || i.StepResult.LearningRate != 0.5 || !i.Pending {
+		t.Errorf("%+v", i)
+	}
+}
+
+func TestCollapse(t *testing.T) {
+	limit := 2 * 4 * 0.2
+	for _, c := range []struct {
+		gap  float64
+		stop bool
+	}{{0, true}, {0.0099 * limit, true}, {-0.0099 * limit, true}, {0.0101 * limit, false}, {-0.0101 * limit, false}} {
+		s := &script{gap: c.gap}
+		l := s.loop()
+		l.Options.CollapseSteps = 3
+		err := l.Run(t.Context())
+		var ce *CollapseError
+		if errors.As(err, &ce) != c.stop {
+			t.Errorf("gap %g: %v", c.gap, err)
+		}
+		if c.stop && (ce.Step != 3 || ce.Steps != 3 || !strings.Contains(err.Error(), "2 x batch x margin = 1.6") ||
+			!strings.Contains(err.Error(), "Lower optim.lr")) {
+			t.Errorf("%+v: %v", ce, err)
+		}
+	}
+}
+
+// Only steps in a row count, also across an interruption.
+func TestCollapseCountsStepsInARow(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	l.Options.CollapseSteps = 3
+	s.onStep = func(i StepInfo) error {
+		s.gap = 0
+		if i.Step%3 == 2 { // every third step is healthy
+			s.gap = 1
+		}
+		return nil
+	}
+	if err := l.Run(t.Context()); err != nil {
+		t.Errorf("healthy run stopped: %v", err)
+	}
+	s = &script{}
+	l = s.resume(Position{Step: 7, Epoch: 1, Iter: 2, Collapsed: 2})
+	l.Options.CollapseSteps = 3
+	var ce *CollapseError
+	if err := l.Run(t.Context()); !errors.As(err, &ce) || ce.Step != 8 {
+		t.Errorf("got %v", err)
+	}
+}

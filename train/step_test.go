@@ -1,0 +1,173 @@
+package train
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+	"vsetrain/loss"
+)
+
+// everyKind runs a test for each precision, with stored and with factored gradients.
+func everyKind(t *testing.T, f func(t *testing.T, precision string, factorFrom int)) {
+	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+		for suffix, from := range map[string]int{"stored": math.MaxInt, "factored": 0} {
+			t.Run(precision+"/"+suffix, func(t *testing.T) { f(t, precision, from) })
+		}
+	}
+}
+
+// numbers is everything that the next step depends on: weights, moments, updates.
+func numbers(s *Step) []float64 {
+	dev, p := s.model.Session.Dev, s.model.Session.Params
+	out := append(doubles(dev, p.Values()), doubles(dev, s.opt.m)...)
+	return append(append(out, doubles(dev, s.opt.v)...), float64(s.opt.steps))
+}
+
+// differ returns the first place at which two states are not the same bits, -1 without one.
+func differ(a, b []float64) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || math.Float64bits(a[i]) != math.Float64bits(b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func run(t *testing.T, s *Step, b *data.Batch) StepResult {
+	t.Helper()
+	r, err := s.Run(b, 1e-2, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A step of a known shape allocates nothing, also when the shapes alternate.
+func TestStepAllocatesNothing(t *testing.T) {
+	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
+		for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
+			s := tinyStep(t, precision, name, factorFrom)
+			long, short := tinyBatch(1, 6, 12), tinyBatch(2, 4, 5)
+			both := func() { run(t, s, long); run(t, s, short) }
+			both()
+			both()
+			if n := testing.AllocsPerRun(20, both); n != 0 {
+				t.Errorf("%s: %v allocations in two steps", name, n)
+			}
+		}
+	})
+}
+
+// NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched.
+func TestStepRefusesWhatIsNotFinite(t *testing.T) {
+	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
+		s := tinyStep(t, precision, loss.LMH, factorFrom)
+		good := tinyBatch(1, 6, 7)
+		run(t, s, good)
+		before := numbers(s)
+		for what, v := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(1)} {
+			bad := tinyBatch(1, 6, 7)
+			bad.Images[5] = float32(v)
+			_, err := s.Run(bad, 1e-2, false)
+			var nf *NotFinite
+			if !errors.As(err, &nf) || !strings.HasPrefix(err.Error(), "the loss is ") && !strings.HasPrefix(err.Error(), "the gradient norm is ") {
+				t.Errorf("%s: got %v", what, err)
+			}
+			if i := differ(before, numbers(s)); i >= 0 {
+				t.Errorf("%s: the step changed element %d of the state", what, i)
+			}
+		}
+		run(t, s, good) // and training can go on
+		for i, x := range numbers(s) {
+			if !finite(x) {
+				t.Fatalf("element %d of the state is %v after the next step", i, x)
+			}
+		}
+	})
+}
+
+func TestNotFiniteIsExplained(t *testing.T) {
+	s := &script{fail: &NotFinite{"the loss", math.NaN()}}
+	err := s.loop().Run(t.Context())
+	want := "step 1 (epoch 0, iteration 0): the loss is NaN; the parameters were not updated and the last checkpoint stands. " +
+		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStepNeedsSemantics(t *testing.T) {
+	s := tinyStep(t, cpu.FP32, loss.LSEH, 0)
+	b := tinyBatch(1, 4, 5)
+	b.SemanticDim, b.Semantics = 0, nil
+	if _, err := s.Run(b, 1e-2, false); err == nil || err.Error() != "loss lseh needs semantic vectors; the batch has none" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The number of threads changes no bit.
+func TestThreadsChangeNothing(t *testing.T) {
+	const threads = 3
+	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
+		var states [][]float64
+		for _, n := range []int{1, threads} {
+			dev, err := cpu.New(cpu.Options{Threads: n, Precision: precision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			s := tinyStepOn(t, dev, loss.LSEH, factorFrom)
+			for i := range uint64(4) {
+				run(t, s, tinyBatch(i, 6, 7))
+			}
+			states = append(states, numbers(s))
+		}
+		if i := differ(states[0], states[1]); i >= 0 {
+			t.Errorf("1 and %d threads differ at element %d", threads, i)
+		}
+	})
+}
+
+func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
+	const n = 9
+	r := philox.NewKey(5, "gap").Stream(0)
+	s := make([]float32, n*n)
+	for i := range s {
+		s[i] = float32(0.01 * r.Norm())
+	}
+	var want float64
+	for i := range n {
+		row, col := math.Inf(-1), math.Inf(-1)
+		for j := range n {
+			if j != i {
+				row, col = math.Max(row, float64(s[i*n+j])), math.Max(col, float64(s[j*n+i]))
+			}
+		}
+		want += row + col - 2*float64(s[i*n+i])
+	}
+	if got := gap(s, make([]float32, n), n); math.Abs(got-want) > 1e-12 {
+		t.Errorf("gap %v, want %v", got, want)
+	}
+	step := tinyStep(t, cpu.FP64, loss.LMH, 0)
+	step.loss.Margin = 3 // every hinge is active
+	res := run(t, step, tinyBatch(1, 6, 7))
+	if margin := 2 * 6 * step.loss.Margin; math.Abs(res.Loss-margin-res.Gap) > 1e-6 {
+		t.Errorf("loss %v, 2 B margin %v and gap %v", res.Loss, margin, res.Gap)
+	}
+}
+
+// Weights of zero give every image and caption the same embedding: collapse, whatever the loss.
+func TestStepSeesCollapse(t *testing.T) {
+	for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
+		s := tinyStep(t, cpu.FP32, name, 0)
+		s.model.Session.Dev.Fill(s.model.Session.Params.Values(), 0)
+		if r := run(t, s, tinyBatch(1, 6, 7)); r.Gap != 0 {
+			t.Errorf("%s: gap %v", name, r.Gap)
+		}
+	}
+}
