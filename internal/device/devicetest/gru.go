@@ -191,7 +191,7 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 				size += got[i] * got[i]
 			}
 			if limit := h.tol.deriv * (math.Sqrt(size) + 1e-3); !(math.Abs(slope-want) <= limit) {
-				h.t.Errorf("%s: %s along a random direction is %.9g, want %.9g (allowed %.2g)", what, p.name, slope, want, limit)
+				h.errorf("%s: %s along a random direction is %.9g, want %.9g (allowed %.2g)", what, p.name, slope, want, limit)
 			}
 		}
 	}

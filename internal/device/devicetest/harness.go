@@ -12,13 +12,14 @@ import (
 // harness feeds one device and watches its memory. Every view lies in a larger buffer between guards filled with NaN (or
 // a strange integer); after each kernel the guards and all inputs must be what they were.
 type harness struct {
-	t       testing.TB
-	d       device.Device
-	rng     *philox.Stream
-	tol     tolerances
-	regions []*region
-	record  *[]float64 // transcript of all results, where one is kept
-	short   bool       // transcript only: no references, no allocation count
+	t        testing.TB
+	d        device.Device
+	rng      *philox.Stream
+	tol      tolerances
+	regions  []*region
+	record   *[]float64 // transcript of all results, where one is kept
+	failures int
+	short    bool // transcript only: no references, no allocation count
 }
 
 // tolerances are relative to the largest expected magnitude of a result.
@@ -75,11 +76,16 @@ func (h *harness) hold(x []float64) []float64 {
 	return x
 }
 
-// normal draws n values with the given standard deviation.
+// normal draws n values with the given standard deviation; long slices repeat a prime number of draws.
 func (h *harness) normal(n int, sd float64) []float64 {
+	const draws = 8191
 	x := make([]float64, n)
 	for i := range x {
-		x[i] = sd * h.rng.Norm()
+		if i < draws {
+			x[i] = sd * h.rng.Norm()
+		} else {
+			x[i] = x[i-draws]
+		}
 	}
 	return h.hold(x)
 }
@@ -196,7 +202,16 @@ func (h *harness) steady(what string, call func()) {
 		return
 	}
 	if n := testing.AllocsPerRun(3, call); n != 0 {
-		h.t.Errorf("%s: %v allocations per call, want 0", what, n)
+		h.errorf("%s: %v allocations per call, want 0", what, n)
+	}
+}
+
+// errorf reports a failure and gives up after a few: one mistake of a device shows in hundreds of cases.
+func (h *harness) errorf(format string, args ...any) {
+	h.t.Helper()
+	h.t.Errorf(format, args...)
+	if h.failures++; h.failures == 5 {
+		h.t.Fatal("further failures of this kernel are not shown")
 	}
 }
 
@@ -217,7 +232,7 @@ func (h *harness) equalTo(what string, v device.View, want []float64, limit floa
 		return
 	}
 	if err := near(got, want, limit); err != nil {
-		h.t.Errorf("%s: %v", what, err)
+		h.errorf("%s: %v", what, err)
 	}
 }
 
@@ -229,7 +244,7 @@ func (h *harness) equalInts(what string, v device.View, want []int32) {
 			*h.record = append(*h.record, float64(got[i]))
 		}
 		if !h.short && got[i] != want[i] {
-			h.t.Errorf("%s: element %d is %d, want %d", what, i, got[i], want[i])
+			h.errorf("%s: element %d is %d, want %d", what, i, got[i], want[i])
 			return
 		}
 	}

@@ -141,7 +141,7 @@ func testHinge(h *harness) {
 			a := device.HingeArgs{N: 3, Scores: h.in(s), Margin: 0.2, Max: most, LossOut: h.lossOut(3, false)}
 			h.run("Hinge of NaN", func() { h.d.Hinge(a) })
 			if !h.short && !math.IsNaN(h.read(a.Loss)[0]) {
-				h.t.Errorf("Hinge max=%v: NaN at %d became the loss %v", most, at, h.read(a.Loss)[0])
+				h.errorf("Hinge max=%v: NaN at %d became the loss %v", most, at, h.read(a.Loss)[0])
 			}
 			h.release()
 		}

@@ -86,7 +86,7 @@ func testMistakes(h *harness) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					h.t.Errorf("%s: no panic", what)
+					h.errorf("%s: no panic", what)
 				}
 			}()
 			call()

@@ -87,7 +87,7 @@ func (h *harness) activation(f device.Activation, n int) {
 	nan, out := h.in(x), h.out(n)
 	h.run(what, func() { h.d.Activate(f, out, nan) })
 	if !h.short && !math.IsNaN(h.read(out)[n/2]) {
-		h.t.Errorf("%s: NaN became %v", what, h.read(out)[n/2])
+		h.errorf("%s: NaN became %v", what, h.read(out)[n/2])
 	}
 	h.release()
 }
