@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,4 +99,14 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		return usagef("%s", text)
 	}
 	return c
+}
+
+// getenv returns a variable of the environment, "" where it is not set.
+func (a *app) getenv(name string) string {
+	for _, e := range a.Environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import "github.com/spf13/cobra"
 // Groups of commands in the help.
 const (
 	groupPrepare = "prepare"
+	groupTrain   = "train"
 	groupOther   = "other"
 )
 
@@ -18,12 +19,14 @@ func newCmdRoot(a *app) *cobra.Command {
 Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
 		Example: `  vsetrain data synth data/demo                     # a small synthetic data set
   vsetrain precompute-svd --data data/demo          # semantic vectors for the LSEH loss
-  vsetrain config show --config configs/demo.yaml   # what would be trained`,
+  vsetrain train --config configs/demo.yaml         # a run in runs/
+  vsetrain eval --checkpoint runs/vsepp-demo        # recalls on the test split`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
+		&cobra.Group{ID: groupTrain, Title: "Train and measure:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
 	add := func(id string, cmds ...*cobra.Command) {
@@ -33,7 +36,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 		}
 	}
 	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a))
-	add(groupOther, newCmdConfig(a), newCmdVersion(a))
+	add(groupTrain, newCmdTrain(a), newCmdEval(a), newCmdReport(a), newCmdImport(a), newCmdExport(a))
+	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	group(root)

@@ -1,0 +1,51 @@
+package report
+
+import "math"
+
+// Best returns the first point with the largest M-Recall; ok is false for an empty history.
+func Best(history []Point) (best Point, ok bool) {
+	for _, p := range history {
+		if !ok || p.MRecall > best.MRecall {
+			best, ok = p, true
+		}
+	}
+	return best, ok
+}
+
+// EpochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where orEqual is set.
+func EpochsToExceed(history []Point, value float64, orEqual bool) (epoch float64, reached bool) {
+	for _, p := range history {
+		if p.MRecall > value || orEqual && p.MRecall == value {
+			return p.Epoch, true
+		}
+	}
+	return 0, false
+}
+
+// Efficiency compares the epochs one run needs to pass the best M-Recall of another (the paper's tables of training
+// efficiency): Epochs of the run minus BaseEpochs, and that difference in percent of BaseEpochs; negative is faster.
+type Efficiency struct {
+	BaseBest   float64 // best M-Recall of the base run
+	BaseEpochs float64 // first position where it was reached
+	Epochs     float64 // first position where the run exceeds it
+	Reached    bool
+}
+
+// Compare measures a run against a base.
+func Compare(base, run []Point, orEqual bool) Efficiency {
+	b, ok := Best(base)
+	if !ok {
+		return Efficiency{}
+	}
+	e := Efficiency{BaseBest: b.MRecall, BaseEpochs: b.Epoch}
+	e.Epochs, e.Reached = EpochsToExceed(run, b.MRecall, orEqual)
+	return e
+}
+
+// Difference returns the absolute difference in epochs and the one in percent; NaN where the value was not reached.
+func (e Efficiency) Difference() (epochs, percent float64) {
+	if !e.Reached {
+		return math.NaN(), math.NaN()
+	}
+	return e.Epochs - e.BaseEpochs, 100 * (e.Epochs - e.BaseEpochs) / e.BaseEpochs
+}
