@@ -17,6 +17,9 @@ import (
 // ("img.fc.weight"), behind them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
 // description of the network. One file, so that replacing it is atomic.
 
+// ExtraPrefix begins the names of the tensors that are no weights.
+const ExtraPrefix = "optim/"
+
 // Info describes the network of a checkpoint.
 type Info struct {
 	Format     int     `json:"format"`
@@ -94,11 +97,45 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: broken description: %w", path, err)
 	}
-	if c.Info.Format != infoFormat {
+	if err := c.check(); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: checkpoint format %d, this vsetrain reads %d", path, c.Info.Format, infoFormat)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
+}
+
+// check compares the description with the tensors, so that nothing is allocated for sizes that the file does not have.
+func (c *Checkpoint) check() error {
+	if c.Info.Format != infoFormat {
+		return fmt.Errorf("checkpoint format %d, this vsetrain reads %d", c.Info.Format, infoFormat)
+	}
+	if err := c.Info.Model.Validate(); err != nil {
+		return fmt.Errorf("broken description: %w", err)
+	}
+	n, err := New(c.Info.Model, c.Info.Dims)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, p := range n.Params() {
+		known[p.Name] = true
+		if t, ok := c.file.Tensor(p.Name); !ok || !slices.Equal(t.Shape, p.Shape) {
+			return fmt.Errorf("broken description: network %s of these sizes has a tensor %s of shape %v, the file %s", n.Name(), p.Name, p.Shape, found(t, ok))
+		}
+	}
+	for _, name := range c.file.Names() {
+		if !known[name] && !strings.HasPrefix(name, ExtraPrefix) {
+			return fmt.Errorf("network %s has no tensor %s", n.Name(), name)
+		}
+	}
+	return nil
+}
+
+func found(t safetensors.Tensor, ok bool) string {
+	if !ok {
+		return "has none"
+	}
+	return fmt.Sprintf("one of shape %v", t.Shape)
 }
 
 // FindCheckpoint resolves what a user calls a checkpoint: a file stays, a run directory becomes its best checkpoint, or

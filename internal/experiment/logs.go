@@ -5,21 +5,21 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/runfs"
+	"vsetrain/internal/tfevents"
 	"vsetrain/train"
 )
 
-// scalars is a TensorBoard event file.
-type scalars interface {
-	Scalar(tag string, step int64, wall time.Time, v float32) error
-	Flush() error
-	Close() error
-}
+// Kinds of lines in metrics.jsonl.
+const (
+	kindStep       = "train"
+	kindValidation = "val"
+)
 
 // logs are the records of a run: metrics.jsonl, and TensorBoard events where wanted.
 type logs struct {
 	every   int // steps between logged steps, 0 none
 	metrics *runfs.Log
-	events  scalars // nil without TensorBoard
+	events  *tfevents.Writer // nil without TensorBoard
 	now     func() time.Time
 }
 
@@ -63,11 +63,15 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName)); err != nil {
 		return nil, err
 	}
-	if err := l.metrics.TruncateAfter(p.Step); err != nil {
+	var undone []string
+	if p.Pending { // interrupted between the step and its validation, which may have been logged by a session that was killed
+		undone = append(undone, kindValidation)
+	}
+	if err := l.metrics.TruncateAfter(p.Step, undone...); err != nil {
 		return nil, err
 	}
 	if t.cfg.Run.TensorBoard {
-		if l.events, err = createEvents(t.run.Path(), t.Now(), env.Host); err != nil {
+		if l.events, err = tfevents.Create(t.run.Path(), t.Now(), env.Host); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +84,7 @@ func (l *logs) step(i train.StepInfo) error {
 	if l.every == 0 || i.Position.Step%int64(l.every) != 0 {
 		return nil
 	}
-	r := StepRecord{Kind: "train", Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
+	r := StepRecord{Kind: kindStep, Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
 		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds()}
@@ -91,7 +95,7 @@ func (l *logs) step(i train.StepInfo) error {
 
 func (l *logs) validation(i train.ValidationInfo) error {
 	m := i.Metrics
-	r := ValidationRecord{Kind: "val", Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
+	r := ValidationRecord{Kind: kindValidation, Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
 		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
 	return l.write(r, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5, "val/i2t_r10": m.I2T.R10,
 		"val/t2i_r1": m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,

@@ -1,10 +1,16 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/config"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -18,70 +24,111 @@ const (
 	bestName  = "best.safetensors"
 )
 
-// openRun locks the run directory and writes what a new run starts with. A directory that holds a run already is
-// refused unless it is resumed with the same configuration.
-func (t *training) openRun() (*runfs.Dir, error) {
-	dir, err := runfs.Open(t.RunDir, runfs.Owner{PID: t.Env.PID, Host: t.Env.Host})
-	if err != nil {
-		return nil, err
+var errNoRun = errors.New("nothing to resume")
+
+// RunConfig returns the configuration file of the run in a directory.
+func RunConfig(dir string) (string, error) {
+	path := filepath.Join(dir, runfs.ConfigName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun, runfs.ConfigName)
+	} else if err != nil {
+		return "", fmt.Errorf("resume: %w", err)
 	}
-	if err := t.prepareRun(dir); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	return dir, nil
+	return path, nil
 }
 
-func (t *training) prepareRun(dir *runfs.Dir) error {
-	exists, err := dir.Has(runfs.ConfigName)
+// openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
+// configuration and vocabulary. Nothing is written yet.
+func (t *training) openRun() error {
+	if t.Resume {
+		if _, err := RunConfig(t.RunDir); err != nil { // before the directory is made
+			return err
+		}
+	}
+	var err error
+	if t.run, err = runfs.Open(t.RunDir, runfs.Owner{PID: t.Env.PID, Host: t.Env.Host, Since: t.Now()}); err != nil {
+		return err
+	}
+	exists, err := t.run.Has(runfs.ConfigName)
+	if err != nil || !exists {
+		return err
+	}
+	if !t.Resume {
+		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run", t.RunDir)
+	}
+	earlier, err := config.Load(config.Request{File: t.run.Path(runfs.ConfigName)})
 	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if err := sameRun(&earlier.Config, t.cfg); err != nil {
+		return fmt.Errorf("resume %s: %w", t.RunDir, err)
+	}
+	return t.sameVocabulary()
+}
+
+// sameVocabulary refuses to resume with another vocabulary than the run began with.
+func (t *training) sameVocabulary() error {
+	path := t.run.Path(vocabName)
+	began, err := text.LoadVocabulary(path)
+	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if began.Hash() != t.vocab.Hash() {
+		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d words, the data set's has %d; "+
+			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.RunDir, path, began.Len(), t.vocab.Len(), path)
+	}
+	return nil
+}
+
+// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes the
+// directory a run.
+func (t *training) record() error {
+	if err := t.vocab.Save(t.run.Path(vocabName)); err != nil {
 		return err
 	}
-	switch {
-	case exists && !t.Resume:
-		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run", dir.Path())
-	case !exists && t.Resume:
-		return fmt.Errorf("%s: %w: the directory holds no run", dir.Path(), errNoRun)
-	case exists:
-		earlier, err := config.Load(config.Request{File: dir.Path(runfs.ConfigName)})
-		if err != nil {
-			return fmt.Errorf("resume: %w", err)
-		}
-		if err := sameRun(&earlier.Config, t.cfg); err != nil {
-			return fmt.Errorf("resume %s: %w", dir.Path(), err)
-		}
-	}
-	if err := t.vocab.Save(dir.Path(vocabName)); err != nil {
-		return err
-	}
-	return dir.WriteFile(runfs.ConfigName, func(w io.Writer) error {
+	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
 		_, err := w.Write(config.Marshal(t.cfg))
 		return err
 	})
 }
 
-// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, and how long and
-// how often to look may change.
+// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to train,
+// and what is logged may change.
 func sameRun(earlier, now *config.Config) error {
 	a, b := *earlier, *now
 	for _, c := range []*config.Config{&a, &b} {
-		c.Device, c.Run = config.Default().Device, config.Default().Run
+		precision := c.Device.Precision
+		c.Device, c.Run, c.Data.Vocab = config.Default().Device, config.Default().Run, ""
+		c.Device.Precision = precision
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep, c.Train.CollapseSteps = 1, 0, 0, 0, 0
 	}
-	for _, s := range []struct {
-		key  string
-		a, b any
-	}{{"seed", a.Seed, b.Seed}, {"data", a.Data, b.Data}, {"model", a.Model, b.Model}, {"loss", a.Loss, b.Loss},
-		{"optim", a.Optim, b.Optim}, {"train", a.Train, b.Train}} {
-		if !reflect.DeepEqual(s.a, s.b) {
-			return fmt.Errorf("the configuration differs from the one the run started with in section %s: was %+v, is %+v; "+
-				"start a new run with another --run to change it", s.key, s.a, s.b)
+	changed := differences("", reflect.ValueOf(a), reflect.ValueOf(b))
+	if len(changed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new run with another --run",
+		strings.Join(changed, ", "))
+}
+
+// differences lists the keys, by their yaml names, whose values differ.
+func differences(key string, a, b reflect.Value) (out []string) {
+	if a.Kind() != reflect.Struct {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			out = append(out, fmt.Sprintf("%s was %v, is %v", key, a.Interface(), b.Interface()))
 		}
+		return out
 	}
-	if earlier.Device.Precision != now.Device.Precision {
-		return fmt.Errorf("the run started in precision %s and cannot continue in %s", earlier.Device.Precision, now.Device.Precision)
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		if key != "" {
+			name = key + "." + name
+		}
+		out = append(out, differences(name, a.Field(i), b.Field(i))...)
 	}
-	return nil
+	return out
 }
 
 // save is the loop's hook: the best weights first, then the state to resume from. A kill in between repeats the steps since

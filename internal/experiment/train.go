@@ -131,7 +131,7 @@ func (t *training) open() (err error) {
 	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
 		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(), t.val.Dim(), t.train.Regions(), t.train.Dim())
 	}
-	if t.run, err = t.openRun(); err != nil {
+	if err = t.openRun(); err != nil {
 		return err
 	}
 	if t.dev, err = OpenDevice(c.Device, t.BLAS); err != nil {
@@ -151,6 +151,9 @@ func (t *training) open() (err error) {
 	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
 		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
+		return err
+	}
+	if err = t.record(); err != nil {
 		return err
 	}
 	if t.logs, err = t.openLogs(position); err != nil {
@@ -187,7 +190,7 @@ func (t *training) initialise() (train.Position, error) {
 		}
 		defer c.Close()
 		if c.Info.Vocabulary != t.vocab.Hash() {
-			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.cfg.Data.Vocab)
+			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(vocabName))
 		}
 		st, err := t.step.RestoreState(c)
 		return st.Position, err
@@ -222,5 +225,3 @@ func (t *training) onValidation(i train.ValidationInfo) error {
 	t.Observer.Validation(i)
 	return t.logs.validation(i)
 }
-
-var errNoRun = errors.New("nothing to resume")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // Log is a file of JSON objects, one a line, that is only appended to.
@@ -98,16 +99,18 @@ func (l *Log) Append(v any) error {
 }
 
 // TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at that
-// step writes each line once. Lines without a step stay.
-func (l *Log) TruncateAfter(step int64) error {
+// step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run will do
+// at that step. Lines without a step stay.
+func (l *Log) TruncateAfter(step int64, undone ...string) error {
 	kept, err := l.scan(func(line []byte, number int) (bool, error) {
 		var at struct {
 			Step *int64 `json:"step"`
+			Kind string `json:"kind"`
 		}
 		if err := json.Unmarshal(line, &at); err != nil {
 			return false, fmt.Errorf("%s:%d: expected an object with a whole number as step: %w", l.path, number, err)
 		}
-		return at.Step == nil || *at.Step <= step, nil
+		return at.Step == nil || *at.Step < step || *at.Step == step && !slices.Contains(undone, at.Kind), nil
 	})
 	if err != nil {
 		return err

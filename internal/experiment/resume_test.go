@@ -1,0 +1,187 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/tfevents"
+	"vsetrain/loss"
+	"vsetrain/train"
+)
+
+// interrupted trains with an interruption after every k-th step, resuming each time with the next number of threads, and
+// returns how often it was interrupted.
+func interrupted(t *testing.T, c *config.Config, dir string, every int64, threads ...int) (interruptions int) {
+	t.Helper()
+	for session := 0; ; session++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := int64(0)
+		w := &watcher{onStep: func(train.StepInfo) {
+			if done++; done == every {
+				cancel()
+			}
+		}}
+		again := *c
+		again.Device.Threads = threads[session%len(threads)]
+		r := request(&again, dir, w)
+		r.Resume = session > 0
+		_, err := Train(ctx, r)
+		cancel()
+		if err == nil {
+			return interruptions
+		}
+		if !errors.Is(err, train.ErrInterrupted) {
+			t.Fatal(err)
+		}
+		interruptions++
+	}
+}
+
+// A run that is interrupted again and again, in the middle of epochs, before and after validations, ends with the weights,
+// moments and metrics of the uninterrupted run, bit for bit, whatever the number of threads of each session.
+func TestResumeEqualsUninterrupted(t *testing.T) {
+	variants := map[string]func(*config.Config){
+		"lseh":     func(*config.Config) {},
+		"bf16":     func(c *config.Config) { c.Device.Precision = "bf16" },
+		"fp64":     func(c *config.Config) { c.Device.Precision = "fp64" },
+		"warm-up":  func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = loss.LMH, 1 },
+		"adamw":    func(c *config.Config) { c.Optim.Name, c.Optim.WeightDecay = "adamw", 0.01 },
+		"droplast": func(c *config.Config) { c.Train.DropLast, c.Train.ValStep = true, 0 },
+	}
+	for name, change := range variants {
+		t.Run(name, func(t *testing.T) {
+			c := tinyConfig()
+			change(c)
+			whole := mustTrain(t, c)
+			for _, every := range []int64{1, 3, 5, 7} {
+				if every < 5 && name != "lseh" {
+					continue
+				}
+				dir := filepath.Join(t.TempDir(), "run")
+				n := interrupted(t, c, dir, every, 1, 2, 3)
+				steps := 26
+				if c.Train.DropLast {
+					steps = 24
+				}
+				if n != steps/int(every) {
+					t.Errorf("every %d: %d interruptions", every, n)
+				}
+				sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
+				sameTensors(t, checkpoint(dir, bestName), checkpoint(whole, bestName))
+				if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
+					t.Errorf("every %d: %d lines of metrics, want the same %d", every, len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// An interruption inside a validation: the state is saved, and the resumed run validates first.
+func TestInterruptedInsideAValidation(t *testing.T) {
+	c := tinyConfig()
+	whole := mustTrain(t, c)
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &watcher{onValidate: func(int) { cancel() }}
+	out, err := Train(ctx, request(c, dir, w))
+	if !errors.Is(err, train.ErrInterrupted) || out.Position.Step != 5 || !out.Position.Pending || len(w.validations) != 0 {
+		t.Fatalf("%v at %+v", err, out.Position)
+	}
+	w = &watcher{}
+	r := request(c, dir, w)
+	r.Resume = true
+	if _, err := Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if w.plan.Resumed.Step != 5 || w.validations[0].Step != 5 || w.steps[0] != 6 {
+		t.Errorf("resumed at %+v, first validation after %d, first step %d", w.plan.Resumed, w.validations[0].Step, w.steps[0])
+	}
+	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
+	if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want %q", got, want)
+	}
+}
+
+// A session killed between logging a validation and saving it repeats the validation; its line must not stand twice.
+func TestRepeatedValidationIsLoggedOnce(t *testing.T) {
+	c := tinyConfig()
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Train(ctx, request(c, dir, &watcher{onStep: func(i train.StepInfo) {
+		if i.Step == 5 { // a validation is due
+			cancel()
+		}
+	}})); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	appendLine(t, dir, `{"kind":"val","step":5}`)
+	r := request(c, dir, &watcher{})
+	r.Resume = true
+	if _, err := Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := metrics(t, dir), metrics(t, mustTrain(t, c)); !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want %q", got, want)
+	}
+}
+
+// More epochs can be added to a finished run; the result is that of the longer run.
+func TestResumeForLonger(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	dir := mustTrain(t, c)
+	c.Train.Epochs = 2
+	r := request(c, dir, &watcher{})
+	r.Resume = true
+	if _, err := Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	sameTensors(t, checkpoint(dir, lastName), checkpoint(mustTrain(t, c), lastName))
+}
+
+func TestTensorBoardEvents(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs, c.Train.LogStep = 1, 2
+	dir := mustTrain(t, c)
+	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*.host*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("event files %v, %v", files, err)
+	}
+	events, err := tfevents.Read(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, e := range events {
+		count[e.Tag]++
+	}
+	if count["train/loss"] != 6 || count["val/m_recall"] != 3 || count["time/data_wait_ms"] != 6 || count["val/i2t_r1"] != 3 {
+		t.Errorf("events %v", count)
+	}
+	c.Run.TensorBoard = false
+	if files, _ := filepath.Glob(filepath.Join(mustTrain(t, c), "events*")); len(files) != 0 {
+		t.Errorf("events although they are off: %v", files)
+	}
+}
+
+func TestMetricsOfARun(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	got := metrics(t, mustTrain(t, c))
+	if len(got) != 13+3 {
+		t.Fatalf("%d lines", len(got))
+	}
+	for i, want := range []string{`"epoch":0.07692307692307693`, `"kind":"train"`, fmt.Sprintf(`"lr":%g`, 0.005), `"step":1`, `"grad_norm":`, `"loss_caption":`} {
+		wantIn(t, got[0], want, i)
+	}
+	for i, want := range []string{`"kind":"val"`, `"best":true`, `"i2t":{"meanr":`, `"t2i":{"meanr":`, `"rsum":`, `"m_recall":`, `"step":5`} {
+		wantIn(t, got[5], want, i)
+	}
+}
