@@ -49,7 +49,7 @@ type Rows interface {
 	// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
 	// With eps = 0 a vector of norm exactly 0 yields 0 (specification, quirk Q12).
 	L2Norm(L2NormArgs)
-	// L2NormGrad computes dx from x, norm and dy.
+	// L2NormGrad computes dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
 	L2NormGrad(L2NormArgs)
 	// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
 	GatherWords(GatherArgs)
@@ -79,8 +79,8 @@ type GatherArgs struct {
 	Out     View // at least T·D elements
 }
 
-// OrderArgs: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads DScores and writes
-// DImages and DCaptions.
+// OrderArgs: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
+// DImages and DCaptions (either may be absent). A score of 0 passes no gradient.
 type OrderArgs struct {
 	B, C, D                     int
 	Images, Captions, Scores    View
@@ -130,7 +130,8 @@ type LossOut struct {
 	Loss View // [3]: total, caption-retrieval (row) part, image-retrieval (column) part
 	Grad View // [N, N]: dLoss/dS
 	// Bookkeeping for analysis (optional): for each image the column, for each caption the row of its hardest
-	// negative (lowest index on ties, 0 when every cost is 0), and the hinge value there.
+	// negative (lowest index on ties, 0 when every cost is 0), and the hinge value there. For LUWM the negative is
+	// v, the hinge value the negative polynomial, and both are 0 for a skipped anchor.
 	HardCaption, HardImage View // int32 [N]
 	CostCaption, CostImage View // float [N]
 }

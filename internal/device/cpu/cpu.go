@@ -25,7 +25,7 @@ const (
 type Options struct {
 	Threads   int    // 0: as many as the process may use
 	Precision string // "fp32" (also ""), "bf16" or "fp64"
-	BLAS      string // kernel of the matrix products, as in gemm.Options; "" chooses the fastest
+	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; fp64 has but one
 }
 
 // Validate reports the first option that is out of range.

@@ -52,6 +52,47 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+func TestMemoryOfAnotherDevice(t *testing.T) {
+	a, b := open(t, cpu.Options{Threads: 1}), open(t, cpu.Options{Threads: 1})
+	defer a.Close()
+	defer b.Close()
+	buf, err := a.Alloc(device.Float, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a device accepted memory of another device")
+		}
+	}()
+	b.Fill(device.Of(buf), 1)
+}
+
+func TestClosedDevice(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 2})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := d.Alloc(device.Float, 1); err == nil {
+		t.Error("a closed device allocates")
+	}
+}
+
+func TestAllocationTooLarge(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 1})
+	defer d.Close()
+	for _, n := range []int{-1, 1 << 62, 1 << 50} {
+		if _, err := d.Alloc(device.Float, n); err == nil {
+			t.Errorf("%d elements: no error", n)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
 func TestGoldenKernels(t *testing.T) {
 	for _, p := range []string{cpu.FP32, cpu.FP64} {
 		t.Run(p, func(t *testing.T) {
