@@ -2,8 +2,10 @@ package models
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,7 +145,7 @@ func found(t safetensors.Tensor, ok bool) string {
 func FindCheckpoint(path string) (string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("checkpoint: %w", err)
+		return "", fmt.Errorf("checkpoint %s: %w", path, withoutPath(err))
 	}
 	if !st.IsDir() {
 		return path, nil
@@ -157,6 +159,15 @@ func FindCheckpoint(path string) (string, error) {
 		tried = append(tried, f)
 	}
 	return "", fmt.Errorf("%s: no checkpoint in this directory; looked for %s", path, strings.Join(tried, ", "))
+}
+
+// withoutPath leaves out the operation and path that package os puts in front.
+func withoutPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // Close unmaps the file.

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -40,8 +44,11 @@ reference repository. Several checkpoints are an ensemble: the mean of their sco
 			if o.Protocol, err = eval.ParseProtocol(protocol); err != nil {
 				return usagef("--protocol: %v", err)
 			}
+			if o.Batch < 1 {
+				return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+			}
 			if err := o.Device.Validate(); err != nil {
-				return usagef("--%v", err)
+				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 			}
 			return o.run(c.Context(), a)
 		},
@@ -64,6 +71,14 @@ reference repository. Several checkpoints are an ensemble: the mean of their sco
 }
 
 func (o *evalOptions) run(ctx context.Context, a *app) error {
+	for _, out := range []string{o.JSON, o.SaveScores} { // before the work, not after it
+		if out == "" || out == "-" {
+			continue
+		}
+		if st, err := os.Stat(filepath.Dir(out)); err != nil || !st.IsDir() {
+			return fmt.Errorf("cannot write %s: %s is no folder; make it first", out, filepath.Dir(out))
+		}
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	o.BLAS = a.getenv("VSETRAIN_BLAS")

@@ -49,8 +49,14 @@ continues exactly where it stood, also after a kill: then at the last validation
 }
 
 func (o *trainOptions) run(ctx context.Context, a *app) error {
-	if o.Resume && o.File == "" && o.Run != "" { // the run knows its configuration
-		o.File = filepath.Join(o.Run, runfs.ConfigName)
+	if o.Resume && o.File == "" { // the run knows its configuration
+		if o.Run == "" {
+			return usagef("--resume needs --run DIR, or the --config FILE of the run")
+		}
+		var err error
+		if o.File, err = experiment.RunConfig(o.Run); err != nil {
+			return err
+		}
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -62,6 +68,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; what is on disk stays whole
 	w := &trainView{app: a, cfg: &cfg.Config}
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Env: session(a.Now()), Now: time.Now, Observer: w})
@@ -73,6 +80,10 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	p := out.Position
+	if p.BestStep == 0 {
+		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName, "last.safetensors"))
+		return nil
+	}
 	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep, filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
 	a.Printf("next: vsetrain eval --checkpoint %s\n", dir)
 	return nil

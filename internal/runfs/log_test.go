@@ -121,6 +121,28 @@ func TestTruncateAfter(t *testing.T) {
 	}
 }
 
+// At the step of the resumed position, lines of the undone kinds go and others stay.
+func TestTruncateUndone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), MetricsName)
+	l := openLog(t, path)
+	for _, kind := range []string{"train", "val"} {
+		if err := l.Append(map[string]any{"kind": kind, "step": 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		undone []string
+		lines  int
+	}{{nil, 2}, {[]string{"other"}, 2}, {[]string{"val"}, 1}, {[]string{"train"}, 0}} {
+		if err := l.TruncateAfter(10, c.undone...); err != nil {
+			t.Fatal(err)
+		}
+		if got := countLines(t, path); got != c.lines {
+			t.Errorf("undone %v: %d lines, want %d", c.undone, got, c.lines)
+		}
+	}
+}
+
 func TestAppendRefusesNaN(t *testing.T) {
 	l := openLog(t, filepath.Join(t.TempDir(), MetricsName))
 	if err := l.Append(map[string]float64{"loss": math.NaN()}); err == nil || !strings.Contains(err.Error(), "NaN") {

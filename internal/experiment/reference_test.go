@@ -1,0 +1,338 @@
+package experiment
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/eval"
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/npy"
+	"vsetrain/internal/torchfile"
+	"vsetrain/models"
+)
+
+// The fixture is a checkpoint of the VSE++ reference, its data, and the scores PyTorch computed from them; see
+// scripts/make_checkpoint_fixture.py.
+var fixture = filepath.Join("..", "..", "testdata", "torch", "vsepp")
+
+var fixtureCheckpoints = []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.tar"}
+
+// evaluate measures the fixture's test split and returns the saved scores.
+func evaluate(t *testing.T, precision string, paths ...string) (eval.Metrics, []float64) {
+	t.Helper()
+	return evaluateWith(t, EvalRequest{Checkpoints: paths, Data: filepath.Join(fixture, "data"), Split: "test", Protocol: eval.Auto,
+		Device: device.Options{Kind: "auto", Precision: precision, Threads: 2}})
+}
+
+func evaluateWith(t *testing.T, r EvalRequest) (eval.Metrics, []float64) {
+	t.Helper()
+	r.SaveScores = filepath.Join(t.TempDir(), "scores.npy")
+	rep, err := Eval(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep.Results[0].Metrics, readScores(t, r.SaveScores)
+}
+
+func readScores(t *testing.T, path string) []float64 {
+	t.Helper()
+	s, err := eval.LoadScores(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, m := s.Dims()
+	out := make([]float64, n*m)
+	s.Tile(out, 0, n, 0, m)
+	return out
+}
+
+func worst(a, b []float64) float64 {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	d := 0.0
+	for i := range a {
+		d = math.Max(d, math.Abs(a[i]-b[i]))
+	}
+	return d
+}
+
+func TestEvalGivesTheScoresOfPyTorch(t *testing.T) {
+	var want eval.Metrics
+	b, err := os.ReadFile(filepath.Join(fixture, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	exact := readScores(t, filepath.Join(fixture, "scores.npy"))
+	single := readScores(t, filepath.Join(fixture, "scores_f32.npy"))
+	for _, name := range fixtureCheckpoints {
+		for _, c := range []struct {
+			precision string
+			scores    []float64
+			limit     float64
+		}{{cpu.FP64, exact, 2e-7}, {cpu.FP32, exact, 2e-6}, {cpu.FP32, single, 2e-6}, {cpu.BF16, exact, 2e-2}} {
+			m, scores := evaluate(t, c.precision, filepath.Join(fixture, name))
+			if d := worst(scores, c.scores); d > c.limit {
+				t.Errorf("%s, %s: largest difference of a score %g, want at most %g", name, c.precision, d, c.limit)
+			}
+			if c.precision == cpu.BF16 {
+				continue
+			}
+			got := []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.I2T.MedR, m.I2T.MeanR, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.T2I.MedR, m.T2I.MeanR, m.RSum, m.MRecall}
+			w := []float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.I2T.MedR, want.I2T.MeanR, want.T2I.R1, want.T2I.R5, want.T2I.R10, want.T2I.MedR,
+				want.T2I.MeanR, want.RSum, want.MRecall}
+			if worst(got, w) > 1e-9 {
+				t.Errorf("%s, %s: measures %v, want %v", name, c.precision, got, w)
+			}
+		}
+	}
+}
+
+// tensorsOf reads the state dicts of a PyTorch checkpoint.
+func tensorsOf(t *testing.T, path string) (states []map[string][]float64, shapes []map[string][]int, top *torchfile.Dict) {
+	t.Helper()
+	v, err := torchfile.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top = v.(*torchfile.Dict)
+	list, _ := top.Get("model")
+	for _, it := range list.(*torchfile.List).Items {
+		values, sizes := map[string][]float64{}, map[string][]int{}
+		for k, v := range it.(*torchfile.Dict).All() {
+			x, err := v.(*torchfile.Tensor).Float64s()
+			if err != nil {
+				t.Fatal(err)
+			}
+			values[k.(string)], sizes[k.(string)] = x, v.(*torchfile.Tensor).Shape
+		}
+		states, shapes = append(states, values), append(shapes, sizes)
+	}
+	return states, shapes, top
+}
+
+// Import and export keep every bit of the weights, their names, their order and what else the reference stores.
+func TestImportAndExport(t *testing.T) {
+	for _, name := range fixtureCheckpoints {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			source := filepath.Join(fixture, name)
+			ours := filepath.Join(dir, "ours.safetensors")
+			if _, err := Import(source, ours, filepath.Join(fixture, "data", "vocab.json")); err != nil {
+				t.Fatal(err)
+			}
+			m1, s1 := evaluate(t, cpu.FP32, source)
+			m2, s2 := evaluate(t, cpu.FP32, ours)
+			if m1 != m2 || !slices.Equal(s1, s2) {
+				t.Errorf("the imported checkpoint scores %v, its source %v", m2, m1)
+			}
+			w, err := models.OpenCheckpoint(ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if epoch, step, score := w.Progress(); epoch != 3 || step != 3402 || score != 123.25/6 {
+				t.Errorf("progress %v %v %v", epoch, step, score)
+			}
+			if w.VocabularyHash() == "" {
+				t.Error("the vocabulary was not recorded")
+			}
+			for _, from := range []string{source, ours} {
+				for _, namespace := range []bool{false, true} {
+					back := filepath.Join(dir, "back.pth.tar")
+					if _, err := Export(from, back, namespace); err != nil {
+						t.Fatal(err)
+					}
+					checkExport(t, source, back, namespace)
+				}
+			}
+		})
+	}
+}
+
+func checkExport(t *testing.T, source, back string, namespace bool) {
+	t.Helper()
+	want, wantShapes, wantTop := tensorsOf(t, source)
+	got, shapes, top := tensorsOf(t, back)
+	if len(got) != len(want) {
+		t.Fatalf("%d state dicts, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if len(got[i]) != len(want[i]) {
+			t.Errorf("state dict %d has %d tensors, want %d", i, len(got[i]), len(want[i]))
+		}
+		for name, v := range want[i] {
+			if !slices.Equal(got[i][name], v) || !slices.Equal(shapes[i][name], wantShapes[i][name]) {
+				t.Errorf("state dict %d: tensor %s changed", i, name)
+			}
+		}
+	}
+	for _, key := range []string{"epoch", "Eiters", "best_rsum"} {
+		if number(t, top, key) != number(t, wantTop, key) {
+			t.Errorf("%s is %v, want %v", key, number(t, top, key), number(t, wantTop, key))
+		}
+	}
+	opt, _ := top.Get("opt")
+	original, _ := wantTop.Get("opt")
+	attrs := &original.(*torchfile.Namespace).Attrs
+	var mine *torchfile.Dict
+	if namespace {
+		mine = &opt.(*torchfile.Namespace).Attrs
+	} else {
+		mine = opt.(*torchfile.Dict)
+	}
+	for key := range attrs.All() {
+		if _, ok := mine.Get(key.(string)); !ok {
+			t.Errorf("option %s, which the reference's scripts expect, is missing", key)
+		}
+	}
+	for _, key := range []string{"img_dim", "embed_size", "word_dim", "vocab_size", "num_layers", "measure", "use_abs", "no_imgnorm", "data_name", "finetune", "learning_rate"} {
+		a, ok := mine.Get(key)
+		b, _ := attrs.Get(key)
+		if !ok || a != b {
+			t.Errorf("option %s is %v, want %v", key, a, b)
+		}
+	}
+	if r, err := models.OpenReference(back); err != nil {
+		t.Error(err)
+	} else if r.Network().EmbedDim != 16 || r.Network().WordDim != 6 || r.Sizes().Regions*r.Sizes().Feature != 36*8 {
+		t.Errorf("read back as %+v %+v", r.Network(), r.Sizes())
+	}
+}
+
+func number(t *testing.T, d *torchfile.Dict, key string) float64 {
+	t.Helper()
+	v, ok := d.Get(key)
+	switch x := v.(type) {
+	case int64:
+		return float64(x)
+	case float64:
+		return x
+	}
+	t.Errorf("%s: %T, present %v", key, v, ok)
+	return 0
+}
+
+// A run of ours exported and read back scores the same, and an imported checkpoint can start a run.
+func TestExportOfARun(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	run := mustTrain(t, c)
+	path := filepath.Join(t.TempDir(), "model.pth.tar")
+	if _, err := Export(run, path, false); err != nil {
+		t.Fatal(err)
+	}
+	r := EvalRequest{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
+	_, want := evaluateWith(t, r)
+	r.Checkpoints, r.Data = []string{path}, world
+	if _, got := evaluateWith(t, r); !slices.Equal(got, want) {
+		t.Errorf("exported scores differ by %g", worst(got, want))
+	}
+	c.Train.InitFrom, c.Optim.LR = path, 1e-12
+	started := mustTrain(t, c)
+	r.Checkpoints, r.Data = []string{checkpoint(started, lastName)}, ""
+	if _, got := evaluateWith(t, r); worst(got, want) > 1e-5 {
+		t.Errorf("a run started from the export scores differently by %g", worst(got, want))
+	}
+}
+
+func TestEnsembleAveragesScores(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	a := mustTrain(t, c)
+	c.Seed = 8
+	b := mustTrain(t, c)
+	r := EvalRequest{Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
+	var each [3][]float64
+	for i, paths := range [][]string{{a}, {b}, {a, b}} {
+		r.Checkpoints = paths
+		_, each[i] = evaluateWith(t, r)
+	}
+	mean := make([]float64, len(each[0]))
+	for i := range mean {
+		mean[i] = (each[0][i] + each[1][i]) / 2
+	}
+	if worst(each[0], each[1]) < 1e-3 || worst(each[2], mean) > 1e-7 {
+		t.Errorf("members differ by %g, the ensemble from their mean by %g", worst(each[0], each[1]), worst(each[2], mean))
+	}
+	r.Checkpoints, r.Data = []string{a, filepath.Join(fixture, fixtureCheckpoints[0])}, world
+	_, err := Eval(t.Context(), r)
+	wantError(t, err, "checkpoint.pth.tar", "features", "288", "3 x 16")
+}
+
+// Batch size and threads change no bit of the scores; the saved matrix is float32 [images, captions].
+func TestEvalOptionsChangeNothing(t *testing.T) {
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, tinyConfig())}, Split: "test", Protocol: eval.Auto}
+	var want []float64
+	for _, o := range [][2]int{{128, 1}, {1, 2}, {7, 3}, {64, 2}} {
+		r.Batch, r.Device = o[0], device.Options{Kind: "cpu", Precision: "fp32", Threads: o[1]}
+		_, got := evaluateWith(t, r)
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("batch %d with %d threads: scores differ by %g", o[0], o[1], worst(got, want))
+		}
+	}
+	r.SaveScores = filepath.Join(t.TempDir(), "s.npy")
+	if _, err := Eval(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	f, err := npy.Open(r.SaveScores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.DType != npy.F32 || !slices.Equal(f.Shape, []int{12, 60}) {
+		t.Errorf("scores are %s %v", f.DType, f.Shape)
+	}
+}
+
+func TestEvalErrors(t *testing.T) {
+	run := mustTrain(t, tinyConfig())
+	good := EvalRequest{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
+	short := filepath.Join(t.TempDir(), "short.safetensors")
+	b, err := os.ReadFile(checkpoint(run, bestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(short, b[:len(b)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*EvalRequest)
+		words  []string
+	}{
+		{"no such path", func(r *EvalRequest) { r.Checkpoints = []string{"nowhere/best.safetensors"} }, []string{"checkpoint nowhere/best.safetensors: no such file or directory"}},
+		{"empty folder", func(r *EvalRequest) { r.Checkpoints = []string{t.TempDir()} }, []string{"no checkpoint in this directory", "best.safetensors"}},
+		{"another kind of file", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(world, "vocab.json")} }, []string{"vocab.json", "not a checkpoint", ".pth.tar"}},
+		{"half a file", func(r *EvalRequest) { r.Checkpoints, r.Data = []string{short}, world }, []string{short, "truncated"}},
+		{"no data", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(fixture, fixtureCheckpoints[0])} }, []string{"--data"}},
+		{"another split", func(r *EvalRequest) { r.Split = "val" }, []string{"val"}},
+		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") }, []string{"trained on features of 3 x 16", "36 x 8"}},
+		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
+		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "set device.kind to auto or cpu"}},
+		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
+		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := good
+			c.change(&r)
+			_, err := Eval(t.Context(), r)
+			wantError(t, err, c.words...)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/torchfile"
+)
+
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. namespace writes the
+// options as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
+// weights_only=False; otherwise they are a dict.
+func ExportReference(path string, m *Model, from Weights, namespace bool) error {
+	states := make([]any, len(m.Network.Parts()))
+	for i := range states {
+		states[i] = &torchfile.Dict{}
+	}
+	for _, p := range m.Network.Params() {
+		part, name, _ := strings.Cut(p.Name, ".")
+		v := m.Session.Params.Value(p.Name)
+		buf := make([]float32, v.N)
+		m.Session.Dev.DownloadFloats(buf, v)
+		t, err := torchfile.FromFloat32s(p.Shape, buf)
+		if err != nil {
+			return fmt.Errorf("export %s: %w", p.Name, err)
+		}
+		states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict).Set(name, t)
+	}
+	epoch, step, score := from.Progress()
+	opt := referenceOptions(m)
+	top := &torchfile.Dict{}
+	top.Set("epoch", int(epoch))
+	top.Set("model", &torchfile.List{Items: states})
+	top.Set("best_rsum", 6*score)
+	if namespace {
+		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
+		for _, k := range sortedOptions(opt) {
+			ns.Attrs.Set(k, opt[k])
+		}
+		top.Set("opt", ns)
+	} else {
+		top.Set("opt", opt)
+	}
+	top.Set("Eiters", int(step))
+	return torchfile.Save(path, top)
+}
+
+// referenceOptions are the options of fartashf/vsepp, train.py, which its evaluation reads again: sizes and switches of the
+// network, and for everything that is not part of a network the reference's defaults.
+func referenceOptions(m *Model) map[string]any {
+	v := m.Options.VSEPP
+	return map[string]any{
+		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Regions * m.Dims.Feature, "vocab_size": m.Dims.Vocab,
+		"num_layers": 1, "measure": v.Measure, "use_abs": v.UseAbs, "no_imgnorm": v.NoImgNorm,
+		"margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30, "batch_size": 128, "learning_rate": 0.0002, "lr_update": 15,
+		"val_step": 500, "log_step": 10, "workers": 10, "crop_size": 224, "finetune": false, "cnn_type": "vgg19", "use_restval": false,
+		"reset_train": false, "resume": "", "data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",
+	}
+}
+
+func sortedOptions(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
