@@ -1,0 +1,53 @@
+# vsetrain: everything a person or a machine does with the sources. `make help` lists it.
+.DEFAULT_GOAL := help
+export CGO_ENABLED := 0
+
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
+LDFLAGS     := -s -w $(if $(VERSION),-X main.version=$(VERSION:v%=%))
+BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+TARGETS     := linux/amd64 linux/arm64 darwin/arm64
+FUZZTIME    ?= 20s
+CONFIG      ?= configs/vsepp/f30k-lseh.yaml
+
+.PHONY: help build test test-long lint fmt generate demo cross bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/vsetrain
+	$(BUILD) -o bin/vsetrain ./cmd/vsetrain
+
+test: ## check formatting, vet, and run all tests: under five minutes
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) test -timeout 10m ./...
+
+test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
+	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
+
+lint: ## run staticcheck
+	$(GO) run $(STATICCHECK) ./...
+
+fmt: ## format the sources
+	gofmt -w .
+
+generate: ## write the assembly kernels anew
+	$(GO) generate ./internal/gemm ./internal/vec
+
+demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
+	bash scripts/demo.sh bin/vsetrain
+
+cross: ## build for every supported system into bin/
+	@for t in $(TARGETS); do \
+	  out=bin/vsetrain-$${t%/*}-$${t#*/}; echo "$$out"; \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) -o $$out ./cmd/vsetrain || exit 1; \
+	done
+
+bench: build ## time the training step: make bench CONFIG=configs/...
+	bin/vsetrain bench --config $(CONFIG)
+
+clean: ## remove what build and demo made
+	rm -rf bin data/demo runs/demo runs/demo-[0-9]*

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The tests that take minutes: every fuzz target for FUZZTIME (20s), and the race detector over the packages that share
+# memory between goroutines, where a C compiler is there for it. Run it as `make test-long`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+fuzztime=${FUZZTIME:-20s}
+
+grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do
+  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
+    echo "fuzz $(dirname "$file") $target for $fuzztime"
+    "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "$(dirname "$file")" </dev/null
+  done
+done
+
+if command -v cc >/dev/null; then
+  echo "race detector"
+  CGO_ENABLED=1 "$go" test -race -short -timeout 30m ./internal/par ./internal/device/... ./internal/runfs ./data ./eval ./train
+else
+  echo "race detector left out: it needs a C compiler (cc)"
+fi
