@@ -12,7 +12,8 @@ import (
 type State struct {
 	Position Position `json:"position"`
 	Seed     uint64   `json:"seed"`
-	Updates  int64    `json:"updates"` // of the optimiser
+	Captions int      `json:"captions"` // of the training split, which order and epochs depend on; 0 is unknown
+	Updates  int64    `json:"updates"`  // of the optimiser; WriteState fills it in
 }
 
 func (s *Step) extras() []models.Extra {
@@ -29,8 +30,9 @@ func (s *Step) extras() []models.Extra {
 }
 
 // WriteState writes a checkpoint from which training can be resumed exactly.
-func (s *Step) WriteState(w io.Writer, info models.Info, seed uint64, p Position) error {
-	state, err := json.Marshal(State{Position: p, Seed: seed, Updates: s.opt.steps})
+func (s *Step) WriteState(w io.Writer, info models.Info, st State) error {
+	st.Updates = s.opt.steps
+	state, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("describe training state: %w", err)
 	}

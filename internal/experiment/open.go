@@ -34,6 +34,9 @@ func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
 	if o.Vocab != "auto" {
 		return text.LoadVocabulary(o.Vocab)
 	}
+	if err := needsDir(o); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(o.Dir, "vocab.json")
 	v, err := text.LoadVocabulary(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,10 +45,17 @@ func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
 	return v, err
 }
 
+func needsDir(o data.Options) error {
+	if o.Dir == "" {
+		return errors.New("data.dir is empty; name the folder of the data set, for example with --set data.dir=data/f30k")
+	}
+	return nil
+}
+
 // OpenSplit opens a split of a data set.
 func OpenSplit(o data.Options, split string) (*data.Split, error) {
-	if o.Dir == "" {
-		return nil, errors.New("data.dir is empty; name the folder of the data set, for example with --set data.dir=data/f30k")
+	if err := needsDir(o); err != nil {
+		return nil, err
 	}
 	return data.Open(o.Dir, split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType})
 }

@@ -147,7 +147,7 @@ func (t *training) save(p train.Position, better bool) error {
 		return err
 	}
 	err := t.run.WriteFile(runfs.CheckpointsName+"/"+lastName, func(w io.Writer) error {
-		return t.step.WriteState(w, info, t.cfg.Seed, p)
+		return t.step.WriteState(w, info, train.State{Position: p, Seed: t.cfg.Seed, Captions: t.train.NumCaptions()})
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)

@@ -193,6 +193,9 @@ func (t *training) initialise() (train.Position, error) {
 			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(vocabName))
 		}
 		st, err := t.step.RestoreState(c)
+		if n := t.train.NumCaptions(); err == nil && st.Captions != 0 && st.Captions != n {
+			err = fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions, t.cfg.Data.Dir, n)
+		}
 		return st.Position, err
 	}
 	return t.draw()

@@ -1,0 +1,227 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/safetensors"
+)
+
+func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Model {
+	t.Helper()
+	o, d := DefaultOptions(), Dims{Regions: 2, Feature: 3, Vocab: 7}
+	o.EmbedDim, o.WordDim = 4, 3
+	if change != nil {
+		change(&o, &d)
+	}
+	m, err := NewModel(newDevice(t, precision), o, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1, nil)
+	return m
+}
+
+func writeCheckpoint(t testing.TB, m *Model, info Info, extra ...Extra) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteCheckpoint(&b, m, info, extra); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func values(m *Model) []float64 {
+	v := m.Session.Params.Values()
+	out := make([]float64, v.N)
+	m.Session.Dev.DownloadDoubles(out, v)
+	return out
+}
+
+func TestCheckpointKeepsEveryBit(t *testing.T) {
+	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+		t.Run(precision, func(t *testing.T) {
+			m := tinyModel(t, precision, nil)
+			if m.Session.Dev.Wide() { // values that float32 cannot hold
+				x := values(m)
+				for i := range x {
+					x[i] /= 3
+				}
+				m.Session.Dev.UploadDoubles(m.Session.Params.Values(), x)
+			}
+			c, err := OpenCheckpoint(writeCheckpoint(t, m, Info{Vocabulary: "abc", Step: 12, Epoch: 1.5, Score: 40}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			other := tinyModel(t, precision, nil)
+			other.Init(2, nil)
+			if err := c.Restore(other); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(values(other), values(m)) {
+				t.Error("the weights changed")
+			}
+			if i := c.Info; i.Vocabulary != "abc" || i.Step != 12 || i.Epoch != 1.5 || i.Score != 40 || i.Model != m.Options || i.Dims != m.Dims {
+				t.Errorf("description %+v", i)
+			}
+			if want := c.Path + ": vsepp after step 12 (epoch 1.50), validation score 40.00"; c.Describe() != want {
+				t.Errorf("described as %q", c.Describe())
+			}
+		})
+	}
+}
+
+// A checkpoint opens only if its tensors are those of the network it describes; sizes of the description alone
+// allocate nothing.
+func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
+	m := tinyModel(t, cpu.FP32, nil)
+	path := writeCheckpoint(t, m, Info{})
+	for _, c := range []struct {
+		name   string
+		change func(i *Info, tensors []safetensors.Tensor) []safetensors.Tensor
+		words  string
+	}{
+		{"huge sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Vocab = 1 << 50; return x },
+			"network vsepp of these sizes has a tensor txt.embed.weight of shape [1125899906842624 3], the file one of shape [7 3]"},
+		{"sizes that overflow", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
+			i.Dims.Regions, i.Dims.Feature = 1<<33, 1<<33
+			return x
+		}, "img.fc.weight"},
+		{"negative sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Regions = -2; return x }, "regions -2"},
+		{"impossible option", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Model.EmbedDim = -1; return x }, "embed_dim"},
+		{"network of another version", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
+			i.Model.Network, i.Model.TextEncoder = "saf", "bigru"
+			return x
+		},
+			"network saf is not available"},
+		{"unknown format", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Format = 2; return x }, "checkpoint format 2, this vsetrain reads 1"},
+		{"missing tensor", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor { return x[1:] }, "the file has none"},
+		{"tensor too many", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor {
+			return append(x, safetensors.FromFloat32s("img.extra", []int{1}, []float32{1}))
+		},
+			"network vsepp has no tensor img.extra"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := OpenCheckpoint(rewrite(t, path, c.change))
+			if err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), ".safetensors: ") {
+				t.Errorf("got %v, want %q", err, c.words)
+			}
+		})
+	}
+	t.Run("of another program", func(t *testing.T) {
+		var b bytes.Buffer
+		if err := safetensors.Write(&b, []safetensors.Tensor{safetensors.FromFloat32s("x", []int{1}, []float32{1})}, nil); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenCheckpoint(path); err == nil || !strings.Contains(err.Error(), "was not written by vsetrain") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// rewrite changes description and tensors of a checkpoint.
+func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor) []safetensors.Tensor) string {
+	t.Helper()
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var info Info
+	if err := json.Unmarshal([]byte(f.Metadata()[metadataInfo]), &info); err != nil {
+		t.Fatal(err)
+	}
+	var tensors []safetensors.Tensor
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		tensors = append(tensors, x)
+	}
+	tensors = change(&info, tensors)
+	desc, err := json.Marshal(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, tensors, map[string]string{metadataInfo: string(desc)}); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "c.safetensors")
+	if err := os.WriteFile(out, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// FuzzOpenWeights: a damaged checkpoint is refused or describes tensors it has; nothing panics and nothing large is allocated.
+func FuzzOpenWeights(f *testing.F) {
+	m := tinyModel(f, cpu.FP32, nil)
+	ours, err := os.ReadFile(writeCheckpoint(f, m, Info{Step: 3}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(ours, true)
+	f.Add(ours[:len(ours)-4], true)
+	for _, name := range []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.tar"} {
+		b, err := os.ReadFile(filepath.Join("..", "testdata", "torch", "vsepp", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, own bool) {
+		path := filepath.Join(t.TempDir(), map[bool]string{true: "c.safetensors", false: "c.pth"}[own])
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		w, err := OpenWeights(path)
+		if err != nil {
+			return
+		}
+		defer w.Close()
+		model, err := NewModel(newDevice(t, cpu.FP32), w.Network(), w.Sizes())
+		if err != nil {
+			return
+		}
+		if n := model.Session.Params.Count(); n > len(b) {
+			t.Fatalf("%d parameters from a file of %d bytes", n, len(b))
+		}
+		_ = w.Restore(model)
+	})
+}
+
+func TestFindCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints", "best.safetensors")
+	if _, err := FindCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in this directory; looked for "+best) {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{last, best} { // the best one, and before the first validation the last one
+		if err := os.WriteFile(want, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := FindCheckpoint(dir); got != want || err != nil {
+			t.Errorf("found %s, %v, want %s", got, err, want)
+		}
+		if got, err := FindCheckpoint(filepath.Join(dir, "checkpoints")); got != want || err != nil {
+			t.Errorf("in the folder of checkpoints: %s, %v, want %s", got, err, want)
+		}
+	}
+}
