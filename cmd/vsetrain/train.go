@@ -109,7 +109,8 @@ func (v *trainView) Started(p experiment.Plan) {
 	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
 		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
 	if p.Resumed.Step > 0 {
-		v.Printf("resumed after step %d (epoch %d of %d), best M-Recall so far %.2f\n", p.Resumed.Step, p.Resumed.Epoch+1, p.Epochs, p.Resumed.Best)
+		done := float64(p.Resumed.Step) / float64(p.Batches)
+		v.Printf("resumed after step %d (%.2f of %d epochs done), best M-Recall so far %.2f\n", p.Resumed.Step, done, p.Epochs, p.Resumed.Best)
 	}
 	v.Printf("run directory %s\n", p.RunDir)
 	total := int64(p.Batches) * int64(p.Epochs)

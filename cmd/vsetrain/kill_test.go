@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vsetrain/internal/safetensors"
+)
+
+var (
+	kills    = flag.Int("kills", 5, "how often TestKillAndResume kills the program")
+	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments of TestKillAndResume; 0 draws one")
+	program  = flag.String("program", "vsetrain", "program that TestKillAndResume runs; by default the test itself")
+)
+
+// The network is large enough that a good part of the time goes into writing checkpoints, one every three steps.
+const killConfig = `data: {dir: world}
+model: {embed_dim: 128, word_dim: 64}
+loss: {name: lseh}
+optim: {lr: 2e-3, lr_update: 1}
+train: {epochs: %d, batch: 16, val_step: 3, log_step: 1}
+`
+
+// vsetrain runs the program in a folder and returns the command, its output collected in out.
+func vsetrain(dir string, out *bytes.Buffer, args ...string) *exec.Cmd {
+	c := exec.Command(*program, args...)
+	c.Dir, c.Stdout, c.Stderr = dir, out, out
+	return c
+}
+
+func mustRun(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := vsetrain(dir, &out, args...).Run(); err != nil {
+		t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
+	}
+}
+
+// killWorld makes a data set and an uninterrupted run, and returns the folder and how long the run took.
+func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), fmt.Appendf(nil, killConfig, epochs), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "precompute-svd", "--data", "world", "--k", "8")
+	start := time.Now()
+	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "whole")
+	return dir, time.Since(start)
+}
+
+// A run that is killed at random moments and resumed each time ends with the weights, moments and metrics of the
+// uninterrupted one, bit for bit.
+func TestKillAndResume(t *testing.T) {
+	if *killSeed == 0 {
+		*killSeed = rand.Uint64()
+	}
+	r := rand.New(rand.NewPCG(*killSeed, 0))
+	epochs := 2 + *kills
+	dir, took := killWorld(t, epochs)
+	start := time.Now()
+	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "one", "--set", "train.max_steps=1")
+	// On average a session starts and does a part of the work that leaves some of it for the last one.
+	most := 2 * (time.Since(start) + (took-time.Since(start))/time.Duration(2**kills))
+	stats := map[string]int{}
+	rounds := 0
+	for left := *kills; left > 0; rounds++ {
+		run := fmt.Sprintf("run%d", rounds)
+		for ; !killedSession(t, dir, run, r, left > 0, most, stats); left-- {
+			checkLast(t, filepath.Join(dir, run))
+		}
+		sameRuns(t, filepath.Join(dir, run), filepath.Join(dir, "whole"))
+	}
+	t.Logf("%d kills at random moments (seed %d) in %d runs of %d steps: %d before the run began, %d before its first checkpoint, %d while a checkpoint was written, "+
+		"%d at other times; weights, moments and metrics equal those of the uninterrupted run bit for bit",
+		*kills, *killSeed, rounds, 13*epochs, stats["unborn"], stats["first"], stats["writing"], stats["other"])
+}
+
+// killedSession starts or continues a run and kills it after a random time up to most; it reports whether the run came to
+// its end before.
+func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most time.Duration, stats map[string]int) bool {
+	t.Helper()
+	args := []string{"train", "--config", "c.yaml", "--run", run, "--set", fmt.Sprintf("device.threads=%d", 1+r.IntN(3))}
+	if exists(filepath.Join(dir, run, "config.yaml")) {
+		args = append(args, "--resume")
+	}
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, args...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	moment := make(<-chan time.Time)
+	if kill {
+		moment = time.After(time.Duration(r.Int64N(int64(most))))
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
+		}
+		return true
+	case <-moment:
+	}
+	if err := c.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil { // it came to its end just now
+		return true
+	}
+	halves, err := filepath.Glob(filepath.Join(dir, run, "checkpoints", fmt.Sprintf(".*.tmp-%d-*", c.Process.Pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case len(halves) > 0:
+		stats["writing"]++
+	case !exists(filepath.Join(dir, run, "config.yaml")):
+		stats["unborn"]++
+	case !exists(filepath.Join(dir, run, "checkpoints", "last.safetensors")):
+		stats["first"]++
+	default:
+		stats["other"]++
+	}
+	return false
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// checkLast checks that a kill left whole checkpoints, or none.
+func checkLast(t *testing.T, run string) {
+	t.Helper()
+	for _, name := range []string{"last", "best"} {
+		f, err := safetensors.Open(filepath.Join(run, "checkpoints", name+".safetensors"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
+// sameRuns compares the checkpoints of two runs byte for byte and their metrics line for line, times left out.
+func sameRuns(t *testing.T, got, want string) {
+	t.Helper()
+	for _, name := range []string{"last", "best"} {
+		path := filepath.Join("checkpoints", name+".safetensors")
+		a, b := tensors(t, filepath.Join(got, path)), tensors(t, filepath.Join(want, path))
+		if len(a) != len(b) || len(a) == 0 {
+			t.Errorf("%s of %s has %d tensors, of %s %d", name, got, len(a), want, len(b))
+		}
+		for k := range b {
+			if !bytes.Equal(a[k], b[k]) {
+				t.Errorf("%s: tensor %s is not that of the uninterrupted run", name, k)
+			}
+		}
+	}
+	if a, b := metricLines(t, got), metricLines(t, want); !slices.Equal(a, b) {
+		t.Errorf("metrics of %s: %d lines, want the %d of the uninterrupted run", got, len(a), len(b))
+	}
+}
+
+func tensors(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	out := map[string][]byte{}
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		out[name] = x.Data
+	}
+	return out
+}
+
+func metricLines(t *testing.T, run string) (out []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(run, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := map[string]any{}
+		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v in %q", run, err, s.Text())
+		}
+		for _, k := range []string{"step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
+			delete(line, k)
+		}
+		b, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// Ctrl-C and SIGTERM save the state, say how to go on and end with 1; the resumed run ends as the uninterrupted one.
+func TestSignalsSaveTheState(t *testing.T) {
+	const epochs = 3
+	dir, _ := killWorld(t, epochs)
+	for name, sig := range map[string]os.Signal{"int": os.Interrupt, "term": syscall.SIGTERM} {
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name, "metrics.jsonl")
+		for range 1000 { // until it has done some steps
+			if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err := c.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
+			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)
+		}
+		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume --run " + name + "\n"
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%v: %q", sig, out.String())
+		}
+		lines := metricLines(t, filepath.Join(dir, name))
+		mustRun(t, dir, "train", "--resume", "--run", name)
+		whole := metricLines(t, filepath.Join(dir, "whole"))
+		if len(lines) == 0 || len(lines) >= len(whole) || !slices.Equal(lines, whole[:len(lines)]) {
+			t.Errorf("%v: interrupted with %d lines of metrics of %d", sig, len(lines), len(whole))
+		}
+		sameRuns(t, filepath.Join(dir, name), filepath.Join(dir, "whole"))
+	}
+}
