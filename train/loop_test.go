@@ -244,16 +244,32 @@ func TestCollapse(t *testing.T) {
 	}{{0, true}, {0.0099 * limit, true}, {-0.0099 * limit, true}, {0.0101 * limit, false}, {-0.0101 * limit, false}} {
 		s := &script{gap: c.gap}
 		l := s.loop()
-		l.Options.CollapseSteps = 3
+		l.Options.CollapseSteps, l.Options.OnCollapse = 3, Stop
 		err := l.Run(t.Context())
 		var ce *CollapseError
 		if errors.As(err, &ce) != c.stop {
 			t.Errorf("gap %g: %v", c.gap, err)
 		}
 		if c.stop && (ce.Step != 3 || ce.Steps != 3 || !strings.Contains(err.Error(), "2 x batch x margin = 1.6") ||
-			!strings.Contains(err.Error(), "Lower optim.lr")) {
+			!strings.Contains(err.Error(), "lower optim.lr")) {
 			t.Errorf("%+v: %v", ce, err)
 		}
+	}
+}
+
+// By default a collapse is explained once and training goes on.
+func TestCollapseWarns(t *testing.T) {
+	s := &script{}
+	l := s.loop()
+	l.Options.CollapseSteps, l.Options.OnCollapse = 2, "warn"
+	var warned []error
+	l.Hooks.Warn = func(err error) error { warned = append(warned, err); return nil }
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var ce *CollapseError
+	if len(warned) != 1 || !errors.As(warned[0], &ce) || ce.Step != 2 {
+		t.Errorf("warnings %v, want one after step 2", warned)
 	}
 }
 
@@ -274,7 +290,7 @@ func TestCollapseCountsStepsInARow(t *testing.T) {
 	}
 	s = &script{}
 	l = s.resume(Position{Step: 7, Epoch: 1, Iter: 2, Collapsed: 2})
-	l.Options.CollapseSteps = 3
+	l.Options.CollapseSteps, l.Options.OnCollapse = 3, Stop
 	var ce *CollapseError
 	if err := l.Run(t.Context()); !errors.As(err, &ce) || ce.Step != 8 {
 		t.Errorf("got %v", err)

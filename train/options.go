@@ -27,15 +27,20 @@ type Options struct {
 
 	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin, after
 	// which the run ends with an explanation; 0 never.
-	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"stop with an explanation after so many steps with all scores alike (loss = 2 batch margin); 0 is off"`
+	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"after so many steps with all scores alike (loss = 2 batch margin) do what on_collapse says; 0 is off"`
+	// OnCollapse: VSE++ can stand on this plateau for an epoch or two and leave it, so the default is a warning.
+	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and trains on, stop ends the run"`
 
 	// MaxSteps ends training after that many steps; 0 is no limit.
 	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
 }
 
+// Stop is the value of Options.OnCollapse that ends a collapsed run.
+const Stop = "stop"
+
 // DefaultOptions returns the references' common settings.
 func DefaultOptions() Options {
-	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", CollapseSteps: 200}
+	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", CollapseSteps: 200, OnCollapse: "warn"}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// CollapseError ends a run whose images and captions have all got the same embedding: the hardest negative of every row
+// CollapseError says that the images and captions of a run have all got nearly the same embedding: the hardest negative of every row
 // and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of all pairs cancel.
 type CollapseError struct {
 	Steps  int
@@ -17,9 +17,10 @@ type CollapseError struct {
 }
 
 func (e *CollapseError) Error() string {
-	return fmt.Sprintf("training has collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest negatives scored like the matches, "+
+	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest negatives scored like the matches, "+
 		"which holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
-		"Lower optim.lr, or start with loss.warmup_epochs: 1 (train.collapse_steps: 0 turns this check off)",
+		"Some runs leave this state by themselves; if the validation does not improve, lower optim.lr or start with loss.warmup_epochs: 1 "+
+		"(train.on_collapse: stop ends such runs, train.collapse_steps: 0 turns this check off)",
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
@@ -63,10 +64,16 @@ func (l *Loop) watch(r StepResult, batch int) error {
 		return nil
 	}
 	p.Collapsed++
-	if p.Collapsed < l.Options.CollapseSteps {
+	e := &CollapseError{Steps: p.Collapsed, Step: p.Step, Loss: r.Loss, Margin: l.Margin, Batch: batch}
+	switch {
+	case p.Collapsed < l.Options.CollapseSteps:
 		return nil
+	case l.Options.OnCollapse == Stop:
+		return e
+	case p.Collapsed == l.Options.CollapseSteps && l.Hooks.Warn != nil:
+		return l.Hooks.Warn(e)
 	}
-	return &CollapseError{Steps: p.Collapsed, Step: p.Step, Loss: r.Loss, Margin: l.Margin, Batch: batch}
+	return nil
 }
 
 // explain turns a numeric failure of a step into what a person can do about it.

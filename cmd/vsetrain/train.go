@@ -151,4 +151,7 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 		m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
 }
 
+// Warning implements experiment.Observer.
+func (v *trainView) Warning(err error) { v.bar.Println("warning: " + err.Error()) }
+
 func (v *trainView) close() { v.bar.close() }

@@ -89,6 +89,8 @@ func (w *watcher) Step(i train.StepInfo) {
 		w.onStep(i)
 	}
 }
+func (w *watcher) Warning(error) {}
+
 func (w *watcher) Validating(done, _ int) {
 	if w.onValidate != nil {
 		w.onValidate(done)

@@ -103,7 +103,8 @@ func sameRun(earlier, now *config.Config) error {
 		precision := c.Device.Precision
 		c.Device, c.Run, c.Data.Vocab = config.Default().Device, config.Default().Run, ""
 		c.Device.Precision = precision
-		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep, c.Train.CollapseSteps = 1, 0, 0, 0, 0
+		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
+		c.Train.CollapseSteps, c.Train.OnCollapse = 0, ""
 	}
 	changed := differences("", reflect.ValueOf(a), reflect.ValueOf(b))
 	if len(changed) == 0 {

@@ -28,6 +28,8 @@ type Observer interface {
 	// Validating reports images and captions embedded for a validation.
 	Validating(done, total int)
 	Validation(train.ValidationInfo)
+	// Warning is something a person should know while training goes on.
+	Warning(error)
 }
 
 // Plan describes a run that is about to start.
@@ -161,7 +163,7 @@ func (t *training) open() (err error) {
 	}
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin, Step: t.step,
 		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
-		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Save: t.save}}
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save}}
 	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
 		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position})
@@ -222,6 +224,11 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 func (t *training) onStep(i train.StepInfo) error {
 	t.Observer.Step(i)
 	return t.logs.step(i)
+}
+
+func (t *training) onWarning(err error) error {
+	t.Observer.Warning(err)
+	return nil
 }
 
 func (t *training) onValidation(i train.ValidationInfo) error {
