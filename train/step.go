@@ -24,6 +24,7 @@ type Step struct {
 	loss     loss.Options
 	opt      *optimiser
 	programs map[shape]*program
+	last     *program   // of the last step
 	parts    [3]float64 // staging of the loss
 	scored   []float32  // staging of the scores, and of a row
 
@@ -94,6 +95,7 @@ func (s *Step) execute(p *program, lr float64) (StepResult, error) {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
 	s.model.Session.Dev.DownloadDoubles(s.parts[:], p.vm.View(p.loss).Slice(0, 3))
+	s.last = p
 	g := p.gradients()
 	r := StepResult{Loss: s.parts[0], LossCaption: s.parts[1], LossImage: s.parts[2], GradNorm: s.opt.gradNorm(g), LearningRate: lr}
 	if !finite(r.Loss) {

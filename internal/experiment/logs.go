@@ -36,6 +36,8 @@ type StepRecord struct {
 	StepMS       float64 `json:"step_ms"`
 	DataWaitMS   float64 `json:"data_wait_ms"`
 	CaptionsPerS float64 `json:"captions_per_s"`
+	HardCaptions int     `json:"hard_captions"` // different captions among the hard negatives of all images
+	HardImages   int     `json:"hard_images"`   // different images among those of all captions
 }
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
@@ -80,17 +82,18 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (l *logs) step(i train.StepInfo) error {
-	if l.every == 0 || i.Position.Step%int64(l.every) != 0 {
-		return nil
-	}
+// due reports whether a step is logged.
+func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
+
+func (l *logs) step(i train.StepInfo, hardCaptions, hardImages int) error {
 	r := StepRecord{Kind: kindStep, Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
 		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
-		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds()}
+		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hardCaptions, HardImages: hardImages}
 	return l.write(r, r.Step, map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
-		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch})
+		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch,
+		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages)})
 }
 
 func (l *logs) validation(i train.ValidationInfo) error {

@@ -223,7 +223,11 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 
 func (t *training) onStep(i train.StepInfo) error {
 	t.Observer.Step(i)
-	return t.logs.step(i)
+	if !t.logs.due(i.Step) {
+		return nil
+	}
+	captions, images := t.step.HardNegatives()
+	return t.logs.step(i, captions, images)
 }
 
 func (t *training) onWarning(err error) error {
