@@ -61,18 +61,18 @@ func (p *batchPhase) Do(worker, i int) {
 	w.opA = operand{a.A[i*p.strideA:], a.LDA, a.TransA}
 	w.opB = operand{a.B[i*p.strideB:], a.LDB, !a.TransB}
 	words := kn.words(j.kSize)
-	w.a = grow(w.a, kn.paddedM(min(a.M, blockRows))*words)
+	w.a = grow(w.a, kn.paddedM(min(a.M, kn.rows))*words)
 	w.b = grow(w.b, roundUp(min(a.N, blockCols), kn.nr)*words)
 	for kb := range j.nkb {
 		k0, k := j.kRange(kb)
 		for n := 0; n < a.N; n += blockCols {
 			cols := min(blockCols, a.N-n)
 			kn.packB(w, w.b, &w.opB, span{n, cols, k0, k})
-			for m := 0; m < a.M; m += blockRows {
-				rows := min(blockRows, a.M-m)
-				np := kn.panels(rows)
-				kn.packPanels(w, w.a, &w.opA, rows, np, 0, np, m, k0, k)
-				e.block(w, w.a, w.b, m, rows, np, 0, np, n, cols, kb)
+			for m := 0; m < a.M; m += kn.rows {
+				rows := min(kn.rows, a.M-m)
+				_, h := kn.panels(rows)
+				kn.packA(w, w.a, &w.opA, span{m, rows, k0, k}, h)
+				e.block(w, w.a, w.b, m, rows, h, n, cols, kb, false)
 			}
 		}
 	}

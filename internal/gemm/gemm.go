@@ -99,7 +99,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 	}
 	e.workers = make([]worker, pool.Threads())
 	for i := range e.workers {
-		e.workers[i].tmp, e.workers[i].zeros = aligned(32*32+64), aligned(64)
+		e.workers[i].tmp, e.workers[i].zeros = aligned(scratchWords), aligned(64)
 	}
 	e.packing.e, e.working.e, e.batch.e = e, e, e
 	return e, nil

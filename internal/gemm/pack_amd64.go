@@ -56,17 +56,23 @@ func (p *packing) rowPointers(o *operand, s span, first, count int) {
 	}
 }
 
-func packA512(w *worker, dst []float32, o *operand, s span) {
+func packA512(w *worker, dst []float32, o *operand, s span, height int) {
 	p := &w.p
-	p.dst, p.rows, p.cols, p.stride = unsafe.Pointer(&dst[0]), s.k, s.outer, 4*s.outer
 	if o.kMajor {
-		p.src, p.ld = o.at(s.o0, s.k0), 4*o.ld
-		copyRows512(p)
+		p.ld, p.rows, p.half, p.next = 4*o.ld, s.k, height, 4*height*s.k
+		for r := 0; r < s.outer; r += together * height {
+			p.dst, p.src, p.cols = unsafe.Pointer(&dst[r*s.k]), o.at(s.o0+r, s.k0), min(together*height, s.outer-r)
+			copyRows512(p)
+		}
 		return
 	}
-	p.next, p.k = 16*p.stride, s.k
-	p.rowPointers(o, s, 0, s.outer)
-	transpose512(p)
+	p.rows, p.k = s.k, s.k
+	for r := 0; r < s.outer; r += height {
+		p.dst, p.cols = unsafe.Pointer(&dst[r*s.k]), min(height, s.outer-r)
+		p.stride, p.next = 4*p.cols, 64*p.cols
+		p.rowPointers(o, s, r, p.cols)
+		transpose512(p)
+	}
 }
 
 func packB512(w *worker, dst []float32, o *operand, s span) {
@@ -86,17 +92,21 @@ func packB512(w *worker, dst []float32, o *operand, s span) {
 	}
 }
 
-func packABF16(w *worker, dst []float32, o *operand, s span) {
-	p := &w.p
-	p.dst, p.cols, p.stride = unsafe.Pointer(&dst[0]), s.outer, 4*s.outer
+func packABF16(w *worker, dst []float32, o *operand, s span, height int) {
+	p, words := &w.p, (s.k+1)/2
 	if o.kMajor {
-		p.src, p.ld, p.rows = o.at(s.o0, s.k0), 4*o.ld, s.k
+		p.dst, p.src, p.ld, p.rows = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, s.k
+		p.cols, p.half, p.next = s.outer, height, 4*height*words
 		pairRows512(p)
 		return
 	}
-	p.next, p.k, p.rows = 16*p.stride, s.k, (s.k+1)/2
-	p.rowPointers(o, s, 0, s.outer)
-	roundTranspose512(p)
+	p.rows, p.k = words, s.k
+	for r := 0; r < s.outer; r += height {
+		p.dst, p.cols = unsafe.Pointer(&dst[r*words]), min(height, s.outer-r)
+		p.stride, p.next = 4*p.cols, 64*p.cols
+		p.rowPointers(o, s, r, p.cols)
+		roundTranspose512(p)
+	}
 }
 
 func packBBF16(w *worker, dst []float32, o *operand, s span) {
@@ -116,29 +126,34 @@ func packBBF16(w *worker, dst []float32, o *operand, s span) {
 	}
 }
 
-// packAAMX packs a panel of 32 rows as [k/32][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
+// packAAMX packs panels of 32 rows as [k/32][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
 // they meet only rows of the result that nobody stores.
-func packAAMX(w *worker, dst []float32, o *operand, s span) {
+func packAAMX(w *worker, dst []float32, o *operand, s span, _ int) {
 	p, words := &w.p, roundUp(s.k, 32)/2
 	if !o.kMajor {
 		p.rows, p.k, p.next = words, s.k, 2048
 		for i := range s.outer {
-			p.dst, p.src = unsafe.Pointer(&dst[i*16]), o.at(s.o0+i, s.k0)
+			p.dst, p.src = unsafe.Pointer(&dst[i/32*32*words+i%32*16]), o.at(s.o0+i, s.k0)
 			roundRow512(p)
 		}
 		return
 	}
 	p.stride = 64
-	for c := 0; c < s.outer; c += 16 {
-		p.cols = min(16, s.outer-c)
-		for k := 0; k < s.k; k += 32 {
-			for i := range 32 {
-				if p.ptr[i] = unsafe.Pointer(&w.zeros[0]); k+i < s.k {
-					p.ptr[i] = o.at(s.o0+c, s.k0+k+i)
+	for k := 0; k < s.k; k += 32 {
+		for i := range 32 {
+			if p.ptr[i] = unsafe.Pointer(&w.zeros[0]); k+i < s.k {
+				p.ptr[i] = o.at(s.o0, s.k0+k+i)
+			}
+		}
+		for c := 0; c < s.outer; c += 16 {
+			p.cols = min(16, s.outer-c)
+			p.dst = unsafe.Pointer(&dst[c/32*32*words+k*16+c%32*16])
+			pairTranspose512(p)
+			if c+16 < s.outer {
+				for i := range min(32, s.k-k) {
+					p.ptr[i] = unsafe.Add(p.ptr[i], 64)
 				}
 			}
-			p.dst = unsafe.Pointer(&dst[k/32*512+c*16])
-			pairTranspose512(p)
 		}
 	}
 }
@@ -167,3 +182,5 @@ func packBAMX(w *worker, dst []float32, o *operand, s span) {
 		roundTranspose512(p)
 	}
 }
+
+const together = 6 // panels copied row by row at once: enough for whole cache lines, few enough for the level-1 cache

@@ -4,7 +4,6 @@ import "unsafe"
 
 const (
 	sharedWords = 4 << 20 // most words of the shared packed operand: 16 MiB
-	blockRows   = 448     // rows of A packed together: with kc values each they stay in the level-2 cache
 	blockCols   = 512     // most columns of B a thread packs together
 	serialFlops = 1 << 17 // products smaller than this do not pay for waking other threads
 )
@@ -39,7 +38,7 @@ func (e *Engine) multiply(a *Args, p *Packed) {
 	// must work on the same few rows.
 	j.rowTasks = a.N < a.M
 	if p != nil {
-		j.rowTasks = a.M >= blockRows
+		j.rowTasks = a.M >= j.kn.rows
 	}
 	j.sharedB = j.rowTasks && p == nil
 	j.sharedA = !j.rowTasks
@@ -115,7 +114,7 @@ func (e *Engine) taskCount(m, n int) int {
 	j, threads := &e.job, e.pool.Threads()
 	outer, limit, unit := n, blockCols, j.kn.nr
 	if j.rowTasks {
-		outer, limit, unit = m, blockRows, j.kn.mr
+		outer, limit, unit = m, j.kn.rows, j.kn.mr
 	}
 	want := threads
 	if threads > 1 {
@@ -151,17 +150,11 @@ func (p *packPhase) Do(worker, i int) {
 		return
 	}
 	m := j.m1 - j.m0
-	np := j.kn.panels(m)
-	base := kb * j.kn.words(j.kSize) * j.kn.paddedM(m)
-	j.kn.packPanels(w, j.dst[base:], &j.opA, m, np, g*np/j.packGroups, (g+1)*np/j.packGroups, j.m0, k0, k)
-}
-
-// packPanels packs panels [lo, hi) of the m rows of A that start at row m0.
-func (kn *kernel) packPanels(w *worker, dst []float32, o *operand, m, panels, lo, hi, m0, k0, k int) {
-	words := kn.words(k)
-	for i := lo; i < hi; i++ {
-		r0, r1 := kn.panel(m, panels, i)
-		kn.packA(w, dst[r0*words:], o, span{m0 + r0, r1 - r0, k0, k})
+	np, h := j.kn.panels(m)
+	lo, hi := g*np/j.packGroups*h, min(m, (g+1)*np/j.packGroups*h)
+	if lo < hi {
+		base := kb*j.kn.words(j.kSize)*j.kn.paddedM(m) + lo*j.kn.words(k)
+		j.kn.packA(w, j.dst[base:], &j.opA, span{j.m0 + lo, hi - lo, k0, k}, h)
 	}
 }
 
@@ -175,13 +168,8 @@ func (p *workPhase) Do(worker, i int) {
 	w.c = j.a.C
 	if j.rowTasks {
 		m := j.m1 - j.m0
-		np := kn.panels(m)
-		lo, _ := kn.panel(m, np, i*np/j.tasks)
-		hi := m
-		if i < j.tasks-1 {
-			hi, _ = kn.panel(m, np, (i+1)*np/j.tasks)
-		}
-		e.rows(w, j.m0+lo, j.m0+hi)
+		np, h := kn.panels(m)
+		e.rows(w, j.m0+i*np/j.tasks*h, j.m0+min(m, (i+1)*np/j.tasks*h))
 		return
 	}
 	np := (j.n1 - j.n0 + kn.nr - 1) / kn.nr
@@ -194,12 +182,12 @@ func (e *Engine) rows(w *worker, m0, m1 int) {
 	j := &e.job
 	kn, m := j.kn, m1-m0
 	w.a = grow(w.a, kn.paddedM(m)*kn.words(j.kSize))
-	np := kn.panels(m)
+	_, h := kn.panels(m)
 	for kb := j.kb0; kb < j.kb1; kb++ {
 		k0, k := j.kRange(kb)
-		kn.packPanels(w, w.a, &j.opA, m, np, 0, np, m0, k0, k)
+		kn.packA(w, w.a, &j.opA, span{m0, m, k0, k}, h)
 		b := j.sharedBlock(e, kb)
-		e.block(w, w.a, b, m0, m, np, 0, np, j.n0, j.n1-j.n0, kb)
+		e.block(w, w.a, b, m0, m, h, j.n0, j.n1-j.n0, kb, true)
 	}
 }
 
@@ -215,8 +203,8 @@ func (j *job) sharedBlock(e *Engine, kb int) []float32 {
 func (e *Engine) cols(w *worker, n0, n1 int) {
 	j := &e.job
 	kn, m := j.kn, j.m1-j.m0
-	np := kn.panels(m)
-	group := max(1, blockRows/kn.mr)
+	_, h := kn.panels(m)
+	group := max(1, kn.rows/h) * h
 	for kb := j.kb0; kb < j.kb1; kb++ {
 		k0, k := j.kRange(kb)
 		a := e.shared[(kb-j.kb0)*kn.words(j.kSize)*kn.paddedM(m):]
@@ -230,15 +218,16 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 				b = w.b
 				kn.packB(w, b, &j.opB, span{n, cols, k0, k})
 			}
-			for g := 0; g < np; g += group {
-				e.block(w, a, b, j.m0, m, np, g, min(np, g+group), n, cols, kb)
+			for g := 0; g < m; g += group {
+				e.block(w, a[g*kn.words(k):], b, j.m0+g, min(group, m-g), h, n, cols, kb, j.packed != nil)
 			}
 		}
 	}
 }
 
-// block multiplies panels [p0, p1) of a (np panels over rows m, first row m0) with cols columns of b.
-func (e *Engine) block(w *worker, a, b []float32, m0, m, np, p0, p1, n0, cols, kb int) {
+// block multiplies m rows of a (panels of height h, the first row m0 of C) with cols columns of b (the first n0 of C).
+// far: b comes from far memory, and its next panel is fetched while one is in work.
+func (e *Engine) block(w *worker, a, b []float32, m0, m, h, n0, cols, kb int, far bool) {
 	j := &e.job
 	kn, t := j.kn, &w.t
 	_, k := j.kRange(kb)
@@ -256,13 +245,22 @@ func (e *Engine) block(w *worker, a, b []float32, m0, m, np, p0, p1, n0, cols, k
 		if bias {
 			t.bias = unsafe.Pointer(&j.a.Bias[n0+c])
 		}
-		for i := p0; i < p1; i++ {
-			r0, r1 := kn.panel(m, np, i)
-			t.m = r1 - r0
-			t.a = unsafe.Pointer(&a[r0*words])
-			t.c = unsafe.Pointer(&w.c[(m0+r0)*j.a.LDC+n0+c])
+		next := kn.nr // first column, in panels that follow, whose words are not fetched yet
+		step := h
+		if kn.tall {
+			step = m
+		}
+		for r := 0; r < m; r += step {
+			t.m = min(step, m-r)
+			t.a = unsafe.Pointer(&a[r*words])
+			t.c = unsafe.Pointer(&w.c[(m0+r)*j.a.LDC+n0+c])
+			t.pf = t.b
+			if far && next < 2*kn.nr && c+kn.nr < cols {
+				t.pf = unsafe.Pointer(&b[(c+next)*words])
+				next += 16 // a call fetches 64 bytes a word: 16 columns
+			}
 			kn.run(w)
 		}
 	}
-	t.a, t.b, t.c, t.bias = nil, nil, nil, nil
+	t.a, t.b, t.c, t.bias, t.pf = nil, nil, nil, nil, nil
 }

@@ -12,10 +12,11 @@ type tile struct {
 	m, n    int
 	alpha   float32
 	beta    float32
-	pf      unsafe.Pointer // unused source to prefetch, or nil
-	pfs     int
-	tmp     unsafe.Pointer // scratch of at least 32 x 32 float32
+	pf      unsafe.Pointer // memory to bring near meanwhile: 64 bytes for each word of k, or nil
+	tmp     unsafe.Pointer // scratch of at least scratchWords float32
 }
+
+const scratchWords = 32 * 32
 
 // operand is one side of a product with the roles of rows and columns removed: outer runs over M or N.
 type operand struct {
@@ -35,11 +36,17 @@ type kernel struct {
 	mr, nr int  // most rows of a panel of A, columns of a panel of B
 	kc     int  // most values of k in one block
 	kUnit  int  // values of k that a step rounds up to
-	// square: panels of A always hold mr rows (AMX); else exactly as many as they have.
+	// square: panels of A always hold mr rows (AMX); else as many as they have.
 	square bool
+	// tall: one call does all panels of its rows; else one panel.
+	tall bool
+	// rows of A packed together: with kc values each they stay in the level-2 cache.
+	rows int
 
-	// packA packs one panel, packB all panels of its span (one panel every nr*words(k) words).
-	packA, packB func(w *worker, dst []float32, o *operand, s span)
+	// packA packs the panels of a span, height rows each but the last, packB those of nr columns. A panel of B starts
+	// every nr*words(k) words, one of A every height*words(k).
+	packA func(w *worker, dst []float32, o *operand, s span, height int)
+	packB func(w *worker, dst []float32, o *operand, s span)
 	// run computes w.t.
 	run func(w *worker)
 }
@@ -69,15 +76,14 @@ func (kn *kernel) paddedM(m int) int {
 	return m
 }
 
-// panels returns the number of panels m rows are cut into.
-func (kn *kernel) panels(m int) int { return (m + kn.mr - 1) / kn.mr }
-
-// panel returns the rows [lo, hi) of panel i of the given number over m rows.
-func (kn *kernel) panel(m, panels, i int) (lo, hi int) {
+// panels cuts m rows into panels of equal height but the last: a rest of few rows would keep few registers busy.
+func (kn *kernel) panels(m int) (count, height int) {
+	count = (m + kn.mr - 1) / kn.mr
 	if kn.square {
-		return i * kn.mr, min(m, (i+1)*kn.mr)
+		return count, kn.mr
 	}
-	return i * m / panels, (i + 1) * m / panels
+	height = (m + count - 1) / count
+	return count, height
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
@@ -90,13 +96,14 @@ type worker struct {
 	c     []float32 // result of the product in work
 	opA   operand   // operands of the product of a batch in work
 	opB   operand
-	tmp   []float32 // 32 x 32 scratch tile and a padded bias
+	tmp   []float32 // scratch for kernels
 	zeros []float32
 }
 
 // aligned returns n words that start at a multiple of 64 bytes.
 func aligned(n int) []float32 {
 	b := make([]float32, n+16)
+	hugePages(b)
 	o := int(-uintptr(unsafe.Pointer(&b[0]))%64) / 4
 	return b[o : o+n : o+n]
 }

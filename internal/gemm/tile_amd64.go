@@ -19,25 +19,25 @@ func tileAVX2(t *tile)
 func tileAMX(t *tile)
 
 var kernelAVX512 = &kernel{
-	name: "avx512", mr: 14, nr: 32, kc: 320, kUnit: 1,
+	name: "avx512", mr: 14, nr: 32, kc: 512, kUnit: 1, rows: 168,
 	packA: packA512, packB: packB512,
 	run: func(w *worker) { tileAVX512(&w.t) },
 }
 
 var kernelAVX2 = &kernel{
-	name: "avx2", mr: 6, nr: 16, kc: 256, kUnit: 1,
+	name: "avx2", mr: 6, nr: 16, kc: 256, kUnit: 1, rows: 168,
 	packA: packAGo, packB: packBGo(16),
 	run: runAVX2,
 }
 
 var kernelAVX512BF16 = &kernel{
-	name: "avx512bf16", bf16: true, mr: 14, nr: 32, kc: 512, kUnit: 2,
+	name: "avx512bf16", bf16: true, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
 	packA: packABF16, packB: packBBF16,
 	run: func(w *worker) { tileBF16AVX512(&w.t) },
 }
 
 var kernelAMX = &kernel{
-	name: "amx", bf16: true, mr: 32, nr: 32, kc: 512, kUnit: 32, square: true,
+	name: "amx", bf16: true, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
 	packA: packAAMX, packB: packBAMX,
 	run: func(w *worker) { tileAMX(&w.t) },
 }

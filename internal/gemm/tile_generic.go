@@ -6,7 +6,7 @@ import (
 )
 
 var kernelGeneric = &kernel{
-	name: "generic", mr: 4, nr: 4, kc: 256, kUnit: 1,
+	name: "generic", mr: 4, nr: 4, kc: 256, kUnit: 1, rows: 128,
 	packA: packAGo, packB: packBGo(4),
 	run: runGeneric,
 }
@@ -22,8 +22,8 @@ func bestBF16() *kernel {
 func emulated(f *kernel) *kernel {
 	k := *f
 	k.name = "emulated"
-	k.packA = func(w *worker, dst []float32, o *operand, s span) {
-		f.packA(w, dst, o, s)
+	k.packA = func(w *worker, dst []float32, o *operand, s span, height int) {
+		f.packA(w, dst, o, s, height)
 		roundWords(dst[:s.outer*s.k])
 	}
 	k.packB = func(w *worker, dst []float32, o *operand, s span) {
@@ -49,18 +49,21 @@ func roundBF16(v float32) float32 {
 	return math.Float32frombits(b &^ 0xffff)
 }
 
-// packAGo packs one panel [k][rows] in Go.
-func packAGo(_ *worker, dst []float32, o *operand, s span) {
-	if o.kMajor {
-		for p := range s.k {
-			copy(dst[p*s.outer:(p+1)*s.outer], o.data[(s.k0+p)*o.ld+s.o0:])
+// packAGo packs panels [k][height] in Go.
+func packAGo(_ *worker, dst []float32, o *operand, s span, height int) {
+	for r := 0; r < s.outer; r += height {
+		panel, rows := dst[r*s.k:], min(height, s.outer-r)
+		if o.kMajor {
+			for p := range s.k {
+				copy(panel[p*rows:(p+1)*rows], o.data[(s.k0+p)*o.ld+s.o0+r:])
+			}
+			continue
 		}
-		return
-	}
-	for i := range s.outer {
-		row := o.data[(s.o0+i)*o.ld+s.k0:][:s.k]
-		for p, v := range row {
-			dst[p*s.outer+i] = v
+		for i := range rows {
+			row := o.data[(s.o0+r+i)*o.ld+s.k0:][:s.k]
+			for p, v := range row {
+				panel[p*rows+i] = v
+			}
 		}
 	}
 }

@@ -29,7 +29,6 @@ func tile512(g *gen, name string, bf16 bool) {
 	g.ins("MOVQ %d(AX), R9", offM)
 	g.ins("MOVQ %d(AX), R10", offN)
 	g.ins("MOVQ %d(AX), R12", offPF)
-	g.ins("MOVQ %d(AX), R13", offPFS)
 	g.ins("MOVL $-1, R11")
 	g.ins("BZHIL R10, R11, R11")
 	g.ins("KMOVW R11, K1")
@@ -93,6 +92,7 @@ func body512(g *gen, label string, m, nv int, bf16 bool) {
 		step512(g, u, m, nv, bf16)
 	}
 	g.ins("ADDQ $%d, DI", unroll*128)
+	g.ins("ADDQ $%d, R12", unroll*64)
 	g.ins("ADDQ $%d, SI", unroll*4*m)
 	g.ins("DECQ R10\n\tJNZ %sloop", label)
 	g.label("%stail", label)
@@ -108,6 +108,7 @@ func step512(g *gen, u, m, nv int, bf16 bool) {
 	for v := range nv {
 		g.ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
 	}
+	g.ins("PREFETCHT1 %d(R12)", u*64)
 	g.ins("PREFETCHT0 %d(DI)", u*128+512)
 	if nv == 2 {
 		g.ins("PREFETCHT0 %d(DI)", u*128+576)

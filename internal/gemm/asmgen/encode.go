@@ -22,9 +22,10 @@ func (g *gen) cvt2bf16(d, hi, lo int) {
 	g.bytes(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", lo, hi, d), evex(3, 0x72, d, hi, lo)...)
 }
 
-// AMX. Base registers are given by their hardware number; the row stride is always in DX.
+// AMX. Registers are given by their hardware number.
 const (
 	regAX = 0
+	regDX = 2
 	regBX = 3
 	regSI = 6
 	regDI = 7
@@ -36,20 +37,21 @@ func (g *gen) tilezero(t int) {
 	g.bytes(fmt.Sprintf("TILEZERO T%d", t), 0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(t)<<3)
 }
 
-func tileMem(pp byte, t, base, disp int) []byte {
-	return []byte{0xc4, 0xe2, 0x78 | pp, 0x4b, 0x84 | byte(t)<<3, 2<<3 | byte(base),
+func tileMem(pp byte, t, base, index, disp int) []byte {
+	return []byte{0xc4, 0xe2, 0x78 | pp, 0x4b, 0x84 | byte(t)<<3, byte(index)<<3 | byte(base),
 		byte(disp), byte(disp >> 8), byte(disp >> 16), byte(disp >> 24)}
 }
 
-func (g *gen) tileload(t, base, disp int) {
-	g.bytes(fmt.Sprintf("TILELOADD %d(r%d)(DX), T%d", disp, base, t), tileMem(3, t, base, disp)...)
+// tileload reads a tile whose rows start at base + disp, index bytes apart.
+func (g *gen) tileload(t, base, index, disp int) {
+	g.bytes(fmt.Sprintf("TILELOADD %d(r%d)(r%d), T%d", disp, base, index, t), tileMem(3, t, base, index, disp)...)
 }
 
-func (g *gen) tilestore(t, base, disp int) {
-	g.bytes(fmt.Sprintf("TILESTORED T%d, %d(r%d)(DX)", t, disp, base), tileMem(2, t, base, disp)...)
+func (g *gen) tilestore(t, base, index, disp int) {
+	g.bytes(fmt.Sprintf("TILESTORED T%d, %d(r%d)(r%d)", t, disp, base, index), tileMem(2, t, base, index, disp)...)
 }
 
-// tdpbf16 : tile acc += tile a (rows x pairs) * tile b (pairs x columns).
+// tdpbf16: tile acc += tile a (rows x pairs) * tile b (pairs x columns).
 func (g *gen) tdpbf16(acc, a, b int) {
 	g.bytes(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", b, a, acc),
 		0xc4, 0xe2, byte(^b&15)<<3|2, 0x5c, 0xc0|byte(acc)<<3|byte(a))

@@ -75,6 +75,5 @@ const (
 	offAlpha = 64
 	offBeta  = 68
 	offPF    = 72
-	offPFS   = 80
-	offTmp   = 88
+	offTmp   = 80
 )

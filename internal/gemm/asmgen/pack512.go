@@ -129,24 +129,47 @@ func pairUp(g *gen, pair, second bool) {
 	}
 }
 
-// copyRows copies rows of at most 16 columns tightly; with pair, two rows become one of bf16 pairs.
+// copyRows copies rows of many panels of pkHalf <= 16 columns; with pair, rows 2i and 2i+1 become row i of bf16
+// pairs. Rows of a narrower last panel are stored in its own width (its stride in the destination).
 func copyRows(g *gen, name string, pair bool) {
 	packHead(g, name)
-	lanes(g, "R9", 1, 2)
-	if !pair {
-		g.label("row")
-		g.ins("VMOVUPS.Z (SI), K1, Z0\n\tPREFETCHT0 (SI)(R8*8)\n\tVMOVUPS Z0, K1, (DI)")
-		g.ins("ADDQ R8, SI\n\tADDQ R10, DI\n\tDECQ CX\n\tJNZ row\n\tVZEROUPPER\n\tRET")
-		return
+	g.ins("MOVQ %d(AX), R12", pkHalf)
+	lanes(g, "R12", 1, 3)
+	g.ins("MOVQ R9, AX\n\tXORQ DX, DX\n\tDIVQ R12\n\tMOVQ AX, R9\n\tMOVQ DX, R13") // full panels, rest
+	lanes(g, "R13", 2, 3)
+	g.ins("SHLQ $2, R12\n\tSHLQ $2, R13")
+	g.ins("MOVQ R9, R10\n\tIMULQ R11, R10\n\tADDQ DI, R10") // the narrower panel
+	if pair {
+		g.ins("VMOVDQU64 pairs<>(SB), Z31")
 	}
-	g.ins("VMOVDQU64 pairs<>(SB), Z31")
+	move := func(k int, dst, label string) {
+		g.ins("VMOVUPS.Z (AX), K%d, Z0\n\tPREFETCHT0 (AX)(R8*8)", k)
+		if pair {
+			g.ins("VPXORQ Z1, Z1, Z1\n\tCMPQ CX, $2\n\tJLT %s", label)
+			g.ins("VMOVUPS.Z (AX)(R8*1), K%d, Z1", k)
+			g.label("%s", label)
+			g.cvt2bf16(0, 1, 0)
+			g.ins("VPERMW Z0, Z31, Z0")
+		}
+		g.ins("VMOVUPS Z0, K%d, (%s)", k, dst)
+	}
 	g.label("row")
-	g.ins("VMOVUPS.Z (SI), K1, Z0\n\tVPXORQ Z1, Z1, Z1\n\tCMPQ CX, $2\n\tJLT odd")
-	g.ins("VMOVUPS.Z (SI)(R8*1), K1, Z1\n\tPREFETCHT0 (SI)(R8*8)")
-	g.label("odd")
-	g.cvt2bf16(0, 1, 0)
-	g.ins("VPERMW Z0, Z31, Z0\n\tVMOVUPS Z0, K1, (DI)")
-	g.ins("LEAQ (SI)(R8*2), SI\n\tADDQ R10, DI\n\tSUBQ $2, CX\n\tJG row\n\tVZEROUPPER\n\tRET")
+	g.ins("MOVQ SI, AX\n\tMOVQ DI, BX\n\tMOVQ R9, DX\n\tTESTQ DX, DX\n\tJZ rest")
+	g.label("panel")
+	move(1, "BX", "odd")
+	g.ins("ADDQ R12, AX\n\tADDQ R11, BX\n\tDECQ DX\n\tJNZ panel")
+	g.label("rest")
+	g.ins("TESTQ R13, R13\n\tJZ next")
+	move(2, "R10", "oddrest")
+	g.ins("ADDQ R13, R10")
+	g.label("next")
+	g.ins("ADDQ R12, DI\n\tADDQ R8, SI")
+	if pair {
+		g.ins("ADDQ R8, SI\n\tSUBQ $2, CX\n\tJG row")
+	} else {
+		g.ins("DECQ CX\n\tJNZ row")
+	}
+	g.ins("VZEROUPPER\n\tRET")
 }
 
 // transpose turns 16 source rows (pointers) into destination rows of 16 lanes, 16 dwords at a time; with round,
