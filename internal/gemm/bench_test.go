@@ -5,6 +5,37 @@ import (
 	"testing"
 )
 
+// shape is one line of the speed report.
+type shape struct {
+	label          string
+	m, n, k        int
+	transA, transB bool
+	packed         bool
+}
+
+// shapes are the products of training at batch 128 and the two of the speed table in all transpositions.
+var shapes = []shape{
+	{"large", 4608, 1024, 2048, false, false, false},
+	{"large tB", 4608, 1024, 2048, false, true, false},
+	{"large tA", 4608, 1024, 2048, true, false, false},
+	{"large tAB", 4608, 1024, 2048, true, true, false},
+	{"small", 128, 1024, 1024, false, false, false},
+	{"small tB", 128, 1024, 1024, false, true, false},
+	{"small tA", 128, 1024, 1024, true, false, false},
+	{"small tAB", 128, 1024, 1024, true, true, false},
+	{"fc forward", 128, 1024, 73728, false, true, false},
+	{"fc weights", 1024, 73728, 128, true, false, false},
+	{"gru input", 1970, 3072, 300, false, true, false},
+	{"gru weights", 3072, 1024, 1970, true, false, false},
+	{"gru dX", 1970, 300, 3072, false, false, false},
+	{"recur 128", 128, 3072, 1024, false, true, true},
+	{"recur 40", 40, 3072, 1024, false, true, true},
+	{"recur 8", 8, 3072, 1024, false, true, true},
+	{"recur 1", 1, 3072, 1024, false, true, true},
+	{"recur back 128", 128, 1024, 3072, false, false, true},
+	{"recur back 8", 8, 1024, 3072, false, false, true},
+}
+
 // BenchmarkGemm runs the shapes of training: go test -bench 'Gemm/fp32/large' ./internal/gemm
 func BenchmarkGemm(b *testing.B) {
 	for _, precision := range []string{"fp32", "bf16"} {
