@@ -12,7 +12,7 @@ type tile struct {
 	m, n    int
 	alpha   float32
 	beta    float32
-	pf      unsafe.Pointer // memory to bring near meanwhile: 64 bytes for each word of k, or nil
+	pf      unsafe.Pointer // memory to bring near meanwhile: 64 bytes for each word of k
 	tmp     unsafe.Pointer // scratch of at least scratchWords float32
 }
 
