@@ -6,6 +6,7 @@ import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/internal/par"
+	"vsetrain/models/nn"
 )
 
 // Names of the graph inputs that every program of a network reads.
@@ -51,14 +52,14 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 // Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the
 // seed and the names alone.
 func (m *Model) Init(seed uint64, pool *par.Pool) {
-	var buf []float32
+	buf := make([]float32, nn.FillPiece)
 	for _, p := range m.Network.Params() {
 		v := m.Session.Params.Value(p.Name)
-		if cap(buf) < v.N {
-			buf = make([]float32, v.N)
+		for lo := 0; lo < v.N; lo += len(buf) {
+			piece := buf[:min(len(buf), v.N-lo)]
+			p.Fill(piece, lo, seed, pool)
+			m.Session.Dev.UploadFloats(v.Slice(lo, lo+len(piece)), piece)
 		}
-		p.Fill(buf[:v.N], seed, pool)
-		m.Session.Dev.UploadFloats(v, buf[:v.N])
 	}
 }
 

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 
 	"vsetrain/internal/par"
@@ -31,10 +32,16 @@ func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(
 // fillChunk is the number of values drawn from one step of the generator. It is part of what a seed means.
 const fillChunk = 1 << 14
 
-// Fill draws the initial values of a parameter, all threads of pool at work; a nil pool is the caller alone. A value is a
-// function of the seed, the parameter's name and its place.
-func (p *Param) Fill(dst []float32, seed uint64, pool *par.Pool) {
-	f := &filler{init: p.Init, key: philox.NewKey(seed, "init/"+p.Name), dst: dst}
+// FillPiece is a number of values at which a parameter can be cut to draw it piece by piece.
+const FillPiece = 64 * fillChunk
+
+// Fill draws the initial values of a parameter from place lo on, a multiple of FillPiece, all threads of pool at work; a nil
+// pool is the caller alone. A value is a function of the seed, the parameter's name and its place.
+func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
+	if lo%FillPiece != 0 {
+		panic(fmt.Sprintf("nn: Fill from %d, want a multiple of %d", lo, FillPiece))
+	}
+	f := &filler{init: p.Init, key: philox.NewKey(seed, "init/"+p.Name), dst: dst, first: lo / fillChunk}
 	chunks := (len(dst) + fillChunk - 1) / fillChunk
 	if pool == nil {
 		for c := range chunks {
@@ -47,19 +54,21 @@ func (p *Param) Fill(dst []float32, seed uint64, pool *par.Pool) {
 
 // filler draws the values of one parameter, chunk by chunk.
 type filler struct {
-	init Init
-	key  philox.Key
-	dst  []float32
+	init  Init
+	key   philox.Key
+	dst   []float32
+	first int // chunk that dst begins with
 }
 
 // Do implements par.Body.
 func (f *filler) Do(_, chunk int) {
 	dst := f.dst[chunk*fillChunk : min(len(f.dst), (chunk+1)*fillChunk)]
+	step := uint64(f.first + chunk)
 	switch f.init.kind {
 	case 'u':
-		f.uniform(dst, uint64(chunk))
+		f.uniform(dst, step)
 	case 'n':
-		s := f.key.Stream(uint64(chunk))
+		s := f.key.Stream(step)
 		for i := range dst {
 			dst[i] = float32(s.Norm() * f.init.scale)
 		}

@@ -10,7 +10,7 @@ import (
 
 func draw(p Param, n int, seed uint64, pool *par.Pool) []float32 {
 	out := make([]float32, n)
-	p.Fill(out, seed, pool)
+	p.Fill(out, 0, seed, pool)
 	return out
 }
 
@@ -111,11 +111,26 @@ func TestFillDependsOnSeedNameAndPlaceAlone(t *testing.T) {
 	}
 }
 
+// A parameter drawn piece by piece is the one drawn at once.
+func TestFillByPieces(t *testing.T) {
+	const n = 2*FillPiece + 77
+	for _, init := range []Init{Uniform(1), Normal(1)} {
+		p := Param{Name: "w", Init: init}
+		got := make([]float32, n)
+		for lo := 0; lo < n; lo += FillPiece {
+			p.Fill(got[lo:min(n, lo+FillPiece)], lo, 7, nil)
+		}
+		if !slices.Equal(got, draw(p, n, 7, nil)) {
+			t.Errorf("%c: the pieces differ from the whole", init.kind)
+		}
+	}
+}
+
 func BenchmarkFill(b *testing.B) {
 	x := make([]float32, 1<<22)
 	p := Param{Name: "w", Init: Uniform(1)}
 	b.SetBytes(int64(4 * len(x)))
 	for b.Loop() {
-		p.Fill(x, 7, nil)
+		p.Fill(x, 0, 7, nil)
 	}
 }
