@@ -73,6 +73,7 @@ func TestGoldenTrainStep(t *testing.T) {
 			Params     map[string]golden.Tensor `json:"initial_params"`
 			Semantics  json.RawMessage          `json:"semantic_vectors"`
 			CaptionIDs []int32                  `json:"caption_ids"`
+			ImageIDs   []int32                  `json:"image_ids"`
 			Expected   struct {
 				Steps []struct {
 					Scores   golden.Tensor
@@ -106,7 +107,7 @@ func TestGoldenTrainStep(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.factorFrom = p.factorFrom
-				n := len(c.Lengths)
+				n, order := len(c.Lengths), golden.ByLength(c.Lengths)
 				sh := shape{n: n, bucket: models.Bucket(c.Captions.Shape[1]), sum: !c.Config.Max}
 				check := func(err error) {
 					t.Helper()
@@ -117,15 +118,18 @@ func TestGoldenTrainStep(t *testing.T) {
 				if l.NeedsSemantics() {
 					sem := matrix(t, c.Semantics, n)
 					sh.semantic = len(sem) / n
-					check(m.Session.FeedDoubles(inputSemantics, sem))
-					images := make([]int32, n)
-					for i, id := range c.CaptionIDs {
-						images[i] = id / 5
+					check(m.Session.FeedDoubles(inputSemantics, golden.Rows(sem, sh.semantic, order)))
+					images := c.ImageIDs
+					if images == nil {
+						for _, id := range c.CaptionIDs {
+							images = append(images, id/5)
+						}
 					}
-					check(m.Session.FeedInts(inputImages, images))
+					check(m.Session.FeedInts(inputImages, golden.Rows(images, 1, order)))
 				}
-				check(m.Session.FeedDoubles(models.InputRegions, c.Inputs.Images.Data))
-				check(m.FeedWords(toInts(c.Captions.Data), c.Lengths, n, c.Captions.Shape[1]))
+				steps := c.Captions.Shape[1]
+				check(m.Session.FeedDoubles(models.InputRegions, golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
+				check(m.FeedWords(golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order), n, steps))
 				prog, err := s.program(sh)
 				check(err)
 				for i, want := range c.Expected.Steps {
@@ -133,7 +137,7 @@ func TestGoldenTrainStep(t *testing.T) {
 					check(err)
 					golden.Close(t, "loss", []float64{r.Loss}, []float64{want.Loss}, p.out)
 					golden.Close(t, "gradient norm", []float64{r.GradNorm}, []float64{want.GradNorm}, p.grad)
-					golden.Close(t, "scores", prog.vm.Doubles(prog.scores), want.Scores.Data, p.out)
+					golden.Close(t, "scores", prog.vm.Doubles(prog.scores), golden.Columns(golden.Rows(want.Scores.Data, n, order), n, order), p.out)
 					if t.Failed() {
 						t.Fatalf("after step %d", i+1)
 					}

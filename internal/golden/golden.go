@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -88,4 +89,36 @@ func Diff(got, want []float64, tol Tolerance) error {
 		return fmt.Errorf("element %d is %.12g, want %.12g (difference %.3g, allowed %.3g)", at, got[at], want[at], worst, limit)
 	}
 	return nil
+}
+
+// ByLength returns the order in which sequences are longest first, ties in their own order: the order the packed layout
+// needs, whatever order a case lists them in.
+func ByLength(lengths []int32) []int {
+	order := make([]int, len(lengths))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(lengths[b] - lengths[a]) })
+	return order
+}
+
+// Rows returns rows of width w in the given order.
+func Rows[T any](x []T, w int, order []int) []T {
+	out := make([]T, 0, len(order)*w)
+	for _, i := range order {
+		out = append(out, x[i*w:(i+1)*w]...)
+	}
+	return out
+}
+
+// Columns returns a matrix of n rows with its columns in the given order.
+func Columns(x []float64, n int, order []int) []float64 {
+	w := len(x) / max(1, n)
+	out := make([]float64, 0, len(x))
+	for i := range n {
+		for _, j := range order {
+			out = append(out, x[i*w+j])
+		}
+	}
+	return out
 }

@@ -36,18 +36,8 @@ type layout struct {
 }
 
 func newLayout(lengths []int32, steps int) *layout {
-	l := &layout{steps: steps}
-	for i := range lengths {
-		l.order = append(l.order, i)
-	}
-	for i := 1; i < len(l.order); i++ { // stable insertion sort, longest first
-		for j := i; j > 0 && lengths[l.order[j]] > lengths[l.order[j-1]]; j-- {
-			l.order[j], l.order[j-1] = l.order[j-1], l.order[j]
-		}
-	}
-	for _, o := range l.order {
-		l.lens = append(l.lens, lengths[o])
-	}
+	l := &layout{steps: steps, order: golden.ByLength(lengths)}
+	l.lens = golden.Rows(lengths, 1, l.order)
 	l.pack.Pack(l.lens)
 	return l
 }
