@@ -69,18 +69,22 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 		s := tinyStep(t, precision, loss.LMH, factorFrom)
 		good := tinyBatch(1, 6, 7)
 		run(t, s, good)
-		before := numbers(s)
-		for what, v := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(1)} {
-			bad := tinyBatch(1, 6, 7)
-			bad.Images[5] = float32(v)
+		refused := func(what string, bad *data.Batch, words string) {
+			t.Helper()
+			before := numbers(s)
 			_, err := s.Run(bad, 1e-2, false)
 			var nf *NotFinite
-			if !errors.As(err, &nf) || !strings.HasPrefix(err.Error(), "the loss is ") && !strings.HasPrefix(err.Error(), "the gradient norm is ") {
-				t.Errorf("%s: got %v", what, err)
+			if !errors.As(err, &nf) || !strings.HasPrefix(err.Error(), words) {
+				t.Errorf("%s: got %v, want %s", what, err, words)
 			}
 			if i := differ(before, numbers(s)); i >= 0 {
 				t.Errorf("%s: the step changed element %d of the state", what, i)
 			}
+		}
+		for what, v := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(1)} {
+			bad := tinyBatch(1, 6, 7)
+			bad.Images[5] = float32(v)
+			refused(what, bad, "the loss is NaN")
 		}
 		run(t, s, good) // and training can go on
 		for i, x := range numbers(s) {
@@ -89,6 +93,27 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A finite loss whose gradient overflows: the derivative of the L2 norm of a tiny vector.
+func TestStepRefusesGradientsThatOverflow(t *testing.T) {
+	for _, factorFrom := range []int{0, math.MaxInt} {
+		s := tinyStep(t, cpu.FP32, loss.LMH, factorFrom)
+		dev, w := s.model.Session.Dev, s.model.Session.Params.Value("img.fc.weight")
+		x := doubles(dev, w)
+		for i := range x {
+			x[i] *= 1e-25
+		}
+		dev.UploadDoubles(w, x)
+		before := numbers(s)
+		r, err := s.Run(tinyBatch(1, 6, 7), 1e-2, false)
+		if !finite(r.Loss) || err == nil || !strings.HasPrefix(err.Error(), "the gradient norm is ") {
+			t.Errorf("loss %v, %v", r.Loss, err)
+		}
+		if i := differ(before, numbers(s)); i >= 0 {
+			t.Errorf("the step changed element %d of the state", i)
+		}
+	}
 }
 
 func TestNotFiniteIsExplained(t *testing.T) {
