@@ -69,13 +69,13 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 	if p.Pending { // interrupted between the step and its validation, which may have been logged by a session that was killed
 		undone = append(undone, kindValidation)
 	}
-	if err := l.metrics.TruncateAfter(p.Step, undone...); err != nil {
-		return nil, err
+	err = l.metrics.TruncateAfter(p.Step, undone...)
+	if err == nil && t.cfg.Run.TensorBoard {
+		l.events, err = tfevents.Create(t.run.Path(), t.Now(), env.Host)
 	}
-	if t.cfg.Run.TensorBoard {
-		if l.events, err = tfevents.Create(t.run.Path(), t.Now(), env.Host); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		l.metrics.Close()
+		return nil, err
 	}
 	return l, nil
 }
