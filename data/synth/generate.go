@@ -150,9 +150,11 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 			pool.For(m, b)
 			for i := range b.pictures[:m] {
 				p := &b.pictures[i]
-				if err := p.err; err == nil {
+				err := p.err
+				if err == nil {
 					err = f.write(p)
-				} else {
+				}
+				if err != nil {
 					f.abort()
 					return err
 				}
