@@ -95,7 +95,6 @@ type trainView struct {
 	cfg    *config.Config
 	plan   experiment.Plan
 	bar    barLine
-	epoch  int
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed

@@ -13,7 +13,6 @@ type gatherLoop[T vec.Float] struct {
 	a          device.GatherArgs
 	pack       device.Packing
 	rows       []int32 // word of each packed row
-	words      []int32
 	table, out []T
 	per        int
 }

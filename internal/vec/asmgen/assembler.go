@@ -21,7 +21,6 @@ type assembler struct {
 	isa
 	code, decl strings.Builder
 	constants  []uint32
-	label      int
 	function   string
 	partial    bool // in the part of a kernel that handles the last vector
 	shift      int  // byte offset of the vector in an unrolled loop
