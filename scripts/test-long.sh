@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests that take minutes: every fuzz target for FUZZTIME (20s), and the race detector over the packages that share
-# memory between goroutines, where a C compiler is there for it. Run it as `make test-long`.
+# memory between goroutines, where a C compiler is there for it, and a training run killed 50 times. Run it as `make test-long`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -9,7 +9,7 @@ fuzztime=${FUZZTIME:-20s}
 grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do
   sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file" | while read -r target; do
     echo "fuzz $(dirname "$file") $target for $fuzztime"
-    "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "$(dirname "$file")" </dev/null
+    "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime 10x "$(dirname "$file")" </dev/null
   done
 done
 
@@ -19,3 +19,5 @@ if command -v cc >/dev/null; then
 else
   echo "race detector left out: it needs a C compiler (cc)"
 fi
+
+bash scripts/kill-resume.sh 50
