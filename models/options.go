@@ -80,6 +80,9 @@ func DefaultOptions() Options {
 	}
 }
 
+// Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
+func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
+
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{
 	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"},
