@@ -115,7 +115,8 @@ func (b *bench) open() (err error) {
 		return err
 	}
 	if c.Data.Dir != "" {
-		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true})
+		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
+			Augment: c.Model.Augments()})
 		return err
 	}
 	for i := range syntheticBatches {
