@@ -113,6 +113,9 @@ func (l *batchNormLoop[T]) Do(worker, i int) {
 func (l *batchNormLoop[T]) finish(c int, mean, squares float64) {
 	v := squares / l.n
 	l.mean[c], l.inv[c] = T(mean), T(1/math.Sqrt(v+l.a.Eps))
+	if math.IsNaN(squares) || math.IsInf(squares, 0) {
+		return // the step is lost, the running statistics are not
+	}
 	m := l.a.Momentum
 	l.rmean[c] = T((1-m)*float64(l.rmean[c]) + m*mean)
 	l.rvar[c] = T((1-m)*float64(l.rvar[c]) + m*squares/max(1, l.n-1))

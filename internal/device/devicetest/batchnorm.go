@@ -18,6 +18,25 @@ func testBatchNorm(h *harness) {
 	}
 }
 
+// testBatchNormNaN: a value that is not a number shows in the output and leaves the running statistics alone.
+func testBatchNormNaN(h *harness) {
+	for _, inner := range []int{1, 2} {
+		x := h.normal(4*inner, 1)
+		x[0] = math.NaN()
+		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x), Y: h.out(len(x)), Weight: h.in([]float64{1, 1}),
+			Bias: h.in([]float64{0, 0}), Mean: h.out(2), InvStd: h.out(2), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
+		h.run("BatchNorm of NaN", func() { h.d.BatchNorm(a) })
+		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)
+		if h.record != nil {
+			*h.record = append(append(*h.record, mean...), variance...)
+		}
+		if !math.IsNaN(y[0]) || math.IsNaN(y[len(y)-1]) || mean[0] != 3 || variance[0] != 5 || mean[1] == 3 || variance[1] == 5 {
+			h.errorf("BatchNorm of NaN in channel 0: y %v, running mean %v and variance %v", y, mean, variance)
+		}
+		h.release()
+	}
+}
+
 func (h *harness) batchNorm(a device.BatchNormArgs, offset float64) {
 	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v", a.Outer, a.C, a.Inner, a.Pads, a.Train, offset)
 	size, n := a.Outer*a.C*a.Inner, float64(a.Outer*a.Inner+a.Pads)

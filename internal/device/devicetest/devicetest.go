@@ -25,6 +25,7 @@ var suite = []struct {
 	{"ColumnSum", testColumnSum},
 	{"L2Norm", testL2Norm},
 	{"BatchNorm", testBatchNorm},
+	{"BatchNormNaN", testBatchNormNaN},
 	{"Combine", testCombine},
 	{"PoolWeights", testPoolWeights},
 	{"SortPool", testSortPool},
