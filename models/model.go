@@ -140,10 +140,8 @@ func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 func (m *Model) EncodeImages(dst, regions []float32, n int) error {
 	e := m.images[n]
 	if e == nil {
-		g := m.Session.Graph()
 		var err error
-		e, err = m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
-		if err != nil {
+		if e, err = m.compileImages(m.Session.Graph(), n); err != nil {
 			return err
 		}
 		m.images[n] = e
@@ -196,6 +194,10 @@ func (m *Model) Scores(dst, images, captions []float32, ni, nc int) error {
 		return err
 	}
 	return m.run(e, dst)
+}
+
+func (m *Model) compileImages(g *graph.Graph, n int) (*encoder, error) {
+	return m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
 }
 
 func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, error) {
