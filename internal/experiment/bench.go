@@ -124,7 +124,11 @@ func (b *bench) open() (err error) {
 		if c.Loss.Name == loss.LSEH {
 			sem = semanticDim
 		}
-		b.batches = append(b.batches, syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem))
+		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		if c.Model.Augments() {
+			augment(x, c.Seed+uint64(i), dims.Vocab)
+		}
+		b.batches = append(b.batches, x)
 	}
 	return nil
 }
