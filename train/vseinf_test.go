@@ -83,6 +83,9 @@ func TestVSEInfTrains(t *testing.T) {
 			if last := run(t, s, a).Loss; !(last < first/2) {
 				t.Errorf("the loss went from %v to %v in 40 steps", first, last)
 			}
+			if doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.mlp.bns.0.running_mean"))[0] == 0 {
+				t.Error("training leaves the running statistics as they were")
+			}
 			if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
 				t.Error("weight decay changed a parameter without a gradient")
 			}
