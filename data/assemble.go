@@ -11,6 +11,7 @@ type worker struct {
 	tok   text.Tokenizer
 	words []int32 // encoded captions, one after the other
 	items []encoded
+	aug   *augmenter // nil without size augmentation
 }
 
 // encoded is a caption of the batch and the place of its word ids.
@@ -44,6 +45,9 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	}
 	size := s.regions * s.dim
 	b.Images = resize(b.Images, b.N*size)
+	if w.aug != nil {
+		return w.readSome(s, b)
+	}
 	for i, row := range b.ImageRows {
 		if err := s.ReadImage(b.Images[i*size:(i+1)*size], int(row)); err != nil {
 			return err
@@ -52,16 +56,37 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	return nil
 }
 
-// encode tokenises the captions and sorts them by length, longest first; ties keep their order.
+// readSome reads the regions that size augmentation keeps, one image behind the other.
+func (w *worker) readSome(s *Split, b *Batch) error {
+	b.RegionCounts = resize(b.RegionCounts, b.N)
+	at, size := 0, s.regions*s.dim
+	for i, row := range b.ImageRows {
+		x := b.Images[at : at+size]
+		if err := s.ReadImage(x, int(row)); err != nil {
+			return err
+		}
+		n := w.aug.keepRegions(x, s.regions, s.dim, b.Epoch, b.Captions[i])
+		b.RegionCounts[i] = int32(n)
+		at += n * s.dim
+	}
+	b.Images = b.Images[:at]
+	return nil
+}
+
+// encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their order.
 func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	w.words, w.items = w.words[:0], w.items[:0]
 	for _, c := range captions {
 		lo := len(w.words)
 		var unknown int
 		w.words, unknown = l.vocab.AppendCaption(w.words, &w.tok, l.split.Caption(int(c)))
+		n := len(w.words) - lo - 2
+		if w.aug != nil {
+			w.aug.ids = append(w.aug.ids[:0], w.words[lo:]...)
+			w.words = w.aug.appendWords(w.words[:lo], w.aug.ids, b.Epoch, c)
+		}
 		e := encoded{c, int32(lo), int32(len(w.words))}
 		w.items = append(w.items, e)
-		n := e.length() - 2
 		b.L = max(b.L, e.length())
 		b.words += n
 		b.unknown += unknown

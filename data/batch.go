@@ -16,12 +16,16 @@ type Batch struct {
 	Regions int // R
 	Dim     int // D
 
-	Images    []float32 // [N, R, D]; empty when the loader has NoImages set
-	ImageRows []int32   // [N] row of the feature file
-	ImageIDs  []int32   // [N] image identity 0..NumImages-1: equal for captions of one image
-	Words     []int32   // [N, L] word ids, padded with <pad> = 0
-	Lengths   []int32   // [N] words of each caption
-	Captions  []int32   // [N] caption index in the file
+	// Images is [N, R, D], or with size augmentation [Σ RegionCounts, D]: the regions kept of image 0, then of image 1, and so
+	// on. It is empty when the loader has NoImages set.
+	Images       []float32
+	RegionCounts []int32 // [N] regions kept of each image; nil without size augmentation: all R
+
+	ImageRows []int32 // [N] row of the feature file
+	ImageIDs  []int32 // [N] image identity 0..NumImages-1: equal for captions of one image
+	Words     []int32 // [N, L] word ids, padded with <pad> = 0
+	Lengths   []int32 // [N] words of each caption
+	Captions  []int32 // [N] caption index in the file
 
 	SemanticDim int       // k, 0 when the split has no semantic vectors
 	Semantics   []float32 // [N, k] semantic vectors of the captions

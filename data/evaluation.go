@@ -48,7 +48,7 @@ func newPass(s *Split, v *text.Vocabulary, order []int32, images bool, o LoaderO
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	o.Epochs, o.StartEpoch, o.StartIter = 1, 0, 0
+	o.Epochs, o.StartEpoch, o.StartIter, o.Augment = 1, 0, 0, false
 	if len(order) == 0 {
 		return nil, errors.New("data: nothing to load")
 	}

@@ -24,6 +24,10 @@ type LoaderOptions struct {
 	Unsorted bool // keep the sampling order instead of sorting by caption length
 	NoImages bool // leave Batch.Images empty: the features are already where they are used
 
+	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
+	// The id of a masked word is the size of the vocabulary. Training batches only.
+	Augment bool
+
 	Workers int // goroutines that assemble batches; 0 is 2
 	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
 }
@@ -122,6 +126,9 @@ func (l *Loader) start() (*Loader, error) {
 func (l *Loader) work() {
 	defer l.done.Done()
 	var w worker
+	if l.opts.Augment {
+		w.aug = newAugmenter(l.opts.Seed, l.vocab.Len())
+	}
 	for {
 		var b *Batch
 		select {

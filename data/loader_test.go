@@ -14,7 +14,7 @@ import (
 
 // snapshot is what a batch says, as one comparable text.
 func snapshot(b *Batch) string {
-	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.ImageRows, b.ImageIDs, b.Words, b.Lengths, b.Captions, b.Semantics)
+	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.RegionCounts, b.ImageRows, b.ImageIDs, b.Words, b.Lengths, b.Captions, b.Semantics)
 }
 
 func mustNext(t testing.TB, l *Loader) *Batch {

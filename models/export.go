@@ -25,7 +25,14 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 		if err != nil {
 			return fmt.Errorf("export %s: %w", p.Name, err)
 		}
-		states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict).Set(name, t)
+		state := states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict)
+		state.Set(name, t)
+		if norm, ok := strings.CutSuffix(name, ".running_var"); ok { // torch.nn.BatchNorm1d has a counter too
+			if t, err = torchfile.NewTensor("I64", nil, make([]byte, 8)); err != nil {
+				return fmt.Errorf("export %s: %w", p.Name, err)
+			}
+			state.Set(norm+".num_batches_tracked", t)
+		}
 	}
 	epoch, step, score := from.Progress()
 	opt := referenceOptions(m)
@@ -46,9 +53,17 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 	return torchfile.Save(path, top)
 }
 
-// referenceOptions are the options of fartashf/vsepp, train.py, which its evaluation reads again: sizes and switches of the
-// network, and for everything that is not part of a network the reference's defaults.
+// referenceOptions are the options that the evaluation of a reference repository reads again: sizes and switches of the network,
+// and for everything that is not part of a network the reference's defaults.
 func referenceOptions(m *Model) map[string]any {
+	if m.Options.Network == VSEInf {
+		return vseinfReferenceOptions(m)
+	}
+	return vseppReferenceOptions(m)
+}
+
+// vseppReferenceOptions are those of fartashf/vsepp, train.py.
+func vseppReferenceOptions(m *Model) map[string]any {
 	v := m.Options.VSEPP
 	return map[string]any{
 		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Regions * m.Dims.Feature, "vocab_size": m.Dims.Vocab,

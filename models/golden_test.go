@@ -9,11 +9,13 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// precisions are the arithmetics the golden cases are checked in.
-var precisions = []struct {
+type precision struct {
 	name      string
 	out, grad golden.Tolerance
-}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
+}
+
+// precisions are the arithmetics the golden cases are checked in.
+var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
@@ -36,11 +38,14 @@ func ints(x []float64) []int32 {
 // setParams uploads the parameters of one part of a golden case.
 func setParams(t *testing.T, m *Model, part string, params map[string]golden.Tensor) {
 	t.Helper()
+	if part != "" {
+		part += "."
+	}
 	for name, v := range params {
-		if _, ok := m.Session.Params.Spec(part + "." + name); !ok {
-			t.Fatalf("the network has no parameter %s.%s", part, name)
+		if _, ok := m.Session.Params.Spec(part + name); !ok {
+			t.Fatalf("the network has no parameter %s%s", part, name)
 		}
-		m.Session.Dev.UploadDoubles(m.Session.Params.Value(part+"."+name), v.Data)
+		m.Session.Dev.UploadDoubles(m.Session.Params.Value(part+name), v.Data)
 	}
 }
 

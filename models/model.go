@@ -14,6 +14,10 @@ const (
 	InputRegions = "in.regions" // [B, R·D]
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
+
+	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
+	// then the regions of all images one after the other, with room for R each.
+	InputRegionCounts = "in.region_counts"
 )
 
 // Model is a network with its parameters on a device: what training updates and evaluation runs.
@@ -27,6 +31,7 @@ type Model struct {
 	captions map[[2]int]*encoder
 	scores   map[[2]int]*encoder
 	words    []int32 // staging of padded words
+	counts   []int32 // R for every image
 }
 
 // encoder is a compiled evaluation graph for one shape.
@@ -41,6 +46,10 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newModel(dev, n, o, d)
+}
+
+func newModel(dev device.Device, n Embedder, o Options, d Dims) (*Model, error) {
 	s, err := graph.NewSession(dev, Specs(n))
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
@@ -91,6 +100,32 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 	return m.Session.FeedInts(InputLengths, lengths)
 }
 
+// FeedRegions feeds the regions of n images for training: counts says how many each image has, nil is all R. The slices are
+// read until the programs have run.
+func (m *Model) FeedRegions(regions []float32, counts []int32, n int) error {
+	if counts == nil {
+		for len(m.counts) < n {
+			m.counts = append(m.counts, int32(m.Dims.Regions))
+		}
+		counts = m.counts[:n]
+	}
+	rows := 0
+	for i, c := range counts {
+		if c < 1 || int(c) > m.Dims.Regions {
+			return fmt.Errorf("feed images: image %d has %d regions, expected 1 to %d", i, c, m.Dims.Regions)
+		}
+		rows += int(c)
+	}
+	if len(counts) != n || len(regions) != rows*m.Dims.Feature {
+		return fmt.Errorf("feed images: %d counts and %d values for %d images of %d regions in all, %d values each", len(counts), len(regions), n,
+			rows, m.Dims.Feature)
+	}
+	if err := m.Session.FeedPart(InputRegions, regions, n*m.Dims.Regions*m.Dims.Feature); err != nil {
+		return err
+	}
+	return m.Session.FeedInts(InputRegionCounts, counts)
+}
+
 // RegionsNode and CaptionNodes are the inputs of a graph over n pairs whose longest caption falls into the given bucket.
 func (m *Model) RegionsNode(g *graph.Graph, n int) *graph.Node {
 	return g.Input(InputRegions, n, m.Dims.Regions*m.Dims.Feature)
@@ -105,10 +140,8 @@ func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 func (m *Model) EncodeImages(dst, regions []float32, n int) error {
 	e := m.images[n]
 	if e == nil {
-		g := m.Session.Graph()
 		var err error
-		e, err = m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
-		if err != nil {
+		if e, err = m.compileImages(m.Session.Graph(), n); err != nil {
 			return err
 		}
 		m.images[n] = e
@@ -161,6 +194,10 @@ func (m *Model) Scores(dst, images, captions []float32, ni, nc int) error {
 		return err
 	}
 	return m.run(e, dst)
+}
+
+func (m *Model) compileImages(g *graph.Graph, n int) (*encoder, error) {
+	return m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
 }
 
 func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, error) {

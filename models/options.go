@@ -80,6 +80,12 @@ func DefaultOptions() Options {
 	}
 }
 
+// Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
+func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
+
+// AnyRegions reports whether the weights of the network serve images of any number of regions.
+func (o *Options) AnyRegions() bool { return o.Network == VSEInf }
+
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{
 	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"},

@@ -59,6 +59,9 @@ func (r *Reference) parse(v any) error {
 			if !okName || !okTensor {
 				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v), k)
 			}
+			if strings.HasSuffix(name, ".num_batches_tracked") { // a counter of batch norm that nothing reads
+				continue
+			}
 			state[strings.TrimPrefix(name, "module.")] = t
 		}
 		r.states = append(r.states, state)
@@ -111,6 +114,9 @@ func (r *Reference) recognise(opt map[string]any) error {
 			return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the unidirectional GRU of the published models")
 		}
 		return r.recogniseVSEPP(opt)
+	}
+	if r.isVSEInf() {
+		return r.recogniseVSEInf()
 	}
 	var names []string
 	for _, s := range r.states {

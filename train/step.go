@@ -136,7 +136,7 @@ func (s *Step) program(sh shape) (*program, error) {
 
 func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses := s.model.Session
-	if err := ses.Feed(models.InputRegions, b.Images); err != nil {
+	if err := s.model.FeedRegions(b.Images, b.RegionCounts, b.N); err != nil {
 		return err
 	}
 	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
@@ -154,6 +154,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{}
 	g := s.model.Session.Graph()
+	g.Training = true
 	err := graph.Build(func() error {
 		net := s.model.Network
 		images := net.Images(g, s.model.RegionsNode(g, sh.n))

@@ -14,27 +14,55 @@ var presets = map[string]struct {
 	margin float64
 	loss   string
 }{
-	"vsepp/f30k-benchmark": {2e-4, 15, 0.2, "lmh"},
-	"vsepp/coco-benchmark": {2e-4, 15, 0.2, "lmh"},
-	"vsepp/iapr-benchmark": {2e-4, 25, 0.2, "lmh"},
-	"vsepp/f8k-benchmark":  {2e-4, 15, 0.2, "lmh"},
-	"vsepp/f30k-lmh2":      {2e-3, 3, 0.16, "lmh"},
-	"vsepp/coco-lmh2":      {3e-3, 4, 0.16, "lmh"},
-	"vsepp/iapr-lmh2":      {8e-4, 5, 0.16, "lmh"},
-	"vsepp/f8k-lmh2":       {1e-3, 6, 0.16, "lmh"},
-	"vsepp/f30k-lseh":      {2e-3, 3, 0.185, "lseh"},
-	"vsepp/coco-lseh":      {3e-3, 4, 0.185, "lseh"},
-	"vsepp/iapr-lseh":      {8e-4, 5, 0.185, "lseh"},
-	"vsepp/f8k-lseh":       {1e-3, 6, 0.185, "lseh"},
-	"vsepp/f30k-released":  {2e-3, 2, 0.185, "lseh"},
-	"vsepp/coco-released":  {2e-3, 2, 0.185, "lseh"},
-	"vsepp/iapr-released":  {8e-4, 8, 0.185, "lseh"},
+	"vsepp/f30k-benchmark":        {2e-4, 15, 0.2, "lmh"},
+	"vsepp/coco-benchmark":        {2e-4, 15, 0.2, "lmh"},
+	"vsepp/iapr-benchmark":        {2e-4, 25, 0.2, "lmh"},
+	"vsepp/f8k-benchmark":         {2e-4, 15, 0.2, "lmh"},
+	"vsepp/f30k-lmh2":             {2e-3, 3, 0.16, "lmh"},
+	"vsepp/coco-lmh2":             {3e-3, 4, 0.16, "lmh"},
+	"vsepp/iapr-lmh2":             {8e-4, 5, 0.16, "lmh"},
+	"vsepp/f8k-lmh2":              {1e-3, 6, 0.16, "lmh"},
+	"vsepp/f30k-lseh":             {2e-3, 3, 0.185, "lseh"},
+	"vsepp/coco-lseh":             {3e-3, 4, 0.185, "lseh"},
+	"vsepp/iapr-lseh":             {8e-4, 5, 0.185, "lseh"},
+	"vsepp/f8k-lseh":              {1e-3, 6, 0.185, "lseh"},
+	"vsepp/f30k-released":         {2e-3, 2, 0.185, "lseh"},
+	"vsepp/coco-released":         {2e-3, 2, 0.185, "lseh"},
+	"vsepp/iapr-released":         {8e-4, 8, 0.185, "lseh"},
+	"vseinf/f30k-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
+	"vseinf/coco-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
+	"vseinf/iapr-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f8k-benchmark-bigru":  {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f30k-lmh2-bigru":      {8e-4, 10, 0.16, "lmh"},
+	"vseinf/coco-lmh2-bigru":      {1e-3, 10, 0.16, "lmh"},
+	"vseinf/iapr-lmh2-bigru":      {9e-4, 10, 0.16, "lmh"},
+	"vseinf/f8k-lmh2-bigru":       {8e-4, 10, 0.16, "lmh"},
+	"vseinf/f30k-lseh-bigru":      {8e-4, 10, 0.185, "lseh"},
+	"vseinf/coco-lseh-bigru":      {1e-3, 10, 0.185, "lseh"},
+	"vseinf/iapr-lseh-bigru":      {9e-4, 10, 0.185, "lseh"},
+	"vseinf/f8k-lseh-bigru":       {8e-4, 10, 0.185, "lseh"},
+}
+
+// settings are those that all presets of a network share.
+var settings = map[string]func(c *Config, name string) bool{
+	"vsepp": func(c *Config, _ string) bool {
+		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == 0 && !c.Train.DropLast
+	},
+	"vseinf": func(c *Config, name string) bool {
+		warmup, second := 0, 20 // of the LSEH paper
+		if strings.Contains(name, "benchmark") {
+			warmup, second = 1, 0
+		}
+		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == 1e-2 && c.Optim.Schedule == "once" &&
+			c.Optim.LRUpdate2 == second && c.Loss.WarmupEpochs == warmup && c.Train.DropLast && c.Model.TextEncoder == "bigru" &&
+			c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding
+	},
 }
 
 // fragments are the parts that presets are put together from; demo is no published setting.
 var fragments = map[string]bool{
 	"data/f30k": true, "data/coco": true, "data/iapr": true, "data/f8k": true,
-	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "demo": true,
+	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vseinf/base": true, "vseinf/bigru": true, "demo": true,
 }
 
 func TestPresets(t *testing.T) {
@@ -66,8 +94,9 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: lr %v, update %d, margin %v, loss %s; want %+v", name, r.Optim.LR, r.Optim.LRUpdate, r.Loss.Margin, r.Loss.Name, want)
 		}
 		set, _, _ := strings.Cut(filepath.Base(name), "-")
-		if r.Data.Dir != "data/"+set || r.Train.Batch != 128 || r.Train.Epochs != 30 || r.Optim.Clip != 2 || r.Seed != 7 ||
-			r.Model.EmbedDim != 1024 || r.Optim.Schedule != "repeat" || r.Loss.LSEH.Lambda != 0.025 {
+		network, _, _ := strings.Cut(name, "/")
+		if r.Data.Dir != "data/"+set || r.Model.Network != network || r.Train.Batch != 128 || r.Optim.Clip != 2 || r.Seed != 7 ||
+			r.Model.EmbedDim != 1024 || r.Loss.LSEH.Lambda != 0.025 || !settings[network](&r.Config, name) {
 			t.Errorf("%s: not the common settings: %+v", name, r.Config)
 		}
 		return nil

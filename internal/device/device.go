@@ -74,6 +74,8 @@ type Device interface {
 	Memory
 	Products
 	Rows
+	BatchNorm
+	Pooling
 	Recurrent
 	Losses
 	Optimiser

@@ -115,7 +115,8 @@ func (b *bench) open() (err error) {
 		return err
 	}
 	if c.Data.Dir != "" {
-		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true})
+		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
+			Augment: c.Model.Augments()})
 		return err
 	}
 	for i := range syntheticBatches {
@@ -123,7 +124,11 @@ func (b *bench) open() (err error) {
 		if c.Loss.Name == loss.LSEH {
 			sem = semanticDim
 		}
-		b.batches = append(b.batches, syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem))
+		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		if c.Model.Augments() {
+			augment(x, c.Seed+uint64(i), dims.Vocab)
+		}
+		b.batches = append(b.batches, x)
 	}
 	return nil
 }

@@ -96,7 +96,8 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	defer split.Close()
-	if err := fits(c, split, vocab); err != nil {
+	dims, err := fits(c, split, vocab)
+	if err != nil {
 		return m, 0, err
 	}
 	dev, err := OpenDevice(r.Device, r.BLAS)
@@ -104,7 +105,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	defer dev.Close()
-	model, err := models.NewModel(dev, c.Network(), c.Sizes())
+	model, err := models.NewModel(dev, c.Network(), dims)
 	if err != nil {
 		return m, 0, err
 	}
@@ -170,13 +171,16 @@ func runOf(path string) (string, bool) {
 	return "", false
 }
 
-// fits checks that weights, data and vocabulary belong together.
-func fits(c models.Weights, s *data.Split, v *text.Vocabulary) error {
-	d := c.Sizes()
-	if d.Regions*d.Feature != s.Regions()*s.Dim() {
-		return fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), d.Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
+func fits(c models.Weights, s *data.Split, v *text.Vocabulary) (models.Dims, error) {
+	d, o := c.Sizes(), c.Network()
+	if o.AnyRegions() {
+		d.Regions = s.Regions()
 	}
-	return sameVocabulary(c, v)
+	if d.Regions*d.Feature != s.Regions()*s.Dim() {
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+	}
+	return d, sameVocabulary(c, v)
 }
 
 // digest identifies the captions of a split, so that scores of different data are never averaged.

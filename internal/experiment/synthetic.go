@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/philox"
 )
 
@@ -56,6 +57,33 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data
 		b.Semantics[i] = float32(s.Norm() * 0.05)
 	}
 	return b
+}
+
+// augment does to a synthetic batch what the loader does to a batch with size augmentation.
+func augment(b *data.Batch, seed uint64, vocab int) {
+	s := philox.NewKey(seed, "bench/augment").Stream(0)
+	random := func() int32 { return int32(s.IntN(vocab + 1)) }
+	captions := make([][]int32, b.N)
+	for i, l := range b.Lengths {
+		captions[i] = text.AugmentIDs(nil, b.Words[i*b.L:i*b.L+int(l)], int32(vocab), s.Float64, random)
+	}
+	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
+	b.L = len(captions[0])
+	b.Words = make([]int32, b.N*b.L)
+	for i, c := range captions {
+		b.Lengths[i] = int32(copy(b.Words[i*b.L:], c))
+	}
+	rows := 0
+	for i := range b.N {
+		kept := text.KeepRegions(nil, b.Regions, s.Float64)
+		for _, r := range kept {
+			from := (i*b.Regions + int(r)) * b.Dim
+			copy(b.Images[rows*b.Dim:], b.Images[from:from+b.Dim])
+			rows++
+		}
+		b.RegionCounts = append(b.RegionCounts, int32(len(kept)))
+	}
+	b.Images = b.Images[:rows*b.Dim]
 }
 
 // zipfWord draws a word id with probability about 1/(rank + 2.7).

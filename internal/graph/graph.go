@@ -22,6 +22,9 @@ type Node = G.Node
 
 // Graph is one symbolic network at one shape.
 type Graph struct {
+	// Training selects the behaviour of layers that differ between training and evaluation, such as batch normalisation.
+	Training bool
+
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype
 	leaves map[string]*leaf
@@ -30,9 +33,11 @@ type Graph struct {
 
 // leaf describes a node without an op: a parameter or an input.
 type leaf struct {
-	node  *Node
-	param bool
-	shape tensor.Shape
+	node   *Node
+	param  bool
+	shape  tensor.Shape
+	ints   []int32 // of constants: what Compile feeds
+	floats []float64
 }
 
 // New returns an empty graph; wide selects float64.
@@ -53,6 +58,24 @@ func (g *Graph) Input(name string, shape ...int) *Node { return g.leaf(name, fal
 // InputInts returns the node of an int32 input; its values are known to the host when the graph runs.
 func (g *Graph) InputInts(name string, shape ...int) *Node {
 	return g.leaf(name, false, tensor.Int32, shape)
+}
+
+// Const returns the node of a float input whose values never change; Compile feeds it. The same name must mean the same
+// values in all graphs of a session.
+func (g *Graph) Const(name string, values []float64, shape ...int) *Node {
+	n := g.Input(name, shape...)
+	if n.Shape().TotalSize() != len(values) {
+		fail("constant %s of shape %v has %d values", name, shape, len(values))
+	}
+	g.leaves[name].floats = values
+	return n
+}
+
+// ConstInts is Const for int32.
+func (g *Graph) ConstInts(name string, values []int32) *Node {
+	n := g.InputInts(name, len(values))
+	g.leaves[name].ints = values
+	return n
 }
 
 func (g *Graph) leaf(name string, param bool, dt tensor.Dtype, shape []int) *Node {

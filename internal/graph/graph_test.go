@@ -61,6 +61,26 @@ func gruCase(name string, reverse, final bool) opCase {
 	}}
 }
 
+func running(g *graph.Graph, in []*graph.Node) graph.BatchNormWeights {
+	return graph.BatchNormWeights{Weight: in[0], Bias: in[1], Mean: g.Const("mean", []float64{0.5, -1, 2}, 3), Var: g.Const("var", []float64{0.5, 1, 2}, 3)}
+}
+
+func batchNorm(training bool, axis int) func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		g.Training = training
+		return g.BatchNorm(in[0], axis, running(g, in[1:]))
+	}
+}
+
+func sortPool(packed bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.SortPool(in[0], l, in[1], packed)
+	}
+}
+
+// Names that begin with "gru" or "rows" are of packed or concatenated rows: of 12 rows of an argument or result the first 8 are
+// there.
 var opCases = []opCase{
 	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Linear(in[0], in[1], in[2]) }},
 	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Linear(in[0], in[1], nil) }},
@@ -86,6 +106,35 @@ var opCases = []opCase{
 		w, l := sequenceInputs(g)
 		return g.GRU(g.Words(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, false, true)
 	}},
+	{"batch norm of rows, training", [][]int{{5, 3}, {3}, {3}}, batchNorm(true, 1)},
+	{"batch norm of rows, evaluation", [][]int{{5, 3}, {3}, {3}}, batchNorm(false, 1)},
+	{"batch norm of the middle axis, training", [][]int{{2, 3, 4}, {3}, {3}}, batchNorm(true, 1)},
+	{"batch norm of the first axis, evaluation", [][]int{{3, 4}, {3}, {3}}, batchNorm(false, 0)},
+	{"rows of linear", [][]int{{12, 2}, {3, 2}, {3}, {12, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.LinearRows(l, graph.LinearTerm{X: in[0], W: in[1], B: in[2]}, graph.LinearTerm{X: in[3], W: in[4]})
+	}},
+	{"rows of batch norm", [][]int{{12, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		g.Training = true
+		return g.BatchNormRows(in[0], l, nil, running(g, in[1:]))
+	}},
+	{"rows of padded batch norm", [][]int{{12, 3}, {3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		g.Training = true
+		return g.BatchNormRows(in[0], l, in[3], running(g, in[1:]))
+	}},
+	{"rows of bigru", [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.BiGRU(in[0], l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
+			graph.GRUWeights{WIH: in[5], WHH: in[6], BIH: in[7], BHH: in[8]})
+	}},
+	{"pool weights", [][]int{{8, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.PoolWeights(in[0], l, 5, 0.7)
+	}},
+	{"rows into sort pool", [][]int{{12, 3}, {4, 4}}, sortPool(false)},
+	{"rows into packed sort pool", [][]int{{12, 3}, {4, 4}}, sortPool(true)},
 	gruCase("gru final", false, true), gruCase("gru states", false, false),
 	gruCase("gru reverse final", true, true), gruCase("gru reverse states", true, false),
 }
@@ -112,7 +161,8 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			check(t, s.FeedInts("lengths", lengths))
 			out := c.out(g, in)
 			weights := random(c.name+" weights", out.Shape().TotalSize())
-			if strings.HasSuffix(c.name, "states") {
+			ragged := strings.HasPrefix(c.name, "gru") || strings.HasPrefix(c.name, "rows")
+			if ragged && out.Shape()[0] == len(words) {
 				clear(weights[total*3:]) // rows beyond the words hold anything
 			}
 			check(t, s.FeedDoubles("w", weights))
@@ -129,8 +179,8 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			}
 			for i := range values {
 				rows := len(values[i])
-				if strings.HasPrefix(c.name, "gru") && i == 0 {
-					rows = total * 2 // packed rows that hold words
+				if ragged && c.shapes[i][0] == len(words) {
+					rows = total * c.shapes[i][1] // those that hold words
 				}
 				for j := range rows {
 					const h = 1e-6

@@ -164,6 +164,9 @@ func (p *Program) arg(n *Node) (ref, error) {
 		if in == nil {
 			in = &input{}
 			p.s.feed[n.Name()] = in
+			if err := p.s.feedConst(n.Name(), l); err != nil {
+				return ref{}, err
+			}
 		}
 		return ref{input: in, n: elems, name: n.Name()}, nil
 	}

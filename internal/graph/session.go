@@ -109,3 +109,28 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
 	return nil
 }
+
+// FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
+// rows are counted by another input.
+func (s *Session) FeedPart(name string, values []float32, n int) error {
+	if len(values) > n {
+		return fmt.Errorf("input %s: %d values, room for %d", name, len(values), n)
+	}
+	in, err := s.slot(name, device.Float, n)
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadFloats(in.view.Slice(0, len(values)), values)
+	return nil
+}
+
+// feedConst sets an input that is a constant.
+func (s *Session) feedConst(name string, l *leaf) error {
+	switch {
+	case l.ints != nil:
+		return s.FeedInts(name, l.ints)
+	case l.floats != nil:
+		return s.FeedDoubles(name, l.floats)
+	}
+	return nil
+}

@@ -60,6 +60,18 @@ func hinge[T Float](dst, c, x []T, a T) {
 	}
 }
 
+func rank[T Float](x, y []T, rx, ry []int32) {
+	y, rx, ry = y[:len(x)], rx[:len(x)], ry[:len(x)]
+	for i := range x {
+		var after int32
+		if y[i] > x[i] {
+			after = 1
+		}
+		rx[i] += after
+		ry[i] += 1 - after
+	}
+}
+
 func sumsq[T Float](x []T) float64 {
 	var s0, s1, s2, s3 float64
 	for ; len(x) >= 4; x = x[4:] {

@@ -77,7 +77,7 @@ func goOps[T Float](sigmoid, tanh func(T) T) Ops[T] {
 		Hinge: hinge[T],
 		Sumsq: sumsq[T],
 		Dot:   dot[T],
-		Order: order[T],
+		Order: order[T], Rank: rank[T],
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],
 		},

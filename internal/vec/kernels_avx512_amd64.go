@@ -27,6 +27,9 @@ func maddAVX512(n int, dst, a, b *float32)
 func hingeAVX512(n int, dst, c, x *float32, a float32)
 
 //go:noescape
+func rankAVX512(n int, x, y, rx, ry *float32)
+
+//go:noescape
 func sumsqAVX512(n int, x *float32) float64
 
 //go:noescape

@@ -1,6 +1,10 @@
 package vec
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go run ./asmgen
 
@@ -34,6 +38,7 @@ func avx512() *Ops[float32] {
 		Sumsq: total(sumsqAVX512),
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
+		Rank:  rankWith(rankAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
 		},
@@ -64,6 +69,7 @@ func avx2() *Ops[float32] {
 		Sumsq: total(sumsqAVX2),
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
+		Rank:  rankWith(rankAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
 		},
@@ -140,6 +146,15 @@ func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
 		}
 		y = y[:n]
 		return f(n, &x[0], &y[0])
+	}
+}
+
+func rankWith(f func(n int, x, y, rx, ry *float32)) func(x, y []float32, rx, ry []int32) {
+	return func(x, y []float32, rx, ry []int32) {
+		if n := len(x); n > 0 {
+			y, rx, ry = y[:n], rx[:n], ry[:n]
+			f(n, &x[0], &y[0], (*float32)(unsafe.Pointer(&rx[0])), (*float32)(unsafe.Pointer(&ry[0])))
+		}
 	}
 }
 

@@ -17,18 +17,19 @@ type Ops[T Float] struct {
 	Name string // "go", "avx2", "avx512"
 
 	Fill  func(dst []T, value T)
-	Add   func(dst, a, b []T)           // dst = a + b
-	Mul   func(dst, a, b []T)           // dst = a∘b
-	Scale func(dst, x []T, s T)         // dst = s·x
-	Sum2  func(dst, x, y []T, a, b T)   // dst = a·x + b·y
-	Axpy  func(dst, x []T, a T)         // dst += a·x
-	MAdd  func(dst, a, b []T)           // dst += a∘b
-	Hinge func(dst, c, x []T, a T)      // dst += a·max(0, c - x)
-	Sumsq func(x []T) float64           // Σ x²
-	Dot   func(x, y []T) float64        // Σ x·y
-	Order func(c, x []T) float64        // Σ max(0, c - x)²
-	Map   [mapCount]func(y, x []T)      // y = f(x)
-	Slope [mapCount]func(d, of, dy []T) // d = dy·f'; of is y for Tanh and Sigmoid and x for ReLU and Abs
+	Add   func(dst, a, b []T)            // dst = a + b
+	Mul   func(dst, a, b []T)            // dst = a∘b
+	Scale func(dst, x []T, s T)          // dst = s·x
+	Sum2  func(dst, x, y []T, a, b T)    // dst = a·x + b·y
+	Axpy  func(dst, x []T, a T)          // dst += a·x
+	MAdd  func(dst, a, b []T)            // dst += a∘b
+	Hinge func(dst, c, x []T, a T)       // dst += a·max(0, c - x)
+	Sumsq func(x []T) float64            // Σ x²
+	Dot   func(x, y []T) float64         // Σ x·y
+	Order func(c, x []T) float64         // Σ max(0, c - x)²
+	Rank  func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
+	Map   [mapCount]func(y, x []T)       // y = f(x)
+	Slope [mapCount]func(d, of, dy []T)  // d = dy·f'; of is y for Tanh and Sigmoid and x for ReLU and Abs
 
 	// Adam updates p, m and v from the gradient g; s holds the constants of the step.
 	Adam func(p, g, m, v []T, s *AdamScalars[T])

@@ -139,6 +139,35 @@ func TestAgainstGo(t *testing.T) {
 	})
 }
 
+// TestRank counts greater, equal and smaller values, the two zeros and NaN, for every size, and watches what lies around them.
+func TestRank(t *testing.T) {
+	nan := float32(math.NaN())
+	values := []float32{1, -1, 0, float32(math.Copysign(0, -1)), nan, float32(math.Inf(1)), 1, 2}
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		for _, n := range sizes {
+			x, y := make([]float32, n), make([]float32, n)
+			counts := [2][]int32{make([]int32, n+2), make([]int32, n+2)}
+			for i := range x {
+				x[i], y[i] = values[i%len(values)], values[i/len(values)%len(values)]
+				counts[0][i+1], counts[1][i+1] = int32(i), int32(-i)
+			}
+			ops.Rank(x, y, counts[0][1:n+1], counts[1][1:n+1])
+			for i := range x {
+				up, down := int32(0), int32(1)
+				if y[i] > x[i] {
+					up, down = 1, 0
+				}
+				if counts[0][i+1] != int32(i)+up || counts[1][i+1] != int32(-i)+down {
+					t.Fatalf("%d elements: %v and %v at %d: counted %d and %d", n, x[i], y[i], i, counts[0][i+1]-int32(i), counts[1][i+1]+int32(i))
+				}
+			}
+			if counts[0][0]+counts[0][n+1]+counts[1][0]+counts[1][n+1] != 0 {
+				t.Fatalf("%d elements: the memory around them changed", n)
+			}
+		}
+	})
+}
+
 // TestFunctionsInUlp measures sigmoid and tanh over their whole range in units in the last place of the result.
 func TestFunctionsInUlp(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {

@@ -24,7 +24,15 @@ func NewXavierLinear(in, out int) Linear {
 
 // Forward adds the layer to a graph.
 func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
+	if l.Bias.Shape == nil {
+		return g.Linear(x, l.Weight.Node(g), nil)
+	}
 	return g.Linear(x, l.Weight.Node(g), l.Bias.Node(g))
+}
+
+// Term is the layer as one of the terms of graph.LinearRows.
+func (l *Linear) Term(g *graph.Graph, x *graph.Node) graph.LinearTerm {
+	return graph.LinearTerm{X: x, W: l.Weight.Node(g), B: l.Bias.Node(g)}
 }
 
 // Embedding is a table of word vectors [V, W]. Rows of words that do not occur get no gradient, <pad> among them.

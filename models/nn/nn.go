@@ -28,7 +28,7 @@ func (p *Param) Node(g *graph.Graph) *graph.Node {
 }
 
 // Collect names the parameters of a network, in the order of its fields. root points to a struct; parameters are found
-// in its fields tagged `param:"..."`, nested structs (and slices of them, numbered) by their own tags.
+// in its fields tagged `param:"..."`, nested structs (and slices and arrays of them, numbered) by their own tags.
 func Collect(root any) []*Param {
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
@@ -64,7 +64,7 @@ func collect(v reflect.Value, prefix string, out *[]*Param) {
 			f = f.Elem()
 		}
 		switch f.Kind() {
-		case reflect.Slice:
+		case reflect.Slice, reflect.Array:
 			for k := range f.Len() {
 				collect(f.Index(k), fmt.Sprintf("%s.%d", name, k), out)
 			}

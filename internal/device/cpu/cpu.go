@@ -77,6 +77,10 @@ type dev[T vec.Float] struct {
 	columns    columnLoop[T]
 	norms      normLoop[T]
 	normGrads  normGradLoop[T]
+	batchNorms batchNormLoop[T]
+	combine    combineLoop[T]
+	poolWeight poolWeights[T]
+	sortPools  sortPool[T]
 	gather     gatherLoop[T]
 	factored   factoredLoop[T]
 	grams      []T // of SumSquaresFactored

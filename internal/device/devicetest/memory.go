@@ -81,6 +81,8 @@ func testMistakes(h *harness) {
 		"Gemm with a small LDB":           func() { d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b}) },
 		"ColumnSum of too few rows":       func() { d.ColumnSum(b, a, 2, 4) },
 		"ascending lengths":               func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
+		"SortPool of too many rows":       func() { d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a}) },
+		"BatchNorm without values":        func() { d.BatchNorm(device.BatchNormArgs{C: 1, Inner: 1, X: a, Weight: a}) },
 		"Hinge on 2x2 scores of 3 anchor": func() { d.Hinge(device.HingeArgs{N: 3, Scores: a}) },
 	} {
 		func() {

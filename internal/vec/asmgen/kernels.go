@@ -3,6 +3,7 @@ package main
 // kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
 func kernels(a *assembler) {
 	elementwise(a)
+	rank(a)
 	reductions(a)
 	functions(a)
 	adam(a)
@@ -60,6 +61,30 @@ func elementwise(a *assembler) {
 			a.op("VMAXPS", 1, 4, 1) // NaN stays
 			a.op("VFMADD231PS", 3, 1, 0)
 			a.store(0, p[0])
+		}})
+}
+
+// rank counts with register 5 holding integer ones; the last two slices hold int32.
+func rank(a *assembler) {
+	a.kernel(kernel{name: "rank", slices: []string{"x", "y", "rx", "ry"}, unroll: 2,
+		start: func(a *assembler) { a.set(1, 5) },
+		body: func(a *assembler, p []string) {
+			for i := range 4 {
+				a.load(p[i], i)
+			}
+			if a.masks {
+				a.line("VCMPPS $30, Z0, Z1, K2") // y greater than x, quiet
+				a.line("KNOTW K2, K3")
+				a.line("VPADDD Z5, Z2, K2, Z2")
+				a.line("VPADDD Z5, Z3, K3, Z3")
+			} else {
+				a.line("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
+				a.op("VPSUBD", 4, 2, 2)
+				a.op("VPADDD", 5, 3, 3)
+				a.op("VPADDD", 4, 3, 3)
+			}
+			a.store(2, p[2])
+			a.store(3, p[3])
 		}})
 }
 

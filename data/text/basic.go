@@ -1,0 +1,100 @@
+package text
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The basic tokeniser of BERT, uncased (google-research/bert, tokenization.py, BasicTokenizer; specification, data.md §5): control characters
+// and everything that is no character are left out, white space separates, letters lose their accents (Unicode NFD without nonspacing
+// marks) and become lower case, and every punctuation mark and every Chinese character is a word of its own.
+
+// basic is the memory of the tokeniser: the words of one text, one after the other.
+type basic struct {
+	decomposed []byte
+	words      []byte
+	ends       []int // where each word ends in words
+}
+
+// split finds the words of a text.
+func (b *basic) split(s string) {
+	b.words, b.ends = b.words[:0], b.ends[:0]
+	if isASCII(s) {
+		b.decomposed = append(b.decomposed[:0], s...)
+	} else {
+		b.decomposed = norm.NFD.AppendString(b.decomposed[:0], s)
+	}
+	for rest := b.decomposed; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+		switch {
+		case r == ' ' || r == '\t' || r == '\n' || r == '\r':
+			b.end()
+		case r < utf8.RuneSelf:
+			b.ascii(byte(r))
+		case r == utf8.RuneError || unicode.In(r, unicode.C, unicode.Mn):
+		case unicode.In(r, unicode.Z):
+			b.end()
+		case isChinese(r) || unicode.In(r, unicode.P):
+			b.alone(r)
+		default:
+			b.words = utf8.AppendRune(b.words, unicode.ToLower(r))
+		}
+	}
+	b.end()
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *basic) ascii(c byte) {
+	switch {
+	case c < ' ' || c == 0x7f: // control
+	case c >= 'A' && c <= 'Z':
+		b.words = append(b.words, c+('a'-'A'))
+	case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+		b.words = append(b.words, c)
+	default: // symbols such as $ and ^ count as punctuation
+		b.alone(rune(c))
+	}
+}
+
+// end ends the current word where there is one.
+func (b *basic) end() {
+	if n := len(b.ends); len(b.words) > 0 && (n == 0 || b.ends[n-1] < len(b.words)) {
+		b.ends = append(b.ends, len(b.words))
+	}
+}
+
+func (b *basic) alone(r rune) {
+	b.end()
+	b.words = utf8.AppendRune(b.words, r)
+	b.end()
+}
+
+// word returns word i; it is valid until the next split.
+func (b *basic) word(i int) []byte {
+	if i == 0 {
+		return b.words[:b.ends[0]]
+	}
+	return b.words[b.ends[i-1]:b.ends[i]]
+}
+
+// isChinese reports whether r lies in one of the blocks of ideographs that BERT separates; Japanese syllables and Korean are not among
+// them.
+func isChinese(r rune) bool {
+	switch {
+	case r >= 0x4E00 && r <= 0x9FFF, r >= 0x3400 && r <= 0x4DBF, r >= 0xF900 && r <= 0xFAFF,
+		r >= 0x20000 && r <= 0x2A6DF, r >= 0x2A700 && r <= 0x2CEAF, r >= 0x2F800 && r <= 0x2FA1F:
+		return true
+	}
+	return false
+}

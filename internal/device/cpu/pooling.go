@@ -1,0 +1,249 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// The generalised pooling operator (device.Pooling; specification, models.md §5.3).
+//
+// Channels are not sorted: the place of a value in its sorted channel is the number of values before it, those that are greater and
+// those that are equal and come earlier. For the few rows of an image or a caption counting them is as fast, and it is done for
+// many channels at once.
+
+// Combine implements device.Pooling.
+func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
+	l := &d.combine
+	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.floats("Combine dst", dst, -1), a: d.exactly("Combine a", a, dst.N)}
+	if b.Present() {
+		l.b = d.exactly("Combine b", b, dst.N)
+	}
+	d.blocks(dst.N, l)
+}
+
+type combineLoop[T vec.Float] struct {
+	ops         *vec.Ops[T]
+	alpha, beta T
+	dst, a, b   []T
+}
+
+func (l *combineLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.dst), i)
+	if l.b == nil {
+		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.alpha)
+		return
+	}
+	l.ops.Sum2(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi], l.alpha, l.beta)
+}
+
+// poolWeights is the softmax of each packed sequence, one sequence an item.
+type poolWeights[T vec.Float] struct {
+	pack      device.Packing
+	lengths   []int32
+	wide      int
+	inverse   float64 // of the temperature
+	scores, w []T
+	dw, ds    []T
+}
+
+func (d *dev[T]) poolWeightsLoop(what string, a device.PoolWeightsArgs) *poolWeights[T] {
+	positive(what, a.L)
+	l := &d.poolWeight
+	l.pack.Pack(a.Lengths.Host)
+	if l.pack.Steps() > a.L || !(a.Temperature > 0) {
+		panic(fmt.Sprintf("cpu: %s: a sequence of %d with room for L = %d, temperature %v", what, l.pack.Steps(), a.L, a.Temperature))
+	}
+	l.lengths, l.wide, l.inverse = a.Lengths.Host, a.L, 1/a.Temperature
+	l.w = d.floats("PoolWeights Weights", a.Weights, len(l.lengths)*a.L)
+	l.scores, l.dw, l.ds = nil, nil, nil
+	return l
+}
+
+// PoolWeights implements device.Pooling.
+func (d *dev[T]) PoolWeights(a device.PoolWeightsArgs) {
+	l := d.poolWeightsLoop("PoolWeights", a)
+	l.scores = d.floats("PoolWeights Scores", a.Scores, l.pack.Rows())
+	d.pool.For(len(l.lengths), l)
+}
+
+// PoolWeightsGrad implements device.Pooling.
+func (d *dev[T]) PoolWeightsGrad(a device.PoolWeightsArgs) {
+	l := d.poolWeightsLoop("PoolWeightsGrad", a)
+	l.dw = d.floats("PoolWeightsGrad DWeights", a.DWeights, len(l.lengths)*a.L)
+	l.ds = d.floats("PoolWeightsGrad DScores", a.DScores, l.pack.Rows())
+	d.pool.For(len(l.lengths), l)
+}
+
+func (l *poolWeights[T]) Do(_, b int) {
+	n, w := int(l.lengths[b]), l.w[b*l.wide:(b+1)*l.wide]
+	if l.scores == nil {
+		dw := l.dw[b*l.wide : (b+1)*l.wide]
+		var mean float64
+		for t := range n {
+			mean += float64(w[t]) * float64(dw[t])
+		}
+		for t := range n {
+			l.ds[l.pack.Start(t)+b] = T(l.inverse * float64(w[t]) * (float64(dw[t]) - mean))
+		}
+		return
+	}
+	most, sum := math.Inf(-1), 0.0
+	for t := range n {
+		most = max(most, float64(l.scores[l.pack.Start(t)+b]))
+	}
+	for t := range n {
+		sum += math.Exp((float64(l.scores[l.pack.Start(t)+b]) - most) * l.inverse)
+	}
+	for t := range n {
+		w[t] = T(math.Exp((float64(l.scores[l.pack.Start(t)+b])-most)*l.inverse) / sum)
+	}
+	clear(w[n:])
+}
+
+// sortPool works on one item at a time.
+type sortPool[T vec.Float] struct {
+	ops       *vec.Ops[T]
+	a         device.SortPoolArgs
+	grad      bool
+	pack      device.Packing
+	start     []int // first row of each item, where rows are concatenated
+	x, w, y   []T
+	ranks     []int32
+	dy, dx    []T
+	partial   []float64 // [B + K, K]: gradient of the weights of each item, and of each length
+	wantTable bool
+}
+
+func (d *dev[T]) sortPoolLoop(what string, a device.SortPoolArgs) *sortPool[T] {
+	positive(what, a.D, a.K)
+	l := &d.sortPools
+	l.ops, l.a = d.ops, a
+	rows := 0
+	l.start = l.start[:0]
+	for b, n := range a.Lengths.Host {
+		if n < 1 || int(n) > a.K {
+			panic(fmt.Sprintf("cpu: %s: item %d has %d rows, expected 1 to K = %d", what, b, n, a.K))
+		}
+		l.start = append(l.start, rows)
+		rows += int(n)
+	}
+	if a.Packed {
+		l.pack.Pack(a.Lengths.Host)
+	}
+	l.x, l.w = d.floats("SortPool X", a.X, rows*a.D), d.floats("SortPool Weights", a.Weights, a.K*a.K)
+	l.ranks = d.ints("SortPool Ranks", a.Ranks, rows*a.D)
+	return l
+}
+
+// at returns where row p of item b begins in X.
+func (l *sortPool[T]) at(b, p int) int {
+	if l.a.Packed {
+		return (l.pack.Start(p) + b) * l.a.D
+	}
+	return (l.start[b] + p) * l.a.D
+}
+
+// weights returns the weights of the length of item b.
+func (l *sortPool[T]) weights(b int) []T {
+	n, k := int(l.a.Lengths.Host[b]), l.a.K
+	return l.w[(k-n)*k:][:n]
+}
+
+// SortPool implements device.Pooling.
+func (d *dev[T]) SortPool(a device.SortPoolArgs) {
+	l := d.sortPoolLoop("SortPool", a)
+	l.grad, l.y = false, d.floats("SortPool Y", a.Y, len(a.Lengths.Host)*a.D)
+	d.pool.For(len(a.Lengths.Host), l)
+}
+
+// SortPoolGrad implements device.Pooling.
+func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
+	l, items := d.sortPoolLoop("SortPoolGrad", a), len(a.Lengths.Host)
+	l.grad, l.dy = true, d.floats("SortPoolGrad DY", a.DY, items*a.D)
+	l.dx = d.optional("SortPoolGrad DX", a.DX, len(l.ranks))
+	table := d.optional("SortPoolGrad DWeights", a.DWeights, a.K*a.K)
+	l.wantTable = table != nil
+	if n := (items + a.K) * a.K; cap(l.partial) < n {
+		l.partial = make([]float64, n)
+	}
+	l.partial = l.partial[:cap(l.partial)]
+	d.pool.For(items, l)
+	if table == nil {
+		return
+	}
+	sums := l.partial[items*a.K : (items+a.K)*a.K]
+	clear(sums)
+	for b, n := range a.Lengths.Host {
+		row := sums[(a.K-int(n))*a.K:]
+		for p, v := range l.partial[b*a.K:][:n] {
+			row[p] += v
+		}
+	}
+	for i, v := range sums {
+		table[i] = T(v)
+	}
+}
+
+func (l *sortPool[T]) Do(_, b int) {
+	if l.grad {
+		l.backward(b)
+		return
+	}
+	const strip = 128 // values and ranks of 36 rows stay in the first cache
+	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	for lo := 0; lo < d; lo += strip {
+		hi := min(d, lo+strip)
+		l.rank(b, n, lo, hi)
+		y := l.y[b*d+lo : b*d+hi]
+		l.ops.Fill(y, 0)
+		for p := range n {
+			at := l.at(b, p)
+			x, ranks := l.x[at+lo : at+hi][:len(y)], l.ranks[at+lo : at+hi][:len(y)]
+			for c := range y {
+				y[c] += w[ranks[c]] * x[c]
+			}
+		}
+	}
+}
+
+// rank counts, for columns [lo, hi), the values that come before each value. A pair adds one to either of its two, so ranks
+// stay below n also where a value is NaN.
+func (l *sortPool[T]) rank(b, n, lo, hi int) {
+	for p := range n {
+		at := l.at(b, p)
+		clear(l.ranks[at+lo : at+hi])
+	}
+	for p := range n {
+		at := l.at(b, p)
+		x, rx := l.x[at+lo:at+hi], l.ranks[at+lo:at+hi]
+		for q := p + 1; q < n; q++ {
+			at := l.at(b, q)
+			l.ops.Rank(x, l.x[at+lo:at+hi], rx, l.ranks[at+lo:at+hi])
+		}
+	}
+}
+
+func (l *sortPool[T]) backward(b int) {
+	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	dy, dw := l.dy[b*d:(b+1)*d], l.partial[b*l.a.K:(b+1)*l.a.K]
+	clear(dw)
+	for p := range n {
+		at := l.at(b, p)
+		ranks := l.ranks[at : at+d][:len(dy)]
+		if l.dx != nil {
+			dx := l.dx[at : at+d][:len(dy)]
+			for c, r := range ranks {
+				dx[c] = w[r] * dy[c]
+			}
+		}
+		if l.wantTable {
+			x := l.x[at : at+d][:len(dy)]
+			for c, r := range ranks {
+				dw[r] += float64(dy[c]) * float64(x[c])
+			}
+		}
+	}
+}

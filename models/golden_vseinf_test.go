@@ -1,0 +1,243 @@
+package models
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+type vseinfCase struct {
+	Name   string
+	Config struct {
+		Encode   int `json:"d_pe"`
+		Hidden   int `json:"d_hidden"`
+		ImgDim   int `json:"img_dim"`
+		MLP      int `json:"mlp_hidden"`
+		WordDim  int `json:"word_dim"`
+		Embed    int
+		Vocab    int
+		Length   int
+		Training bool
+	}
+	Lengths  []int32
+	Captions golden.Tensor
+	Inputs   struct{ Features, Images golden.Tensor }
+	Params   map[string]golden.Tensor
+	Running  map[string]golden.Tensor `json:"running_stats"`
+	Weights  golden.Tensor            `json:"loss_weights"`
+	Expected struct {
+		Pooled       golden.Tensor
+		PoolWeights  golden.Tensor `json:"pool_weights"`
+		Positions    golden.Tensor `json:"positional_encoding"`
+		Embedding    golden.Tensor
+		NewRunning   map[string]golden.Tensor `json:"new_running_stats"`
+		Loss         float64
+		Grads        map[string]golden.Tensor
+		GradFeatures golden.Tensor `json:"grad_features"`
+		GradImages   golden.Tensor `json:"grad_images"`
+	}
+}
+
+// VSE-infinity: pooling operator, image encoder in training and evaluation, BiGRU text encoder; outputs, running statistics and
+// every gradient.
+func TestGoldenVSEInf(t *testing.T) {
+	var file struct{ Cases []*vseinfCase }
+	golden.Load(t, "vse_infinity.json", &file)
+	ran := map[string]int{}
+	for _, c := range file.Cases {
+		kind, _, _ := strings.Cut(c.Name, "_")
+		test := map[string]func(*testing.T, *vseinfCase, precision){"gpo": goldenGPO, "image": goldenImages, "bigru": goldenCaptions}[kind]
+		ran[kind]++
+		if kind == "positional" {
+			checkPositions(t, c, c.Config.Length)
+			continue
+		}
+		if test == nil {
+			t.Errorf("case %s is of no known kind", c.Name)
+			continue
+		}
+		for _, p := range precisions {
+			t.Run(c.Name+"/"+p.name, func(t *testing.T) { test(t, c, p) })
+		}
+	}
+	for _, kind := range []string{"gpo", "image", "bigru", "positional"} {
+		if ran[kind] == 0 {
+			t.Errorf("vse_infinity.json has no case of %s", kind)
+		}
+	}
+}
+
+func checkPositions(t *testing.T, c *vseinfCase, n int) {
+	t.Helper()
+	var got []float64
+	for p := range n {
+		got = append(got, nn.PositionalEncoding(p, c.Config.Encode)...)
+	}
+	golden.Close(t, c.Name+": positional encoding", got, c.Expected.Positions.Data, golden.FP64)
+}
+
+// concatenated returns the rows of each item without its padding, and room for the padding behind all of them.
+func (c *vseinfCase) concatenated(x golden.Tensor) []float64 {
+	b, k, d := x.Shape[0], x.Shape[1], x.Shape[2]
+	var out []float64
+	for i := range b {
+		out = append(out, x.Data[i*k*d:(i*k+int(c.Lengths[i]))*d]...)
+	}
+	return append(out, make([]float64, len(x.Data)-len(out))...)
+}
+
+// golden graphs have one output, summed with the weights of the case.
+type goldenRun struct {
+	t    *testing.T
+	c    *vseinfCase
+	p    precision
+	m    *Model
+	part string
+	out  *graph.Node
+	wrt  []*graph.Node
+}
+
+// run compiles the graph, runs it and checks loss and gradients; it returns the program and the gradient of the last of wrt.
+func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []float64) {
+	t, c := r.t, r.c
+	fatal(t, r.m.Session.FeedDoubles("weights", c.Weights.Data))
+	loss := g.WeightedSum(r.out, g.Input("weights", c.Weights.Shape...))
+	names := make([]string, 0, len(c.Expected.Grads))
+	for name := range c.Expected.Grads {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var wrt []*graph.Node
+	for _, name := range names {
+		spec, ok := r.m.Session.Params.Spec(r.part + name)
+		if !ok {
+			t.Fatalf("the network has no parameter %s", name)
+		}
+		wrt = append(wrt, g.Param(spec.Name, spec.Shape...))
+	}
+	grads, err := g.Gradients(loss, append(wrt, r.wrt...)...)
+	fatal(t, err)
+	prog, err := graph.Compile(r.m.Session, g, append(append([]*graph.Node{r.out, loss}, also...), grads...), nil)
+	fatal(t, err)
+	for range 2 { // a second run must see nothing of the first, running statistics apart
+		for name, v := range c.Running {
+			r.m.Session.Dev.UploadDoubles(r.m.Session.Params.Value(r.part+name), v.Data)
+		}
+		fatal(t, prog.RunAll())
+	}
+	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, r.p.out)
+	for i, name := range names {
+		golden.Close(t, name+" gradient", prog.Doubles(grads[i]), c.Expected.Grads[name].Data, r.p.grad)
+	}
+	if len(r.wrt) == 0 {
+		return prog, nil
+	}
+	return prog, prog.Doubles(grads[len(grads)-1])
+}
+
+// poolNetwork is the operator alone, as a network for the session.
+type poolNetwork struct {
+	Embedder
+	Pool   nn.GPO `param:""`
+	params []*nn.Param
+}
+
+func (n *poolNetwork) Params() []*nn.Param { return n.params }
+
+func goldenGPO(t *testing.T, c *vseinfCase, p precision) {
+	x := c.Inputs.Features
+	b, k, d := x.Shape[0], x.Shape[1], x.Shape[2]
+	checkPositions(t, c, k)
+	n := &poolNetwork{Pool: nn.NewGPO(c.Config.Encode, c.Config.Hidden)}
+	n.params = nn.Collect(n)
+	m, err := newModel(newDevice(t, p.name), n, Options{}, Dims{})
+	fatal(t, err)
+	setParams(t, m, "", c.Params)
+	fatal(t, m.Session.FeedDoubles("x", c.concatenated(x)))
+	fatal(t, m.Session.FeedInts("lengths", c.Lengths))
+	g := m.Session.Graph()
+	in := g.Input("x", b*k, d)
+	table := n.Pool.Table(g, k)
+	r := &goldenRun{t: t, c: c, p: p, m: m, wrt: []*graph.Node{in}, out: g.SortPool(in, g.InputInts("lengths", b), table, false)}
+	prog, dx := r.run(g, table)
+	golden.Close(t, "pooled", prog.Doubles(r.out), c.Expected.Pooled.Data, p.out)
+	var weights []float64
+	for _, l := range c.Lengths {
+		weights = append(weights, prog.Doubles(table)[(k-int(l))*k:][:k]...)
+	}
+	golden.Close(t, "weights", weights, c.Expected.PoolWeights.Data, p.out)
+	r.rows("gradient of the features", dx, c.Expected.GradFeatures)
+}
+
+// rows compares what there is of concatenated rows.
+func (r *goldenRun) rows(what string, got []float64, want golden.Tensor) {
+	n := 0
+	for _, l := range r.c.Lengths {
+		n += int(l) * want.Shape[2]
+	}
+	golden.Close(r.t, what, got[:n], r.c.concatenated(want)[:n], r.p.grad)
+}
+
+// vseinfModel is the network at the sizes of a case; those it does not name are 1.
+func (c *vseinfCase) model(t *testing.T, p precision, regions int) (*vseinf, *Model) {
+	o := DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEInf, "bigru", max(1, c.Config.Embed), max(1, c.Config.WordDim)
+	d := Dims{Regions: regions, Feature: max(1, c.Config.ImgDim), Vocab: max(1, c.Config.Vocab-1)}
+	n, err := newVSEInfOf(o, d, vseinfSizes{mlp: max(1, c.Config.MLP), encode: c.Config.Encode, hidden: c.Config.Hidden})
+	fatal(t, err)
+	m, err := newModel(newDevice(t, p.name), n, o, d)
+	fatal(t, err)
+	return n, m
+}
+
+func goldenImages(t *testing.T, c *vseinfCase, p precision) {
+	x := c.Inputs.Images
+	b, k := x.Shape[0], x.Shape[1]
+	n, m := c.model(t, p, k)
+	setParams(t, m, "img", c.Params)
+	fatal(t, m.Session.FeedDoubles(InputRegions, c.concatenated(x)))
+	fatal(t, m.Session.FeedInts(InputRegionCounts, c.Lengths))
+	g := m.Session.Graph()
+	g.Training = c.Config.Training
+	regions := m.RegionsNode(g, b)
+	r := &goldenRun{t: t, c: c, p: p, m: m, part: "img.", wrt: []*graph.Node{regions},
+		out: n.images(g, regions, g.InputInts(InputRegionCounts, b))}
+	prog, dx := r.run(g)
+	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
+	// The rows of zeros that pad the images of the case are not stored; what flows into them is in the gradient of mlp.layers.0.bias.
+	r.rows("gradient of the images", dx, c.Expected.GradImages)
+	for name, before := range c.Running {
+		want, ok := c.Expected.NewRunning[name]
+		if !ok {
+			want = before // evaluation
+		}
+		got := make([]float64, len(want.Data))
+		m.Session.Dev.DownloadDoubles(got, m.Session.Params.Value("img."+name))
+		golden.Close(t, name, got, want.Data, p.out)
+	}
+}
+
+func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
+	n, l := c.Captions.Shape[0], c.Captions.Shape[1]
+	_, m := c.model(t, p, 1)
+	setParams(t, m, "txt", c.Params)
+	if !slices.IsSortedFunc(c.Lengths, func(a, b int32) int { return int(b - a) }) {
+		t.Fatal("captions of a batch are sorted by length")
+	}
+	fatal(t, m.FeedWords(ints(c.Captions.Data), c.Lengths, n, l))
+	g := m.Session.Graph()
+	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Network.Captions(g, m.CaptionNodes(g, n, Bucket(l)))}
+	prog, _ := r.run(g)
+	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
+}
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

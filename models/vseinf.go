@@ -1,0 +1,128 @@
+package models
+
+// VSE-infinity in region mode (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual Semantic Embedding",
+// CVPR 2021; woodfrog/vse_infty, branch bigru: lib/encoders.py, lib/modules/mlp.py, lib/modules/aggr/gpo.py):
+//
+//	image    h_r = W v_r + b + W₂ ReLU(BN(W₁ v_r + b₁)) + b₂    i = l2(GPO(h_1 … h_n))     n of the R regions
+//	caption  x_t = (→GRU_t + ←GRU_t)/2 over embed(w_1 … w_L)    c = l2(GPO(x_1 … x_L))
+//	score    S = I Cᵀ
+//
+// In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are kept are
+// concatenated; no work is done for the zero rows that the reference pads with, but they count in the statistics of BN, where
+// all of them have the value b₁ (quirk Q4; option bn_ignore_padding).
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() { registry[VSEInf] = newVSEInf }
+
+type vseinf struct {
+	opt   VSEInfOptions
+	dims  Dims
+	embed int
+	word  int
+	size  vseinfSizes
+	Image struct {
+		FC  nn.Linear `param:"fc"`
+		MLP struct {
+			Layers [2]nn.Linear    `param:"layers"`
+			Norms  [2]nn.BatchNorm `param:"bns"` // the second is stored and never used
+		} `param:"mlp"`
+		Pool nn.GPO `param:"gpool"`
+	} `param:"img"`
+	Text struct {
+		Embed nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
+		RNN   nn.BiGRU     `param:"rnn"`
+		Pool  nn.GPO       `param:"gpool"`
+	} `param:"txt"`
+	params []*nn.Param
+}
+
+// vseinfSizes are the sizes that no option changes.
+type vseinfSizes struct{ mlp, encode, hidden int }
+
+func newVSEInf(o Options, d Dims) (Embedder, error) {
+	if o.TextEncoder != "bigru" {
+		return nil, fmt.Errorf("network vseinf with text encoder %s is not available in this version; set model.text_encoder to bigru", o.TextEncoder)
+	}
+	return newVSEInfOf(o, d, vseinfSizes{mlp: o.EmbedDim / 2, encode: 32, hidden: 32})
+}
+
+func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
+	if s.mlp < 1 {
+		return nil, fmt.Errorf("network vseinf: embed_dim %d, expected at least 2", o.EmbedDim)
+	}
+	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, word: o.WordDim, size: s}
+	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
+	n.Image.MLP.Layers = [2]nn.Linear{nn.NewLinear(d.Feature, s.mlp), nn.NewLinear(s.mlp, o.EmbedDim)}
+	n.Image.MLP.Norms = [2]nn.BatchNorm{nn.NewBatchNorm(s.mlp), nn.NewBatchNorm(o.EmbedDim)}
+	n.Image.Pool = nn.NewGPO(s.encode, s.hidden)
+	n.Text.Embed = nn.NewEmbedding(d.Vocab+1, o.WordDim)
+	n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
+	n.Text.Pool = nn.NewGPO(s.encode, s.hidden)
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *vseinf) Name() string        { return VSEInf }
+func (n *vseinf) Params() []*nn.Param { return n.params }
+func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
+
+// StepFlops counts the two layers on the features twice (they need no gradient), the rest three times. Size augmentation keeps
+// 80 % of the regions.
+func (n *vseinf) StepFlops(pairs, words int) float64 {
+	b, t, e, h := float64(pairs), float64(words), float64(n.embed), float64(n.size.mlp)
+	rows := b * float64(n.dims.Regions)
+	if n.opt.SizeAugment {
+		rows *= 0.8
+	}
+	image := 2 * rows * (2*float64(n.dims.Feature)*(e+h) + 3*h*e)
+	text := 3 * 2 * t * 2 * 3 * e * (float64(n.word) + e)
+	return image + text + 3*2*b*b*e
+}
+
+// Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts rows.
+func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
+	b, r := graph.Dim(regions, 0), n.dims.Regions
+	if g.Training && n.opt.SizeAugment {
+		return n.images(g, regions, g.InputInts(InputRegionCounts, b))
+	}
+	all := make([]int32, b)
+	for i := range all {
+		all[i] = int32(r)
+	}
+	return n.images(g, regions, g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), all))
+}
+
+// images embeds concatenated regions, counts [B] of them for each image.
+func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node {
+	m := &n.Image.MLP
+	x := g.Reshape(regions, graph.Dim(regions, 0)*n.dims.Regions, n.dims.Feature)
+	h := g.LinearRows(counts, m.Layers[0].Term(g, x))
+	var pad *graph.Node
+	if !n.opt.BNIgnorePadding {
+		pad = m.Layers[0].Bias.Node(g)
+	}
+	h = g.Activate(device.ReLU, g.BatchNormRows(h, counts, pad, m.Norms[0].Weights(g)))
+	h = g.LinearRows(counts, n.Image.FC.Term(g, x), m.Layers[1].Term(g, h))
+	return g.L2Norm(n.Image.Pool.Forward(g, h, counts, n.dims.Regions, false), 1, 1e-8)
+}
+
+// Captions embeds words.
+func (n *vseinf) Captions(g *graph.Graph, c Captions) *graph.Node {
+	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
+	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), true), 1, 1e-8)
+}
+
+// DotProduct is true.
+func (n *vseinf) DotProduct() bool { return true }
+
+// Scores is the dot product.
+func (n *vseinf) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
+	return g.MatMulT(images, captions, true)
+}

@@ -1,0 +1,213 @@
+package models
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+	"vsetrain/internal/torchfile"
+)
+
+func vseinfOptions(embed, word int) Options {
+	o := DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEInf, "bigru", embed, word
+	return o
+}
+
+// The numbers of parameters of the specification, models.md §7.
+func TestVSEInfSize(t *testing.T) {
+	for vocab, want := range map[int]int{8481: 14_392_600, 11353: 15_254_200} {
+		n, err := New(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})
+		fatal(t, err)
+		got := 0
+		for _, s := range Specs(n) {
+			if !s.State {
+				got += s.Size()
+			}
+		}
+		if got != want {
+			t.Errorf("%d parameters with %d words, want %d", got, vocab, want)
+		}
+	}
+	o := vseinfOptions(1024, 300)
+	o.TextEncoder = "bert"
+	if _, err := New(o, Dims{Regions: 36, Feature: 2048, Vocab: 10}); err == nil || !strings.Contains(err.Error(), "text encoder bert is not available") {
+		t.Errorf("bert: %v", err)
+	}
+}
+
+func tinyVSEInf(t *testing.T, precision string, change func(*Options)) *Model {
+	t.Helper()
+	o := vseinfOptions(8, 5)
+	if change != nil {
+		change(&o)
+	}
+	m, err := NewModel(newDevice(t, precision), o, Dims{Regions: 6, Feature: 7, Vocab: 20})
+	fatal(t, err)
+	m.Init(5, nil)
+	return m
+}
+
+func normals(purpose string, n int) []float32 {
+	s := philox.NewKey(2, purpose).Stream(0)
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(s.Norm())
+	}
+	return x
+}
+
+func nearly(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if !(math.Abs(float64(got[i]-want[i])) < 2e-6) {
+			t.Errorf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// An image is a set of regions, and a batch is a set of images and captions: neither order nor company changes an embedding.
+func TestVSEInfEmbedsAlone(t *testing.T) {
+	m := tinyVSEInf(t, cpu.FP32, nil)
+	const n, size, e = 4, 6 * 7, 8
+	x, all, one := normals("regions", n*size), make([]float32, n*e), make([]float32, e)
+	fatal(t, m.EncodeImages(all, x, n))
+	for i := range n {
+		shuffled := make([]float32, 0, size)
+		for _, r := range []int{3, 0, 5, 1, 4, 2} {
+			shuffled = append(shuffled, x[i*size+r*7:i*size+(r+1)*7]...)
+		}
+		fatal(t, m.EncodeImages(one, shuffled, 1))
+		nearly(t, "an image alone, its regions in another order", one, all[i*e:(i+1)*e])
+	}
+	words := []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2, 1, 5, 6, 2, 0, 0, 0, 0, 0, 0, 1, 20, 2, 0, 0, 0, 0, 0, 0, 0}
+	lengths := []int32{10, 4, 3} // 20 is <mask>
+	fatal(t, m.EncodeCaptions(all[:3*e], words, lengths, 3, 10))
+	for i, l := range lengths {
+		fatal(t, m.EncodeCaptions(one, words[i*10:i*10+int(l)], lengths[i:i+1], 1, int(l)))
+		nearly(t, "a caption alone", one, all[i*e:(i+1)*e])
+	}
+}
+
+// In training, padding rows count in the statistics of batch norm unless bn_ignore_padding is set.
+func TestVSEInfPaddingInStatistics(t *testing.T) {
+	counts, rows := []int32{6, 2, 3}, 11
+	x := normals("regions", rows*7)
+	for _, ignore := range []bool{false, true} {
+		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
+		g := m.Session.Graph()
+		g.Training = true
+		e, err := m.compileImages(g, len(counts))
+		fatal(t, err)
+		fatal(t, m.FeedRegions(x, counts, len(counts)))
+		fatal(t, e.prog.RunAll())
+		value := func(name string) []float64 {
+			v := m.Session.Params.Value("img.mlp." + name)
+			out := make([]float64, v.N)
+			m.Session.Dev.DownloadDoubles(out, v)
+			return out
+		}
+		w, b, mean, variance := value("layers.0.weight"), value("layers.0.bias"), value("bns.0.running_mean"), value("bns.0.running_var")
+		for c := range b {
+			h := make([]float64, rows)
+			for r := range h {
+				h[r] = b[c]
+				for k := range 7 {
+					h[r] += w[c*7+k] * float64(x[r*7+k])
+				}
+			}
+			if !ignore {
+				h = append(h, slices.Repeat([]float64{b[c]}, 3*6-rows)...)
+			}
+			var sum, squares float64
+			for _, v := range h {
+				sum += v / float64(len(h))
+			}
+			for _, v := range h {
+				squares += (v - sum) * (v - sum) / float64(len(h)-1)
+			}
+			if math.Abs(mean[c]-0.1*sum) > 1e-12 || math.Abs(variance[c]-0.9-0.1*squares) > 1e-12 {
+				t.Errorf("ignore %v, channel %d: running mean %v and variance %v, want %v and %v", ignore, c, mean[c], variance[c], 0.1*sum, 0.9+0.1*squares)
+			}
+		}
+	}
+}
+
+func TestFeedRegionsRefusesBadCounts(t *testing.T) {
+	m := tinyVSEInf(t, cpu.FP32, nil)
+	for what, counts := range map[string][]int32{"none": {0, 3}, "too many": {7, 1}, "too few values": {6, 6}, "two of three": {1, 1, 1}} {
+		if err := m.FeedRegions(make([]float32, 3*7), counts, 2); err == nil {
+			t.Errorf("%s: %v was accepted", what, counts)
+		}
+	}
+	fatal(t, m.FeedRegions(make([]float32, 3*7), []int32{1, 2}, 2))
+	fatal(t, m.FeedRegions(make([]float32, 12*7), nil, 2))
+}
+
+func contents(m *Model) (out []float64) {
+	for _, p := range m.Network.Params() {
+		v := m.Session.Params.Value(p.Name)
+		x := make([]float64, v.N)
+		m.Session.Dev.DownloadDoubles(x, v)
+		out = append(out, x...)
+	}
+	return out
+}
+
+// A checkpoint of the reference and back: names, sizes, running statistics, with the prefix of data parallelism and without.
+func TestVSEInfReferenceCheckpoint(t *testing.T) {
+	m := tinyVSEInf(t, cpu.FP32, nil)
+	m.Session.Dev.UploadFloats(m.Session.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
+	path := filepath.Join(t.TempDir(), "model_best.pth")
+	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}}, true))
+	for _, prefix := range []string{"", "module."} {
+		top := rename(t, path, prefix)
+		again := filepath.Join(t.TempDir(), "checkpoint.pth")
+		fatal(t, torchfile.Save(again, top))
+		r, err := OpenWeights(again)
+		fatal(t, err)
+		if o := r.Network(); o != m.Options {
+			t.Errorf("prefix %q: options %+v, want %+v", prefix, o, m.Options)
+		}
+		if d := r.Sizes(); d.Vocab != 20 || d.Feature != 7 {
+			t.Errorf("prefix %q: sizes %+v", prefix, d)
+		}
+		if e, s, score := r.Progress(); e != 3 || s != 70 || score != 50 {
+			t.Errorf("progress %v %v %v", e, s, score)
+		}
+		other, err := NewModel(newDevice(t, cpu.FP32), r.Network(), r.Sizes())
+		fatal(t, err)
+		fatal(t, r.Restore(other))
+		if !slices.Equal(contents(other), contents(m)) {
+			t.Errorf("prefix %q: parameters have changed", prefix)
+		}
+	}
+}
+
+// rename loads a checkpoint and puts a prefix before the names of its tensors. It checks some names against the reference's.
+func rename(t *testing.T, path, prefix string) *torchfile.Dict {
+	t.Helper()
+	v, err := torchfile.Load(path)
+	fatal(t, err)
+	top := v.(*torchfile.Dict)
+	list, _ := top.Get("model")
+	for i, item := range list.(*torchfile.List).Items {
+		renamed, old := &torchfile.Dict{}, item.(*torchfile.Dict)
+		for _, name := range [][]string{{"fc.weight", "mlp.layers.1.bias", "mlp.bns.1.weight", "mlp.bns.0.running_var", "mlp.bns.0.num_batches_tracked",
+			"gpool.gru.weight_hh_l0_reverse", "gpool.linear.weight"}, {"embed.weight", "rnn.bias_ih_l0_reverse", "gpool.gru.weight_ih_l0"}}[i] {
+			if _, ok := old.Get(name); !ok {
+				t.Errorf("state dict %d has no %s", i, name)
+			}
+		}
+		for k, v := range old.All() {
+			renamed.Set(prefix+k.(string), v)
+		}
+		list.(*torchfile.List).Items[i] = renamed
+	}
+	return top
+}

@@ -1,0 +1,145 @@
+package train
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// vseinfStep is a tiny VSE-infinity with AdamW, its weights drawn from the seed 3.
+func vseinfStep(t testing.TB, o cpu.Options) *Step {
+	t.Helper()
+	dev, err := cpu.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	opt := models.DefaultOptions()
+	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim = models.VSEInf, "bigru", 8, 4
+	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3, nil)
+	l := loss.DefaultOptions()
+	l.Name = loss.LMH
+	a := DefaultOptimOptions()
+	a.Name, a.LR, a.WeightDecay = "adamw", 1e-2, 1e-2
+	s, err := NewStep(m, l, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// vseinfBatch makes n pairs with captions of 2 to longest words, <mask> among them, and images of 1 to 6 regions.
+func vseinfBatch(seed uint64, n, longest int) *data.Batch {
+	b := tinyBatch(seed, n, longest)
+	r := philox.NewKey(seed, "test regions").Stream(0)
+	b.Images = nil
+	for range n {
+		c := 1 + r.IntN(6)
+		b.RegionCounts = append(b.RegionCounts, int32(c))
+		for range c * tinyFeature {
+			b.Images = append(b.Images, float32(r.Float64()))
+		}
+	}
+	b.Words[0] = tinyVocab
+	return b
+}
+
+// everything a step changes: parameters, running statistics and moments.
+func allNumbers(s *Step) []float64 {
+	out := numbers(s)
+	for _, p := range s.model.Session.Params.Specs {
+		if p.State {
+			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
+		}
+	}
+	return out
+}
+
+// The loss falls, an unused parameter stays as it is, and nothing is allocated.
+func TestVSEInfTrains(t *testing.T) {
+	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+		t.Run(precision, func(t *testing.T) {
+			s := vseinfStep(t, cpu.Options{Threads: 2, Precision: precision})
+			a, b := vseinfBatch(1, 6, 12), vseinfBatch(2, 4, 5)
+			unused := s.model.Session.Params.Value("img.mlp.bns.1.weight")
+			before := doubles(s.model.Session.Dev, unused)
+			first := run(t, s, a).Loss
+			for range 40 {
+				run(t, s, a)
+				run(t, s, b)
+			}
+			if last := run(t, s, a).Loss; !(last < first/2) {
+				t.Errorf("the loss went from %v to %v in 40 steps", first, last)
+			}
+			if doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.mlp.bns.0.running_mean"))[0] == 0 {
+				t.Error("training leaves the running statistics as they were")
+			}
+			if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
+				t.Error("weight decay changed a parameter without a gradient")
+			}
+			if n := testing.AllocsPerRun(10, func() { run(t, s, a); run(t, s, b) }); n != 0 {
+				t.Errorf("%v allocations in two steps", n)
+			}
+		})
+	}
+}
+
+func TestVSEInfDoesNotDependOnThreads(t *testing.T) {
+	for _, precision := range []string{cpu.FP32, cpu.BF16} {
+		var want []float64
+		for _, threads := range []int{1, 2, 5} {
+			s := vseinfStep(t, cpu.Options{Threads: threads, Precision: precision})
+			for i := range uint64(3) {
+				run(t, s, vseinfBatch(i, 30, 14))
+			}
+			got := allNumbers(s)
+			if want == nil {
+				want = got
+			}
+			if i := differ(got, want); i >= 0 {
+				t.Errorf("%s: %d threads give another number %d than one", precision, threads, i)
+			}
+		}
+	}
+}
+
+// A run that is resumed from its checkpoint, running statistics included, ends with the bits of one that was not.
+func TestVSEInfResumesExactly(t *testing.T) {
+	whole := vseinfStep(t, cpu.Options{Threads: 2})
+	run(t, whole, vseinfBatch(1, 6, 12))
+	var file bytes.Buffer
+	if err := whole.WriteState(&file, models.Info{}, State{Seed: 1, Position: Position{Step: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "last.safetensors")
+	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := models.OpenCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	resumed := vseinfStep(t, cpu.Options{Threads: 2})
+	if _, err := resumed.RestoreState(c); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Step{whole, resumed} {
+		run(t, s, vseinfBatch(2, 5, 9))
+	}
+	if i := differ(allNumbers(whole), allNumbers(resumed)); i >= 0 {
+		t.Errorf("number %d differs after resuming", i)
+	}
+}
