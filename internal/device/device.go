@@ -75,7 +75,13 @@ type Device interface {
 	Products
 	Rows
 	Recurrent
+	Cells
+	Attention
+	Normalisation
+	Random
+	Layouts
 	Losses
+	Likelihood
 	Optimiser
 
 	// Sync waits until every kernel called before has finished.
