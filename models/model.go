@@ -14,6 +14,11 @@ const (
 	InputRegions = "in.regions" // [B, R·D]
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
+
+	// Those of a captioning branch, see Labels.
+	InputLabels     = "in.labels"
+	InputLabelMask  = "in.label_mask"
+	InputLabelSteps = "in.label_steps"
 )
 
 // Model is a network with its parameters on a device: what training updates and evaluation runs.
@@ -99,6 +104,11 @@ func (m *Model) RegionsNode(g *graph.Graph, n int) *graph.Node {
 // CaptionNodes returns the caption inputs of a graph.
 func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 	return Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n)}
+}
+
+// LabelNodes returns the inputs of a captioning branch of at most the given number of steps.
+func (m *Model) LabelNodes(g *graph.Graph, n, steps int) Labels {
+	return Labels{Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
 }
 
 // EncodeImages embeds n images: regions [n, R, D] → dst [n, E].

@@ -77,7 +77,7 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
-	Normalisation
+	BatchNorm
 	Random
 	Layouts
 	Losses

@@ -39,6 +39,7 @@ type leaf struct {
 	node  *Node
 	param bool
 	shape tensor.Shape
+	ints  []int32 // of constants: what Compile feeds
 }
 
 // New returns an empty graph; wide selects float64.
@@ -59,6 +60,14 @@ func (g *Graph) Input(name string, shape ...int) *Node { return g.leaf(name, fal
 // InputInts returns the node of an int32 input; its values are known to the host when the graph runs.
 func (g *Graph) InputInts(name string, shape ...int) *Node {
 	return g.leaf(name, false, tensor.Int32, shape)
+}
+
+// ConstInts returns the node of an int32 input whose values never change; Compile feeds it. The same name must mean the same
+// values in all graphs of a session.
+func (g *Graph) ConstInts(name string, values []int32) *Node {
+	n := g.InputInts(name, len(values))
+	g.leaves[name].ints = values
+	return n
 }
 
 func (g *Graph) leaf(name string, param bool, dt tensor.Dtype, shape []int) *Node {

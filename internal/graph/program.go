@@ -164,6 +164,11 @@ func (p *Program) arg(n *Node) (ref, error) {
 		if in == nil {
 			in = &input{}
 			p.s.feed[n.Name()] = in
+			if l.ints != nil {
+				if err := p.s.FeedInts(n.Name(), l.ints); err != nil {
+					return ref{}, err
+				}
+			}
 		}
 		return ref{input: in, n: elems, name: n.Name()}, nil
 	}

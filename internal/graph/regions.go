@@ -79,3 +79,22 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 	}
 	return g.Apply(op, theta, phi, values)
 }
+
+// Rows returns rows [lo, hi) of a matrix.
+func (g *Graph) Rows(x *Node, lo, hi int) *Node {
+	n, c := Dim(x, 0), Dim(x, 1)
+	if lo < 0 || hi <= lo || hi > n {
+		fail("rows %d to %d of %d", lo, hi, n)
+	}
+	op := &Op{Name: fmt.Sprintf("rows %d to %d", lo, hi), Outs: []tensor.Shape{{hi - lo, c}}, Wants: []bool{true}}
+	op.Run = func(d device.Device, k *Call) { d.Copy(k.Out[0], k.In[0].Slice(lo*c, hi*c)) }
+	op.Grad = func(_ []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, c}}}
+		bw.Run = func(d device.Device, k *Call) {
+			d.Fill(k.Out[0], 0)
+			d.Copy(k.Out[0].Slice(lo*c, hi*c), k.In[0])
+		}
+		return []*Node{g.Apply(bw, dy)}
+	}
+	return g.Apply(op, x)
+}

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -45,16 +44,13 @@ type batchNorm[T vec.Float] struct {
 
 const normRows = 32 // rows of one piece: few enough for sums in float32
 
-// BatchNorm implements device.Normalisation.
+// BatchNorm implements device.BatchNorm.
 func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 	l := d.beginNorm("BatchNorm", a)
-	runMean, runVar := d.floats("BatchNorm RunMean", a.RunMean, a.C), d.floats("BatchNorm RunVar", a.RunVar, a.C)
+	runMean, runVar := d.floats("BatchNorm RunningMean", a.RunningMean, a.C), d.floats("BatchNorm RunningVar", a.RunningVar, a.C)
 	l.y, l.bias = d.floats("BatchNorm Y", a.Y, len(l.x)), d.floats("BatchNorm Bias", a.Bias, a.C)
 	weight := d.floats("BatchNorm Weight", a.Weight, a.C)
 	if a.Train {
-		if l.n < 2 {
-			panic(fmt.Sprintf("cpu: BatchNorm: %v values per channel, training needs at least 2", l.n))
-		}
 		d.reduceNorm(l, normMean)
 		for c := range l.mean {
 			l.mean[c] = T(l.sums[c] / l.n)
@@ -64,7 +60,7 @@ func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 			v := l.sums[c] / l.n
 			l.invStd[c] = T(1 / math.Sqrt(v+a.Eps))
 			runMean[c] = T((1-a.Momentum)*float64(runMean[c]) + a.Momentum*float64(l.mean[c]))
-			runVar[c] = T((1-a.Momentum)*float64(runVar[c]) + a.Momentum*v*l.n/(l.n-1))
+			runVar[c] = T((1-a.Momentum)*float64(runVar[c]) + a.Momentum*v*l.n/max(1, l.n-1))
 		}
 	} else {
 		copy(l.mean, runMean)
@@ -76,7 +72,7 @@ func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 	d.loopNorm(l, normApply)
 }
 
-// BatchNormGrad implements device.Normalisation.
+// BatchNormGrad implements device.BatchNorm.
 func (d *dev[T]) BatchNormGrad(a device.BatchNormArgs) {
 	l := d.beginNorm("BatchNormGrad", a)
 	l.dy = d.floats("BatchNormGrad DY", a.DY, len(l.x))

@@ -8,7 +8,7 @@ import (
 )
 
 func testBatchNorm(h *harness) {
-	for _, s := range [][3]int{{2, 1, 1}, {3, 5, 1}, {37, 16, 1}, {300, 130, 1}, {1, 1, 40}, {5, 36, 7}, {3, 4, 129}, {2, 3, 2}} {
+	for _, s := range [][3]int{{1, 3, 1}, {2, 1, 1}, {3, 5, 1}, {37, 16, 1}, {300, 130, 1}, {1, 1, 40}, {5, 36, 7}, {3, 4, 129}, {2, 3, 2}} {
 		for _, train := range []bool{true, false} {
 			h.batchNorm(device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Train: train, Eps: 1e-5, Momentum: 0.1})
 			h.batchNormGrad(device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Train: train, Eps: 1e-3, Momentum: 0.1})
@@ -48,7 +48,7 @@ func (n *normCase) forward() {
 			n.each(c, func(i int) { mean += n.x[i] / count })
 			n.each(c, func(i int) { variance += (n.x[i] - mean) * (n.x[i] - mean) / count })
 			n.run[c] = 0.9*n.mean[c] + 0.1*mean
-			n.rv[c] = 0.9*n.vari[c] + 0.1*variance*count/(count-1)
+			n.rv[c] = 0.9*n.vari[c] + 0.1*variance*count/max(1, count-1)
 		}
 		n.batchMean[c], n.invStd[c] = mean, 1/math.Sqrt(variance+a.Eps)
 		n.each(c, func(i int) { n.y[i] = n.weight[c]*(n.x[i]-mean)*n.invStd[c] + n.bias[c] })
@@ -69,8 +69,8 @@ func (h *harness) batchNorm(a device.BatchNormArgs) {
 	n := h.normCase(a)
 	n.forward()
 	a.X, a.Weight, a.Bias = h.in(n.x), h.in(n.weight), h.in(n.bias)
-	if a.RunMean, a.RunVar = h.in(n.mean), h.in(n.vari); a.Train {
-		a.RunMean, a.RunVar = h.inout(n.mean), h.inout(n.vari)
+	if a.RunningMean, a.RunningVar = h.in(n.mean), h.in(n.vari); a.Train {
+		a.RunningMean, a.RunningVar = h.inout(n.mean), h.inout(n.vari)
 	}
 	a.Y, a.Mean, a.InvStd = h.out(len(n.x)), h.out(a.C), h.out(a.C)
 	h.run(what, func() { h.d.BatchNorm(a) })
@@ -79,8 +79,8 @@ func (h *harness) batchNorm(a device.BatchNormArgs) {
 	h.equal(what+": mean", a.Mean, n.batchMean, h.tol.product)
 	h.equal(what+": 1/σ", a.InvStd, n.invStd, h.tol.product*(1+magnitude(n.invStd)))
 	h.equalTo(what+": y", a.Y, n.y, h.tol.product*grown*(1+magnitude(n.invStd)))
-	h.equal(what+": running mean", a.RunMean, n.run, h.tol.product)
-	h.equal(what+": running variance", a.RunVar, n.rv, h.tol.product)
+	h.equal(what+": running mean", a.RunningMean, n.run, h.tol.product)
+	h.equal(what+": running variance", a.RunningVar, n.rv, h.tol.product)
 	h.steady(what, func() { h.d.BatchNorm(a) })
 	h.release()
 }

@@ -6,25 +6,23 @@ import (
 	"gorgonia.org/tensor"
 
 	"vsetrain/internal/device"
-	"vsetrain/internal/philox"
 )
 
 // BatchNormWeights are the parameters of a batch normalisation of C channels, each [C]. Mean and Var are running statistics:
 // they have no gradient, and a program of a training graph changes them in place, once a run.
 type BatchNormWeights struct {
 	Weight, Bias, Mean, Var *Node
-	Eps, Momentum           float64
 }
+
+// The constants of torch.nn.BatchNorm1d.
+const batchNormEps, batchNormMomentum = 1e-5, 0.1
 
 // BatchNorm normalises every channel of x over all other axes (device.BatchNormArgs): by the statistics of the batch in a training
 // graph, by the running ones otherwise.
 func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
 	s := x.Shape().Clone()
-	a := device.BatchNormArgs{C: Dim(x, axis), Train: g.Training, Eps: w.Eps, Momentum: w.Momentum}
+	a := device.BatchNormArgs{C: Dim(x, axis), Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum}
 	a.Outer, a.Inner = around(s, axis)
-	if a.Train && a.Outer*a.Inner < 2 {
-		fail("batch norm over %v has one value per channel, of which there is no variance; train with batches of more pairs, and with train.drop_last if the last one is too small", s)
-	}
 	wantShape("weight of a batch norm", w.Weight, a.C)
 	wantShape("bias of a batch norm", w.Bias, a.C)
 	wantShape("running mean of a batch norm", w.Mean, a.C)
@@ -33,7 +31,7 @@ func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
 		Keep: []Slot{{DType: device.Float, N: a.C}, {DType: device.Float, N: a.C}}}
 	op.Run = func(d device.Device, c *Call) {
 		a := a
-		a.X, a.Weight, a.Bias, a.RunMean, a.RunVar, a.Y = c.In[0], c.In[1], c.In[2], c.In[3], c.In[4], c.Out[0]
+		a.X, a.Weight, a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[0], c.In[1], c.In[2], c.In[3], c.In[4], c.Out[0]
 		a.Mean, a.InvStd = c.Keep[0], c.Keep[1]
 		d.BatchNorm(a)
 	}
@@ -63,33 +61,4 @@ func around(s tensor.Shape, axis int) (outer, inner int) {
 		}
 	}
 	return outer, inner
-}
-
-// InputStep is the int32 input [2] that every training graph with dropout reads: the number of training steps done before, its
-// low and its high half.
-const InputStep = "in.step"
-
-// dropper draws the masks of one dropout layer.
-func (g *Graph) dropper(purpose string, rate float64) device.DropoutArgs {
-	return device.DropoutArgs{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
-}
-
-// Dropout sets elements of x to zero with the given probability and divides the others by 1 - rate, in a training graph;
-// otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the training step and the place.
-func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
-	if !g.Training || rate == 0 {
-		return x
-	}
-	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
-	run := func(d device.Device, c *Call) {
-		a := a
-		a.X, a.Step, a.Y = c.In[0], c.Ints(1), c.Out[0]
-		d.Dropout(a)
-	}
-	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose), Outs: []tensor.Shape{s}, Wants: []bool{true, false}, Run: run}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}, Run: run}
-		return []*Node{g.Apply(bw, dy, in[1]), nil}
-	}
-	return g.Apply(op, x, g.InputInts(InputStep, 2))
 }

@@ -1,0 +1,23 @@
+package nn
+
+import "vsetrain/internal/graph"
+
+// BatchNorm is torch.nn.BatchNorm1d: ε 1e-5, momentum 0.1. The running statistics are stored with the parameters and never
+// optimised.
+type BatchNorm struct {
+	Weight Param `param:"weight"`       // [C]
+	Bias   Param `param:"bias"`         // [C]
+	Mean   Param `param:"running_mean"` // [C]
+	Var    Param `param:"running_var"`  // [C]
+}
+
+// NewBatchNorm returns a normalisation of c channels, gain 1 and shift 0.
+func NewBatchNorm(c int) BatchNorm {
+	p := func(v float64, state bool) Param { return Param{Shape: []int{c}, Init: Constant(v), State: state} }
+	return BatchNorm{Weight: p(1, false), Bias: p(0, false), Mean: p(0, true), Var: p(1, true)}
+}
+
+// Weights returns the parameters for graph.BatchNorm.
+func (l *BatchNorm) Weights(g *graph.Graph) graph.BatchNormWeights {
+	return graph.BatchNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Mean: l.Mean.Node(g), Var: l.Var.Node(g)}
+}
