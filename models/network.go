@@ -6,7 +6,9 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
@@ -36,6 +38,12 @@ type Network interface {
 	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ... Parameters of other parts serve
 	// training only.
 	Parts() []string
+}
+
+// trainingOnly reports whether a parameter is in none of the parts of a reference checkpoint.
+func trainingOnly(n Network, param string) bool {
+	part, _, _ := strings.Cut(param, ".")
+	return !slices.Contains(n.Parts(), part)
 }
 
 // Embedder is a network whose scores are a function of one embedding per image and one per caption.

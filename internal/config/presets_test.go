@@ -29,12 +29,24 @@ var presets = map[string]struct {
 	"vsepp/f30k-released":  {2e-3, 2, 0.185, "lseh"},
 	"vsepp/coco-released":  {2e-3, 2, 0.185, "lseh"},
 	"vsepp/iapr-released":  {8e-4, 8, 0.185, "lseh"},
+	"vsrn/f30k-benchmark":  {2e-4, 10, 0.2, "lmh"},
+	"vsrn/coco-benchmark":  {2e-4, 15, 0.2, "lmh"},
+	"vsrn/iapr-benchmark":  {5e-4, 20, 0.2, "lmh"},
+	"vsrn/f8k-benchmark":   {2e-4, 10, 0.2, "lmh"},
+	"vsrn/f30k-lmh2":       {4e-4, 5, 0.16, "lmh"},
+	"vsrn/coco-lmh2":       {4e-4, 6, 0.16, "lmh"},
+	"vsrn/iapr-lmh2":       {5e-4, 20, 0.16, "lmh"},
+	"vsrn/f8k-lmh2":        {4e-4, 10, 0.16, "lmh"},
+	"vsrn/f30k-lseh":       {4e-4, 5, 0.185, "lseh"},
+	"vsrn/coco-lseh":       {4e-4, 6, 0.185, "lseh"},
+	"vsrn/iapr-lseh":       {5e-4, 20, 0.185, "lseh"},
+	"vsrn/f8k-lseh":        {4e-4, 10, 0.185, "lseh"},
 }
 
 // fragments are the parts that presets are put together from; demo is no published setting.
 var fragments = map[string]bool{
 	"data/f30k": true, "data/coco": true, "data/iapr": true, "data/f8k": true,
-	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "demo": true,
+	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vsrn/base": true, "demo": true,
 }
 
 func TestPresets(t *testing.T) {
@@ -65,9 +77,14 @@ func TestPresets(t *testing.T) {
 		if r.Optim.LR != want.lr || r.Optim.LRUpdate != want.update || r.Loss.Margin != want.margin || r.Loss.Name != want.loss {
 			t.Errorf("%s: lr %v, update %d, margin %v, loss %s; want %+v", name, r.Optim.LR, r.Optim.LRUpdate, r.Loss.Margin, r.Loss.Name, want)
 		}
-		set, _, _ := strings.Cut(filepath.Base(name), "-")
+		network, file, _ := strings.Cut(name, "/")
+		set, _, _ := strings.Cut(file, "-")
+		embed, mode := map[string]int{"vsepp": 1024, "vsrn": 2048}[network], "f30k"
+		if name == "vsrn/"+file && set == "coco" {
+			mode = "coco"
+		}
 		if r.Data.Dir != "data/"+set || r.Train.Batch != 128 || r.Train.Epochs != 30 || r.Optim.Clip != 2 || r.Seed != 7 ||
-			r.Model.EmbedDim != 1024 || r.Optim.Schedule != "repeat" || r.Loss.LSEH.Lambda != 0.025 {
+			r.Model.Network != network || r.Model.EmbedDim != embed || r.Model.VSRN.Mode != mode || !r.Model.VSRN.Caption || r.Optim.Schedule != "repeat" || r.Loss.LSEH.Lambda != 0.025 {
 			t.Errorf("%s: not the common settings: %+v", name, r.Config)
 		}
 		return nil
