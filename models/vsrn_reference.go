@@ -8,6 +8,7 @@ func init() {
 	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
 		o := commonOptions(m)
 		o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
+		o[optionRegions] = m.Dims.Regions
 		if m.Options.VSRN.Mode == modeCOCO {
 			o["data_name"] = "coco_precomp"
 		}
@@ -21,8 +22,10 @@ func isVSRN(r *Reference) bool {
 	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "Rs_GCN_1.W.0.weight", 3) && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
 }
 
-// readVSRN takes the mode from the batch norm behind the GRU. The file does not know the number of regions, on which no tensor
-// depends.
+// optionRegions is our own: no tensor depends on the number of regions, and the reference's options do not tell it.
+const optionRegions = "num_regions"
+
+// readVSRN takes the mode from the batch norm behind the GRU.
 func readVSRN(r *Reference, opt map[string]any) error {
 	for _, name := range []string{"use_abs", "no_imgnorm"} {
 		if opt[name] == true {
@@ -37,5 +40,8 @@ func readVSRN(r *Reference, opt map[string]any) error {
 		o.VSRN.Mode = modeCOCO
 	}
 	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
+	if n, ok := opt[optionRegions].(int64); ok && n > 0 && n <= 1<<16 {
+		r.dims.Regions = int(n)
+	}
 	return nil
 }
