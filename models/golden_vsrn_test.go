@@ -246,3 +246,38 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	pack.Pack(steps)
 	return prog.Doubles(logits)[:pack.Rows()*cfg["vocab"]]
 }
+
+// Quirk Q2: the region features are normalised over the regions, or, as an option, every region over its features.
+func TestVSRNL2Axis(t *testing.T) {
+	for axis, width := range map[string]int{"region": 3, "feature": 7} {
+		o := DefaultOptions()
+		o.Network, o.EmbedDim, o.WordDim, o.VSRN.L2Axis, o.VSRN.Caption = VSRN, 7, 2, axis, false
+		m, err := NewModel(newDevice(t, cpu.FP64), o, Dims{Regions: 3, Feature: 5, Vocab: 5})
+		check(t, err)
+		m.Init(1, nil)
+		g := m.Session.Graph()
+		_, features := m.Network.(*vsrn).reason(g, m.RegionsNode(g, 2))
+		prog, err := graph.Compile(m.Session, g, []*graph.Node{features}, nil)
+		check(t, err)
+		x := make([]float64, 2*3*5)
+		for i := range x {
+			x[i] = math.Sin(float64(i))
+		}
+		check(t, m.Session.FeedDoubles(InputRegions, x))
+		check(t, prog.RunAll())
+		out := prog.Doubles(features)
+		for k := range len(out) / width { // every vector has length 1
+			var sum float64
+			for i := range width {
+				at := k*width + i
+				if axis == "region" {
+					at = k/7*21 + i*7 + k%7
+				}
+				sum += out[at] * out[at]
+			}
+			if math.Abs(sum-1) > 1e-12 {
+				t.Errorf("l2_axis %s: vector %d has squared length %v", axis, k, sum)
+			}
+		}
+	}
+}

