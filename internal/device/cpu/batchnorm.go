@@ -11,7 +11,7 @@ import (
 //
 // The columns of a matrix (Inner = 1) are reduced over pieces of rows, so that memory is read in order: the sums of a piece
 // are in the device's type, their sums over the pieces in float64. Channels of several values in a row are reduced one by one,
-// see channels.go. The variance is taken about the mean that was found before.
+// see batchnorm_channels.go. The variance is taken about the mean that was found before.
 
 type normPhase uint8
 
