@@ -173,12 +173,16 @@ func withoutPath(err error) error {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters.
+// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, but for a part that serves
+// training only: where it is missing, its parameters stay as they are.
 func (c *Checkpoint) Restore(m *Model) error {
 	if c.Info.Model.Network != m.Options.Network {
 		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)
 	}
 	for _, p := range m.Network.Params() {
+		if _, ok := c.file.Tensor(p.Name); !ok && trainingOnly(m.Network, p.Name) {
+			continue
+		}
 		if err := c.RestoreTensor(m.Session.Dev, p.Name, p.Shape, m.Session.Params.Value(p.Name)); err != nil {
 			return err
 		}

@@ -12,11 +12,18 @@ import (
 // options as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
 // weights_only=False; otherwise they are a dict.
 func ExportReference(path string, m *Model, from Weights, namespace bool) error {
+	f, ok := formats[m.Options.Network]
+	if !ok {
+		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format", m.Options.Network)
+	}
 	states := make([]any, len(m.Network.Parts()))
 	for i := range states {
 		states[i] = &torchfile.Dict{}
 	}
 	for _, p := range m.Network.Params() {
+		if trainingOnly(m.Network, p.Name) {
+			continue
+		}
 		part, name, _ := strings.Cut(p.Name, ".")
 		v := m.Session.Params.Value(p.Name)
 		buf := make([]float32, v.N)
@@ -35,11 +42,11 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 		}
 	}
 	epoch, step, score := from.Progress()
-	opt := referenceOptions(m)
+	opt := f.options(m)
 	top := &torchfile.Dict{}
 	top.Set("epoch", int(epoch))
 	top.Set("model", &torchfile.List{Items: states})
-	top.Set("best_rsum", 6*score)
+	top.Set("best_rsum", float64(f.recalls)*score)
 	if namespace {
 		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
 		for _, k := range sortedOptions(opt) {
@@ -53,21 +60,12 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 	return torchfile.Save(path, top)
 }
 
-// referenceOptions are the options that the evaluation of a reference repository reads again: sizes and switches of the network,
-// and for everything that is not part of a network the reference's defaults.
-func referenceOptions(m *Model) map[string]any {
-	if m.Options.Network == VSEInf {
-		return vseinfReferenceOptions(m)
-	}
-	return vseppReferenceOptions(m)
-}
-
-// vseppReferenceOptions are those of fartashf/vsepp, train.py.
-func vseppReferenceOptions(m *Model) map[string]any {
-	v := m.Options.VSEPP
+// commonOptions are the options that fartashf/vsepp, train.py, and what descends from it share: sizes, and for everything that is
+// not part of a network the reference's defaults.
+func commonOptions(m *Model) map[string]any {
 	return map[string]any{
-		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Regions * m.Dims.Feature, "vocab_size": m.Dims.Vocab,
-		"num_layers": 1, "measure": v.Measure, "use_abs": v.UseAbs, "no_imgnorm": v.NoImgNorm,
+		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "vocab_size": m.Dims.Vocab,
+		"num_layers": 1, "measure": "cosine", "use_abs": false, "no_imgnorm": false,
 		"margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30, "batch_size": 128, "learning_rate": 0.0002, "lr_update": 15,
 		"val_step": 500, "log_step": 10, "workers": 10, "crop_size": 224, "finetune": false, "cnn_type": "vgg19", "use_restval": false,
 		"reset_train": false, "resume": "", "data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",

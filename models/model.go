@@ -15,6 +15,10 @@ const (
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
 
+	// Those of a captioning branch, see Labels.
+	InputLabels     = "in.labels"
+	InputLabelMask  = "in.label_mask"
+	InputLabelSteps = "in.label_steps"
 	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
 	// then the regions of all images one after the other, with room for R each.
 	InputRegionCounts = "in.region_counts"
@@ -134,6 +138,11 @@ func (m *Model) RegionsNode(g *graph.Graph, n int) *graph.Node {
 // CaptionNodes returns the caption inputs of a graph.
 func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 	return Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n)}
+}
+
+// LabelNodes returns the inputs of a captioning branch of at most the given number of steps.
+func (m *Model) LabelNodes(g *graph.Graph, n, steps int) Labels {
+	return Labels{Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
 }
 
 // EncodeImages embeds n images: regions [n, R, D] → dst [n, E].

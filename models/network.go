@@ -6,7 +6,9 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
@@ -33,8 +35,15 @@ type Network interface {
 	// StepFlops is the work of the matrix products that a training step on a batch needs, in floating-point operations
 	// (two per multiply-add): forward and the gradients that are wanted, padding not counted.
 	StepFlops(pairs, words int) float64
-	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ...
+	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ... Parameters of other parts serve
+	// training only.
 	Parts() []string
+}
+
+// trainingOnly reports whether a parameter is in none of the parts of a reference checkpoint.
+func trainingOnly(n Network, param string) bool {
+	part, _, _ := strings.Cut(param, ".")
+	return !slices.Contains(n.Parts(), part)
 }
 
 // Embedder is a network whose scores are a function of one embedding per image and one per caption.
@@ -48,6 +57,23 @@ type Embedder interface {
 	DotProduct() bool
 	// Scores returns the similarity of every image with every caption: [Bi, Bc].
 	Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node
+}
+
+// Captioner is a network that in training also writes the caption of every image, and learns from what it writes.
+type Captioner interface {
+	Embedder
+	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to that of
+	// retrieval.
+	ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node)
+	// MaxLength is the longest caption the branch writes, <start> and <end> included.
+	MaxLength() int
+}
+
+// Labels are the inputs of a captioning branch, int32: step t of caption b, of Steps[b], sees the word Words[b, t] and predicts
+// Words[b, t+1] with the weight Mask[b, t+1] (specification, data.md §6).
+type Labels struct {
+	Words, Mask *graph.Node // [B, S+1]
+	Steps       *graph.Node // [B], in descending order
 }
 
 type builder func(o Options, d Dims) (Embedder, error)
@@ -81,7 +107,7 @@ func Available() []string {
 func Specs(n Network) []graph.ParamSpec {
 	var out []graph.ParamSpec
 	for _, p := range n.Params() {
-		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Group: p.Group})
+		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Twice: p.Twice, Group: p.Group})
 	}
 	return out
 }

@@ -41,6 +41,7 @@ type VSEPPOptions struct {
 
 // VSRNOptions are the quirks of the VSRN reference that can be chosen.
 type VSRNOptions struct {
+	Mode            string `yaml:"mode" enum:"f30k|coco" doc:"f30k ends in a batch norm (Flickr30K, Flickr8K, IAPR TC-12); coco normalises the regions first instead"`
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
@@ -73,7 +74,7 @@ func DefaultOptions() Options {
 		WordDim:     300,
 		TextEncoder: "gru",
 		VSEPP:       VSEPPOptions{Measure: "cosine"},
-		VSRN:        VSRNOptions{L2Axis: "region", Caption: true},
+		VSRN:        VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true},
 		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3},
 		VSEInf:      VSEInfOptions{SizeAugment: true},
 		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
@@ -84,7 +85,7 @@ func DefaultOptions() Options {
 func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
 
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
-func (o *Options) AnyRegions() bool { return o.Network == VSEInf }
+func (o *Options) AnyRegions() bool { return o.Network == VSEInf || o.Network == VSRN }
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{

@@ -21,7 +21,7 @@ type Reference struct {
 	states  []map[string]*torchfile.Tensor
 	epoch   float64
 	steps   int64
-	rsum    float64
+	score   float64 // mean of the recalls in "best_rsum"
 }
 
 // OpenReference reads a .pth or .pth.tar. Nothing in it is executed; whatever is not plain data or tensors is an error.
@@ -59,14 +59,14 @@ func (r *Reference) parse(v any) error {
 			if !okName || !okTensor {
 				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v), k)
 			}
-			if strings.HasSuffix(name, ".num_batches_tracked") { // a counter of batch norm that nothing reads
+			if strings.HasSuffix(name, ".num_batches_tracked") { // a counter of PyTorch's batch norms, without effect
 				continue
 			}
 			state[strings.TrimPrefix(name, "module.")] = t
 		}
 		r.states = append(r.states, state)
 	}
-	r.epoch, r.rsum = number(top, "epoch"), number(top, "best_rsum")
+	r.epoch, r.score = number(top, "epoch"), number(top, "best_rsum")
 	r.steps = int64(number(top, "Eiters"))
 	opt, _ := top.Get("opt")
 	return r.recognise(optionsOf(opt))
@@ -107,16 +107,40 @@ func optionsOf(v any) map[string]any {
 	return out
 }
 
+// format is how the reference repository of a network writes its checkpoints. The file of a network adds its own to formats.
+type format struct {
+	// matches reports whether the state dicts are of this network; read finds its options and sizes out.
+	matches func(r *Reference) bool
+	read    func(r *Reference, opt map[string]any) error
+	// options are those that the repository's own evaluation reads again.
+	options func(m *Model) map[string]any
+	// recalls is how many recalls add up to its "best_rsum".
+	recalls int
+}
+
+var formats = map[string]format{}
+
 // recognise finds out which network the state dicts belong to, and its sizes.
 func (r *Reference) recognise(opt map[string]any) error {
-	if len(r.states) == 2 && r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2) {
-		if r.states[1]["rnn.weight_ih_l0_reverse"] != nil {
-			return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the unidirectional GRU of the published models")
+	for _, name := range Available() {
+		f, ok := formats[name]
+		if !ok || !f.matches(r) {
+			continue
 		}
-		return r.recogniseVSEPP(opt)
-	}
-	if r.isVSEInf() {
-		return r.recogniseVSEInf()
+		r.options = DefaultOptions()
+		r.options.Network = name
+		if err := f.read(r, opt); err != nil {
+			return err
+		}
+		if err := r.options.Validate(); err != nil {
+			return err
+		}
+		n, err := New(r.options, r.dims)
+		if err != nil {
+			return err
+		}
+		r.parts, r.score = n.Parts(), r.score/float64(f.recalls)
+		return nil
 	}
 	var names []string
 	for _, s := range r.states {
@@ -136,24 +160,6 @@ func (r *Reference) has(part int, name string, dims int) bool {
 	return t != nil && len(t.Shape) == dims
 }
 
-func (r *Reference) recogniseVSEPP(opt map[string]any) error {
-	o := DefaultOptions()
-	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEPP, "gru", fc.Shape[0], embed.Shape[1]
-	if m, ok := pickle.Text(opt["measure"]); ok && m == "order" {
-		o.VSEPP.Measure = "order"
-	}
-	o.VSEPP.UseAbs = opt["use_abs"] == true
-	o.VSEPP.NoImgNorm = opt["no_imgnorm"] == true
-	r.options, r.parts = o, []string{"img", "txt"}
-	r.dims = Dims{Regions: 1, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
-	const regions, feature = 36, 2048 // what the stored product of both most likely is
-	if fc.Shape[1] == regions*feature {
-		r.dims.Regions, r.dims.Feature = regions, feature
-	}
-	return o.Validate()
-}
-
 // Network implements Weights.
 func (r *Reference) Network() Options { return r.options }
 
@@ -164,20 +170,24 @@ func (r *Reference) Sizes() Dims { return r.dims }
 func (r *Reference) VocabularyHash() string { return "" }
 
 // Progress implements Weights.
-func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.rsum / 6 }
+func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.score }
 
 // Describe implements Weights.
 func (r *Reference) Describe() string {
-	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, rsum %.1f", r.Path, r.options.Network, r.epoch, r.rsum)
+	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path, r.options.Network, r.epoch, r.score)
 }
 
 // Close implements Weights.
 func (r *Reference) Close() error { return nil }
 
-// Restore implements Weights. Every parameter has to be there with its shape; a tensor the network lacks is an error too.
+// Restore implements Weights. Every parameter has to be there with its shape, but for those that serve training only, which no
+// reference stores; a tensor the network lacks is an error too.
 func (r *Reference) Restore(m *Model) error {
 	used := 0
 	for _, p := range m.Network.Params() {
+		if trainingOnly(m.Network, p.Name) {
+			continue
+		}
 		part, name, _ := strings.Cut(p.Name, ".")
 		i := slices.Index(r.parts, part)
 		if i < 0 {

@@ -25,18 +25,14 @@ type vsepp struct {
 	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
-	Text struct {
-		Embed nn.Embedding `param:"embed"`
-		RNN   nn.GRU       `param:"rnn"`
-	} `param:"txt"`
+	Text   lastState `param:"txt"`
 	params []*nn.Param
 }
 
 func newVSEPP(o Options, d Dims) (Embedder, error) {
 	n := &vsepp{opt: o.VSEPP, dims: d, embed: o.EmbedDim, word: o.WordDim}
 	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
-	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
-	n.Text.RNN = nn.NewGRU(o.WordDim, o.EmbedDim)
+	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
 	n.params = nn.Collect(n)
 	return n, nil
 }
@@ -49,8 +45,7 @@ func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
 func (n *vsepp) StepFlops(pairs, words int) float64 {
 	b, t, e := float64(pairs), float64(words), float64(n.embed)
 	image := 2 * b * float64(n.dims.Regions*n.dims.Feature) * e
-	text := 2 * t * 3 * e * (float64(n.word) + e)
-	return 2*image + 3*text + 3*2*b*b*e
+	return 2*image + 3*gruFlops(t, float64(n.word), e) + 3*2*b*b*e
 }
 
 // Images embeds flattened regions [B, R·D].
@@ -64,8 +59,7 @@ func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 
 // Captions embeds words.
 func (n *vsepp) Captions(g *graph.Graph, c Captions) *graph.Node {
-	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
-	return n.abs(g, g.L2Norm(n.Text.RNN.Final(g, x, c.Lengths), 1, 0))
+	return n.abs(g, n.Text.Forward(g, c))
 }
 
 func (n *vsepp) abs(g *graph.Graph, x *graph.Node) *graph.Node {

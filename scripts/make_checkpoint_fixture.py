@@ -124,7 +124,30 @@ def vsepp(vocab_size):
     return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x), m[1](tokens, lengths)))
 
 
-NETWORKS = {"vsepp": vsepp}
+def vsrn(vocab_size, name="f30k_precomp"):
+    """KunpengLi1994/VSRN, train.py: its checkpoint leaves the captioning branch out.  The batch norms get statistics and gains as
+    after some training; as drawn, the blocks would be the identity."""
+    embed, word = 16, 6
+    modules = [peer.VsrnImage(FEAT, embed, name == "f30k_precomp"), peer.LastStateText(vocab_size, word, embed)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        for m in modules[0].modules():
+            if isinstance(m, torch.nn.BatchNorm1d):
+                m.weight.uniform_(-1, 1)
+                m.bias.uniform_(-0.5, 0.5)
+                m.running_mean.uniform_(-0.5, 0.5)
+                m.running_var.uniform_(0.2, 2)
+                m.num_batches_tracked.fill_(3402)
+    options = dict(data_path="/data", data_name=name, vocab_path="./vocab/", margin=0.2, num_epochs=30, batch_size=128,
+                   word_dim=word, embed_size=embed, grad_clip=2.0, crop_size=224, num_layers=1, learning_rate=0.0002, lr_update=15,
+                   workers=10, log_step=10, val_step=500, logger_name="runs/runX", resume="", max_violation=True,
+                   img_dim=FEAT, finetune=False, cnn_type="vgg19", use_restval=False, measure="cosine", use_abs=False,
+                   no_imgnorm=False, reset_train=False, dim_vid=embed, dim_hidden=512, bidirectional=0, input_dropout_p=0.2,
+                   rnn_type="gru", rnn_dropout_p=0.5, dim_word=300, max_len=60, vocab_size=vocab_size)
+    return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x)[0], m[1](tokens, lengths)))
+
+
+NETWORKS = {"vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
 
 
 # ------------------------------------------------------------------------------------------------------------ scores

@@ -35,7 +35,7 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, factorF
 	for i, n := range grads {
 		lo, hi := s.Params.Range(specs[i].Name)
 		dy, x, ok := g.Factors(n)
-		if ok && worthFactoring(dy, x, factorFrom) {
+		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
 			b.grads.factored = append(b.grads.factored, factor{span{lo, hi}, device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
@@ -43,9 +43,13 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, factorF
 			continue
 		}
 		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
-		b.grads.dense = append(b.grads.dense, span{lo, hi})
+		if specs[i].Twice {
+			b.grads.twice = append(b.grads.twice, span{lo, hi})
+		} else {
+			b.grads.dense = append(b.grads.dense, span{lo, hi})
+		}
 	}
-	b.grads.dense = join(b.grads.dense)
+	b.grads.dense, b.grads.twice = join(b.grads.dense), join(b.grads.twice)
 	b.vm, err = graph.Compile(s, g, keep, targets)
 	return b, err
 }

@@ -19,6 +19,7 @@ type optimiser struct {
 	sumSq  device.View // [1] Σ g²
 	norm   device.View // [1] ‖g‖₂
 	coef   device.View // [1] clip coefficient
+	coef2  device.View // [1] its square, for parameters that are listed twice
 	steps  int64       // updates done
 
 	host    [1]float64 // staging of transfers
@@ -34,7 +35,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	for _, b := range []struct {
 		view *device.View
 		n    int
-	}{{&opt.m, n}, {&opt.v, n}, {&opt.hyper, 3}, {&opt.sumSq, 1}, {&opt.norm, 1}, {&opt.coef, 1}} {
+	}{{&opt.m, n}, {&opt.v, n}, {&opt.hyper, 3}, {&opt.sumSq, 1}, {&opt.norm, 1}, {&opt.coef, 1}, {&opt.coef2, 1}} {
 		buf, err := dev.Alloc(device.Float, b.n)
 		if err != nil {
 			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", n, err)
@@ -48,6 +49,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 // whose gradient is known as a product only.
 type gradients struct {
 	dense    []span
+	twice    []span // of parameters that are listed twice (quirk Q3 of VSRN)
 	factored []factor
 }
 
@@ -66,6 +68,10 @@ func (o *optimiser) gradNorm(g *gradients) float64 {
 	for _, s := range g.dense {
 		o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(s.lo, s.hi))
 	}
+	for _, s := range g.twice {
+		o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(s.lo, s.hi))
+		o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(s.lo, s.hi))
+	}
 	for _, f := range g.factored {
 		o.dev.SumSquaresFactored(o.sumSq, f.Factored)
 	}
@@ -78,21 +84,44 @@ func (o *optimiser) gradNorm(g *gradients) float64 {
 	return o.host[0]
 }
 
-// update applies one Adam step at the given learning rate to every parameter that has a gradient.
+// update applies one Adam step at the given learning rate to every parameter that has a gradient. Parameters that are listed
+// twice are clipped twice and get two steps with the same gradient, each counted (specification, models.md §3.4).
 func (o *optimiser) update(g *gradients, lr float64) {
 	o.steps++
-	t := float64(o.steps)
-	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
-	o.scalars = [3]float64{lr / (1 - math.Pow(b1, t)), 1 / math.Sqrt(1-math.Pow(b2, t)), 1 - lr*o.opt.WeightDecay}
-	o.dev.UploadDoubles(o.hyper, o.scalars[:])
+	o.uploadHyper(o.steps, lr)
 	for _, s := range g.dense {
-		a := o.args(s)
-		a.G = o.params.Grads().Slice(s.lo, s.hi)
-		o.dev.Adam(a)
+		o.dev.Adam(o.denseArgs(s))
 	}
 	for _, f := range g.factored {
 		o.dev.AdamFactored(o.args(f.span), f.Factored)
 	}
+	if len(g.twice) == 0 {
+		return
+	}
+	o.dev.Scale(o.coef2, o.coef, o.coef)
+	for t := 2*o.steps - 1; t <= 2*o.steps; t++ {
+		o.uploadHyper(t, lr)
+		for _, s := range g.twice {
+			a := o.denseArgs(s)
+			if a.Clip.Present() {
+				a.Clip = o.coef2
+			}
+			o.dev.Adam(a)
+		}
+	}
+}
+
+// uploadHyper sets the scalars of update t of a parameter, counted from 1.
+func (o *optimiser) uploadHyper(t int64, lr float64) {
+	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
+	o.scalars = [3]float64{lr / (1 - math.Pow(b1, float64(t))), 1 / math.Sqrt(1-math.Pow(b2, float64(t))), 1 - lr*o.opt.WeightDecay}
+	o.dev.UploadDoubles(o.hyper, o.scalars[:])
+}
+
+func (o *optimiser) denseArgs(s span) device.AdamArgs {
+	a := o.args(s)
+	a.G = o.params.Grads().Slice(s.lo, s.hi)
+	return a
 }
 
 func (o *optimiser) args(s span) device.AdamArgs {

@@ -20,13 +20,19 @@ const (
 // Step runs training steps: forward, loss, backward, clip, update. One compiled graph serves all batches of one
 // shape; steps of a known shape allocate nothing.
 type Step struct {
+	// Seed is that of the run, from which dropout draws; it is set before the first step.
+	Seed uint64
+
 	model    *models.Model
 	loss     loss.Options
 	opt      *optimiser
 	programs map[shape]*program
 	last     *program   // of the last step
 	parts    [3]float64 // staging of the loss
+	extra    [1]float64 // staging of the loss of a captioning branch
 	scored   []float32  // staging of the scores, and of a row
+	counter  [2]int32   // the number of steps done, for dropout
+	labels   labels     // staging of the labels of a captioning branch
 
 	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
 	factorFrom int
@@ -40,14 +46,16 @@ type shape struct {
 
 type program struct {
 	*backward
-	loss   *graph.Node
-	scores *graph.Node
+	loss       *graph.Node
+	captioning *graph.Node // loss of the captioning branch, nil without one
+	scores     *graph.Node
 }
 
 // StepResult is what a step reports.
 type StepResult struct {
 	Loss                   float64 // the whole loss
 	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
+	LossCaptioning         float64 // what a captioning branch adds to them, 0 without one
 	GradNorm               float64 // before clipping
 	Gap                    float64 // by how much the hardest negatives score above the matches, summed; see gap
 	LearningRate           float64
@@ -62,7 +70,8 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	return &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}, nil
 }
 
-// NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step.
+// NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step;
+// running statistics may have moved.
 type NotFinite struct {
 	What  string
 	Value float64
@@ -97,7 +106,13 @@ func (s *Step) execute(p *program, lr float64) (StepResult, error) {
 	s.model.Session.Dev.DownloadDoubles(s.parts[:], p.vm.View(p.loss).Slice(0, 3))
 	s.last = p
 	g := p.gradients()
-	r := StepResult{Loss: s.parts[0], LossCaption: s.parts[1], LossImage: s.parts[2], GradNorm: s.opt.gradNorm(g), LearningRate: lr}
+	captioning := 0.0
+	if p.captioning != nil {
+		s.model.Session.Dev.DownloadDoubles(s.extra[:], p.vm.View(p.captioning))
+		captioning = s.extra[0]
+	}
+	r := StepResult{Loss: s.parts[0] + captioning, LossCaption: s.parts[1], LossImage: s.parts[2], LossCaptioning: captioning,
+		GradNorm: s.opt.gradNorm(g), LearningRate: lr}
 	if !finite(r.Loss) {
 		return r, &NotFinite{"the loss", r.Loss}
 	}
@@ -142,6 +157,15 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
 		return err
 	}
+	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
+	if err := ses.FeedInts(graph.InputStep, s.counter[:]); err != nil {
+		return err
+	}
+	if c, ok := s.model.Network.(models.Captioner); ok {
+		if err := s.labels.feed(ses, b, sh, c.MaxLength()); err != nil {
+			return err
+		}
+	}
 	if sh.semantic == 0 {
 		return nil
 	}
@@ -154,10 +178,15 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{}
 	g := s.model.Session.Graph()
-	g.Training = true
+	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {
 		net := s.model.Network
-		images := net.Images(g, s.model.RegionsNode(g, sh.n))
+		var images *graph.Node
+		if c, ok := net.(models.Captioner); ok {
+			images, p.captioning = c.ImagesAndLoss(g, s.model.RegionsNode(g, sh.n), s.model.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
+		} else {
+			images = net.Images(g, s.model.RegionsNode(g, sh.n))
+		}
 		captions := net.Captions(g, s.model.CaptionNodes(g, sh.n, sh.bucket))
 		p.scores = net.Scores(g, images, captions)
 		var c loss.Context
@@ -167,8 +196,12 @@ func (s *Step) compile(sh shape) (*program, error) {
 			c.Captions = c.Images
 		}
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
+		cost, keep := p.loss, []*graph.Node{p.loss, p.scores}
+		if p.captioning != nil {
+			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
+		}
 		var err error
-		p.backward, err = compileBackward(s.model.Session, g, p.loss, s.factorFrom, p.loss, p.scores)
+		p.backward, err = compileBackward(s.model.Session, g, cost, s.factorFrom, keep...)
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,15 @@ func CaptionLabels(words []int32, maxLen int) (labels, mask []int32, err error) 
 		return nil, nil, fmt.Errorf("caption labels: maximum length %d; <start> and <end> need 2", maxLen)
 	}
 	labels, mask = make([]int32, maxLen+1), make([]int32, maxLen+1)
+	FillCaptionLabels(labels, mask, words)
+	return labels, mask, nil
+}
+
+// FillCaptionLabels is CaptionLabels into memory of maxLen+1 elements each, at least 3.
+func FillCaptionLabels(labels, mask, words []int32) {
+	maxLen := len(labels) - 1
+	clear(labels)
+	clear(mask)
 	labels[0] = Start
 	n := 1 + copy(labels[1:maxLen], words)
 	if n < len(words)+1 || n == maxLen {
@@ -23,5 +32,4 @@ func CaptionLabels(words []int32, maxLen int) (labels, mask []int32, err error) 
 	for z := 0; z <= n+1; z++ {
 		mask[z] = 1
 	}
-	return labels, mask, nil
 }

@@ -29,6 +29,18 @@ var presets = map[string]struct {
 	"vsepp/f30k-released":         {2e-3, 2, 0.185, "lseh"},
 	"vsepp/coco-released":         {2e-3, 2, 0.185, "lseh"},
 	"vsepp/iapr-released":         {8e-4, 8, 0.185, "lseh"},
+	"vsrn/f30k-benchmark":         {2e-4, 10, 0.2, "lmh"},
+	"vsrn/coco-benchmark":         {2e-4, 15, 0.2, "lmh"},
+	"vsrn/iapr-benchmark":         {5e-4, 20, 0.2, "lmh"},
+	"vsrn/f8k-benchmark":          {2e-4, 10, 0.2, "lmh"},
+	"vsrn/f30k-lmh2":              {4e-4, 5, 0.16, "lmh"},
+	"vsrn/coco-lmh2":              {4e-4, 6, 0.16, "lmh"},
+	"vsrn/iapr-lmh2":              {5e-4, 20, 0.16, "lmh"},
+	"vsrn/f8k-lmh2":               {4e-4, 10, 0.16, "lmh"},
+	"vsrn/f30k-lseh":              {4e-4, 5, 0.185, "lseh"},
+	"vsrn/coco-lseh":              {4e-4, 6, 0.185, "lseh"},
+	"vsrn/iapr-lseh":              {5e-4, 20, 0.185, "lseh"},
+	"vsrn/f8k-lseh":               {4e-4, 10, 0.185, "lseh"},
 	"vseinf/f30k-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
 	"vseinf/coco-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
 	"vseinf/iapr-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
@@ -46,7 +58,16 @@ var presets = map[string]struct {
 // settings are those that all presets of a network share.
 var settings = map[string]func(c *Config, name string) bool{
 	"vsepp": func(c *Config, _ string) bool {
-		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == 0 && !c.Train.DropLast
+		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == 0 && !c.Train.DropLast &&
+			c.Model.EmbedDim == 1024
+	},
+	"vsrn": func(c *Config, name string) bool {
+		mode := "f30k"
+		if strings.HasPrefix(name, "vsrn/coco") {
+			mode = "coco"
+		}
+		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == 0 && !c.Train.DropLast &&
+			c.Model.EmbedDim == 2048 && c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption
 	},
 	"vseinf": func(c *Config, name string) bool {
 		warmup, second := 0, 20 // of the LSEH paper
@@ -55,14 +76,14 @@ var settings = map[string]func(c *Config, name string) bool{
 		}
 		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == 1e-2 && c.Optim.Schedule == "once" &&
 			c.Optim.LRUpdate2 == second && c.Loss.WarmupEpochs == warmup && c.Train.DropLast && c.Model.TextEncoder == "bigru" &&
-			c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding
+			c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding
 	},
 }
 
 // fragments are the parts that presets are put together from; demo is no published setting.
 var fragments = map[string]bool{
 	"data/f30k": true, "data/coco": true, "data/iapr": true, "data/f8k": true,
-	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vseinf/base": true, "vseinf/bigru": true, "demo": true,
+	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vsrn/base": true, "vseinf/base": true, "vseinf/bigru": true, "demo": true,
 }
 
 func TestPresets(t *testing.T) {
@@ -96,7 +117,7 @@ func TestPresets(t *testing.T) {
 		set, _, _ := strings.Cut(filepath.Base(name), "-")
 		network, _, _ := strings.Cut(name, "/")
 		if r.Data.Dir != "data/"+set || r.Model.Network != network || r.Train.Batch != 128 || r.Optim.Clip != 2 || r.Seed != 7 ||
-			r.Model.EmbedDim != 1024 || r.Loss.LSEH.Lambda != 0.025 || !settings[network](&r.Config, name) {
+			r.Loss.LSEH.Lambda != 0.025 || !settings[network](&r.Config, name) {
 			t.Errorf("%s: not the common settings: %+v", name, r.Config)
 		}
 		return nil

@@ -77,7 +77,12 @@ type Device interface {
 	BatchNorm
 	Pooling
 	Recurrent
+	Cells
+	Attention
+	Random
+	Layouts
 	Losses
+	Likelihood
 	Optimiser
 
 	// Sync waits until every kernel called before has finished.

@@ -114,6 +114,7 @@ func (b *bench) open() (err error) {
 	if b.step, err = train.NewStep(b.model, c.Loss, c.Optim); err != nil {
 		return err
 	}
+	b.step.Seed = c.Seed
 	if c.Data.Dir != "" {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
 			Augment: c.Model.Augments()})

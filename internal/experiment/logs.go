@@ -29,8 +29,9 @@ type StepRecord struct {
 	Step         int64   `json:"step"`
 	Epoch        float64 `json:"epoch"` // epochs done, with fraction
 	Loss         float64 `json:"loss"`
-	LossCaption  float64 `json:"loss_caption"` // caption retrieval (rows)
-	LossImage    float64 `json:"loss_image"`   // image retrieval (columns)
+	LossCaption  float64 `json:"loss_caption"`              // caption retrieval (rows)
+	LossImage    float64 `json:"loss_image"`                // image retrieval (columns)
+	Captioning   float64 `json:"loss_captioning,omitempty"` // of a captioning branch
 	LearningRate float64 `json:"lr"`
 	GradNorm     float64 `json:"grad_norm"` // before clipping
 	StepMS       float64 `json:"step_ms"`
@@ -87,13 +88,17 @@ func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) 
 
 func (l *logs) step(i train.StepInfo, hardCaptions, hardImages int) error {
 	r := StepRecord{Kind: kindStep, Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
-		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, LearningRate: i.StepResult.LearningRate,
+		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hardCaptions, HardImages: hardImages}
-	return l.write(r, r.Step, map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
+	scalars := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
 		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch,
-		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages)})
+		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages)}
+	if r.Captioning != 0 {
+		scalars["train/loss_captioning"] = r.Captioning
+	}
+	return l.write(r, r.Step, scalars)
 }
 
 func (l *logs) validation(i train.ValidationInfo) error {

@@ -146,6 +146,7 @@ func (t *training) open() (err error) {
 	if t.step, err = train.NewStep(t.model, c.Loss, c.Optim); err != nil {
 		return err
 	}
+	t.step.Seed = c.Seed
 	position, err := t.initialise()
 	if err != nil {
 		return err
@@ -204,10 +205,10 @@ func (t *training) initialise() (train.Position, error) {
 }
 
 func (t *training) draw() (train.Position, error) {
-	if from := t.cfg.Train.InitFrom; from != "" {
+	t.model.Init(t.cfg.Seed, t.pool)
+	if from := t.cfg.Train.InitFrom; from != "" { // which may lack what serves training only
 		return train.Position{}, LoadWeights(t.model, from, t.vocab)
 	}
-	t.model.Init(t.cfg.Seed, t.pool)
 	return train.Position{}, nil
 }
 

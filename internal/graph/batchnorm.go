@@ -24,14 +24,8 @@ func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
 	if axis < 0 || axis >= len(s) {
 		fail("batch norm of axis %d of shape %v", axis, s)
 	}
-	a := device.BatchNormArgs{Outer: 1, C: s[axis], Inner: 1}
-	for i, d := range s {
-		if i < axis {
-			a.Outer *= d
-		} else if i > axis {
-			a.Inner *= d
-		}
-	}
+	a := device.BatchNormArgs{C: s[axis]}
+	a.Outer, a.Inner = around(s, axis)
 	return g.batchNorm(a, x, w, nil, nil)
 }
 

@@ -22,8 +22,11 @@ type Node = G.Node
 
 // Graph is one symbolic network at one shape.
 type Graph struct {
-	// Training selects the behaviour of layers that differ between training and evaluation, such as batch normalisation.
+	// Training makes batch normalisation use and collect the statistics of the batch, and dropout drop. It is set before
+	// anything is added.
 	Training bool
+	// Seed is the seed of the run, from which dropout draws.
+	Seed uint64
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype

@@ -141,10 +141,11 @@ var opCases = []opCase{
 
 // The gradient of every op, composed with a weighted sum, against central differences in float64.
 func TestGradientsMatchFiniteDifferences(t *testing.T) {
-	for _, c := range opCases {
+	for _, c := range append(opCases, regionCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t, cpu.FP64, 2)
 			g := s.Graph()
+			g.Training, g.Seed = !strings.HasSuffix(c.name, "in evaluation"), 5
 			var in []*graph.Node
 			values := make([][]float64, len(c.shapes))
 			for i, sh := range c.shapes {
@@ -159,6 +160,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			}
 			check(t, s.FeedInts("words", words))
 			check(t, s.FeedInts("lengths", lengths))
+			feedRegions(t, s)
 			out := c.out(g, in)
 			weights := random(c.name+" weights", out.Shape().TotalSize())
 			ragged := strings.HasPrefix(c.name, "gru") || strings.HasPrefix(c.name, "rows")

@@ -79,14 +79,8 @@ func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
 	if axis < 0 || axis >= len(s) {
 		fail("l2 norm over axis %d of shape %v", axis, s)
 	}
-	a := device.L2NormArgs{Outer: 1, N: s[axis], Inner: 1, Eps: eps}
-	for i, d := range s {
-		if i < axis {
-			a.Outer *= d
-		} else if i > axis {
-			a.Inner *= d
-		}
-	}
+	a := device.L2NormArgs{N: s[axis], Eps: eps}
+	a.Outer, a.Inner = around(s, axis)
 	op := &Op{Name: "l2 norm", Outs: []tensor.Shape{s.Clone()}, Wants: []bool{true},
 		Keep: []Slot{{DType: device.Float, N: a.Outer * a.Inner}}}
 	op.Run = func(d device.Device, c *Call) {
@@ -146,4 +140,17 @@ func (g *Graph) WeightedSum(x, w *Node) *Node {
 		return []*Node{g.Apply(bw, in[1], dy), nil}
 	}
 	return g.Apply(op, x, w)
+}
+
+// around returns the products of the sizes before and behind an axis.
+func around(s tensor.Shape, axis int) (outer, inner int) {
+	outer, inner = 1, 1
+	for i, d := range s {
+		if i < axis {
+			outer *= d
+		} else if i > axis {
+			inner *= d
+		}
+	}
+	return outer, inner
 }

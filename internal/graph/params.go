@@ -11,6 +11,7 @@ type ParamSpec struct {
 	Name  string // stored name with its part: "img.fc.weight"
 	Shape []int
 	State bool   // running statistics: stored and used, never optimised
+	Twice bool   // listed twice in the optimiser: counted twice in the norm of the gradients and updated twice
 	Group string // optimiser group, "" for the default one
 }
 

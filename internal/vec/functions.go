@@ -64,7 +64,7 @@ func mapWith[T Float](f func(T) T) func(y, x []T) {
 	}
 }
 
-func goOps[T Float](sigmoid, tanh func(T) T) Ops[T] {
+func goOps[T Float](exp, sigmoid, tanh func(T) T) Ops[T] {
 	return Ops[T]{
 		Name:  "go",
 		Fill:  fill[T],
@@ -77,7 +77,9 @@ func goOps[T Float](sigmoid, tanh func(T) T) Ops[T] {
 		Hinge: hinge[T],
 		Sumsq: sumsq[T],
 		Dot:   dot[T],
-		Order: order[T], Rank: rank[T],
+		Order: order[T],
+		Rank:  rank[T],
+		Exp:   mapWith(exp),
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],
 		},
@@ -92,12 +94,12 @@ func goOps[T Float](sigmoid, tanh func(T) T) Ops[T] {
 
 // Go32 returns the plain Go kernels of float32.
 func Go32() *Ops[float32] {
-	o := goOps(sigmoid32, tanh32)
+	o := goOps(exp32, sigmoid32, tanh32)
 	return &o
 }
 
 // Go64 returns the kernels of float64.
 func Go64() *Ops[float64] {
-	o := goOps(sigmoid64, math.Tanh)
+	o := goOps(math.Exp, sigmoid64, math.Tanh)
 	return &o
 }

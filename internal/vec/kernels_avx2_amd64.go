@@ -45,6 +45,9 @@ func reluAVX2(n int, y, x *float32)
 func absAVX2(n int, y, x *float32)
 
 //go:noescape
+func expAVX2(n int, y, x *float32)
+
+//go:noescape
 func sigmoidAVX2(n int, y, x *float32)
 
 //go:noescape

@@ -45,6 +45,9 @@ func reluAVX512(n int, y, x *float32)
 func absAVX512(n int, y, x *float32)
 
 //go:noescape
+func expAVX512(n int, y, x *float32)
+
+//go:noescape
 func sigmoidAVX512(n int, y, x *float32)
 
 //go:noescape

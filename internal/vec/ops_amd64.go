@@ -38,6 +38,7 @@ func avx512() *Ops[float32] {
 		Sumsq: total(sumsqAVX512),
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
+		Exp:   two(expAVX512),
 		Rank:  rankWith(rankAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
@@ -69,6 +70,7 @@ func avx2() *Ops[float32] {
 		Sumsq: total(sumsqAVX2),
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
+		Exp:   two(expAVX2),
 		Rank:  rankWith(rankAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),

@@ -28,6 +28,7 @@ type Ops[T Float] struct {
 	Dot   func(x, y []T) float64         // Σ x·y
 	Order func(c, x []T) float64         // Σ max(0, c - x)²
 	Rank  func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
+	Exp   func(y, x []T)                 // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
 	Map   [mapCount]func(y, x []T)       // y = f(x)
 	Slope [mapCount]func(d, of, dy []T)  // d = dy·f'; of is y for Tanh and Sigmoid and x for ReLU and Abs
 

@@ -86,6 +86,8 @@ func TestAgainstGo(t *testing.T) {
 			o.Map[vec.Abs](x[3], x[3])
 			o.Adam(x[0], x[1], x[2], x[3], &s64)
 		})},
+		{"Exp", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Exp(x[0], x[1]) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.Exp(x[0], x[1]) })},
 		{"GRUCell", []int{4, 3, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) }),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) })},
 		{"GRUCellGrad", []int{4, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) }),
@@ -168,7 +170,7 @@ func TestRank(t *testing.T) {
 	})
 }
 
-// TestFunctionsInUlp measures sigmoid and tanh over their whole range in units in the last place of the result.
+// TestFunctionsInUlp measures sigmoid, tanh and exponential over their whole range in units in the last place of the result.
 func TestFunctionsInUlp(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		var x []float32
@@ -178,10 +180,11 @@ func TestFunctionsInUlp(t *testing.T) {
 		y := make([]float32, len(x))
 		for _, f := range []struct {
 			name string
-			m    vec.Map
+			f    func(y, x []float32)
 			ref  func(x float64) float64
-		}{{"sigmoid", vec.Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }}, {"tanh", vec.Tanh, math.Tanh}} {
-			ops.Map[f.m](y, x)
+		}{{"sigmoid", ops.Map[vec.Sigmoid], func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }},
+			{"tanh", ops.Map[vec.Tanh], math.Tanh}, {"exp", ops.Exp, math.Exp}} {
+			f.f(y, x)
 			worst, at := 0.0, float32(0)
 			for i, v := range x {
 				want := f.ref(float64(v))
@@ -209,6 +212,9 @@ func TestNotANumber(t *testing.T) {
 				if ops.Map[f](y, x); y[at] == y[at] {
 					t.Errorf("map %d of NaN is %v", f, y[at])
 				}
+			}
+			if ops.Exp(y, x); y[at] == y[at] {
+				t.Errorf("exponential of NaN is %v", y[at])
 			}
 			for name, s := range map[string]float64{"Sumsq": ops.Sumsq(x), "Dot": ops.Dot(zero, x), "Order": ops.Order(x, zero)} {
 				if s == s {

@@ -29,6 +29,9 @@ func FanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
 // Xavier is the uniform initialisation of the references' image layers: ±√6/√(in+out).
 func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(in+out))) }
 
+// XavierNormal is the normal form: deviation √2/√(in+out).
+func XavierNormal(in, out int) Init { return Normal(math.Sqrt(2) / math.Sqrt(float64(in+out))) }
+
 // fillChunk is the number of values drawn from one step of the generator. It is part of what a seed means.
 const fillChunk = 1 << 14
 

@@ -30,6 +30,23 @@ func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Linear(x, l.Weight.Node(g), l.Bias.Node(g))
 }
 
+// Conv is a convolution over one place, torch.nn.Conv1d(I, O, 1): a linear layer on every place, whose weight is stored with an axis
+// more.
+type Conv struct {
+	Weight Param `param:"weight"` // [O, I, 1]
+	Bias   Param `param:"bias"`   // [O]
+}
+
+// NewConv returns a convolution with PyTorch's default initialisation.
+func NewConv(in, out int) Conv {
+	return Conv{Weight: Param{Shape: []int{out, in, 1}, Init: FanIn(in)}, Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+}
+
+// Forward applies the layer to every row of x [N, I]: [N, O].
+func (l *Conv) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
+	return g.Linear(x, g.Reshape(l.Weight.Node(g), l.Weight.Shape[:2]...), l.Bias.Node(g))
+}
+
 // Term is the layer as one of the terms of graph.LinearRows.
 func (l *Linear) Term(g *graph.Graph, x *graph.Node) graph.LinearTerm {
 	return graph.LinearTerm{X: x, W: l.Weight.Node(g), B: l.Bias.Node(g)}

@@ -16,6 +16,7 @@ type Param struct {
 	Shape []int
 	Init  Init
 	State bool   // running statistics, never optimised
+	Twice bool   // the optimiser lists it twice (quirk Q3 of VSRN)
 	Group string // optimiser group
 }
 

@@ -84,6 +84,7 @@ func functions(a *assembler) {
 	}
 	one("relu", func(a *assembler) { a.zero(1) }, func(a *assembler) { a.op("VMAXPS", 0, 1, 0) })
 	one("abs", nil, func(a *assembler) { a.op("VANDPS", absBits, 0, 0) })
+	one("exp", limits, func(a *assembler) { a.exp(0, 1, 2) })
 	one("sigmoid", limits, func(a *assembler) { a.sigmoid(0, 1, 2) })
 	one("tanh", limits, func(a *assembler) { a.tanh(0, 1, 2, 3, 4) })
 

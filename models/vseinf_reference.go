@@ -2,27 +2,29 @@ package models
 
 import "fmt"
 
+func init() {
+	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6}
+}
+
 // isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on the regions,
 // and the pooling operator on both sides.
-func (r *Reference) isVSEInf() bool {
+func isVSEInf(r *Reference) bool {
 	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) && r.has(0, "gpool.linear.weight", 2) &&
 		r.has(1, "gpool.linear.weight", 2)
 }
 
-func (r *Reference) recogniseVSEInf() error {
+func readVSEInf(r *Reference, _ map[string]any) error {
 	if !r.has(1, "embed.weight", 2) || !r.has(1, "rnn.weight_hh_l0_reverse", 2) {
 		return fmt.Errorf("a VSE-infinity checkpoint without a bidirectional GRU in its text encoder; supported is the text encoder of the bigru branch")
 	}
-	o := DefaultOptions()
+	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
 	if embed.Shape[0] < 2 {
 		return fmt.Errorf("word vectors of %d words, expected at least one and <mask>", embed.Shape[0])
 	}
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEInf, "bigru", fc.Shape[0], embed.Shape[1]
-	r.options, r.parts = o, []string{"img", "txt"}
-	const regions = 36                                                               // of the published features; the weights do not depend on it
-	r.dims = Dims{Regions: regions, Feature: fc.Shape[1], Vocab: embed.Shape[0] - 1} // without <mask>
-	return o.Validate()
+	o.TextEncoder, o.EmbedDim, o.WordDim = "bigru", fc.Shape[0], embed.Shape[1]
+	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0] - 1} // without <mask>; no weight depends on the regions
+	return nil
 }
 
 // vseinfReferenceOptions are those of woodfrog/vse_infty, lib/arguments.py.

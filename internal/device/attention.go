@@ -1,0 +1,27 @@
+package device
+
+// Attention is additive attention of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
+// translation by jointly learning to align and translate", ICLR 2015).
+type Attention interface {
+	AdditiveAttention(AttentionArgs)
+	AdditiveAttentionGrad(AttentionArgs)
+}
+
+// AttentionArgs describes the attention of the first B queries over R regions each:
+//
+//	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br
+//
+// The gradient kernel reads the inputs, Weights and DContext, writes DQuery, and ADDS to DKeys, DValues and DVector, so that
+// the steps of a decoder add up. DVector has one row for each sequence; their sum is the gradient of Vector.
+type AttentionArgs struct {
+	B, R, H, E       int
+	Keys             View // [B, R, H]
+	Query            View // [B, H]
+	Vector           View // [H]
+	Values           View // [B, R, E]
+	Weights          View // [B, R]
+	Context          View // [B, E]
+	DContext, DQuery View // [B, E], [B, H]
+	DKeys, DValues   View // [B, R, H], [B, R, E]; added to
+	DVector          View // [B, H]; added to
+}

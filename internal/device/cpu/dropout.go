@@ -1,0 +1,51 @@
+package cpu
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/philox"
+	"vsetrain/internal/vec"
+)
+
+// dropoutLoop is y = x·m/(1-p), m drawn by counter (device.DropoutArgs; Salmon et al., SC 2011).
+type dropoutLoop[T vec.Float] struct {
+	key    philox.Key
+	step   uint64
+	first  int
+	limit  uint32 // words below drop their element
+	factor T
+	x, y   []T
+}
+
+// Dropout implements device.Random.
+func (d *dev[T]) Dropout(a device.DropoutArgs) {
+	if !(a.Rate >= 0 && a.Rate < 1) || a.First < 0 {
+		panic(fmt.Sprintf("cpu: Dropout: rate %v from element %d, expected a rate in [0, 1) and no negative element", a.Rate, a.First))
+	}
+	step := d.ints("Dropout Step", a.Step.View, 2)
+	l := &d.dropout
+	*l = dropoutLoop[T]{key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First,
+		limit: uint32(a.Rate * (1 << 32)), factor: T(1 / (1 - a.Rate)),
+		y: d.floats("Dropout Y", a.Y, -1), x: d.exactly("Dropout X", a.X, a.Y.N)}
+	d.blocks(len(l.y), l)
+}
+
+func (l *dropoutLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.y), i)
+	for lo < hi {
+		at := l.first + lo
+		words := l.key.Block(l.step, uint64(at/4))
+		for _, w := range words[at%4:] {
+			if lo == hi {
+				return
+			}
+			if w < l.limit {
+				l.y[lo] = 0
+			} else {
+				l.y[lo] = l.x[lo] * l.factor
+			}
+			lo++
+		}
+	}
+}

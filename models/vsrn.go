@@ -1,0 +1,165 @@
+package models
+
+// VSRN (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019; KunpengLi1994/VSRN, model.py,
+// GCN_lib/Rs_GCN.py). With regions V [B, R, D], features F [B, R, E]:
+//
+//	F = V Wᵀ + b                                   coco mode: F ← l2(F) over the regions (quirk Q2)
+//	F ← F + BN(W_r (θ(F) φ(F)ᵀ/R · g(F)))          four times; θ, φ, g, W_r linear, BN starts as 0
+//	G = l2(F) over the regions (quirk Q2)          also what the captioning branch sees
+//	h = GRU(G_1 … G_R)                             f30k mode: h ← BN(h)
+//	i = l2(h)
+//
+// Captions are embedded as in VSE++, the score is the dot product.
+
+import (
+	"fmt"
+	"strings"
+
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() { registry[VSRN] = newVSRN }
+
+const modeCOCO = "coco"
+
+type vsrn struct {
+	opt   VSRNOptions
+	dims  Dims
+	embed int
+	word  int
+	Image struct {
+		FC   nn.Linear    `param:"fc"`
+		GCN1 relation     `param:"Rs_GCN_1"`
+		GCN2 relation     `param:"Rs_GCN_2"`
+		GCN3 relation     `param:"Rs_GCN_3"`
+		GCN4 relation     `param:"Rs_GCN_4"`
+		RNN  nn.GRU       `param:"img_rnn"`
+		Norm nn.BatchNorm `param:"bn"` // f30k mode
+	} `param:"img"`
+	Text    lastState     `param:"txt"`
+	Caption captionBranch `param:"cap"` // training only
+	params  []*nn.Param
+}
+
+func newVSRN(o Options, d Dims) (Embedder, error) {
+	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	im := &n.Image
+	im.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
+	for _, r := range n.relations() {
+		*r = newRelation(o.EmbedDim)
+	}
+	im.RNN = nn.NewGRU(o.EmbedDim, o.EmbedDim)
+	if o.VSRN.Mode != modeCOCO {
+		im.Norm = nn.NewBatchNorm(o.EmbedDim)
+	}
+	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
+	if o.VSRN.Caption {
+		n.Caption = newCaptionBranch(o.EmbedDim, captionHidden, o.WordDim, d.Vocab, captionLength)
+	}
+	n.params = nn.Collect(n)
+	if !o.VSRN.Caption {
+		return n, nil
+	}
+	for _, p := range n.params {
+		p.Twice = o.VSRN.DuplicateParams && strings.HasPrefix(p.Name, "cap.")
+	}
+	return &captioningVSRN{n}, nil
+}
+
+func (n *vsrn) relations() []*relation {
+	return []*relation{&n.Image.GCN1, &n.Image.GCN2, &n.Image.GCN3, &n.Image.GCN4}
+}
+
+func (n *vsrn) Name() string        { return VSRN }
+func (n *vsrn) Params() []*nn.Param { return n.params }
+func (n *vsrn) Parts() []string     { return []string{"img", "txt"} }
+
+// StepFlops counts the projection of the regions twice (they need no gradient), everything else three times.
+func (n *vsrn) StepFlops(pairs, words int) float64 {
+	b, r, e := float64(pairs), float64(n.dims.Regions), float64(n.embed)
+	rows := b * r
+	relation := 4*2*rows*e*e + 2*2*b*r*r*e
+	work := 4*relation + gruFlops(rows, e, e) + gruFlops(float64(words), float64(n.word), e) + 2*b*b*e
+	return 2*2*rows*float64(n.dims.Feature)*e + 3*work
+}
+
+// Images embeds regions [B, R·D].
+func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
+	embedding, _ := n.reason(g, regions)
+	return embedding
+}
+
+// reason returns the embeddings [B, E] and the features of the regions G [B, R, E].
+func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features *graph.Node) {
+	b, r, e := graph.Dim(regions, 0), n.dims.Regions, n.embed
+	axis := 1
+	if n.opt.L2Axis == "feature" {
+		axis = 2
+	}
+	f := n.Image.FC.Forward(g, g.Reshape(regions, b*r, n.dims.Feature))
+	if n.opt.Mode == modeCOCO {
+		f = g.Reshape(g.L2Norm(g.Reshape(f, b, r, e), axis, 0), b*r, e)
+	}
+	for _, block := range n.relations() {
+		f = block.Forward(g, f, b)
+	}
+	features = g.L2Norm(g.Reshape(f, b, r, e), axis, 0)
+	h := n.Image.RNN.Final(g, timeMajor(g, features), regionLengths(g, b, r))
+	if n.opt.Mode != modeCOCO {
+		h = g.BatchNorm(h, 1, n.Image.Norm.Weights(g))
+	}
+	return g.L2Norm(h, 1, 0), features
+}
+
+// timeMajor packs [B, R, E] as the sequences of a GRU: [R·B, E].
+func timeMajor(g *graph.Graph, x *graph.Node) *graph.Node {
+	return g.Reshape(g.SwapAxes(x), graph.Dim(x, 0)*graph.Dim(x, 1), graph.Dim(x, 2))
+}
+
+// regionLengths are the lengths of B sequences of R regions.
+func regionLengths(g *graph.Graph, b, r int) *graph.Node {
+	lengths := make([]int32, b)
+	for i := range lengths {
+		lengths[i] = int32(r)
+	}
+	return g.ConstInts(fmt.Sprintf("const.lengths %dx%d", b, r), lengths)
+}
+
+// Captions embeds words.
+func (n *vsrn) Captions(g *graph.Graph, c Captions) *graph.Node { return n.Text.Forward(g, c) }
+
+// DotProduct reports true.
+func (n *vsrn) DotProduct() bool { return true }
+
+// Scores is the dot product.
+func (n *vsrn) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
+	return g.MatMulT(images, captions, true)
+}
+
+// relation is one block of reasoning between regions (Rs_GCN).
+type relation struct {
+	G     nn.Conv `param:"g"`
+	Theta nn.Conv `param:"theta"`
+	Phi   nn.Conv `param:"phi"`
+	W     struct {
+		Conv nn.Conv      `param:"0"`
+		Norm nn.BatchNorm `param:"1"`
+	} `param:"W"`
+}
+
+func newRelation(e int) relation {
+	r := relation{G: nn.NewConv(e, e), Theta: nn.NewConv(e, e), Phi: nn.NewConv(e, e)}
+	r.W.Conv, r.W.Norm = nn.NewConv(e, e), nn.NewBatchNorm(e)
+	r.W.Norm.Weight.Init = nn.Constant(0) // with the bias 0 the block starts as the identity
+	return r
+}
+
+// Forward adds what the regions of the B images learn from one another to their features f [B·R, E].
+func (l *relation) Forward(g *graph.Graph, f *graph.Node, b int) *graph.Node {
+	rows, e := graph.Dim(f, 0), graph.Dim(f, 1)
+	split := func(x *graph.Node) *graph.Node { return g.Reshape(x, b, rows/b, e) }
+	y := g.Relate(split(l.Theta.Forward(g, f)), split(l.Phi.Forward(g, f)), split(l.G.Forward(g, f)))
+	w := g.BatchNorm(l.W.Conv.Forward(g, g.Reshape(y, rows, e)), 1, l.W.Norm.Weights(g))
+	return g.Add(w, f)
+}

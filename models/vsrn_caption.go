@@ -1,0 +1,99 @@
+package models
+
+// The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py, Attention.py,
+// utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout of 0.2 and hidden size H = 512:
+//
+//	U = GRU(drop(G Wᵀ + b))          states u_1 … u_R over the regions, last state h_0
+//	h_t = GRU([drop(embed(w_t)) ; drop(attend(U, h_t-1))], h_t-1)
+//	loss = 1/B Σ_b Σ_t -log softmax(W_o h_t + b_o)[w_t+1]
+//
+// The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. What is masked reaches neither
+// the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps.
+
+import (
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+// The reference's constants.
+const (
+	captionHidden  = 512 // dim_hidden
+	captionLength  = 60  // max_len, <start> and <end> included
+	captionDropout = 0.2 // input_dropout_p
+)
+
+// captioningVSRN is VSRN with the branch.
+type captioningVSRN struct{ *vsrn }
+
+// MaxLength is max_len.
+func (n *captioningVSRN) MaxLength() int { return n.Caption.length }
+
+// ImagesAndLoss implements Captioner.
+func (n *captioningVSRN) ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node) {
+	images, features := n.reason(g, regions)
+	return images, n.Caption.Loss(g, features, l)
+}
+
+// StepFlops adds the branch; a caption has as many steps as words, the longest ones apart.
+func (n *captioningVSRN) StepFlops(pairs, words int) float64 {
+	b, t, r, e := float64(pairs), float64(words), float64(n.dims.Regions), float64(n.embed)
+	h, w, v := float64(n.Caption.hidden), float64(n.word), float64(n.dims.Vocab)
+	encoder := 2*b*r*e*h + gruFlops(b*r, h, h)
+	attention := 2*b*r*h*h + t*(2*h*h+2*2*r*h)
+	return n.vsrn.StepFlops(pairs, words) + 3*(encoder+attention+gruFlops(t, w+h, h)+2*t*h*v)
+}
+
+type captionBranch struct {
+	hidden, length int
+	Encoder        struct {
+		Vid2Hid nn.Linear `param:"vid2hid"`
+		RNN     nn.GRU    `param:"rnn"`
+	} `param:"encoder"`
+	Decoder struct {
+		Embedding nn.Embedding `param:"embedding"`
+		Attention struct {
+			Linear1 nn.Linear `param:"linear1"`
+			Linear2 nn.Linear `param:"linear2"` // without bias
+		} `param:"attention"`
+		RNN nn.GRU    `param:"rnn"`
+		Out nn.Linear `param:"out"`
+	} `param:"decoder"`
+}
+
+func newCaptionBranch(feature, hidden, word, vocab, length int) captionBranch {
+	c := captionBranch{hidden: hidden, length: length}
+	c.Encoder.Vid2Hid = nn.NewLinear(feature, hidden)
+	c.Encoder.Vid2Hid.Weight.Init = nn.XavierNormal(feature, hidden)
+	c.Encoder.RNN = nn.NewGRU(hidden, hidden)
+	d := &c.Decoder
+	d.Embedding = nn.NewEmbedding(vocab, word)
+	d.Embedding.Weight.Init = nn.Normal(1)
+	d.Attention.Linear1, d.Attention.Linear2 = nn.NewLinear(2*hidden, hidden), nn.NewLinear(hidden, 1)
+	d.Attention.Linear2.Bias = nn.Param{}
+	d.RNN = nn.NewGRU(word+hidden, hidden)
+	d.Out = nn.NewLinear(hidden, vocab)
+	d.Out.Weight.Init = nn.XavierNormal(hidden, vocab)
+	return c
+}
+
+// Loss is how badly the branch predicts the captions of images with the region features [B, R, E]: a scalar.
+func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
+	o := &c.Decoder.Out
+	return g.WordLoss(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)
+}
+
+// states returns the states of the decoder, packed by l.Steps: [B·(S+1), H].
+func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
+	b, r := graph.Dim(features, 0), graph.Dim(features, 1)
+	x := c.Encoder.Vid2Hid.Forward(g, timeMajor(g, features))
+	u := c.Encoder.RNN.States(g, g.Dropout(x, captionDropout, "caption encoder"), regionLengths(g, b, r))
+	last := g.Rows(u, (r-1)*b, r*b)
+	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
+
+	d := &c.Decoder
+	words := g.Dropout(d.Embedding.Forward(g, l.Words, l.Steps), captionDropout, "caption words")
+	return g.AttentionGRU(words, u, last, l.Steps, graph.DecoderWeights{
+		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g), Score: d.Attention.Linear2.Weight.Node(g),
+		WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
+	}, captionDropout, "caption context")
+}

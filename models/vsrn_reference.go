@@ -1,0 +1,40 @@
+package models
+
+import "fmt"
+
+// The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch. Their
+// "best_rsum" adds up four recalls, without R@10 (training.md §5, T2).
+func init() {
+	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
+		o := commonOptions(m)
+		o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
+		if m.Options.VSRN.Mode == modeCOCO {
+			o["data_name"] = "coco_precomp"
+		}
+		o["dim_hidden"], o["dim_word"], o["max_len"] = captionHidden, m.Options.WordDim, captionLength
+		o["bidirectional"], o["rnn_type"], o["input_dropout_p"], o["rnn_dropout_p"] = 0, "gru", captionDropout, 0.5
+		return o
+	}}
+}
+
+func isVSRN(r *Reference) bool {
+	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "Rs_GCN_1.W.0.weight", 3) && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
+}
+
+// readVSRN takes the mode from the batch norm behind the GRU. No tensor depends on the number of regions.
+func readVSRN(r *Reference, opt map[string]any) error {
+	for _, name := range []string{"use_abs", "no_imgnorm"} {
+		if opt[name] == true {
+			return fmt.Errorf("a VSRN checkpoint with the option %s, which is not supported; the published models are without", name)
+		}
+	}
+	o := &r.options
+	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
+	o.TextEncoder, o.EmbedDim, o.WordDim = "gru", fc.Shape[0], embed.Shape[1]
+	o.VSRN.Caption = false
+	if r.states[0]["bn.weight"] == nil {
+		o.VSRN.Mode = modeCOCO
+	}
+	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
+	return nil
+}

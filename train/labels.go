@@ -1,0 +1,43 @@
+package train
+
+import (
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/graph"
+	"vsetrain/models"
+)
+
+// labels are the inputs of a captioning branch (models.Labels) for one batch. A caption has as many steps as targets that its
+// mask keeps: its words after <start>, <end> and one <pad>, at most the longest caption the branch writes (data.md §6).
+type labels struct {
+	words, mask, steps []int32
+	row, rowMask       []int32 // of one caption
+}
+
+// labelSteps is the largest number of steps in a graph.
+func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
+
+func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int) error {
+	columns := labelSteps(sh, maxLength) + 1
+	l.words, l.mask, l.steps = l.words[:0], l.mask[:0], l.steps[:0]
+	if len(l.row) != maxLength+1 {
+		l.row, l.rowMask = make([]int32, maxLength+1), make([]int32, maxLength+1)
+	}
+	for i, n := range b.Lengths {
+		caption := b.Words[i*b.L : i*b.L+int(n)]
+		text.FillCaptionLabels(l.row, l.rowMask, caption[1:max(1, n-1)]) // without <start> and <end>
+		l.words, l.mask = append(l.words, l.row[:columns]...), append(l.mask, l.rowMask[:columns]...)
+		steps := int32(0)
+		for _, m := range l.rowMask[1:columns] {
+			steps += m
+		}
+		l.steps = append(l.steps, steps)
+	}
+	if err := s.FeedInts(models.InputLabels, l.words); err != nil {
+		return err
+	}
+	if err := s.FeedInts(models.InputLabelMask, l.mask); err != nil {
+		return err
+	}
+	return s.FeedInts(models.InputLabelSteps, l.steps)
+}

@@ -1,0 +1,200 @@
+package train
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// vsrnStep is VSRN with 8 dimensions, but for its captioning branch, which always has the reference's size.
+func vsrnStep(t testing.TB, dev device.Device, o models.VSRNOptions) *Step {
+	t.Helper()
+	m := models.DefaultOptions()
+	m.Network, m.EmbedDim, m.WordDim, m.VSRN = models.VSRN, 8, 4, o
+	model, err := models.NewModel(dev, m, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model.Init(3, nil)
+	s, err := NewStep(model, loss.DefaultOptions(), DefaultOptimOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Seed = 11
+	return s
+}
+
+func state(s *Step) []float64 {
+	out := numbers(s)
+	for _, p := range s.model.Session.Params.Specs {
+		if p.State {
+			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
+		}
+	}
+	return out
+}
+
+// Both losses fall on a batch that is seen again and again, running statistics move, and nothing is allocated.
+func TestVSRNTrains(t *testing.T) {
+	for _, mode := range []string{"f30k", "coco"} {
+		o := models.DefaultOptions().VSRN
+		o.Mode = mode
+		s := vsrnStep(t, newDevice(t, cpu.FP32), o)
+		b := tinyBatch(1, 6, 9)
+		first := run(t, s, b)
+		var last StepResult
+		for range 12 {
+			last = run(t, s, b)
+		}
+		retrieval := func(r StepResult) float64 { return r.LossCaption + r.LossImage }
+		if math.Abs(first.Loss-retrieval(first)-first.LossCaptioning) > 1e-4*first.Loss {
+			t.Errorf("%s: loss %v, parts %v and %v", mode, first.Loss, retrieval(first), first.LossCaptioning)
+		}
+		// The untrained branch gives every one of V words about the same probability.
+		steps := 0.0
+		for _, n := range b.Lengths {
+			steps += float64(n) / float64(b.N)
+		}
+		if untrained := steps * math.Log(tinyVocab); first.LossCaptioning < 0.7*untrained || first.LossCaptioning > 1.5*untrained {
+			t.Errorf("%s: captioning loss begins at %v, expected about %v", mode, first.LossCaptioning, untrained)
+		}
+		if !(last.LossCaptioning < 0.85*first.LossCaptioning) || !(retrieval(last) < retrieval(first)) {
+			t.Errorf("%s: captioning loss %v became %v, retrieval loss %v became %v", mode, first.LossCaptioning, last.LossCaptioning, retrieval(first), retrieval(last))
+		}
+		if v := doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.Rs_GCN_1.W.1.running_var")); v[0] == 1 {
+			t.Errorf("%s: the running variance did not move", mode)
+		}
+		if n := testing.AllocsPerRun(2, func() { run(t, s, b) }); n != 0 {
+			t.Errorf("%s: %v allocations in a step", mode, n)
+		}
+	}
+}
+
+// The number of threads changes no bit, dropout and running statistics included.
+func TestVSRNThreadsChangeNothing(t *testing.T) {
+	var states [][]float64
+	for _, n := range []int{1, 3} {
+		dev, err := cpu.New(cpu.Options{Threads: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		s := vsrnStep(t, dev, models.DefaultOptions().VSRN)
+		for i := range uint64(3) {
+			run(t, s, tinyBatch(i, 6, 7))
+		}
+		states = append(states, state(s))
+	}
+	if i := differ(states[0], states[1]); i >= 0 {
+		t.Errorf("1 and 3 threads differ at element %d", i)
+	}
+}
+
+// Dropout draws anew at every step and from another seed: the captioning loss of the same batch and weights differs.
+func TestVSRNDropoutDependsOnStepAndSeed(t *testing.T) {
+	dev := newDevice(t, cpu.FP32)
+	captioning := func(seed uint64, steps int64) float64 {
+		s := vsrnStep(t, dev, models.DefaultOptions().VSRN)
+		s.Seed, s.opt.steps = seed, steps
+		return run(t, s, tinyBatch(1, 6, 9)).LossCaptioning
+	}
+	if captioning(1, 0) != captioning(1, 0) {
+		t.Error("the same seed and step draw differently")
+	}
+	if a, b, c := captioning(1, 0), captioning(1, 1), captioning(2, 0); a == b || a == c {
+		t.Errorf("captioning losses %v, %v at the next step, %v with another seed", a, b, c)
+	}
+}
+
+// Without the branch VSRN has no captioning loss and no parameters for it.
+func TestVSRNWithoutCaptioning(t *testing.T) {
+	o := models.DefaultOptions().VSRN
+	o.Caption = false
+	s := vsrnStep(t, newDevice(t, cpu.FP32), o)
+	if r := run(t, s, tinyBatch(1, 6, 9)); r.LossCaptioning != 0 {
+		t.Errorf("captioning loss %v", r.LossCaptioning)
+	}
+	if _, ok := s.model.Session.Params.Spec("cap.decoder.out.weight"); ok {
+		t.Error("the branch has parameters")
+	}
+}
+
+// Quirk Q3: what is listed twice counts twice in the norm and is updated twice; everything else as without it.
+func TestVSRNDuplicateParams(t *testing.T) {
+	dev := newDevice(t, cpu.FP64)
+	once := vsrnStep(t, dev, models.DefaultOptions().VSRN)
+	o := models.DefaultOptions().VSRN
+	o.DuplicateParams = true
+	twice := vsrnStep(t, dev, o)
+	b := tinyBatch(1, 6, 9)
+	a, c := run(t, once, b), run(t, twice, b)
+	var branch float64
+	for _, p := range once.model.Session.Params.Specs {
+		if p.Name[:4] == "cap." {
+			for _, g := range doubles(dev, once.model.Session.Params.Grad(p.Name)) {
+				branch += g * g
+			}
+		}
+	}
+	if want := math.Sqrt(a.GradNorm*a.GradNorm + branch); math.Abs(c.GradNorm-want) > 1e-9*want {
+		t.Errorf("gradient norm %v, want %v: %v and once more the branch", c.GradNorm, want, a.GradNorm)
+	}
+	const name = "cap.decoder.out.bias"
+	g := doubles(dev, twice.model.Session.Params.Grad(name))
+	lo, hi := twice.model.Session.Params.Range(name)
+	m := doubles(dev, twice.opt.m.Slice(lo, hi))
+	coef := math.Min(1, twice.opt.opt.Clip/(c.GradNorm+1e-6))
+	for i := range g { // two updates of the first moment with the gradient that was clipped twice
+		if want := (0.1 + 0.9*0.1) * g[i] * coef * coef; math.Abs(m[i]-want) > 1e-12 {
+			t.Fatalf("first moment of %s is %v, want %v", name, m[i], want)
+		}
+	}
+}
+
+// The labels are those of the data specification, and a caption has as many steps as unmasked targets.
+func TestLabelsOfABatch(t *testing.T) {
+	const maxLength, n = 12, 14
+	s := vsrnStep(t, newDevice(t, cpu.FP32), models.DefaultOptions().VSRN)
+	b := &data.Batch{N: n, L: 16}
+	for i := range n {
+		words := make([]int32, b.L)
+		b.Lengths = append(b.Lengths, int32(16-i))
+		for k := range b.Lengths[i] {
+			words[k] = 4 + k
+		}
+		words[0], words[b.Lengths[i]-1] = text.Start, text.End
+		b.Words = append(b.Words, words...)
+	}
+	sh := shape{n: n, bucket: models.Bucket(b.L)}
+	if err := s.labels.feed(s.model.Session, b, sh, maxLength); err != nil {
+		t.Fatal(err)
+	}
+	columns := labelSteps(sh, maxLength) + 1
+	if columns != maxLength {
+		t.Fatalf("%d columns", columns)
+	}
+	for i, length := range b.Lengths {
+		labels, mask, err := text.CaptionLabels(b.Words[i*b.L+1:i*b.L+int(length)-1], maxLength)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.labels
+		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) || !slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {
+			t.Errorf("caption of %d: %v %v, want %v %v", length, got.words[i*columns:(i+1)*columns], got.mask[i*columns:(i+1)*columns], labels, mask)
+		}
+		targets := int32(0)
+		for step := range maxLength - 1 { // as the reference runs them
+			targets += mask[step+1]
+		}
+		if got.steps[i] != targets || targets != min(length, maxLength-1) {
+			t.Errorf("caption of %d: %d steps, %d targets", length, got.steps[i], targets)
+		}
+	}
+}
