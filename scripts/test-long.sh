@@ -15,7 +15,7 @@ done
 
 if command -v cc >/dev/null; then
   echo "race detector"
-  CGO_ENABLED=1 "$go" test -race -short -timeout 30m ./internal/par ./internal/device/... ./internal/runfs ./data ./eval ./train
+  CGO_ENABLED=1 "$go" test -race -timeout 30m ./internal/par ./internal/device/... ./internal/runfs ./data ./eval ./train
 else
   echo "race detector left out: it needs a C compiler (cc)"
 fi
