@@ -89,7 +89,7 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: path, file: f}
+	c := &Checkpoint{Path: path, file: f, Info: Info{Model: DefaultOptions()}} // what an older description lacks has its default
 	desc, ok := f.Metadata()[metadataInfo]
 	if !ok {
 		f.Close()

@@ -167,6 +167,32 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 	return out
 }
 
+// A checkpoint of an earlier version, whose description lacks options that came later, has their defaults.
+func TestCheckpointOfAnEarlierVersion(t *testing.T) {
+	m := tinyModel(t, cpu.FP32, nil)
+	path := writeCheckpoint(t, m, Info{})
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const field = `\"Mode\":\"f30k\",`
+	if !bytes.Contains(b, []byte(field)) {
+		t.Fatalf("the description does not hold %s", field)
+	}
+	old := bytes.Replace(b, []byte(field), bytes.Repeat([]byte(" "), len(field)), 1)
+	if err := os.WriteFile(path, old, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := c.Network(); got != m.Options {
+		t.Errorf("options %+v, want %+v", got, m.Options)
+	}
+}
+
 // FuzzOpenWeights: a damaged checkpoint is refused or describes tensors it has; nothing panics and nothing large is allocated.
 func FuzzOpenWeights(f *testing.F) {
 	m := tinyModel(f, cpu.FP32, nil)
