@@ -57,8 +57,12 @@ var presets = map[string]struct {
 
 // settings are those that all presets of a network share.
 var settings = map[string]func(c *Config, name string) bool{
-	"vsepp": func(c *Config, _ string) bool {
-		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == 0 && !c.Train.DropLast &&
+	"vsepp": func(c *Config, name string) bool {
+		warmup := 0
+		if name == "vsepp/f8k-benchmark" {
+			warmup = 1
+		}
+		return c.Train.Epochs == 30 && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Loss.WarmupEpochs == warmup && !c.Train.DropLast &&
 			c.Model.EmbedDim == 1024
 	},
 	"vsrn": func(c *Config, name string) bool {
