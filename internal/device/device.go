@@ -110,3 +110,11 @@ type Memory interface {
 	// Copy copies a view of either type to another of the same length.
 	Copy(dst, src View)
 }
+
+// Sharer is implemented by devices that compute in the host's own memory.
+type Sharer interface {
+	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read the
+	// slice when they run, so it must stay as it is until they have. old is a view that Share returned before and that is
+	// no longer needed; its bookkeeping is reused.
+	Share(old View, host []float32) (View, bool)
+}

@@ -329,3 +329,41 @@ func TestMistakesAreErrors(t *testing.T) {
 		t.Errorf("an op of Gorgonia's own: %v", err)
 	}
 }
+
+// A large input is read in place, a small or double one copied; changing between them keeps the values apart.
+func TestFeedInPlaceAndCopied(t *testing.T) {
+	s := newSession(t, cpu.FP32, 2)
+	const n = 1 << 17
+	g := s.Graph()
+	x := g.Input("x", 2, n/2)
+	y := g.Activate(device.Abs, x)
+	prog, err := graph.Compile(s, g, []*graph.Node{y}, nil)
+	check(t, err)
+	a, b := make([]float32, n), make([]float32, n)
+	for i := range a {
+		a[i], b[i] = float32(-i), float32(2*i)
+	}
+	first := func(want float64) {
+		t.Helper()
+		check(t, prog.RunAll())
+		if got := prog.Doubles(y)[n-1]; got != want {
+			t.Fatalf("last value %v, want %v", got, want)
+		}
+	}
+	check(t, s.Feed("x", a))
+	first(n - 1)
+	check(t, s.Feed("x", b))
+	first(2 * (n - 1))
+	c := make([]float64, n)
+	c[n-1] = -7
+	check(t, s.FeedDoubles("x", c)) // must not write to b
+	first(7)
+	if b[n-1] != 2*(n-1) {
+		t.Fatal("feeding doubles overwrote the slice fed before")
+	}
+	check(t, s.Feed("x", a))
+	first(n - 1)
+	if allocs := testing.AllocsPerRun(10, func() { check(t, s.Feed("x", a)); check(t, s.Feed("x", b)) }); allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+}

@@ -53,10 +53,15 @@ func (s *slab) reserve(dev device.Device, n int) error {
 
 // input is the memory of one named graph input, as large as the largest value fed so far.
 type input struct {
-	view device.View
-	n    int // elements of the current value
-	host []int32
+	view   device.View
+	n      int // elements of the current value
+	host   []int32
+	shared bool // view is the host's own memory
 }
+
+// shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
+// regions of a batch costs a few per cent of a training step.
+const shareFrom = 1 << 16
 
 // slot returns the memory of an input with room for n elements.
 func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
@@ -64,6 +69,9 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
+	}
+	if in.shared {
+		in.view, in.shared = device.View{}, false
 	}
 	if in.view.N < n {
 		b, err := s.Dev.Alloc(t, n)
@@ -79,14 +87,40 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 	return in, nil
 }
 
-// Feed sets a float input.
+// Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be read
+// in place.
 func (s *Session) Feed(name string, values []float32) error {
+	if d, ok := s.Dev.(device.Sharer); ok && len(values) >= shareFrom && s.share(d, name, values) {
+		return nil
+	}
 	in, err := s.slot(name, device.Float, len(values))
 	if err != nil {
 		return err
 	}
 	s.Dev.UploadFloats(in.view.Slice(0, in.n), values)
 	return nil
+}
+
+// share makes the input name a view of values themselves, if the device can.
+func (s *Session) share(d device.Sharer, name string, values []float32) bool {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	var old device.View
+	if in.shared {
+		old = in.view
+	}
+	v, ok := d.Share(old, values)
+	if !ok {
+		return false
+	}
+	if !in.shared && in.view.Present() {
+		s.Dev.Free(in.view.Buf)
+	}
+	in.view, in.n, in.shared = v, len(values), true
+	return true
 }
 
 // FeedDoubles sets a float input from float64.

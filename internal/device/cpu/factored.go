@@ -17,7 +17,7 @@ type factoredLoop[T vec.Float] struct {
 }
 
 const (
-	panelFloats = 1 << 21 // elements of a panel: with its parameters' rows it stays in the second-level cache
+	panelFloats = 1 << 22 // elements of a panel: rows long enough to stream the parameters, small enough for the last cache
 	panelRows   = 16      // rows of one piece of the loop
 )
 

@@ -11,13 +11,14 @@ import (
 
 // buffer is memory of a device, 64-byte aligned. Large buffers are mapped pages of the operating system.
 type buffer[T vec.Float] struct {
-	owner *dev[T]
-	dtype device.DType
-	n     int
-	f     []T
-	i     []int32
-	pages []byte // to unmap; nil for memory of the Go heap
-	freed bool
+	owner  *dev[T]
+	dtype  device.DType
+	n      int
+	f      []T
+	i      []int32
+	pages  []byte // to unmap; nil for memory of the Go heap
+	freed  bool
+	shared bool // the elements are the host's
 }
 
 // DType implements device.Buffer.
@@ -105,4 +106,18 @@ func (d *dev[T]) Free(b device.Buffer) {
 	}
 	own.release()
 	delete(d.buffers, own)
+}
+
+// Share implements device.Sharer for float32 devices.
+func (d *dev[T]) Share(old device.View, host []float32) (device.View, bool) {
+	f, ok := any(host).([]T)
+	if !ok {
+		return device.View{}, false
+	}
+	b, ok := old.Buf.(*buffer[T])
+	if !ok || b.owner != d || !b.shared {
+		b = &buffer[T]{owner: d, dtype: device.Float, shared: true}
+	}
+	b.f, b.n = f, len(f)
+	return device.Of(b), true
 }
