@@ -20,7 +20,8 @@ type BenchRequest struct {
 	Config        *config.Config
 	BLAS          string
 	Steps, Warmup int
-	// Sizes of the synthetic batches that are used where Config.Data.Dir is empty.
+	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
+	WithData                bool
 	Regions, Feature, Vocab int
 	Now                     func() time.Time
 	PeakMemory              func() int64 // bytes, 0 when unknown
@@ -94,7 +95,7 @@ func (b *bench) open() (err error) {
 	c := b.BenchRequest.Config
 	b.cfg = c
 	dims := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
-	if c.Data.Dir != "" {
+	if b.WithData {
 		if b.vocab, err = OpenVocabulary(c.Data); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (b *bench) open() (err error) {
 		return err
 	}
 	b.step.Seed = c.Seed
-	if c.Data.Dir != "" {
+	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
 			Augment: c.Model.Augments()})
 		return err
@@ -138,7 +139,7 @@ func (b *bench) run(ctx context.Context) (BenchReport, error) {
 	c := b.cfg
 	rep := BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Precision: c.Device.Precision,
 		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic"}
-	if c.Data.Dir != "" {
+	if b.WithData {
 		rep.Data = c.Data.Dir
 	}
 	var times, waits []float64
