@@ -28,7 +28,7 @@ type Options struct {
 	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin, after
 	// which the run ends with an explanation; 0 never.
 	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"after so many steps with all scores alike (loss = 2 batch margin) do what on_collapse says; 0 is off"`
-	// OnCollapse: VSE++ can stand on this plateau for an epoch or two and leave it, so the default is a warning.
+	// OnCollapse: recalls were seen to rise while VSE++ stood on this plateau, so the default is a warning.
 	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and trains on, stop ends the run"`
 
 	// MaxSteps ends training after that many steps; 0 is no limit.

@@ -19,7 +19,7 @@ type CollapseError struct {
 func (e *CollapseError) Error() string {
 	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest negatives scored like the matches, "+
 		"which holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
-		"Some runs leave this state by themselves; if the validation does not improve, lower optim.lr or start with loss.warmup_epochs: 1 "+
+		"Recalls may still rise in this state; if the validation does not improve, lower optim.lr or start with loss.warmup_epochs: 1 "+
 		"(train.on_collapse: stop ends such runs, train.collapse_steps: 0 turns this check off)",
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
