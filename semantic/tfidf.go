@@ -38,7 +38,7 @@ func NewTFIDF(pool *par.Pool, lines []string) *TFIDF {
 	nnz := 0
 	for _, c := range l.chunks {
 		for i, n := range c.distinct {
-			a.RowPtr[c.first+i] = int(n) // lengths for now
+			a.RowPtr[c.first+i] = int(n) // lengths; summed up to pointers below
 			nnz += int(n)
 			if n == 0 {
 				t.Empty++
