@@ -11,42 +11,23 @@ import (
 	"vsetrain/models"
 )
 
-// BenchmarkStep is the training step of VSE++ at full size: batch 128, 36x2048 features, LSEH, captions of 15 words.
+// BenchmarkStep is the training step of a network at full size: batch 128, 36x2048 features, captions of 15 words, LSEH.
 func BenchmarkStep(b *testing.B) {
 	for _, v := range []struct {
-		name, precision string
-		stored          bool // the gradient of the image projection is stored, not kept as a product
-	}{{"fp32", cpu.FP32, false}, {"bf16", cpu.BF16, false}, {"fp32/stored", cpu.FP32, true}, {"bf16/stored", cpu.BF16, true}} {
+		name, network, precision string
+		stored                   bool // the gradient of VSE++'s image projection is stored, not kept as a product
+	}{
+		{"vsepp/fp32", models.VSEPP, cpu.FP32, false}, {"vsepp/bf16", models.VSEPP, cpu.BF16, false},
+		{"vsepp/fp32/stored", models.VSEPP, cpu.FP32, true}, {"vsepp/bf16/stored", models.VSEPP, cpu.BF16, true},
+		{"vseinf/fp32", models.VSEInf, cpu.FP32, false}, {"vseinf/bf16", models.VSEInf, cpu.BF16, false},
+		{"vsrn/fp32", models.VSRN, cpu.FP32, false}, {"vsrn/bf16", models.VSRN, cpu.BF16, false},
+	} {
 		b.Run(v.name, func(b *testing.B) {
-			const n, words = 128, 15
-			m, err := models.NewModel(newDevice(b, v.precision), models.DefaultOptions(), models.Dims{Regions: 36, Feature: 2048, Vocab: 8481})
-			if err != nil {
-				b.Fatal(err)
-			}
-			m.Init(1, nil)
 			l := loss.DefaultOptions()
 			l.Name = loss.LSEH
-			s, err := NewStep(m, l, DefaultOptimOptions())
-			if err != nil {
-				b.Fatal(err)
-			}
+			s, batch := fullSize(b, v.network, v.precision, l)
 			if v.stored {
 				s.factorFrom = math.MaxInt
-			}
-			batch := &data.Batch{N: n, L: words, SemanticDim: 400}
-			r := philox.NewKey(1, "bench").Stream(0)
-			for range n * 36 * 2048 {
-				batch.Images = append(batch.Images, float32(r.Float64()))
-			}
-			for i := range n {
-				batch.Lengths = append(batch.Lengths, words)
-				batch.ImageIDs = append(batch.ImageIDs, int32(i))
-				for range words {
-					batch.Words = append(batch.Words, int32(4+r.IntN(8000)))
-				}
-			}
-			for range n * 400 {
-				batch.Semantics = append(batch.Semantics, float32(r.Norm()))
 			}
 			step := func() {
 				if _, err := s.Run(batch, 1e-4, false); err != nil {
@@ -58,7 +39,53 @@ func BenchmarkStep(b *testing.B) {
 			for b.Loop() {
 				step()
 			}
-			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "captions/s")
+			b.ReportMetric(float64(batch.N*b.N)/b.Elapsed().Seconds(), "captions/s")
 		})
 	}
+}
+
+// fullSize returns a step of a network at its published sizes, and a batch for it.
+func fullSize(b *testing.B, network, precision string, l loss.Options) (*Step, *data.Batch) {
+	const n, words, regions, feature = 128, 15, 36, 2048
+	o := models.DefaultOptions()
+	o.Network = network
+	switch network {
+	case models.VSEInf:
+		o.TextEncoder = "bigru"
+	case models.VSRN:
+		o.EmbedDim = 2048
+	}
+	m, err := models.NewModel(newDevice(b, precision), o, models.Dims{Regions: regions, Feature: feature, Vocab: 8481})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.Init(1, nil)
+	s, err := NewStep(m, l, DefaultOptimOptions())
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := &data.Batch{N: n, L: words, SemanticDim: 400}
+	r := philox.NewKey(1, "bench").Stream(0)
+	for range n * regions * feature {
+		batch.Images = append(batch.Images, float32(r.Float64()))
+	}
+	rows := 0
+	for i := range n {
+		batch.Lengths = append(batch.Lengths, words)
+		batch.ImageIDs = append(batch.ImageIDs, int32(i))
+		if o.Augments() {
+			batch.RegionCounts = append(batch.RegionCounts, int32(25+i%9)) // 29 of 36 regions, as augmentation leaves
+			rows += 25 + i%9
+		}
+		for range words {
+			batch.Words = append(batch.Words, int32(4+r.IntN(8000)))
+		}
+	}
+	if o.Augments() {
+		batch.Images = batch.Images[:rows*feature]
+	}
+	for range n * 400 {
+		batch.Semantics = append(batch.Semantics, float32(r.Norm()))
+	}
+	return s, batch
 }
