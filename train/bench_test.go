@@ -2,7 +2,9 @@ package train
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"vsetrain/data"
 	"vsetrain/internal/device/cpu"
@@ -88,4 +90,49 @@ func fullSize(b *testing.B, network, precision string, l loss.Options) (*Step, *
 		batch.Semantics = append(batch.Semantics, float32(r.Norm()))
 	}
 	return s, batch
+}
+
+// BenchmarkLossesBeside compares the step times of the losses with that of LMH: every round does one step with each on the same
+// batch and parameters, in turn. "lseh-%" is the median over rounds of LSEH's time in percent of LMH's, "lseh-±" the standard error of
+// that median (1.25 σ/√n, σ from the quartiles). Run it with -benchtime 40x or so.
+func BenchmarkLossesBeside(b *testing.B) {
+	names := []string{loss.LMH, loss.LSH, loss.LSEH, loss.LUWM}
+	for _, v := range []struct{ network, precision string }{{models.VSEInf, cpu.BF16}, {models.VSEInf, cpu.FP32}, {models.VSRN, cpu.BF16}, {models.VSEPP, cpu.BF16}} {
+		b.Run(v.network+"/"+v.precision, func(b *testing.B) {
+			first, batch := fullSize(b, v.network, v.precision, loss.DefaultOptions())
+			var steps []*Step // of one model and optimiser
+			for _, n := range names {
+				s := *first
+				s.loss.Name, s.programs = n, map[shape]*program{}
+				steps = append(steps, &s)
+			}
+			run := func(s *Step) float64 {
+				start := time.Now()
+				if _, err := s.Run(batch, 1e-4, false); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(start).Seconds()
+			}
+			for _, s := range steps {
+				run(s)
+			}
+			ratios := make([][]float64, len(names))
+			times := make([]float64, len(names))
+			for round := 0; b.Loop(); round++ {
+				for i := range steps {
+					k := (i + round) % len(steps)
+					times[k] = run(steps[k])
+				}
+				for i, t := range times {
+					ratios[i] = append(ratios[i], 100*t/times[0])
+				}
+			}
+			for i, r := range ratios[1:] {
+				slices.Sort(r)
+				n := len(r)
+				b.ReportMetric(r[n/2], names[i+1]+"-%")
+				b.ReportMetric(1.25*(r[3*n/4]-r[n/4])/1.349/math.Sqrt(float64(n)), names[i+1]+"-±")
+			}
+		})
+	}
 }
