@@ -80,7 +80,7 @@ func fullSize(b *testing.B, network, precision string, l loss.Options) (*Step, *
 			rows += 25 + i%9
 		}
 		for range words {
-			batch.Words = append(batch.Words, int32(4+r.IntN(8000)))
+			batch.Words = append(batch.Words, int32(4+2.7*(math.Pow(8000/2.7, r.Float64())-1))) // about 1/(rank + 2.7)
 		}
 	}
 	if o.Augments() {
