@@ -147,7 +147,31 @@ def vsrn(vocab_size, name="f30k_precomp"):
     return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x)[0], m[1](tokens, lengths)))
 
 
-NETWORKS = {"vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
+def vseinf(vocab_size):
+    """woodfrog/vse_infty, branch bigru, lib/arguments.py: its table of word vectors has one more row, <mask>.  The batch norms get
+    statistics and gains as after some training, and the scores of positions weights that tell them apart."""
+    embed, word = 16, 6
+    modules = [peer.PooledImage(FEAT, embed), peer.PooledGruText(vocab_size + 1, word, embed)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        for m in modules:
+            m.gpool.linear.weight.uniform_(-1, 1)
+        for m in modules[0].modules():
+            if isinstance(m, torch.nn.BatchNorm1d):
+                m.weight.uniform_(-1, 1)
+                m.bias.uniform_(-0.5, 0.5)
+                m.running_mean.uniform_(-0.5, 0.5)
+                m.running_var.uniform_(0.2, 2)
+                m.num_batches_tracked.fill_(3402)
+    options = dict(data_path="data/f30k", data_name="f30k", margin=0.2, num_epochs=25, batch_size=128, word_dim=word, embed_size=embed,
+                   grad_clip=2.0, num_layers=1, learning_rate=0.0005, lr_update=15, workers=10, log_step=200, val_step=500,
+                   logger_name="runs/runX", model_name="runs/runX", max_violation=True, img_dim=FEAT, no_imgnorm=False, no_txtnorm=False,
+                   precomp_enc_type="basic", backbone_source="detector", vse_mean_warmup_epochs=1, vocab_size=vocab_size + 1)
+    embed_all = lambda m, x, tokens, lengths: (m[0](x, torch.full((len(x),), x.size(1), dtype=torch.long)), m[1](tokens, lengths))
+    return Fixture(modules, options, embed_all)
+
+
+NETWORKS = {"vsepp": vsepp, "vseinf": vseinf, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
 
 
 # ------------------------------------------------------------------------------------------------------------ scores

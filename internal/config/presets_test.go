@@ -78,6 +78,9 @@ var settings = map[string]func(c *Config, name string) bool{
 		if strings.Contains(name, "benchmark") {
 			warmup, second = 1, 0
 		}
+		if strings.Contains(name, "f8k") {
+			warmup = 1
+		}
 		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == 1e-2 && c.Optim.Schedule == "once" &&
 			c.Optim.LRUpdate2 == second && c.Loss.WarmupEpochs == warmup && c.Train.DropLast && c.Model.TextEncoder == "bigru" &&
 			c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding

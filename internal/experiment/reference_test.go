@@ -29,7 +29,7 @@ var fixture = fixtureOf("vsepp")
 var fixtures = []struct {
 	name        string
 	score, bf16 float64
-}{{"vsepp", 123.25 / 6, 2e-2}, {"vsrn", 123.25 / 4, 2e-2}, {"vsrn-coco", 123.25 / 4, 2e-2}}
+}{{"vsepp", 123.25 / 6, 2e-2}, {"vsrn", 123.25 / 4, 2e-2}, {"vsrn-coco", 123.25 / 4, 2e-2}, {"vseinf", 123.25 / 6, 2e-2}}
 
 var fixtureCheckpoints = []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.tar"}
 
@@ -222,8 +222,8 @@ func checkExport(t *testing.T, source, back string, namespace bool) {
 	}
 	for _, key := range []string{"img_dim", "embed_size", "word_dim", "vocab_size", "num_layers", "measure", "use_abs", "no_imgnorm", "data_name", "finetune", "learning_rate"} {
 		a, ok := mine.Get(key)
-		b, _ := attrs.Get(key)
-		if !ok || a != b {
+		b, stored := attrs.Get(key) // not every reference has every option
+		if ok != stored || a != b {
 			t.Errorf("option %s is %v, want %v", key, a, b)
 		}
 	}
@@ -253,7 +253,7 @@ func number(t *testing.T, d *torchfile.Dict, key string) float64 {
 
 // A run of ours exported and read back scores the same, and an imported checkpoint can start a run.
 func TestExportOfARun(t *testing.T) {
-	for _, network := range []string{models.VSEPP, models.VSRN} {
+	for _, network := range []string{models.VSEPP, models.VSRN, models.VSEInf} {
 		t.Run(network, func(t *testing.T) { exportOfARun(t, network) })
 	}
 }
@@ -262,6 +262,9 @@ func exportOfARun(t *testing.T, network string) {
 	t.Helper()
 	c := tinyConfig()
 	c.Model.Network = network
+	if network == models.VSEInf {
+		c.Model.TextEncoder = "bigru"
+	}
 	c.Train.Epochs, c.Train.MaxSteps = 1, 4
 	run := mustTrain(t, c)
 	path := filepath.Join(t.TempDir(), "model.pth.tar")
@@ -318,7 +321,7 @@ func TestEnsembleAveragesScores(t *testing.T) {
 
 // Batch size and threads change no bit of the scores; the saved matrix is float32 [images, captions].
 func TestEvalOptionsChangeNothing(t *testing.T) {
-	for _, network := range []string{models.VSEPP, models.VSRN} {
+	for _, network := range []string{models.VSEPP, models.VSRN, models.VSEInf} {
 		t.Run(network, func(t *testing.T) { evalOptions(t, network) })
 	}
 }
@@ -327,6 +330,9 @@ func evalOptions(t *testing.T, network string) {
 	t.Helper()
 	c := tinyConfig()
 	c.Model.Network, c.Model.VSRN.Caption, c.Train.MaxSteps = network, false, 4
+	if network == models.VSEInf {
+		c.Model.TextEncoder = "bigru"
+	}
 	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "test", Protocol: eval.Auto}
 	var want []float64
 	for _, o := range [][2]int{{128, 1}, {1, 2}, {7, 3}, {64, 2}} {

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -365,5 +366,23 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	first(n - 1)
 	if allocs := testing.AllocsPerRun(10, func() { check(t, s.Feed("x", a)); check(t, s.Feed("x", b)) }); allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
+	}
+	// A part: with room behind it, as the loader's batches have, and without.
+	at := func(i int, want float64) {
+		t.Helper()
+		check(t, prog.RunAll())
+		if got := prog.Doubles(y)[i]; got != want {
+			t.Fatalf("value %d is %v, want %v", i, got, want)
+		}
+	}
+	check(t, s.FeedPart("x", b[:n/2], n))
+	at(n/2-1, 2*(n/2-1))
+	check(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))
+	at(n/2-1, n/2-1)
+	if b[0] != 0 || b[1] != 2 {
+		t.Fatal("feeding a part overwrote the slice fed before")
+	}
+	if err := s.FeedPart("x", a, n-1); err == nil {
+		t.Error("more values than there is room for were accepted")
 	}
 }

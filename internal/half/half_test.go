@@ -1,4 +1,4 @@
-package npy
+package half
 
 import (
 	"encoding/binary"
@@ -25,10 +25,10 @@ func halfValue(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-func TestHalfBitsAllValues(t *testing.T) {
+func TestAllValues(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
-		got := math.Float32frombits(halfBits(h))
+		got := Float32(h)
 		want := halfValue(h)
 		if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && float64(got) != want || math.Signbit(float64(got)) != (h&0x8000 != 0) {
 			t.Fatalf("half %#04x: got %v, want %v", h, got, want)
@@ -39,8 +39,8 @@ func TestHalfBitsAllValues(t *testing.T) {
 	}
 }
 
-// TestHalfRounding checks every midpoint between neighbouring halves and the floats beside it.
-func TestHalfRounding(t *testing.T) {
+// TestRounding checks every midpoint between neighbouring halves and the floats beside it.
+func TestRounding(t *testing.T) {
 	for i := range 0x7c00 {
 		lo, hi := uint16(i), uint16(i+1)
 		a, b := halfValue(lo), halfValue(hi)
@@ -66,7 +66,7 @@ func TestHalfRounding(t *testing.T) {
 	}
 }
 
-func TestHalfHardwareEqualsScalar(t *testing.T) {
+func TestHardwareEqualsScalar(t *testing.T) {
 	if !hasF16C {
 		t.Skip("this processor has no F16C: there is only the scalar code")
 	}
@@ -75,7 +75,7 @@ func TestHalfHardwareEqualsScalar(t *testing.T) {
 		binary.LittleEndian.PutUint16(src[2*i:], uint16(i))
 	}
 	dst := make([]float32, 1<<16)
-	halfToFloat(dst, src)
+	Decode(dst, src)
 	for i, v := range dst {
 		if math.Float32bits(v) != halfBits(uint16(i)) {
 			t.Fatalf("half %#04x: hardware %#08x, scalar %#08x", i, math.Float32bits(v), halfBits(uint16(i)))
@@ -87,7 +87,7 @@ func TestHalfHardwareEqualsScalar(t *testing.T) {
 		floats[i] = math.Float32frombits(uint32(i) * 65537 * 2654435761 >> 0)
 	}
 	out := make([]byte, 2*n)
-	floatToHalf(out, floats)
+	Encode(out, floats)
 	for i, v := range floats {
 		if got, want := binary.LittleEndian.Uint16(out[2*i:]), halfFromBits(math.Float32bits(v)); got != want {
 			t.Fatalf("%v (%#08x): hardware %#04x, scalar %#04x", v, math.Float32bits(v), got, want)
@@ -95,7 +95,7 @@ func TestHalfHardwareEqualsScalar(t *testing.T) {
 	}
 }
 
-func TestHalfTails(t *testing.T) {
+func TestTails(t *testing.T) {
 	for n := range 70 {
 		floats := make([]float32, n)
 		for i := range floats {
@@ -103,12 +103,12 @@ func TestHalfTails(t *testing.T) {
 		}
 		b := make([]byte, 2*n+1)
 		b[2*n] = 0xaa
-		if bad := floatToHalf(b, floats); bad != -1 {
+		if bad := Encode(b, floats); bad != -1 {
 			t.Fatalf("n=%d: element %d reported too large", n, bad)
 		}
 		back := make([]float32, n+1)
 		back[n] = -1
-		halfToFloat(back[:n], b)
+		Decode(back[:n], b)
 		for i := range floats {
 			if back[i] != floats[i] {
 				t.Fatalf("n=%d: element %d is %v, want %v", n, i, back[i], floats[i])
@@ -123,7 +123,7 @@ func TestHalfTails(t *testing.T) {
 func TestHalfTooLarge(t *testing.T) {
 	for _, large := range []float32{65520, -65520} {
 		v := []float32{1, 65519, float32(math.Inf(1)), float32(math.NaN()), large}
-		if bad := floatToHalf(make([]byte, 10), v); bad != 4 {
+		if bad := Encode(make([]byte, 10), v); bad != 4 {
 			t.Fatalf("%v: element %d reported too large, want 4", large, bad)
 		}
 	}
@@ -144,7 +144,7 @@ func BenchmarkHalfToFloat(b *testing.B) {
 			b.SetBytes(int64(4 * len(dst)))
 			for b.Loop() {
 				if hw {
-					halfToFloat(dst, src)
+					Decode(dst, src)
 					continue
 				}
 				for i := range dst {

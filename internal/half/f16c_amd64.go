@@ -1,4 +1,4 @@
-package npy
+package half
 
 import "golang.org/x/sys/cpu"
 
@@ -8,12 +8,12 @@ var hasF16C = cpu.X86.HasAVX && cpuid1ECX()&(1<<29) != 0
 // cpuid1ECX returns register ECX of CPUID leaf 1.
 func cpuid1ECX() uint32
 
-// halfToFloatF16C decodes n halves; n must be a multiple of 8.
+// decodeF16C decodes n halves; n must be a multiple of 8.
 //
 //go:noescape
-func halfToFloatF16C(dst *float32, src *byte, n int)
+func decodeF16C(dst *float32, src *byte, n int)
 
-// floatToHalfF16C encodes n floats, rounding to nearest even; n must be a multiple of 8.
+// encodeF16C encodes n floats, rounding to nearest even; n must be a multiple of 8.
 //
 //go:noescape
-func floatToHalfF16C(dst *byte, src *float32, n int)
+func encodeF16C(dst *byte, src *float32, n int)

@@ -1,14 +1,16 @@
-package npy
+// Package half converts between float32 and IEEE 754 half precision: 1 sign, 5 exponent (bias 15), 10 fraction bits.
+//
+// Region features stored so take half the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C both
+// directions run eight values an instruction; the scalar code gives the same bits.
+package half
 
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 )
 
-// IEEE 754 half precision: 1 sign, 5 exponent (bias 15), 10 fraction bits. Region features stored so take half
-// the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C both directions run eight values
-// an instruction; the scalar code below gives the same bits.
+// Float32 returns the value of the half h, which float32 holds exactly. A signalling NaN becomes quiet.
+func Float32(h uint16) float32 { return math.Float32frombits(halfBits(h)) }
 
 // halfBits returns the bits of the float32 equal to the half h. A signalling NaN becomes quiet.
 func halfBits(h uint16) uint32 {
@@ -42,27 +44,27 @@ func halfFromBits(b uint32) uint16 {
 	return sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-math.Float32bits(0.5))
 }
 
-// halfToFloat decodes len(dst) halves from src (2 bytes each).
-func halfToFloat(dst []float32, src []byte) {
+// Decode decodes len(dst) halves from src (2 bytes each, little-endian).
+func Decode(dst []float32, src []byte) {
 	n := 0
 	if hasF16C && len(dst) >= 8 {
 		n = len(dst) &^ 7
 		_ = src[2*n-1]
-		halfToFloatF16C(&dst[0], &src[0], n)
+		decodeF16C(&dst[0], &src[0], n)
 	}
 	for i := n; i < len(dst); i++ {
-		dst[i] = math.Float32frombits(halfBits(binary.LittleEndian.Uint16(src[2*i:])))
+		dst[i] = Float32(binary.LittleEndian.Uint16(src[2*i:]))
 	}
 }
 
-// floatToHalf encodes src into dst (2 bytes each) and returns the index of the first finite value too large for a half,
+// Encode encodes src into dst (2 bytes each, little-endian) and returns the index of the first finite value too large for a half,
 // -1 if there is none.
-func floatToHalf(dst []byte, src []float32) int {
+func Encode(dst []byte, src []float32) int {
 	n := 0
 	if hasF16C && len(src) >= 8 {
 		n = len(src) &^ 7
 		_ = dst[2*n-1]
-		floatToHalfF16C(&dst[0], &src[0], n)
+		encodeF16C(&dst[0], &src[0], n)
 	}
 	for i := n; i < len(src); i++ {
 		binary.LittleEndian.PutUint16(dst[2*i:], halfFromBits(math.Float32bits(src[i])))
@@ -74,12 +76,4 @@ func floatToHalf(dst []byte, src []float32) int {
 		}
 	}
 	return -1
-}
-
-// floatBytes views float32 values as bytes.
-func floatBytes(v []float32) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
 }
