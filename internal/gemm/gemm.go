@@ -49,6 +49,7 @@ type Engine struct {
 	packing packPhase
 	working workPhase
 	batch   batchPhase
+	turned  turnedPhase
 	product Args // a product made from the caller's
 }
 
@@ -101,7 +102,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 	for i := range e.workers {
 		e.workers[i].tmp, e.workers[i].zeros = aligned(scratchWords), aligned(64)
 	}
-	e.packing.e, e.working.e, e.batch.e = e, e, e
+	e.packing.e, e.working.e, e.batch.e, e.turned.e = e, e, e, e
 	return e, nil
 }
 

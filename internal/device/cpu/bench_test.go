@@ -88,6 +88,28 @@ func BenchmarkAdam(b *testing.B) {
 	k.time(28*parameters, 0, func() { k.d.Adam(a) })
 }
 
+// BenchmarkAdamFactored is the update of VSE++'s image projection [1024, 36*2048] from 128 rows, beside the product alone.
+func BenchmarkAdamFactored(b *testing.B) {
+	const rows, out, in = 128, 1024, 36 * 2048
+	flops := int64(2 * rows * out * in)
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			a := device.AdamArgs{P: k.floats(out * in), M: k.floats(out * in), V: k.floats(out * in),
+				Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
+			k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
+			f := device.Factored{N: rows, O: out, I: in, DY: k.floats(rows * out), X: k.floats(rows * in)}
+			b.Run("product", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, flops, func() {
+					k.d.Gemm(device.GemmArgs{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out, B: f.X, LDB: in, C: a.P, LDC: in})
+				})
+			})
+			b.Run("update", func(b *testing.B) { (&bench{b, k.d}).time(24*out*in, flops, func() { k.d.AdamFactored(a, f) }) })
+			b.Run("norm", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.SumSquaresFactored(a.Clip, f) }) })
+		})
+	}
+}
+
 // gruArgs is a ramp of 26 to 5 words, about as many as a batch of 128 captions has, and their number.
 func gruArgs(k *bench) (a device.GRUArgs, words int) {
 	lengths := make([]int32, batch)
