@@ -79,6 +79,7 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
+	Matching
 	Random
 	Layouts
 	Losses
