@@ -79,6 +79,8 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
+	Pairs
+	Segments
 	Random
 	Layouts
 	Losses
