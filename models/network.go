@@ -28,6 +28,14 @@ type Captions struct {
 	Room int
 }
 
+// room is the number of rows of values with a row per word.
+func (c Captions) room() int {
+	if c.Room > 0 {
+		return c.Room
+	}
+	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
+}
+
 // Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an Embedder or a
 // PairScorer.
 type Network interface {

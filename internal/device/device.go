@@ -80,6 +80,8 @@ type Device interface {
 	Cells
 	Attention
 	Matching
+	Pairs
+	Segments
 	Random
 	Layouts
 	Losses

@@ -72,6 +72,7 @@ type dev[T vec.Float] struct {
 
 	memory     memoryLoops[T]
 	gemm       gemmState[T]
+	single     []single[T]
 	elements   elementLoop[T]
 	slopes     slopeLoop[T]
 	columns    columnLoop[T]
@@ -97,13 +98,20 @@ type dev[T vec.Float] struct {
 	wordGraph  wordGraphLoop[T]
 	means      meanLoop[T]
 	dropout    dropoutLoop[T]
-	swap       swapLoop[T]
-	entropy    entropyLoop[T]
-	hinge      hingeState[T]
-	margins    marginLoop[T]
-	universal  universalState[T]
-	squares    squareLoop[T]
-	adam       adamLoop[T]
+
+	spaces        []workspace[T]
+	pairAttention pairAttention[T]
+	similarities  similarities[T]
+	reasoning     reasoning[T]
+	filtration    filtration[T]
+	segments      segmentLoop[T]
+	swap          swapLoop[T]
+	entropy       entropyLoop[T]
+	hinge         hingeState[T]
+	margins       marginLoop[T]
+	universal     universalState[T]
+	squares       squareLoop[T]
+	adam          adamLoop[T]
 }
 
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
