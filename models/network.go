@@ -26,6 +26,9 @@ type Captions struct {
 	Words, Lengths *graph.Node
 	// Room is the number of words that values with a row per word have room for, at least Σ lengths; 0 is B·L.
 	Room int
+	// Edges int32 [room, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
+	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Options.NeedsEdges.
+	Edges, EdgeStart *graph.Node
 }
 
 // room is the number of rows of values with a row per word.

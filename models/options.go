@@ -84,8 +84,20 @@ func DefaultOptions() Options {
 // Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
 func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
 
+// NeedsBoxes reports whether the network looks at the boxes of the regions.
+func (o *Options) NeedsBoxes() bool { return o.Network == GSMN }
+
+// NeedsEdges reports whether the network computes with the dependencies between words. They are also read, and checked, where they are
+// there and make no difference (ReadsEdges).
+func (o *Options) NeedsEdges() bool { return o.ReadsEdges() && o.GSMN.Neighbors == "true" }
+
+// ReadsEdges reports whether the network is defined with dependencies.
+func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode == "sparse" }
+
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
-func (o *Options) AnyRegions() bool { return o.Network == VSEInf || o.Network == VSRN }
+func (o *Options) AnyRegions() bool {
+	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN
+}
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{

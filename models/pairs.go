@@ -23,6 +23,7 @@ type PairScorer interface {
 // ImageInputs are the inputs of an image encoder.
 type ImageInputs struct {
 	Regions *graph.Node // [B, R·D]
+	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Options.NeedsBoxes
 }
 
 // EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a global vector
@@ -36,4 +37,6 @@ type EncodedCaptions struct {
 	Lengths *graph.Node   // int32 [C]
 	Words   []*graph.Node // each [room, width], a row per word
 	Values  []*graph.Node // each [C, width], a row per caption
+	// Edges and EdgeStart are those of Captions.
+	Edges, EdgeStart *graph.Node
 }

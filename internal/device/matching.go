@@ -27,10 +27,6 @@ type Matching interface {
 	WordGraph(WordGraphArgs)
 	// WordGraphGrad computes DWords.
 	WordGraphGrad(WordGraphArgs)
-	// MeanNodes averages the nodes of every pair.
-	MeanNodes(MeanArgs)
-	// MeanNodesGrad computes DX.
-	MeanNodesGrad(MeanArgs)
 }
 
 // BlockMatchArgs: with the attention weights of words over regions, β, and of regions over words, α, both one row per word, and
@@ -124,13 +120,4 @@ type WordGraphArgs struct {
 	Weights   View
 
 	DWeights, DWords View
-}
-
-// MeanArgs: Y[i·C + c] is the mean of the nodes X of pair (i, c); X [B·T, H], Y [B·C, H].
-type MeanArgs struct {
-	B, H    int
-	Lengths Ints // [C]
-	X, Y    View
-
-	DY, DX View
 }

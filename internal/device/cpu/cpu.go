@@ -96,7 +96,6 @@ type dev[T vec.Float] struct {
 	scales     scaleLoop[T]
 	mix        mixLoop[T]
 	wordGraph  wordGraphLoop[T]
-	means      meanLoop[T]
 	dropout    dropoutLoop[T]
 
 	spaces        []workspace[T]

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Row kernels of graph-structured matching over the nodes of pairs: factors, and means.
+// Row kernels of graph-structured matching over the nodes of pairs.
 
 // scaleLoop is Y[a, b, n, :] = X[a, b, n, :]·F[a, n]; the gradient of a factor is a sum over b and the columns, in order.
 type scaleLoop[T vec.Float] struct {
@@ -85,49 +85,3 @@ func (n *nodeRows) set(what string, lengths []int32) {
 }
 
 func (n *nodeRows) total() int { return n.first[len(n.first)-1] }
-
-// meanLoop averages the nodes of all pairs of one image.
-type meanLoop[T vec.Float] struct {
-	nodeRows
-	ops  *vec.Ops[T]
-	a    device.MeanArgs
-	back bool
-	x, y []T
-}
-
-// MeanNodes implements device.Matching.
-func (d *dev[T]) MeanNodes(a device.MeanArgs) { d.meanNodes("MeanNodes", a, a.X, a.Y, false) }
-
-// MeanNodesGrad implements device.Matching.
-func (d *dev[T]) MeanNodesGrad(a device.MeanArgs) { d.meanNodes("MeanNodesGrad", a, a.DX, a.DY, true) }
-
-func (d *dev[T]) meanNodes(what string, a device.MeanArgs, x, y device.View, back bool) {
-	positive(what, a.B, a.H)
-	l := &d.means
-	l.set(what, a.Lengths.Host)
-	l.ops, l.a, l.back = d.ops, a, back
-	l.x, l.y = d.floats("MeanNodes nodes", x, a.B*l.total()*a.H), d.floats("MeanNodes means", y, a.B*len(a.Lengths.Host)*a.H)
-	d.pool.For(a.B, l)
-}
-
-func (l *meanLoop[T]) Do(_, i int) {
-	h, captions := l.a.H, len(l.first)-1
-	for c := range captions {
-		y := l.y[(i*captions+c)*h:][:h]
-		share := T(1 / float64(l.first[c+1]-l.first[c]))
-		if !l.back {
-			l.ops.Fill(y, 0)
-		}
-		for j := l.first[c]; j < l.first[c+1]; j++ {
-			x := l.x[(i*l.total()+j)*h:][:h]
-			if l.back {
-				l.ops.Scale(x, y, share)
-			} else {
-				l.ops.Add(y, y, x)
-			}
-		}
-		if !l.back {
-			l.ops.Scale(y, y, share)
-		}
-	}
-}

@@ -40,7 +40,6 @@ var suite = []struct {
 	{"ScaleBlocks", testScaleBlocks},
 	{"MixNodes", testMixNodes},
 	{"WordGraph", testWordGraph},
-	{"MeanNodes", testMeanNodes},
 	{"Dropout", testDropout},
 	{"SwapAxes", testSwapAxes},
 	{"CrossEntropy", testCrossEntropy},

@@ -370,33 +370,3 @@ func testWordGraph(h *harness) {
 		h.release()
 	}
 }
-
-func testMeanNodes(h *harness) {
-	for _, s := range []pairSizes{{1, 0, []int32{1}}, {3, 0, []int32{4, 1, 7}}, {5, 0, repeat(6, 36)}} {
-		what := fmt.Sprintf("MeanNodes %v", s)
-		const width = 5
-		t := s.words()
-		x, dy := h.normal(s.b*t*width, 1), h.normal(s.b*len(s.lengths)*width, 1)
-		y, dx := make([]float64, len(dy)), make([]float64, len(x))
-		for i := range s.b {
-			first := 0
-			for c, l := range s.lengths {
-				for e := range int(l) * width {
-					from, to := (i*t+first)*width+e, (i*len(s.lengths)+c)*width+e%width
-					y[to] += x[from] / float64(l)
-					dx[from] = dy[to] / float64(l)
-				}
-				first += int(l)
-			}
-		}
-		a := device.MeanArgs{B: s.b, H: width, Lengths: h.inInts(s.lengths), X: h.in(x), Y: h.out(len(y))}
-		h.run(what, func() { h.d.MeanNodes(a) })
-		h.equal(what, a.Y, y, h.tol.product)
-		h.steady(what, func() { h.d.MeanNodes(a) })
-		a.X, a.Y, a.DY, a.DX = device.View{}, device.View{}, h.in(dy), h.out(len(x))
-		h.run(what+" gradient", func() { h.d.MeanNodesGrad(a) })
-		h.equal(what+" gradient", a.DX, dx, h.tol.exact)
-		h.steady(what+" gradient", func() { h.d.MeanNodesGrad(a) })
-		h.release()
-	}
-}
