@@ -185,6 +185,7 @@ func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 	prog, err := graph.Compile(m.Session, g, []*graph.Node{out}, nil)
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles("zero", make([]float64, total)))
+	fatal(t, m.Session.FeedInts(InputLengths, c.Lengths))
 	fatal(t, m.Session.FeedInts("edges", edges))
 	fatal(t, m.Session.FeedInts("start", start))
 	fatal(t, prog.RunAll())
