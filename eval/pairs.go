@@ -32,7 +32,7 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Vo
 		return nil, nil, nil, err
 	}
 	err = drain(ctx, il, func(b *data.Batch) error {
-		err := m.AppendImages(images, b.Images, b.N, n)
+		err := m.AppendImages(images, b.Images, b.Boxes, b.N, n)
 		report(images.N)
 		return err
 	})
@@ -45,6 +45,7 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Vo
 	}
 	err = drain(ctx, cl, func(b *data.Batch) error {
 		err := m.AppendCaptions(captions, b.Words, b.Lengths, b.N, b.L, c)
+		captions.AppendEdges(b.Edges, b.EdgeStart)
 		order = append(order, b.Captions...)
 		report(n + captions.N)
 		return err

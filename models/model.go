@@ -31,12 +31,14 @@ type Model struct {
 	Dims    Dims
 	Session *graph.Session
 
-	images   map[int]*encoder
-	captions map[[2]int]*encoder
-	scores   map[[2]int]*encoder
-	pairs    pairPrograms
-	words    []int32 // staging of padded words
-	counts   []int32 // R for every image
+	images    map[int]*encoder
+	captions  map[[2]int]*encoder
+	scores    map[[2]int]*encoder
+	pairs     pairPrograms
+	words     []int32 // staging of padded words
+	counts    []int32 // R for every image
+	edges     []int32 // staging of dependencies
+	edgeStart []int32
 }
 
 // encoder is a compiled evaluation graph for one shape.

@@ -31,6 +31,8 @@ type EncodedSet struct {
 	Words  []Rows  // captions: a row per word
 	Length []int32 // captions: words of each
 	First  []int   // captions: row of the first word of each, and the total at the end
+
+	Edges, EdgeStart []int32 // captions: dependencies, see Captions; empty where there are none
 }
 
 // Rows are rows of one width.
@@ -49,11 +51,11 @@ func (m *Model) PairScorer() (PairScorer, bool) {
 
 // ImageInputs are the inputs of a graph of a PairScorer over n images.
 func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
-	return ImageInputs{Regions: m.RegionsNode(g, n)}
+	return ImageInputs{Regions: m.RegionsNode(g, n), Boxes: m.boxesNode(g, n)}
 }
 
-// AppendImages encodes n images with a PairScorer: regions [n, R, D]. room is the number of images that s will hold in the end.
-func (m *Model) AppendImages(s *EncodedSet, regions []float32, n, room int) error {
+// AppendImages encodes n images with a PairScorer: regions [n, R, D], and boxes [n, R, 4] where the network needs them. room is the number of images that s will hold in the end.
+func (m *Model) AppendImages(s *EncodedSet, regions, boxes []float32, n, room int) error {
 	e := m.pairs.images[n]
 	if e == nil {
 		p, ok := m.PairScorer()
@@ -72,6 +74,9 @@ func (m *Model) AppendImages(s *EncodedSet, regions []float32, n, room int) erro
 		m.pairs.images[n] = e
 	}
 	if err := m.Session.Feed(InputRegions, regions); err != nil {
+		return err
+	}
+	if err := m.FeedBoxes(boxes, n); err != nil {
 		return err
 	}
 	if err := m.runPairs(e); err != nil {
@@ -164,6 +169,7 @@ func (m *Model) ScorePairs(dst []float32, images *EncodedSet, i0, i1 int, captio
 				im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
 			}
 			c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
+			c.Edges, c.EdgeStart = m.EdgeNodes(g, key.captions, key.room)
 			for k, v := range captions.Words {
 				c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.room, v.Width))
 			}
@@ -198,6 +204,10 @@ func (m *Model) ScorePairs(dst []float32, images *EncodedSet, i0, i1 int, captio
 		}
 	}
 	if err := s.FeedInts(InputLengths, captions.Length[c0:c1]); err != nil {
+		return err
+	}
+	edges, start := captions.edgesOf(c0, c1)
+	if err := m.FeedEdges(edges, start, c1-c0, roomWords); err != nil {
 		return err
 	}
 	return m.run(e, dst)

@@ -161,6 +161,12 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
 		return err
 	}
+	if err := s.model.FeedBoxes(b.Boxes, b.N); err != nil {
+		return err
+	}
+	if err := s.model.FeedEdges(b.Edges, b.EdgeStart, b.N, sh.room); err != nil {
+		return err
+	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
 	if err := ses.FeedInts(graph.InputStep, s.counter[:]); err != nil {
 		return err
@@ -185,6 +191,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	captions := m.CaptionNodes(g, sh.n, sh.bucket)
 	if net, ok := m.PairScorer(); ok {
 		captions.Room = sh.room
+		captions.Edges, captions.EdgeStart = m.EdgeNodes(g, sh.n, sh.room)
 		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
 		return
 	}

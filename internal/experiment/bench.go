@@ -127,6 +127,9 @@ func (b *bench) open() (err error) {
 			sem = semanticDim
 		}
 		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		if c.Model.NeedsBoxes() {
+			addBoxes(x, c.Seed+uint64(i))
+		}
 		if c.Model.Augments() {
 			augment(x, c.Seed+uint64(i), dims.Vocab)
 		}

@@ -91,7 +91,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	split, err := OpenSplit(opt, r.Split)
+	split, err := OpenSplit(opt, c.Network(), r.Split)
 	if err != nil {
 		return m, 0, err
 	}
