@@ -103,10 +103,11 @@ def token_ids(caps, vocab):
 # ---------------------------------------------------------------------------------------------------------- networks
 class Fixture:
     """modules in the order of the checkpoint's "model" list, the reference's own options, and the embedding function:
-    embed(modules, features [N,R,D], tokens [M,L], lengths) -> image [N,E] and caption [M,E] embeddings."""
+    embed(modules, features [N,R,D], tokens [M,L], lengths) -> image [N,E] and caption [M,E] embeddings.  A network that scores
+    pairs has pairs(modules, features, tokens, lengths) -> scores [N,M] instead."""
 
-    def __init__(self, modules, options, embed):
-        self.modules, self.options, self.embed = modules, options, embed
+    def __init__(self, modules, options, embed=None, pairs=None):
+        self.modules, self.options, self.embed, self.pairs = modules, options, embed, pairs
 
 
 def vsepp(vocab_size):
@@ -147,7 +148,32 @@ def vsrn(vocab_size, name="f30k_precomp"):
     return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x)[0], m[1](tokens, lengths)))
 
 
-NETWORKS = {"vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
+def sgraf(vocab_size, module):
+    """Paranioar/SGRAF, opts.py.  Batch norms as after some training."""
+    embed, word, sim, steps = 16, 6, 5, 3
+    modules = [peer.RegionWords(FEAT, embed), peer.WordStates(vocab_size, word, embed),
+               peer.SgrafSimilarity(embed, sim, module, steps, REGIONS)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        for m in modules[2].modules():
+            if isinstance(m, torch.nn.Linear):
+                m.bias.uniform_(-0.5, 0.5)
+            if isinstance(m, torch.nn.BatchNorm1d):
+                m.weight.uniform_(-1, 1)
+                m.bias.uniform_(-0.5, 0.5)
+                m.running_mean.uniform_(-0.5, 0.5)
+                m.running_var.uniform_(0.2, 2)
+                m.num_batches_tracked.fill_(3402)
+        modules[2].sim_eval_w.weight.mul_(8)                # so that the scores differ
+    options = dict(data_path="./data", data_name="f30k_precomp", vocab_path="./data/vocab/", model_name="./runs/checkpoint",
+                   logger_name="./runs/log", num_epochs=40, lr_update=30, learning_rate=0.0002, workers=10, log_step=10, val_step=1000,
+                   batch_size=128, img_dim=FEAT, word_dim=word, embed_size=embed, sim_dim=sim, num_layers=1, bi_gru=True, no_imgnorm=False,
+                   no_txtnorm=False, module_name=module, sgr_step=steps, grad_clip=2.0, margin=0.2, max_violation=True,
+                   vocab_size=vocab_size)
+    return Fixture(modules, options, pairs=lambda m, x, tokens, lengths: m[2](m[0](x), m[1](tokens, lengths), lengths))
+
+
+NETWORKS = {"saf": lambda vocab_size: sgraf(vocab_size, "SAF"), "sgr": lambda vocab_size: sgraf(vocab_size, "SGR"), "vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
 
 
 # ------------------------------------------------------------------------------------------------------------ scores
@@ -159,6 +185,12 @@ def scores(fixture, features, ids, dtype):
     for row, i in enumerate(order):
         tokens[row, :len(ids[i])] = torch.tensor(ids[i])
     modules = [m.to(dtype).eval() for m in fixture.modules]
+    if fixture.pairs:
+        with torch.no_grad():
+            s = fixture.pairs(modules, torch.from_numpy(features).to(dtype), tokens, lengths).double().numpy()
+        out = np.empty_like(s)
+        out[:, order] = s
+        return out
     with torch.no_grad():
         images, sorted_captions = fixture.embed(modules, torch.from_numpy(features).to(dtype), tokens, lengths)
     caps = torch.empty_like(sorted_captions)
