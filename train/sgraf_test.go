@@ -11,7 +11,7 @@ import (
 
 var pairNetworks = []string{models.SAF, models.SGR}
 
-// pairStep is a tiny network that scores pairs, its weights drawn from the seed 3.
+// pairStep is a tiny network that scores pairs, its weights drawn from the seed 1.
 func pairStep(t testing.TB, network, lossName string, o cpu.Options) *Step {
 	t.Helper()
 	dev, err := cpu.New(o)
@@ -25,7 +25,7 @@ func pairStep(t testing.TB, network, lossName string, o cpu.Options) *Step {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Init(3, nil)
+	m.Init(1, nil)
 	l := loss.DefaultOptions()
 	l.Name = lossName
 	a := DefaultOptimOptions()
@@ -54,7 +54,7 @@ func TestPairScorersTrain(t *testing.T) {
 				}
 				first := mean(5)
 				mean(150)
-				if last := mean(10); !(last < first*3/4) {
+				if last := mean(10); !(last < first/2) {
 					t.Errorf("the loss went from %v to %v", first, last)
 				}
 				if doubles(s.model.Session.Dev, s.model.Session.Params.Value("sim.v_global_w.embedding_local.1.running_mean"))[0] == 0 {
