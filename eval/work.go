@@ -20,7 +20,7 @@ import (
 //	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
 //	number of the tile, CRC-32 of its scores (uint32 each), scores (float32, row-major, captions in the order of the encoding)
 //
-// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions, precision. The
+// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions, which show the precision too. The
 // name of the file begins with it, so a file is found again if and only if its tiles would be the same. A record that is broken, such
 // as the last one after a kill, is cut off.
 type workFile struct {
@@ -157,7 +157,7 @@ func (w *workFile) add(tile int, scores []float32) error {
 // scoreKey digests what scores depend on.
 func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int32) (key [32]byte) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%+v\n%+v\n", m.Session.Dev.Name(), m.Options, m.Dims)
+	fmt.Fprintf(h, "%+v\n%+v\n", m.Options, m.Dims)
 	buf := make([]byte, 0, 1<<16)
 	add := func(x []float32) {
 		for len(x) > 0 {
