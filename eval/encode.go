@@ -17,7 +17,10 @@ type EncodeOptions struct {
 	Batch    int                   // images or captions at a time; 0 is 128
 	Workers  int                   // goroutines that read ahead; 0 is 2
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
-	Pairs    func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
+	// nothing.
+	Work  string
+	Pairs func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
 }
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and

@@ -11,7 +11,8 @@ import (
 
 // Tiles of a PairScorer: images x captions scored in one run. All but those at the edges have one shape, so few graphs serve a
 // split. Captions are in the order of their length, so that the captions of a tile differ little.
-const pairImages, pairCaptions = 64, 64
+// Variables for the test that other sizes change nothing.
+var pairImages, pairCaptions = 64, 64
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
 // order of their lengths; caption j of the set is order[j] of the split.
@@ -62,36 +63,63 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Voc
 	if err != nil {
 		return nil, err
 	}
-	n, c := images.N, captions.N
-	d, err := NewDense[float32](n, c)
+	t := tiling{images.N, captions.N, pairImages, pairCaptions}
+	d, err := NewDense[float32](t.images, t.captions)
 	if err != nil {
 		return nil, err
 	}
-	room := 0
-	for j := 0; j < c; j += pairCaptions {
-		room = max(room, captions.First[min(c, j+pairCaptions)]-captions.First[j])
-	}
-	out := make([]float32, pairImages*pairCaptions)
-	for i0 := 0; i0 < n; i0 += pairImages {
-		i1 := min(n, i0+pairImages)
-		for c0 := 0; c0 < c; c0 += pairCaptions {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			c1 := min(c, c0+pairCaptions)
-			w := c1 - c0
-			if err := m.ScorePairs(out[:(i1-i0)*w], images, i0, i1, captions, c0, c1, room); err != nil {
-				return nil, err
-			}
-			for i := i0; i < i1; i++ {
-				for j, caption := range order[c0:c1] {
-					d.Data[i*c+int(caption)] = out[(i-i0)*w+j]
-				}
-			}
-			if o.Pairs != nil {
-				o.Pairs(i0*c+(i1-i0)*c1, n*c)
+	put := func(tile int, scores []float32) {
+		i0, i1, c0, c1 := t.tile(tile)
+		for i := i0; i < i1; i++ {
+			for j, caption := range order[c0:c1] {
+				d.Data[i*t.captions+int(caption)] = scores[(i-i0)*(c1-c0)+j]
 			}
 		}
+	}
+	var work *workFile
+	if o.Work != "" {
+		if work, err = openWork(o.Work, m.Network.Name(), scoreKey(m, images, captions, order), t, put); err != nil {
+			return nil, err
+		}
+		defer work.f.Close()
+	}
+	room := 0
+	for c := 0; c < t.captions; c += t.tileC {
+		room = max(room, captions.First[min(t.captions, c+t.tileC)]-captions.First[c])
+	}
+	out, done := make([]float32, t.tileI*t.tileC), 0
+	report := func() {
+		if o.Pairs != nil {
+			o.Pairs(done, t.images*t.captions)
+		}
+	}
+	if work != nil {
+		for tile := range work.done {
+			i0, i1, c0, c1 := t.tile(tile)
+			done += (i1 - i0) * (c1 - c0)
+		}
+	}
+	report()
+	for tile := range t.count() {
+		i0, i1, c0, c1 := t.tile(tile)
+		if work != nil && work.done[tile] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		scores := out[:(i1-i0)*(c1-c0)]
+		if err := m.ScorePairs(scores, images, i0, i1, captions, c0, c1, room); err != nil {
+			return nil, err
+		}
+		put(tile, scores)
+		if work != nil {
+			if err := work.add(tile, scores); err != nil {
+				return nil, err
+			}
+		}
+		done += len(scores)
+		report()
 	}
 	return d, nil
 }

@@ -47,11 +47,11 @@ func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
 	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
 	p, c := l.layout.nodes(), len(l.layout.lengths)
-	l.x, l.w = d.floats(what+" X", a.X, a.B*p*a.S), d.floats(what+" W", a.W, a.S)
-	l.gamma = float64(d.floats(what+" Gamma", a.Gamma, 1)[0])
-	l.logits, l.alpha = d.floats(what+" Logits", a.Logits, a.B*p), d.floats(what+" Weights", a.Weights, a.B*p)
-	l.mean, l.invStd = d.floats(what+" Mean", a.Mean, c), d.floats(what+" InvStd", a.InvStd, c)
-	l.out, l.norms = d.floats(what+" Out", a.Out, a.B*c*a.S), d.floats(what+" Norms", a.Norms, a.B*c)
+	l.x, l.w = d.floats("Filtrate X", a.X, a.B*p*a.S), d.floats("Filtrate W", a.W, a.S)
+	l.gamma = float64(d.floats("Filtrate Gamma", a.Gamma, 1)[0])
+	l.logits, l.alpha = d.floats("Filtrate Logits", a.Logits, a.B*p), d.floats("Filtrate Weights", a.Weights, a.B*p)
+	l.mean, l.invStd = d.floats("Filtrate Mean", a.Mean, c), d.floats("Filtrate InvStd", a.InvStd, c)
+	l.out, l.norms = d.floats("Filtrate Out", a.Out, a.B*c*a.S), d.floats("Filtrate Norms", a.Norms, a.B*c)
 	scratch(&l.sums, d.pool.Threads()*a.S)
 	return l
 }
@@ -106,16 +106,16 @@ func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
 	l.run(d, filterBackStatistics)
 	l.run(d, filterBackLogits)
 	d.columnSum(dW, l.dW, n, a.S)
-	for _, s := range []struct {
+	for _, s := range [3]struct {
 		what string
 		to   device.View
 		of   []float64
-	}{{"DBias", a.DBias, l.dBias[:c]}, {"DGamma", a.DGamma, l.dGamma[:c]}, {"DBeta", a.DBeta, l.dBeta[:c]}} {
+	}{{"FiltrateGrad DBias", a.DBias, l.dBias[:c]}, {"FiltrateGrad DGamma", a.DGamma, l.dGamma[:c]}, {"FiltrateGrad DBeta", a.DBeta, l.dBeta[:c]}} {
 		var sum float64
 		for _, v := range s.of {
 			sum += v
 		}
-		d.floats("FiltrateGrad "+s.what, s.to, 1)[0] = T(sum)
+		d.floats(s.what, s.to, 1)[0] = T(sum)
 	}
 }
 

@@ -41,16 +41,16 @@ func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reaso
 	}
 	l.room = max(l.block, l.layout.longest+1)
 	n := a.B * l.layout.nodes() * a.S
-	l.x = d.floats(what+" X", a.X, n)
+	l.x = d.floats("GraphReason X", a.X, n)
 	l.y = nil
 	if a.Y.Present() && !a.First {
-		l.y = d.floats(what+" Y", a.Y, n)
+		l.y = d.floats("GraphReason Y", a.Y, n)
 	}
 	if a.First {
 		n = a.B * len(l.layout.lengths) * a.S
 	}
-	l.out = d.floats(what+" Out", a.Out, n)
-	l.v = d.floats(what+" V", a.V, a.S)
+	l.out = d.floats("GraphReason Out", a.Out, n)
+	l.v = d.floats("GraphReason V", a.V, a.S)
 	return l
 }
 

@@ -76,8 +76,8 @@ func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width in
 func (d *dev[T]) beginPool(what string, kind segmentKind, a device.GatedPoolArgs) *segmentLoop[T] {
 	l, rows := d.beginSegments(what, kind, a.Counts.Host, a.D)
 	n := len(a.Counts.Host) * a.D
-	l.l, l.x, l.g = d.floats(what+" L", a.L, rows*a.D), d.floats(what+" X", a.X, rows*a.D), d.floats(what+" G", a.G, n)
-	l.w, l.weight = d.floats(what+" W", a.W, a.D), d.floats(what+" Weights", a.Weights, rows)
+	l.l, l.x, l.g = d.floats("GatedPool L", a.L, rows*a.D), d.floats("GatedPool X", a.X, rows*a.D), d.floats("GatedPool G", a.G, n)
+	l.w, l.weight = d.floats("GatedPool W", a.W, a.D), d.floats("GatedPool Weights", a.Weights, rows)
 	return l
 }
 

@@ -42,11 +42,11 @@ func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bo
 		size, l.weights = a.B*a.E, nil
 	} else {
 		positive(what, a.R)
-		l.weights = d.floats(what+" Weights", a.Weights, l.rows*a.B*a.R)
+		l.weights = d.floats("Similarities Weights", a.Weights, l.rows*a.B*a.R)
 	}
 	l.nodes = l.layout.nodes()
-	l.images, l.values = d.floats(what+" Images", a.Images, size), d.floats(what+" Rows", a.Rows, l.rows*a.E)
-	l.out, l.norms = d.floats(what+" Nodes", a.Nodes, a.B*l.nodes*a.S), d.floats(what+" Norms", a.Norms, a.B*l.rows)
+	l.images, l.values = d.floats("Similarities Images", a.Images, size), d.floats("Similarities Rows", a.Rows, l.rows*a.E)
+	l.out, l.norms = d.floats("Similarities Nodes", a.Nodes, a.B*l.nodes*a.S), d.floats("Similarities Norms", a.Norms, a.B*l.rows)
 	l.bias = nil
 	return l
 }
