@@ -12,6 +12,9 @@ type worker struct {
 	words []int32 // encoded captions, one after the other
 	items []encoded
 	aug   *augmenter // nil without size augmentation
+
+	places   []int32 // of every caption in the order of epoch placesOf, for decayBoxes
+	placesOf int
 }
 
 // encoded is a caption of the batch and the place of its word ids.
@@ -46,6 +49,9 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	}
 	if err := readBoxes(s, b); err != nil {
 		return err
+	}
+	if l.opts.BoxDecay && l.sampler != nil && s.boxes != nil {
+		w.decayBoxes(l, b)
 	}
 	size := s.regions * s.dim
 	b.Images = resize(b.Images, b.N*size)

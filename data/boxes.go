@@ -45,6 +45,30 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 	return nil
 }
 
+// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (LoaderOptions.BoxDecay).
+func (w *worker) decayBoxes(l *Loader, b *Batch) {
+	s := l.split
+	if w.placesOf != b.Epoch || w.places == nil {
+		w.places, w.placesOf = resize(w.places, s.n), b.Epoch
+		for at, c := range l.sampler.order(b.Epoch) {
+			w.places[c] = int32(at)
+		}
+	}
+	for i, c := range b.Captions {
+		uses := b.Epoch * s.k
+		for other := c - c%int32(s.k); other < min(int32(s.n), c-c%int32(s.k)+int32(s.k)); other++ {
+			if w.places[other] < w.places[c] {
+				uses++
+			}
+		}
+		row := int(b.ImageRows[i])
+		boxes := b.Boxes[i*4*s.regions : (i+1)*4*s.regions]
+		for e := range boxes {
+			boxes[e] /= float32(math.Pow(float64(s.boxes.sizes[2*row+e%2]), float64(uses)))
+		}
+	}
+}
+
 // badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a pixel.
 func badBox(boxes []float32, w, h float32) string {
 	for i := 0; i+4 <= len(boxes); i += 4 {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -17,7 +18,9 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 		w.boxes(t)
 		s := w.open(t, "train", OpenOptions{Boxes: true})
 		for name, load := range map[string]func() (*Loader, error){
-			"pairs":  func() (*Loader, error) { return NewLoader(s, vocab(t), LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 3}) },
+			"pairs": func() (*Loader, error) {
+				return NewLoader(s, vocab(t), LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 3})
+			},
 			"images": func() (*Loader, error) { return NewImageLoader(s, LoaderOptions{Batch: 4}) },
 		} {
 			l, err := load()
@@ -89,5 +92,40 @@ func TestBadBoxes(t *testing.T) {
 	w.array(t, "train_sizes.npy", []int{6, 2}, make([]float32, 12))
 	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil || !strings.Contains(err.Error(), "row 0: a picture of 0 x 0") {
 		t.Errorf("sizes of 0: %v", err)
+	}
+}
+
+// With BoxDecay, use n of an image has its boxes divided n times, in whatever batch and epoch, also after resuming.
+func TestBoxesThatDecay(t *testing.T) {
+	w := newWorld(t, 4, 5, false, "train")
+	w.boxes(t)
+	s := w.open(t, "train", OpenOptions{Boxes: true})
+	for _, from := range []int{0, 1} {
+		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2, BoxDecay: true, StartEpoch: from, Unsorted: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		uses := map[int32]int{0: 5 * from, 1: 5 * from, 2: 5 * from, 3: 5 * from}
+		for {
+			b, err := l.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, image := range b.ImageIDs {
+				uses[image]++
+				want := float64(image+11) / math.Pow(100, float64(uses[image])) // x2 of region 0
+				if got := float64(b.Boxes[i*12+2]); math.Abs(got-want) > 1e-6*want {
+					t.Fatalf("use %d of image %d has x2 = %v, want %v", uses[image], image, got, want)
+				}
+			}
+			l.Release(b)
+		}
+		if uses[0] != 10 {
+			t.Fatalf("%d uses", uses[0])
+		}
 	}
 }

@@ -25,7 +25,9 @@ type Dependencies struct {
 func (d *Dependencies) Len() int { return len(d.first) - 1 }
 
 // Of returns the edges of a caption, governor and dependent in turn, the pair of the root left out.
-func (d *Dependencies) Of(caption int) []int32 { return d.pairs[2*d.first[caption] : 2*d.first[caption+1]] }
+func (d *Dependencies) Of(caption int) []int32 {
+	return d.pairs[2*d.first[caption] : 2*d.first[caption+1]]
+}
 
 // Line returns the line of the file at which a caption begins, from 1.
 func (d *Dependencies) Line(caption int) int { return int(d.lines[caption]) }

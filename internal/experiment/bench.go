@@ -118,7 +118,7 @@ func (b *bench) open() (err error) {
 	b.step.Seed = c.Seed
 	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments()})
+			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
 		return err
 	}
 	for i := range syntheticBatches {

@@ -151,7 +151,7 @@ func (t *training) open() (err error) {
 	if err != nil {
 		return err
 	}
-	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(),
+	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
 		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
 		return err
