@@ -28,6 +28,10 @@ type LoaderOptions struct {
 	// The id of a masked word is the size of the vocabulary. Training batches only.
 	Augment bool
 
+	// BoxDecay divides the boxes of an image by the size of its picture once more at every use of the image since the beginning of
+	// training, as GSMN's loader does (quirk Q9). Training batches only.
+	BoxDecay bool
+
 	Workers int // goroutines that assemble batches; 0 is 2
 	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
 }
@@ -53,8 +57,9 @@ type Loader struct {
 	opts    LoaderOptions
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
-	images  bool // deliver image features
-	end     int  // first position that is not delivered; -1 never
+	sampler *Sampler // nil for passes over a split
+	images  bool     // deliver image features
+	end     int      // first position that is not delivered; -1 never
 
 	mu   sync.Mutex
 	next int // position that a worker takes next; position = epoch*batches + iter
@@ -92,7 +97,7 @@ func NewLoader(s *Split, v *text.Vocabulary, o LoaderOptions) (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, images: !o.NoImages}
+	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, sampler: sampler, images: !o.NoImages}
 	return l.start()
 }
 

@@ -63,6 +63,7 @@ type VSEInfOptions struct {
 type GSMNOptions struct {
 	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs"`
 	Lambda    float64 `yaml:"lambda" above:"0" max:"1000" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	BoxDecay  bool    `yaml:"compat_box_decay" doc:"divide boxes again at every use of an image in training, as the released code does; not recommended"`
 	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
 }
 
@@ -84,8 +85,23 @@ func DefaultOptions() Options {
 // Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
 func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
 
+// DecaysBoxes reports whether training batches have the boxes of the released GSMN code (data.LoaderOptions.BoxDecay).
+func (o *Options) DecaysBoxes() bool { return o.Network == GSMN && o.GSMN.BoxDecay }
+
+// NeedsBoxes reports whether the network looks at the boxes of the regions.
+func (o *Options) NeedsBoxes() bool { return o.Network == GSMN }
+
+// NeedsEdges reports whether the network computes with the dependencies between words. They are also read, and checked, where they are
+// there and make no difference (ReadsEdges).
+func (o *Options) NeedsEdges() bool { return o.ReadsEdges() && o.GSMN.Neighbors == "true" }
+
+// ReadsEdges reports whether the network is defined with dependencies.
+func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode == "sparse" }
+
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
-func (o *Options) AnyRegions() bool { return o.Network == VSEInf || o.Network == VSRN }
+func (o *Options) AnyRegions() bool {
+	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN
+}
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{

@@ -46,7 +46,7 @@ type vseinf struct {
 // vseinfSizes are the sizes that no option changes.
 type vseinfSizes struct{ mlp, encode, hidden int }
 
-func newVSEInf(o Options, d Dims) (Embedder, error) {
+func newVSEInf(o Options, d Dims) (Network, error) {
 	if o.TextEncoder != "bigru" {
 		return nil, fmt.Errorf("network vseinf with text encoder %s is not available in this version; set model.text_encoder to bigru", o.TextEncoder)
 	}

@@ -79,6 +79,9 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
+	Matching
+	Pairs
+	Segments
 	Random
 	Layouts
 	Losses

@@ -118,7 +118,7 @@ func (b *bench) open() (err error) {
 	b.step.Seed = c.Seed
 	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments()})
+			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
 		return err
 	}
 	for i := range syntheticBatches {
@@ -127,6 +127,9 @@ func (b *bench) open() (err error) {
 			sem = semanticDim
 		}
 		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		if c.Model.NeedsBoxes() {
+			addBoxes(x, c.Seed+uint64(i))
+		}
 		if c.Model.Augments() {
 			augment(x, c.Seed+uint64(i), dims.Vocab)
 		}

@@ -29,6 +29,7 @@ type EvalRequest struct {
 	Batch       int
 	Device      device.Options
 	BLAS        string
+	Work        string // folder for scored tiles, see eval.EncodeOptions
 	SaveScores  string // .npy to write the score matrix to
 	Progress    func(stage string, done, total int)
 }
@@ -91,7 +92,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	split, err := OpenSplit(opt, r.Split)
+	split, err := OpenSplit(opt, c.Network(), r.Split)
 	if err != nil {
 		return m, 0, err
 	}
@@ -113,9 +114,10 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	name := filepath.Base(filepath.Clean(path))
-	o := eval.EncodeOptions{Batch: r.Batch}
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+name, done, total) }
+		o.Pairs = func(done, total int) { r.Progress("score "+name, done, total) }
 	}
 	m = eval.Member{Name: path, Data: digest(split)}
 	if m.Scores, err = eval.Score(ctx, pool, model, split, vocab, o); err != nil {

@@ -52,12 +52,19 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set.
-func OpenSplit(o data.Options, split string) (*data.Split, error) {
+// OpenSplit opens a split of a data set with what the network reads of it.
+func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
-	return data.Open(o.Dir, split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType})
+	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: m.NeedsBoxes()}
+	switch {
+	case m.NeedsEdges():
+		open.Dependencies = "need"
+	case m.ReadsEdges():
+		open.Dependencies = "check"
+	}
+	return data.Open(o.Dir, split, open)
 }
 
 // dimsOf returns the sizes of a network for a split and a vocabulary.

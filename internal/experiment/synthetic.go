@@ -86,6 +86,22 @@ func augment(b *data.Batch, seed uint64, vocab int) {
 	b.Images = b.Images[:rows*b.Dim]
 }
 
+// addBoxes gives a synthetic batch random boxes, and every word the one before it as its governor.
+func addBoxes(b *data.Batch, seed uint64) {
+	s := philox.NewKey(seed, "bench/boxes").Stream(0)
+	for range b.N * b.Regions {
+		x, y := float32(s.Float64()*0.8), float32(s.Float64()*0.8)
+		b.Boxes = append(b.Boxes, x, y, x+float32(s.Float64()*0.2), y+float32(s.Float64()*0.2))
+	}
+	b.EdgeStart = append(b.EdgeStart, 0)
+	for _, l := range b.Lengths {
+		for i := int32(2); i < l; i++ {
+			b.Edges = append(b.Edges, i-1, i)
+		}
+		b.EdgeStart = append(b.EdgeStart, int32(len(b.Edges)/2))
+	}
+}
+
 // zipfWord draws a word id with probability about 1/(rank + 2.7).
 func zipfWord(s *philox.Stream, vocab int) int32 {
 	const shift, special = 2.7, 4

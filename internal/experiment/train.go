@@ -127,7 +127,7 @@ func (t *training) open() (err error) {
 	if err = t.openTrain(); err != nil {
 		return err
 	}
-	if t.val, err = OpenSplit(c.Data, "dev"); err != nil {
+	if t.val, err = OpenSplit(c.Data, c.Model, "dev"); err != nil {
 		return err
 	}
 	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
@@ -151,7 +151,7 @@ func (t *training) open() (err error) {
 	if err != nil {
 		return err
 	}
-	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(),
+	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
 		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (t *training) open() (err error) {
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.
 func (t *training) openTrain() (err error) {
-	if t.train, err = OpenSplit(t.cfg.Data, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
+	if t.train, err = OpenSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
 		return err
 	}
 	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss)

@@ -117,6 +117,9 @@ func names(kernels []*kernel) string {
 // Name is the float32 implementation in use, e.g. "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
 func (e *Engine) Name() string { return e.name }
 
+// External reports whether float32 products are those of another package.
+func (e *Engine) External() bool { return e.lib != nil }
+
 // BF16Name is the bf16 implementation in use: "amx", "avx512bf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
