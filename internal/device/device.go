@@ -79,6 +79,7 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
+	Transformer
 	Random
 	Layouts
 	Losses

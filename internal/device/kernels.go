@@ -32,6 +32,7 @@ const (
 	Tanh                      // tanh x
 	Sigmoid                   // 1 / (1 + e^-x)
 	Abs                       // |x|; derivative 0 at 0
+	GELU                      // x·Φ(x) = x/2·(1 + erf(x/√2))
 )
 
 // Rows are elementwise and row kernels.

@@ -168,3 +168,24 @@ func sigmoidSlope[T Float](d, y, dy []T) {
 		d[i] = dy[i] * (y[i] * (1 - y[i]))
 	}
 }
+
+func dots[T Float](dst, x, rows []T, ld int) {
+	for j := range dst {
+		row := rows[j*ld:][:len(x)]
+		var s T
+		for k, v := range x {
+			s += v * row[k]
+		}
+		dst[j] = s
+	}
+}
+
+func mix[T Float](dst, w, rows []T, ld int) {
+	clear(dst)
+	for j, a := range w {
+		row := rows[j*ld:][:len(dst)]
+		for k := range dst {
+			dst[k] += a * row[k]
+		}
+	}
+}
