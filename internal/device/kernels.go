@@ -43,7 +43,8 @@ type Rows interface {
 	Scale(dst, x, factor View)
 	// Activate computes y = f(x).
 	Activate(f Activation, y, x View)
-	// ActivateGrad computes dx = dy·f'(x) from the input x and the output y.
+	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
+	// two may be absent. dx may be dy.
 	ActivateGrad(f Activation, dx, x, y, dy View)
 	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
 	ColumnSum(dst, x View, rows, cols int)

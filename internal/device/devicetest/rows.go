@@ -84,6 +84,14 @@ func (h *harness) activation(f device.Activation, n int) {
 	h.run(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
 	h.equal(what+" gradient", dx, slope, h.tol.exact)
 	h.steady(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+	into := h.inout(dy)
+	if f == device.Tanh || f == device.Sigmoid {
+		vx = device.View{}
+	} else {
+		vy = device.View{}
+	}
+	h.run(what+" gradient in place", func() { h.d.ActivateGrad(f, into, vx, vy, into) })
+	h.equal(what+" gradient in place", into, slope, h.tol.exact)
 
 	// A value that is not a number must stay visible.
 	x[n/2] = math.NaN()
