@@ -142,3 +142,29 @@ func (g *Graph) DropoutRows(x, counts *Node, rate float64, purpose string) *Node
 	}
 	return g.Apply(op, x, counts, g.InputInts(InputStep, 2))
 }
+
+// FirstRows returns the first row of every caption: x [room, D] with lengths [B] → [B, D].
+func (g *Graph) FirstRows(x, lengths *Node) *Node {
+	room, d, b := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
+	op := &Op{Name: "first rows", Outs: []tensor.Shape{{b, d}}, Wants: []bool{true, false}}
+	op.Run = func(dev device.Device, c *Call) {
+		at := 0
+		for i, n := range c.Host[1] {
+			dev.Copy(c.Out[0].Slice(i*d, (i+1)*d), c.In[0].Slice(at*d, (at+1)*d))
+			at += int(n)
+		}
+	}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}}}
+		bw.Run = func(dev device.Device, c *Call) {
+			dev.Fill(c.Out[0].Slice(0, total(c.Host[0])*d), 0)
+			at := 0
+			for i, n := range c.Host[0] {
+				dev.Copy(c.Out[0].Slice(at*d, (at+1)*d), c.In[1].Slice(i*d, (i+1)*d))
+				at += int(n)
+			}
+		}
+		return []*Node{g.Apply(bw, in[1], dy), nil}
+	}
+	return g.Apply(op, x, lengths)
+}

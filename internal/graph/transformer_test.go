@@ -17,6 +17,10 @@ var transformerCases = []opCase{
 		_, l := sequenceInputs(g)
 		return g.DropoutRows(in[0], l, 0.4, "a")
 	}},
+	{"rows into first rows", [][]int{{12, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.FirstRows(in[0], l)
+	}},
 	attentionCase("rows of attention", 0), attentionCase("rows of attention with dropout", 0.3),
 	attentionCase("rows of attention with dropout in evaluation", 0.3),
 	perceptronCase("rows of perceptron", 0), perceptronCase("rows of perceptron with dropout", 0.3),
