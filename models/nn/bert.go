@@ -23,8 +23,8 @@ type BertSizes struct {
 	Dropout                                               float64 // of embeddings, attention weights and both branches, in training
 }
 
-// bertEps is the ε of every layer norm.
-const bertEps = 1e-12
+// BertEps is the ε of every layer norm.
+const BertEps = 1e-12
 
 // LayerNorm is torch.nn.LayerNorm over the last axis.
 type LayerNorm struct {
@@ -37,7 +37,7 @@ func newLayerNorm(d int) LayerNorm {
 }
 
 func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
-	return graph.LayerNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Eps: bertEps}
+	return graph.LayerNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Eps: BertEps}
 }
 
 // BertLayer is one layer.
