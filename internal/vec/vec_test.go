@@ -224,3 +224,42 @@ func TestNotANumber(t *testing.T) {
 		}
 	})
 }
+
+// TestRowProducts compares Dots and Mix with float64, for every size and distance of rows, and watches what lies around them.
+func TestRowProducts(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 3))
+		for _, n := range sizes[:min(len(sizes), 20)] {
+			for _, count := range []int{0, 1, 3, 4, 5, 8, 22} {
+				ld := n + count%3
+				rows, checkRows := guarded(t, r, max(0, (count-1)*ld+n))
+				x, checkX := guarded(t, r, n)
+				w, checkW := guarded(t, r, count)
+				dots, checkDots := guarded(t, r, count)
+				mix, checkMix := guarded(t, r, n)
+				ops.Dots(dots, x, rows, ld)
+				ops.Mix(mix, w, rows, ld)
+				for _, check := range []func(){checkRows, checkX, checkW, checkDots, checkMix} {
+					check()
+				}
+				sums := make([]float64, n)
+				for j := range count {
+					var want, size float64
+					for k := range n {
+						p := float64(x[k]) * float64(rows[j*ld+k])
+						want, size = want+p, size+math.Abs(p)
+						sums[k] += float64(w[j]) * float64(rows[j*ld+k])
+					}
+					if !(math.Abs(float64(dots[j])-want) <= 1e-6*(1+size)) {
+						t.Fatalf("Dots of %d in %d rows: element %d is %v, want %v", n, count, j, dots[j], want)
+					}
+				}
+				for k, want := range sums {
+					if !(math.Abs(float64(mix[k])-want) <= 2e-5) {
+						t.Fatalf("Mix of %d in %d rows: element %d is %v, want %v", n, count, k, mix[k], want)
+					}
+				}
+			}
+		}
+	})
+}

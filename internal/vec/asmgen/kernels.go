@@ -6,6 +6,8 @@ func kernels(a *assembler) {
 	rank(a)
 	reductions(a)
 	functions(a)
+	gelu(a)
+	products(a)
 	adam(a)
 	gru(a)
 }
