@@ -72,6 +72,9 @@ func geluAVX2(n int, y, x *float32)
 func geluSlopeAVX2(n int, d, of, dy *float32)
 
 //go:noescape
+func dropAVX2(n int, y, x, words *float32, limit, factor float32)
+
+//go:noescape
 func dotsAVX2(n, count int, dst, x, rows *float32, ld int)
 
 //go:noescape

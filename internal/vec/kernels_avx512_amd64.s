@@ -1628,6 +1628,65 @@ done:
 	VZEROUPPER
 	RET
 
+// func dropAVX512(n int, y, x, words *float32, limit, factor float32)
+TEXT ·dropAVX512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	MOVQ y+8(FP), DI
+	MOVQ x+16(FP), SI
+	MOVQ words+24(FP), DX
+	VBROADCASTSS limit+32(FP), Z4
+	VBROADCASTSS factor+36(FP), Z5
+	XORQ AX, AX
+	CMPQ CX, $32
+	JLT wideEnd
+wide:
+	VMOVUPS 0(SI)(AX*1), Z0
+	VMOVUPS 0(DX)(AX*1), Z1
+	VMULPS Z5, Z0, Z0
+	VPCMPUD $5, Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVUPS Z0, 0(DI)(AX*1)
+	VMOVUPS 64(SI)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z1
+	VMULPS Z5, Z0, Z0
+	VPCMPUD $5, Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVUPS Z0, 64(DI)(AX*1)
+	ADDQ $128, AX
+	SUBQ $32, CX
+	CMPQ CX, $32
+	JGE wide
+wideEnd:
+	CMPQ CX, $16
+	JLT oneEnd
+one:
+	VMOVUPS 0(SI)(AX*1), Z0
+	VMOVUPS 0(DX)(AX*1), Z1
+	VMULPS Z5, Z0, Z0
+	VPCMPUD $5, Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVUPS Z0, 0(DI)(AX*1)
+	ADDQ $64, AX
+	SUBQ $16, CX
+	CMPQ CX, $16
+	JGE one
+oneEnd:
+	TESTQ CX, CX
+	JZ done
+	MOVL $-1, R15
+	SHLL CX, R15
+	NOTL R15
+	KMOVW R15, K1
+	VMOVUPS.Z 0(SI)(AX*1), K1, Z0
+	VMOVUPS.Z 0(DX)(AX*1), K1, Z1
+	VMULPS Z5, Z0, Z0
+	VPCMPUD $5, Z4, Z1, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVUPS Z0, K1, 0(DI)(AX*1)
+done:
+	VZEROUPPER
+	RET
+
 // func dotsAVX512(n, count int, dst, x, rows *float32, ld int)
 TEXT ·dotsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), CX

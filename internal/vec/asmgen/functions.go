@@ -232,3 +232,22 @@ func (a *assembler) tail(x, t, q, s, k int) {
 		0.004834793042, -0.03636233136, -0.3183034062, -0.7978851199, -0.6931471825)
 	a.exp(q, s, k)
 }
+
+// drop keeps x·factor where a word is at least the limit; the last slice and the limit are uint32. Limit in 4, factor in 5.
+func drop(a *assembler) {
+	a.kernel(kernel{name: "drop", slices: []string{"y", "x", "words"}, scalars: []string{"limit", "factor"}, first: 4, unroll: 2,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.load(p[2], 1)
+			a.op("VMULPS", 5, 0, 0)
+			if a.masks {
+				a.line("VPCMPUD $5, Z4, Z1, K2") // not less
+				a.line("VMOVAPS.Z Z0, K2, Z0")
+			} else {
+				a.op("VPMAXUD", 4, 1, 2)
+				a.op("VPCMPEQD", 2, 1, 2)
+				a.op("VANDPS", 2, 0, 0)
+			}
+			a.store(0, p[0])
+		}})
+}

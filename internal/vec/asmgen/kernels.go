@@ -7,6 +7,7 @@ func kernels(a *assembler) {
 	reductions(a)
 	functions(a)
 	gelu(a)
+	drop(a)
 	products(a)
 	adam(a)
 	gru(a)
