@@ -189,3 +189,14 @@ func mix[T Float](dst, w, rows []T, ld int) {
 		}
 	}
 }
+
+func drop[T Float](y, x []T, words []uint32, limit uint32, factor T) {
+	x, words = x[:len(y)], words[:len(y)]
+	for i, w := range words {
+		if w < limit {
+			y[i] = 0
+		} else {
+			y[i] = x[i] * factor
+		}
+	}
+}

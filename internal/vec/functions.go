@@ -81,6 +81,7 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Rank:  rank[T],
 		Dots:  dots[T],
 		Mix:   mix[T],
+		Drop:  drop[T],
 		Exp:   mapWith(exp),
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],

@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -40,6 +41,7 @@ func avx512() *Ops[float32] {
 		Order: total2(orderAVX512),
 		Dots:  dotsWith(dotsAVX512),
 		Mix:   mixWith(mixAVX512),
+		Drop:  dropWith(dropAVX512),
 		Exp:   two(expAVX512),
 		Rank:  rankWith(rankAVX512),
 		Map: [mapCount]func(y, x []float32){
@@ -76,6 +78,7 @@ func avx2() *Ops[float32] {
 		Order: total2(orderAVX2),
 		Dots:  dotsWith(dotsAVX2),
 		Mix:   mixWith(mixAVX2),
+		Drop:  dropWith(dropAVX2),
 		Exp:   two(expAVX2),
 		Rank:  rankWith(rankAVX2),
 		Map: [mapCount]func(y, x []float32){
@@ -219,6 +222,15 @@ func mixWith(f func(n, count int, dst, w, rows *float32, ld int)) func(dst, w, r
 		if n > 0 {
 			rows = rows[:(count-1)*ld+n]
 			f(n, count, &dst[0], &w[0], &rows[0], ld)
+		}
+	}
+}
+
+func dropWith(f func(n int, y, x, words *float32, limit, factor float32)) func(y, x []float32, words []uint32, limit uint32, factor float32) {
+	return func(y, x []float32, words []uint32, limit uint32, factor float32) {
+		if n := len(y); n > 0 {
+			x, words = x[:n], words[:n]
+			f(n, &y[0], &x[0], (*float32)(unsafe.Pointer(&words[0])), math.Float32frombits(limit), factor)
 		}
 	}
 }

@@ -263,3 +263,28 @@ func TestRowProducts(t *testing.T) {
 		}
 	})
 }
+
+// TestDrop compares words on both sides of a limit, as unsigned numbers.
+func TestDrop(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 4))
+		for _, limit := range []uint32{0, 7, 1 << 31, 0xe0000000} {
+			for _, n := range sizes[:min(len(sizes), 20)] {
+				x, checkX := guarded(t, r, n)
+				y, checkY := guarded(t, r, n)
+				words := make([]uint32, n)
+				for i := range words {
+					words[i] = []uint32{limit, limit - 1, limit + 1, 0, 1 << 31, 0xffffffff, 5}[i%7]
+				}
+				ops.Drop(y, x, words, limit, 2.5)
+				checkX()
+				checkY()
+				for i, w := range words {
+					if want := x[i] * 2.5; w >= limit && y[i] != want || w < limit && y[i] != 0 {
+						t.Fatalf("limit %#x of %d: element %d with word %#x is %v, want %v or 0", limit, n, i, w, y[i], want)
+					}
+				}
+			}
+		}
+	})
+}

@@ -35,15 +35,8 @@ func (p *drops[T]) active() bool { return p.factor != 0 }
 func (p *drops[T]) draw(words []uint32, first int) { p.key.Words(words, p.step, uint64(first)) }
 
 // apply sets y to x with dropout by the words drawn for it; y may be x.
-func (p *drops[T]) apply(y, x []T, words []uint32) {
-	x, words = x[:len(y)], words[:len(y)]
-	for i, w := range words {
-		if w < p.limit {
-			y[i] = 0
-		} else {
-			y[i] = x[i] * p.factor
-		}
-	}
+func (p *drops[T]) apply(ops *vec.Ops[T], y, x []T, words []uint32) {
+	ops.Drop(y, x, words, p.limit, p.factor)
 }
 
 // wordScratch returns n words of *s, growing it where it is too small.

@@ -94,7 +94,7 @@ func (l *layerNormLoop[T]) Do(worker, i int) {
 			sum := l.sum[r*n : (r+1)*n]
 			if l.drop.active() {
 				l.drop.draw(words, r*n)
-				l.drop.apply(sum, l.branch[r*n:(r+1)*n], words)
+				l.drop.apply(l.ops, sum, l.branch[r*n:(r+1)*n], words)
 				l.ops.Add(sum, sum, s)
 			} else {
 				l.ops.Add(sum, l.branch[r*n:(r+1)*n], s)
@@ -147,6 +147,6 @@ func (l *layerNormLoop[T]) backward(worker, block, lo, hi int) {
 			continue
 		}
 		l.drop.draw(words, r*n)
-		l.drop.apply(l.dBranch[r*n:(r+1)*n], dx, words)
+		l.drop.apply(l.ops, l.dBranch[r*n:(r+1)*n], dx, words)
 	}
 }

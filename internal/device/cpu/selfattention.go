@@ -28,7 +28,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	q, k, v, c   []T
 	dc           []T
 	dq, dk, dv   []T
-	local        []T // [workers, 2n + 2n²]
+	local        []T // [workers, 3n + 2n²]
 	words        []uint32
 	perWorker    int
 	perWorkerDrw int
@@ -58,7 +58,7 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	}
 	n := rows * a.D
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
-	l.perWorker = 2*l.most + 2*l.most*l.most
+	l.perWorker = 3*l.most + 2*l.most*l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
@@ -102,15 +102,15 @@ func (l *selfAttentionLoop[T]) Do(worker, i int) {
 		l.drop.draw(x.words, l.place[b]+h*n*n)
 	}
 	local := l.local[worker*l.perWorker:][:l.perWorker]
-	p, dp := local[:n], local[n:2*n]
+	p, dp, extra := local[:n], local[n:2*n], local[2*n:3*n]
 	if l.back {
-		l.backward(x, p, dp, local[2*n:][:n*n], local[2*n+n*n:][:n*n])
+		l.backward(x, p, dp, extra, local[3*n:][:n*n], local[3*n+n*n:][:n*n])
 		return
 	}
 	for r := range n {
 		l.weights(x, r, p)
 		if x.words != nil {
-			l.drop.apply(p, p, x.words[r*n:])
+			l.drop.apply(l.ops, p, p, x.words[r*n:])
 		}
 		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.at:], l.a.D)
 	}
@@ -161,22 +161,21 @@ func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
 	}
 }
 
-// backward uses kept and slopes for (M∘P)ᵀ and dSᵀ.
-func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept, slopes []T) {
+// backward uses extra for a row of M∘P, kept and slopes for (M∘P)ᵀ and dSᵀ.
+func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []T) {
 	n, ld := x.n, l.a.D
 	for r := range n {
 		l.weights(x, r, p)
 		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.at:], ld)
+		dropped := p
+		if x.words != nil {
+			dropped = extra
+			l.drop.apply(l.ops, dropped, p, x.words[r*n:])
+			l.drop.apply(l.ops, dp, dp, x.words[r*n:])
+		}
 		var mean T
 		for j, w := range p {
-			m := T(1)
-			if x.words != nil {
-				if m = l.drop.factor; x.words[r*n+j] < l.drop.limit {
-					m = 0
-				}
-			}
-			kept[j*n+r] = w * m
-			dp[j] *= m
+			kept[j*n+r] = dropped[j]
 			mean += w * dp[j]
 		}
 		for j, w := range p {
