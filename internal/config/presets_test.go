@@ -14,45 +14,61 @@ var presets = map[string]struct {
 	margin float64
 	loss   string
 }{
-	"vsepp/f30k-benchmark":        {2e-4, 15, 0.2, "lmh"},
-	"vsepp/coco-benchmark":        {2e-4, 15, 0.2, "lmh"},
-	"vsepp/iapr-benchmark":        {2e-4, 25, 0.2, "lmh"},
-	"vsepp/f8k-benchmark":         {5e-4, 15, 0.2, "lmh"},
-	"vsepp/f30k-lmh2":             {2e-3, 3, 0.16, "lmh"},
-	"vsepp/coco-lmh2":             {3e-3, 4, 0.16, "lmh"},
-	"vsepp/iapr-lmh2":             {8e-4, 5, 0.16, "lmh"},
-	"vsepp/f8k-lmh2":              {1e-3, 6, 0.16, "lmh"},
-	"vsepp/f30k-lseh":             {2e-3, 3, 0.185, "lseh"},
-	"vsepp/coco-lseh":             {3e-3, 4, 0.185, "lseh"},
-	"vsepp/iapr-lseh":             {8e-4, 5, 0.185, "lseh"},
-	"vsepp/f8k-lseh":              {5e-4, 6, 0.185, "lseh"},
-	"vsepp/f30k-released":         {2e-3, 2, 0.185, "lseh"},
-	"vsepp/coco-released":         {2e-3, 2, 0.185, "lseh"},
-	"vsepp/iapr-released":         {8e-4, 8, 0.185, "lseh"},
-	"vsrn/f30k-benchmark":         {2e-4, 10, 0.2, "lmh"},
-	"vsrn/coco-benchmark":         {2e-4, 15, 0.2, "lmh"},
-	"vsrn/iapr-benchmark":         {5e-4, 20, 0.2, "lmh"},
-	"vsrn/f8k-benchmark":          {2e-4, 10, 0.2, "lmh"},
-	"vsrn/f30k-lmh2":              {4e-4, 5, 0.16, "lmh"},
-	"vsrn/coco-lmh2":              {4e-4, 6, 0.16, "lmh"},
-	"vsrn/iapr-lmh2":              {5e-4, 20, 0.16, "lmh"},
-	"vsrn/f8k-lmh2":               {4e-4, 10, 0.16, "lmh"},
-	"vsrn/f30k-lseh":              {4e-4, 5, 0.185, "lseh"},
-	"vsrn/coco-lseh":              {4e-4, 6, 0.185, "lseh"},
-	"vsrn/iapr-lseh":              {5e-4, 20, 0.185, "lseh"},
-	"vsrn/f8k-lseh":               {4e-4, 10, 0.185, "lseh"},
-	"vseinf/f30k-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
-	"vseinf/coco-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
-	"vseinf/iapr-benchmark-bigru": {5e-4, 15, 0.2, "lmh"},
-	"vseinf/f8k-benchmark-bigru":  {5e-4, 15, 0.2, "lmh"},
-	"vseinf/f30k-lmh2-bigru":      {8e-4, 10, 0.16, "lmh"},
-	"vseinf/coco-lmh2-bigru":      {1e-3, 10, 0.16, "lmh"},
-	"vseinf/iapr-lmh2-bigru":      {9e-4, 10, 0.16, "lmh"},
-	"vseinf/f8k-lmh2-bigru":       {8e-4, 10, 0.16, "lmh"},
-	"vseinf/f30k-lseh-bigru":      {8e-4, 10, 0.185, "lseh"},
-	"vseinf/coco-lseh-bigru":      {1e-3, 10, 0.185, "lseh"},
-	"vseinf/iapr-lseh-bigru":      {9e-4, 10, 0.185, "lseh"},
-	"vseinf/f8k-lseh-bigru":       {8e-4, 10, 0.185, "lseh"},
+	"vsepp/f30k-benchmark":            {2e-4, 15, 0.2, "lmh"},
+	"vsepp/coco-benchmark":            {2e-4, 15, 0.2, "lmh"},
+	"vsepp/iapr-benchmark":            {2e-4, 25, 0.2, "lmh"},
+	"vsepp/f8k-benchmark":             {5e-4, 15, 0.2, "lmh"},
+	"vsepp/f30k-lmh2":                 {2e-3, 3, 0.16, "lmh"},
+	"vsepp/coco-lmh2":                 {3e-3, 4, 0.16, "lmh"},
+	"vsepp/iapr-lmh2":                 {8e-4, 5, 0.16, "lmh"},
+	"vsepp/f8k-lmh2":                  {1e-3, 6, 0.16, "lmh"},
+	"vsepp/f30k-lseh":                 {2e-3, 3, 0.185, "lseh"},
+	"vsepp/coco-lseh":                 {3e-3, 4, 0.185, "lseh"},
+	"vsepp/iapr-lseh":                 {8e-4, 5, 0.185, "lseh"},
+	"vsepp/f8k-lseh":                  {5e-4, 6, 0.185, "lseh"},
+	"vsepp/f30k-released":             {2e-3, 2, 0.185, "lseh"},
+	"vsepp/coco-released":             {2e-3, 2, 0.185, "lseh"},
+	"vsepp/iapr-released":             {8e-4, 8, 0.185, "lseh"},
+	"vsrn/f30k-benchmark":             {2e-4, 10, 0.2, "lmh"},
+	"vsrn/coco-benchmark":             {2e-4, 15, 0.2, "lmh"},
+	"vsrn/iapr-benchmark":             {5e-4, 20, 0.2, "lmh"},
+	"vsrn/f8k-benchmark":              {2e-4, 10, 0.2, "lmh"},
+	"vsrn/f30k-lmh2":                  {4e-4, 5, 0.16, "lmh"},
+	"vsrn/coco-lmh2":                  {4e-4, 6, 0.16, "lmh"},
+	"vsrn/iapr-lmh2":                  {5e-4, 20, 0.16, "lmh"},
+	"vsrn/f8k-lmh2":                   {4e-4, 10, 0.16, "lmh"},
+	"vsrn/f30k-lseh":                  {4e-4, 5, 0.185, "lseh"},
+	"vsrn/coco-lseh":                  {4e-4, 6, 0.185, "lseh"},
+	"vsrn/iapr-lseh":                  {5e-4, 20, 0.185, "lseh"},
+	"vsrn/f8k-lseh":                   {4e-4, 10, 0.185, "lseh"},
+	"vseinf/f30k-benchmark-bigru":     {5e-4, 15, 0.2, "lmh"},
+	"vseinf/coco-benchmark-bigru":     {5e-4, 15, 0.2, "lmh"},
+	"vseinf/iapr-benchmark-bigru":     {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f8k-benchmark-bigru":      {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f30k-lmh2-bigru":          {8e-4, 10, 0.16, "lmh"},
+	"vseinf/coco-lmh2-bigru":          {1e-3, 10, 0.16, "lmh"},
+	"vseinf/iapr-lmh2-bigru":          {9e-4, 10, 0.16, "lmh"},
+	"vseinf/f8k-lmh2-bigru":           {8e-4, 10, 0.16, "lmh"},
+	"vseinf/f30k-lseh-bigru":          {8e-4, 10, 0.185, "lseh"},
+	"vseinf/coco-lseh-bigru":          {1e-3, 10, 0.185, "lseh"},
+	"vseinf/iapr-lseh-bigru":          {9e-4, 10, 0.185, "lseh"},
+	"vseinf/f8k-lseh-bigru":           {8e-4, 10, 0.185, "lseh"},
+	"vseinf/f30k-benchmark-bert":      {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f30k-lmh2-bert":           {8e-4, 10, 0.16, "lmh"},
+	"vseinf/f30k-lseh-bert":           {8e-4, 10, 0.185, "lseh"},
+	"vseinf/f30k-lseh-bert-semantics": {8e-4, 10, 0.185, "lseh"},
+	"vseinf/coco-benchmark-bert":      {5e-4, 15, 0.2, "lmh"},
+	"vseinf/coco-lmh2-bert":           {1e-3, 10, 0.16, "lmh"},
+	"vseinf/coco-lseh-bert":           {1e-3, 10, 0.185, "lseh"},
+	"vseinf/coco-lseh-bert-semantics": {1e-3, 10, 0.185, "lseh"},
+	"vseinf/iapr-benchmark-bert":      {5e-4, 15, 0.2, "lmh"},
+	"vseinf/iapr-lmh2-bert":           {9e-4, 10, 0.16, "lmh"},
+	"vseinf/iapr-lseh-bert":           {9e-4, 10, 0.185, "lseh"},
+	"vseinf/iapr-lseh-bert-semantics": {9e-4, 10, 0.185, "lseh"},
+	"vseinf/f8k-benchmark-bert":       {5e-4, 15, 0.2, "lmh"},
+	"vseinf/f8k-lmh2-bert":            {8e-4, 10, 0.16, "lmh"},
+	"vseinf/f8k-lseh-bert":            {8e-4, 10, 0.185, "lseh"},
+	"vseinf/f8k-lseh-bert-semantics":  {8e-4, 10, 0.185, "lseh"},
 }
 
 // settings are those that all presets of a network share.
@@ -78,8 +94,20 @@ var settings = map[string]func(c *Config, name string) bool{
 		if strings.Contains(name, "benchmark") {
 			warmup, second = 1, 0
 		}
-		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == 1e-2 && c.Optim.Schedule == "once" &&
-			c.Optim.LRUpdate2 == second && c.Loss.WarmupEpochs == warmup && c.Train.DropLast && c.Model.TextEncoder == "bigru" &&
+		encoder, decay, semantics := "bert", 1e-4, "svd"
+		if strings.HasSuffix(name, "-bigru") {
+			encoder, decay = "bigru", 1e-2
+		}
+		if strings.HasSuffix(name, "-semantics") {
+			semantics = "bert"
+		}
+		bert := c.Model.Bert
+		if encoder == "bert" && (bert.Dir != "data/bert-base-uncased" || bert.Init != "pretrained" || bert.Layers != 12 || bert.Hidden != 768 ||
+			bert.Heads != 12 || bert.Intermediate != 3072 || bert.Positions != 512 || bert.Dropout != 0.1 || c.Optim.BertLR != 0.1) {
+			return false
+		}
+		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == decay && c.Loss.LSEH.Semantics == semantics && c.Optim.Schedule == "once" &&
+			c.Optim.LRUpdate2 == second && c.Loss.WarmupEpochs == warmup && c.Train.DropLast && c.Model.TextEncoder == encoder &&
 			c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding
 	},
 }
@@ -87,7 +115,7 @@ var settings = map[string]func(c *Config, name string) bool{
 // fragments are the parts that presets are put together from; demo is no published setting.
 var fragments = map[string]bool{
 	"data/f30k": true, "data/coco": true, "data/iapr": true, "data/f8k": true,
-	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vsrn/base": true, "vseinf/base": true, "vseinf/bigru": true, "demo": true,
+	"loss/lmh1": true, "loss/lmh2": true, "loss/lseh": true, "vsepp/base": true, "vsrn/base": true, "vseinf/base": true, "vseinf/bigru": true, "vseinf/bert": true, "demo": true,
 }
 
 func TestPresets(t *testing.T) {
