@@ -50,15 +50,6 @@ func (k Key) Block(step, index uint64) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// Words fills dst with the words of a step from number first on, word i being the one of Block(step, i/4) at i mod 4.
-func (k Key) Words(dst []uint32, step, first uint64) {
-	for len(dst) > 0 {
-		b := k.Block(step, first/4)
-		n := copy(dst, b[first%4:])
-		dst, first = dst[n:], first+uint64(n)
-	}
-}
-
 // Stream reads the words of one step in order; it implements math/rand/v2.Source.
 type Stream struct {
 	key   Key
