@@ -8,7 +8,7 @@ import (
 
 // worker is the memory of one goroutine that assembles batches.
 type worker struct {
-	tok   text.Tokenizer
+	coder text.Coder
 	words []int32 // encoded captions, one after the other
 	items []encoded
 	aug   *augmenter // nil without size augmentation
@@ -88,12 +88,11 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	w.words, w.items = w.words[:0], w.items[:0]
 	for _, c := range captions {
 		lo := len(w.words)
-		var unknown int
-		w.words, unknown = l.vocab.AppendCaption(w.words, &w.tok, l.split.Caption(int(c)))
-		n := len(w.words) - lo - 2
+		var n, unknown int
 		if w.aug != nil {
-			w.aug.ids = append(w.aug.ids[:0], w.words[lo:]...)
-			w.words = w.aug.appendWords(w.words[:lo], w.aug.ids, b.Epoch, c)
+			w.words, n, unknown = w.coder.AppendAugmented(w.words, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+		} else {
+			w.words, n, unknown = w.coder.Append(w.words, l.split.Caption(int(c)))
 		}
 		e := encoded{c, int32(lo), int32(len(w.words))}
 		w.items = append(w.items, e)

@@ -25,7 +25,7 @@ type LoaderOptions struct {
 	NoImages bool // leave Batch.Images empty: the features are already where they are used
 
 	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
-	// The id of a masked word is the size of the vocabulary. Training batches only.
+	// See text.Coder. Training batches only.
 	Augment bool
 
 	// BoxDecay divides the boxes of an image by the size of its picture once more at every use of the image since the beginning of
@@ -53,7 +53,7 @@ func (o *LoaderOptions) setDefaults() error {
 // Loader assembles batches in background goroutines and delivers them in order. Only one goroutine may use it.
 type Loader struct {
 	split   *Split
-	vocab   *text.Vocabulary // nil for image batches
+	vocab   text.Lexicon // nil for image batches
 	opts    LoaderOptions
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
@@ -86,7 +86,7 @@ type LoaderStats struct {
 }
 
 // NewLoader delivers training batches: captions in sampler order, each with its image and semantic vector.
-func NewLoader(s *Split, v *text.Vocabulary, o LoaderOptions) (*Loader, error) {
+func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -131,8 +131,11 @@ func (l *Loader) start() (*Loader, error) {
 func (l *Loader) work() {
 	defer l.done.Done()
 	var w worker
+	if l.vocab != nil {
+		w.coder = l.vocab.Coder()
+	}
 	if l.opts.Augment {
-		w.aug = newAugmenter(l.opts.Seed, l.vocab.Len())
+		w.aug = newAugmenter(l.opts.Seed)
 	}
 	for {
 		var b *Batch

@@ -25,7 +25,7 @@ type EncodeOptions struct {
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func Encode(ctx context.Context, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (images, captions []float32, err error) {
+func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
 	if o.Batch == 0 {
 		o.Batch = 128
 	}
@@ -100,7 +100,7 @@ func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error
 
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph computes
 // where its score is not a dot product.
-func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (Scores, error) {
+func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
 	if _, ok := m.PairScorer(); ok {
 		return scorePairs(ctx, m, s, v, o)
 	}

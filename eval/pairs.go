@@ -16,7 +16,7 @@ var pairImages, pairCaptions = 64, 64
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
 // order of their lengths; caption j of the set is order[j] of the split.
-func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (images, captions *models.EncodedSet, order []int32, err error) {
+func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions *models.EncodedSet, order []int32, err error) {
 	if o.Batch == 0 {
 		o.Batch = 128
 	}
@@ -58,7 +58,7 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Vo
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.
-func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (Scores, error) {
+func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
 	images, captions, order, err := EncodePairs(ctx, m, s, v, o)
 	if err != nil {
 		return nil, err

@@ -101,10 +101,10 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 		{"negative sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Regions = -2; return x }, "regions -2"},
 		{"impossible option", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Model.EmbedDim = -1; return x }, "embed_dim"},
 		{"network of another version", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
-			i.Model.Network, i.Model.TextEncoder = "gsmn", "bigru"
+			i.Model.Network, i.Model.TextEncoder = "scan", "bigru"
 			return x
 		},
-			"network gsmn is not available"},
+			"network scan is not available"},
 		{"unknown format", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Format = 2; return x }, "checkpoint format 2, this vsetrain reads 1"},
 		{"missing tensor", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor { return x[1:] }, "the file has none"},
 		{"tensor too many", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor {

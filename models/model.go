@@ -112,6 +112,9 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 	if len(words) != n*l || len(lengths) != n {
 		return fmt.Errorf("feed captions: %d words and %d lengths for %d captions of %d", len(words), len(lengths), n, l)
 	}
+	if most := m.Options.Bert.Positions; m.Options.TextEncoder == TextBert && l > most {
+		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, most)
+	}
 	if cap(m.words) < n*wide {
 		m.words = make([]int32, n*wide)
 	}

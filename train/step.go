@@ -223,7 +223,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
 		}
 		var err error
-		p.backward, err = compileBackward(s.model.Session, g, cost, s.factorFrom, keep...)
+		p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, keep...)
 		return err
 	})
 	if err != nil {

@@ -82,6 +82,7 @@ type Device interface {
 	Matching
 	Pairs
 	Segments
+	Transformer
 	Random
 	Layouts
 	Losses

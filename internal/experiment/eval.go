@@ -88,7 +88,8 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	vocab, err := r.vocabulary(path, opt)
+	network := c.Network()
+	vocab, err := r.lexicon(path, opt, &network)
 	if err != nil {
 		return m, 0, err
 	}
@@ -150,23 +151,33 @@ func (r *EvalRequest) dataOptions(path string) (data.Options, error) {
 	return o, nil
 }
 
-// vocabulary is the one named by the request, that of the run, or that of the data set.
-func (r *EvalRequest) vocabulary(path string, o data.Options) (*text.Vocabulary, error) {
+// lexicon is the one named by the request, that of the run, or that of the data set.
+func (r *EvalRequest) lexicon(path string, o data.Options, m *models.Options) (text.Lexicon, error) {
 	if r.Vocab != "" {
-		return text.LoadVocabulary(r.Vocab)
+		return loadLexicon(r.Vocab, m)
 	}
 	if dir, ok := runOf(path); ok {
-		return text.LoadVocabulary(filepath.Join(dir, vocabName))
+		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
 	}
-	return OpenVocabulary(o)
+	return OpenLexicon(o, m)
+}
+
+// lexiconName is the name of a lexicon in a run directory.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
 }
 
 // runOf returns the run directory that a checkpoint path names or lies in.
 func runOf(path string) (string, bool) {
 	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
 		if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
-			if _, err := os.Stat(filepath.Join(dir, vocabName)); err == nil {
-				return dir, true
+			for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+				if _, err := os.Stat(filepath.Join(dir, l.FileName())); err == nil {
+					return dir, true
+				}
 			}
 		}
 	}
@@ -174,7 +185,7 @@ func runOf(path string) (string, bool) {
 }
 
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
-func fits(c models.Weights, s *data.Split, v *text.Vocabulary) (models.Dims, error) {
+func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()
 	if o.AnyRegions() {
 		d.Regions = s.Regions()

@@ -29,10 +29,21 @@ func OpenDevice(o device.Options, blas string) (device.Device, error) {
 	return cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
 }
 
-// OpenVocabulary reads the vocabulary of a data set.
-func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
+// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or the word pieces
+// of its BERT.
+func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	if o.Vocab != "auto" {
-		return text.LoadVocabulary(o.Vocab)
+		return loadLexicon(o.Vocab, m)
+	}
+	if m.TextEncoder == models.TextBert {
+		if m.Bert.Dir != "" {
+			return loadLexicon(filepath.Join(m.Bert.Dir, "vocab.txt"), m)
+		}
+		path := filepath.Join(o.Dir, "vocab.txt")
+		if _, err := os.Stat(path); o.Dir == "" || errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with model.bert.dir, or its vocab.txt with --vocab or data.vocab")
+		}
+		return loadLexicon(path, m)
 	}
 	if err := needsDir(o); err != nil {
 		return nil, err
@@ -43,6 +54,14 @@ func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
 		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab %s', or name a file in data.vocab", path, o.Dir)
 	}
 	return v, err
+}
+
+// loadLexicon reads a vocabulary file for a network.
+func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
+	if m.TextEncoder == models.TextBert {
+		return text.LoadBertCaptions(path, m.Bert.Positions)
+	}
+	return text.LoadVocabulary(path)
 }
 
 func needsDir(o data.Options) error {
@@ -68,7 +87,7 @@ func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, err
 }
 
 // dimsOf returns the sizes of a network for a split and a vocabulary.
-func dimsOf(s *data.Split, v *text.Vocabulary) models.Dims {
+func dimsOf(s *data.Split, v text.Lexicon) models.Dims {
 	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len()}
 }
 

@@ -59,13 +59,20 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data
 	return b
 }
 
-// augment does to a synthetic batch what the loader does to a batch with size augmentation.
-func augment(b *data.Batch, seed uint64, vocab int) {
+// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last word stay, as
+// [CLS] and [SEP] do; a word is one piece.
+func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
-	random := func() int32 { return int32(s.IntN(vocab + 1)) }
+	random := func() int32 { return int32(s.IntN(vocab)) }
 	captions := make([][]int32, b.N)
 	for i, l := range b.Lengths {
-		captions[i] = text.AugmentIDs(nil, b.Words[i*b.L:i*b.L+int(l)], int32(vocab), s.Float64, random)
+		words := b.Words[i*b.L : i*b.L+int(l)]
+		if bert {
+			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
+			captions[i] = append(captions[i], words[l-1])
+			continue
+		}
+		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
 	}
 	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
 	b.L = len(captions[0])

@@ -142,7 +142,7 @@ var opCases = []opCase{
 
 // The gradient of every op, composed with a weighted sum, against central differences in float64.
 func TestGradientsMatchFiniteDifferences(t *testing.T) {
-	for _, c := range slices.Concat(opCases, regionCases, matchingCases) {
+	for _, c := range slices.Concat(opCases, regionCases, matchingCases, transformerCases) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t, cpu.FP64, 2)
 			g := s.Graph()
@@ -166,7 +166,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			weights := random(c.name+" weights", out.Shape().TotalSize())
 			ragged := strings.HasPrefix(c.name, "gru") || strings.HasPrefix(c.name, "rows")
 			if ragged && out.Shape()[0] == len(words) {
-				clear(weights[total*3:]) // rows beyond the words hold anything
+				clear(weights[total*out.Shape()[1]:]) // rows beyond the words hold anything
 			}
 			check(t, s.FeedDoubles("w", weights))
 			cost := g.WeightedSum(out, g.Input("w", out.Shape()...))

@@ -96,6 +96,10 @@ type dev[T vec.Float] struct {
 	scales     scaleLoop[T]
 	mix        mixLoop[T]
 	wordGraph  wordGraphLoop[T]
+	embed      embedLoop[T]
+	embedGrad  embedGradLoop[T]
+	layerNorm  layerNormLoop[T]
+	selfAttend selfAttentionLoop[T]
 	dropout    dropoutLoop[T]
 
 	spaces        []workspace[T]
