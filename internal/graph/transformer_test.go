@@ -21,8 +21,8 @@ var transformerCases = []opCase{
 		_, l := sequenceInputs(g)
 		return g.FirstRows(in[0], l)
 	}},
-	attentionCase("rows of attention", 0), attentionCase("rows of attention with dropout", 0.3),
-	attentionCase("rows of attention with dropout in evaluation", 0.3),
+	selfAttentionCase("rows of attention", 0), selfAttentionCase("rows of attention with dropout", 0.3),
+	selfAttentionCase("rows of attention with dropout in evaluation", 0.3),
 	perceptronCase("rows of perceptron", 0), perceptronCase("rows of perceptron with dropout", 0.3),
 }
 
@@ -30,7 +30,7 @@ func layerNorm(in []*graph.Node) graph.LayerNormWeights {
 	return graph.LayerNormWeights{Weight: in[0], Bias: in[1], Eps: 1e-2}
 }
 
-func attentionCase(name string, rate float64) opCase {
+func selfAttentionCase(name string, rate float64) opCase {
 	const d = 4
 	square, row := []int{d, d}, []int{d}
 	shapes := [][]int{{12, d}, square, row, square, row, square, row, square, row, row, row}
