@@ -25,6 +25,9 @@ type Pairs interface {
 	FiltrateGrad(FilterArgs)
 }
 
+// MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
+const MaxLambda = 80.0
+
 // PairAttentionArgs: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x = leaky(a) of slope
 // 0.1 below 0,
 //
@@ -35,7 +38,7 @@ type Pairs interface {
 // graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
 type PairAttentionArgs struct {
 	B, R              int
-	Lambda            float64 // at most 80
+	Lambda            float64 // at most MaxLambda
 	OverWords         bool
 	Lengths           Ints // [C]
 	Scores, Weights   View // [T, B·R]

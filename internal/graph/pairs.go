@@ -17,6 +17,9 @@ import (
 func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, overWords bool) *Node {
 	b, r, e, room := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
 	wantShape("words of an attention", words, room, e)
+	if !(lambda > 0 && lambda <= device.MaxLambda) {
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda, device.MaxLambda)
+	}
 	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords}
 	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r), Outs: []tensor.Shape{{room, b * r}}, Wants: []bool{true, true, false},
 		Keep: []Slot{{DType: device.Float, N: room * b * r}}}

@@ -27,8 +27,8 @@ type pairAttention[T vec.Float] struct {
 
 func (d *dev[T]) beginPairAttention(what string, a device.PairAttentionArgs, back bool) *pairAttention[T] {
 	positive(what, a.B, a.R)
-	if !(a.Lambda > 0 && a.Lambda <= 80) {
-		panic("cpu: " + what + ": Lambda must be positive and at most 80")
+	if !(a.Lambda > 0 && a.Lambda <= device.MaxLambda) {
+		panic("cpu: " + what + ": Lambda must be positive and at most MaxLambda")
 	}
 	l := &d.pairAttention
 	l.ops, l.a, l.back = d.ops, a, back

@@ -22,6 +22,8 @@ const (
 // laneCount is the number of lanes for a number of images, lane the images of one.
 func laneCount(images int) int { return min(pairLanes, images) }
 
+func largestLane(images int) int { return (images + laneCount(images) - 1) / laneCount(images) }
+
 func lane(images, i int) (lo, hi int) {
 	n := laneCount(images)
 	return i * images / n, (i + 1) * images / n
@@ -88,12 +90,14 @@ func (d *dev[T]) workspaces() []workspace[T] {
 	return d.spaces
 }
 
-// packs returns n packed operands.
-func packs[T vec.Float](s *[]packed[T], n int) []packed[T] {
+// packs makes room for n packed operands [k, cols].
+func packs[T vec.Float](one single[T], s *[]packed[T], n, k, cols int) {
 	for len(*s) < n {
 		*s = append(*s, packed[T]{})
 	}
-	return *s
+	for i := range n {
+		one.reserve(&(*s)[i], k, cols)
+	}
 }
 
 // packW packs an operand that all lanes read.

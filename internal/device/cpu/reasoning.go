@@ -41,6 +41,14 @@ func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reaso
 	}
 	l.room = max(l.block, l.layout.longest+1)
 	n := a.B * l.layout.nodes() * a.S
+	for i := range l.spaces { // any worker may get any lane
+		w, most := &l.spaces[i], (l.layout.longest+1)*(l.layout.longest+1)
+		scratch(&w.s, most)
+		scratch(&w.t, most)
+		for _, b := range [...]*[]T{&w.a, &w.b, &w.c, &w.u, &w.firsts[0], &w.firsts[1]} {
+			scratch(b, l.room*a.S)
+		}
+	}
 	l.x = d.floats("GraphReason X", a.X, n)
 	l.y = nil
 	if a.Y.Present() && !a.First {
@@ -88,13 +96,6 @@ func (d *dev[T]) GraphReasonGrad(a device.ReasonArgs) {
 func (l *reasoning[T]) Do(worker, i int) {
 	lo, hi := lane(l.a.B, i)
 	w := &l.spaces[worker]
-	for _, b := range []*[]T{&w.a, &w.b, &w.c} {
-		scratch(b, l.room*l.a.S)
-	}
-	most := (l.layout.longest + 1) * (l.layout.longest + 1)
-	scratch(&w.s, most)
-	scratch(&w.t, most)
-	scratch(&w.u, l.room*l.a.S)
 	p := l.layout.nodes()
 	for b := lo; b < hi; b++ {
 		for c := 0; c < len(l.layout.lengths); {

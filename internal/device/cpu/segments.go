@@ -14,7 +14,6 @@ type segmentLoop[T vec.Float] struct {
 	first           []int // first row of each set, and the total
 	d               int
 	dst, x          []T
-	a               device.GatedPoolArgs
 	l, g, w, weight []T
 	dOut            []T
 	dl, dg, dx, dw  []T

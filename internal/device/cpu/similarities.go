@@ -48,6 +48,23 @@ func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bo
 	l.images, l.values = d.floats("Similarities Images", a.Images, size), d.floats("Similarities Rows", a.Rows, l.rows*a.E)
 	l.out, l.norms = d.floats("Similarities Nodes", a.Nodes, a.B*l.nodes*a.S), d.floats("Similarities Norms", a.Norms, a.B*l.rows)
 	l.bias = nil
+	for i := range l.spaces { // any worker may get any lane
+		w, n := &l.spaces[i], largestLane(a.B)
+		scratch(&w.a, pairBlock*a.E)
+		scratch(&w.s, pairBlock*a.S)
+		if !a.Global {
+			packs(l.single[i], &w.images, n, a.R, a.E)
+		}
+		if !back {
+			continue
+		}
+		scratch(&w.b, pairBlock*a.E)
+		scratch(&w.c, pairBlock*a.E)
+		inverses(&w.inverse, pairBlock)
+		if !a.Global {
+			packs(l.single[i], &w.back, n, a.E, a.R)
+		}
+	}
 	return l
 }
 
@@ -82,10 +99,7 @@ func (d *dev[T]) SimilaritiesGrad(a device.SimilarityArgs) {
 func (l *similarities[T]) Do(worker, i int) {
 	w, e, r := &l.spaces[worker], l.a.E, l.a.R
 	lo, hi := lane(l.a.B, i)
-	scratch(&w.a, pairBlock*e)
-	scratch(&w.s, pairBlock*l.a.S)
 	if !l.a.Global {
-		packs(&w.images, hi-lo)
 		for b := lo; b < hi; b++ {
 			l.single[worker].pack(&w.images[b-lo], false, r, e, l.images[b*r*e:(b+1)*r*e], e)
 		}
@@ -141,8 +155,6 @@ func (l *similarities[T]) similarity(worker, lo, b, at, n int) {
 // beginLane prepares the sums of a lane.
 func (l *similarities[T]) beginLane(worker, i, lo, hi int) {
 	w, e, r, size := &l.spaces[worker], l.a.E, l.a.R, l.a.S
-	scratch(&w.b, pairBlock*e)
-	scratch(&w.c, pairBlock*e)
 	l.ops.Fill(l.dRows[i*l.rows*e:(i+1)*l.rows*e], 0)
 	l.ops.Fill(l.dW[i*size*e:(i+1)*size*e], 0)
 	l.ops.Fill(l.dB[i*size:(i+1)*size], 0)
@@ -151,7 +163,6 @@ func (l *similarities[T]) beginLane(worker, i, lo, hi int) {
 		return
 	}
 	l.ops.Fill(l.dImages[lo*r*e:hi*r*e], 0)
-	packs(&w.back, hi-lo)
 	for b := lo; b < hi; b++ {
 		l.single[worker].pack(&w.back[b-lo], true, e, r, l.images[b*r*e:(b+1)*r*e], e)
 	}

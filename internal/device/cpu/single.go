@@ -11,6 +11,8 @@ import (
 type single[T vec.Float] interface {
 	gemm(p *product[T])
 	pack(to *packed[T], transB bool, k, n int, b []T, ldb int)
+	// reserve makes room for an operand, so that packing it does not allocate.
+	reserve(to *packed[T], k, n int)
 	gemmPacked(p *product[T], b *packed[T])
 }
 
@@ -39,6 +41,7 @@ func (e *products32) single() single[float32] {
 	if err != nil {
 		panic("cpu: " + err.Error()) // it exists: the device uses it
 	}
+	g.Reserve()
 	return &single32{products32{engine: g, bf16: e.bf16}}
 }
 
@@ -52,6 +55,10 @@ func (e *single32) gemm(p *product[float32]) {
 func (e *single32) pack(to *packed[float32], transB bool, k, n int, b []float32, ldb int) {
 	e.engine.PackB(&to.p32, transB, k, n, b, ldb, e.bf16)
 }
+
+func (e *single32) reserve(to *packed[float32], k, n int) { e.engine.ReserveB(&to.p32, k, n, e.bf16) }
+
+func (e *single64) reserve(*packed[float64], int, int) {}
 
 func (e *single32) gemmPacked(p *product[float32], b *packed[float32]) {
 	e.set(p)
