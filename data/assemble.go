@@ -89,7 +89,7 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	for _, c := range captions {
 		lo := len(w.words)
 		var unknown int
-		w.words, unknown = l.vocab.AppendCaption(w.words, &w.tok, l.split.Caption(int(c)))
+		w.words, unknown = l.split.appendWords(w.words, l.vocab, &w.tok, int(c))
 		n := len(w.words) - lo - 2
 		if w.aug != nil {
 			w.aug.ids = append(w.aug.ids[:0], w.words[lo:]...)

@@ -29,6 +29,9 @@ func NewCaptionLoader(s *Split, v *text.Vocabulary, order []int32, o LoaderOptio
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
+	if err := s.fits(v); err != nil {
+		return nil, err
+	}
 	if order == nil {
 		order = make([]int32, s.NumCaptions())
 		for i := range order {
@@ -63,7 +66,7 @@ func LengthOrder(s *Split, v *text.Vocabulary) []int32 {
 	var ids []int32
 	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
 	for i := range order {
-		ids, _ = v.AppendCaption(ids[:0], &t, s.Caption(i))
+		ids, _ = s.appendWords(ids[:0], v, &t, i)
 		order[i], length[i] = int32(i), len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })

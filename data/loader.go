@@ -93,6 +93,9 @@ func NewLoader(s *Split, v *text.Vocabulary, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
+	if err := s.fits(v); err != nil {
+		return nil, err
+	}
 	sampler, err := NewSampler(s.NumCaptions(), o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
