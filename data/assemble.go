@@ -92,7 +92,7 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 		if w.aug != nil {
 			w.words, n, unknown = w.coder.AppendAugmented(w.words, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
 		} else {
-			w.words, n, unknown = w.coder.Append(w.words, l.split.Caption(int(c)))
+			w.words, n, unknown = l.split.appendWords(w.words, w.coder, int(c))
 		}
 		e := encoded{c, int32(lo), int32(len(w.words))}
 		w.items = append(w.items, e)

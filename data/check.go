@@ -39,7 +39,7 @@ type Report struct {
 // FileReport describes one file.
 type FileReport struct {
 	Name  string     `json:"name"`
-	Kind  string     `json:"kind"` // captions, features, ids, boxes, sizes, dependencies, semantics, vocabulary, id mapping, other
+	Kind  string     `json:"kind"` // captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
 	Bytes int64      `json:"bytes"`
 	DType string     `json:"dtype,omitempty"`
 	Shape []int      `json:"shape,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +47,15 @@ func (r *Report) checkBoxes(s *Split) {
 
 // checkDependencies looks at the dependency trees of a split, where there are any; words counts those of each caption in use.
 func (r *Report) checkDependencies(s *Split, words []int) {
+	if err := s.openWordIDs(); err != nil {
+		r.fail(s.name+wordIDsEnd, "", "%v", err)
+	}
+	if w := s.words; w != nil { // the dependencies are those of these words
+		words = slices.Clone(words)
+		for c := range words {
+			words[c] = int(w.first[c+1]-w.first[c]) - 2
+		}
+	}
 	if err := s.openDependencies(false); err != nil {
 		r.fail(s.name+"_caps.json", "parse the captions again", "%v", err)
 		return

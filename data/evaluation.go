@@ -29,6 +29,9 @@ func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) 
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
+	if err := s.fits(v); err != nil {
+		return nil, err
+	}
 	if order == nil {
 		order = make([]int32, s.NumCaptions())
 		for i := range order {
@@ -63,7 +66,7 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 	var ids []int32
 	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
 	for i := range order {
-		ids, _, _ = c.Append(ids[:0], s.Caption(i))
+		ids, _, _ = s.appendWords(ids[:0], c, i)
 		order[i], length[i] = int32(i), len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })

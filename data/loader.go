@@ -93,6 +93,12 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
+	if err := s.fits(v); err != nil {
+		return nil, err
+	}
+	if o.Augment && s.words != nil {
+		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
+	}
 	sampler, err := NewSampler(s.NumCaptions(), o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)

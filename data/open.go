@@ -35,6 +35,9 @@ type OpenOptions struct {
 	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need" insists on them.
 	Dependencies string
 
+	// WordIDs takes {split}_precaps_stan.txt, where there is one, instead of tokenising the captions.
+	WordIDs bool
+
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
@@ -85,6 +88,11 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	}
 	if o.Boxes {
 		if err := s.openBoxes(); err != nil {
+			return nil, err
+		}
+	}
+	if o.WordIDs {
+		if err := s.openWordIDs(); err != nil {
 			return nil, err
 		}
 	}

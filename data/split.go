@@ -21,6 +21,7 @@ type Split struct {
 
 	boxes        *boxes        // nil unless asked for
 	dependencies *Dependencies // nil unless asked for and there
+	words        *wordIDs      // nil unless asked for and there
 
 	semantics     RowSource
 	semanticsPath string

@@ -11,11 +11,11 @@ import (
 // The score of a pair is a function of its image and its caption alone: tiles of any size, room for more words, and captions with
 // longer neighbours give the same bits.
 func TestPairScoresDoNotDependOnTiles(t *testing.T) {
-	for _, network := range []string{SAF, SGR} {
+	for _, network := range []string{SAF, SGR, GSMN} {
 		for _, precision := range []string{cpu.FP32, cpu.BF16} {
 			t.Run(network+"/"+precision, func(t *testing.T) {
 				o := DefaultOptions()
-				o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 40, 8, 24
+				o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 48, 8, 24
 				d := Dims{Regions: 5, Feature: 7, Vocab: 30}
 				m, err := NewModel(newDevice(t, precision), o, d)
 				fatal(t, err)
@@ -26,6 +26,10 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				for i := range regions {
 					regions[i] = float32(r.Norm())
 				}
+				boxes := make([]float32, n*d.Regions*4)
+				for i := range boxes {
+					boxes[i] = float32(r.Float64())
+				}
 				for i := range lengths {
 					lengths[i] = int32(max(1, l-i))
 					for j := range lengths[i] {
@@ -33,7 +37,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 					}
 				}
 				var images, captions EncodedSet
-				fatal(t, m.AppendImages(&images, regions, n, n))
+				fatal(t, m.AppendImages(&images, regions, boxes, n, n))
 				fatal(t, m.AppendCaptions(&captions, words, lengths, c, l, c))
 				total := captions.First[c]
 				want := make([]float32, n*c)
@@ -59,7 +63,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					fatal(t, m.AppendImages(&single, regions[i*size:(i+1)*size], 1, n))
+					fatal(t, m.AppendImages(&single, regions[i*size:(i+1)*size], boxes[i*d.Regions*4:(i+1)*d.Regions*4], 1, n))
 				}
 				for k := range images.Values {
 					if !slices.Equal(single.Values[k].Data, images.Values[k].Data) {

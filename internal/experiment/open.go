@@ -76,7 +76,8 @@ func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, err
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
-	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: m.NeedsBoxes()}
+	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: m.NeedsBoxes(),
+		WordIDs: m.Network == models.GSMN}
 	switch {
 	case m.NeedsEdges():
 		open.Dependencies = "need"

@@ -20,6 +20,9 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	if blocks < 1 || e%blocks != 0 {
 		fail("vectors of %d values in %d blocks", e, blocks)
 	}
+	if !(lambda > 0 && lambda <= device.MaxLambda) {
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda, device.MaxLambda)
+	}
 	split, all := b*n*r*blocks, (b*n*r+b*room)*blocks
 	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
 	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks), Outs: []tensor.Shape{{b*n*r + b*room, blocks}}, Wants: []bool{true, true, false},

@@ -157,15 +157,15 @@ func (m *matchCaptionGrad[T]) Do(worker, c int) {
 			m.ops.MAdd(dAlpha, tmp, ds)
 			row := m.block(b, lo+j)
 			m.ops.MAdd(dAlpha, row, dot)
-			m.ops.Mul(tmp, alpha, dot)
 			for i := range m.images {
 				at := ((m.image+i)*m.t+lo+j)*m.a.Blocks + b
 				dn, _, pull := slopes(m.dWordMatch[at], m.wordMatch[at], m.wordNorm[(lo+j)*m.a.Blocks+b], m.wordCtx[at])
 				m.wordPull[(lo+j)*m.a.Blocks+b] += pull
-				m.ops.Axpy(dBeta[i*r:(i+1)*r], row[i*r:(i+1)*r], dn)
-				m.ops.Axpy(tmp[i*r:(i+1)*r], beta[i*r:(i+1)*r], dn)
+				block := row[i*r : (i+1)*r]
+				m.ops.Axpy(dBeta[i*r:(i+1)*r], block, dn)
+				m.ops.Mul(block, alpha[i*r:(i+1)*r], dot[i*r:(i+1)*r]) // A has served
+				m.ops.Axpy(block, beta[i*r:(i+1)*r], dn)
 			}
-			copy(row, tmp)
 		}
 	}
 }
