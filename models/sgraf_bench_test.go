@@ -30,7 +30,7 @@ func BenchmarkScorePairs(b *testing.B) {
 					lengths[i] = int32(l - i*12/(n-1))
 				}
 				var images, captions EncodedSet
-				if err := m.AppendImages(&images, regions, n, n); err != nil {
+				if err := m.AppendImages(&images, regions, nil, n, n); err != nil {
 					b.Fatal(err)
 				}
 				if err := m.AppendCaptions(&captions, words, lengths, n, l, n); err != nil {
