@@ -18,10 +18,10 @@ func (d *dev) normViews(what string, a device.BatchNormArgs) (x, w, mean, inv, p
 	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
 		panic(fmt.Sprintf("cuda: %s: outer %d, inner %d and %d padding rows", what, a.Outer, a.Inner, a.Pads))
 	}
-	x, w = d.floats(what+" X", a.X, a.Outer*a.C*a.Inner), d.floats(what+" Weight", a.Weight, a.C)
-	mean, inv = d.floats(what+" Mean", a.Mean, a.C), d.floats(what+" InvStd", a.InvStd, a.C)
+	x, w = d.floats(what, a.X, a.Outer*a.C*a.Inner), d.floats(what, a.Weight, a.C)
+	mean, inv = d.floats(what, a.Mean, a.C), d.floats(what, a.InvStd, a.C)
 	if a.Pads > 0 {
-		pad = d.floats(what+" Pad", a.Pad, a.C)
+		pad = d.floats(what, a.Pad, a.C)
 	}
 	return x, w, mean, inv, pad
 }

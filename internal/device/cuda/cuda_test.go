@@ -23,21 +23,27 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	return d
 }
 
-var products = []struct {
-	name    string
-	options cuda.Options
-}{
-	{"own products", cuda.Options{}},
-	{"cuBLAS", cuda.Options{BLAS: "emulated"}},
-	{"own bf16 products", cuda.Options{Precision: cuda.BF16}},
-	{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}},
-}
-
-// The suite that every device passes, on the emulated driver.
+// The suite that every device passes, on the emulated driver: with every kind of product, with threads in every order, with work done at once and
+// only when somebody waits for it.
 func TestConformance(t *testing.T) {
-	for _, p := range products {
-		t.Run(p.name, func(t *testing.T) {
-			devicetest.Run(t, func(t testing.TB) device.Device { return open(t, p.options) })
+	for _, c := range []struct {
+		name        string
+		options     cuda.Options
+		order, late int
+	}{
+		{"own products", cuda.Options{}, 0, 0},
+		{"cuBLAS", cuda.Options{BLAS: "emulated"}, 2, 1},
+		{"own bf16 products", cuda.Options{Precision: cuda.BF16}, 1, 1},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			emulator.Library(t)
+			if testing.Short() && c.order != 2 {
+				t.Skip("-short")
+			}
+			emulator.Set(t, "order", c.order, 0)
+			emulator.Set(t, "defer", c.late, 0)
+			devicetest.Run(t, func(t testing.TB) device.Device { return open(t, c.options) })
 		})
 	}
 }

@@ -62,11 +62,11 @@ func (d *dev) sortViews(what string, a device.SortPoolArgs) (v sortViews) {
 		}
 		v.rows += int(n)
 	}
-	v.x, v.w = d.floats(what+" X", a.X, v.rows*a.D), d.floats(what+" Weights", a.Weights, a.K*a.K)
-	v.ranks = d.ints(what+" Ranks", a.Ranks, v.rows*a.D)
+	v.x, v.w = d.floats(what, a.X, v.rows*a.D), d.floats(what, a.Weights, a.K*a.K)
+	v.ranks = d.ints(what, a.Ranks, v.rows*a.D)
 	if a.Packed {
 		v.lengths, v.starts = d.starts(what, a.Lengths)
-	} else if v.lengths = d.ints(what+" Lengths", a.Lengths.View, v.items); v.items > 0 {
+	} else if v.lengths = d.ints(what, a.Lengths.View, v.items); v.items > 0 {
 		v.starts = d.need(scratchStarts, 4*v.items)
 		d.each(kernelItemStarts, v.items).ptr(v.starts, v.lengths).int(v.items)
 	}

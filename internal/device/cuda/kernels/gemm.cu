@@ -13,6 +13,7 @@ KERNEL gemm(float* c, const float* a, const float* b, const float* bias, int m, 
   c += blockIdx.z * stride_c;
   i64 i0 = (i64)blockIdx.y * kTile, j0 = (i64)blockIdx.x * kTile;
   int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  bool inside = i0 + ty < m && j0 + tx < n;  // whether any of the thread's values are in C
   float sum[kPer][kPer];
   for (int y = 0; y < kPer; y++)
     for (int x = 0; x < kPer; x++) sum[y][x] = 0;
@@ -27,7 +28,9 @@ KERNEL gemm(float* c, const float* a, const float* b, const float* bias, int m, 
       tb[kb][j] = round ? to_bf16(v) : v;
     }
     __syncthreads();
-    for (int kk = 0; kk < kDepth; kk++) {
+    int depth = k - k0 < kDepth ? k - k0 : kDepth;
+    if (!inside) depth = 0;
+    for (int kk = 0; kk < depth; kk++) {
       float x[kPer], y[kPer];
       for (int q = 0; q < kPer; q++) {
         y[q] = ta[kk][ty + 16 * q];

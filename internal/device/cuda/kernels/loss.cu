@@ -68,9 +68,9 @@ KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* co
 }
 
 // LUWM, one side (device.UniversalArgs); scale = 1/n.
-VSE_INLINE float quadratic(float c0, float c1, float c2, float x, float* slope) {
-  float v = c0 + c1 * x + c2 * x * x;
-  *slope = v < 0 ? 0 : c1 + 2 * c2 * x;
+VSE_INLINE double quadratic(float c0, float c1, float c2, double x, float* slope) {
+  double v = c0 + c1 * x + c2 * x * x;
+  *slope = v < 0 ? 0 : (float)(c1 + 2 * c2 * x);
   return v < 0 ? 0 : v;
 }
 
@@ -92,9 +92,10 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
   if (at < 0 || (double)p >= 1 - 1e-5 || best + margin <= p) {
     at = 0;
   } else {
-    float dv, positive = quadratic(p0, p1, p2, p, &dp);
-    negative = quadratic(n0, n1, n2, best, &dv);
-    loss = (double)positive + negative;
+    float dv;
+    double positive = quadratic(p0, p1, p2, p, &dp), v = quadratic(n0, n1, n2, best, &dv);
+    negative = (float)v;
+    loss = positive + v;
     grad[side ? (i64)at * n + anchor : (i64)anchor * n + at] += dv / n;
   }
   part[anchor] = loss;
