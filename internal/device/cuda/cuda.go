@@ -184,6 +184,9 @@ func (d *dev) end() (first error) {
 			first = err
 		}
 	}
+	if d.stream != 0 {
+		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
+	}
 	for b := range d.buffers {
 		b.freed = true
 		if b.ptr != 0 {

@@ -29,13 +29,13 @@ VSE_INLINE i64 place(int i, int c, int channels, int inner) {
 
 // over returns the sum of the threads of a channel to all of them.
 VSE_INLINE double over(double v, int inner) {
+  if (inner != 1) return block_total(v);
   __shared__ double part[256];
   __syncthreads();
   part[threadIdx.x] = v;
   __syncthreads();
   double s = 0;
-  u32 step = inner == 1 ? 32 : 1;
-  for (u32 i = inner == 1 ? threadIdx.x % 32 : 0; i < blockDim.x; i += step) s += part[i];
+  for (u32 i = threadIdx.x % 32; i < blockDim.x; i += 32) s += part[i];
   return s;
 }
 

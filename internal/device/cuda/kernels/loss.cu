@@ -4,24 +4,32 @@
 // column. Bookkeeping is optional (null). Sums are double, hinges float, so that ties are those of the scores.
 #include "common.cuh"
 
-// The greatest value of the block and the least index where it stands; index -1 marks a thread without one. NaN wins.
+// Whether (w, k) comes before (v, i) in the order of hardest negatives: NaN first, then the greater value, then the lesser index. An index of -1
+// marks a thread without a value.
+VSE_INLINE bool harder(float w, int k, float v, int i) {
+  if (k < 0 || i < 0) return k >= 0;
+  if (w != w || v != v) return w != w && (v == v || k < i);
+  return w > v || (w == v && k < i);
+}
+
+// The hardest value of the block and its index, to every thread.
 VSE_INLINE void block_best(float* value, int* index) {
   __shared__ float values[256];
   __shared__ int indices[256];
+  u32 me = threadIdx.x;
   __syncthreads();
-  values[threadIdx.x] = *value;
-  indices[threadIdx.x] = *index;
+  values[me] = *value;
+  indices[me] = *index;
   __syncthreads();
-  float best = values[0];
-  int at = indices[0];
-  for (u32 i = 1; i < blockDim.x; i++) {
-    float v = values[i];
-    int k = indices[i];
-    if (k < 0) continue;
-    if (at < 0 || v > best || (v == best && k < at) || (v != v && best == best)) best = v, at = k;
+  for (u32 d = blockDim.x >> 1; d > 0; d >>= 1) {
+    if (me < d && harder(values[me + d], indices[me + d], values[me], indices[me])) {
+      values[me] = values[me + d];
+      indices[me] = indices[me + d];
+    }
+    __syncthreads();
   }
-  *value = best;
-  *index = at;
+  *value = values[0];
+  *index = indices[0];
 }
 
 // part[anchor] is the loss of the anchor, slope[anchor] its share in the gradient of the positive score.

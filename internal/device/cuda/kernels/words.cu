@@ -28,13 +28,9 @@ KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
 
 // table[w] = Σ dout[p] over the rows of word w, in packed order: the block of the first row of a word adds all its rows. table is zero before.
 KERNEL scatter_words(float* table, const float* dout, const int* rows, int count, int d) {
-  __shared__ int earlier[256];
   int p = blockIdx.x, w = rows[p], found = 0;
   for (int q = threadIdx.x; q < p; q += blockDim.x) found |= rows[q] == w;
-  earlier[threadIdx.x] = found;
-  __syncthreads();
-  for (u32 i = 0; i < blockDim.x; i++)
-    if (earlier[i]) return;
+  if (block_max((float)found) > 0) return;
   for (int k = threadIdx.x; k < d; k += blockDim.x) {
     float s = 0;
     for (int q = p; q < count; q++)

@@ -3,7 +3,7 @@
 // A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the kernels compiled
 // by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a fault in a kernel every call
 // fails with the same error, as on a GPU; cuGetErrorString then tells what happened. With defer set, work waits in its stream
-// until somebody waits for it, so that memory reused too early shows.
+// until somebody waits for it or frees memory, so that memory reused too early shows.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +35,7 @@ size_t memory = 4ull << 30;
 int driver_version = 13000, context_object, broken;
 thread_local void* context;
 Stream null_stream;
+std::vector<Stream*> streams{&null_stream};
 long launches;
 
 Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
@@ -45,6 +46,7 @@ void flush(Stream* s) {
   queue.swap(s->queue);
   for (auto& w : queue) w();
 }
+void flush_all() { for (size_t i = 0; i < streams.size(); i++) flush(streams[i]); }
 Result enqueue(Stream* s, Work w) {
   if (s->capture) s->capture->work.push_back(std::move(w));
   else if (defer_work) s->queue.push_back(std::move(w));
@@ -96,7 +98,7 @@ Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
 Result cuDevicePrimaryCtxRetain(void** c, int) { return initialized ? (*c = &context_object, kOK) : kNotInitialized; }
 Result cuDevicePrimaryCtxRelease_v2(int) { broken = 0, emu::forget_failure(); return kOK; }  // a fault ends with its context
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
-Result cuCtxSynchronize() { READY; flush(&null_stream); return broken; }
+Result cuCtxSynchronize() { READY; flush_all(); return broken; }
 Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min(memory, emu::allocated()); return kOK; }
 Result cuMemAlloc_v2(Address* p, size_t n) {
   READY;
@@ -104,7 +106,7 @@ Result cuMemAlloc_v2(Address* p, size_t n) {
   void* q = emu::allocated() + n > memory ? nullptr : emu::allocate(n);
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
-Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; return emu::release((void*)p) ? kOK : kInvalidValue; }
+Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
 Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
 Result cuMemFreeHost(void* p) { free(p); return kOK; }
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
@@ -162,8 +164,13 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     if (emu::failed()) broken = kIllegalAddress;
   });
 }
-Result cuStreamCreate(void** s, unsigned) { READY; *s = new Stream; return kOK; }
-Result cuStreamDestroy_v2(void* s) { flush((Stream*)s); delete (Stream*)s; return kOK; }
+Result cuStreamCreate(void** s, unsigned) { READY; *s = new Stream; streams.push_back((Stream*)*s); return kOK; }
+Result cuStreamDestroy_v2(void* s) {
+  flush((Stream*)s);
+  for (size_t i = 0; i < streams.size(); i++) if (streams[i] == s) streams.erase(streams.begin() + i--);
+  delete (Stream*)s;
+  return kOK;
+}
 Result cuStreamSynchronize(void* s) { READY; if (stream(s)->capture) return kCaptureInvalid; flush(stream(s)); return broken; }
 Result cuStreamWaitEvent(void*, void*, unsigned) { return kOK; }
 Result cuEventCreate(void** e, unsigned) { READY; *e = new Event; return kOK; }
