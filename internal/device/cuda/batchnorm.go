@@ -31,7 +31,7 @@ func (d *dev) channels(k kernel, a device.BatchNormArgs) *command {
 	if a.Inner == 1 {
 		return d.start(k, threads, (a.C+31)/32, 1, 1)
 	}
-	return d.start(k, threads, a.C, 1, 1)
+	return d.rows(k, a.C, a.Outer*a.Inner)
 }
 
 // BatchNorm implements device.BatchNorm.

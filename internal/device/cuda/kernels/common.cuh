@@ -39,6 +39,14 @@ VSE_INLINE float __shfl_xor_sync(unsigned mask, float v, int lane) {
   __builtin_memcpy(&v, &i, 4);
   return v;
 }
+VSE_INLINE double __shfl_xor_sync(unsigned mask, double v, int lane) {
+  long long i;
+  __builtin_memcpy(&i, &v, 8);
+  int lo = __nvvm_shfl_sync_bfly_i32(mask, (int)i, lane, 31), hi = __nvvm_shfl_sync_bfly_i32(mask, (int)(i >> 32), lane, 31);
+  i = (long long)((unsigned long long)(unsigned)hi << 32 | (unsigned)lo);
+  __builtin_memcpy(&v, &i, 8);
+  return v;
+}
 VSE_INLINE float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }
 VSE_INLINE double sqrt(double x) { return __nvvm_sqrt_rn_d(x); }
 #endif
@@ -151,17 +159,14 @@ VSE_INLINE float block_max(float v) {
   return m;
 }
 
-// block_total is block_sum in double, by halving.
+// block_total is block_sum in double.
 VSE_INLINE double block_total(double v) {
-  __shared__ double part[256];
+  __shared__ double total[32];
+  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
   __syncthreads();
-  part[threadIdx.x] = v;
+  if ((threadIdx.x & 31) == 0) total[threadIdx.x >> 5] = v;
   __syncthreads();
-  for (u32 d = blockDim.x >> 1; d > 0; d >>= 1) {
-    double s = threadIdx.x < d ? part[threadIdx.x] + part[threadIdx.x + d] : 0;
-    __syncthreads();
-    if (threadIdx.x < d) part[threadIdx.x] = s;
-    __syncthreads();
-  }
-  return part[0];
+  double s = total[0];
+  for (u32 w = 1; w < blockDim.x >> 5; w++) s += total[w];
+  return s;
 }

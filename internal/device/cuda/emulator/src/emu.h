@@ -24,7 +24,7 @@ extern Coordinates now; // set before a fiber runs
 
 void barrier(int line);
 enum Shuffle { kXor, kDown, kIndex };
-uint32_t shuffle(uint32_t mask, uint32_t value, Shuffle kind, int argument);
+uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
 
 // A kernel as the fake driver finds it: by name, called with the addresses of its parameters.
 struct Kernel { const char* name; void (*call)(void** parameters); int count; const int* sizes; };
@@ -51,7 +51,14 @@ template <class... A, void (*F)(A...)> struct Adapter<F> {
 VSE_INLINE float __shfl_xor_sync(unsigned mask, float v, int lane) {
   uint32_t u;
   __builtin_memcpy(&u, &v, 4);
-  u = emu::shuffle(mask, u, emu::kXor, lane);
+  u = (uint32_t)emu::shuffle(mask, u, emu::kXor, lane);
   __builtin_memcpy(&v, &u, 4);
+  return v;
+}
+VSE_INLINE double __shfl_xor_sync(unsigned mask, double v, int lane) {
+  uint64_t u;
+  __builtin_memcpy(&u, &v, 8);
+  u = emu::shuffle(mask, u, emu::kXor, lane);
+  __builtin_memcpy(&v, &u, 8);
   return v;
 }

@@ -50,7 +50,8 @@ struct Fiber {
   char* stack;
   State state;
   uint8_t parity;  // shuffles alternate between two values, so that a quick lane does not overwrite what a slow one has yet to read
-  uint32_t value[2], mask;
+  uint64_t value[2];
+  uint32_t mask;
   Shuffle kind;
   int line;
 };
@@ -95,7 +96,7 @@ void barrier(int line) {
   suspend();
 }
 
-uint32_t shuffle(uint32_t mask, uint32_t value, Shuffle kind, int argument) {
+uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
   int me = current, lane = me & 31, base = me & ~31;
   if (!(mask >> lane & 1)) fail("a lane that is not in its own shuffle mask");
   Fiber& x = fibers[me];
