@@ -23,27 +23,57 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	return d
 }
 
-// The suite that every device passes, on the emulated driver: with every kind of product, with threads in every order, with work done at once and
-// only when somebody waits for it.
+func variant(t *testing.T, o cuda.Options, order, late int) func(t testing.TB) device.Device {
+	emulator.Library(t)
+	emulator.Set(t, "order", order, 0)
+	emulator.Set(t, "defer", late, 0)
+	return func(t testing.TB) device.Device { return open(t, o) }
+}
+
+// The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
 func TestConformance(t *testing.T) {
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1))
+}
+
+// Every kind of product; threads forward and in reverse, work at once and late.
+func TestConformanceOfProducts(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		options     cuda.Options
 		order, late int
 	}{
-		{"own products", cuda.Options{}, 0, 0},
-		{"cuBLAS", cuda.Options{BLAS: "emulated"}, 2, 1},
-		{"own bf16 products", cuda.Options{Precision: cuda.BF16}, 1, 1},
-		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 1, 0},
+		{"own", cuda.Options{}, 0, 0},
+		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			emulator.Library(t)
-			if testing.Short() && c.order != 2 {
-				t.Skip("-short")
-			}
-			emulator.Set(t, "order", c.order, 0)
-			emulator.Set(t, "defer", c.late, 0)
-			devicetest.Run(t, func(t testing.TB) device.Device { return open(t, c.options) })
+			devicetest.RunProducts(t, variant(t, c.options, c.order, c.late))
 		})
+	}
+}
+
+// TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
+func TestTF32(t *testing.T) {
+	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: "emulated"}, 0, 0)(t)
+	defer d.Close()
+	place := func(v float64) device.View {
+		b, err := d.Alloc(device.Float, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Fill(device.Of(b), v)
+		return device.Of(b)
+	}
+	for _, c := range []struct {
+		x, want float64
+		exact   bool
+	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
+		out := place(0)
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: place(c.x), B: place(1), C: out, Exact: c.exact})
+		got := make([]float64, 1)
+		d.DownloadDoubles(got, out)
+		if got[0] != c.want {
+			t.Errorf("%v, exact %v: product with 1 is %v, want %v", c.x, c.exact, got[0], c.want)
+		}
 	}
 }
