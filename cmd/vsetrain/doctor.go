@@ -194,7 +194,7 @@ func (d *diagnosis) print(a *app) {
 	if len(d.GPUs) > 0 {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
-	line("gpu", "%s; this version computes on the CPU", gpus)
+	line("gpu", "%s; device.kind auto computes on the CPU, cuda asks for the GPU (docs/cuda.md)", gpus)
 	for _, l := range d.GPULibraries {
 		if l.Path == "" {
 			line("", "%s", l.Missing())

@@ -19,7 +19,7 @@ var wanted = []struct {
 	{"CUDA driver", "VSETRAIN_CUDA_DRIVER", []string{"libcuda.so.1"},
 		"install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; in a container: run it with --gpus all)"},
 	{"cuBLAS", "VSETRAIN_CUBLAS", []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
-		"pip install nvidia-cublas-cu12, or the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, several times slower"},
+		"pip install nvidia-cublas-cu12, or the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is slower and knows no TF32"},
 }
 
 // Library is a GPU library and where it was found.
