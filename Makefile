@@ -11,7 +11,7 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
-.PHONY: help build test test-long lint fmt generate demo cross bench clean
+.PHONY: help build test test-long lint fmt generate kernels emulator demo cross bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ fmt: ## format the sources
 
 generate: ## write the assembly kernels anew
 	$(GO) generate ./internal/gemm ./internal/vec
+
+kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
+	bash internal/device/cuda/kernels/build.sh
+
+emulator: ## build the emulated CUDA driver into bin/ (needs g++)
+	bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels bin/libcuda_emulated.so
 
 demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
 	bash scripts/demo.sh bin/vsetrain

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/internal/gemm"
 	"vsetrain/internal/par"
 )
@@ -23,32 +24,32 @@ type doctorOptions struct {
 
 // diagnosis is what doctor finds.
 type diagnosis struct {
-	Version         string          `json:"version"`
-	Go              string          `json:"go"`
-	OS              string          `json:"os"`
-	Arch            string          `json:"arch"`
-	CPU             string          `json:"cpu"`
-	CPUs            int             `json:"cpus"`
-	Threads         int             `json:"threads"`             // that device.threads=0 uses
-	CPULimit        float64         `json:"cpu_limit,omitempty"` // of the control group
-	Load            float64         `json:"load"`                // mean of the last minute
-	Features        map[string]bool `json:"features"`
-	Memory          int64           `json:"memory_bytes"`
-	MemoryAvailable int64           `json:"memory_available_bytes"`
-	MemoryLimit     int64           `json:"memory_limit_bytes,omitempty"` // of the control group
-	Bandwidth       float64         `json:"memory_bytes_per_s,omitempty"`
-	BLAS            string          `json:"blas"` // VSETRAIN_BLAS
-	GEMM            string          `json:"gemm"`
-	GEMMGflops      float64         `json:"gemm_gflops,omitempty"`
-	BF16            string          `json:"gemm_bf16"`
-	BF16Gflops      float64         `json:"gemm_bf16_gflops,omitempty"`
-	Dir             string          `json:"dir"`
-	DiskFree        int64           `json:"disk_free_bytes"`
-	DiskWrite       float64         `json:"disk_write_bytes_per_s,omitempty"`
-	DiskRead        float64         `json:"disk_read_bytes_per_s,omitempty"`
-	GPUs            []string        `json:"gpus"`
-	GPULibraries    []probe.Library `json:"gpu_libraries"`
-	Warnings        []warning       `json:"warnings"`
+	Version         string           `json:"version"`
+	Go              string           `json:"go"`
+	OS              string           `json:"os"`
+	Arch            string           `json:"arch"`
+	CPU             string           `json:"cpu"`
+	CPUs            int              `json:"cpus"`
+	Threads         int              `json:"threads"`             // that device.threads=0 uses
+	CPULimit        float64          `json:"cpu_limit,omitempty"` // of the control group
+	Load            float64          `json:"load"`                // mean of the last minute
+	Features        map[string]bool  `json:"features"`
+	Memory          int64            `json:"memory_bytes"`
+	MemoryAvailable int64            `json:"memory_available_bytes"`
+	MemoryLimit     int64            `json:"memory_limit_bytes,omitempty"` // of the control group
+	Bandwidth       float64          `json:"memory_bytes_per_s,omitempty"`
+	BLAS            string           `json:"blas"` // VSETRAIN_BLAS
+	GEMM            string           `json:"gemm"`
+	GEMMGflops      float64          `json:"gemm_gflops,omitempty"`
+	BF16            string           `json:"gemm_bf16"`
+	BF16Gflops      float64          `json:"gemm_bf16_gflops,omitempty"`
+	Dir             string           `json:"dir"`
+	DiskFree        int64            `json:"disk_free_bytes"`
+	DiskWrite       float64          `json:"disk_write_bytes_per_s,omitempty"`
+	DiskRead        float64          `json:"disk_read_bytes_per_s,omitempty"`
+	GPUs            []string         `json:"gpus"`
+	GPULibraries    []driver.Library `json:"gpu_libraries"`
+	Warnings        []warning        `json:"warnings"`
 	features        []probe.Feature
 }
 
@@ -89,7 +90,7 @@ func (o *doctorOptions) run(a *app) error {
 		CPULimit: limits.CPUs, Load: probe.Load("/"), Features: map[string]bool{},
 		Memory: int64(e.MemoryBytes), MemoryAvailable: probe.Available("/"), MemoryLimit: limits.Memory,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Dir: o.Dir,
-		GPUs: probe.GPUs("/"), GPULibraries: probe.FindGPULibraries("/", a.getenv), Warnings: []warning{}, features: probe.Features(),
+		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), Warnings: []warning{}, features: probe.Features(),
 	}
 	for _, f := range d.features {
 		d.Features[f.Name] = f.Has
@@ -193,10 +194,10 @@ func (d *diagnosis) print(a *app) {
 	if len(d.GPUs) > 0 {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
-	line("gpu", "%s; this version computes on the CPU", gpus)
+	line("gpu", "%s; device.kind auto computes on the CPU, cuda asks for the GPU (docs/cuda.md)", gpus)
 	for _, l := range d.GPULibraries {
 		if l.Path == "" {
-			line("", "%s not found", l.Name)
+			line("", "%s", l.Missing())
 		} else {
 			line("", "%s %s (%s)", l.Name, l.Path, l.From)
 		}
@@ -208,6 +209,11 @@ func (d *diagnosis) print(a *app) {
 	for _, w := range d.Warnings {
 		a.Printf("%s %s\n         %s\n", a.Paint(ui.Yellow, "warning:"), w.Problem, w.Remedy)
 	}
+}
+
+func gpuLibraries(getenv func(string) string) []driver.Library {
+	cuda, blas := driver.Search("/", getenv)
+	return []driver.Library{cuda, blas}
 }
 
 func (d *diagnosis) speed(gflops float64) string {

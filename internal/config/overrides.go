@@ -12,9 +12,11 @@ const envPrefix = "VSETRAIN_"
 
 // notConfig lists the VSETRAIN_* variables that are no configuration keys.
 var notConfig = []string{
-	"VSETRAIN_BLAS",   // library of matrix products
-	"VSETRAIN_DATA",   // real data of the tests
-	"VSETRAIN_GOLDEN", // golden cases of the tests
+	"VSETRAIN_BLAS",        // library of matrix products
+	"VSETRAIN_CUDA_DRIVER", // file of libcuda
+	"VSETRAIN_CUBLAS",      // file of cuBLAS
+	"VSETRAIN_DATA",        // real data of the tests
+	"VSETRAIN_GOLDEN",      // golden cases of the tests
 }
 
 // EnvName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.

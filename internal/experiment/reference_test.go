@@ -367,6 +367,7 @@ func evalOptions(t *testing.T, network string) {
 }
 
 func TestEvalErrors(t *testing.T) {
+	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // also where there is a GPU
 	run := mustTrain(t, tinyConfig())
 	good := EvalRequest{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
 	short := filepath.Join(t.TempDir(), "short.safetensors")
@@ -390,7 +391,7 @@ func TestEvalErrors(t *testing.T) {
 		{"another split", func(r *EvalRequest) { r.Split = "val" }, []string{"val"}},
 		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") }, []string{"trained on features of 3 x 16", "36 x 8"}},
 		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
-		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "set device.kind to auto or cpu"}},
+		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
 		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
 		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
 	} {

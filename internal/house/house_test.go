@@ -23,7 +23,8 @@ var levels = [][]string{
 	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
-	{"internal/device", "internal/device/cpu", "internal/device/devicetest"},
+	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
+		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator", "internal/device/cuda/kernels"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
@@ -41,6 +42,7 @@ var sideways = map[string][]string{
 	"internal/gemm":              {"internal/par"},
 	"internal/sparse":            {"internal/par", "internal/philox"},
 	"internal/device/cpu":        {"internal/device"},
+	"internal/device/cuda":       {"internal/device", "internal/device/cuda/driver", "internal/device/cuda/kernels"},
 	"internal/device/devicetest": {"internal/device"},
 	"data":                       {"data/text"},
 	"models":                     {"models/nn"},
@@ -51,7 +53,10 @@ var sideways = map[string][]string{
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
-	"internal/device/cpu": {"internal/device/devicetest"},
+	"internal/device/cpu":           {"internal/device/devicetest"},
+	"internal/device/cuda":          {"internal/device/devicetest", "internal/device/cuda/emulator"},
+	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
+	"internal/device/cuda/emulator": {"internal/device/cuda/driver", "internal/device/cuda/kernels"},
 }
 
 // outside says which packages may import what lies outside the module: a package, or all packages below a path.
@@ -65,7 +70,7 @@ var outside = map[string][]string{
 	"github.com/chewxy/hm":         {"internal/graph"},
 	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse"},
 	"gonum.org/v1/plot":            {"internal/report"},
-	"github.com/ebitengine/purego": {"internal/gemm"},
+	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
 	"flag":                         {"internal/gemm/asmgen", "internal/vec/asmgen"},
 	"math/rand":                    {},
 	"os/signal":                    {"cmd/vsetrain"},

@@ -9,6 +9,7 @@ package devicetest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -61,9 +62,21 @@ var suite = []struct {
 	{"Mistakes", testMistakes},
 }
 
-// Run tests every kernel of the devices that newDevice returns.
-func Run(t *testing.T, newDevice func(t testing.TB) device.Device) {
+// Run tests every kernel of the devices that newDevice returns, but for the families they lack.
+func Run(t *testing.T, newDevice func(t testing.TB) device.Device, lacks ...string) {
+	families(t, newDevice, func(name string) bool { return !slices.Contains(lacks, name) })
+}
+
+// RunProducts is Run for the kernels that are made of matrix products: for variants of a device that differ in nothing else.
+func RunProducts(t *testing.T, newDevice func(t testing.TB) device.Device) {
+	families(t, newDevice, func(name string) bool { return slices.Contains([]string{"Gemm", "GRU", "GRUGrad", "Factored"}, name) })
+}
+
+func families(t *testing.T, newDevice func(t testing.TB) device.Device, chosen func(name string) bool) {
 	for _, s := range suite {
+		if !chosen(s.name) {
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			d := newDevice(t)
 			defer closeDevice(t, d)

@@ -3,7 +3,6 @@ package probe
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -76,52 +75,6 @@ func TestProc(t *testing.T) {
 	empty := t.TempDir()
 	if Available(empty) != 0 || Load(empty) != 0 || len(GPUs(empty)) != 0 {
 		t.Error("found something in an empty folder")
-	}
-}
-
-func TestFindGPULibraries(t *testing.T) {
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	none := Library{Name: "cuBLAS"}
-	found := func(from, path string) Library { return Library{"cuBLAS", path, from} }
-	for _, c := range []struct {
-		name  string
-		env   map[string]string
-		files []string
-		want  Library
-	}{
-		{"nothing", nil, []string{"usr/lib/libcublas.so"}, none},
-		{"loader", nil, []string{"usr/lib/" + arch + "-linux-gnu/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.13"},
-			found("loader path", "/usr/lib/"+arch+"-linux-gnu/libcublas.so.11")},
-		{"LD_LIBRARY_PATH first", map[string]string{"LD_LIBRARY_PATH": "relative:/opt/x"}, []string{"usr/lib/libcublas.so.13", "opt/x/libcublas.so.12"},
-			found("loader path", "/opt/x/libcublas.so.12")},
-		{"ld.so.conf", nil, []string{"opt/deep/libcublas.so.12"}, found("loader path", "/opt/deep/libcublas.so.12")},
-		{"newest toolkit", nil, []string{"usr/local/cuda-11.4/lib64/libcublas.so.11", "usr/local/cuda-12.8/lib64/libcublas.so.12"},
-			found("CUDA toolkit", "/usr/local/cuda-12.8/lib64/libcublas.so.12")},
-		{"CUDA_HOME before /usr/local", map[string]string{"CUDA_HOME": "/cuda"}, []string{"cuda/lib64/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.12"},
-			found("CUDA toolkit", "/cuda/lib64/libcublas.so.11")},
-		{"conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.12"}, found("conda", "/c/lib/libcublas.so.12")},
-		{"virtual environment", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
-			found("pip", "/v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"CUDA 13 of pip", nil, []string{"usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13"},
-			found("pip", "/usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13")},
-		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
-	} {
-		files := map[string]string{"etc/ld.so.conf": "include ld.so.conf.d/*.conf # all\n", "etc/ld.so.conf.d/a.conf": "# none\n/opt/deep\n"}
-		for _, f := range c.files {
-			files[f] = ""
-		}
-		got := FindGPULibraries(tree(t, files), func(name string) string { return c.env[name] })
-		if len(got) != 2 || got[0] != (Library{Name: "CUDA driver"}) || got[1] != c.want {
-			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
-		}
-	}
-}
-
-// A configuration that includes itself ends.
-func TestLoaderConfCycle(t *testing.T) {
-	root := tree(t, map[string]string{"etc/ld.so.conf": "include ld.so.conf\n/opt/a\n"})
-	if got := loaderConf(root, "etc/ld.so.conf", 0); !slices.Contains(got, "/opt/a") {
-		t.Errorf("got %q", got)
 	}
 }
 

@@ -1,0 +1,217 @@
+// Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), started through the driver that is found at
+// run time (driver).
+//
+// Kernels run asynchronously in one stream. A call of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of
+// the context, hands commands to the driver in batches (queue.go), so that the caller runs ahead of the GPU. What the driver
+// finds wrong comes back from Sync, with the name of the kernel; after that the device does nothing more. Results are the same bits
+// in every run: no float atomics, reductions in fixed order.
+package cuda
+
+import (
+	"fmt"
+	"reflect"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+// Precisions of the products; everything else is float32.
+const (
+	FP32 = "fp32"
+	TF32 = "tf32" // operands rounded to 10 bits of mantissa, by cuBLAS
+	BF16 = "bf16" // operands rounded to bfloat16
+)
+
+// Options configure a device.
+type Options struct {
+	Driver string // path of libcuda (driver.Search)
+	// BLAS is the path of cuBLAS; empty computes products with the kernel of this package.
+	BLAS      string
+	Index     int    // which GPU
+	Precision string // fp32 (also ""), tf32 or bf16
+}
+
+// Validate reports the first option that is out of range.
+func (o Options) Validate() error {
+	if o.Index < 0 {
+		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
+	}
+	switch o.Precision {
+	case "", FP32, TF32, BF16:
+		return nil
+	}
+	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
+}
+
+// dev implements device.Device, as far as Missing says.
+type dev struct {
+	drv       driver.Driver
+	blas      driver.BLAS // nil: products by the own kernel
+	info      driver.Info
+	index     int
+	precision string
+	context   driver.Context
+	stream    driver.Stream
+	modules   []driver.Module
+	functions []function // by kernel
+
+	queue
+	buffers map[*buffer]struct{}
+	scratch [scratchSlots]region
+	pack    device.Packing
+	narrow  []float32
+	closed  bool
+}
+
+// device.Device grows with the networks. What *dev lacks comes from an interface without a value, so that the package builds; who
+// opens a device asks Missing first.
+type (
+	absent   struct{ device.Device }
+	complete struct {
+		absent
+		*dev
+	}
+)
+
+// Missing lists the methods of device.Device that this package lacks.
+func Missing() []string {
+	var names []string
+	want, have := reflect.TypeFor[device.Device](), reflect.TypeFor[*dev]()
+	for i := range want.NumMethod() {
+		if _, ok := have.MethodByName(want.Method(i).Name); !ok {
+			names = append(names, want.Method(i).Name)
+		}
+	}
+	return names
+}
+
+// Open starts the GPU. A kernel that Missing lists panics when it is called.
+func Open(o Options) (device.Device, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	drv, err := driver.Open(o.Driver)
+	if err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	}
+	n, err := drv.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	}
+	if o.Index >= n {
+		return nil, fmt.Errorf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0", o.Index, n)
+	}
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{}}
+	if d.precision == "" {
+		d.precision = FP32
+	}
+	d.queue.start(d)
+	d.run(func() error { return d.begin(o) })
+	if err := d.Sync(); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	}
+	return complete{dev: d}, nil
+}
+
+// begin makes the context and loads the kernels, on the thread that owns the context.
+func (d *dev) begin(o Options) (err error) {
+	if d.info, err = d.drv.Info(o.Index); err != nil {
+		return err
+	}
+	if 10*d.info.Major+d.info.Minor < 75 {
+		return fmt.Errorf("%s has compute capability %d.%d, the kernels need 7.5 (Turing) or later", d.info.Name, d.info.Major, d.info.Minor)
+	}
+	if d.context, err = d.drv.Retain(o.Index); err != nil {
+		return err
+	}
+	if err = d.drv.SetCurrent(d.context); err != nil {
+		return err
+	}
+	if d.stream, err = d.drv.NewStream(); err != nil {
+		return err
+	}
+	if err = d.staging.open(d.drv); err != nil {
+		return err
+	}
+	if err = d.load(); err != nil {
+		return err
+	}
+	if o.BLAS != "" {
+		d.blas, err = driver.OpenBLAS(o.BLAS, d.stream)
+	}
+	return err
+}
+
+// Name implements device.Device: the GPU, its memory, the products, the precision.
+func (d *dev) Name() string {
+	products := "own products"
+	if d.blas != nil {
+		products = fmt.Sprintf("cuBLAS %d.%d products", d.blas.Version()/10000, d.blas.Version()/100%100)
+	}
+	return fmt.Sprintf("cuda, %s, %d GB, %s, %s", d.info.Name, d.info.Memory>>30, products, d.precision)
+}
+
+// Wide implements device.Device.
+func (d *dev) Wide() bool { return false }
+
+// Sync implements device.Device.
+func (d *dev) Sync() error {
+	if d.closed {
+		return nil
+	}
+	d.next().kind = commandSync
+	return d.wait()
+}
+
+// Close implements device.Device.
+func (d *dev) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.wait()
+	d.failure = nil // what can be released is released also after a failure
+	d.run(d.end)
+	err := d.wait()
+	d.closed = true
+	d.queue.stop()
+	return err
+}
+
+func (d *dev) end() (first error) {
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if d.stream != 0 {
+		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
+	}
+	for b := range d.buffers {
+		b.freed = true
+		if b.ptr != 0 {
+			keep(d.drv.Free(b.ptr))
+		}
+	}
+	clear(d.buffers)
+	for _, r := range d.scratch {
+		if r.ptr != 0 {
+			keep(d.drv.Free(r.ptr))
+		}
+	}
+	if d.blas != nil {
+		keep(d.blas.Close())
+	}
+	for _, m := range d.modules {
+		keep(d.drv.UnloadModule(m))
+	}
+	keep(d.staging.close(d.drv))
+	if d.stream != 0 {
+		keep(d.drv.DestroyStream(d.stream))
+	}
+	if d.context != 0 {
+		keep(d.drv.SetCurrent(0))
+		keep(d.drv.Release(d.index))
+	}
+	return first
+}

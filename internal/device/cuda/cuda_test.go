@@ -1,0 +1,84 @@
+package cuda_test
+
+import (
+	"slices"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/device/devicetest"
+)
+
+// open starts a device on the emulated driver.
+func open(t testing.TB, o cuda.Options) device.Device {
+	t.Helper()
+	o.Driver = emulator.Library(t)
+	if o.BLAS == "emulated" {
+		o.BLAS = o.Driver
+	}
+	d, err := cuda.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func variant(t *testing.T, o cuda.Options, order, late int) func(t testing.TB) device.Device {
+	emulator.Library(t)
+	emulator.Set(t, "order", order, 0)
+	emulator.Set(t, "defer", late, 0)
+	return func(t testing.TB) device.Device { return open(t, o) }
+}
+
+// The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
+func TestConformance(t *testing.T) {
+	lacks := cuda.Missing() // families bear the name of a kernel, but for one
+	if slices.Contains(lacks, "SegmentMeans") {
+		lacks = append(lacks, "Segments")
+	}
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1), lacks...)
+}
+
+// Every kind of product; threads forward and in reverse, work at once and late.
+func TestConformanceOfProducts(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		options     cuda.Options
+		order, late int
+	}{
+		{"own", cuda.Options{}, 0, 0},
+		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			devicetest.RunProducts(t, variant(t, c.options, c.order, c.late))
+		})
+	}
+}
+
+// TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
+func TestTF32(t *testing.T) {
+	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: "emulated"}, 0, 0)(t)
+	defer d.Close()
+	place := func(v float64) device.View {
+		b, err := d.Alloc(device.Float, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Fill(device.Of(b), v)
+		return device.Of(b)
+	}
+	for _, c := range []struct {
+		x, want float64
+		exact   bool
+	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
+		out := place(0)
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: place(c.x), B: place(1), C: out, Exact: c.exact})
+		got := make([]float64, 1)
+		d.DownloadDoubles(got, out)
+		if got[0] != c.want {
+			t.Errorf("%v, exact %v: product with 1 is %v, want %v", c.x, c.exact, got[0], c.want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package driver
+
+import "fmt"
+
+// BLAS is what the device needs of cuBLAS. It is used on the thread of the context.
+type BLAS interface {
+	Gemm(*Gemm) error
+	Version() int // 120805 for 12.8.5
+	Path() string
+	Close() error
+}
+
+// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major float32 matrices.
+type Gemm struct {
+	TransA, TransB            bool
+	M, N, K                   int
+	A, B, C                   Ptr
+	LDA, LDB, LDC             int
+	StrideA, StrideB, StrideC int
+	Count                     int
+	Alpha, Beta               float32
+	Compute                   Compute
+}
+
+// Compute is how a product rounds its operands; sums are float32.
+type Compute int
+
+// The values are those of cublasComputeType_t.
+const (
+	Compute32F  Compute = 68
+	ComputeBF16 Compute = 75 // operands rounded to bfloat16
+	ComputeTF32 Compute = 77 // operands rounded to 10 bits of mantissa
+)
+
+func blasStatus(code int) string {
+	names := map[int]string{1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE", 8: "CUBLAS_STATUS_ARCH_MISMATCH",
+		11: "CUBLAS_STATUS_MAPPING_ERROR", 13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR", 15: "CUBLAS_STATUS_NOT_SUPPORTED"}
+	if n := names[code]; n != "" {
+		return n
+	}
+	return fmt.Sprintf("status %d", code)
+}

@@ -1,0 +1,122 @@
+// Package driver binds the part of the CUDA driver and of cuBLAS that the CUDA device needs.
+//
+// Both libraries are found and loaded at run time (Search, Open), so that one binary built without cgo and without CUDA runs on machines with
+// and without a GPU. Driver is the one interface to libcuda; its methods carry the driver's errors as *Error, with the name that
+// the driver gives them. A context belongs to the thread that called SetCurrent: all calls that touch the
+// device must come from that thread (runtime.LockOSThread).
+//
+// Reference: NVIDIA, "CUDA Driver API", https://docs.nvidia.com/cuda/cuda-driver-api.
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Ptr is an address in device memory; 0 is no memory.
+type Ptr uint64
+
+// Handles of the driver's objects.
+type (
+	Context  uintptr
+	Module   uintptr
+	Function uintptr
+	Stream   uintptr
+	Event    uintptr
+	Graph    uintptr // recorded work
+	Exec     uintptr // a graph that can be launched
+)
+
+// Info describes one GPU.
+type Info struct {
+	Name                   string
+	Major, Minor           int // compute capability
+	Multiprocessors        int
+	MaxSharedBytesPerBlock int
+	Memory                 uint64 // bytes
+}
+
+// Launch is one kernel call. Parameter i is the first bytes of Values[i], as many as the kernel's declaration says.
+type Launch struct {
+	Grid    [3]uint32
+	Threads uint32
+	Values  [MaxParameters]uint64
+}
+
+// MaxParameters is the greatest number of parameters of a kernel.
+const MaxParameters = 20
+
+// Driver is what the device needs of libcuda.
+type Driver interface {
+	// Version is that of the CUDA version the driver supports: 12080 for 12.8.
+	Version() (int, error)
+	Devices() (int, error)
+	Info(device int) (Info, error)
+
+	Retain(device int) (Context, error) // the device's primary context
+	Release(device int) error
+	SetCurrent(Context) error
+	Memory() (free, total uint64, err error)
+
+	Alloc(bytes int) (Ptr, error)
+	Free(Ptr) error
+	AllocHost(bytes int) (unsafe.Pointer, error) // pinned
+	FreeHost(unsafe.Pointer) error
+	Upload(dst Ptr, src unsafe.Pointer, bytes int, s Stream) error
+	Download(dst unsafe.Pointer, src Ptr, bytes int, s Stream) error
+	Copy(dst, src Ptr, bytes int, s Stream) error
+	Fill(dst Ptr, word uint32, words int, s Stream) error
+
+	LoadModule(ptx []byte) (Module, error)
+	UnloadModule(Module) error
+	Function(m Module, name string) (Function, error)
+	Launch(f Function, l *Launch, s Stream) error
+
+	NewStream() (Stream, error)
+	DestroyStream(Stream) error
+	Synchronize(Stream) error
+
+	NewEvent() (Event, error)
+	DestroyEvent(Event) error
+	Record(Event, Stream) error
+	Wait(Event) error                                   // until the host sees it
+	Elapsed(from, to Event) (millis float32, err error) // of events that were waited for
+
+	BeginCapture(Stream) error
+	EndCapture(Stream) (Graph, error)
+	Instantiate(Graph) (Exec, error)
+	LaunchGraph(Exec, Stream) error
+	DestroyGraph(Graph) error
+	DestroyExec(Exec) error
+
+	// Path is the file the driver was loaded from.
+	Path() string
+}
+
+// Error is a failed call of a library.
+type Error struct {
+	Call string // cuMemAlloc_v2
+	Code int
+	Name string // CUDA_ERROR_OUT_OF_MEMORY
+	Text string // what the library says of it
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}
+
+// The codes that the device tells apart.
+const (
+	codeOutOfMemory = 2
+	codeNoDevice    = 100
+)
+
+// OutOfMemory reports whether an error is that of an allocation on a full device.
+func OutOfMemory(err error) bool {
+	e, ok := err.(*Error)
+	return ok && e.Code == codeOutOfMemory
+}

@@ -1,0 +1,86 @@
+//go:build amd64 || arm64
+
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// cublas is cuBLAS by dlopen, bound to one stream.
+type cublas struct {
+	path    string
+	handle  uintptr
+	version int
+	create, destroy, setStream,
+	getVersion, gemm entry
+	args [24]uintptr // of the call, so that it allocates nothing
+	out  *blasOutputs
+}
+
+type blasOutputs struct {
+	handle      uintptr
+	n           int32
+	alpha, beta float32
+}
+
+// OpenBLAS loads cuBLAS from a path and binds it to a stream. It must be called on the thread of the context.
+func OpenBLAS(path string, s Stream) (BLAS, error) {
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("load cuBLAS: %w", err)
+	}
+	b := &cublas{path: path, out: new(blasOutputs)}
+	for name, e := range map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy, "cublasSetStream_v2": &b.setStream,
+		"cublasGetVersion_v2": &b.getVersion, "cublasGemmStridedBatchedEx": &b.gemm} {
+		e.name = name
+		if e.addr, err = purego.Dlsym(lib, name); err != nil {
+			return nil, fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", path, err)
+		}
+	}
+	if err := b.call(&b.create, uintptr(unsafe.Pointer(&b.out.handle))); err != nil {
+		return nil, err
+	}
+	b.handle = b.out.handle
+	if err := b.call(&b.setStream, b.handle, uintptr(s)); err != nil {
+		return nil, err
+	}
+	if err := b.call(&b.getVersion, b.handle, uintptr(unsafe.Pointer(&b.out.n))); err != nil {
+		return nil, err
+	}
+	b.version = int(b.out.n)
+	return b, nil
+}
+
+func (b *cublas) call(e *entry, args ...uintptr) error {
+	n := copy(b.args[:], args)
+	if r, _, _ := purego.SyscallN(e.addr, b.args[:n]...); int32(r) != 0 {
+		return &Error{Call: e.name, Code: int(int32(r)), Name: blasStatus(int(int32(r)))}
+	}
+	return nil
+}
+
+func (b *cublas) Path() string { return b.path }
+func (b *cublas) Version() int { return b.version }
+func (b *cublas) Close() error { return b.call(&b.destroy, b.handle) }
+
+const (
+	real32F     = 0
+	defaultAlgo = ^uintptr(0) // CUBLAS_GEMM_DEFAULT = -1
+)
+
+// Gemm turns the row-major product into the column-major one of the transposes, Cᵀ = op(B)ᵀ·op(A)ᵀ.
+func (b *cublas) Gemm(g *Gemm) error {
+	b.out.alpha, b.out.beta = g.Alpha, g.Beta
+	flag := func(t bool) uintptr {
+		if t {
+			return 1
+		}
+		return 0
+	}
+	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K), uintptr(unsafe.Pointer(&b.out.alpha)),
+		uintptr(g.B), real32F, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), real32F, uintptr(g.LDA), uintptr(g.StrideA),
+		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC), uintptr(g.Count), uintptr(g.Compute), defaultAlgo)
+}

@@ -1,0 +1,307 @@
+//go:build amd64 || arm64
+
+package driver
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// libcuda is the driver by dlopen. Results are written to memory of its own, so that a call allocates nothing.
+type libcuda struct {
+	path string
+	fn   symbols
+	args [12]uintptr // of the call, so that it allocates nothing
+	out  *outputs
+	ptrs *[MaxParameters]unsafe.Pointer
+	vals *[MaxParameters]uint64
+}
+
+type outputs struct {
+	n      int32
+	f      float32
+	handle uintptr
+	a, b   uint64
+	text   [256]byte
+}
+
+// symbols are the entries of libcuda. The tag names them as libcuda does: an entry whose meaning changed has a number behind it.
+type symbols struct {
+	init, driverGetVersion                       entry
+	deviceGetCount, deviceGet, deviceGetName     entry
+	deviceGetAttribute, deviceTotalMem           entry
+	retain, release, setCurrent, memGetInfo      entry
+	memAlloc, memFree, memHostAlloc, memFreeHost entry
+	upload, download, copy, memset               entry
+	loadModule, unloadModule, getFunction        entry
+	launch                                       entry
+	streamCreate, streamDestroy, streamSync      entry
+	eventCreate, eventDestroy, eventRecord       entry
+	eventSync, eventElapsed                      entry
+	beginCapture, endCapture, instantiate        entry
+	graphLaunch, graphDestroy, execDestroy       entry
+	errorName, errorString                       entry
+}
+
+type entry struct {
+	name string
+	addr uintptr
+}
+
+func (s *symbols) list() map[string]*entry {
+	return map[string]*entry{
+		"cuInit": &s.init, "cuDriverGetVersion": &s.driverGetVersion, "cuDeviceGetCount": &s.deviceGetCount, "cuDeviceGet": &s.deviceGet,
+		"cuDeviceGetName": &s.deviceGetName, "cuDeviceGetAttribute": &s.deviceGetAttribute, "cuDeviceTotalMem_v2": &s.deviceTotalMem,
+		"cuDevicePrimaryCtxRetain": &s.retain, "cuDevicePrimaryCtxRelease_v2": &s.release, "cuCtxSetCurrent": &s.setCurrent,
+		"cuMemGetInfo_v2": &s.memGetInfo, "cuMemAlloc_v2": &s.memAlloc, "cuMemFree_v2": &s.memFree, "cuMemHostAlloc": &s.memHostAlloc,
+		"cuMemFreeHost": &s.memFreeHost, "cuMemcpyHtoDAsync_v2": &s.upload, "cuMemcpyDtoHAsync_v2": &s.download, "cuMemcpyDtoDAsync_v2": &s.copy,
+		"cuMemsetD32Async": &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule, "cuModuleGetFunction": &s.getFunction,
+		"cuLaunchKernel": &s.launch, "cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy, "cuStreamSynchronize": &s.streamSync,
+		"cuEventCreate": &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord, "cuEventSynchronize": &s.eventSync,
+		"cuEventElapsedTime": &s.eventElapsed, "cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
+		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch, "cuGraphDestroy": &s.graphDestroy,
+		"cuGraphExecDestroy": &s.execDestroy, "cuGetErrorName": &s.errorName, "cuGetErrorString": &s.errorString,
+	}
+}
+
+// Open loads libcuda from a path and initialises it.
+func Open(path string) (Driver, error) {
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("load the CUDA driver: %w", err)
+	}
+	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer), vals: new([MaxParameters]uint64)}
+	for name, e := range d.fn.list() {
+		e.name = name
+		if e.addr, err = purego.Dlsym(lib, name); err != nil {
+			return nil, fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w", path, name, err)
+		}
+	}
+	for i := range d.ptrs {
+		d.ptrs[i] = unsafe.Pointer(&d.vals[i])
+	}
+	if err := d.call(&d.fn.init, 0); err != nil {
+		if e := err.(*Error); e.Code == codeNoDevice {
+			return nil, fmt.Errorf("the CUDA driver %s finds no GPU: %w", path, err)
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *libcuda) call(e *entry, args ...uintptr) error {
+	n := copy(d.args[:], args)
+	r, _, _ := purego.SyscallN(e.addr, d.args[:n]...)
+	if int32(r) == 0 {
+		return nil
+	}
+	return d.failure(e.name, int32(r))
+}
+
+func (d *libcuda) failure(call string, code int32) error {
+	text := func(e *entry) string {
+		if r, _, _ := purego.SyscallN(e.addr, uintptr(code), uintptr(unsafe.Pointer(&d.out.handle))); int32(r) != 0 || d.out.handle == 0 {
+			return ""
+		}
+		return cString(d.out.handle)
+	}
+	return &Error{Call: call, Code: int(code), Name: text(&d.fn.errorName), Text: text(&d.fn.errorString)}
+}
+
+// cString copies a string of the library.
+func cString(at uintptr) string {
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the library, not of Go
+	n := 0
+	for *(*byte)(unsafe.Add(p, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
+}
+
+func (d *libcuda) Path() string { return d.path }
+
+func (d *libcuda) Version() (int, error) {
+	err := d.call(&d.fn.driverGetVersion, uintptr(unsafe.Pointer(&d.out.n)))
+	return int(d.out.n), err
+}
+
+func (d *libcuda) Devices() (int, error) {
+	err := d.call(&d.fn.deviceGetCount, uintptr(unsafe.Pointer(&d.out.n)))
+	return int(d.out.n), err
+}
+
+// device returns the handle of a device.
+func (d *libcuda) device(i int) (uintptr, error) {
+	err := d.call(&d.fn.deviceGet, uintptr(unsafe.Pointer(&d.out.n)), uintptr(i))
+	return uintptr(d.out.n), err
+}
+
+// The attributes of cuDeviceGetAttribute.
+const (
+	attributeMultiprocessors = 16
+	attributeMajor           = 75
+	attributeMinor           = 76
+	attributeSharedOptin     = 97
+)
+
+func (d *libcuda) Info(i int) (Info, error) {
+	dev, err := d.device(i)
+	if err != nil {
+		return Info{}, err
+	}
+	var info Info
+	if err := d.call(&d.fn.deviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)), dev); err != nil {
+		return Info{}, err
+	}
+	info.Name = cString(uintptr(unsafe.Pointer(&d.out.text[0])))
+	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors, attributeMajor: &info.Major,
+		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
+		if err := d.call(&d.fn.deviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
+			return Info{}, err
+		}
+		*to = int(d.out.n)
+	}
+	err = d.call(&d.fn.deviceTotalMem, uintptr(unsafe.Pointer(&d.out.a)), dev)
+	info.Memory = d.out.a
+	return info, err
+}
+
+func (d *libcuda) Retain(i int) (Context, error) {
+	dev, err := d.device(i)
+	if err != nil {
+		return 0, err
+	}
+	h, err := d.handle(&d.fn.retain, dev)
+	return Context(h), err
+}
+
+func (d *libcuda) Release(i int) error {
+	dev, err := d.device(i)
+	if err != nil {
+		return err
+	}
+	return d.call(&d.fn.release, dev)
+}
+
+// handle calls an entry whose first argument receives a handle.
+func (d *libcuda) handle(e *entry, args ...uintptr) (uintptr, error) {
+	if err := d.call(e, append([]uintptr{uintptr(unsafe.Pointer(&d.out.handle))}, args...)...); err != nil {
+		return 0, err
+	}
+	return d.out.handle, nil
+}
+
+func (d *libcuda) SetCurrent(c Context) error { return d.call(&d.fn.setCurrent, uintptr(c)) }
+
+func (d *libcuda) Memory() (free, total uint64, err error) {
+	err = d.call(&d.fn.memGetInfo, uintptr(unsafe.Pointer(&d.out.a)), uintptr(unsafe.Pointer(&d.out.b)))
+	return d.out.a, d.out.b, err
+}
+
+func (d *libcuda) Alloc(bytes int) (Ptr, error) {
+	h, err := d.handle(&d.fn.memAlloc, uintptr(bytes))
+	return Ptr(h), err
+}
+
+func (d *libcuda) Free(p Ptr) error { return d.call(&d.fn.memFree, uintptr(p)) }
+
+func (d *libcuda) AllocHost(bytes int) (unsafe.Pointer, error) {
+	if _, err := d.handle(&d.fn.memHostAlloc, uintptr(bytes), 0); err != nil {
+		return nil, err
+	}
+	return *(*unsafe.Pointer)(unsafe.Pointer(&d.out.handle)), nil
+}
+
+func (d *libcuda) FreeHost(p unsafe.Pointer) error { return d.call(&d.fn.memFreeHost, uintptr(p)) }
+
+func (d *libcuda) Upload(dst Ptr, src unsafe.Pointer, bytes int, s Stream) error {
+	return d.call(&d.fn.upload, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+}
+
+func (d *libcuda) Download(dst unsafe.Pointer, src Ptr, bytes int, s Stream) error {
+	return d.call(&d.fn.download, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+}
+
+func (d *libcuda) Copy(dst, src Ptr, bytes int, s Stream) error {
+	return d.call(&d.fn.copy, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+}
+
+func (d *libcuda) Fill(dst Ptr, word uint32, words int, s Stream) error {
+	return d.call(&d.fn.memset, uintptr(dst), uintptr(word), uintptr(words), uintptr(s))
+}
+
+func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
+	image := append(ptx[:len(ptx):len(ptx)], 0)
+	h, err := d.handle(&d.fn.loadModule, uintptr(unsafe.Pointer(&image[0])))
+	runtime.KeepAlive(image)
+	return Module(h), err
+}
+
+func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.unloadModule, uintptr(m)) }
+
+func (d *libcuda) Function(m Module, name string) (Function, error) {
+	b := append([]byte(name), 0)
+	h, err := d.handle(&d.fn.getFunction, uintptr(m), uintptr(unsafe.Pointer(&b[0])))
+	runtime.KeepAlive(b)
+	return Function(h), err
+}
+
+func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
+	*d.vals = l.Values
+	return d.call(&d.fn.launch, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]), uintptr(l.Threads), 1, 1, 0,
+		uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
+}
+
+const streamNonBlocking = 1
+
+func (d *libcuda) NewStream() (Stream, error) {
+	h, err := d.handle(&d.fn.streamCreate, streamNonBlocking)
+	return Stream(h), err
+}
+
+func (d *libcuda) DestroyStream(s Stream) error { return d.call(&d.fn.streamDestroy, uintptr(s)) }
+func (d *libcuda) Synchronize(s Stream) error   { return d.call(&d.fn.streamSync, uintptr(s)) }
+
+func (d *libcuda) NewEvent() (Event, error) {
+	h, err := d.handle(&d.fn.eventCreate, 0)
+	return Event(h), err
+}
+
+func (d *libcuda) DestroyEvent(e Event) error { return d.call(&d.fn.eventDestroy, uintptr(e)) }
+func (d *libcuda) Record(e Event, s Stream) error {
+	return d.call(&d.fn.eventRecord, uintptr(e), uintptr(s))
+}
+func (d *libcuda) Wait(e Event) error { return d.call(&d.fn.eventSync, uintptr(e)) }
+
+func (d *libcuda) Elapsed(from, to Event) (float32, error) {
+	if err := d.call(&d.fn.eventElapsed, uintptr(unsafe.Pointer(&d.out.f)), uintptr(from), uintptr(to)); err != nil {
+		return float32(math.NaN()), err
+	}
+	return d.out.f, nil
+}
+
+const captureThreadLocal = 1
+
+func (d *libcuda) BeginCapture(s Stream) error {
+	return d.call(&d.fn.beginCapture, uintptr(s), captureThreadLocal)
+}
+
+func (d *libcuda) EndCapture(s Stream) (Graph, error) {
+	err := d.call(&d.fn.endCapture, uintptr(s), uintptr(unsafe.Pointer(&d.out.handle)))
+	return Graph(d.out.handle), err
+}
+
+func (d *libcuda) Instantiate(g Graph) (Exec, error) {
+	h, err := d.handle(&d.fn.instantiate, uintptr(g), 0)
+	return Exec(h), err
+}
+
+func (d *libcuda) LaunchGraph(x Exec, s Stream) error {
+	return d.call(&d.fn.graphLaunch, uintptr(x), uintptr(s))
+}
+func (d *libcuda) DestroyGraph(g Graph) error { return d.call(&d.fn.graphDestroy, uintptr(g)) }
+func (d *libcuda) DestroyExec(x Exec) error   { return d.call(&d.fn.execDestroy, uintptr(x)) }

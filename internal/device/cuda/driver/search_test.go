@@ -1,0 +1,79 @@
+package driver
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tree makes a folder with files in it.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestSearch(t *testing.T) {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	found := func(from, path string) [2]string { return [2]string{from, path} }
+	var none [2]string
+	for _, c := range []struct {
+		name  string
+		env   map[string]string
+		files []string
+		want  [2]string
+	}{
+		{"nothing", nil, []string{"usr/lib/libcublas.so"}, none},
+		{"loader", nil, []string{"usr/lib/" + arch + "-linux-gnu/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.13"},
+			found("loader path", "/usr/lib/"+arch+"-linux-gnu/libcublas.so.11")},
+		{"LD_LIBRARY_PATH first", map[string]string{"LD_LIBRARY_PATH": "relative:/opt/x"}, []string{"usr/lib/libcublas.so.13", "opt/x/libcublas.so.12"},
+			found("loader path", "/opt/x/libcublas.so.12")},
+		{"ld.so.conf", nil, []string{"opt/deep/libcublas.so.12"}, found("loader path", "/opt/deep/libcublas.so.12")},
+		{"newest toolkit", nil, []string{"usr/local/cuda-11.4/lib64/libcublas.so.11", "usr/local/cuda-12.8/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/usr/local/cuda-12.8/lib64/libcublas.so.12")},
+		{"CUDA_HOME before /usr/local", map[string]string{"CUDA_HOME": "/cuda"}, []string{"cuda/lib64/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/cuda/lib64/libcublas.so.11")},
+		{"conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.12"}, found("conda", "/c/lib/libcublas.so.12")},
+		{"virtual environment", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"CUDA 13 of pip", nil, []string{"usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13"},
+			found("pip", "/usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13")},
+		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"}, found("setting", "/own/blas.so")},
+		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
+	} {
+		files := map[string]string{"etc/ld.so.conf": "include ld.so.conf.d/*.conf # all\n", "etc/ld.so.conf.d/a.conf": "# none\n/opt/deep\n"}
+		for _, f := range c.files {
+			files[f] = ""
+		}
+		cuda, blas := Search(tree(t, files), func(name string) string { return c.env[name] })
+		if got := [2]string{blas.From, blas.Path}; got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+		if missing := blas.Path == ""; missing != (blas.Install != "") || missing != (len(blas.Tried) > 0) {
+			t.Errorf("%s: found %q, tried %q, install %q", c.name, blas.Path, blas.Tried, blas.Install)
+		}
+		if cuda.Path != "" || !strings.Contains(cuda.Missing(), "NVIDIA driver") || !strings.Contains(cuda.Missing(), "VSETRAIN_CUDA_DRIVER") {
+			t.Errorf("%s: the driver is %+v: %s", c.name, cuda, cuda.Missing())
+		}
+	}
+}
+
+// A configuration that includes itself ends.
+func TestLoaderConfCycle(t *testing.T) {
+	root := tree(t, map[string]string{"etc/ld.so.conf": "include ld.so.conf\n/opt/a\n"})
+	if got := loaderConf(root, "etc/ld.so.conf", 0); !slices.Contains(got, "/opt/a") {
+		t.Errorf("got %q", got)
+	}
+}

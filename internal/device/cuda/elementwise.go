@@ -1,0 +1,86 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+)
+
+var (
+	kernelAdd          = entryOf("add")
+	kernelScale        = entryOf("scale")
+	kernelCombine      = entryOf("combine")
+	kernelActivate     = entryOf("activate")
+	kernelActivateGrad = entryOf("activate_grad")
+	kernelSwapAxes     = entryOf("swap_axes")
+	kernelColumnSum    = entryOf("column_sum")
+)
+
+// Add implements device.Rows.
+func (d *dev) Add(dst, a, b device.View) {
+	y, x, z := d.floats("Add dst", dst, -1), d.exactly("Add a", a, dst.N), d.exactly("Add b", b, dst.N)
+	if dst.N > 0 {
+		d.each(kernelAdd, dst.N).ptr(y, x, z).long(dst.N)
+	}
+}
+
+// Scale implements device.Rows.
+func (d *dev) Scale(dst, x, factor device.View) {
+	y, from, f := d.floats("Scale dst", dst, -1), d.exactly("Scale x", x, dst.N), d.floats("Scale factor", factor, 1)
+	if dst.N > 0 {
+		d.each(kernelScale, dst.N).ptr(y, from, f).long(dst.N)
+	}
+}
+
+// Combine implements device.Pooling.
+func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
+	y, x := d.floats("Combine dst", dst, -1), d.exactly("Combine a", a, dst.N)
+	z := d.optional("Combine b", b, dst.N)
+	if dst.N > 0 {
+		d.each(kernelCombine, dst.N).ptr(y, x, z).float(alpha, beta).long(dst.N)
+	}
+}
+
+// Activate implements device.Rows.
+func (d *dev) Activate(f device.Activation, y, x device.View) {
+	known("Activate", f)
+	to, from := d.floats("Activate y", y, -1), d.exactly("Activate x", x, y.N)
+	if y.N > 0 {
+		d.each(kernelActivate, y.N).ptr(to, from).int(int(f)).long(y.N)
+	}
+}
+
+// ActivateGrad implements device.Rows.
+func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
+	known("ActivateGrad", f)
+	to, from := d.floats("ActivateGrad dx", dx, -1), d.exactly("ActivateGrad dy", dy, dx.N)
+	of := x
+	if f == device.Tanh || f == device.Sigmoid {
+		of = y
+	}
+	at := d.exactly("ActivateGrad x or y", of, dx.N)
+	if dx.N > 0 {
+		d.each(kernelActivateGrad, dx.N).ptr(to, at, from).int(int(f)).long(dx.N)
+	}
+}
+
+// known panics unless the kernels know a function: the numbers are those of elementwise.cu.
+func known(what string, f device.Activation) {
+	if f > device.GELU {
+		panic(fmt.Sprintf("cuda: %s: unknown function %d", what, f))
+	}
+}
+
+// SwapAxes implements device.Layouts.
+func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
+	positive("SwapAxes", a, b, inner)
+	n := a * b * inner
+	d.each(kernelSwapAxes, n).ptr(d.floats("SwapAxes dst", dst, n), d.floats("SwapAxes x", x, n)).int(a, b, inner).long(n)
+}
+
+// ColumnSum implements device.Rows.
+func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
+	positive("ColumnSum cols", cols)
+	to, from := d.floats("ColumnSum dst", dst, cols), d.floats("ColumnSum x", x, rows*cols)
+	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(to, from).int(rows, cols).long(cols)
+}

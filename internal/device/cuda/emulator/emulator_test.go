@@ -1,0 +1,211 @@
+package emulator_test
+
+import (
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/internal/device/cuda/emulator"
+)
+
+// planted is the PTX of the kernels of planted.cu as the emulated driver reads it: names and parameters.
+const planted = `.version 7.0
+.visible .entry planted_missing_barrier( .param .u64 a, .param .u64 b )
+.visible .entry planted_none( .param .u64 a, .param .u64 b )
+.visible .entry planted_write_beyond( .param .u64 a, .param .u32 b )
+.visible .entry planted_read_beyond( .param .u64 a, .param .u64 b, .param .u32 c )
+.visible .entry planted_two_writers( .param .u64 a )
+.visible .entry planted_half_barrier( .param .u64 a )
+`
+
+// machine is the emulated driver on the thread of the test.
+type machine struct {
+	t *testing.T
+	driver.Driver
+	module driver.Module
+	stream driver.Stream
+}
+
+func start(t *testing.T) *machine {
+	t.Helper()
+	path := emulator.Library(t)
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	d, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, Driver: d}
+	c, err := d.Retain(0)
+	m.must(err)
+	m.must(d.SetCurrent(c))
+	t.Cleanup(func() { d.SetCurrent(0); d.Release(0) })
+	m.module, err = d.LoadModule([]byte(planted))
+	m.must(err)
+	m.stream, err = d.NewStream()
+	m.must(err)
+	return m
+}
+
+func (m *machine) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) memory(floats int) driver.Ptr {
+	m.t.Helper()
+	p, err := m.Alloc(4 * floats)
+	m.must(err)
+	return p
+}
+
+// launch runs a planted kernel and returns what launching and waiting say.
+func (m *machine) launch(name string, blocks, threads int, values ...uint64) error {
+	m.t.Helper()
+	f, err := m.Function(m.module, name)
+	m.must(err)
+	l := driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: uint32(threads)}
+	copy(l.Values[:], values)
+	if err := m.Launch(f, &l, m.stream); err != nil {
+		return err
+	}
+	return m.Synchronize(m.stream)
+}
+
+// Every planted mistake is found, in every order of threads, at once or when the stream is waited for; a kernel without one runs.
+func TestPlantedMistakes(t *testing.T) {
+	for _, order := range []int{0, 1, 2} {
+		for _, late := range []int{0, 1} {
+			for _, c := range []struct{ kernel, says string }{
+				{"planted_none", ""},
+				{"planted_missing_barrier", "race in shared memory"},
+				{"planted_write_beyond", "writes 4 bytes at byte 400 of an allocation of 400"},
+				{"planted_read_beyond", "reads 4 bytes at byte 400 of an allocation of 400"},
+				{"planted_two_writers", "race in device memory"},
+				{"planted_half_barrier", "barrier"},
+			} {
+				m := start(t)
+				emulator.Set(t, "order", order, 0)
+				emulator.Set(t, "defer", late, 0)
+				x, y := m.memory(100), m.memory(100)
+				var err error
+				switch c.kernel {
+				case "planted_write_beyond":
+					err = m.launch(c.kernel, 4, 32, uint64(y), 100)
+				case "planted_read_beyond":
+					err = m.launch(c.kernel, 4, 32, uint64(y), uint64(x), 100)
+				case "planted_two_writers":
+					err = m.launch(c.kernel, 2, 32, uint64(y))
+				case "planted_half_barrier":
+					err = m.launch(c.kernel, 1, 64, uint64(y))
+				default:
+					err = m.launch(c.kernel, 1, 64, uint64(y), uint64(x))
+				}
+				if c.says == "" {
+					m.must(err)
+				} else if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.kernel) {
+					t.Errorf("order %d, late %d: %s: %v, expected an error with %q", order, late, c.kernel, err, c.says)
+				}
+				m.must(m.SetCurrent(0))
+				m.must(m.Release(0)) // forgets the fault
+				c, err := m.Retain(0)
+				m.must(err)
+				m.must(m.SetCurrent(c))
+				m.must(m.Free(x))
+				m.must(m.Free(y))
+			}
+		}
+	}
+}
+
+// New memory is NaN, so that what is read before it is written shows.
+func TestNewMemoryIsNaN(t *testing.T) {
+	m := start(t)
+	p := m.memory(3)
+	x := make([]float32, 3)
+	m.must(m.Download(unsafe.Pointer(&x[0]), p, 12, m.stream))
+	m.must(m.Synchronize(m.stream))
+	for i, v := range x {
+		if !math.IsNaN(float64(v)) {
+			t.Errorf("element %d is %v", i, v)
+		}
+	}
+	m.must(m.Free(p))
+}
+
+// What a driver refuses: a thread without the context, copies beyond an allocation, grids that no GPU takes, a full device.
+func TestRefusals(t *testing.T) {
+	m := start(t)
+	p := m.memory(4)
+	defer m.Free(p)
+	var x [8]float32
+	refuse := func(what, says string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, expected %s", what, err, says)
+		}
+	}
+	refuse("upload beyond the end", "CUDA_ERROR_INVALID_VALUE", m.Upload(p, unsafe.Pointer(&x[0]), 32, m.stream))
+	refuse("no threads", "CUDA_ERROR_INVALID_VALUE", m.launch("planted_two_writers", 1, 0, uint64(p)))
+	refuse("1025 threads", "CUDA_ERROR_INVALID_VALUE", m.launch("planted_two_writers", 1, 1025, uint64(p)))
+	_, err := m.Function(m.module, "nosuch")
+	refuse("unknown kernel", "CUDA_ERROR_NOT_FOUND", err)
+	_, err = m.LoadModule([]byte("not PTX"))
+	refuse("no PTX", "CUDA_ERROR_INVALID_IMAGE", err)
+	emulator.Set(t, "memory", 1000, 4<<30)
+	_, err = m.Alloc(2000)
+	refuse("full device", "CUDA_ERROR_OUT_OF_MEMORY", err)
+	if !driver.OutOfMemory(err) {
+		t.Errorf("%v is not out of memory", err)
+	}
+	foreign := make(chan error)
+	go func() {
+		runtime.LockOSThread() // a thread of its own, which ends here
+		_, err := m.Alloc(4)
+		foreign <- err
+	}()
+	refuse("another thread", "CUDA_ERROR_INVALID_CONTEXT", <-foreign)
+}
+
+// Recorded work runs when the graph is launched, as often as it is.
+func TestGraph(t *testing.T) {
+	m := start(t)
+	p := m.memory(1)
+	defer m.Free(p)
+	m.must(m.BeginCapture(m.stream))
+	before := emulator.Launches(t)
+	m.must(m.Fill(p, math.Float32bits(7), 1, m.stream))
+	f, err := m.Function(m.module, "planted_two_writers")
+	m.must(err)
+	m.must(m.Launch(f, &driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 32, Values: [driver.MaxParameters]uint64{uint64(p)}}, m.stream))
+	g, err := m.EndCapture(m.stream)
+	m.must(err)
+	x, err := m.Instantiate(g)
+	m.must(err)
+	read := func() float32 {
+		var v float32
+		m.must(m.Download(unsafe.Pointer(&v), p, 4, m.stream))
+		m.must(m.Synchronize(m.stream))
+		return v
+	}
+	if v := read(); v == v {
+		t.Errorf("recording wrote %v", v)
+	}
+	for range 2 {
+		m.must(m.Fill(p, 0, 1, m.stream))
+		m.must(m.LaunchGraph(x, m.stream))
+		if v := read(); v != 1 {
+			t.Errorf("the graph wrote %v, want 1", v)
+		}
+	}
+	m.must(m.DestroyExec(x))
+	m.must(m.DestroyGraph(g))
+	if n := emulator.Launches(t) - before; n != 1 {
+		t.Errorf("%d launches, want the one that was recorded", n)
+	}
+}

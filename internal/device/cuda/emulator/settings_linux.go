@@ -1,0 +1,41 @@
+//go:build amd64
+
+package emulator
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Set changes a setting of the loaded emulator until the test ends: order (0 forward, 1 reverse, 2 random), defer (1: work waits until somebody
+// waits for it), no_device, memory (bytes of the device), version (of the driver).
+func Set(t testing.TB, name string, value, after int) {
+	t.Helper()
+	set := symbol(t, "emu_set")
+	b := append([]byte(name), 0)
+	if r, _, _ := purego.SyscallN(set, uintptr(unsafe.Pointer(&b[0])), uintptr(value)); r != 0 {
+		t.Fatalf("the emulator has no setting %q", name)
+	}
+	t.Cleanup(func() { purego.SyscallN(set, uintptr(unsafe.Pointer(&b[0])), uintptr(after)) })
+}
+
+// Launches returns the number of kernels launched so far.
+func Launches(t testing.TB) int {
+	n, _, _ := purego.SyscallN(symbol(t, "emu_launches"))
+	return int(n)
+}
+
+func symbol(t testing.TB, name string) uintptr {
+	t.Helper()
+	lib, err := purego.Dlopen(Library(t), purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := purego.Dlsym(lib, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,11 @@
+//go:build !linux || !amd64
+
+package emulator
+
+import "testing"
+
+// Set skips the test: there is no emulator on this system.
+func Set(t testing.TB, _ string, _, _ int) { t.Helper(); Library(t) }
+
+// Launches skips the test.
+func Launches(t testing.TB) int { t.Helper(); Library(t); return 0 }

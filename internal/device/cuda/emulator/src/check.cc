@@ -1,0 +1,139 @@
+// Device memory and the check of every access to it.
+//
+// The compiler calls __asan_load4_noabort(address) and its like before each access of a kernel. An address of device memory
+// must lie in a live allocation. For each 4 bytes of device and of shared memory a shadow holds who wrote and who read
+// last; a write and another access by two threads in one launch, with no barrier between them, is a race.
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <map>
+
+#include "run.h"
+
+namespace emu {
+struct Access { uint32_t block; uint16_t thread, epoch; };
+struct Shadow { Access wrote, read; };
+static const uint16_t kSeveral = 0xffff;    // threads of one block
+static const uint16_t kSeveralBlocks = 0xfffe;
+
+static const size_t kArena = 16ull << 30, kGap = 256;
+static char* arena;
+static Shadow* shadows;
+static size_t used, live;
+static std::map<uint64_t, size_t> blocks;
+static uint64_t cached_lo, cached_hi;  // the allocation that was accessed last
+
+extern "C" char __start_vse_shared[], __stop_vse_shared[];
+static Shadow shared_shadow[64 << 10];
+
+static void open_arena() {
+  if (arena) return;
+  arena = (char*)mmap(0, kArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  shadows = (Shadow*)mmap(0, kArena / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+void* allocate(size_t bytes) {
+  open_arena();
+  size_t size = (bytes + kGap - 1) / kGap * kGap;
+  if (arena == MAP_FAILED || shadows == MAP_FAILED || size > kArena - used - 2 * kGap) return nullptr;
+  used += kGap;
+  char* p = arena + used;
+  used += size;
+  memset(p, 0xff, size);
+  blocks[(uint64_t)p] = bytes;
+  live += bytes;
+  return p;
+}
+
+bool release(void* p) {
+  auto it = blocks.find((uint64_t)p);
+  if (it == blocks.end()) return false;
+  live -= it->second;
+  cached_lo = cached_hi = 0;
+  size_t at = (char*)p - arena, size = it->second;
+  blocks.erase(it);
+  if (blocks.empty()) {  // everything is free: begin anew
+    madvise(arena, used, MADV_DONTNEED);
+    madvise((char*)shadows, used / 4 * sizeof(Shadow), MADV_DONTNEED);
+    used = 0;
+  } else if (size >= 1 << 20) {  // give pages back, keep the addresses
+    size_t lo = (at + 4095) & ~4095ull, hi = (at + size) & ~4095ull;
+    if (hi > lo) madvise(arena + lo, hi - lo, MADV_DONTNEED);
+    size_t slo = (at / 4 * sizeof(Shadow) + 4095) & ~4095ull, shi = (at + size) / 4 * sizeof(Shadow) & ~4095ull;
+    if (shi > slo) madvise((char*)shadows + slo, shi - slo, MADV_DONTNEED);
+  }
+  return true;
+}
+
+size_t allocated() { return live; }
+
+static std::map<uint64_t, size_t>::iterator owner(uint64_t p) {
+  auto it = blocks.upper_bound(p);
+  return it == blocks.begin() ? blocks.end() : --it;
+}
+
+bool inside(uint64_t p, size_t bytes) {
+  auto it = owner(p);
+  return it != blocks.end() && p + bytes <= it->first + it->second;
+}
+
+void fresh_shared() { memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared); }
+
+static void race(const char* what, const char* other, const char* where, const Access& a) {
+  fail("race in %s memory: %s what thread %d of %s has %s, with no barrier between", where, what,
+       a.thread >= kSeveralBlocks ? -1 : a.thread, a.block == position.block ? "the same block" : "another block", other);
+}
+
+// first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory, of which each block has its own.
+static inline void look(Shadow& s, bool write, const char* where, uint32_t first) {
+  const Position& p = position;
+  auto conflict = [&](const Access& a) {
+    if (a.block < first) return false;
+    if (a.block != p.block || a.thread == kSeveralBlocks) return true;
+    return a.epoch == p.epoch && a.thread != p.thread;
+  };
+  if (conflict(s.wrote)) return race(write ? "writes" : "reads", "written", where, s.wrote);
+  if (write) {
+    if (conflict(s.read)) return race("writes", "read", where, s.read);
+    s.wrote = {p.block, p.thread, p.epoch};
+    return;
+  }
+  Access mine = {p.block, p.thread, p.epoch};
+  if (s.read.block >= first) {
+    if (s.read.block != p.block || s.read.thread == kSeveralBlocks) mine.thread = kSeveralBlocks;
+    else if (s.read.epoch == p.epoch && s.read.thread != p.thread) mine.thread = kSeveral;
+  }
+  s.read = mine;
+}
+
+static void access(uint64_t p, size_t bytes, bool write) {
+  if (p - (uint64_t)arena < kArena) {
+    if (p < cached_lo || p + bytes > cached_hi) {
+      auto it = owner(p);
+      if (it == blocks.end() || p + bytes > it->first + it->second) {
+        if (it == blocks.end()) return fail("%s %zu bytes of device memory that was never allocated or is free", write ? "writes" : "reads", bytes);
+        return fail("%s %zu bytes at byte %llu of an allocation of %zu", write ? "writes" : "reads", bytes, (unsigned long long)(p - it->first), it->second);
+      }
+      cached_lo = it->first, cached_hi = it->first + it->second;
+    }
+    if (p % bytes) return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
+    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shadows[w - (uint64_t)arena / 4], write, "device", position.first);
+  } else if (p - (uint64_t)__start_vse_shared < (uint64_t)(__stop_vse_shared - __start_vse_shared)) {
+    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
+  } else if (p < 4096) {
+    fail("%s %zu bytes at address %llu", write ? "writes" : "reads", bytes, (unsigned long long)p);
+  }
+}
+}  // namespace emu
+
+extern "C" {
+#define SIZE(n) \
+  void __asan_load##n##_noabort(uint64_t p) { emu::access(p, n, false); } \
+  void __asan_store##n##_noabort(uint64_t p) { emu::access(p, n, true); }
+SIZE(1) SIZE(2) SIZE(4) SIZE(8) SIZE(16)
+void __asan_loadN_noabort(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, false); }
+void __asan_storeN_noabort(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, true); }
+void __asan_handle_no_return() {}
+void __asan_before_dynamic_init(const char*) {}
+void __asan_after_dynamic_init() {}
+}

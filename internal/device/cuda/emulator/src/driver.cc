@@ -1,0 +1,208 @@
+// The part of libcuda that vsetrain calls, on the host.
+//
+// A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the kernels compiled
+// by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a fault in a kernel every call
+// fails with the same error, as on a GPU; cuGetErrorString then tells what happened. With defer set, work waits in its stream
+// until somebody waits for it or frees memory, so that memory reused too early shows.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run.h"
+
+typedef int Result;
+typedef uint64_t Address;
+enum {
+  kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
+  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureInvalid = 901,
+};
+
+namespace {
+typedef std::function<void()> Work;
+struct Graph { std::vector<Work> work; };
+struct Stream { std::vector<Work> queue; Graph* capture = nullptr; };
+struct Event { std::chrono::steady_clock::time_point at; Stream* stream = nullptr; };
+struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
+struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
+
+bool initialized, no_device, defer_work;
+size_t memory = 4ull << 30;
+int driver_version = 13000, context_object, broken;
+thread_local void* context;
+Stream null_stream;
+std::vector<Stream*> streams{&null_stream};
+long launches;
+
+Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
+Result ready() { return !initialized ? kNotInitialized : !context ? kInvalidContext : broken ? broken : kOK; }
+#define READY if (Result r_ = ready()) return r_
+void flush(Stream* s) {
+  std::vector<Work> queue;
+  queue.swap(s->queue);
+  for (auto& w : queue) w();
+}
+void flush_all() { for (size_t i = 0; i < streams.size(); i++) flush(streams[i]); }
+Result enqueue(Stream* s, Work w) {
+  if (s->capture) s->capture->work.push_back(std::move(w));
+  else if (defer_work) s->queue.push_back(std::move(w));
+  else w();
+  return broken;
+}
+
+// entries reads ".visible .entry name( .param .u64 ..., .param .f32 ... )" from PTX text.
+std::map<std::string, std::vector<int>> entries(const std::string& ptx) {
+  std::map<std::string, std::vector<int>> found;
+  const std::string head = ".entry ", param = ".param .";
+  for (size_t at = ptx.find(head); at != ptx.npos; at = ptx.find(head, at + 1)) {
+    size_t open = ptx.find('(', at), close = ptx.find(')', open);
+    std::vector<int>& sizes = found[ptx.substr(at + head.size(), open - at - head.size())];
+    for (size_t p = ptx.find(param, open); p < close; p = ptx.find(param, p + 1))
+      sizes.push_back(atoi(ptx.c_str() + p + param.size() + 1) / 8);  // u64, u32, f32
+  }
+  return found;
+}
+}  // namespace
+
+void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::move(w)); }
+bool emu_ready() { return ready() == kOK; }
+
+extern "C" {
+// Settings of the emulator, for tests: order, defer, no_device, memory, version.
+int emu_set(const char* name, long value) {
+  std::string n = name;
+  if (n == "order") emu::order = (emu::Order)value;
+  else if (n == "defer") defer_work = value;
+  else if (n == "no_device") no_device = value;
+  else if (n == "memory") memory = value;
+  else if (n == "version") driver_version = value;
+  else return -1;
+  return 0;
+}
+long emu_launches() { return launches; }
+
+Result cuInit(unsigned) { return no_device ? kNoDevice : (initialized = true, kOK); }
+Result cuDriverGetVersion(int* v) { return *v = driver_version, kOK; }
+Result cuDeviceGetCount(int* n) { return *n = 1, kOK; }
+Result cuDeviceGet(int* d, int i) { return i ? kInvalidDevice : (*d = 0, kOK); }
+Result cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "emulated GPU"), kOK; }
+Result cuDeviceGetAttribute(int* v, int attribute, int) {
+  *v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 227 << 10 : 0;
+  return kOK;
+}
+Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
+Result cuDevicePrimaryCtxRetain(void** c, int) { return initialized ? (*c = &context_object, kOK) : kNotInitialized; }
+Result cuDevicePrimaryCtxRelease_v2(int) { broken = 0, emu::forget_failure(); return kOK; }  // a fault ends with its context
+Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
+Result cuCtxSynchronize() { READY; flush_all(); return broken; }
+Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min(memory, emu::allocated()); return kOK; }
+Result cuMemAlloc_v2(Address* p, size_t n) {
+  READY;
+  if (n == 0) return kInvalidValue;
+  void* q = emu::allocated() + n > memory ? nullptr : emu::allocate(n);
+  return q ? (*p = (Address)q, kOK) : kOutOfMemory;
+}
+Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
+Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
+Result cuMemFreeHost(void* p) { free(p); return kOK; }
+Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
+  READY;
+  if (!emu::inside(d, n)) return kInvalidValue;
+  return enqueue(stream(st), [=] { memcpy((void*)d, s, n); });
+}
+Result cuMemcpyDtoHAsync_v2(void* d, Address s, size_t n, void* st) {
+  READY;
+  if (!emu::inside(s, n)) return kInvalidValue;
+  return enqueue(stream(st), [=] { memcpy(d, (void*)s, n); });
+}
+Result cuMemcpyDtoDAsync_v2(Address d, Address s, size_t n, void* st) {
+  READY;
+  if (!emu::inside(s, n) || !emu::inside(d, n)) return kInvalidValue;
+  return enqueue(stream(st), [=] { memmove((void*)d, (void*)s, n); });
+}
+Result cuMemsetD32Async(Address d, unsigned v, size_t n, void* st) {
+  READY;
+  if (!emu::inside(d, n * 4) || d % 4) return kInvalidValue;
+  return enqueue(stream(st), [=] { for (size_t i = 0; i < n; i++) ((unsigned*)d)[i] = v; });
+}
+Result cuModuleLoadData(void** m, const void* image) {
+  READY;
+  std::string ptx = (const char*)image;
+  if (ptx.find(".version") == ptx.npos) return kInvalidImage;
+  *m = new Module{entries(ptx), {}};
+  return kOK;
+}
+Result cuModuleUnload(void* m) { delete (Module*)m; return kOK; }
+Result cuModuleGetFunction(void** f, void* m, const char* name) {
+  READY;
+  auto it = ((Module*)m)->entries.find(name);
+  const emu::Kernel* k = emu::find(name);
+  if (it == ((Module*)m)->entries.end() || !k) return kNotFound;
+  if ((int)it->second.size() != k->count) return kInvalidImage;  // the PTX is of other sources
+  for (int i = 0; i < k->count; i++) if (it->second[i] != k->sizes[i]) return kInvalidImage;
+  ((Module*)m)->functions.emplace_back(new Function{k});
+  *f = ((Module*)m)->functions.back().get();
+  return kOK;
+}
+Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* st, void** parameters, void** extra) {
+  READY;
+  Function* fn = (Function*)f;
+  unsigned long threads = (unsigned long)bx * by * bz;
+  if (extra || !threads || threads > 1024 || bz > 64 || !gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 || (int)shared > fn->dynamic) return kInvalidValue;
+  launches++;
+  auto values = std::make_shared<std::vector<uint64_t>>(fn->kernel->count);  // the driver copies parameters at the call
+  for (int i = 0; i < fn->kernel->count; i++) memcpy(&(*values)[i], parameters[i], fn->kernel->sizes[i]);
+  return enqueue(stream(st), [=] {
+    if (broken) return;
+    std::vector<void*> p;
+    for (auto& v : *values) p.push_back(&v);
+    emu::run_grid(*fn->kernel, {gx, gy, gz}, {bx, by, bz}, p.data());
+    if (emu::failed()) broken = kIllegalAddress;
+  });
+}
+Result cuStreamCreate(void** s, unsigned) { READY; *s = new Stream; streams.push_back((Stream*)*s); return kOK; }
+Result cuStreamDestroy_v2(void* s) {
+  flush((Stream*)s);
+  for (size_t i = 0; i < streams.size(); i++) if (streams[i] == s) streams.erase(streams.begin() + i--);
+  delete (Stream*)s;
+  return kOK;
+}
+Result cuStreamSynchronize(void* s) { READY; if (stream(s)->capture) return kCaptureInvalid; flush(stream(s)); return broken; }
+Result cuStreamWaitEvent(void*, void*, unsigned) { return kOK; }
+Result cuEventCreate(void** e, unsigned) { READY; *e = new Event; return kOK; }
+Result cuEventDestroy_v2(void* e) { delete (Event*)e; return kOK; }
+Result cuEventRecord(void* e, void* s) { READY; ((Event*)e)->stream = stream(s); return enqueue(stream(s), [e] { ((Event*)e)->at = std::chrono::steady_clock::now(); }); }
+Result cuEventSynchronize(void* e) { READY; if (((Event*)e)->stream) flush(((Event*)e)->stream); return broken; }
+Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->at - ((Event*)a)->at).count(), kOK; }
+Result cuStreamBeginCapture_v2(void* s, int) {
+  READY;
+  if (!s || stream(s)->capture) return kCaptureInvalid;
+  stream(s)->capture = new Graph;
+  return kOK;
+}
+Result cuStreamEndCapture(void* s, void** g) {
+  if (!stream(s)->capture) return kCaptureInvalid;
+  *g = stream(s)->capture;
+  stream(s)->capture = nullptr;
+  return kOK;
+}
+Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) { *x = new Graph(*(Graph*)g); return kOK; }
+Result cuGraphLaunch(void* x, void* s) { READY; return enqueue(stream(s), [x] { for (auto& w : ((Graph*)x)->work) w(); }); }
+Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
+Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
+Result cuGetErrorName(Result r, const char** s) {
+  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+  auto it = names.find(r);
+  return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
+}
+Result cuGetErrorString(Result r, const char** s) {
+  return *s = r == kIllegalAddress && emu::failed() ? emu::failed() : "of the emulated driver", kOK;
+}
+}

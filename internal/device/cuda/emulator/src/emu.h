@@ -1,0 +1,64 @@
+// The CUDA execution model on the host: one fiber per CUDA thread, all on one OS thread, so that a run is deterministic.
+//
+// The kernel sources are compiled by g++ with -fsanitize=kernel-address in its form of calls: every load and store of a
+// kernel calls a function of check.cc, which knows the device's allocations and the shared memory of a block. This file
+// is what those sources see in place of the CUDA language; everything here is theirs alone.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define __device__
+#define __global__
+#define __launch_bounds__(...)
+// Shared memory lies in a section of its own: it is filled with NaN before each block, and its accesses are checked for races.
+#define __shared__ static __attribute__((section("vse_shared")))
+#define VSE_INLINE static inline __attribute__((always_inline))
+
+namespace emu {
+struct Dim { unsigned x, y, z; };
+struct Coordinates { Dim thread, block, block_dim, grid_dim; };
+extern Coordinates now; // set before a fiber runs
+
+void barrier(int line);
+enum Shuffle { kXor, kDown, kIndex };
+uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
+
+// A kernel as the fake driver finds it: by name, called with the addresses of its parameters.
+struct Kernel { const char* name; void (*call)(void** parameters); int count; const int* sizes; };
+void add(const Kernel& kernel);
+const Kernel* find(const char* name);
+
+template <class... A, size_t... I>
+inline void apply(void (*f)(A...), void** p, std::index_sequence<I...>) { f(*(A*)p[I]...); }
+
+template <auto F> struct Adapter;
+template <class... A, void (*F)(A...)> struct Adapter<F> {
+  static constexpr int sizes[sizeof...(A) + 1] = {(int)sizeof(A)..., 0};
+  static void call(void** p) { apply<A...>(F, p, std::index_sequence_for<A...>{}); }
+  static void add(const char* name) { emu::add({name, call, (int)sizeof...(A), sizes}); }
+};
+}  // namespace emu
+
+#define threadIdx (emu::now.thread)
+#define blockIdx (emu::now.block)
+#define blockDim (emu::now.block_dim)
+#define gridDim (emu::now.grid_dim)
+#define __syncthreads() emu::barrier(__LINE__)
+
+VSE_INLINE float __shfl_xor_sync(unsigned mask, float v, int lane) {
+  uint32_t u;
+  __builtin_memcpy(&u, &v, 4);
+  u = (uint32_t)emu::shuffle(mask, u, emu::kXor, lane);
+  __builtin_memcpy(&v, &u, 4);
+  return v;
+}
+VSE_INLINE double __shfl_xor_sync(unsigned mask, double v, int lane) {
+  uint64_t u;
+  __builtin_memcpy(&u, &v, 8);
+  u = emu::shuffle(mask, u, emu::kXor, lane);
+  __builtin_memcpy(&v, &u, 8);
+  return v;
+}

@@ -1,0 +1,219 @@
+// Fibers, barriers, shuffles and the order in which the threads of a block run.
+//
+// A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, or all lanes
+// of the mask to the same shuffle. Mistakes end the launch with a message (fail), as a fault ends a kernel on a GPU.
+#include "run.h"
+
+#include <sys/mman.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace emu {
+Coordinates now;
+Order order = kForward;
+Position position;
+static std::string failure;
+static const char* kernel_name = "";
+
+static std::map<std::string, Kernel>& table() {
+  static std::map<std::string, Kernel> t;
+  return t;
+}
+void add(const Kernel& k) { table()[k.name] = k; }
+const Kernel* find(const char* name) {
+  auto it = table().find(name);
+  return it == table().end() ? nullptr : &it->second;
+}
+
+// The calling convention of System V on x86-64: rbx, rbp and r12 to r15 belong to the caller.
+extern "C" void emu_switch(void** save, void* load);
+asm(R"(
+.text
+.globl emu_switch
+.type emu_switch,@function
+emu_switch:
+  pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15
+  movq %rsp,(%rdi)
+  movq %rsi,%rsp
+  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp
+  ret
+)");
+
+enum State : uint8_t { kReady, kAtBarrier, kAtShuffle, kDone };
+struct Fiber {
+  void* sp;
+  char* stack;
+  State state;
+  uint8_t parity;  // shuffles alternate between two values, so that a quick lane does not overwrite what a slow one has yet to read
+  uint64_t value[2];
+  uint32_t mask;
+  Shuffle kind;
+  int line;
+};
+static const size_t kStack = 64 << 10;
+static std::vector<Fiber> fibers;
+static void* scheduler;
+static int current = -1, threads;
+static void (*body_call)(void**);
+static void** body_parameters;
+static uint64_t random_state = 88172645463325252ull;
+
+static void suspend() { emu_switch(&fibers[current].sp, scheduler); }
+
+static void body() {
+  body_call(body_parameters);
+  fibers[current].state = kDone;
+  suspend();
+  abort();
+}
+
+void fail(const char* format, ...) {
+  if (failure.empty()) {
+    char text[400], where[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(where, sizeof where, "kernel %s, block %u,%u,%u, thread %u: ", kernel_name, now.block.x, now.block.y, now.block.z, now.thread.x);
+    failure = std::string(where) + text;
+  }
+  if (current >= 0) {
+    suspend();
+    abort();
+  }
+}
+const char* failed() { return failure.empty() ? nullptr : failure.c_str(); }
+void forget_failure() { failure.clear(); }
+
+void barrier(int line) {
+  fibers[current].state = kAtBarrier;
+  fibers[current].line = line;
+  suspend();
+}
+
+uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
+  int me = current, lane = me & 31, base = me & ~31;
+  if (!(mask >> lane & 1)) fail("a lane that is not in its own shuffle mask");
+  Fiber& x = fibers[me];
+  int p = x.parity;
+  x.value[p] = value, x.mask = mask, x.kind = kind, x.state = kAtShuffle;
+  suspend();
+  fibers[me].parity ^= 1;
+  int from = kind == kXor ? lane ^ argument : kind == kDown ? lane + argument : argument & 31;
+  if (from > 31 || base + from >= threads || !(mask >> from & 1)) return value;
+  return fibers[base + from].value[p];
+}
+
+static void resume(int i) {
+  current = i;
+  Dim d = now.block_dim;
+  now.thread = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
+  position.thread = (uint16_t)i;
+  emu_switch(&scheduler, fibers[i].sp);
+  current = -1;
+}
+
+// release_warps wakes the lanes whose shuffle is complete.
+static bool release_warps() {
+  bool any = false;
+  for (int base = 0; base < threads; base += 32) {
+    int lanes = threads - base < 32 ? threads - base : 32;
+    for (int l = 0; l < lanes; l++) {
+      Fiber& x = fibers[base + l];
+      if (x.state != kAtShuffle) continue;
+      bool complete = true;
+      for (int j = 0; j < lanes && complete; j++) {
+        if (!(x.mask >> j & 1)) continue;
+        Fiber& y = fibers[base + j];
+        if (y.state == kDone) {
+          fail("a lane of a shuffle mask has left the kernel");
+          return false;
+        }
+        complete = y.state == kAtShuffle && y.mask == x.mask && y.kind == x.kind;
+      }
+      if (!complete) continue;
+      for (int j = 0; j < lanes; j++)
+        if (x.mask >> j & 1) fibers[base + j].state = kReady;
+      any = true;
+      break;
+    }
+  }
+  return any;
+}
+
+// release_barrier wakes the block where all its threads stand at one barrier.
+static bool release_barrier() {
+  int waiting = 0, alive = 0, line = -1;
+  for (int i = 0; i < threads; i++) {
+    alive += fibers[i].state != kDone;
+    if (fibers[i].state != kAtBarrier) continue;
+    waiting++;
+    if (line >= 0 && fibers[i].line != line) return fail("threads wait at the barriers of lines %d and %d", line, fibers[i].line), false;
+    line = fibers[i].line;
+  }
+  if (alive == 0 || waiting < alive) return false;
+  if (waiting != threads) return fail("the barrier of line %d is reached by %d of %d threads, the others have left the kernel", line, waiting, threads), false;
+  for (int i = 0; i < threads; i++) fibers[i].state = kReady;
+  position.epoch++;
+  return true;
+}
+
+static void run_block() {
+  for (int i = 0; i < threads; i++) {
+    Fiber& x = fibers[i];
+    if (!x.stack) x.stack = (char*)mmap(0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void** s = (void**)(x.stack + kStack - (size_t)(i * 448 & 0x1fc0));  // stacks that do not all fall into the same lines of the cache
+    *--s = nullptr;
+    *--s = (void*)body;
+    for (int k = 0; k < 6; k++) *--s = nullptr;
+    x.sp = s, x.state = kReady, x.parity = 0;
+  }
+  static std::vector<int> sequence;
+  sequence.resize(threads);
+  for (int i = 0; i < threads; i++) sequence[i] = order == kReverse ? threads - 1 - i : i;
+  for (;;) {
+    if (order == kRandom)
+      for (int i = threads - 1; i > 0; i--) {
+        random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
+        std::swap(sequence[i], sequence[random_state % (i + 1)]);
+      }
+    bool ran = false;
+    for (int i : sequence) {
+      if (fibers[i].state != kReady) continue;
+      ran = true;
+      resume(i);
+      if (failed()) return;
+    }
+    if (release_warps() || failed() || release_barrier() || failed()) {
+      if (failed()) return;
+      continue;
+    }
+    bool done = true;
+    for (int i = 0; i < threads; i++) done &= fibers[i].state == kDone;
+    if (done) return;
+    if (!ran) return fail("the threads wait for each other: a barrier or shuffle that not all of them reach");
+  }
+}
+
+void run_grid(const Kernel& k, Dim grid, Dim block, void** parameters) {
+  kernel_name = k.name;
+  threads = block.x * block.y * block.z;
+  if ((int)fibers.size() < threads) fibers.resize(threads);
+  body_call = k.call, body_parameters = parameters;
+  now.grid_dim = grid, now.block_dim = block;
+  position.first = position.block + 1;
+  uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+  for (uint64_t n = 0; n < blocks && !failed(); n++) {
+    uint64_t b = order == kReverse ? blocks - 1 - n : n;
+    now.block = {(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / ((uint64_t)grid.x * grid.y))};
+    position.block++, position.epoch = 0;
+    fresh_shared();
+    run_block();
+  }
+}
+}  // namespace emu

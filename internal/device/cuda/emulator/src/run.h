@@ -1,0 +1,26 @@
+// What the parts of the emulator know of each other.
+#pragma once
+#include "emu.h"
+
+namespace emu {
+enum Order { kForward, kReverse, kRandom };
+extern Order order;  // of threads within a block, and of blocks
+
+// Position says who accesses memory: blocks are numbered through all launches, epochs count the barriers of a block.
+struct Position { uint32_t first, block; uint16_t thread, epoch; };
+extern Position position;
+
+void run_grid(const Kernel& kernel, Dim grid, Dim block, void** parameters);
+
+// fail ends the running launch; failed returns what was wrong, nullptr for nothing.
+void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+const char* failed();
+void forget_failure();
+
+// Device memory: a range of addresses that are never used twice, filled with NaN.
+void* allocate(size_t bytes);
+bool release(void* p);
+bool inside(uint64_t p, size_t bytes);
+size_t allocated();
+void fresh_shared();
+}  // namespace emu

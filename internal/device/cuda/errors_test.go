@@ -1,0 +1,105 @@
+package cuda_test
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+)
+
+func wantError(t *testing.T, what string, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: got %v, want an error with %q", what, err, w)
+		}
+	}
+}
+
+// What is wrong with a machine or with the options is said when the device is opened.
+func TestOpenErrors(t *testing.T) {
+	path := emulator.Library(t)
+	fail := func(what string, o cuda.Options, words ...string) {
+		t.Helper()
+		d, err := cuda.Open(o)
+		if err == nil {
+			d.Close()
+		}
+		wantError(t, what, err, words...)
+	}
+	fail("no library", cuda.Options{Driver: "/nowhere/libcuda.so.1"}, "load the CUDA driver", "/nowhere/libcuda.so.1")
+	fail("no driver", cuda.Options{Driver: "libc.so.6"}, "libc.so.6 has no cu", "older than CUDA")
+	fail("index", cuda.Options{Driver: path, Index: 3}, "GPU 3 does not exist", "lists 1")
+	fail("precision", cuda.Options{Driver: path, Precision: "fp64"}, `precision "fp64" on cuda`, "fp32, tf32 or bf16")
+	fail("cuBLAS", cuda.Options{Driver: path, BLAS: "libc.so.6"}, "libc.so.6 is no cuBLAS")
+	emulator.Set(t, "no_device", 1, 0)
+	fail("no GPU", cuda.Options{Driver: path}, "finds no GPU", "CUDA_ERROR_NO_DEVICE")
+}
+
+// A full GPU is an error of the allocation, which says how much was wanted and is free; the device works on.
+func TestFullGPU(t *testing.T) {
+	d := open(t, cuda.Options{})
+	defer d.Close()
+	emulator.Set(t, "memory", 8_000_000, 4<<30)
+	_, err := d.Alloc(device.Float, 5_000_000)
+	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "train.batch", "CUDA_ERROR_OUT_OF_MEMORY")
+	b, err := d.Alloc(device.Float, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Fill(device.Of(b), 3)
+	if err := d.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A fault in a kernel comes back from Sync with the name of the kernel, from every later Sync too; nothing is computed after it and downloads are NaN.
+func TestFaultInAKernel(t *testing.T) {
+	d := open(t, cuda.Options{})
+	words := []int32{0, 1}
+	buffer := func(t0 device.DType, n int) device.View {
+		b, err := d.Alloc(t0, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return device.Of(b)
+	}
+	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1), Host: []int32{2}}
+	d.UploadInts(ids.View, []int32{0, 1 << 20}) // the device holds what the host does not know of
+	d.UploadInts(lengths.View, lengths.Host)
+	out := buffer(device.Float, 6)
+	d.GatherWords(device.GatherArgs{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12), Out: out})
+	for range 2 {
+		wantError(t, "word id beyond the table", d.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS", "reads 4 bytes")
+	}
+	got := make([]float32, 6)
+	d.DownloadFloats(got, out)
+	for i, v := range got {
+		if !math.IsNaN(float64(v)) {
+			t.Errorf("element %d is %v after the fault", i, v)
+		}
+	}
+	d.Close()
+	next := open(t, cuda.Options{}) // the fault ends with its context
+	defer next.Close()
+	if err := next.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the device lacks is refused when it is chosen, and documented.
+func TestMissingKernelsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/cuda.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cuda.Missing() {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/cuda.md does not list the missing kernel %s", name)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Matrix products where cuBLAS is missing: C = alpha·op(A)·op(B) + beta·C + bias, row-major, and the bias added behind cuBLAS.
+#include "common.cuh"
+
+enum { kTile = 64, kDepth = 16, kPer = 4 };  // a block makes 64 × 64 values, a thread 4 × 4
+
+// Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be null.
+// blockIdx.z counts the products of a batch. With round the operands are rounded to bfloat16.
+KERNEL gemm(float* c, const float* a, const float* b, const float* bias, int m, int n, int k, float alpha, float beta,
+            i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int round) {
+  __shared__ float ta[kDepth][kTile + 1], tb[kDepth][kTile + 1];
+  a += blockIdx.z * stride_a;
+  b += blockIdx.z * stride_b;
+  c += blockIdx.z * stride_c;
+  i64 i0 = (i64)blockIdx.y * kTile, j0 = (i64)blockIdx.x * kTile;
+  int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  bool inside = i0 + ty < m && j0 + tx < n;  // whether any of the thread's values are in C
+  float sum[kPer][kPer];
+  for (int y = 0; y < kPer; y++)
+    for (int x = 0; x < kPer; x++) sum[y][x] = 0;
+  for (int k0 = 0; k0 < k; k0 += kDepth) {
+    for (int e = threadIdx.x; e < kTile * kDepth; e += 256) {
+      // Neighbouring threads read neighbouring memory.
+      int kk = ac == 1 ? e % kDepth : e / kTile, i = ac == 1 ? e / kDepth : e % kTile;
+      float v = i0 + i < m && k0 + kk < k ? a[(i0 + i) * ar + (k0 + kk) * ac] : 0;
+      ta[kk][i] = round ? to_bf16(v) : v;
+      int kb = bc == 1 ? e / kTile : e % kDepth, j = bc == 1 ? e % kTile : e / kDepth;
+      v = j0 + j < n && k0 + kb < k ? b[(k0 + kb) * br + (j0 + j) * bc] : 0;
+      tb[kb][j] = round ? to_bf16(v) : v;
+    }
+    __syncthreads();
+    int depth = k - k0 < kDepth ? k - k0 : kDepth;
+    if (!inside) depth = 0;
+    for (int kk = 0; kk < depth; kk++) {
+      float x[kPer], y[kPer];
+      for (int q = 0; q < kPer; q++) {
+        y[q] = ta[kk][ty + 16 * q];
+        x[q] = tb[kk][tx + 16 * q];
+      }
+      for (int p = 0; p < kPer; p++)
+        for (int q = 0; q < kPer; q++) sum[p][q] += y[p] * x[q];
+    }
+    __syncthreads();
+  }
+  for (int p = 0; p < kPer; p++)
+    for (int q = 0; q < kPer; q++) {
+      i64 i = i0 + ty + 16 * p, j = j0 + tx + 16 * q;
+      if (i >= m || j >= n) continue;
+      float v = alpha * sum[p][q];
+      if (beta != 0) v += beta * c[i * ldc + j];
+      if (bias) v += bias[j];
+      c[i * ldc + j] = v;
+    }
+}
+
+// c [count, m, n] += bias [n] in every row; blockIdx.y counts the products, stride lies between them.
+KERNEL add_bias(float* c, const float* bias, i64 m, int n, i64 ldc, i64 stride) {
+  c += blockIdx.y * stride;
+  EACH(i, m * n) {
+    i64 row = i / n, col = i - row * n;
+    c[row * ldc + col] += bias[col];
+  }
+}

@@ -1,0 +1,74 @@
+// Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and what clang made of them (*.ptx), which
+// the driver of a GPU compiles for its model when the device is opened.
+//
+// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew and a test compares.
+package kernels
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+//go:embed *.ptx
+var files embed.FS
+
+// Module is the PTX of one source file.
+type Module struct {
+	Name    string // elementwise
+	PTX     []byte
+	Entries []Entry
+}
+
+// Entry is a kernel and the types of its parameters, one letter each: p for 64 bits (addresses and long numbers), i for 32 bits
+// integer, f for float32.
+type Entry struct{ Name, Parameters string }
+
+// Modules returns the kernels in the order of their files' names.
+func Modules() ([]Module, error) {
+	names, err := fs.Glob(files, "*.ptx")
+	if err != nil {
+		return nil, err
+	}
+	var all []Module
+	for _, name := range names {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		m := Module{Name: strings.TrimSuffix(name, ".ptx"), PTX: b}
+		if m.Entries, err = entries(string(b)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// entries reads ".visible .entry name( .param .u64 name_param_0, … )".
+func entries(ptx string) ([]Entry, error) {
+	letters := map[string]byte{"u64": 'p', "u32": 'i', "f32": 'f'}
+	var all []Entry
+	for _, part := range strings.Split(ptx, ".visible .entry ")[1:] {
+		name, rest, _ := strings.Cut(part, "(")
+		list, _, ok := strings.Cut(rest, ")")
+		if !ok {
+			return nil, fmt.Errorf("entry %s has no end", name)
+		}
+		e := Entry{Name: name}
+		for _, p := range strings.Split(list, ",") {
+			fields := strings.Fields(p)
+			if len(fields) == 0 { // no parameters
+				continue
+			}
+			letter := letters[strings.TrimPrefix(fields[min(1, len(fields)-1)], ".")]
+			if letter == 0 {
+				return nil, fmt.Errorf("entry %s: parameter %q, expected .u64, .u32 or .f32", name, strings.TrimSpace(p))
+			}
+			e.Parameters += string(letter)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}

@@ -1,0 +1,45 @@
+// y = x/(‖x‖+ε) over the middle axis of x [outer, n, inner], and dx = dy/(‖x‖+ε) - x·(x·dy)/(‖x‖·(‖x‖+ε)²) (device.L2NormArgs).
+#include "common.cuh"
+
+// One block for each row (inner = 1).
+KERNEL norm_rows(float* y, float* norm, const float* x, int n, float eps) {
+  x += (i64)blockIdx.x * n;
+  y += (i64)blockIdx.x * n;
+  float s = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[i] * x[i];
+  float r = sqrtf(block_sum(s)), f = inverse_(r + eps);
+  if (threadIdx.x == 0) norm[blockIdx.x] = r;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i] * f;
+}
+
+KERNEL norm_rows_grad(float* dx, const float* x, const float* norm, const float* dy, int n, float eps) {
+  x += (i64)blockIdx.x * n;
+  dx += (i64)blockIdx.x * n;
+  dy += (i64)blockIdx.x * n;
+  float s = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[i] * dy[i];
+  float dot = block_sum(s), r = norm[blockIdx.x], u = inverse_(r + eps), v = r > 0 ? -dot * u * u / r : 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) dx[i] = u * dy[i] + v * x[i];
+}
+
+// One thread for each of the count = outer·inner vectors.
+KERNEL norm_columns(float* y, float* norm, const float* x, int n, int inner, float eps, i64 count) {
+  EACH(i, count) {
+    i64 o = i / inner, at = o * n * inner + (i - o * inner);
+    float s = 0;
+    for (int k = 0; k < n; k++) s += x[at + (i64)k * inner] * x[at + (i64)k * inner];
+    float r = sqrtf(s), f = inverse_(r + eps);
+    norm[i] = r;
+    for (int k = 0; k < n; k++) y[at + (i64)k * inner] = x[at + (i64)k * inner] * f;
+  }
+}
+
+KERNEL norm_columns_grad(float* dx, const float* x, const float* norm, const float* dy, int n, int inner, float eps, i64 count) {
+  EACH(i, count) {
+    i64 o = i / inner, at = o * n * inner + (i - o * inner);
+    float dot = 0;
+    for (int k = 0; k < n; k++) dot += x[at + (i64)k * inner] * dy[at + (i64)k * inner];
+    float r = norm[i], u = inverse_(r + eps), v = r > 0 ? -dot * u * u / r : 0;
+    for (int k = 0; k < n; k++) dx[at + (i64)k * inner] = u * dy[at + (i64)k * inner] + v * x[at + (i64)k * inner];
+  }
+}

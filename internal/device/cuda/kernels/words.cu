@@ -1,0 +1,40 @@
+// Packed batches (device.Packing): the table of first rows, the words of the rows, the word vectors and their gradient.
+#include "common.cuh"
+
+// starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps: the first packed row of step t, and the number of rows.
+KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
+  EACH(t, steps + 1) {
+    int s = 0;
+    for (int i = 0; i < b; i++) s += lengths[i] < t ? lengths[i] : (int)t;
+    starts[t] = s;
+  }
+}
+
+// rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the place of (b, t)
+// in words is b·columns + t.
+KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps, int shift) {
+  EACH(i, (i64)b * steps) {
+    int t = (int)(i / b), s = (int)(i - (i64)t * b);
+    if (t < lengths[s]) rows[starts[t] + s] = words[(i64)s * columns + t + shift];
+  }
+}
+
+// out[p] = table[rows[p]], one block for each packed row.
+KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
+  const float* from = table + (i64)rows[blockIdx.x] * d;
+  float* to = out + (i64)blockIdx.x * d;
+  for (int k = threadIdx.x; k < d; k += blockDim.x) to[k] = from[k];
+}
+
+// table[w] = Σ dout[p] over the rows of word w, in packed order: the block of the first row of a word adds all its rows. table is zero before.
+KERNEL scatter_words(float* table, const float* dout, const int* rows, int count, int d) {
+  int p = blockIdx.x, w = rows[p], found = 0;
+  for (int q = threadIdx.x; q < p; q += blockDim.x) found |= rows[q] == w;
+  if (block_max((float)found) > 0) return;
+  for (int k = threadIdx.x; k < d; k += blockDim.x) {
+    float s = 0;
+    for (int q = p; q < count; q++)
+      if (rows[q] == w) s += dout[(i64)q * d + k];
+    table[(i64)w * d + k] = s;
+  }
+}

@@ -1,0 +1,145 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/internal/device/cuda/kernels"
+)
+
+// kernel is a CUDA kernel that this package calls, an index into kernelNames.
+type kernel int
+
+var kernelNames []string
+
+// entryOf declares a kernel by its name in the PTX.
+func entryOf(name string) kernel {
+	kernelNames = append(kernelNames, name)
+	return kernel(len(kernelNames) - 1)
+}
+
+// function is a kernel of the loaded modules.
+type function struct {
+	handle     driver.Function
+	parameters string // kernels.Entry
+}
+
+// load loads the PTX and finds every declared kernel in it.
+func (d *dev) load() error {
+	modules, err := kernels.Modules()
+	if err != nil {
+		return err
+	}
+	found := map[string]function{}
+	for _, m := range modules {
+		module, err := d.drv.LoadModule(m.PTX)
+		if err != nil {
+			return fmt.Errorf("load the kernels %s: %w", m.Name, err)
+		}
+		d.modules = append(d.modules, module)
+		for _, e := range m.Entries {
+			f, err := d.drv.Function(module, e.Name)
+			if err != nil {
+				return fmt.Errorf("kernel %s of %s: %w", e.Name, m.Name, err)
+			}
+			found[e.Name] = function{f, e.Parameters}
+		}
+	}
+	for _, name := range kernelNames {
+		f, ok := found[name]
+		if !ok {
+			return fmt.Errorf("no kernel %s in the PTX", name)
+		}
+		d.functions = append(d.functions, f)
+	}
+	return nil
+}
+
+// launch starts the kernel of a command whose parameters must be those of the PTX.
+func (f *function) launch(d *dev, c *command) error {
+	if got := c.types[:c.count]; string(got) != f.parameters {
+		return fmt.Errorf("called with parameters %s, expected %s", got, f.parameters)
+	}
+	return d.drv.Launch(f.handle, &c.launch, d.stream)
+}
+
+const threads = 256 // of a block, at most
+
+// start begins the call of a kernel; parameters follow in the order of its declaration.
+func (d *dev) start(k kernel, width, x, y, z int) *command {
+	c := d.next()
+	c.kind, c.kernel = commandLaunch, k
+	c.launch.Threads, c.launch.Grid = uint32(width), [3]uint32{uint32(x), uint32(y), uint32(z)}
+	return c
+}
+
+// each begins the call of an elementwise kernel over n > 0 values.
+func (d *dev) each(k kernel, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
+
+// blocksFor is the number of blocks of a loop over n values; the loop takes what is left in further rounds.
+func blocksFor(n int) int { return min((n+threads-1)/threads, 2048) }
+
+// rows begins the call of a kernel with one block for each of n rows of the given width.
+func (d *dev) rows(k kernel, n, width int) *command {
+	block := threads
+	switch {
+	case width <= 64:
+		block = 32
+	case width <= 256:
+		block = 128
+	}
+	return d.start(k, block, n, 1, 1)
+}
+
+func (c *command) parameter(t byte, v uint64) *command {
+	c.types[c.count], c.launch.Values[c.count] = t, v
+	c.count++
+	return c
+}
+
+func (c *command) ptr(p ...driver.Ptr) *command {
+	for _, v := range p {
+		c.parameter('p', uint64(v))
+	}
+	return c
+}
+
+// long passes numbers that may pass 2³¹.
+func (c *command) long(n ...int) *command {
+	for _, v := range n {
+		c.parameter('p', uint64(v))
+	}
+	return c
+}
+
+func (c *command) int(n ...int) *command {
+	for _, v := range n {
+		if v > math.MaxInt32 || v < math.MinInt32 {
+			panic(fmt.Sprintf("cuda: %s: size %d, expected at most 2³¹-1", kernelNames[c.kernel], v))
+		}
+		c.parameter('i', uint64(uint32(int32(v))))
+	}
+	return c
+}
+
+func (c *command) word(w ...uint32) *command {
+	for _, v := range w {
+		c.parameter('i', uint64(v))
+	}
+	return c
+}
+
+func (c *command) flag(b bool) *command {
+	if b {
+		return c.int(1)
+	}
+	return c.int(0)
+}
+
+func (c *command) float(x ...float64) *command {
+	for _, v := range x {
+		c.parameter('f', uint64(math.Float32bits(float32(v))))
+	}
+	return c
+}

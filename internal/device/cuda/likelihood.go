@@ -1,0 +1,42 @@
+package cuda
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelCrossEntropy     = entryOf("cross_entropy")
+	kernelCrossEntropyGrad = entryOf("cross_entropy_grad")
+	kernelSumLosses        = entryOf("sum_losses")
+)
+
+// classes lists label and mask of every packed row.
+func (d *dev) classes(what string, a device.CrossEntropyArgs) (labels, mask driver.Ptr, rows int) {
+	positive(what, a.L, a.V)
+	labels = d.words(what, scratchRows, a.Labels, a.Lengths, a.L, a.V, 1)
+	mask = d.words(what, scratchMask, a.Mask, a.Lengths, a.L, 0, 1)
+	return labels, mask, d.pack.Rows()
+}
+
+// CrossEntropy implements device.Likelihood.
+func (d *dev) CrossEntropy(a device.CrossEntropyArgs) {
+	labels, mask, rows := d.classes("CrossEntropy", a)
+	logits, norm := d.floats("CrossEntropy Logits", a.Logits, rows*a.V), d.floats("CrossEntropy Norm", a.Norm, rows)
+	loss := d.floats("CrossEntropy Loss", a.Loss, 1)
+	losses := d.need(scratchSums, 8*max(1, rows))
+	if rows > 0 {
+		d.rows(kernelCrossEntropy, rows, a.V).ptr(losses, norm, logits, labels, mask).int(a.V).float(a.Scale)
+	}
+	d.start(kernelSumLosses, threads, 1, 1, 1).ptr(loss, losses).int(rows)
+}
+
+// CrossEntropyGrad implements device.Likelihood.
+func (d *dev) CrossEntropyGrad(a device.CrossEntropyArgs) {
+	labels, mask, rows := d.classes("CrossEntropyGrad", a)
+	logits, norm := d.floats("CrossEntropyGrad Logits", a.Logits, rows*a.V), d.floats("CrossEntropyGrad Norm", a.Norm, rows)
+	dLoss, dLogits := d.floats("CrossEntropyGrad DLoss", a.DLoss, 1), d.floats("CrossEntropyGrad DLogits", a.DLogits, rows*a.V)
+	if rows > 0 {
+		d.rows(kernelCrossEntropyGrad, rows, a.V).ptr(dLogits, logits, norm, dLoss, labels, mask).int(a.V).float(a.Scale)
+	}
+}

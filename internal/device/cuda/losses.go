@@ -1,0 +1,73 @@
+package cuda
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelHingeSide       = entryOf("hinge_side")
+	kernelUniversalSide   = entryOf("universal_side")
+	kernelLossFinish      = entryOf("loss_finish")
+	kernelSemanticMargins = entryOf("semantic_margins")
+)
+
+// lossViews are the views of a loss over n anchors: side 0 are the rows (captions of an image), side 1 the columns.
+type lossViews struct {
+	n                  int
+	scores, grad, loss driver.Ptr
+	hard, cost         [2]driver.Ptr
+	parts              driver.Ptr // double [2, 2, n]: per side the loss of each anchor and its share in the gradient of the diagonal
+}
+
+func (d *dev) lossViews(what string, n int, scores device.View, out device.LossOut) lossViews {
+	positive(what, n)
+	return lossViews{n: n, scores: d.floats(what, scores, n*n), grad: d.floats(what, out.Grad, n*n), loss: d.floats(what, out.Loss, 3),
+		hard:  [2]driver.Ptr{d.optionalInts(what, out.HardCaption, n), d.optionalInts(what, out.HardImage, n)},
+		cost:  [2]driver.Ptr{d.optional(what, out.CostCaption, n), d.optional(what, out.CostImage, n)},
+		parts: d.need(scratchSums, 8*4*n)}
+}
+
+// part returns the addresses of the losses and of the shares of a side.
+func (l *lossViews) part(side int) (loss, share driver.Ptr) {
+	p := l.parts + driver.Ptr(8*2*side*l.n)
+	return p, p + driver.Ptr(8*l.n)
+}
+
+func (d *dev) finish(l *lossViews, scale float64) {
+	d.start(kernelLossFinish, threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale)
+}
+
+// Hinge implements device.Losses.
+func (d *dev) Hinge(a device.HingeArgs) {
+	l := d.lossViews("Hinge", a.N, a.Scores, a.LossOut)
+	margins := d.optional("Hinge Margins", a.Margins, a.N*a.N)
+	for side := range 2 {
+		loss, share := l.part(side)
+		d.rows(kernelHingeSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores, margins).float(a.Margin).int(a.N).flag(a.Max).int(side)
+	}
+	d.finish(&l, 1)
+}
+
+// UniversalWeighting implements device.Losses.
+func (d *dev) UniversalWeighting(a device.UniversalArgs) {
+	l := d.lossViews("UniversalWeighting", a.N, a.Scores, a.LossOut)
+	p, n := a.Positive, a.Negative
+	for side := range 2 {
+		loss, share := l.part(side)
+		d.rows(kernelUniversalSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores).
+			float(a.Margin, p[0], p[1], p[2], n[0], n[1], n[2]).int(a.N, side)
+	}
+	d.finish(&l, 1/float64(a.N))
+}
+
+// SemanticMargins implements device.Losses.
+func (d *dev) SemanticMargins(a device.MarginArgs) {
+	positive("SemanticMargins N", a.N)
+	gram, out := d.floats("SemanticMargins Gram", a.Gram, a.N*a.N), d.floats("SemanticMargins Margins", a.Margins, a.N*a.N)
+	var images, captions driver.Ptr
+	if a.ZeroSameImage {
+		images, captions = d.ints("SemanticMargins Images", a.Images, a.N), d.ints("SemanticMargins Captions", a.Captions, a.N)
+	}
+	d.rows(kernelSemanticMargins, a.N, a.N).ptr(out, gram, images, captions).float(a.Alpha, a.Lambda).int(a.N).flag(a.Cosine)
+}

@@ -1,0 +1,238 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+// buffer is memory of the GPU; elements have four bytes.
+type buffer struct {
+	owner *dev
+	dtype device.DType
+	n     int
+	ptr   driver.Ptr // 0 without elements
+	freed bool
+}
+
+// DType implements device.Buffer.
+func (b *buffer) DType() device.DType { return b.dtype }
+
+// Len implements device.Buffer.
+func (b *buffer) Len() int { return b.n }
+
+// Alloc implements device.Memory. An error says how much was asked for and how much is free.
+func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
+	if d.closed {
+		return nil, fmt.Errorf("device: cuda: allocation of %d elements on a closed device", n)
+	}
+	if n < 0 || n > math.MaxInt/4-1 {
+		return nil, fmt.Errorf("device: cuda: %d elements cannot be allocated", n)
+	}
+	b := &buffer{owner: d, dtype: t, n: n}
+	if n > 0 {
+		p, err := d.allocate(4 * n)
+		if err != nil {
+			return nil, fmt.Errorf("device: cuda: %w", err)
+		}
+		b.ptr = p
+		d.fill(p, 4*n, 0)
+	}
+	d.buffers[b] = struct{}{}
+	return b, nil
+}
+
+// allocate returns bytes of memory. A full GPU is no failure of the device.
+func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
+	var full error
+	d.run(func() error {
+		p, full = d.drv.Alloc(bytes)
+		if !driver.OutOfMemory(full) {
+			return full
+		}
+		free, total, err := d.drv.Memory()
+		if err != nil {
+			return err
+		}
+		full = fmt.Errorf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free; a smaller train.batch or tile needs less: %w",
+			float64(bytes)/1e6, float64(free)/1e6, float64(total)/1e6, full)
+		return nil
+	})
+	if err := d.wait(); err != nil {
+		return 0, err
+	}
+	return p, full
+}
+
+// Free implements device.Memory.
+func (d *dev) Free(b device.Buffer) {
+	own, ok := b.(*buffer)
+	if !ok || own.owner != d {
+		panic(fmt.Sprintf("cuda: Free: memory of another device (%T)", b))
+	}
+	if own.freed {
+		panic("cuda: Free: memory that was freed before")
+	}
+	own.freed = true
+	delete(d.buffers, own)
+	if p := own.ptr; p != 0 {
+		d.run(func() error { return d.drv.Free(p) })
+	}
+}
+
+// UploadFloats implements device.Memory.
+func (d *dev) UploadFloats(dst device.View, src []float32) {
+	p := d.floats("UploadFloats dst", dst, -1)
+	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+}
+
+// UploadDoubles implements device.Memory.
+func (d *dev) UploadDoubles(dst device.View, src []float64) {
+	narrow := d.narrowed(len(src))
+	for i, v := range src {
+		narrow[i] = float32(v)
+	}
+	d.UploadFloats(dst, narrow)
+}
+
+// narrowed returns n float32, reused from call to call.
+func (d *dev) narrowed(n int) []float32 {
+	if cap(d.narrow) < n {
+		d.narrow = make([]float32, n)
+	}
+	return d.narrow[:n]
+}
+
+// UploadInts implements device.Memory.
+func (d *dev) UploadInts(dst device.View, src []int32) {
+	p := d.ints("UploadInts dst", dst, -1)
+	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+}
+
+// upload returns when the host's memory has been read.
+func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, have int) {
+	if n != have {
+		panic(fmt.Sprintf("cuda: %s: %d elements into %d", what, have, n))
+	}
+	if n == 0 {
+		return
+	}
+	c := d.next()
+	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
+	d.wait()
+}
+
+// DownloadFloats implements device.Memory. After a failure of the device it writes NaN.
+func (d *dev) DownloadFloats(dst []float32, src device.View) {
+	p := d.floats("DownloadFloats src", src, -1)
+	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), len(dst), p, src.N) != nil {
+		for i := range dst {
+			dst[i] = float32(math.NaN())
+		}
+	}
+}
+
+// DownloadDoubles implements device.Memory.
+func (d *dev) DownloadDoubles(dst []float64, src device.View) {
+	narrow := d.narrowed(len(dst))
+	d.DownloadFloats(narrow, src)
+	for i, v := range narrow {
+		dst[i] = float64(v)
+	}
+}
+
+// DownloadInts implements device.Memory. After a failure of the device it writes zeros.
+func (d *dev) DownloadInts(dst []int32, src device.View) {
+	p := d.ints("DownloadInts src", src, -1)
+	if d.download("DownloadInts", unsafe.Pointer(unsafe.SliceData(dst)), len(dst), p, src.N) != nil {
+		clear(dst)
+	}
+}
+
+func (d *dev) download(what string, dst unsafe.Pointer, room int, src driver.Ptr, n int) error {
+	if n != room {
+		panic(fmt.Sprintf("cuda: %s: %d elements into %d", what, n, room))
+	}
+	if n == 0 {
+		return nil
+	}
+	c := d.next()
+	c.kind, c.src, c.host, c.bytes = commandDownload, src, dst, 4*n
+	return d.wait()
+}
+
+// Fill implements device.Memory.
+func (d *dev) Fill(dst device.View, value float64) {
+	d.fill(d.floats("Fill dst", dst, -1), 4*dst.N, math.Float32bits(float32(value)))
+}
+
+func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
+	if bytes == 0 {
+		return
+	}
+	c := d.next()
+	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
+}
+
+// Copy implements device.Memory.
+func (d *dev) Copy(dst, src device.View) {
+	t := device.Float
+	if dst.Present() {
+		t = dst.Buf.DType()
+	}
+	to, from := d.address("Copy dst", dst, t, -1), d.address("Copy src", src, t, -1)
+	if dst.N != src.N {
+		panic(fmt.Sprintf("cuda: Copy: %d elements into %d", src.N, dst.N))
+	}
+	d.copy(to, from, 4*dst.N)
+}
+
+func (d *dev) copy(dst, src driver.Ptr, bytes int) {
+	if bytes == 0 {
+		return
+	}
+	c := d.next()
+	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
+}
+
+// Scratch memory: each slot grows to what is asked of it and is used within one kernel family.
+type scratchSlot int
+
+const (
+	scratchStarts scratchSlot = iota // of packings
+	scratchRows                      // one int for each packed row
+	scratchMask
+	scratchSums
+	scratchHidden
+	scratchCarry
+	scratchPanel
+	scratchSlots
+)
+
+type region struct {
+	ptr   driver.Ptr
+	bytes int
+}
+
+// need returns at least the given bytes of a slot, with arbitrary contents.
+func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
+	r := &d.scratch[s]
+	if r.bytes >= bytes {
+		return r.ptr
+	}
+	if old := r.ptr; old != 0 {
+		d.run(func() error { return d.drv.Free(old) })
+	}
+	*r = region{}
+	size := bytes + bytes/4
+	p, err := d.allocate(size)
+	if err != nil {
+		d.run(func() error { return err })
+		return 0
+	}
+	*r = region{p, size}
+	return p
+}

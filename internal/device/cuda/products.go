@@ -1,0 +1,110 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelGemm    = entryOf("gemm")
+	kernelAddBias = entryOf("add_bias")
+)
+
+// Gemm implements device.Products.
+func (d *dev) Gemm(a device.GemmArgs) {
+	if a.M < 0 || a.N < 0 || a.K < 0 || a.Batch < 0 || a.StrideA < 0 || a.StrideB < 0 || a.StrideC < 0 {
+		panic(fmt.Sprintf("cuda: Gemm: negative size in M=%d N=%d K=%d Batch=%d strides %d %d %d",
+			a.M, a.N, a.K, a.Batch, a.StrideA, a.StrideB, a.StrideC))
+	}
+	if a.M == 0 || a.N == 0 {
+		return
+	}
+	count := max(1, a.Batch)
+	if count > 1 && a.StrideC < (a.M-1)*leading("C", a.LDC, a.N)+a.N {
+		panic(fmt.Sprintf("cuda: Gemm: products of %d×%d overlap with StrideC=%d", a.M, a.N, a.StrideC))
+	}
+	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta, exact: a.Exact,
+		count: count, strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC}
+	p.a, p.lda = d.matrix("Gemm A", a.A, a.TransA, a.M, a.K, a.LDA, count, a.StrideA)
+	p.b, p.ldb = d.matrix("Gemm B", a.B, a.TransB, a.K, a.N, a.LDB, count, a.StrideB)
+	p.c, p.ldc = d.matrix("Gemm C", a.C, false, a.M, a.N, a.LDC, count, a.StrideC)
+	p.bias = d.optional("Gemm Bias", a.Bias, a.N)
+	d.multiply(&p)
+}
+
+func leading(what string, ld, cols int) int {
+	if ld == 0 {
+		return cols
+	}
+	if ld < cols {
+		panic(fmt.Sprintf("cuda: Gemm: leading dimension %d of %s, expected at least %d", ld, what, cols))
+	}
+	return ld
+}
+
+// matrix returns the address of count operands stored [rows, cols], or [cols, rows] where trans is set, and their leading dimension.
+func (d *dev) matrix(what string, v device.View, trans bool, rows, cols, ld, count, stride int) (driver.Ptr, int) {
+	if trans {
+		rows, cols = cols, rows
+	}
+	ld = leading(what, ld, cols)
+	need := 0
+	if rows > 0 && cols > 0 {
+		need = (count-1)*stride + (rows-1)*ld + cols
+	}
+	if need == 0 && !v.Present() {
+		return 0, ld
+	}
+	return d.floats(what, v, need), ld
+}
+
+// product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.GemmArgs).
+type product struct {
+	transA, transB            bool
+	m, n, k                   int
+	alpha, beta               float64
+	a, b, c, bias             driver.Ptr
+	lda, ldb, ldc             int
+	count                     int // 0 means 1
+	strideA, strideB, strideC int
+	exact                     bool
+}
+
+const gemmTile = 64
+
+// multiply runs a product with cuBLAS, or with the own kernel.
+func (d *dev) multiply(p *product) {
+	if p.m == 0 || p.n == 0 {
+		return
+	}
+	p.count = max(1, p.count)
+	if d.blas == nil || p.k == 0 {
+		ar, ac, br, bc := p.lda, 1, p.ldb, 1
+		if p.transA {
+			ar, ac = 1, p.lda
+		}
+		if p.transB {
+			br, bc = 1, p.ldb
+		}
+		d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count).ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).
+			float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).flag(d.precision == BF16 && !p.exact)
+		return
+	}
+	compute := driver.Compute32F
+	switch {
+	case p.exact:
+	case d.precision == BF16:
+		compute = driver.ComputeBF16
+	case d.precision == TF32:
+		compute = driver.ComputeTF32
+	}
+	c := d.next()
+	c.kind = commandProduct
+	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c, LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
+		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute}
+	if p.bias != 0 {
+		d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1).ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
+	}
+}

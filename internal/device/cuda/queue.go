@@ -1,0 +1,155 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"vsetrain/internal/device/cuda/driver"
+)
+
+// queue carries commands from the goroutine that uses the device to the one that owns the context.
+//
+// Commands are written into a batch; a full batch, or one that somebody waits for, goes to the owner, and the other batch is filled meanwhile. A batch
+// that is used again costs no allocation.
+type queue struct {
+	dev     *dev
+	batch   *batch // being filled
+	work    chan *batch
+	free    chan *batch
+	done    chan struct{}
+	failure error // the first; written by the owner, read after wait
+	staging staging
+}
+
+const batchSize = 64
+
+type batch struct {
+	n        int
+	wait     bool
+	commands [batchSize]command
+}
+
+type commandKind uint8
+
+const (
+	commandLaunch commandKind = iota
+	commandFill
+	commandCopy
+	commandUpload
+	commandDownload
+	commandProduct
+	commandSync
+	commandRun
+)
+
+// command is one piece of work for the owner.
+type command struct {
+	kind     commandKind
+	kernel   kernel
+	launch   driver.Launch
+	types    [driver.MaxParameters]byte
+	count    int // of parameters
+	dst, src driver.Ptr
+	host     unsafe.Pointer
+	bytes    int
+	pattern  uint32
+	product  driver.Gemm
+	run      func() error
+}
+
+func (q *queue) start(d *dev) {
+	q.dev, q.batch = d, new(batch)
+	q.work, q.free, q.done = make(chan *batch, 1), make(chan *batch, 2), make(chan struct{})
+	q.free <- new(batch)
+	go q.own()
+}
+
+func (q *queue) stop() { close(q.work) }
+
+// next returns a new command at the end of the batch.
+func (q *queue) next() *command {
+	if q.batch.n == batchSize {
+		q.flush(false)
+	}
+	c := &q.batch.commands[q.batch.n]
+	*c = command{}
+	q.batch.n++
+	return c
+}
+
+func (q *queue) flush(wait bool) {
+	q.batch.wait = wait
+	q.work <- q.batch
+	q.batch = <-q.free
+}
+
+// wait returns when the owner has handed every command to the driver, with the first failure so far.
+func (q *queue) wait() error {
+	q.flush(true)
+	<-q.done
+	return q.failure
+}
+
+// run executes f on the thread of the context, in its turn.
+func (q *queue) run(f func() error) {
+	c := q.next()
+	c.kind, c.run = commandRun, f
+}
+
+// own is the life of the owner. Its thread ends with it, and the context is current nowhere else.
+func (q *queue) own() {
+	runtime.LockOSThread()
+	for b := range q.work {
+		for i := range b.n {
+			if q.failure != nil {
+				break
+			}
+			c := &b.commands[i]
+			if err := q.execute(c); err != nil {
+				q.failure = q.describe(c, err)
+			}
+			c.run, c.host = nil, nil
+		}
+		b.n = 0
+		wait := b.wait
+		q.free <- b
+		if wait {
+			q.done <- struct{}{}
+		}
+	}
+}
+
+func (q *queue) execute(c *command) error {
+	d := q.dev
+	switch c.kind {
+	case commandLaunch:
+		return d.functions[c.kernel].launch(d, c)
+	case commandFill:
+		return d.drv.Fill(c.dst, c.pattern, c.bytes/4, d.stream)
+	case commandCopy:
+		return d.drv.Copy(c.dst, c.src, c.bytes, d.stream)
+	case commandUpload:
+		return q.staging.upload(d, c.dst, c.host, c.bytes)
+	case commandDownload:
+		return q.staging.download(d, c.host, c.src, c.bytes)
+	case commandProduct:
+		return d.blas.Gemm(&c.product)
+	case commandSync:
+		return d.drv.Synchronize(d.stream)
+	}
+	return c.run()
+}
+
+// describe names what failed: a kernel with its grid, a product with its sizes.
+func (q *queue) describe(c *command, err error) error {
+	switch c.kind {
+	case commandLaunch:
+		return fmt.Errorf("kernel %s on a grid of %d blocks of %d threads: %w", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, err)
+	case commandProduct:
+		return fmt.Errorf("product of %d x %d x %d: %w", c.product.M, c.product.N, c.product.K, err)
+	case commandSync:
+		return fmt.Errorf("the GPU failed at work given to it before: %w", err)
+	}
+	return err
+}

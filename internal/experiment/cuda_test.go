@@ -1,0 +1,62 @@
+package experiment
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// A run with device.kind cuda on the emulated driver: configuration, data, training, validation and checkpoints, with the losses and
+// recalls of the CPU.
+func TestTrainOnEmulatedGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	run := func(kind string) (losses, rsums []float64) {
+		c := tinyConfig()
+		c.Device.Kind, c.Train.MaxSteps = kind, 10
+		w := &watcher{onStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
+		if _, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range w.validations {
+			rsums = append(rsums, v.Score)
+		}
+		return losses, rsums
+	}
+	onCPU, wantScores := run("cpu")
+	onGPU, scores := run("cuda")
+	if len(onCPU) != 10 || len(onGPU) != 10 || len(scores) != len(wantScores) || len(scores) == 0 {
+		t.Fatalf("%d and %d steps, %d and %d validations", len(onCPU), len(onGPU), len(wantScores), len(scores))
+	}
+	for i, want := range onCPU {
+		if !(math.Abs(onGPU[i]-want) <= 1e-4*want) {
+			t.Errorf("loss of step %d is %v, %v on the CPU", i, onGPU[i], want)
+		}
+	}
+	for i, want := range wantScores {
+		if !(math.Abs(scores[i]-want) <= 2) { // ties may fall the other way
+			t.Errorf("score of validation %d is %v, %v on the CPU", i, scores[i], want)
+		}
+	}
+}
+
+// A network whose kernels the GPU lacks is refused by name, before anything starts.
+func TestNetworksThatTheGPULacks(t *testing.T) {
+	if len(cuda.Missing()) == 0 {
+		t.Skip("the GPU has every kernel")
+	}
+	for _, network := range []string{models.SAF, models.SGR, models.GSMN} {
+		_, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", &models.Options{Network: network})
+		if err == nil || !strings.Contains(err.Error(), "network "+network) {
+			t.Errorf("%s on cuda: %v", network, err)
+		}
+	}
+}
