@@ -27,25 +27,6 @@ func emulatedGPU(t testing.TB, blas bool) device.Device {
 	return dev
 }
 
-// networkStep is a tiny network of the given kind, and its batches.
-func networkStep(t testing.TB, dev device.Device, network string) (*Step, func(seed uint64) *data.Batch) {
-	t.Helper()
-	o := models.DefaultOptions()
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = network, "bigru", 8, 4
-	m, err := models.NewModel(dev, o, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(3, nil)
-	l, a := loss.DefaultOptions(), DefaultOptimOptions()
-	l.Name, a.LR = loss.LMH, 1e-2
-	s, err := NewStep(m, l, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
-}
-
 // curve is the loss of n steps on batches that take turns.
 func curve(t testing.TB, s *Step, n int, batch func(seed uint64) *data.Batch) []float64 {
 	t.Helper()
@@ -62,7 +43,7 @@ func curve(t testing.TB, s *Step, n int, batch func(seed uint64) *data.Batch) []
 
 // Training on the emulated GPU gives the loss curve of the CPU.
 func TestCUDALossCurve(t *testing.T) {
-	const steps = 20
+	const steps = 10
 	compare := func(name string, onCPU, onGPU []float64) {
 		t.Helper()
 		for i, want := range onCPU {
@@ -83,9 +64,9 @@ func TestCUDALossCurve(t *testing.T) {
 				curve(t, tinyStepOn(t, emulatedGPU(t, factorFrom == 0), name, factorFrom), steps, batch))
 		}
 	}
-	for _, network := range []string{models.VSEInf} {
-		cpu, batch := networkStep(t, newDevice(t, "fp32"), network)
-		gpu, _ := networkStep(t, emulatedGPU(t, false), network)
-		compare(network, curve(t, cpu, steps, batch), curve(t, gpu, steps, batch))
-	}
+	tiny := func(seed uint64) *data.Batch { return tinyBatch(seed, 6, 7) }
+	compare(models.VSRN, curve(t, vsrnStep(t, newDevice(t, "fp32"), models.DefaultOptions().VSRN), steps, tiny),
+		curve(t, vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN), steps, tiny))
+	regions := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
+	compare(models.VSEInf, curve(t, vseinfStepOn(t, newDevice(t, "fp32")), steps, regions), curve(t, vseinfStepOn(t, emulatedGPU(t, false)), steps, regions))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 	"vsetrain/loss"
@@ -22,6 +23,11 @@ func vseinfStep(t testing.TB, o cpu.Options) *Step {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
+	return vseinfStepOn(t, dev)
+}
+
+func vseinfStepOn(t testing.TB, dev device.Device) *Step {
+	t.Helper()
 	opt := models.DefaultOptions()
 	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim = models.VSEInf, "bigru", 8, 4
 	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab})

@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -26,6 +27,9 @@ func open(t testing.TB, o cuda.Options) device.Device {
 
 func variant(t *testing.T, o cuda.Options, order, late int) func(t testing.TB) device.Device {
 	emulator.Library(t)
+	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what it needs to block on a channel.
+	processors := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
 	emulator.Set(t, "defer", late, 0)
 	return func(t testing.TB) device.Device { return open(t, o) }
@@ -46,13 +50,14 @@ func TestConformanceOfProducts(t *testing.T) {
 		name        string
 		options     cuda.Options
 		order, late int
+		families    []string
 	}{
-		{"own", cuda.Options{}, 0, 0},
-		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1},
-		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1},
+		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
+		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm"}},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1, []string{"Gemm", "GRU", "GRUGrad", "Factored"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			devicetest.RunProducts(t, variant(t, c.options, c.order, c.late))
+			devicetest.RunOnly(t, variant(t, c.options, c.order, c.late), c.families...)
 		})
 	}
 }

@@ -49,8 +49,8 @@ func (d *dev) PoolWeightsGrad(a device.PoolWeightsArgs) {
 
 // sortViews are the views that both directions of the sorted pooling share.
 type sortViews struct {
-	items, rows                       int
-	x, w, ranks, lengths, starts, sum driver.Ptr
+	items, rows                  int
+	x, w, ranks, lengths, starts driver.Ptr
 }
 
 func (d *dev) sortViews(what string, a device.SortPoolArgs) (v sortViews) {

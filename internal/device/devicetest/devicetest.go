@@ -67,9 +67,9 @@ func Run(t *testing.T, newDevice func(t testing.TB) device.Device, lacks ...stri
 	families(t, newDevice, func(name string) bool { return !slices.Contains(lacks, name) })
 }
 
-// RunProducts is Run for the kernels that are made of matrix products: for variants of a device that differ in nothing else.
-func RunProducts(t *testing.T, newDevice func(t testing.TB) device.Device) {
-	families(t, newDevice, func(name string) bool { return slices.Contains([]string{"Gemm", "GRU", "GRUGrad", "Factored"}, name) })
+// RunOnly is Run for the named kernel families: for variants of a device that differ in nothing else.
+func RunOnly(t *testing.T, newDevice func(t testing.TB) device.Device, names ...string) {
+	families(t, newDevice, func(name string) bool { return slices.Contains(names, name) })
 }
 
 func families(t *testing.T, newDevice func(t testing.TB) device.Device, chosen func(name string) bool) {

@@ -79,14 +79,17 @@ bool inside(uint64_t p, size_t bytes) {
 
 void fresh_shared() { memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared); }
 
-static void race(const char* what, const char* other, const char* where, const Access& a) {
+static __attribute__((noinline, cold)) void race(const char* what, const char* other, const char* where, const Access& a) {
   fail("race in %s memory: %s what thread %d of %s has %s, with no barrier between", where, what,
        a.thread >= kSeveralBlocks ? -1 : a.thread, a.block == position.block ? "the same block" : "another block", other);
 }
 
 // first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory, of which each block has its own.
-static inline void look(Shadow& s, bool write, const char* where, uint32_t first) {
-  const Position& p = position;
+static inline __attribute__((always_inline)) void look(Shadow& s, bool write, const char* where, uint32_t first) {
+  const Position p = position;
+  if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral && s.wrote.block >= first && s.wrote.block == p.block &&
+      s.wrote.epoch != p.epoch)
+    return;  // one more reader of what an earlier epoch wrote: the common case
   auto conflict = [&](const Access& a) {
     if (a.block < first) return false;
     if (a.block != p.block || a.thread == kSeveralBlocks) return true;
@@ -106,8 +109,10 @@ static inline void look(Shadow& s, bool write, const char* where, uint32_t first
   s.read = mine;
 }
 
-static void access(uint64_t p, size_t bytes, bool write) {
-  if (p - (uint64_t)arena < kArena) {
+static inline __attribute__((always_inline)) void access(uint64_t p, size_t bytes, bool write) {
+  if (p - (uint64_t)__start_vse_shared < (uint64_t)(__stop_vse_shared - __start_vse_shared)) {
+    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
+  } else if (p - (uint64_t)arena < kArena) {
     if (p < cached_lo || p + bytes > cached_hi) {
       auto it = owner(p);
       if (it == blocks.end() || p + bytes > it->first + it->second) {
@@ -118,8 +123,6 @@ static void access(uint64_t p, size_t bytes, bool write) {
     }
     if (p % bytes) return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
     for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shadows[w - (uint64_t)arena / 4], write, "device", position.first);
-  } else if (p - (uint64_t)__start_vse_shared < (uint64_t)(__stop_vse_shared - __start_vse_shared)) {
-    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
   } else if (p < 4096) {
     fail("%s %zu bytes at address %llu", write ? "writes" : "reads", bytes, (unsigned long long)p);
   }
