@@ -8,10 +8,13 @@ import (
 
 // worker is the memory of one goroutine that assembles batches.
 type worker struct {
-	tok   text.Tokenizer
+	coder text.Coder
 	words []int32 // encoded captions, one after the other
 	items []encoded
 	aug   *augmenter // nil without size augmentation
+
+	places   []int32 // of every caption in the order of epoch placesOf, for decayBoxes
+	placesOf int
 }
 
 // encoded is a caption of the batch and the place of its word ids.
@@ -31,6 +34,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if l.vocab != nil {
 		w.encode(l, b, items)
 		w.place(s, b)
+		readEdges(s, b)
 		if err := readSemantics(s, b); err != nil {
 			return err
 		}
@@ -42,6 +46,12 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if !l.images {
 		b.Images = b.Images[:0]
 		return nil
+	}
+	if err := readBoxes(s, b); err != nil {
+		return err
+	}
+	if l.opts.BoxDecay && l.sampler != nil && s.boxes != nil {
+		w.decayBoxes(l, b)
 	}
 	size := s.regions * s.dim
 	b.Images = resize(b.Images, b.N*size)
@@ -78,12 +88,11 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	w.words, w.items = w.words[:0], w.items[:0]
 	for _, c := range captions {
 		lo := len(w.words)
-		var unknown int
-		w.words, unknown = l.vocab.AppendCaption(w.words, &w.tok, l.split.Caption(int(c)))
-		n := len(w.words) - lo - 2
+		var n, unknown int
 		if w.aug != nil {
-			w.aug.ids = append(w.aug.ids[:0], w.words[lo:]...)
-			w.words = w.aug.appendWords(w.words[:lo], w.aug.ids, b.Epoch, c)
+			w.words, n, unknown = w.coder.AppendAugmented(w.words, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+		} else {
+			w.words, n, unknown = l.split.appendWords(w.words, w.coder, int(c))
 		}
 		e := encoded{c, int32(lo), int32(len(w.words))}
 		w.items = append(w.items, e)
@@ -125,4 +134,36 @@ func readSemantics(s *Split, b *Batch) error {
 		}
 	}
 	return nil
+}
+
+func readBoxes(s *Split, b *Batch) error {
+	b.Boxes = b.Boxes[:0]
+	if s.boxes == nil {
+		return nil
+	}
+	size := 4 * s.regions
+	b.Boxes = resize(b.Boxes, b.N*size)
+	for i, row := range b.ImageRows {
+		if err := s.ReadBoxes(b.Boxes[i*size:(i+1)*size], int(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readEdges(s *Split, b *Batch) {
+	b.Edges, b.EdgeStart = b.Edges[:0], b.EdgeStart[:0]
+	if s.dependencies == nil {
+		return
+	}
+	b.EdgeStart = append(b.EdgeStart, 0)
+	for i, c := range b.Captions {
+		e := s.dependencies.Of(int(c))
+		for k := 0; k < len(e); k += 2 {
+			if e[k] < b.Lengths[i] && e[k+1] < b.Lengths[i] {
+				b.Edges = append(b.Edges, e[k], e[k+1])
+			}
+		}
+		b.EdgeStart = append(b.EdgeStart, int32(len(b.Edges)/2))
+	}
 }

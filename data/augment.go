@@ -10,17 +10,14 @@ import (
 // reference's workers repeat the same draws every epoch (quirk T5).
 type augmenter struct {
 	words, regions philox.Key
-	vocab          int // V; the id of <mask>
 	stream         philox.Stream
 	draw           text.Draw
-	random         func() int32
-	ids, kept      []int32
+	kept           []int32
 }
 
-func newAugmenter(seed uint64, vocab int) *augmenter {
-	a := &augmenter{words: philox.NewKey(seed, "augment/words"), regions: philox.NewKey(seed, "augment/regions"), vocab: vocab}
+func newAugmenter(seed uint64) *augmenter {
+	a := &augmenter{words: philox.NewKey(seed, "augment/words"), regions: philox.NewKey(seed, "augment/regions")}
 	a.draw = func() float64 { return a.stream.Float64() }
-	a.random = func() int32 { return int32(a.stream.IntN(vocab + 1)) } // <mask> included, as in the reference
 	return a
 }
 
@@ -29,10 +26,10 @@ func (a *augmenter) begin(k philox.Key, epoch int, caption int32) {
 	a.stream = *k.Stream(uint64(epoch)<<32 | uint64(uint32(caption)))
 }
 
-// appendWords appends the augmented ids of a caption to dst; some are masked, replaced or dropped, at least one stays.
-func (a *augmenter) appendWords(dst, ids []int32, epoch int, caption int32) []int32 {
+// wordDraws returns the draws for the words of a caption, valid until the next call.
+func (a *augmenter) wordDraws(epoch int, caption int32) text.Draws {
 	a.begin(a.words, epoch, caption)
-	return text.AugmentIDs(dst, ids, int32(a.vocab), a.draw, a.random)
+	return &a.stream
 }
 
 // keepRegions moves the regions [R, D] that are kept to the front of x, in order, and returns their number, at least one.

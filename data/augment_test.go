@@ -93,7 +93,7 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 // The shares of what happens to regions and words, within five standard deviations.
 func TestAugmentationRates(t *testing.T) {
 	const captions, regions, words, v = 3000, 36, 20, 1000
-	a := newAugmenter(1, v)
+	a := newAugmenter(1)
 	x, ids := make([]float32, regions), make([]int32, words)
 	for i := range ids {
 		ids[i] = 5
@@ -108,7 +108,7 @@ func TestAugmentationRates(t *testing.T) {
 		if !slices.IsSorted(x[:n]) {
 			t.Fatalf("regions %v are not in order", x[:n])
 		}
-		for _, id := range a.appendWords(nil, ids, 7, c) {
+		for _, id := range text.AugmentIDs(nil, ids, v, a.wordDraws(7, c).Float64, func() int32 { return int32(a.stream.IntN(v)) }) {
 			left++
 			switch id {
 			case 5:

@@ -27,6 +27,12 @@ type Batch struct {
 	Lengths   []int32 // [N] words of each caption
 	Captions  []int32 // [N] caption index in the file
 
+	Boxes []float32 // [N, R, 4] places of the regions, as shares of the picture; empty when the split was opened without
+	// Edges are the dependencies of the captions: caption i of the batch has the pairs Edges[2·EdgeStart[i]:2·EdgeStart[i+1]],
+	// governor and dependent in turn, as positions in Words. Pairs that reach behind the caption are left out. Both are empty
+	// when the split was opened without.
+	Edges, EdgeStart []int32
+
 	SemanticDim int       // k, 0 when the split has no semantic vectors
 	Semantics   []float32 // [N, k] semantic vectors of the captions
 

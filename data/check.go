@@ -39,7 +39,7 @@ type Report struct {
 // FileReport describes one file.
 type FileReport struct {
 	Name  string     `json:"name"`
-	Kind  string     `json:"kind"` // captions, features, ids, boxes, sizes, semantics, vocabulary, id mapping, other
+	Kind  string     `json:"kind"` // captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
 	Bytes int64      `json:"bytes"`
 	DType string     `json:"dtype,omitempty"`
 	Shape []int      `json:"shape,omitempty"`
@@ -112,10 +112,10 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 	if len(names) == 0 {
 		r.fail(dir, "name the folder that holds train_caps.txt, train_ims.npy and train_ids.txt, or write one with `vsetrain data convert` or `vsetrain data synth`", "no split: there is no file named *_caps.txt")
 	}
-	rows, captions := map[string]int{}, map[string]int{}
+	captions := map[string]int{}
 	for _, name := range names {
 		if s := r.checkSplit(name, vocab, o); s != nil {
-			rows[name], captions[name] = s.rows, s.layout.captions
+			captions[name] = s.layout.captions
 			s.Close()
 		}
 	}
@@ -123,7 +123,7 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		r.checkFile(e, rows, captions, o)
+		r.checkFile(e, captions, o)
 	}
 	sort.SliceStable(r.Problems, func(i, j int) bool { return r.Problems[i].Error && !r.Problems[j].Error })
 	return r, nil
@@ -158,6 +158,7 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 		Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
 	}
 	r.checkCaptions(s, v, &sr)
+	r.checkBoxes(s)
 	if s.ids == nil {
 		r.warn(name+"_ids.txt", "write one image id per line to name images in reports", "no ids file; images are known by their row")
 	} else if n, line := s.ids.empty(s.ids.len()); n > 0 {

@@ -14,6 +14,7 @@ import (
 var fileKinds = []struct{ suffix, kind string }{
 	{"_caps.txt", "captions"}, {"_ims.npy", "features"}, {"_ids.txt", "ids"},
 	{"_boxes.npy", "boxes"}, {"_ims_bbx.npy", "boxes"}, {"_sizes.npy", "sizes"}, {"_ims_size.npy", "sizes"},
+	{"_precaps_stan.txt", "word ids"}, {"_caps.json", "dependencies"}, {"_caps.conllu", "dependencies"},
 	{"_svd.npy", "semantics"}, {"_bert.npy", "semantics"}, {"_svd.txt", "semantics"}, {"_bert.txt", "semantics"},
 }
 
@@ -33,8 +34,8 @@ func kindOf(name string) (kind, split string) {
 	return "other", ""
 }
 
-// checkFile adds the report of one file. rows and captions count those of the splits that could be opened.
-func (r *Report) checkFile(e fs.DirEntry, rows, captions map[string]int, o CheckOptions) {
+// checkFile adds the report of one file. captions counts those of the splits that could be opened.
+func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOptions) {
 	kind, split := kindOf(e.Name())
 	f := FileReport{Name: e.Name(), Kind: kind}
 	if info, err := e.Info(); err == nil {
@@ -51,13 +52,13 @@ func (r *Report) checkFile(e fs.DirEntry, rows, captions map[string]int, o Check
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "%d semantic vectors, but the split has %d captions", n, want)
 		}
 	case strings.HasSuffix(path, ".npy"):
-		r.checkArray(path, split, &f, rows, captions, o)
+		r.checkArray(path, split, &f, captions, o)
 	}
 	r.Files = append(r.Files, f)
 }
 
 // checkArray reads an .npy file: its shape must fit its split, its floating-point elements must be finite.
-func (r *Report) checkArray(path, split string, f *FileReport, rows, captions map[string]int, o CheckOptions) {
+func (r *Report) checkArray(path, split string, f *FileReport, captions map[string]int, o CheckOptions) {
 	a, err := npy.Open(path)
 	if err != nil {
 		r.fail(f.Name, "copy or convert the file again", "%v", err)
@@ -65,16 +66,7 @@ func (r *Report) checkArray(path, split string, f *FileReport, rows, captions ma
 	}
 	defer a.Close()
 	f.DType, f.Shape = string(a.DType), slices.Clone(a.Shape)
-	n, known := rows[split]
 	switch f.Kind {
-	case "boxes":
-		if len(a.Shape) != 3 || a.Shape[2] != 4 || known && a.Shape[0] != n {
-			r.fail(f.Name, "convert it again together with the features", "shape %v; expected [%s, regions, 4]", a.Shape, count(n, known))
-		}
-	case "sizes":
-		if len(a.Shape) != 2 || a.Shape[1] != 2 || known && a.Shape[0] != n {
-			r.fail(f.Name, "convert it again together with the features", "shape %v of %s; expected [%s, 2]", a.Shape, a.DType, count(n, known))
-		}
 	case "semantics":
 		if n, known := captions[split]; len(a.Shape) != 2 || known && a.Shape[0] != n {
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector for each caption", a.Shape, count(n, known))

@@ -31,6 +31,7 @@ func TestCheckSoundDataSet(t *testing.T) {
 	}
 	w.array(t, "train_svd.npy", []int{30, 2}, make([]float32, 60))
 	w.array(t, "train_boxes.npy", []int{6, 3, 4}, make([]float32, 72))
+	w.array(t, "train_sizes.npy", []int{6, 2}, sizes(6))
 	for _, workers := range []int{1, 3} {
 		r, err := Check(w.dir, CheckOptions{Workers: workers})
 		if err != nil {
@@ -104,8 +105,18 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") }, "error train_ids.txt: 1 empty lines, the first is line 3"},
 		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) }, "error train_svd.npy: shape [29 2]; expected [30, k]"},
 		{"semantic text", func(w *world) { w.write(t, "train_svd.txt", "1,2\n3,4") }, "error train_svd.txt: 2 semantic vectors, but the split has 30 captions"},
-		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) }, "error train_boxes.npy: shape [5 3 4]; expected [6, regions, 4]"},
-		{"sizes", func(w *world) { w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) }, "expected [6, 2]"},
+		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) }, "train_boxes.npy: shape [5 3 4]; expected [6, 3, 4]"},
+		{"sizes", func(w *world) { w.boxes(t); w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) }, "expected [6, 2]"},
+		{"no sizes", func(w *world) { w.boxes(t); os.Remove(w.path("train_sizes.npy")) }, "has boxes but no picture sizes"},
+		{"no boxes", func(w *world) { w.boxes(t); os.Remove(w.path("train_boxes.npy")) }, "has no boxes"},
+		{"boxes outside", func(w *world) {
+			w.boxes(t)
+			w.array(t, "train_sizes.npy", []int{6, 2}, append([]float32{3, 90}, sizes(5)...))
+		}, "error train_boxes.npy: 1 rows have boxes outside the picture, the first are [0]; row 0, region 0: box 1,2 to 11,22; expected x1 <= x2 and y1 <= y2 inside a picture of 3 x 90"},
+		{"dependencies of others", func(w *world) { w.write(t, "train_caps.json", "[[[0,1]]]") }, "dependencies of 1 captions, but"},
+		{"dependency outside", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[1,3]]")) },
+			"error train_caps.json: 5 captions have dependencies on words they do not have (lines 2, 9, 16, 23, 30)"},
+		{"self dependency", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[2,2]]")) }, "train_caps.json:2: token 2 depends on itself"},
 		{"no features", func(w *world) { os.Remove(w.path("train_ims.npy")) }, "no features"},
 		{"no split", func(w *world) { os.Remove(w.path("train_caps.txt")) }, "no split"},
 	}

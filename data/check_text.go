@@ -45,6 +45,7 @@ func (r *Report) checkCaptions(s *Split, v *text.Vocabulary, sr *SplitReport) {
 			}
 		}
 	}
+	r.checkDependencies(s, lengths)
 	slices.Sort(lengths)
 	sr.Lengths = LengthStats{
 		Min: lengths[0], Median: lengths[s.n/2], Mean: float64(sr.Words) / float64(s.n),

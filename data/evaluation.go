@@ -25,9 +25,12 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 // NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
 // unless Unsorted is set. nil is all captions in file order; LengthOrder pads least. Of the options it reads Batch,
 // Workers, Ahead and Unsorted.
-func NewCaptionLoader(s *Split, v *text.Vocabulary, order []int32, o LoaderOptions) (*Loader, error) {
+func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
+	}
+	if err := s.fits(v); err != nil {
+		return nil, err
 	}
 	if order == nil {
 		order = make([]int32, s.NumCaptions())
@@ -44,7 +47,7 @@ func NewCaptionLoader(s *Split, v *text.Vocabulary, order []int32, o LoaderOptio
 }
 
 // newPass delivers consecutive pieces of order, once.
-func newPass(s *Split, v *text.Vocabulary, order []int32, images bool, o LoaderOptions) (*Loader, error) {
+func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptions) (*Loader, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -57,13 +60,13 @@ func newPass(s *Split, v *text.Vocabulary, order []int32, images bool, o LoaderO
 	return l.start()
 }
 
-// LengthOrder returns the captions of the split ordered by number of words, longest first, ties in file order.
-func LengthOrder(s *Split, v *text.Vocabulary) []int32 {
-	var t text.Tokenizer
+// LengthOrder returns the captions of the split ordered by number of ids, longest first, ties in file order.
+func LengthOrder(s *Split, v text.Lexicon) []int32 {
+	c := v.Coder()
 	var ids []int32
 	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
 	for i := range order {
-		ids, _ = v.AppendCaption(ids[:0], &t, s.Caption(i))
+		ids, _, _ = s.appendWords(ids[:0], c, i)
 		order[i], length[i] = int32(i), len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })

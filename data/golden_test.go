@@ -108,7 +108,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 		t.Fatal(err)
 	}
 	s := &Split{captions: file, layout: layout{captions: len(lines), rows: len(lines), k: 1}, n: len(lines), regions: 1, dim: 1}
-	var w worker
+	w := worker{coder: v.Coder()}
 	var b Batch
 	if err := w.assemble(&Loader{split: s, vocab: v}, &b, ids); err != nil {
 		t.Fatal(err)

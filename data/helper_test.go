@@ -123,3 +123,37 @@ func (m matrix) ReadRow(dst []float32, row int) error {
 	}
 	return nil
 }
+
+// sizes are those of n pictures, 100 x 90.
+func sizes(n int) (out []float32) {
+	for range n {
+		out = append(out, 100, 90)
+	}
+	return out
+}
+
+// boxes writes boxes and sizes of split train: region r of row i is at i + r.
+func (w *world) boxes(t testing.TB) {
+	t.Helper()
+	rows := w.images
+	if w.repeated {
+		rows *= w.k
+	}
+	var data []float32
+	for i := range rows {
+		if w.repeated {
+			i /= w.k
+		}
+		for r := range w.regions {
+			x := float32(i + r)
+			data = append(data, x+1, x+2, x+11, x+22)
+		}
+	}
+	w.array(t, "train_boxes.npy", []int{rows, w.regions, 4}, data)
+	w.array(t, "train_sizes.npy", []int{rows, 2}, sizes(rows))
+}
+
+// trees is a dependency file with the same tree for n captions, one on a line.
+func trees(n int, tree string) string {
+	return "[\n" + strings.TrimSuffix(strings.Repeat(tree+",\n", n), ",\n") + "\n]\n"
+}

@@ -25,8 +25,12 @@ type LoaderOptions struct {
 	NoImages bool // leave Batch.Images empty: the features are already where they are used
 
 	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
-	// The id of a masked word is the size of the vocabulary. Training batches only.
+	// See text.Coder. Training batches only.
 	Augment bool
+
+	// BoxDecay divides the boxes of an image by the size of its picture once more at every use of the image since the beginning of
+	// training, as GSMN's loader does (quirk Q9). Training batches only.
+	BoxDecay bool
 
 	Workers int // goroutines that assemble batches; 0 is 2
 	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
@@ -49,12 +53,13 @@ func (o *LoaderOptions) setDefaults() error {
 // Loader assembles batches in background goroutines and delivers them in order. Only one goroutine may use it.
 type Loader struct {
 	split   *Split
-	vocab   *text.Vocabulary // nil for image batches
+	vocab   text.Lexicon // nil for image batches
 	opts    LoaderOptions
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
-	images  bool // deliver image features
-	end     int  // first position that is not delivered; -1 never
+	sampler *Sampler // nil for passes over a split
+	images  bool     // deliver image features
+	end     int      // first position that is not delivered; -1 never
 
 	mu   sync.Mutex
 	next int // position that a worker takes next; position = epoch*batches + iter
@@ -81,18 +86,24 @@ type LoaderStats struct {
 }
 
 // NewLoader delivers training batches: captions in sampler order, each with its image and semantic vector.
-func NewLoader(s *Split, v *text.Vocabulary, o LoaderOptions) (*Loader, error) {
+func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
+	if err := s.fits(v); err != nil {
+		return nil, err
+	}
+	if o.Augment && s.words != nil {
+		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
+	}
 	sampler, err := NewSampler(s.NumCaptions(), o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, images: !o.NoImages}
+	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, sampler: sampler, images: !o.NoImages}
 	return l.start()
 }
 
@@ -126,8 +137,11 @@ func (l *Loader) start() (*Loader, error) {
 func (l *Loader) work() {
 	defer l.done.Done()
 	var w worker
+	if l.vocab != nil {
+		w.coder = l.vocab.Coder()
+	}
 	if l.opts.Augment {
-		w.aug = newAugmenter(l.opts.Seed, l.vocab.Len())
+		w.aug = newAugmenter(l.opts.Seed)
 	}
 	for {
 		var b *Batch

@@ -40,6 +40,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		w := newWorld(t, 9, 5, repeated, "train")
 		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+		coder := v.Coder()
 		if err := s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }}, "svd"); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 			for i := range b.N {
 				c := int(b.Captions[i])
 				seen[b.Captions[i]] = true
-				want, _ := v.AppendCaption(nil, &worker1.tok, w.caption(c))
+				want, _, _ := coder.Append(nil, w.caption(c))
 				got := b.Words[i*b.L : (i+1)*b.L]
 				if n := int(b.Lengths[i]); n != len(want) || !slices.Equal(got[:n], want) || slices.ContainsFunc(got[n:], func(x int32) bool { return x != 0 }) {
 					t.Errorf("caption %d: words %v, want %v and zeros", c, got, want)
@@ -85,8 +86,6 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 		}
 	}
 }
-
-var worker1 worker
 
 func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 	w := newWorld(t, 11, 5, false, "train")

@@ -29,6 +29,15 @@ type OpenOptions struct {
 	// A negative number keeps all.
 	MaxCaptions int
 
+	// Boxes reads where the regions are (see ReadBoxes).
+	Boxes bool
+
+	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need" insists on them.
+	Dependencies string
+
+	// WordIDs takes {split}_precaps_stan.txt, where there is one, instead of tokenising the captions.
+	WordIDs bool
+
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
@@ -76,6 +85,21 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
 		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line together with its image row and id",
 			s.captions.path, line, n)
+	}
+	if o.Boxes {
+		if err := s.openBoxes(); err != nil {
+			return nil, err
+		}
+	}
+	if o.WordIDs {
+		if err := s.openWordIDs(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Dependencies != "" {
+		if err := s.openDependencies(o.Dependencies == "need"); err != nil {
+			return nil, err
+		}
 	}
 	if o.Semantics != "" {
 		if err := s.openSemantics(o.Semantics); err != nil {

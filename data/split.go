@@ -19,6 +19,10 @@ type Split struct {
 	n            int // captions in use
 	regions, dim int
 
+	boxes        *boxes        // nil unless asked for
+	dependencies *Dependencies // nil unless asked for and there
+	words        *wordIDs      // nil unless asked for and there
+
 	semantics     RowSource
 	semanticsPath string
 

@@ -17,11 +17,15 @@ type EncodeOptions struct {
 	Batch    int                   // images or captions at a time; 0 is 128
 	Workers  int                   // goroutines that read ahead; 0 is 2
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
+	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
+	// nothing.
+	Work  string
+	Pairs func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
 }
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func Encode(ctx context.Context, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (images, captions []float32, err error) {
+func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
 	if o.Batch == 0 {
 		o.Batch = 128
 	}
@@ -96,12 +100,15 @@ func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error
 
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph computes
 // where its score is not a dot product.
-func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v *text.Vocabulary, o EncodeOptions) (Scores, error) {
+func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
+	if _, ok := m.PairScorer(); ok {
+		return scorePairs(ctx, m, s, v, o)
+	}
 	images, captions, err := Encode(ctx, m, s, v, o)
 	if err != nil {
 		return nil, err
 	}
-	if m.Network.DotProduct() {
+	if m.Embedder().DotProduct() {
 		return NewEmbeddings(pool, images, captions, m.EmbedDim())
 	}
 	e, n, c := m.EmbedDim(), s.NumImages(), s.NumCaptions()

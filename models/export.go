@@ -16,6 +16,10 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 	if !ok {
 		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format", m.Options.Network)
 	}
+	prefix := ""
+	if f.prefix != nil {
+		prefix = f.prefix(m)
+	}
 	states := make([]any, len(m.Network.Parts()))
 	for i := range states {
 		states[i] = &torchfile.Dict{}
@@ -33,12 +37,12 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 			return fmt.Errorf("export %s: %w", p.Name, err)
 		}
 		state := states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict)
-		state.Set(name, t)
+		state.Set(prefix+name, t)
 		if norm, ok := strings.CutSuffix(name, ".running_var"); ok { // torch.nn.BatchNorm1d has a counter too
 			if t, err = torchfile.NewTensor("I64", nil, make([]byte, 8)); err != nil {
 				return fmt.Errorf("export %s: %w", p.Name, err)
 			}
-			state.Set(norm+".num_batches_tracked", t)
+			state.Set(prefix+norm+".num_batches_tracked", t)
 		}
 	}
 	epoch, step, score := from.Progress()

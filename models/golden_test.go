@@ -89,9 +89,9 @@ func TestGoldenVSEPP(t *testing.T) {
 			}
 			g := m.Session.Graph()
 			regions := m.RegionsNode(g, n)
-			im := m.Network.Images(g, regions)
-			txt := m.Network.Captions(g, m.CaptionNodes(g, n, Bucket(l)))
-			scores := m.Network.Scores(g, im, txt)
+			im := m.Embedder().Images(g, regions)
+			txt := m.Embedder().Captions(g, m.CaptionNodes(g, n, Bucket(l)))
+			scores := m.Embedder().Scores(g, im, txt)
 			loss := g.WeightedSum(scores, g.Input("weights", n, n))
 			wrt := []*graph.Node{regions}
 			for _, p := range m.Network.Params() {

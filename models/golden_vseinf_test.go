@@ -230,7 +230,7 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 	}
 	fatal(t, m.FeedWords(ints(c.Captions.Data), c.Lengths, n, l))
 	g := m.Session.Graph()
-	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Network.Captions(g, m.CaptionNodes(g, n, Bucket(l)))}
+	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Embedder().Captions(g, m.CaptionNodes(g, n, Bucket(l)))}
 	prog, _ := r.run(g)
 	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
 }

@@ -26,16 +26,19 @@ const (
 
 // Model is a network with its parameters on a device: what training updates and evaluation runs.
 type Model struct {
-	Network Embedder
+	Network Network
 	Options Options
 	Dims    Dims
 	Session *graph.Session
 
-	images   map[int]*encoder
-	captions map[[2]int]*encoder
-	scores   map[[2]int]*encoder
-	words    []int32 // staging of padded words
-	counts   []int32 // R for every image
+	images    map[int]*encoder
+	captions  map[[2]int]*encoder
+	scores    map[[2]int]*encoder
+	pairs     pairPrograms
+	words     []int32 // staging of padded words
+	counts    []int32 // R for every image
+	edges     []int32 // staging of dependencies
+	edgeStart []int32
 }
 
 // encoder is a compiled evaluation graph for one shape.
@@ -53,7 +56,7 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 	return newModel(dev, n, o, d)
 }
 
-func newModel(dev device.Device, n Embedder, o Options, d Dims) (*Model, error) {
+func newModel(dev device.Device, n Network, o Options, d Dims) (*Model, error) {
 	s, err := graph.NewSession(dev, Specs(n))
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
@@ -76,6 +79,15 @@ func (m *Model) Init(seed uint64, pool *par.Pool) {
 	}
 }
 
+// Embedder returns the network as an Embedder. Only a model whose network is one may be asked to embed.
+func (m *Model) Embedder() Embedder {
+	e, ok := m.Network.(Embedder)
+	if !ok {
+		graph.Failf("network %s scores pairs, it does not embed", m.Options.Network)
+	}
+	return e
+}
+
 // EmbedDim returns the size of an embedding.
 func (m *Model) EmbedDim() int { return m.Options.EmbedDim }
 
@@ -83,12 +95,25 @@ func (m *Model) EmbedDim() int { return m.Options.EmbedDim }
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
+// WordRoom rounds the number of words of captions up to the numbers that training graphs of a PairScorer are compiled for: a
+// multiple of two words a caption.
+func WordRoom(lengths []int32) int {
+	words, unit := 0, max(1, 2*len(lengths))
+	for _, l := range lengths {
+		words += int(l)
+	}
+	return max(1, (words+unit-1)/unit) * unit
+}
+
 // FeedWords feeds captions [n, l] padded to the bucket of l, and their lengths, which must be in descending order. The
 // slices are read until the programs have run.
 func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 	wide := Bucket(l)
 	if len(words) != n*l || len(lengths) != n {
 		return fmt.Errorf("feed captions: %d words and %d lengths for %d captions of %d", len(words), len(lengths), n, l)
+	}
+	if most := m.Options.Bert.Positions; m.Options.TextEncoder == TextBert && l > most {
+		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, most)
 	}
 	if cap(m.words) < n*wide {
 		m.words = make([]int32, n*wide)
@@ -168,7 +193,7 @@ func (m *Model) EncodeCaptions(dst []float32, words, lengths []int32, n, l int) 
 	if e == nil {
 		g := m.Session.Graph()
 		var err error
-		e, err = m.compile(g, func() *graph.Node { return m.Network.Captions(g, m.CaptionNodes(g, n, key[1])) })
+		e, err = m.compile(g, func() *graph.Node { return m.Embedder().Captions(g, m.CaptionNodes(g, n, key[1])) })
 		if err != nil {
 			return err
 		}
@@ -189,7 +214,7 @@ func (m *Model) Scores(dst, images, captions []float32, ni, nc int) error {
 		g := m.Session.Graph()
 		var err error
 		e, err = m.compile(g, func() *graph.Node {
-			return m.Network.Scores(g, g.Input(inImages, ni, m.EmbedDim()), g.Input(inCaptions, nc, m.EmbedDim()))
+			return m.Embedder().Scores(g, g.Input(inImages, ni, m.EmbedDim()), g.Input(inCaptions, nc, m.EmbedDim()))
 		})
 		if err != nil {
 			return err
@@ -206,7 +231,7 @@ func (m *Model) Scores(dst, images, captions []float32, ni, nc int) error {
 }
 
 func (m *Model) compileImages(g *graph.Graph, n int) (*encoder, error) {
-	return m.compile(g, func() *graph.Node { return m.Network.Images(g, m.RegionsNode(g, n)) })
+	return m.compile(g, func() *graph.Node { return m.Embedder().Images(g, m.RegionsNode(g, n)) })
 }
 
 func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, error) {

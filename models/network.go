@@ -1,7 +1,7 @@
 // Package models holds the visual-semantic embedding networks, each written once as a graph of coarse operations.
 //
-// An Embedder maps images and captions into one space, where the similarity of all pairs is one product. A network
-// that scores pairs jointly will be a PairScorer. Losses and evaluation see scores only, so any loss works with any network.
+// An Embedder maps images and captions into one space, where the similarity of all pairs is one product. A PairScorer looks at
+// every image and caption together (pairs.go). Losses and evaluation see scores only, so any loss works with any network.
 package models
 
 import (
@@ -24,9 +24,23 @@ type Dims struct {
 // Captions are the inputs of a text encoder: word ids [B, L] and lengths [B] in descending order.
 type Captions struct {
 	Words, Lengths *graph.Node
+	// Room is the number of words that values with a row per word have room for, at least Σ lengths; 0 is B·L.
+	Room int
+	// Edges int32 [room, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
+	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Options.NeedsEdges.
+	Edges, EdgeStart *graph.Node
 }
 
-// Network is what every network has: its stored parameters, by the names of the reference's checkpoints.
+// room is the number of rows of values with a row per word.
+func (c Captions) room() int {
+	if c.Room > 0 {
+		return c.Room
+	}
+	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
+}
+
+// Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an Embedder or a
+// PairScorer.
 type Network interface {
 	// Name is the configuration's name of the network.
 	Name() string
@@ -76,13 +90,13 @@ type Labels struct {
 	Steps       *graph.Node // [B], in descending order
 }
 
-type builder func(o Options, d Dims) (Embedder, error)
+type builder func(o Options, d Dims) (Network, error)
 
 // registry maps the configuration's names to networks; a network's file adds itself in init.
 var registry = map[string]builder{}
 
 // New builds the network that the options name.
-func New(o Options, d Dims) (Embedder, error) {
+func New(o Options, d Dims) (Network, error) {
 	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
 		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network, d.Regions, d.Feature, d.Vocab)
 	}

@@ -25,12 +25,36 @@ type Options struct {
 	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
 	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or bert for vseinf"`
 
+	Bert   BertOptions   `yaml:"bert" doc:"used when text_encoder is bert"`
 	VSEPP  VSEPPOptions  `yaml:"vsepp" doc:"used when network is vsepp"`
 	VSRN   VSRNOptions   `yaml:"vsrn" doc:"used when network is vsrn"`
 	SGRAF  SGRAFOptions  `yaml:"sgraf" doc:"used when network is saf or sgr"`
 	VSEInf VSEInfOptions `yaml:"vseinf" doc:"used when network is vseinf"`
 	GSMN   GSMNOptions   `yaml:"gsmn" doc:"used when network is gsmn"`
 }
+
+// BertOptions are the sizes of a BERT encoder and where it starts from.
+type BertOptions struct {
+	// Dir is read by whoever begins a run; a checkpoint does not keep it.
+	Dir  string `yaml:"dir" json:"-" doc:"folder of the pretrained encoder, as Hugging Face's bert-base-uncased: vocab.txt and model.safetensors or pytorch_model.bin"`
+	Init string `yaml:"init" json:"-" enum:"pretrained|random" doc:"first weights of the encoder: those in dir, or random (dir then needs vocab.txt only)"`
+
+	Layers       int     `yaml:"layers" min:"1" max:"1000" doc:"layers"`
+	Hidden       int     `yaml:"hidden" min:"1" max:"65536" doc:"size of a hidden state"`
+	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; hidden is a multiple"`
+	Intermediate int     `yaml:"intermediate" min:"1" max:"1000000" doc:"size of the inner layer"`
+	Positions    int     `yaml:"positions" min:"3" max:"65536" doc:"longest caption in word pieces, [CLS] and [SEP] included; longer ones are cut"`
+	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training"`
+}
+
+// First weights of a BERT encoder.
+const (
+	BertPretrained = "pretrained"
+	BertRandom     = "random"
+)
+
+// TextBert is the text encoder BERT.
+const TextBert = "bert"
 
 // VSEPPOptions are the switches of the VSE++ reference.
 type VSEPPOptions struct {
@@ -62,7 +86,8 @@ type VSEInfOptions struct {
 // GSMNOptions are the choices of GSMN.
 type GSMNOptions struct {
 	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs"`
-	Lambda    float64 `yaml:"lambda" above:"0" max:"1000" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	BoxDecay  bool    `yaml:"compat_box_decay" doc:"divide boxes again at every use of an image in training, as the released code does; not recommended"`
 	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
 }
 
@@ -73,6 +98,7 @@ func DefaultOptions() Options {
 		EmbedDim:    1024,
 		WordDim:     300,
 		TextEncoder: "gru",
+		Bert:        BertOptions{Init: BertPretrained, Layers: 12, Hidden: 768, Heads: 12, Intermediate: 3072, Positions: 512, Dropout: 0.1},
 		VSEPP:       VSEPPOptions{Measure: "cosine"},
 		VSRN:        VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true},
 		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3},
@@ -84,8 +110,23 @@ func DefaultOptions() Options {
 // Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
 func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
 
+// DecaysBoxes reports whether training batches have the boxes of the released GSMN code (data.LoaderOptions.BoxDecay).
+func (o *Options) DecaysBoxes() bool { return o.Network == GSMN && o.GSMN.BoxDecay }
+
+// NeedsBoxes reports whether the network looks at the boxes of the regions.
+func (o *Options) NeedsBoxes() bool { return o.Network == GSMN }
+
+// NeedsEdges reports whether the network computes with the dependencies between words. They are also read, and checked, where they are
+// there and make no difference (ReadsEdges).
+func (o *Options) NeedsEdges() bool { return o.ReadsEdges() && o.GSMN.Neighbors == "true" }
+
+// ReadsEdges reports whether the network is defined with dependencies.
+func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode == "sparse" }
+
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
-func (o *Options) AnyRegions() bool { return o.Network == VSEInf || o.Network == VSRN }
+func (o *Options) AnyRegions() bool {
+	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN
+}
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{
@@ -100,6 +141,9 @@ func (o *Options) Validate() error {
 	if ok := textEncoders[o.Network]; !slices.Contains(ok, o.TextEncoder) {
 		return &options.Error{Key: "text_encoder", Found: strconv.Quote(o.TextEncoder),
 			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
+	}
+	if b := o.Bert; b.Hidden%b.Heads != 0 {
+		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " + strconv.Itoa(b.Hidden)}
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func (r *Reference) parse(v any) error {
 			if !okName || !okTensor {
 				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v), k)
 			}
-			if strings.HasSuffix(name, ".num_batches_tracked") { // a counter of PyTorch's batch norms, without effect
+			if strings.HasSuffix(name, ".num_batches_tracked") || strings.HasSuffix(name, ".position_ids") {
+				// a counter of PyTorch's batch norms, and the numbers from 0 on in some versions of BERT: without effect
 				continue
 			}
 			state[strings.TrimPrefix(name, "module.")] = t
@@ -116,6 +117,8 @@ type format struct {
 	options func(m *Model) map[string]any
 	// recalls is how many recalls add up to its "best_rsum".
 	recalls int
+	// prefix, where given, is put before the names of the tensors that are written.
+	prefix func(m *Model) string
 }
 
 var formats = map[string]format{}

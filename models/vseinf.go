@@ -1,10 +1,11 @@
 package models
 
 // VSE-infinity in region mode (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual Semantic Embedding",
-// CVPR 2021; woodfrog/vse_infty, branch bigru: lib/encoders.py, lib/modules/mlp.py, lib/modules/aggr/gpo.py):
+// CVPR 2021; woodfrog/vse_infty, branches bigru and master: lib/encoders.py, lib/modules/mlp.py, lib/modules/aggr/gpo.py):
 //
 //	image    h_r = W v_r + b + W₂ ReLU(BN(W₁ v_r + b₁)) + b₂    i = l2(GPO(h_1 … h_n))     n of the R regions
 //	caption  x_t = (→GRU_t + ←GRU_t)/2 over embed(w_1 … w_L)    c = l2(GPO(x_1 … x_L))
+//	         or x_t = W h_t + b, h the last hidden states of BERT over word pieces (branch master)
 //	score    S = I Cᵀ
 //
 // In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are kept are
@@ -26,6 +27,7 @@ type vseinf struct {
 	dims  Dims
 	embed int
 	word  int
+	bert  *nn.BertSizes // nil with a BiGRU
 	size  vseinfSizes
 	Image struct {
 		FC  nn.Linear `param:"fc"`
@@ -36,9 +38,11 @@ type vseinf struct {
 		Pool nn.GPO `param:"gpool"`
 	} `param:"img"`
 	Text struct {
-		Embed nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
-		RNN   nn.BiGRU     `param:"rnn"`
-		Pool  nn.GPO       `param:"gpool"`
+		Embed  nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
+		RNN    nn.BiGRU     `param:"rnn"`
+		Bert   nn.Bert      `param:"bert"` // in place of the two
+		Linear nn.Linear    `param:"linear"`
+		Pool   nn.GPO       `param:"gpool"`
 	} `param:"txt"`
 	params []*nn.Param
 }
@@ -46,10 +50,7 @@ type vseinf struct {
 // vseinfSizes are the sizes that no option changes.
 type vseinfSizes struct{ mlp, encode, hidden int }
 
-func newVSEInf(o Options, d Dims) (Embedder, error) {
-	if o.TextEncoder != "bigru" {
-		return nil, fmt.Errorf("network vseinf with text encoder %s is not available in this version; set model.text_encoder to bigru", o.TextEncoder)
-	}
+func newVSEInf(o Options, d Dims) (Network, error) {
 	return newVSEInfOf(o, d, vseinfSizes{mlp: o.EmbedDim / 2, encode: 32, hidden: 32})
 }
 
@@ -62,8 +63,13 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 	n.Image.MLP.Layers = [2]nn.Linear{nn.NewLinear(d.Feature, s.mlp), nn.NewLinear(s.mlp, o.EmbedDim)}
 	n.Image.MLP.Norms = [2]nn.BatchNorm{nn.NewBatchNorm(s.mlp), nn.NewBatchNorm(o.EmbedDim)}
 	n.Image.Pool = nn.NewGPO(s.encode, s.hidden)
-	n.Text.Embed = nn.NewEmbedding(d.Vocab+1, o.WordDim)
-	n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
+	if o.TextEncoder == TextBert {
+		sizes := o.Bert.sizes(d.Vocab)
+		n.bert, n.Text.Bert, n.Text.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, o.EmbedDim)
+	} else {
+		n.Text.Embed = nn.NewEmbedding(d.Vocab+1, o.WordDim)
+		n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
+	}
 	n.Text.Pool = nn.NewGPO(s.encode, s.hidden)
 	n.params = nn.Collect(n)
 	return n, nil
@@ -83,6 +89,9 @@ func (n *vseinf) StepFlops(pairs, words int) float64 {
 	}
 	image := 2 * rows * (2*float64(n.dims.Feature)*(e+h) + 3*h*e)
 	text := 3 * 2 * t * 2 * 3 * e * (float64(n.word) + e)
+	if n.bert != nil { // the squares of the lengths as if all were equal
+		text = 3 * (n.bert.Flops(t, t*t/b) + 2*t*float64(n.bert.Hidden)*e)
+	}
 	return image + text + 3*2*b*b*e
 }
 
@@ -113,8 +122,12 @@ func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node
 	return g.L2Norm(n.Image.Pool.Forward(g, h, counts, n.dims.Regions, false), 1, 1e-8)
 }
 
-// Captions embeds words.
+// Captions embeds words, packed for the BiGRU and concatenated for BERT.
 func (n *vseinf) Captions(g *graph.Graph, c Captions) *graph.Node {
+	if n.bert != nil {
+		x := g.LinearRows(c.Lengths, n.Text.Linear.Term(g, n.Text.Bert.Forward(g, c.Words, c.Lengths)))
+		return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), false), 1, 1e-8)
+	}
 	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
 	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), true), 1, 1e-8)
 }

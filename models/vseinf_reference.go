@@ -3,7 +3,7 @@ package models
 import "fmt"
 
 func init() {
-	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6}
+	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6, prefix: vseinfPrefix}
 }
 
 // isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on the regions,
@@ -13,9 +13,20 @@ func isVSEInf(r *Reference) bool {
 		r.has(1, "gpool.linear.weight", 2)
 }
 
-func readVSEInf(r *Reference, _ map[string]any) error {
+// vseinfPrefix: the repository's loader of the BERT network expects names of modules wrapped for data parallelism and ignores others.
+func vseinfPrefix(m *Model) string {
+	if m.Options.TextEncoder == TextBert {
+		return "module."
+	}
+	return ""
+}
+
+func readVSEInf(r *Reference, opt map[string]any) error {
+	if r.has(1, "bert."+bertWords, 2) {
+		return readVSEInfBert(r, opt)
+	}
 	if !r.has(1, "embed.weight", 2) || !r.has(1, "rnn.weight_hh_l0_reverse", 2) {
-		return fmt.Errorf("a VSE-infinity checkpoint without a bidirectional GRU in its text encoder; supported is the text encoder of the bigru branch")
+		return fmt.Errorf("a VSE-infinity checkpoint with neither a bidirectional GRU nor BERT in its text encoder")
 	}
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
@@ -27,13 +38,49 @@ func readVSEInf(r *Reference, _ map[string]any) error {
 	return nil
 }
 
+// headsOption is our own addition to the options: no weight tells how many heads a BERT has.
+const headsOption = "num_attention_heads"
+
+// usualHead is the size of a head of every published BERT.
+const usualHead = 64
+
+func readVSEInfBert(r *Reference, opt map[string]any) error {
+	fc, words, state := r.states[0]["fc.weight"], r.states[1]["bert."+bertWords], r.states[1]
+	o := &r.options
+	o.TextEncoder, o.EmbedDim, o.Bert.Hidden = TextBert, fc.Shape[0], words.Shape[1]
+	if o.Bert.Layers = 0; r.has(1, "bert.embeddings.position_embeddings.weight", 2) {
+		o.Bert.Positions = state["bert.embeddings.position_embeddings.weight"].Shape[0]
+	}
+	for r.has(1, fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Bert.Layers), 2) {
+		o.Bert.Intermediate = state[fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Bert.Layers)].Shape[0]
+		o.Bert.Layers++
+	}
+	if o.Bert.Layers == 0 {
+		return fmt.Errorf("BERT without a layer: no tensor bert.encoder.layer.0.intermediate.dense.weight")
+	}
+	switch heads, ok := opt[headsOption].(int64); {
+	case ok && heads > 0:
+		o.Bert.Heads = int(heads)
+	case o.Bert.Hidden%usualHead == 0:
+		o.Bert.Heads = o.Bert.Hidden / usualHead
+	default:
+		return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s", o.Bert.Hidden, usualHead, headsOption)
+	}
+	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: words.Shape[0]}
+	return nil
+}
+
 // vseinfReferenceOptions are those of woodfrog/vse_infty, lib/arguments.py.
 func vseinfReferenceOptions(m *Model) map[string]any {
-	return map[string]any{
+	opt := map[string]any{
 		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1,
 		"num_layers": 1, "precomp_enc_type": "basic", "backbone_source": "detector", "no_imgnorm": false, "no_txtnorm": false,
 		"margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 25, "batch_size": 128, "learning_rate": 0.0005, "lr_update": 15,
 		"vse_mean_warmup_epochs": 1, "val_step": 500, "log_step": 200, "workers": 10, "data_path": "data/f30k", "data_name": "f30k",
 		"logger_name": "runs/runX", "model_name": "runs/runX",
 	}
+	if m.Options.TextEncoder == TextBert {
+		opt["vocab_size"], opt[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
+	}
+	return opt
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/device/cpu"
@@ -32,11 +31,6 @@ func TestVSEInfSize(t *testing.T) {
 		if got != want {
 			t.Errorf("%d parameters with %d words, want %d", got, vocab, want)
 		}
-	}
-	o := vseinfOptions(1024, 300)
-	o.TextEncoder = "bert"
-	if _, err := New(o, Dims{Regions: 36, Feature: 2048, Vocab: 10}); err == nil || !strings.Contains(err.Error(), "text encoder bert is not available") {
-		t.Errorf("bert: %v", err)
 	}
 }
 

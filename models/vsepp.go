@@ -29,7 +29,7 @@ type vsepp struct {
 	params []*nn.Param
 }
 
-func newVSEPP(o Options, d Dims) (Embedder, error) {
+func newVSEPP(o Options, d Dims) (Network, error) {
 	n := &vsepp{opt: o.VSEPP, dims: d, embed: o.EmbedDim, word: o.WordDim}
 	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
 	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)

@@ -42,7 +42,7 @@ type vsrn struct {
 	params  []*nn.Param
 }
 
-func newVSRN(o Options, d Dims) (Embedder, error) {
+func newVSRN(o Options, d Dims) (Network, error) {
 	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim, word: o.WordDim}
 	im := &n.Image
 	im.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)

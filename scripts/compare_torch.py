@@ -92,6 +92,8 @@ def measure(opts, binary):
                 with open(path, "w", encoding="utf-8") as f:
                     json.dump(config(opts, dtype), f)
                 for who, command in (("PyTorch", peer_command(opts, dtype)), ("vsetrain", ours_command(opts, binary, path))):
+                    if who == "PyTorch" and dtype not in opts.peer_dtypes:
+                        continue
                     out = json_line(who, command)
                     say("round %d of %d  %-8s %-5s %9.1f ms" % (r + 1, opts.rounds, who, dtype, step_median(who, out)))
                     rows.setdefault((who, dtype), []).append(out)
@@ -138,7 +140,9 @@ def table(rows, dtypes):
     lines = [head]
     for dtype in dtypes:
         for who in ("PyTorch", "vsetrain"):
-            row = rows[who, dtype]
+            row = rows.get((who, dtype))
+            if not row:
+                continue
             version = row[0].get("torch") if who == "PyTorch" else row[0].get("version")
             lines.append((who + (" " + str(version) if version else ""), dtype, figure(number(row, "step_ms", "median")),
                           "%.1f" % best(row) if best(row) else "-", figure(number(row, "captions_per_s")), figure(number(row, "gflops")),
@@ -150,7 +154,7 @@ def ratios(rows, dtypes):
     med = lambda who, d: statistics.median(number(rows[who, d], "step_ms", "median"))
     rate = lambda who, d: number(rows[who, d], "gflops")
     lines = [("vsetrain against PyTorch", "step time", "best step", "useful GFLOP/s")]
-    pairs = [(d, d) for d in dtypes] + [(d, dtypes[0]) for d in dtypes[1:]]
+    pairs = [p for p in [(d, d) for d in dtypes] + [(d, dtypes[0]) for d in dtypes[1:]] if ("PyTorch", p[1]) in rows]
     for ours, theirs in pairs:
         a, b = rate("vsetrain", ours), rate("PyTorch", theirs)
         low, high = best(rows["vsetrain", ours]), best(rows["PyTorch", theirs])
@@ -177,6 +181,7 @@ def main():
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--dtypes", default="fp32,bf16", help="comma list of fp32, tf32 (cuda) and bf16; ratios are also taken against the first")
+    p.add_argument("--peer-dtypes", help="those of them that PyTorch runs (default: all); the slow networks take minutes each")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--compile", action="store_true", help="torch.compile the peer's modules")
     p.add_argument("--vectorised-luwm", action="store_true", help="the peer's LUWM without the reference's Python loop")
@@ -185,10 +190,13 @@ def main():
     p.add_argument("--json", metavar="FILE", help="also write every run's own line")
     opts = p.parse_args()
     opts.dtypes = opts.dtypes.split(",")
+    opts.peer_dtypes = opts.peer_dtypes.split(",") if opts.peer_dtypes else opts.dtypes
     opts.batch = opts.batch or (64 if opts.network == "gsmn" else 128)
     opts.threads = opts.threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     if opts.rounds < 1 or opts.steps < 1 or opts.warmup < 0 or not set(opts.dtypes) <= {"fp32", "tf32", "bf16"}:
         p.error("--rounds and --steps must be at least 1, --warmup at least 0, --dtypes of fp32, tf32, bf16")
+    if not set(opts.peer_dtypes) <= set(opts.dtypes):
+        p.error("--peer-dtypes must be among --dtypes")
     binary = find_vsetrain(opts.vsetrain)
     if opts.verify:
         out = json_line("the peer's check", [sys.executable, os.path.join(HERE, "torch_peer.py"), "--verify", opts.verify])

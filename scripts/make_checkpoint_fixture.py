@@ -10,6 +10,7 @@ Everything is made up here: words, captions, features and weights (seeded).  OUT
     checkpoint.pth.tar          torch's zip format (1.6 and later), tensors on the CPU
     checkpoint_legacy.pth.tar   torch's format before 1.6, tensors tagged cuda:0 as the published checkpoints are
                                 both: {epoch, model: [image state dict, text state dict], best_rsum, opt: argparse.Namespace, Eiters}
+    data/test_ims_bbx.npy, test_ims_size.npy, test_caps.json   of GSMN: boxes, sizes, dependencies
     data/test_ims.npy           float32 [N, R, D] region features, one row per image
     data/test_caps.txt          5 N captions; data/test_ids.txt  N image ids; data/vocab.json  SCAN's vocabulary format
     scores.npy                  float64 [N, 5 N]: every operation in float64
@@ -95,6 +96,31 @@ def write_data(folder, rng):
     return features, caps, vocab
 
 
+def write_graph_data(folder, rng, caps):
+    """GSMN's further files: pixel boxes, sizes as an object array of dicts, and dependency pairs with the root's first"""
+    sizes = np.array([{"image_w": int(rng.integers(200, 500)), "image_h": int(rng.integers(200, 500))} for _ in range(IMAGES)], dtype=object)
+    boxes = np.zeros((IMAGES, REGIONS, 4), dtype=np.float32)
+    for i, s in enumerate(sizes):
+        wh = np.array([s["image_w"], s["image_h"]])
+        a, b = rng.random((REGIONS, 2)), rng.random((REGIONS, 2))
+        boxes[i] = np.concatenate([np.minimum(a, b) * wh, np.maximum(a, b) * wh], 1)
+    trees = []
+    for _, tokens in caps:
+        root = int(rng.integers(1, len(tokens) + 1))
+        rest = [t for t in range(1, len(tokens) + 1) if t != root]
+        trees.append([[0, root]] + [[int(rng.choice([root] + rest[:k])), t] for k, t in enumerate(rest)])
+    np.save(os.path.join(folder, "test_ims_bbx.npy"), boxes)
+    np.save(os.path.join(folder, "test_ims_size.npy"), sizes, allow_pickle=True)
+    with open(os.path.join(folder, "test_caps.json"), "w", encoding="utf-8") as f:
+        f.write("[" + ",\n".join(json.dumps(t, separators=(",", ":")) for t in trees) + "]\n")
+
+
+def read_graph_data(folder):
+    at = lambda name: os.path.join(folder, name)
+    return {"boxes": np.load(at("test_ims_bbx.npy")), "sizes": np.load(at("test_ims_size.npy"), allow_pickle=True),
+            "trees": json.load(open(at("test_caps.json"), encoding="utf-8"))}
+
+
 def token_ids(caps, vocab):
     w = vocab["word2idx"]
     return [[w["<start>"]] + [w.get(t, w["<unk>"]) for t in tokens] + [w["<end>"]] for _, tokens in caps]
@@ -103,10 +129,12 @@ def token_ids(caps, vocab):
 # ---------------------------------------------------------------------------------------------------------- networks
 class Fixture:
     """modules in the order of the checkpoint's "model" list, the reference's own options, and the embedding function:
-    embed(modules, features [N,R,D], tokens [M,L], lengths) -> image [N,E] and caption [M,E] embeddings."""
+    embed(modules, features [N,R,D], tokens [M,L], lengths) -> image [N,E] and caption [M,E] embeddings.  A network that scores
+    pairs has pairs(modules, features, tokens, lengths) -> scores [N,M] instead; one that looks at boxes and dependencies too has graph,
+    and pairs takes them as a further argument."""
 
-    def __init__(self, modules, options, embed):
-        self.modules, self.options, self.embed = modules, options, embed
+    def __init__(self, modules, options, embed=None, pairs=None, graph=False):
+        self.modules, self.options, self.embed, self.pairs, self.graph, self.data = modules, options, embed, pairs, graph, None
 
 
 def vsepp(vocab_size):
@@ -147,7 +175,79 @@ def vsrn(vocab_size, name="f30k_precomp"):
     return Fixture(modules, options, lambda m, x, tokens, lengths: (m[0](x)[0], m[1](tokens, lengths)))
 
 
-NETWORKS = {"vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
+def vseinf(vocab_size):
+    """woodfrog/vse_infty, branch bigru, lib/arguments.py: its table of word vectors has one more row, <mask>.  The batch norms get
+    statistics and gains as after some training, and the scores of positions weights that tell them apart."""
+    embed, word = 16, 6
+    modules = [peer.PooledImage(FEAT, embed), peer.PooledGruText(vocab_size + 1, word, embed)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        for m in modules:
+            m.gpool.linear.weight.uniform_(-1, 1)
+        for m in modules[0].modules():
+            if isinstance(m, torch.nn.BatchNorm1d):
+                m.weight.uniform_(-1, 1)
+                m.bias.uniform_(-0.5, 0.5)
+                m.running_mean.uniform_(-0.5, 0.5)
+                m.running_var.uniform_(0.2, 2)
+                m.num_batches_tracked.fill_(3402)
+    options = dict(data_path="data/f30k", data_name="f30k", margin=0.2, num_epochs=25, batch_size=128, word_dim=word, embed_size=embed,
+                   grad_clip=2.0, num_layers=1, learning_rate=0.0005, lr_update=15, workers=10, log_step=200, val_step=500,
+                   logger_name="runs/runX", model_name="runs/runX", max_violation=True, img_dim=FEAT, no_imgnorm=False, no_txtnorm=False,
+                   precomp_enc_type="basic", backbone_source="detector", vse_mean_warmup_epochs=1, vocab_size=vocab_size + 1)
+    embed_all = lambda m, x, tokens, lengths: (m[0](x, torch.full((len(x),), x.size(1), dtype=torch.long)), m[1](tokens, lengths))
+    return Fixture(modules, options, embed_all)
+
+
+def sgraf(vocab_size, module):
+    """Paranioar/SGRAF, opts.py.  Batch norms as after some training."""
+    embed, word, sim, steps = 16, 6, 5, 3
+    modules = [peer.RegionWords(FEAT, embed), peer.WordStates(vocab_size, word, embed),
+               peer.SgrafSimilarity(embed, sim, module, steps, REGIONS)]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        for m in modules[2].modules():
+            if isinstance(m, torch.nn.Linear):
+                m.bias.uniform_(-0.5, 0.5)
+            if isinstance(m, torch.nn.BatchNorm1d):
+                m.weight.uniform_(-1, 1)
+                m.bias.uniform_(-0.5, 0.5)
+                m.running_mean.uniform_(-0.5, 0.5)
+                m.running_var.uniform_(0.2, 2)
+                m.num_batches_tracked.fill_(3402)
+        modules[2].sim_eval_w.weight.mul_(8)                # so that the scores differ
+    options = dict(data_path="./data", data_name="f30k_precomp", vocab_path="./data/vocab/", model_name="./runs/checkpoint",
+                   logger_name="./runs/log", num_epochs=40, lr_update=30, learning_rate=0.0002, workers=10, log_step=10, val_step=1000,
+                   batch_size=128, img_dim=FEAT, word_dim=word, embed_size=embed, sim_dim=sim, num_layers=1, bi_gru=True, no_imgnorm=False,
+                   no_txtnorm=False, module_name=module, sgr_step=steps, grad_clip=2.0, margin=0.2, max_violation=True,
+                   vocab_size=vocab_size)
+    return Fixture(modules, options, pairs=lambda m, x, tokens, lengths: m[2](m[0](x), m[1](tokens, lengths), lengths))
+
+
+def gsmn(vocab_size):
+    """CrossmodalGroup/GSMN, train.py."""
+    embed, word = 32, 6
+    modules = [peer.RegionWords(FEAT, embed), peer.WordStates(vocab_size, word, embed, rnn_name="rnn", p=0), peer.ImageGraph(), peer.TextGraph()]
+    with torch.no_grad():
+        modules[1].embed.weight.mul_(10)
+        modules[0].fc.bias.uniform_(-0.5, 0.5)
+        for m in modules[2:]:
+            m.out_1.weight_g.mul_(1.5)                      # so that lengths are not those of the directions
+            m.out_2.weight_g.mul_(3)
+    options = dict(data_path="./data", data_name="f30k_precomp", vocab_path="./vocab/", model_name="./runs/checkpoint", logger_name="./runs/log",
+                   margin=0.2, num_epochs=30, batch_size=64, word_dim=word, embed_size=embed, grad_clip=2.0, num_layers=1, learning_rate=0.0002,
+                   lr_update=15, workers=10, log_step=100, val_step=15000, resume="", max_violation=True, img_dim=FEAT, no_imgnorm=False,
+                   no_txtnorm=False, bi_gru=True, lambda_softmax=20.0, is_sparse=True, num_block=16, hid_dim=32, out_dim=1, vocab_size=vocab_size)
+
+    def pairs(m, x, tokens, lengths, data):
+        v, c, width = m[0](x), m[1](tokens, lengths), embed // 16
+        boxes = torch.from_numpy(data["boxes"]).to(x.dtype) / torch.tensor([[d["image_w"], d["image_h"]] * 2 for d in data["sizes"]], dtype=x.dtype).unsqueeze(1)
+        return m[2](v, c, boxes, lengths, width, 20.0) + m[3](v, c, data["trees"], lengths, width, 20.0, True)
+
+    return Fixture(modules, options, pairs=pairs, graph=True)
+
+
+NETWORKS = {"gsmn": gsmn, "saf": lambda vocab_size: sgraf(vocab_size, "SAF"), "sgr": lambda vocab_size: sgraf(vocab_size, "SGR"), "vsepp": vsepp, "vsrn": vsrn, "vsrn-coco": lambda vocab_size: vsrn(vocab_size, "coco_precomp")}
 
 
 # ------------------------------------------------------------------------------------------------------------ scores
@@ -159,6 +259,15 @@ def scores(fixture, features, ids, dtype):
     for row, i in enumerate(order):
         tokens[row, :len(ids[i])] = torch.tensor(ids[i])
     modules = [m.to(dtype).eval() for m in fixture.modules]
+    if fixture.pairs:
+        with torch.no_grad():
+            more = ()
+            if fixture.graph:
+                more = (dict(fixture.data, trees=[fixture.data["trees"][i] for i in order]),)
+            s = fixture.pairs(modules, torch.from_numpy(features).to(dtype), tokens, lengths, *more).double().numpy()
+        out = np.empty_like(s)
+        out[:, order] = s
+        return out
     with torch.no_grad():
         images, sorted_captions = fixture.embed(modules, torch.from_numpy(features).to(dtype), tokens, lengths)
     caps = torch.empty_like(sorted_captions)
@@ -215,6 +324,8 @@ def main():
             raise SystemExit("the captions are not those of this script and seed")
         for path in paths:
             fixture = NETWORKS[opts.network](vocab["idx"])
+            if fixture.graph:
+                fixture.data = read_graph_data(at("data"))
             load(path, fixture)
             for name, dtype, limit in (("scores_f32.npy", torch.float32, 1e-5), ("scores.npy", torch.float64, 1e-9)):
                 worst = float(np.abs(scores(fixture, features, token_ids(caps, vocab), dtype) - np.load(at(name))).max())
@@ -223,8 +334,12 @@ def main():
                     raise SystemExit("more than %g" % limit)
         return 0
     os.makedirs(opts.out, exist_ok=True)
-    features, caps, vocab = write_data(at("data"), np.random.default_rng(opts.seed))
+    rng = np.random.default_rng(opts.seed)
+    features, caps, vocab = write_data(at("data"), rng)
     fixture = NETWORKS[opts.network](vocab["idx"])
+    if fixture.graph:
+        write_graph_data(at("data"), rng, caps)
+        fixture.data = read_graph_data(at("data"))
     ids = token_ids(caps, vocab)
     for path in paths:
         save(path, fixture, legacy=path is paths[1])

@@ -21,3 +21,5 @@ else
 fi
 
 bash scripts/kill-resume.sh 50
+
+bash scripts/precisions.sh

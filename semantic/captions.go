@@ -16,6 +16,15 @@ type captionFile struct {
 	hash  string   // SHA-256 of the file, hexadecimal
 }
 
+// ReadCaptions returns the lines of a caption file, empty ones included, and the SHA-256 of the file.
+func ReadCaptions(path string) (lines []string, hash string, err error) {
+	c, err := readCaptions(path)
+	if err != nil {
+		return nil, "", err
+	}
+	return c.lines, c.hash, nil
+}
+
 // readCaptions reads a caption file: a line ends at \n; a last line without it counts, an empty end does not.
 func readCaptions(path string) (*captionFile, error) {
 	b, err := os.ReadFile(path)

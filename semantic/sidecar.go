@@ -12,8 +12,9 @@ import (
 // Sidecar describes a file of semantic vectors. It lies beside it as FILE.json, so that the .npy stays plain, and tells
 // which captions the rows belong to.
 type Sidecar struct {
-	Format        string    `json:"format"` // sidecarFormat
-	Method        string    `json:"method"` // "svd", "bert"
+	Format        string    `json:"format"`         // sidecarFormat
+	Method        string    `json:"method"`         // "svd", "bert"
+	Pool          string    `json:"pool,omitempty"` // of a BERT: pooler, cls, mean
 	CaptionSHA256 string    `json:"caption_sha256"`
 	Captions      int       `json:"captions"` // rows
 	Dim           int       `json:"dim"`      // columns
@@ -50,7 +51,7 @@ func readSidecar(path string) (*Sidecar, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("description of semantic vectors %s: %w; remove it, or run precompute-svd again", name, err)
+		return nil, fmt.Errorf("description of semantic vectors %s: %w; remove it, or compute the vectors again", name, err)
 	}
 	return s, nil
 }

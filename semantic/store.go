@@ -72,7 +72,10 @@ func (s *Store) openNPY() error {
 }
 
 func (s *Store) check(o OpenOptions) error {
-	const remedy = "run precompute-svd again for these captions"
+	remedy := "run precompute-svd again for these captions"
+	if s.Sidecar != nil && s.Sidecar.Method == "bert" {
+		remedy = "run precompute-bert again for these captions"
+	}
 	if d := s.Sidecar; d != nil && (d.Captions != s.rows || d.Dim != s.dim) {
 		return fmt.Errorf("semantic vectors %s are [%d, %d], but %s describes [%d, %d]; remove the description, or %s",
 			s.Path, s.rows, s.dim, sidecarPath(s.Path), d.Captions, d.Dim, remedy)
@@ -114,7 +117,7 @@ func (s *Store) ReadRow(dst []float32, row int) error {
 	}
 	for i, v := range dst {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
-			return fmt.Errorf("semantic vectors %s: row %d, column %d is %v; run precompute-svd again", s.Path, row, i, v)
+			return fmt.Errorf("semantic vectors %s: row %d, column %d is %v; run precompute-svd or precompute-bert again", s.Path, row, i, v)
 		}
 	}
 	return nil

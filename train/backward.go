@@ -17,8 +17,8 @@ type backward struct {
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and compiles
-// it. keep lists nodes to read after a run.
-func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, factorFrom int, keep ...*graph.Node) (*backward, error) {
+// it. scale gives the factor of the learning rate of each optimiser group; keep lists nodes to read after a run.
+func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64, factorFrom int, keep ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
 	var wrt []*graph.Node
 	for _, spec := range s.Params.Specs {
@@ -34,19 +34,20 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, factorF
 	var targets []graph.Target
 	for i, n := range grads {
 		lo, hi := s.Params.Range(specs[i].Name)
+		place := span{lo, hi, scale(specs[i].Group)}
 		dy, x, ok := g.Factors(n)
 		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
-			b.grads.factored = append(b.grads.factored, factor{span{lo, hi}, device.Factored{N: rows, O: o, I: in}})
+			b.grads.factored = append(b.grads.factored, factor{place, device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
 			keep = append(keep, dy, x)
 			continue
 		}
 		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
 		if specs[i].Twice {
-			b.grads.twice = append(b.grads.twice, span{lo, hi})
+			b.grads.twice = append(b.grads.twice, place)
 		} else {
-			b.grads.dense = append(b.grads.dense, span{lo, hi})
+			b.grads.dense = append(b.grads.dense, place)
 		}
 	}
 	b.grads.dense, b.grads.twice = join(b.grads.dense), join(b.grads.twice)
@@ -68,12 +69,12 @@ func (b *backward) gradients() *gradients {
 	return &b.grads
 }
 
-// join merges ranges that touch, give or take the padding between parameters.
+// join merges ranges that touch, give or take the padding between parameters, and have the same learning rate.
 func join(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return a.lo - b.lo })
 	var out []span
 	for _, s := range spans {
-		if n := len(out); n > 0 && s.lo-out[n-1].hi < graph.ParamAlign {
+		if n := len(out); n > 0 && s.lo-out[n-1].hi < graph.ParamAlign && s.scale == out[n-1].scale {
 			out[n-1].hi = s.hi
 			continue
 		}

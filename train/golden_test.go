@@ -311,9 +311,9 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 		lo, hi := opt.params.Range(name)
 		switch n {
 		case 1:
-			all.dense = append(all.dense, span{lo, hi})
+			all.dense = append(all.dense, span{lo, hi, 1})
 		case 2:
-			all.twice = append(all.twice, span{lo, hi})
+			all.twice = append(all.twice, span{lo, hi, 1})
 		default:
 			t.Fatalf("parameter %d is listed %d times, expected once or twice", i, n)
 		}
@@ -330,5 +330,5 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 
 // everything is the gradients of every parameter, stored.
 func everything(o *optimiser) *gradients {
-	return &gradients{dense: []span{{0, o.params.OptimisedSize()}}}
+	return &gradients{dense: []span{{0, o.params.OptimisedSize(), 1}}}
 }

@@ -53,8 +53,11 @@ type gradients struct {
 	factored []factor
 }
 
-// span is a range of the flat parameter memory.
-type span struct{ lo, hi int }
+// span is a range of the flat parameter memory whose learning rate is scaled.
+type span struct {
+	lo, hi int
+	scale  float64
+}
 
 // factor is a weight with the gradient DYᵀ X.
 type factor struct {
@@ -88,11 +91,12 @@ func (o *optimiser) gradNorm(g *gradients) float64 {
 // twice are clipped twice and get two steps with the same gradient, each counted (specification, models.md §3.4).
 func (o *optimiser) update(g *gradients, lr float64) {
 	o.steps++
-	o.uploadHyper(o.steps, lr)
 	for _, s := range g.dense {
+		o.uploadHyper(o.steps, lr*s.scale)
 		o.dev.Adam(o.denseArgs(s))
 	}
 	for _, f := range g.factored {
+		o.uploadHyper(o.steps, lr*f.scale)
 		o.dev.AdamFactored(o.args(f.span), f.Factored)
 	}
 	if len(g.twice) == 0 {
@@ -100,8 +104,8 @@ func (o *optimiser) update(g *gradients, lr float64) {
 	}
 	o.dev.Scale(o.coef2, o.coef, o.coef)
 	for t := 2*o.steps - 1; t <= 2*o.steps; t++ {
-		o.uploadHyper(t, lr)
 		for _, s := range g.twice {
+			o.uploadHyper(t, lr*s.scale)
 			a := o.denseArgs(s)
 			if a.Clip.Present() {
 				a.Clip = o.coef2

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/options"
+	"vsetrain/models/nn"
 )
 
 // Options is the loop of Algorithm 1: how long to train, how often to look, when to stop.
@@ -54,9 +55,10 @@ const (
 
 // OptimOptions is the optimiser and its learning-rate schedule.
 type OptimOptions struct {
-	Name  string  `yaml:"name" enum:"adam|adamw" doc:"adam, or adamw with decoupled weight decay"`
-	LR    float64 `yaml:"lr" above:"0" max:"10" doc:"learning rate at the start"`
-	Decay float64 `yaml:"decay" above:"0" max:"1" doc:"factor of the learning rate at each update of the schedule"`
+	Name   string  `yaml:"name" enum:"adam|adamw" doc:"adam, or adamw with decoupled weight decay"`
+	LR     float64 `yaml:"lr" above:"0" max:"10" doc:"learning rate at the start"`
+	BertLR float64 `yaml:"bert_lr" above:"0" max:"10" doc:"factor of the learning rate for the parameters of BERT"`
+	Decay  float64 `yaml:"decay" above:"0" max:"1" doc:"factor of the learning rate at each update of the schedule"`
 
 	// Schedule, LRUpdate, LRUpdate2: see Repeat and Once. LRUpdate 0 keeps the learning rate constant.
 	Schedule  string `yaml:"schedule" enum:"repeat|once" doc:"repeat: decay every lr_update epochs; once: decay at epoch lr_update (and at lr_update2), as vse-infinity"`
@@ -73,8 +75,16 @@ type OptimOptions struct {
 
 // DefaultOptimOptions returns Adam with the references' settings: 2e-4, divided by ten every 15 epochs, clip at 2.
 func DefaultOptimOptions() OptimOptions {
-	return OptimOptions{Name: "adam", LR: 2e-4, Decay: 0.1, Schedule: Repeat, LRUpdate: 15, Clip: 2,
+	return OptimOptions{Name: "adam", LR: 2e-4, BertLR: 0.1, Decay: 0.1, Schedule: Repeat, LRUpdate: 15, Clip: 2,
 		Betas: [2]float64{0.9, 0.999}, Eps: 1e-8}
+}
+
+// scale is the factor of the learning rate of an optimiser group.
+func (o *OptimOptions) scale(group string) float64 {
+	if group == nn.BertGroup {
+		return o.BertLR
+	}
+	return 1
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

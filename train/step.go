@@ -41,6 +41,7 @@ type Step struct {
 // shape is what a training graph depends on.
 type shape struct {
 	n, bucket, semantic int
+	room                int  // words that a graph of a PairScorer has room for, 0 for other networks
 	sum                 bool // sum over all violations instead of the hardest (warm-up)
 }
 
@@ -82,6 +83,9 @@ func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Va
 // Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
+	if _, ok := s.model.PairScorer(); ok {
+		sh.room = models.WordRoom(b.Lengths)
+	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
 			return StepResult{}, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
@@ -157,6 +161,12 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
 		return err
 	}
+	if err := s.model.FeedBoxes(b.Boxes, b.N); err != nil {
+		return err
+	}
+	if err := s.model.FeedEdges(b.Edges, b.EdgeStart, b.N, sh.room); err != nil {
+		return err
+	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
 	if err := ses.FeedInts(graph.InputStep, s.counter[:]); err != nil {
 		return err
@@ -175,20 +185,32 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	return ses.FeedInts(inputImages, b.ImageIDs)
 }
 
+// buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch where there is one.
+func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
+	m := s.model
+	captions := m.CaptionNodes(g, sh.n, sh.bucket)
+	if net, ok := m.PairScorer(); ok {
+		captions.Room = sh.room
+		captions.Edges, captions.EdgeStart = m.EdgeNodes(g, sh.n, sh.room)
+		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
+		return
+	}
+	net := m.Embedder()
+	var images *graph.Node
+	if c, ok := net.(models.Captioner); ok {
+		images, p.captioning = c.ImagesAndLoss(g, m.RegionsNode(g, sh.n), m.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
+	} else {
+		images = net.Images(g, m.RegionsNode(g, sh.n))
+	}
+	p.scores = net.Scores(g, images, net.Captions(g, captions))
+}
+
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{}
 	g := s.model.Session.Graph()
 	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {
-		net := s.model.Network
-		var images *graph.Node
-		if c, ok := net.(models.Captioner); ok {
-			images, p.captioning = c.ImagesAndLoss(g, s.model.RegionsNode(g, sh.n), s.model.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
-		} else {
-			images = net.Images(g, s.model.RegionsNode(g, sh.n))
-		}
-		captions := net.Captions(g, s.model.CaptionNodes(g, sh.n, sh.bucket))
-		p.scores = net.Scores(g, images, captions)
+		s.buildScores(g, p, sh)
 		var c loss.Context
 		if sh.semantic > 0 {
 			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
@@ -201,7 +223,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
 		}
 		var err error
-		p.backward, err = compileBackward(s.model.Session, g, cost, s.factorFrom, keep...)
+		p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, keep...)
 		return err
 	})
 	if err != nil {

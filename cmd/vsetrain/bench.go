@@ -20,7 +20,7 @@ type benchOptions struct {
 }
 
 func newCmdBench(a *app) *cobra.Command {
-	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3, Regions: 36, Feature: 2048, Vocab: 8481}}
+	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3, Regions: 36, Feature: 2048}}
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
@@ -40,15 +40,15 @@ matrix product in the same process.`,
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "steps before them")
 	f.IntVar(&o.Regions, "regions", o.Regions, "regions of a synthetic image")
 	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature")
-	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary")
+	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
 	return c
 }
 
 func (o *benchOptions) run(ctx context.Context, a *app) error {
-	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 1 || o.Feature < 1 || o.Vocab < 10 {
-		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 1, --feature-dim >= 1 and --vocab-size >= 10")
+	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 1 || o.Feature < 1 || o.Vocab != 0 && o.Vocab < 10 {
+		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 1, --feature-dim >= 1 and --vocab-size 0 or >= 10")
 	}
 	cfg, err := o.load(a)
 	if err != nil {

@@ -34,9 +34,13 @@ func newCmdEval(a *app) *cobra.Command {
 and mean rank in both directions, their sum and M-Recall.
 
 A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
-reference repository. Several checkpoints are an ensemble: the mean of their score matrices is ranked.`,
+reference repository. Several checkpoints are an ensemble, of any networks: the mean of their score matrices is ranked.
+
+SAF, SGR and GSMN score every pair of an image and a caption, which takes hours for MS-COCO's 5,000 x 25,000. With --work they
+keep what they have scored in a folder, and the same command finds it there.`,
 		Example: `  vsetrain eval --checkpoint runs/vsepp-f30k-lseh
   vsetrain eval --checkpoint runs/a --checkpoint runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
+  vsetrain eval --checkpoint runs/saf --checkpoint runs/sgr --data data/coco --split testall --work scored
   vsetrain eval --checkpoint model_best.pth.tar --data data/f30k --vocab f30k_vocab.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,7 +69,9 @@ reference repository. Several checkpoints are an ensemble: the mean of their sco
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE`.npy")
+	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
 	must(c.MarkFlagRequired("checkpoint"))
+	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))
 	return c
 }

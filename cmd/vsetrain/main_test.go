@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -13,10 +14,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vsetrain": main})
 }
 
-// TestScripts runs the program as a user does; see testdata/script.
+// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote.
 func TestScripts(t *testing.T) {
+	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/script",
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("FIXTURES", fixtures)
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
 	})
 }

@@ -13,7 +13,7 @@ type stages struct {
 func (s *stages) show(stage string, done, total int) {
 	if s.bar == nil || stage != s.name {
 		s.close()
-		s.name, s.bar = stage, s.app.NewProgress(stage, 0, int64(total))
+		s.name, s.bar = stage, s.app.NewProgress(stage, int64(done), int64(total)) // what is done at the first call says nothing about the speed
 	}
 	s.bar.Set(int64(done), "")
 }

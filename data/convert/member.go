@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/half"
 )
 
 // A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones
@@ -146,7 +148,7 @@ func element(dtype string, b []byte) float64 {
 	le := binary.LittleEndian
 	switch dtype {
 	case "<f2":
-		return half(le.Uint16(b))
+		return float64(half.Float32(le.Uint16(b)))
 	case "<f4":
 		return float64(math.Float32frombits(le.Uint32(b)))
 	case "<f8":
@@ -165,22 +167,4 @@ func element(dtype string, b []byte) float64 {
 		return float64(int8(b[0]))
 	}
 	return float64(b[0])
-}
-
-// half is the value of an IEEE 754 binary16.
-func half(h uint16) float64 {
-	sign, exp, frac := 1.0, int(h>>10&31), float64(h&1023)
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	switch exp {
-	case 0:
-		return sign * math.Ldexp(frac, -24)
-	case 31:
-		if frac != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+frac, exp-25)
 }

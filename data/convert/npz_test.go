@@ -113,19 +113,6 @@ func wide(v []float32) []float64 {
 	return w
 }
 
-func TestHalf(t *testing.T) {
-	for h, want := range map[uint16]float64{
-		0: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 1: 0x1p-24, 0x0400: 0x1p-14, 0x3555: 0.333251953125, 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1),
-	} {
-		if got := half(h); got != want {
-			t.Errorf("half(%#04x) = %v, want %v", h, got, want)
-		}
-	}
-	if !math.IsNaN(half(0x7e00)) {
-		t.Error("0x7e00 is not NaN")
-	}
-}
-
 func FuzzMemberHeader(f *testing.F) {
 	f.Add(npyBytes("<f4", []float32{1, 2}, 2))
 	f.Add(npyBytes("<f2", []uint16{1, 2, 3, 4}, 2, 2))

@@ -124,7 +124,10 @@ func sortedKeys(m map[string]int64) []string {
 }
 
 // Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.
-func (v *Vocabulary) Save(path string) (err error) {
+func (v *Vocabulary) Save(path string) error { return replaceFile(path, v.encode) }
+
+// replaceFile writes a vocabulary beside path and puts it in its place.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".vocab-*")
 	if err != nil {
 		return fmt.Errorf("vocabulary %s: %w", path, err)
@@ -137,7 +140,7 @@ func (v *Vocabulary) Save(path string) (err error) {
 		}
 	}()
 	w := bufio.NewWriter(f)
-	if err = v.encode(w); err != nil {
+	if err = write(w); err != nil {
 		return err
 	}
 	if err = w.Flush(); err != nil {

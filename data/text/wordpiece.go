@@ -18,6 +18,7 @@ type WordPiece struct {
 	first, later map[string]int32 // pieces at the start of a word, and behind it without ##
 	longest      int              // bytes of the longest piece
 	n            int
+	file         []byte // the pieces, each with a line feed
 }
 
 const maxPieceWord = 100 // characters
@@ -62,6 +63,7 @@ func decodeWordPiece(b []byte) (*WordPiece, error) {
 		}
 		into[string(piece)] = int32(v.n)
 		v.longest = max(v.longest, len(piece))
+		v.file = append(append(v.file, line...), '\n')
 		v.n++
 	}
 	for _, s := range []struct {

@@ -79,6 +79,10 @@ type Device interface {
 	Recurrent
 	Cells
 	Attention
+	Matching
+	Pairs
+	Segments
+	Transformer
 	Random
 	Layouts
 	Losses

@@ -32,6 +32,7 @@ const (
 	Tanh                      // tanh x
 	Sigmoid                   // 1 / (1 + e^-x)
 	Abs                       // |x|; derivative 0 at 0
+	GELU                      // x·Φ(x) = x/2·(1 + erf(x/√2))
 )
 
 // Rows are elementwise and row kernels.
@@ -42,7 +43,8 @@ type Rows interface {
 	Scale(dst, x, factor View)
 	// Activate computes y = f(x).
 	Activate(f Activation, y, x View)
-	// ActivateGrad computes dx = dy·f'(x) from the input x and the output y.
+	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
+	// two may be absent. dx may be dy.
 	ActivateGrad(f Activation, dx, x, y, dy View)
 	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
 	ColumnSum(dst, x View, rows, cols int)

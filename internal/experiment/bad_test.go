@@ -63,11 +63,18 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			c.Data.Dir = copyWorld(t)
 			edit(t, c.Data.Dir, "train_ims.npy", func(b []byte) []byte { return b[:len(b)-7] })
 		}, []string{"train_ims.npy"}},
-		{"network of a later version", func(_ *testing.T, c *config.Config) { c.Model.Network = "gsmn" }, []string{"network gsmn is not available"}},
+		{"no boxes", gsmnWithout("train_ims_bbx.npy"), []string{"split \"train\" has no boxes: expected", "train_ims_bbx.npy, pixel coordinates x1,y1,x2,y2 of every region [40, 3, 4]"}},
+		{"no picture sizes", gsmnWithout("dev_ims_size.npy"), []string{"split \"dev\" has boxes but no picture sizes", "[12, 2]"}},
+		{"no dependencies", gsmnWithout("train_caps.json"), []string{"split \"train\" has no dependencies", "train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense needs neither"}},
+		{"dependencies of other captions", func(t *testing.T, c *config.Config) {
+			gsmnWithout()(t, c)
+			c.Model.GSMN.Neighbors = "self" // they make no difference, but are wrong
+			edit(t, c.Data.Dir, "train_caps.json", func([]byte) []byte { return []byte("[\n[[0,1]]]") })
+		}, []string{"train_caps.json: dependencies of 1 captions, but", "has 200"}},
 		{"cuda", func(t *testing.T, c *config.Config) {
 			t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // also where there is a GPU
 			c.Device.Kind = "cuda"
-		}, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
+		}, []string{"device.kind cuda", "set device.kind to auto or cpu"}},
 		{"initial weights that do not exist", func(_ *testing.T, c *config.Config) { c.Train.InitFrom = "nowhere.pth" }, []string{"checkpoint nowhere.pth: no such file"}},
 		{"initial weights of other sizes", func(t *testing.T, c *config.Config) {
 			small := tinyConfig()
@@ -295,6 +302,19 @@ func TestUnknownWordsOnly(t *testing.T) {
 	for _, v := range w.validations { // all captions are alike
 		if v.Metrics.MRecall > 60 {
 			t.Errorf("M-Recall %v from captions that say nothing", v.Metrics.MRecall)
+		}
+	}
+}
+
+// gsmnWithout asks for GSMN with the neighbours' vectors, whose data lack some files.
+func gsmnWithout(files ...string) func(*testing.T, *config.Config) {
+	return func(t *testing.T, c *config.Config) {
+		c.Data.Dir = copyWorld(t)
+		c.Model.Network, c.Model.TextEncoder, c.Model.GSMN.Neighbors = "gsmn", "bigru", "true"
+		for _, f := range files {
+			if err := os.Remove(filepath.Join(c.Data.Dir, f)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

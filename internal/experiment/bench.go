@@ -22,7 +22,7 @@ type BenchRequest struct {
 	Steps, Warmup int
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
 	WithData                bool
-	Regions, Feature, Vocab int
+	Regions, Feature, Vocab int // Vocab 0: that of Flickr30K, or of bert-base-uncased
 	Now                     func() time.Time
 	PeakMemory              func() int64 // bytes, 0 when unknown
 	Progress                func(done, total int)
@@ -89,14 +89,23 @@ func (b *bench) Release(x *data.Batch) {
 	}
 }
 
-const syntheticBatches, semanticDim = 4, 400
+const (
+	syntheticBatches, semanticDim = 4, 400
+	flickrWords, bertPieces       = 8481, 30522
+)
 
 func (b *bench) open() (err error) {
 	c := b.BenchRequest.Config
 	b.cfg = c
+	bert := c.Model.TextEncoder == models.TextBert
+	if b.Vocab == 0 {
+		if b.Vocab = flickrWords; bert {
+			b.Vocab = bertPieces
+		}
+	}
 	dims := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
 	if b.WithData {
-		if b.vocab, err = OpenVocabulary(c.Data); err != nil {
+		if b.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
 			return err
 		}
 		if err = b.openTrain(); err != nil {
@@ -118,7 +127,7 @@ func (b *bench) open() (err error) {
 	b.step.Seed = c.Seed
 	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments()})
+			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
 		return err
 	}
 	for i := range syntheticBatches {
@@ -127,8 +136,11 @@ func (b *bench) open() (err error) {
 			sem = semanticDim
 		}
 		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		if c.Model.NeedsBoxes() {
+			addBoxes(x, c.Seed+uint64(i))
+		}
 		if c.Model.Augments() {
-			augment(x, c.Seed+uint64(i), dims.Vocab)
+			augment(x, c.Seed+uint64(i), dims.Vocab, bert)
 		}
 		b.batches = append(b.batches, x)
 	}

@@ -29,6 +29,7 @@ type EvalRequest struct {
 	Batch       int
 	Device      device.Options
 	BLAS        string
+	Work        string // folder for scored tiles, see eval.EncodeOptions
 	SaveScores  string // .npy to write the score matrix to
 	Progress    func(stage string, done, total int)
 }
@@ -87,11 +88,12 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	vocab, err := r.vocabulary(path, opt)
+	network := c.Network()
+	vocab, err := r.lexicon(path, opt, &network)
 	if err != nil {
 		return m, 0, err
 	}
-	split, err := OpenSplit(opt, r.Split)
+	split, err := OpenSplit(opt, c.Network(), r.Split)
 	if err != nil {
 		return m, 0, err
 	}
@@ -113,9 +115,10 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	name := filepath.Base(filepath.Clean(path))
-	o := eval.EncodeOptions{Batch: r.Batch}
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+name, done, total) }
+		o.Pairs = func(done, total int) { r.Progress("score "+name, done, total) }
 	}
 	m = eval.Member{Name: path, Data: digest(split)}
 	if m.Scores, err = eval.Score(ctx, pool, model, split, vocab, o); err != nil {
@@ -148,23 +151,33 @@ func (r *EvalRequest) dataOptions(path string) (data.Options, error) {
 	return o, nil
 }
 
-// vocabulary is the one named by the request, that of the run, or that of the data set.
-func (r *EvalRequest) vocabulary(path string, o data.Options) (*text.Vocabulary, error) {
+// lexicon is the one named by the request, that of the run, or that of the data set.
+func (r *EvalRequest) lexicon(path string, o data.Options, m *models.Options) (text.Lexicon, error) {
 	if r.Vocab != "" {
-		return text.LoadVocabulary(r.Vocab)
+		return loadLexicon(r.Vocab, m)
 	}
 	if dir, ok := runOf(path); ok {
-		return text.LoadVocabulary(filepath.Join(dir, vocabName))
+		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
 	}
-	return OpenVocabulary(o)
+	return OpenLexicon(o, m)
+}
+
+// lexiconName is the name of a lexicon in a run directory.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
 }
 
 // runOf returns the run directory that a checkpoint path names or lies in.
 func runOf(path string) (string, bool) {
 	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
 		if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
-			if _, err := os.Stat(filepath.Join(dir, vocabName)); err == nil {
-				return dir, true
+			for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+				if _, err := os.Stat(filepath.Join(dir, l.FileName())); err == nil {
+					return dir, true
+				}
 			}
 		}
 	}
@@ -172,7 +185,7 @@ func runOf(path string) (string, bool) {
 }
 
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
-func fits(c models.Weights, s *data.Split, v *text.Vocabulary) (models.Dims, error) {
+func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()
 	if o.AnyRegions() {
 		d.Regions = s.Regions()

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"strings"
 	"time"
 
 	"vsetrain/eval"
@@ -14,6 +15,9 @@ const (
 	kindStep       = "train"
 	kindValidation = "val"
 )
+
+// validationTags begin the names of a validation's curves in TensorBoard.
+const validationTags = "val/"
 
 // logs are the records of a run: metrics.jsonl, and TensorBoard events where wanted.
 type logs struct {
@@ -54,7 +58,7 @@ type ValidationRecord struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// openLogs opens the records of the run; lines of steps after the position, which will be done again, are cut off.
+// openLogs opens the records of the run; lines and events of steps after the position, which will be done again, are cut off.
 func (t *training) openLogs(p train.Position) (*logs, error) {
 	env := t.Env
 	env.Device = t.dev.Name()
@@ -71,14 +75,38 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 		undone = append(undone, kindValidation)
 	}
 	err = l.metrics.TruncateAfter(p.Step, undone...)
+	if err == nil {
+		err = tfevents.Truncate(t.run.Path(), func(e tfevents.Event) bool {
+			return e.Step <= p.Step && !(p.Pending && e.Step == p.Step && strings.HasPrefix(e.Tag, validationTags))
+		})
+	}
 	if err == nil && t.cfg.Run.TensorBoard {
-		l.events, err = tfevents.Create(t.run.Path(), t.Now(), env.Host)
+		err = l.openEvents(t.run.Path(), env.Host, p.Step)
 	}
 	if err != nil {
 		l.metrics.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// openEvents starts the event file of a session that continues after the given step.
+func (l *logs) openEvents(dir, host string, step int64) error {
+	now := l.now()
+	w, err := tfevents.Create(dir, now, host)
+	if err != nil || step == 0 {
+		l.events = w
+		return err
+	}
+	if err = w.Start(step+1, now); err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		w.Close()
+		return err
+	}
+	l.events = w
+	return nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

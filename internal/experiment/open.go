@@ -52,10 +52,21 @@ func openCUDA(o device.Options) (device.Device, error) {
 	return d, nil
 }
 
-// OpenVocabulary reads the vocabulary of a data set.
-func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
+// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or the word pieces
+// of its BERT.
+func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	if o.Vocab != "auto" {
-		return text.LoadVocabulary(o.Vocab)
+		return loadLexicon(o.Vocab, m)
+	}
+	if m.TextEncoder == models.TextBert {
+		if m.Bert.Dir != "" {
+			return loadLexicon(filepath.Join(m.Bert.Dir, "vocab.txt"), m)
+		}
+		path := filepath.Join(o.Dir, "vocab.txt")
+		if _, err := os.Stat(path); o.Dir == "" || errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with model.bert.dir, or its vocab.txt with --vocab or data.vocab")
+		}
+		return loadLexicon(path, m)
 	}
 	if err := needsDir(o); err != nil {
 		return nil, err
@@ -68,6 +79,14 @@ func OpenVocabulary(o data.Options) (*text.Vocabulary, error) {
 	return v, err
 }
 
+// loadLexicon reads a vocabulary file for a network.
+func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
+	if m.TextEncoder == models.TextBert {
+		return text.LoadBertCaptions(path, m.Bert.Positions)
+	}
+	return text.LoadVocabulary(path)
+}
+
 func needsDir(o data.Options) error {
 	if o.Dir == "" {
 		return errors.New("data.dir is empty; name the folder of the data set, for example with --set data.dir=data/f30k")
@@ -75,16 +94,24 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set.
-func OpenSplit(o data.Options, split string) (*data.Split, error) {
+// OpenSplit opens a split of a data set with what the network reads of it.
+func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
-	return data.Open(o.Dir, split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType})
+	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: m.NeedsBoxes(),
+		WordIDs: m.Network == models.GSMN}
+	switch {
+	case m.NeedsEdges():
+		open.Dependencies = "need"
+	case m.ReadsEdges():
+		open.Dependencies = "check"
+	}
+	return data.Open(o.Dir, split, open)
 }
 
 // dimsOf returns the sizes of a network for a split and a vocabulary.
-func dimsOf(s *data.Split, v *text.Vocabulary) models.Dims {
+func dimsOf(s *data.Split, v text.Lexicon) models.Dims {
 	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len()}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"vsetrain/internal/config"
 	"vsetrain/internal/tfevents"
@@ -173,6 +174,69 @@ func TestTensorBoardEvents(t *testing.T) {
 	c.Run.TensorBoard = false
 	if files, _ := filepath.Glob(filepath.Join(mustTrain(t, c), "events*")); len(files) != 0 {
 		t.Errorf("events although they are off: %v", files)
+	}
+}
+
+// A session killed after its last checkpoint has logged steps that the next one repeats; each must stand once in the event
+// files, and a TensorBoard that watches must be told.
+func TestEventsOfAResumedRun(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Train(ctx, request(c, dir, &watcher{onStep: func(i train.StepInfo) {
+		if i.Step == 5 { // a validation is due
+			cancel()
+		}
+	}})); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	killed, err := tfevents.Create(dir, time.Unix(1, 0), "killed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []struct {
+		tag  string
+		step int64
+	}{{"train/loss", 5}, {"val/m_recall", 5}, {"train/loss", 6}, {"train/loss", 7}} {
+		if err := killed.Scalar(e.tag, e.step, time.Unix(1, 0), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := killed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := request(c, dir, &watcher{})
+	r.Resume = true
+	if _, err := Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil || len(files) != 3 {
+		t.Fatalf("event files %v, %v", files, err)
+	}
+	count := map[string]int{}
+	for _, f := range files {
+		events, err := tfevents.Read(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			count[fmt.Sprintf("%s %d start %v", e.Tag, e.Step, e.Start)]++
+		}
+	}
+	for step := 1; step <= 13; step++ {
+		want := 1
+		if step == 5 {
+			want = 2 // of the first session and, not to be repeated, of the killed one
+		}
+		if got := count[fmt.Sprintf("train/loss %d start false", step)]; got != want {
+			t.Errorf("%d losses of step %d, want %d", got, step, want)
+		}
+	}
+	if count["val/m_recall 5 start false"] != 1 || count[" 6 start true"] != 1 {
+		t.Errorf("validation or start of the second session not there once: %v", count)
 	}
 }
 

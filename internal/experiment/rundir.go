@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 
-	"vsetrain/data/text"
 	"vsetrain/internal/config"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -19,9 +18,8 @@ import (
 
 // Names of a run's files beside those of runfs.
 const (
-	vocabName = "vocab.json"
-	lastName  = "last.safetensors"
-	bestName  = "best.safetensors"
+	lastName = "last.safetensors"
+	bestName = "best.safetensors"
 )
 
 var errNoRun = errors.New("nothing to resume")
@@ -68,8 +66,8 @@ func (t *training) openRun() error {
 
 // sameVocabulary refuses to resume with another vocabulary than the run began with.
 func (t *training) sameVocabulary() error {
-	path := t.run.Path(vocabName)
-	began, err := text.LoadVocabulary(path)
+	path := t.run.Path(t.vocab.FileName())
+	began, err := loadLexicon(path, &t.cfg.Model)
 	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
 		return nil
 	}
@@ -86,7 +84,7 @@ func (t *training) sameVocabulary() error {
 // record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes the
 // directory a run.
 func (t *training) record() error {
-	if err := t.vocab.Save(t.run.Path(vocabName)); err != nil {
+	if err := t.vocab.Save(t.run.Path(t.vocab.FileName())); err != nil {
 		return err
 	}
 	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
@@ -102,6 +100,7 @@ func sameRun(earlier, now *config.Config) error {
 	for _, c := range []*config.Config{&a, &b} {
 		precision := c.Device.Precision
 		c.Device, c.Run, c.Data.Vocab = config.Default().Device, config.Default().Run, ""
+		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
 		c.Device.Precision = precision
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
 		c.Train.CollapseSteps, c.Train.OnCollapse = 0, ""

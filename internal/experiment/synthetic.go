@@ -59,13 +59,20 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data
 	return b
 }
 
-// augment does to a synthetic batch what the loader does to a batch with size augmentation.
-func augment(b *data.Batch, seed uint64, vocab int) {
+// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last word stay, as
+// [CLS] and [SEP] do; a word is one piece.
+func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
-	random := func() int32 { return int32(s.IntN(vocab + 1)) }
+	random := func() int32 { return int32(s.IntN(vocab)) }
 	captions := make([][]int32, b.N)
 	for i, l := range b.Lengths {
-		captions[i] = text.AugmentIDs(nil, b.Words[i*b.L:i*b.L+int(l)], int32(vocab), s.Float64, random)
+		words := b.Words[i*b.L : i*b.L+int(l)]
+		if bert {
+			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
+			captions[i] = append(captions[i], words[l-1])
+			continue
+		}
+		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
 	}
 	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
 	b.L = len(captions[0])
@@ -84,6 +91,22 @@ func augment(b *data.Batch, seed uint64, vocab int) {
 		b.RegionCounts = append(b.RegionCounts, int32(len(kept)))
 	}
 	b.Images = b.Images[:rows*b.Dim]
+}
+
+// addBoxes gives a synthetic batch random boxes, and every word the one before it as its governor.
+func addBoxes(b *data.Batch, seed uint64) {
+	s := philox.NewKey(seed, "bench/boxes").Stream(0)
+	for range b.N * b.Regions {
+		x, y := float32(s.Float64()*0.8), float32(s.Float64()*0.8)
+		b.Boxes = append(b.Boxes, x, y, x+float32(s.Float64()*0.2), y+float32(s.Float64()*0.2))
+	}
+	b.EdgeStart = append(b.EdgeStart, 0)
+	for _, l := range b.Lengths {
+		for i := int32(2); i < l; i++ {
+			b.Edges = append(b.Edges, i-1, i)
+		}
+		b.EdgeStart = append(b.EdgeStart, int32(len(b.Edges)/2))
+	}
 }
 
 // zipfWord draws a word id with probability about 1/(rank + 2.7).

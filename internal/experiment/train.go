@@ -85,7 +85,7 @@ type training struct {
 	run        *runfs.Dir
 	dev        device.Device
 	pool       *par.Pool // of evaluation
-	vocab      *text.Vocabulary
+	vocab      text.Lexicon
 	train, val *data.Split
 	semantics  io.Closer
 	model      *models.Model
@@ -121,13 +121,16 @@ func (t *training) close() {
 // open checks everything that can be wrong before the first byte of an earlier run is touched.
 func (t *training) open() (err error) {
 	c := t.cfg
-	if t.vocab, err = OpenVocabulary(c.Data); err != nil {
+	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" && c.Train.InitFrom == "" && !t.Resume {
+		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and model.safetensors or pytorch_model.bin), or set model.bert.init to random")
+	}
+	if t.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
 		return err
 	}
 	if err = t.openTrain(); err != nil {
 		return err
 	}
-	if t.val, err = OpenSplit(c.Data, "dev"); err != nil {
+	if t.val, err = OpenSplit(c.Data, c.Model, "dev"); err != nil {
 		return err
 	}
 	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
@@ -151,7 +154,7 @@ func (t *training) open() (err error) {
 	if err != nil {
 		return err
 	}
-	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(),
+	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
 		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
 		return err
@@ -173,7 +176,7 @@ func (t *training) open() (err error) {
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.
 func (t *training) openTrain() (err error) {
-	if t.train, err = OpenSplit(t.cfg.Data, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
+	if t.train, err = OpenSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
 		return err
 	}
 	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss)
@@ -193,7 +196,7 @@ func (t *training) initialise() (train.Position, error) {
 		}
 		defer c.Close()
 		if c.Info.Vocabulary != t.vocab.Hash() {
-			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(vocabName))
+			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(t.vocab.FileName()))
 		}
 		st, err := t.step.RestoreState(c)
 		if n := t.train.NumCaptions(); err == nil && st.Captions != 0 && st.Captions != n {
@@ -208,6 +211,9 @@ func (t *training) draw() (train.Position, error) {
 	t.model.Init(t.cfg.Seed, t.pool)
 	if from := t.cfg.Train.InitFrom; from != "" { // which may lack what serves training only
 		return train.Position{}, LoadWeights(t.model, from, t.vocab)
+	}
+	if b := t.cfg.Model.Bert; t.cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
+		return train.Position{}, models.LoadBert(t.model, b.Dir)
 	}
 	return train.Position{}, nil
 }

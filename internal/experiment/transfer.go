@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 
-	"vsetrain/data/text"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -36,7 +35,8 @@ func convert(in, vocab string, write func(m *models.Model, c models.Weights, has
 	defer c.Close()
 	hash := c.VocabularyHash()
 	if vocab != "" {
-		v, err := text.LoadVocabulary(vocab)
+		opt := c.Network()
+		v, err := loadLexicon(vocab, &opt)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer,
 
 // LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a reference
 // repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
-func LoadWeights(m *models.Model, path string, v *text.Vocabulary) error {
+func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
 	c, err := models.OpenWeights(path)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func LoadWeights(m *models.Model, path string, v *text.Vocabulary) error {
 }
 
 // sameVocabulary refuses weights whose word vectors belong to another vocabulary.
-func sameVocabulary(c models.Weights, v *text.Vocabulary) error {
+func sameVocabulary(c models.Weights, v text.Lexicon) error {
 	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
 		return fmt.Errorf("%s was trained with another vocabulary (%s) than the one given (%s), so its word vectors mean other words; "+
 			"name the right one with --vocab or data.vocab", c.Describe(), h, v.Hash())

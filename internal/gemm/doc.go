@@ -8,6 +8,8 @@
 // kernel in assembly multiplies with its whole result in registers, the scheme of Goto and van de Geijn
 // (Anatomy of High-Performance Matrix Multiplication, TOMS 2008). The smaller operand is packed once and shared by
 // all threads; each thread packs its own part of the larger one just before use, so every element is packed once.
+// Where few rows meet a large operand, packing it would take a third of the time: the kernel then reads its rows in place
+// (turned.go).
 //
 //	kernel      instructions                       panel of A x panel of B
 //	avx512      AVX-512                            14 x 32

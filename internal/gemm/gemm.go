@@ -49,6 +49,7 @@ type Engine struct {
 	packing packPhase
 	working workPhase
 	batch   batchPhase
+	turned  turnedPhase
 	product Args // a product made from the caller's
 }
 
@@ -101,7 +102,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 	for i := range e.workers {
 		e.workers[i].tmp, e.workers[i].zeros = aligned(scratchWords), aligned(64)
 	}
-	e.packing.e, e.working.e, e.batch.e = e, e, e
+	e.packing.e, e.working.e, e.batch.e, e.turned.e = e, e, e, e
 	return e, nil
 }
 
@@ -115,6 +116,9 @@ func names(kernels []*kernel) string {
 
 // Name is the float32 implementation in use, e.g. "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
 func (e *Engine) Name() string { return e.name }
+
+// External reports whether float32 products are those of another package.
+func (e *Engine) External() bool { return e.lib != nil }
 
 // BF16Name is the bf16 implementation in use: "amx", "avx512bf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }

@@ -35,6 +35,26 @@ func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, b
 	j.a, j.opB, j.dst = Args{}, operand{}, nil
 }
 
+// ReserveB makes room in p for an operand [K, N], so that packing it does not allocate.
+func (e *Engine) ReserveB(p *Packed, k, n int, bf16 bool) {
+	if kn := e.kernel(bf16); k > 0 && (e.lib == nil || bf16) {
+		blocks, size := kn.blocks(k)
+		p.data = grow(p.data, roundUp(n, kn.nr)*blocks*kn.words(size))
+	}
+}
+
+// Reserve makes room for the blocks of products with M and N up to 512, so that they do not allocate.
+func (e *Engine) Reserve() {
+	for i := range e.workers {
+		w := &e.workers[i]
+		for _, kn := range []*kernel{e.f32, e.bf16} {
+			words := kn.words(kn.kc)
+			w.a, w.b = grow(w.a, kn.paddedM(kn.rows)*words), grow(w.b, blockCols*words)
+			e.shared = grow(e.shared, blockCols*words)
+		}
+	}
+}
+
 // GemmPacked computes the product a with op(B) from p; a.B, a.LDB, a.TransB are ignored. It panics when p holds
 // another shape or precision.
 func (e *Engine) GemmPacked(a *Args, p *Packed) {

@@ -34,6 +34,10 @@ func (e *Engine) multiply(a *Args, p *Packed) {
 	j.opA = operand{a.A, a.LDA, a.TransA}
 	j.opB = operand{a.B, a.LDB, !a.TransB}
 	j.nkb, j.kSize = j.kn.blocks(a.K)
+	if p == nil && j.turns() {
+		e.multiplyTurned()
+		return
+	}
 	// The smaller operand is packed once for all threads. With B packed before, A is shared when all threads
 	// must work on the same few rows.
 	j.rowTasks = a.N < a.M

@@ -14,6 +14,7 @@ type tile struct {
 	beta    float32
 	pf      unsafe.Pointer // memory to bring near meanwhile: 64 bytes for each word of k
 	tmp     unsafe.Pointer // scratch of at least scratchWords float32
+	lda     int            // bytes between the rows of a where it is not packed
 }
 
 const scratchWords = 32 * 32
@@ -49,6 +50,8 @@ type kernel struct {
 	packB func(w *worker, dst []float32, o *operand, s span)
 	// run computes w.t.
 	run func(w *worker)
+	// runRows is run with a not packed but stored by rows, t.lda bytes apart; nil where there is no such kernel.
+	runRows func(w *worker)
 }
 
 // words returns how many words of k a block of k values occupies per row.

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,7 +142,7 @@ var opCases = []opCase{
 
 // The gradient of every op, composed with a weighted sum, against central differences in float64.
 func TestGradientsMatchFiniteDifferences(t *testing.T) {
-	for _, c := range append(opCases, regionCases...) {
+	for _, c := range slices.Concat(opCases, regionCases, matchingCases, transformerCases, pairCases) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t, cpu.FP64, 2)
 			g := s.Graph()
@@ -165,7 +166,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			weights := random(c.name+" weights", out.Shape().TotalSize())
 			ragged := strings.HasPrefix(c.name, "gru") || strings.HasPrefix(c.name, "rows")
 			if ragged && out.Shape()[0] == len(words) {
-				clear(weights[total*3:]) // rows beyond the words hold anything
+				clear(weights[total*out.Shape()[1]:]) // rows beyond the words hold anything
 			}
 			check(t, s.FeedDoubles("w", weights))
 			cost := g.WeightedSum(out, g.Input("w", out.Shape()...))
@@ -365,5 +366,23 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	first(n - 1)
 	if allocs := testing.AllocsPerRun(10, func() { check(t, s.Feed("x", a)); check(t, s.Feed("x", b)) }); allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
+	}
+	// A part: with room behind it, as the loader's batches have, and without.
+	at := func(i int, want float64) {
+		t.Helper()
+		check(t, prog.RunAll())
+		if got := prog.Doubles(y)[i]; got != want {
+			t.Fatalf("value %d is %v, want %v", i, got, want)
+		}
+	}
+	check(t, s.FeedPart("x", b[:n/2], n))
+	at(n/2-1, 2*(n/2-1))
+	check(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))
+	at(n/2-1, n/2-1)
+	if b[0] != 0 || b[1] != 2 {
+		t.Fatal("feeding a part overwrote the slice fed before")
+	}
+	if err := s.FeedPart("x", a, n-1); err == nil {
+		t.Error("more values than there is room for were accepted")
 	}
 }

@@ -52,6 +52,7 @@ func feedRegions(t *testing.T, s *graph.Session) {
 	check(t, s.FeedInts(graph.InputStep, []int32{7, 1}))
 	check(t, s.FeedInts("labels", []int32{-1, 3, 1, 0, 5, -1, -1, 4, 4, 2, -1, -1, -1, 0, -1, -1, -1, -1}))
 	check(t, s.FeedInts("mask", []int32{-1, 1, 1, 0, 1, -1, -1, 1, 1, 1, -1, -1, -1, 1, -1, -1, -1, -1}))
+	check(t, s.FeedInts("padded words", []int32{3, 1, 0, 2, 5, 1, 1, 0, 2, 0, 0, 0}))
 	for n := 3; n <= 4; n++ {
 		variance := random("var", n)
 		for i := range variance {

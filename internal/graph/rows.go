@@ -24,6 +24,11 @@ type LinearTerm struct{ X, W, B *Node }
 
 // LinearRows computes Σ x Wᵀ + b over one or more terms for the rows that are there: [room, O].
 func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
+	return g.linearRows(1, counts, terms...)
+}
+
+// linearRows is LinearRows for rows that are there the given number of times.
+func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 	room, o := Dim(terms[0].X, 0), Dim(terms[0].W, 0)
 	in, wants := []*Node{counts}, []bool{false}
 	sizes, biases := make([]int, len(terms)), make([]bool, len(terms))
@@ -40,7 +45,7 @@ func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 	op := &Op{Name: fmt.Sprintf("linear %v→%d of rows", sizes, o), Outs: []tensor.Shape{{room, o}}, Wants: wants}
 	op.Run = func(d device.Device, c *Call) {
 		for k, at := 0, 1; k < len(sizes); k++ {
-			a := device.GemmArgs{TransB: true, M: total(c.Host[0]), N: o, K: sizes[k], Alpha: 1, A: c.In[at], B: c.In[at+1], C: c.Out[0]}
+			a := device.GemmArgs{TransB: true, M: times * total(c.Host[0]), N: o, K: sizes[k], Alpha: 1, A: c.In[at], B: c.In[at+1], C: c.Out[0]}
 			if k > 0 {
 				a.Beta = 1
 			}
@@ -62,7 +67,7 @@ func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 		}
 		bw := &Op{Name: op.Name + " gradient", Outs: outs}
 		bw.Run = func(d device.Device, c *Call) {
-			n, dy := total(c.Host[0]), c.In[len(c.In)-1]
+			n, dy := times*total(c.Host[0]), c.In[len(c.In)-1]
 			for k, at := 0, 0; k < len(sizes); k++ {
 				i := sizes[k]
 				if c.Out[at].Present() {

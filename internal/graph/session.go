@@ -145,10 +145,13 @@ func (s *Session) FeedInts(name string, values []int32) error {
 }
 
 // FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
-// rows are counted by another input.
+// rows are counted by another input. Values with room for n elements may be read in place, as by Feed.
 func (s *Session) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
 		return fmt.Errorf("input %s: %d values, room for %d", name, len(values), n)
+	}
+	if d, ok := s.Dev.(device.Sharer); ok && n >= shareFrom && cap(values) >= n && s.share(d, name, values[:n]) {
+		return nil
 	}
 	in, err := s.slot(name, device.Float, n)
 	if err != nil {

@@ -20,7 +20,7 @@ const module = "vsetrain/"
 
 // levels are the floors of the house, the ground floor first. Imports lead downwards.
 var levels = [][]string{
-	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/vec", "internal/vec/asmgen",
+	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
@@ -35,8 +35,9 @@ var levels = [][]string{
 
 // sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
-	"internal/npy":               {"internal/pickle"}, // .npy headers are Python literals
-	"internal/torchfile":         {"internal/pickle"},
+	"internal/npy":               {"internal/half", "internal/pickle"}, // .npy headers are Python literals
+	"internal/safetensors":       {"internal/half"},
+	"internal/torchfile":         {"internal/half", "internal/pickle"},
 	"internal/runfs":             {"internal/options"},
 	"internal/gemm":              {"internal/par"},
 	"internal/sparse":            {"internal/par", "internal/philox"},

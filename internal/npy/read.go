@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync"
 	"unsafe"
+
+	"vsetrain/internal/half"
 )
 
 // littleEndian tells whether the machine's byte order is that of the files.
@@ -59,7 +61,7 @@ func (f *File) readAt(b []byte, at int64) error {
 func (f *File) decodeRow(dst []float32, src []byte) {
 	switch f.DType {
 	case F16:
-		halfToFloat(dst, src)
+		half.Decode(dst, src)
 	case F32:
 		if littleEndian && len(dst) > 0 {
 			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
@@ -150,7 +152,7 @@ func intAt(d DType, b []byte, i int) int64 {
 func floatAt(d DType, b []byte, i int) float64 {
 	switch d {
 	case F16:
-		return float64(math.Float32frombits(halfBits(binary.LittleEndian.Uint16(b[2*i:]))))
+		return float64(half.Float32(binary.LittleEndian.Uint16(b[2*i:])))
 	case F32:
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 	}

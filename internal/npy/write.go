@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
+
+	"vsetrain/internal/half"
 )
 
 // Writer streams an array to disk. The elements go to a temporary file beside the target; Close checks the count, syncs and
@@ -104,7 +107,7 @@ func (w *Writer) WriteFloat32(v []float32) error {
 		b := w.buffer(len(part) * size)
 		bad := -1
 		if w.dtype == F16 {
-			bad = floatToHalf(b, part)
+			bad = half.Encode(b, part)
 		} else {
 			for i, x := range part {
 				if !w.put(b[i*size:], float64(x)) {
@@ -234,4 +237,12 @@ func WriteFloat32(path string, shape []int, data []float32) error {
 		return err
 	}
 	return w.Close()
+}
+
+// floatBytes views float32 values as bytes.
+func floatBytes(v []float32) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
 }

@@ -63,3 +63,34 @@ func TestPermIsAPermutationAndDependsOnTheKey(t *testing.T) {
 		t.Errorf("%d of 1000 places agree between two epochs", same)
 	}
 }
+
+// Words are those of Block one after the other, wherever they begin and end, also where the low word of the counter overflows.
+func TestWords(t *testing.T) {
+	k := NewKey(3, "words")
+	for _, step := range []uint64{0, 7<<32 | 5} {
+		for _, first := range []uint64{0, 1, 3, 4, 62, 4<<32 - 4*20, 4<<32 - 3, 4<<40 + 2} {
+			for _, n := range []int{0, 1, 3, 4, 17, 63, 64, 65, 100, 128, 200, 768} {
+				got := make([]uint32, n+2)
+				got[0], got[n+1] = 77, 78
+				k.Words(got[1:n+1], step, first)
+				for i, g := range got[1 : n+1] {
+					at := first + uint64(i)
+					if want := k.Block(step, at/4)[at%4]; g != want {
+						t.Fatalf("step %d, %d words from %d: word %d is %#x, want %#x", step, n, first, i, g, want)
+					}
+				}
+				if got[0] != 77 || got[n+1] != 78 {
+					t.Fatalf("%d words from %d: the memory around them changed", n, first)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkWords(b *testing.B) {
+	k, dst := NewKey(3, "words"), make([]uint32, 768)
+	b.SetBytes(4 * 768)
+	for b.Loop() {
+		k.Words(dst, 1, 0)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"vsetrain/internal/half"
 )
 
 // Float32s writes the elements into dst, which must have as many, converted to float32 (float64 and integers round to
@@ -29,7 +31,7 @@ func (t *Tensor) Float32s(dst []float32) error {
 		}
 	case "F16":
 		for i := range dst {
-			dst[i] = half(le.Uint16(b[2*i:]))
+			dst[i] = half.Float32(le.Uint16(b[2*i:]))
 		}
 	case "I64":
 		for i := range dst {
@@ -67,18 +69,6 @@ func (t *Tensor) Float32s(dst []float32) error {
 		return fmt.Errorf("elements of type %s are not converted", t.DType)
 	}
 	return nil
-}
-
-// half returns the value of an IEEE 754 half: 1 sign, 5 exponent (bias 15), 10 fraction bits.
-func half(h uint16) float32 {
-	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero, subnormal: units of 2^-24
-		return math.Float32frombits(sign | math.Float32bits(float32(frac)*(1.0/(1<<24))))
-	case 31: // infinity, NaN
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }
 
 // FromFloat32s returns an F32 tensor holding a copy of data. Write checks that data fits shape.

@@ -9,7 +9,8 @@ import (
 
 // The parts of event.proto, summary.proto and tensor.proto that are written, with their field numbers:
 //
-//	Event         wall_time 1 (double), step 2 (int64), file_version 3, summary 5
+//	Event         wall_time 1 (double), step 2 (int64), file_version 3, summary 5, session_log 7
+//	SessionLog    status 1 (1: start)
 //	Summary       value 1 (repeated)
 //	Summary.Value tag 1, simple_value 2 (float), tensor 8, metadata 9
 //	Metadata      plugin_data 1 { plugin_name 1 }
@@ -20,6 +21,8 @@ const (
 	bytes   = 2
 	fixed32 = 5
 )
+
+const statusStart = 1
 
 func key(b []byte, field, wire int) []byte { return binary.AppendUvarint(b, uint64(field<<3|wire)) }
 
@@ -36,6 +39,9 @@ func (e *Event) encode() []byte {
 	}
 	if e.FileVersion != "" {
 		return appendBytes(b, 3, e.FileVersion)
+	}
+	if e.Start {
+		return appendBytes(b, 7, appendUvarintField(nil, 1, statusStart))
 	}
 	value := appendBytes(nil, 1, e.Tag)
 	if e.IsText {
@@ -120,6 +126,11 @@ func decode(b []byte) ([]Event, error) {
 					return err
 				}
 				values = append(values, v)
+				return nil
+			})
+		case field == 7 && wire == bytes:
+			return fields(data, func(field, wire int, number uint64, _ []byte) error {
+				head.Start = head.Start || field == 1 && wire == varint && number == statusStart
 				return nil
 			})
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Event is one entry of a file. Scalars have a tag and a value, texts a tag and a text; the first event of a file has
-// neither, but a file version.
+// neither, but a file version; a start has a step only.
 type Event struct {
 	Wall        time.Time // to the microsecond
 	Step        int64
@@ -24,10 +24,14 @@ type Event struct {
 	Value       float32
 	Text        string
 	IsText      bool
+	Start       bool // a session begins at Step: what earlier sessions wrote from there on is void
 }
 
 // fileVersion is what TensorBoard expects in the first event.
 const fileVersion = "brain.Event:2"
+
+// prefix begins the names of event files.
+const prefix = "events.out.tfevents."
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

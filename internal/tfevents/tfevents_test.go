@@ -38,6 +38,9 @@ func TestRoundTrip(t *testing.T) {
 	if err := w.Text("config", 1, later, "seed: 7\nnäme"); err != nil {
 		t.Fatal(err)
 	}
+	if err := w.Start(301, later); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +53,7 @@ func TestRoundTrip(t *testing.T) {
 		{Wall: later, Step: 300, Tag: "train/loss", Value: -1.5},
 		{Wall: later, Tag: "zero"},
 		{Wall: later, Step: 1, Tag: "config", Text: "seed: 7\nnäme", IsText: true},
+		{Wall: later, Step: 301, Start: true},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -64,6 +68,67 @@ func TestBytes(t *testing.T) {
 	const want = "1700000000000000" + "e7cef81e" + "090000000000000040" + "1003" + "2a0a" + "0a08" + "0a0161" + "150000803f" + "1243717c"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestStartBytes fixes the message that makes TensorBoard forget later steps: session_log { status: START }.
+func TestStartBytes(t *testing.T) {
+	e := Event{Wall: time.Unix(2, 0), Step: 3, Start: true}
+	if got := hex.EncodeToString(e.encode()); got != "090000000000000040"+"1003"+"3a02"+"0801" {
+		t.Error(got)
+	}
+}
+
+// TestTruncate cuts two files at their first event of a step after 2, and one that a kill left in the middle of a record.
+func TestTruncate(t *testing.T) {
+	dir := t.TempDir()
+	var paths []string
+	for _, steps := range [][]int64{{1, 2, 3, 1}, {5}, {1, 2}} {
+		w, err := Create(dir, started, "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			if err := w.Scalar("a", s, started, float32(s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, w.Path())
+	}
+	if info, err := os.Stat(paths[2]); err != nil || os.Truncate(paths[2], info.Size()-1) != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "metrics.jsonl")
+	if err := os.WriteFile(other, []byte("not events"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Truncate(dir, func(e Event) bool { return e.Step <= 2 }); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]int64{{0, 1, 2}, {0}, {0, 1}} {
+		events, err := Read(paths[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		size := 0
+		for _, e := range events {
+			got = append(got, e.Step)
+			size += len(appendRecord(nil, e.encode()))
+		}
+		info, err := os.Stat(paths[i])
+		if err != nil || !reflect.DeepEqual(got, want) || info.Size() != int64(size) {
+			t.Errorf("file %d holds steps %v in %d bytes, want %v in %d; %v", i, got, info.Size(), want, size, err)
+		}
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "not events" {
+		t.Errorf("another file became %q, %v", b, err)
+	}
+	if Truncate(filepath.Join(dir, "none"), nil) == nil {
+		t.Error("missing folder accepted")
 	}
 }
 

@@ -26,7 +26,7 @@ type Writer struct {
 // Create starts an event file in dir, which must exist. TensorBoard finds it by its name,
 // events.out.tfevents.<seconds of started>.<hostname>; a number is appended when that file exists already.
 func Create(dir string, started time.Time, hostname string) (*Writer, error) {
-	name := filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.%s", started.Unix(), cleanName(hostname)))
+	name := filepath.Join(dir, fmt.Sprintf(prefix+"%010d.%s", started.Unix(), cleanName(hostname)))
 	for i := range 1000 {
 		path := name
 		if i > 0 {
@@ -74,6 +74,12 @@ func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error
 // Text appends a text (Markdown) under tag at step.
 func (w *Writer) Text(tag string, step int64, wall time.Time, text string) error {
 	return w.add(Event{Tag: tag, Step: step, Wall: wall, Text: text, IsText: true})
+}
+
+// Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier session
+// forgets what it knows of that step and the later ones (tensorboard/backend/event_processing/event_accumulator.py).
+func (w *Writer) Start(step int64, wall time.Time) error {
+	return w.add(Event{Step: step, Wall: wall, Start: true})
 }
 
 func (w *Writer) add(e Event) error {

@@ -1,7 +1,6 @@
 package torchfile
 
 import (
-	"math"
 	"reflect"
 	"testing"
 )
@@ -160,16 +159,5 @@ func TestUnsigned(t *testing.T) {
 		if x.(*Tensor).DType != "U16" {
 			t.Errorf("type %s", x.(*Tensor).DType)
 		}
-	}
-}
-
-func TestHalf(t *testing.T) {
-	for h, want := range map[uint16]float32{0x3c00: 1, 0xfbff: -65504, 0x0001: 0x1p-24, 0x83ff: -1023 * 0x1p-24, 0x7c00: float32(math.Inf(1))} {
-		if got := half(h); got != want {
-			t.Errorf("half %#04x is %v, want %v", h, got, want)
-		}
-	}
-	if v := half(0x7e00); v == v {
-		t.Error("NaN is lost")
 	}
 }

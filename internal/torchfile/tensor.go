@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"vsetrain/internal/half"
 )
 
 // Tensor is a view of a storage. The element types have the names of safetensors.
@@ -177,7 +179,7 @@ func convert[T float32 | float64](t *Tensor) ([]T, error) {
 	for i := range out {
 		switch t.DType {
 		case "F16":
-			out[i] = T(half(le.Uint16(b[2*i:])))
+			out[i] = T(half.Float32(le.Uint16(b[2*i:])))
 		case "BF16": // the upper half of a float32
 			out[i] = T(math.Float32frombits(uint32(le.Uint16(b[2*i:])) << 16))
 		case "I64":
@@ -199,16 +201,4 @@ func convert[T float32 | float64](t *Tensor) ([]T, error) {
 		}
 	}
 	return out, nil
-}
-
-// half returns the value of an IEEE 754 half: 1 sign, 5 exponent (bias 15), 10 fraction bits.
-func half(h uint16) float32 {
-	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero, subnormal: units of 2^-24
-		return math.Float32frombits(sign | math.Float32bits(float32(frac)*(1.0/(1<<24))))
-	case 31: // infinity, NaN
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }

@@ -168,3 +168,35 @@ func sigmoidSlope[T Float](d, y, dy []T) {
 		d[i] = dy[i] * (y[i] * (1 - y[i]))
 	}
 }
+
+func dots[T Float](dst, x, rows []T, ld int) {
+	for j := range dst {
+		row := rows[j*ld:][:len(x)]
+		var s T
+		for k, v := range x {
+			s += v * row[k]
+		}
+		dst[j] = s
+	}
+}
+
+func mix[T Float](dst, w, rows []T, ld int) {
+	clear(dst)
+	for j, a := range w {
+		row := rows[j*ld:][:len(dst)]
+		for k := range dst {
+			dst[k] += a * row[k]
+		}
+	}
+}
+
+func drop[T Float](y, x []T, words []uint32, limit uint32, factor T) {
+	x, words = x[:len(y)], words[:len(y)]
+	for i, w := range words {
+		if w < limit {
+			y[i] = 0
+		} else {
+			y[i] = x[i] * factor
+		}
+	}
+}

@@ -64,7 +64,7 @@ func mapWith[T Float](f func(T) T) func(y, x []T) {
 	}
 }
 
-func goOps[T Float](exp, sigmoid, tanh func(T) T) Ops[T] {
+func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 	return Ops[T]{
 		Name:  "go",
 		Fill:  fill[T],
@@ -79,12 +79,17 @@ func goOps[T Float](exp, sigmoid, tanh func(T) T) Ops[T] {
 		Dot:   dot[T],
 		Order: order[T],
 		Rank:  rank[T],
+		Dots:  dots[T],
+		Mix:   mix[T],
+		Drop:  drop[T],
 		Exp:   mapWith(exp),
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],
+			GELU: mapWith(gelu(tail)),
 		},
 		Slope: [mapCount]func(d, of, dy []T){
 			ReLU: reluSlope[T], Tanh: tanhSlope[T], Sigmoid: sigmoidSlope[T], Abs: absSlope[T],
+			GELU: geluSlope(tail, exp),
 		},
 		Adam:        adam[T],
 		GRUCell:     gruCell(sigmoid, tanh),
@@ -94,12 +99,12 @@ func goOps[T Float](exp, sigmoid, tanh func(T) T) Ops[T] {
 
 // Go32 returns the plain Go kernels of float32.
 func Go32() *Ops[float32] {
-	o := goOps(exp32, sigmoid32, tanh32)
+	o := goOps(exp32, sigmoid32, tanh32, tail32)
 	return &o
 }
 
 // Go64 returns the kernels of float64.
 func Go64() *Ops[float64] {
-	o := goOps(math.Exp, sigmoid64, math.Tanh)
+	o := goOps(math.Exp, sigmoid64, math.Tanh, tail64)
 	return &o
 }

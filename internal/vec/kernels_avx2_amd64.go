@@ -66,6 +66,21 @@ func tanhSlopeAVX2(n int, d, of, dy *float32)
 func sigmoidSlopeAVX2(n int, d, of, dy *float32)
 
 //go:noescape
+func geluAVX2(n int, y, x *float32)
+
+//go:noescape
+func geluSlopeAVX2(n int, d, of, dy *float32)
+
+//go:noescape
+func dropAVX2(n int, y, x, words *float32, limit, factor float32)
+
+//go:noescape
+func dotsAVX2(n, count int, dst, x, rows *float32, ld int)
+
+//go:noescape
+func mixAVX2(n, count int, dst, x, rows *float32, ld int)
+
+//go:noescape
 func adamAVX2(n int, p, grad, m, v, s *float32)
 
 //go:noescape

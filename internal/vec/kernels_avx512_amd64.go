@@ -66,6 +66,21 @@ func tanhSlopeAVX512(n int, d, of, dy *float32)
 func sigmoidSlopeAVX512(n int, d, of, dy *float32)
 
 //go:noescape
+func geluAVX512(n int, y, x *float32)
+
+//go:noescape
+func geluSlopeAVX512(n int, d, of, dy *float32)
+
+//go:noescape
+func dropAVX512(n int, y, x, words *float32, limit, factor float32)
+
+//go:noescape
+func dotsAVX512(n, count int, dst, x, rows *float32, ld int)
+
+//go:noescape
+func mixAVX512(n, count int, dst, x, rows *float32, ld int)
+
+//go:noescape
 func adamAVX512(n int, p, grad, m, v, s *float32)
 
 //go:noescape

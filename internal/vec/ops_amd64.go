@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -38,13 +39,18 @@ func avx512() *Ops[float32] {
 		Sumsq: total(sumsqAVX512),
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
+		Dots:  dotsWith(dotsAVX512),
+		Mix:   mixWith(mixAVX512),
+		Drop:  dropWith(dropAVX512),
 		Exp:   two(expAVX512),
 		Rank:  rankWith(rankAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
+			GELU: two(geluAVX512),
 		},
 		Slope: [mapCount]func(d, of, dy []float32){
 			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512), Abs: three(absSlopeAVX512),
+			GELU: three(geluSlopeAVX512),
 		},
 		Adam:        adamWith(adamAVX512),
 		GRUCell:     gruCellWith(gruCellAVX512),
@@ -70,13 +76,18 @@ func avx2() *Ops[float32] {
 		Sumsq: total(sumsqAVX2),
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
+		Dots:  dotsWith(dotsAVX2),
+		Mix:   mixWith(mixAVX2),
+		Drop:  dropWith(dropAVX2),
 		Exp:   two(expAVX2),
 		Rank:  rankWith(rankAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
+			GELU: two(geluAVX2),
 		},
 		Slope: [mapCount]func(d, of, dy []float32){
 			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2), Abs: three(absSlopeAVX2),
+			GELU: three(geluSlopeAVX2),
 		},
 		Adam:        adamWith(adamAVX2),
 		GRUCell:     gruCellWith(gruCellAVX2),
@@ -183,6 +194,43 @@ func gruCellGradWith(f func(n int, g0, g1, g2, g3, h, dy, dh *float32)) func(gat
 		if n := len(h); n > 0 {
 			gates, dy, dh = gates[:4*n], dy[:n], dh[:n]
 			f(n, &gates[0], &gates[n], &gates[2*n], &gates[3*n], &h[0], &dy[0], &dh[0])
+		}
+	}
+}
+
+func dotsWith(f func(n, count int, dst, x, rows *float32, ld int)) func(dst, x, rows []float32, ld int) {
+	return func(dst, x, rows []float32, ld int) {
+		n, count := len(x), len(dst)
+		if n == 0 {
+			clear(dst)
+			return
+		}
+		if count > 0 {
+			rows = rows[:(count-1)*ld+n]
+			f(n, count, &dst[0], &x[0], &rows[0], ld)
+		}
+	}
+}
+
+func mixWith(f func(n, count int, dst, w, rows *float32, ld int)) func(dst, w, rows []float32, ld int) {
+	return func(dst, w, rows []float32, ld int) {
+		n, count := len(dst), len(w)
+		if count == 0 {
+			clear(dst)
+			return
+		}
+		if n > 0 {
+			rows = rows[:(count-1)*ld+n]
+			f(n, count, &dst[0], &w[0], &rows[0], ld)
+		}
+	}
+}
+
+func dropWith(f func(n int, y, x, words *float32, limit, factor float32)) func(y, x []float32, words []uint32, limit uint32, factor float32) {
+	return func(y, x []float32, words []uint32, limit uint32, factor float32) {
+		if n := len(y); n > 0 {
+			x, words = x[:n], words[:n]
+			f(n, &y[0], &x[0], (*float32)(unsafe.Pointer(&words[0])), math.Float32frombits(limit), factor)
 		}
 	}
 }

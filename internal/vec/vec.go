@@ -28,9 +28,13 @@ type Ops[T Float] struct {
 	Dot   func(x, y []T) float64         // Σ x·y
 	Order func(c, x []T) float64         // Σ max(0, c - x)²
 	Rank  func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
-	Exp   func(y, x []T)                 // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
-	Map   [mapCount]func(y, x []T)       // y = f(x)
-	Slope [mapCount]func(d, of, dy []T)  // d = dy·f'; of is y for Tanh and Sigmoid and x for ReLU and Abs
+	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
+	Dots  func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
+	Mix   func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]
+	Drop  func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
+	Exp   func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
+	Map   [mapCount]func(y, x []T)                               // y = f(x)
+	Slope [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
 
 	// Adam updates p, m and v from the gradient g; s holds the constants of the step.
 	Adam func(p, g, m, v []T, s *AdamScalars[T])
@@ -49,6 +53,7 @@ const (
 	Tanh
 	Sigmoid
 	Abs
+	GELU
 	mapCount
 )
 

@@ -224,3 +224,67 @@ func TestNotANumber(t *testing.T) {
 		}
 	})
 }
+
+// TestRowProducts compares Dots and Mix with float64, for every size and distance of rows, and watches what lies around them.
+func TestRowProducts(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 3))
+		for _, n := range sizes[:min(len(sizes), 20)] {
+			for _, count := range []int{0, 1, 3, 4, 5, 8, 22} {
+				ld := n + count%3
+				rows, checkRows := guarded(t, r, max(0, (count-1)*ld+n))
+				x, checkX := guarded(t, r, n)
+				w, checkW := guarded(t, r, count)
+				dots, checkDots := guarded(t, r, count)
+				mix, checkMix := guarded(t, r, n)
+				ops.Dots(dots, x, rows, ld)
+				ops.Mix(mix, w, rows, ld)
+				for _, check := range []func(){checkRows, checkX, checkW, checkDots, checkMix} {
+					check()
+				}
+				sums := make([]float64, n)
+				for j := range count {
+					var want, size float64
+					for k := range n {
+						p := float64(x[k]) * float64(rows[j*ld+k])
+						want, size = want+p, size+math.Abs(p)
+						sums[k] += float64(w[j]) * float64(rows[j*ld+k])
+					}
+					if !(math.Abs(float64(dots[j])-want) <= 1e-6*(1+size)) {
+						t.Fatalf("Dots of %d in %d rows: element %d is %v, want %v", n, count, j, dots[j], want)
+					}
+				}
+				for k, want := range sums {
+					if !(math.Abs(float64(mix[k])-want) <= 2e-5) {
+						t.Fatalf("Mix of %d in %d rows: element %d is %v, want %v", n, count, k, mix[k], want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestDrop compares words on both sides of a limit, as unsigned numbers.
+func TestDrop(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 4))
+		for _, limit := range []uint32{0, 7, 1 << 31, 0xe0000000} {
+			for _, n := range sizes[:min(len(sizes), 20)] {
+				x, checkX := guarded(t, r, n)
+				y, checkY := guarded(t, r, n)
+				words := make([]uint32, n)
+				for i := range words {
+					words[i] = []uint32{limit, limit - 1, limit + 1, 0, 1 << 31, 0xffffffff, 5}[i%7]
+				}
+				ops.Drop(y, x, words, limit, 2.5)
+				checkX()
+				checkY()
+				for i, w := range words {
+					if want := x[i] * 2.5; w >= limit && y[i] != want || w < limit && y[i] != 0 {
+						t.Fatalf("limit %#x of %d: element %d with word %#x is %v, want %v or 0", limit, n, i, w, y[i], want)
+					}
+				}
+			}
+		}
+	})
+}

@@ -10,18 +10,26 @@ import (
 
 // Init draws the initial values of a parameter.
 type Init struct {
-	kind  byte // 'u' uniform in ±a, 'n' normal of deviation a, 'c' constant a
+	kind  byte // 'u' uniform in ±a, 'b' from b to a+b, 'n' normal of deviation a, 'c' constant a, 'r' norms of the rows of another
 	scale float64
+	shift float64
+	of    *Param
 }
 
 // Uniform draws from ±bound.
-func Uniform(bound float64) Init { return Init{'u', bound} }
+func Uniform(bound float64) Init { return Init{kind: 'u', scale: bound} }
 
 // Normal draws from a normal distribution of mean 0.
-func Normal(std float64) Init { return Init{'n', std} }
+func Normal(std float64) Init { return Init{kind: 'n', scale: std} }
+
+// Between draws uniformly from lo to hi.
+func Between(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
+
+// rowNorms are the norms of the rows of another parameter [O, I], as it is drawn; it must not be larger than FillPiece.
+func rowNorms(of *Param) Init { return Init{kind: 'r', of: of} }
 
 // Constant sets every value.
-func Constant(v float64) Init { return Init{'c', v} }
+func Constant(v float64) Init { return Init{kind: 'c', scale: v} }
 
 // FanIn is PyTorch's default of linear layers: uniform in ±1/√in.
 func FanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
@@ -44,6 +52,10 @@ func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 	if lo%FillPiece != 0 {
 		panic(fmt.Sprintf("nn: Fill from %d, want a multiple of %d", lo, FillPiece))
 	}
+	if p.Init.kind == 'r' {
+		p.fillRowNorms(dst, seed)
+		return
+	}
 	f := &filler{init: p.Init, key: philox.NewKey(seed, "init/"+p.Name), dst: dst, first: lo / fillChunk}
 	chunks := (len(dst) + fillChunk - 1) / fillChunk
 	if pool == nil {
@@ -53,6 +65,19 @@ func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 		return
 	}
 	pool.For(chunks, f)
+}
+
+func (p *Param) fillRowNorms(dst []float32, seed uint64) {
+	n := p.Init.of.Shape[1]
+	rows := make([]float32, p.Init.of.Shape[0]*n)
+	p.Init.of.Fill(rows, 0, seed, nil)
+	for i := range dst {
+		var s float64
+		for _, v := range rows[i*n : (i+1)*n] {
+			s += float64(v) * float64(v)
+		}
+		dst[i] = float32(math.Sqrt(s))
+	}
 }
 
 // filler draws the values of one parameter, chunk by chunk.
@@ -70,6 +95,11 @@ func (f *filler) Do(_, chunk int) {
 	switch f.init.kind {
 	case 'u':
 		f.uniform(dst, step)
+	case 'b':
+		f.uniform(dst, step)
+		for i, v := range dst {
+			dst[i] = v/2 + float32(f.init.scale/2+f.init.shift)
+		}
 	case 'n':
 		s := f.key.Stream(step)
 		for i := range dst {

@@ -17,7 +17,9 @@ import (
 // in the device's type, or of whole segments.
 
 const (
-	normStrip = 128 // channels of one piece
+	normStrip = 512 // most channels of one piece
+	leastNorm = 128 // and fewest: each is one call of a vector kernel, so few are slow
+	normSplit = 8   // pieces between the two
 	normBlock = 32  // rows whose sum is kept in the device's type
 	normParts = 7   // rows of scratch a worker needs
 )
@@ -62,8 +64,8 @@ func (d *dev[T]) batchNormLoop(what string, a device.BatchNormArgs) *batchNormLo
 	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
 		panic(fmt.Sprintf("cpu: %s: outer %d, inner %d and %d padding rows", what, a.Outer, a.Inner, a.Pads))
 	}
-	l := &d.batchNorms
-	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: normStrip, width: normStrip,
+	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
+	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
 		scratch: l.scratch, sums: l.sums, x: d.floats("BatchNorm X", a.X, a.Outer*a.C*a.Inner), w: d.floats("BatchNorm Weight", a.Weight, a.C),
 		mean: d.floats("BatchNorm Mean", a.Mean, a.C), inv: d.floats("BatchNorm InvStd", a.InvStd, a.C)}
 	if a.Inner > 1 {

@@ -153,3 +153,32 @@ func BenchmarkLosses(b *testing.B) {
 		(&bench{b, k.d}).time(0, 0, func() { k.d.UniversalWeighting(device.UniversalArgs{N: n, Scores: s, Margin: 0.2, LossOut: out}) })
 	})
 }
+
+// BenchmarkSortPool pools the regions of the images of a batch.
+func BenchmarkSortPool(b *testing.B) {
+	const k, d, rows = 36, 1024, 29
+	lengths := make([]int32, batch)
+	for i := range lengths {
+		lengths[i] = rows
+	}
+	x := newBench(b, cpu.FP32)
+	ranks, err := x.d.Alloc(device.Int32, batch*rows*d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := device.SortPoolArgs{D: d, K: k, Lengths: device.Ints{Host: lengths}, X: x.floats(batch * rows * d), Weights: x.floats(k * k),
+		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d), DWeights: x.floats(k * k)}
+	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPool(a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPoolGrad(a) }) })
+}
+
+// BenchmarkBatchNorm normalises the rows of a batch of regions, as VSRN does five times a step.
+func BenchmarkBatchNorm(b *testing.B) {
+	const rows, c = batch * 36, 2048
+	k := newBench(b, cpu.FP32)
+	a := device.BatchNormArgs{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c), Weight: k.floats(c),
+		Bias: k.floats(c), RunningMean: k.floats(c), RunningVar: k.floats(c), Mean: k.floats(c), InvStd: k.floats(c), Y: k.floats(rows * c),
+		DY: k.floats(rows * c), DX: k.floats(rows * c), DWeight: k.floats(c), DBias: k.floats(c)}
+	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { k.d.BatchNorm(a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { k.d.BatchNormGrad(a) }) })
+}

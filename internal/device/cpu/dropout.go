@@ -10,12 +10,14 @@ import (
 
 // dropoutLoop is y = x·m/(1-p), m drawn by counter (device.DropoutArgs; Salmon et al., SC 2011).
 type dropoutLoop[T vec.Float] struct {
+	ops    *vec.Ops[T]
 	key    philox.Key
 	step   uint64
 	first  int
 	limit  uint32 // words below drop their element
 	factor T
 	x, y   []T
+	words  []uint32 // [workers, dropWords]
 }
 
 // Dropout implements device.Random.
@@ -25,27 +27,22 @@ func (d *dev[T]) Dropout(a device.DropoutArgs) {
 	}
 	step := d.ints("Dropout Step", a.Step.View, 2)
 	l := &d.dropout
-	*l = dropoutLoop[T]{key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First,
+	*l = dropoutLoop[T]{ops: d.ops, words: l.words, key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First,
 		limit: uint32(a.Rate * (1 << 32)), factor: T(1 / (1 - a.Rate)),
 		y: d.floats("Dropout Y", a.Y, -1), x: d.exactly("Dropout X", a.X, a.Y.N)}
+	wordScratch(&l.words, d.pool.Threads()*dropWords)
 	d.blocks(len(l.y), l)
 }
 
-func (l *dropoutLoop[T]) Do(_, i int) {
+// dropWords is the number of draws made at a time.
+const dropWords = 1024
+
+func (l *dropoutLoop[T]) Do(worker, i int) {
 	lo, hi := block(len(l.y), i)
-	for lo < hi {
-		at := l.first + lo
-		words := l.key.Block(l.step, uint64(at/4))
-		for _, w := range words[at%4:] {
-			if lo == hi {
-				return
-			}
-			if w < l.limit {
-				l.y[lo] = 0
-			} else {
-				l.y[lo] = l.x[lo] * l.factor
-			}
-			lo++
-		}
+	for ; lo < hi; lo += dropWords {
+		to := min(hi, lo+dropWords)
+		words := l.words[worker*dropWords:][:to-lo]
+		l.key.Words(words, l.step, uint64(l.first+lo))
+		l.ops.Drop(l.y[lo:to], l.x[lo:to], words, l.limit, l.factor)
 	}
 }

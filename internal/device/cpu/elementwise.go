@@ -95,6 +95,8 @@ func mapOf(what string, f device.Activation) vec.Map {
 		return vec.Sigmoid
 	case device.Abs:
 		return vec.Abs
+	case device.GELU:
+		return vec.GELU
 	}
 	panic(fmt.Sprintf("cpu: %s: unknown function %d", what, f))
 }

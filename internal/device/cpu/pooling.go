@@ -112,6 +112,8 @@ type sortPool[T vec.Float] struct {
 	start     []int // first row of each item, where rows are concatenated
 	x, w, y   []T
 	ranks     []int32
+	values    []T     // [workers, K, sortStrip]
+	places    []int32 // the same for ranks
 	dy, dx    []T
 	partial   []float64 // [B + K, K]: gradient of the weights of each item, and of each length
 	wantTable bool
@@ -156,6 +158,11 @@ func (l *sortPool[T]) weights(b int) []T {
 func (d *dev[T]) SortPool(a device.SortPoolArgs) {
 	l := d.sortPoolLoop("SortPool", a)
 	l.grad, l.y = false, d.floats("SortPool Y", a.Y, len(a.Lengths.Host)*a.D)
+	room := d.pool.Threads() * a.K * sortStrip
+	scratch(&l.values, room)
+	if cap(l.places) < room {
+		l.places = make([]int32, room)
+	}
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
@@ -187,41 +194,43 @@ func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
 	}
 }
 
-func (l *sortPool[T]) Do(_, b int) {
+// sortStrip is how many channels are ranked at a time. Their values and ranks are copied together first: rows of a power of two of
+// bytes apart fall into the same few places of the cache.
+const sortStrip = 128
+
+func (l *sortPool[T]) Do(worker, b int) {
 	if l.grad {
 		l.backward(b)
 		return
 	}
-	const strip = 128 // values and ranks of 36 rows stay in the first cache
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
-	for lo := 0; lo < d; lo += strip {
-		hi := min(d, lo+strip)
-		l.rank(b, n, lo, hi)
-		y := l.y[b*d+lo : b*d+hi]
+	values, ranks := l.values[worker*l.a.K*sortStrip:], l.places[worker*l.a.K*sortStrip:]
+	for lo := 0; lo < d; lo += sortStrip {
+		width := min(sortStrip, d-lo)
+		for p := range n {
+			copy(values[p*width:(p+1)*width], l.x[l.at(b, p)+lo:])
+		}
+		l.rank(values, ranks[:n*width], n, width)
+		y := l.y[b*d+lo : b*d+lo+width]
 		l.ops.Fill(y, 0)
 		for p := range n {
-			at := l.at(b, p)
-			x, ranks := l.x[at+lo : at+hi][:len(y)], l.ranks[at+lo : at+hi][:len(y)]
+			x, r := values[p*width : (p+1)*width][:len(y)], ranks[p*width : (p+1)*width][:len(y)]
 			for c := range y {
-				y[c] += w[ranks[c]] * x[c]
+				y[c] += w[r[c]] * x[c]
 			}
+			copy(l.ranks[l.at(b, p)+lo:], r)
 		}
 	}
 }
 
-// rank counts, for columns [lo, hi), the values that come before each value. A pair adds one to either of its two, so ranks
+// rank counts, for n rows of values, those in the same column that come before each. A pair adds one to either of its two, so ranks
 // stay below n also where a value is NaN.
-func (l *sortPool[T]) rank(b, n, lo, hi int) {
+func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
+	clear(ranks)
 	for p := range n {
-		at := l.at(b, p)
-		clear(l.ranks[at+lo : at+hi])
-	}
-	for p := range n {
-		at := l.at(b, p)
-		x, rx := l.x[at+lo:at+hi], l.ranks[at+lo:at+hi]
+		x, rx := values[p*width:(p+1)*width], ranks[p*width:(p+1)*width]
 		for q := p + 1; q < n; q++ {
-			at := l.at(b, q)
-			l.ops.Rank(x, l.x[at+lo:at+hi], rx, l.ranks[at+lo:at+hi])
+			l.ops.Rank(x, values[q*width:(q+1)*width], rx, ranks[q*width:(q+1)*width])
 		}
 	}
 }

@@ -13,6 +13,8 @@ type products[T vec.Float] interface {
 	name() string
 	// gemm computes count products; the strides lie between consecutive operands.
 	gemm(p *product[T], count, strideA, strideB, strideC int)
+	// single returns products of one thread.
+	single() single[T]
 	// pack keeps op(B) in the order the kernel reads it, for any number of calls of gemmPacked.
 	pack(transB bool, k, n int, b []T, ldb int)
 	// gemmPacked is gemm with the packed operand instead of p.b.

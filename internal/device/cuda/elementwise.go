@@ -66,7 +66,7 @@ func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 
 // known panics unless the kernels know a function: the numbers are those of elementwise.cu.
 func known(what string, f device.Activation) {
-	if f > device.Abs {
+	if f > device.GELU {
 		panic(fmt.Sprintf("cuda: %s: unknown function %d", what, f))
 	}
 }

@@ -10,6 +10,7 @@ import (
 // testBatchNorm covers rows, segments, single values, padding rows and rows that are padding alone.
 func testBatchNorm(h *harness) {
 	for _, s := range [][4]int{{1, 1, 1, 0}, {1, 3, 1, 0}, {2, 5, 1, 0}, {7, 33, 1, 4}, {0, 3, 1, 5}, {70, 129, 1, 1}, {300, 300, 1, 90},
+		{3, 1100, 1, 0}, {2, 4100, 1, 2},
 		{1, 1, 17, 0}, {3, 4, 36, 0}, {9, 36, 50, 0}, {5, 2000, 7, 0}} {
 		for mode := range 3 {
 			a := device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1, Train: mode > 0}

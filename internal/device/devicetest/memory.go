@@ -69,19 +69,26 @@ func testMistakes(h *harness) {
 	freed := h.alloc(device.Float, 3)
 	d.Free(freed)
 	for what, call := range map[string]func(){
-		"Add of 6 and 7 elements":         func() { d.Add(a, a, b) },
-		"Copy of 6 to 7 elements":         func() { d.Copy(b, a) },
-		"absent output":                   func() { d.Fill(device.View{}, 1) },
-		"int view as float":               func() { d.Fill(i.View, 1) },
-		"view beyond its buffer":          func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
-		"negative offset":                 func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
-		"freed memory":                    func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
-		"memory of another device":        func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
-		"Gemm with a short A":             func() { d.Gemm(device.GemmArgs{M: 3, N: 2, K: 3, Alpha: 1, A: a, B: a, C: a}) },
-		"Gemm with a small LDB":           func() { d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b}) },
-		"ColumnSum of too few rows":       func() { d.ColumnSum(b, a, 2, 4) },
-		"ascending lengths":               func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
-		"SortPool of too many rows":       func() { d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a}) },
+		"Add of 6 and 7 elements":   func() { d.Add(a, a, b) },
+		"Copy of 6 to 7 elements":   func() { d.Copy(b, a) },
+		"absent output":             func() { d.Fill(device.View{}, 1) },
+		"int view as float":         func() { d.Fill(i.View, 1) },
+		"view beyond its buffer":    func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
+		"negative offset":           func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
+		"freed memory":              func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
+		"memory of another device":  func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
+		"Gemm with a short A":       func() { d.Gemm(device.GemmArgs{M: 3, N: 2, K: 3, Alpha: 1, A: a, B: a, C: a}) },
+		"Gemm with a small LDB":     func() { d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b}) },
+		"ColumnSum of too few rows": func() { d.ColumnSum(b, a, 2, 4) },
+		"ascending lengths":         func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
+		"SortPool of too many rows": func() { d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a}) },
+		"Embed of too many positions": func() {
+			d.Embed(device.EmbedArgs{L: 3, V: 9, P: 2, K: 1, D: 1, Words: h.inInts(make([]int32, 9)), Lengths: i})
+		},
+		"SelfAttention of 3 heads in 4": func() { d.SelfAttention(device.SelfAttentionArgs{Heads: 3, D: 4, Lengths: i}) },
+		"LayerNorm without a sum": func() {
+			d.LayerNorm(device.LayerNormArgs{N: 2, D: 3, X: a, Branch: a, Y: a, Mean: a, InvStd: a, Weight: a, Bias: a})
+		},
 		"BatchNorm without values":        func() { d.BatchNorm(device.BatchNormArgs{C: 1, Inner: 1, X: a, Weight: a}) },
 		"Hinge on 2x2 scores of 3 anchor": func() { d.Hinge(device.HingeArgs{N: 3, Scores: a}) },
 	} {

@@ -60,6 +60,9 @@ var functions = []struct {
 	device.Sigmoid: {"Sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 		func(x float64) float64 { return 1 / ((1 + math.Exp(-x)) * (1 + math.Exp(x))) }},
 	device.Abs: {"Abs", math.Abs, func(x float64) float64 { return float64(pick(x > 0, 1, 0) - pick(x < 0, 1, 0)) }},
+	device.GELU: {"GELU", func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) }, func(x float64) float64 {
+		return math.Erfc(-x/math.Sqrt2)/2 + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
+	}},
 }
 
 func (h *harness) activation(f device.Activation, n int) {
@@ -81,6 +84,14 @@ func (h *harness) activation(f device.Activation, n int) {
 	h.run(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
 	h.equal(what+" gradient", dx, slope, h.tol.exact)
 	h.steady(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+	into := h.inout(dy)
+	if f == device.Tanh || f == device.Sigmoid {
+		vx = device.View{}
+	} else {
+		vy = device.View{}
+	}
+	h.run(what+" gradient in place", func() { h.d.ActivateGrad(f, into, vx, vy, into) })
+	h.equal(what+" gradient in place", into, slope, h.tol.exact)
 
 	// A value that is not a number must stay visible.
 	x[n/2] = math.NaN()

@@ -11,12 +11,16 @@ const rows512 = 14 // most rows of a panel: 28 accumulators, 4 registers left fo
 // a is a panel of m floats (or bf16 pairs) per k, b one of 32. Accumulators of row r are Z(4+2r), Z(5+2r).
 func tiles512() string {
 	g := newGen()
-	tile512(g, "tileAVX512", false)
-	tile512(g, "tileBF16AVX512", true)
+	tile512(g, "tileAVX512", variant{})
+	tile512(g, "tileBF16AVX512", variant{bf16: true})
+	tile512(g, "tileRowsAVX512", variant{rows: true})
 	return g.String()
 }
 
-func tile512(g *gen, name string, bf16 bool) {
+// variant is a kind of tile kernel: values are bf16 pairs; a is not packed but stored by rows.
+type variant struct{ bf16, rows bool }
+
+func tile512(g *gen, name string, v variant) {
 	g.raw("\n// func " + name + "(t *tile)")
 	g.text(name, 0)
 	g.ins("MOVQ t+0(FP), AX")
@@ -29,6 +33,10 @@ func tile512(g *gen, name string, bf16 bool) {
 	g.ins("MOVQ %d(AX), R9", offM)
 	g.ins("MOVQ %d(AX), R10", offN)
 	g.ins("MOVQ %d(AX), R12", offPF)
+	if v.rows {
+		g.ins("MOVQ %d(AX), R13", offLDA)
+		g.ins("LEAQ (R13)(R13*2), R14")
+	}
 	g.ins("MOVL $-1, R11")
 	g.ins("BZHIL R10, R11, R11")
 	g.ins("KMOVW R11, K1")
@@ -41,11 +49,11 @@ func tile512(g *gen, name string, bf16 bool) {
 	g.label("narrow")
 	dispatch(g, "narrow")
 	for m := rows512; m >= 1; m-- {
-		body512(g, fmt.Sprintf("wide%d", m), m, 2, bf16)
+		body512(g, fmt.Sprintf("wide%d", m), m, 2, v)
 		g.ins("JMP storewide")
 	}
 	for m := rows512; m >= 1; m-- {
-		body512(g, fmt.Sprintf("narrow%d", m), m, 1, bf16)
+		body512(g, fmt.Sprintf("narrow%d", m), m, 1, v)
 		g.ins("JMP storenarrow")
 	}
 	store512(g, "storewide", 2)
@@ -61,7 +69,7 @@ func dispatch(g *gen, prefix string) {
 }
 
 // body512 accumulates m rows by nv vectors over CX steps.
-func body512(g *gen, label string, m, nv int, bf16 bool) {
+func body512(g *gen, label string, m, nv int, kind variant) {
 	g.label("%s", label)
 	for r := range m {
 		for v := range nv {
@@ -76,6 +84,10 @@ func body512(g *gen, label string, m, nv int, bf16 bool) {
 			g.ins("ADDQ R8, BX")
 		}
 	}
+	if kind.rows && m > 5 { // BX is row 5, R15 row 10
+		g.ins("LEAQ (SI)(R13*4), BX\n\tADDQ R13, BX")
+		g.ins("LEAQ (BX)(R13*4), R15\n\tADDQ R13, R15")
+	}
 	unroll := 4
 	if m*nv < 8 {
 		unroll = 2
@@ -89,22 +101,44 @@ func body512(g *gen, label string, m, nv int, bf16 bool) {
 	g.ins("PCALIGN $32")
 	g.label("%sloop", label)
 	for u := range unroll {
-		step512(g, u, m, nv, bf16)
+		step512(g, u, m, nv, kind)
 	}
 	g.ins("ADDQ $%d, DI", unroll*128)
 	g.ins("ADDQ $%d, R12", unroll*64)
-	g.ins("ADDQ $%d, SI", unroll*4*m)
+	next512(g, unroll, m, kind)
 	g.ins("DECQ R10\n\tJNZ %sloop", label)
 	g.label("%stail", label)
 	g.ins("ANDQ $%d, CX\n\tJZ %sdone", unroll-1, label)
 	g.label("%sone", label)
-	step512(g, 0, m, nv, bf16)
-	g.ins("ADDQ $128, DI\n\tADDQ $%d, SI", 4*m)
+	step512(g, 0, m, nv, kind)
+	g.ins("ADDQ $128, DI")
+	next512(g, 1, m, kind)
 	g.ins("DECQ CX\n\tJNZ %sone", label)
 	g.label("%sdone", label)
 }
 
-func step512(g *gen, u, m, nv int, bf16 bool) {
+// next512 moves a on by some steps.
+func next512(g *gen, steps, m int, kind variant) {
+	if !kind.rows {
+		g.ins("ADDQ $%d, SI", steps*4*m)
+		return
+	}
+	g.ins("ADDQ $%d, SI", steps*4)
+	if m > 5 {
+		g.ins("ADDQ $%d, BX\n\tADDQ $%d, R15", steps*4, steps*4)
+	}
+}
+
+// left512 is the address of the value of row r in step u.
+func left512(u, r, m int, kind variant) string {
+	if !kind.rows {
+		return fmt.Sprintf("%d(SI)", (u*m+r)*4)
+	}
+	base := [...]string{"SI", "BX", "R15"}[r/5]
+	return fmt.Sprintf("%d(%s)", u*4, base) + [...]string{"", "(R13*1)", "(R13*2)", "(R14*1)", "(R13*4)"}[r%5]
+}
+
+func step512(g *gen, u, m, nv int, kind variant) {
 	for v := range nv {
 		g.ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
 	}
@@ -115,9 +149,9 @@ func step512(g *gen, u, m, nv int, bf16 bool) {
 	}
 	for r := range m {
 		t := 2 + r&1
-		g.ins("VBROADCASTSS %d(SI), Z%d", (u*m+r)*4, t)
+		g.ins("VBROADCASTSS %s, Z%d", left512(u, r, m, kind), t)
 		for v := range nv {
-			if bf16 {
+			if kind.bf16 {
 				g.dpbf16(4+2*r+v, v, t)
 			} else {
 				g.ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)

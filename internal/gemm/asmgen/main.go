@@ -76,4 +76,5 @@ const (
 	offBeta  = 68
 	offPF    = 72
 	offTmp   = 80
+	offLDA   = 88
 )

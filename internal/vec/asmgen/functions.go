@@ -190,3 +190,64 @@ func gru(a *assembler) {
 			a.store(u, p[1])
 		}})
 }
+
+// gelu replaces x by max(0, x) - |x|·q; the formulas stand in gelu.go of internal/vec.
+func gelu(a *assembler) {
+	start := func(a *assembler) {
+		limits(a)
+		a.set(lane(9), 12)
+		a.zero(11)
+	}
+	a.kernel(kernel{name: "gelu", slices: []string{"y", "x"}, start: start, body: func(a *assembler, p []string) {
+		a.load(p[1], 0)
+		a.tail(0, 1, 2, 3, 4)
+		a.op("VMAXPS", 0, 11, 0)
+		a.op("VFNMADD231PS", 2, 1, 0)
+		a.store(0, p[0])
+	}})
+	a.kernel(kernel{name: "geluSlope", slices: []string{"d", "of", "dy"}, start: start, body: func(a *assembler, p []string) {
+		a.load(p[1], 0)
+		a.tail(0, 1, 2, 3, 4)
+		a.op("VXORPS", signBit, 2, 2)
+		a.op("VADDPS", lane(0.5), 2, 2) // 1/2 - q, not negative but for rounding
+		a.op("VANDPS", signBit, 0, 1)
+		a.op("VXORPS", 1, 2, 2)
+		a.op("VADDPS", lane(0.5), 2, 2) // Φ
+		a.op("VMULPS", 0, 0, 1)
+		a.op("VMULPS", lane(-0.5), 1, 1)
+		a.exp(1, 3, 4)
+		a.op("VMULPS", lane(0.39894228040143267794), 1, 1)
+		a.op("VFMADD213PS", 2, 1, 0) // x·φ + Φ
+		a.load(p[2], 3)
+		a.op("VMULPS", 3, 0, 0)
+		a.store(0, p[0])
+	}})
+}
+
+// tail sets t to |x| and q to Φ(-|x|); s and k are scratch, register 12 holds the limit of the polynomial.
+func (a *assembler) tail(x, t, q, s, k int) {
+	a.op("VANDPS", absBits, x, t)
+	a.op("VMINPS", t, 12, s)
+	a.polynomial(s, q, -1.515536319e-08, 4.976760692e-07, -6.798317827e-06, 4.939537394e-05, -0.0001839578617, -1.748203431e-05,
+		0.004834793042, -0.03636233136, -0.3183034062, -0.7978851199, -0.6931471825)
+	a.exp(q, s, k)
+}
+
+// drop keeps x·factor where a word is at least the limit; the last slice and the limit are uint32. Limit in 4, factor in 5.
+func drop(a *assembler) {
+	a.kernel(kernel{name: "drop", slices: []string{"y", "x", "words"}, scalars: []string{"limit", "factor"}, first: 4, unroll: 2,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.load(p[2], 1)
+			a.op("VMULPS", 5, 0, 0)
+			if a.masks {
+				a.line("VPCMPUD $5, Z4, Z1, K2") // not less
+				a.line("VMOVAPS.Z Z0, K2, Z0")
+			} else {
+				a.op("VPMAXUD", 4, 1, 2)
+				a.op("VPCMPEQD", 2, 1, 2)
+				a.op("VANDPS", 2, 0, 0)
+			}
+			a.store(0, p[0])
+		}})
+}

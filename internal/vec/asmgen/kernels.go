@@ -6,6 +6,9 @@ func kernels(a *assembler) {
 	rank(a)
 	reductions(a)
 	functions(a)
+	gelu(a)
+	drop(a)
+	products(a)
 	adam(a)
 	gru(a)
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
+	"vsetrain/models"
+)
+
+type precomputeBertOptions struct {
+	experiment.SentenceRequest
+	Data  string
+	Split string
+}
+
+func newCmdPrecomputeBert(a *app) *cobra.Command {
+	o := &precomputeBertOptions{SentenceRequest: experiment.SentenceRequest{Device: device.DefaultOptions()}}
+	c := &cobra.Command{
+		Use:   "precompute-bert",
+		Short: "Compute sentence vectors of the training captions with BERT, for LSEH",
+		Long: `Encode the training captions with a pretrained BERT, as it is, and write one vector for each: train_bert.npy beside the
+captions. The LSEH loss takes the similarity of captions from them where loss.lseh.semantics is bert. The folder of BERT is laid out
+as Hugging Face's bert-base-uncased: vocab.txt, and model.safetensors or pytorch_model.bin.`,
+		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
+  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
+	f.StringVar(&o.Bert, "bert", "", "`DIR` of the pretrained BERT")
+	f.StringVar(&o.Pool, "pool", "pooler", "vector of a caption: pooler (its output for [CLS]), cls (last hidden state of [CLS]), mean (of all last hidden states)")
+	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
+	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy or .txt); empty is SPLIT_bert.npy in the data folder")
+	f.IntVar(&o.Batch, "batch", 64, "captions at a time")
+	f.IntVar(&o.Device.Threads, "threads", 0, "CPU threads; 0 uses all processors")
+	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, or bf16 products")
+	for _, name := range []string{"data", "bert"} {
+		must(c.MarkFlagRequired(name))
+		must(c.MarkFlagDirname(name))
+	}
+	return c
+}
+
+func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
+	if !slices.Contains(models.SentencePools, o.Pool) {
+		return usagef("--pool %s; expected pooler, cls or mean", o.Pool)
+	}
+	if err := o.Device.Validate(); err != nil {
+		return usagef("--%v", err)
+	}
+	if o.Batch < 1 {
+		return usagef("--batch %d; expected at least 1", o.Batch)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	o.Captions, o.BLAS = filepath.Join(o.Data, o.Split+"_caps.txt"), a.getenv("VSETRAIN_BLAS")
+	if o.Out == "" {
+		o.Out = filepath.Join(o.Data, o.Split+"_bert.npy")
+	}
+	bars := stages{app: a}
+	o.Progress = func(done, total int) { bars.show("encode", done, total) }
+	r, err := experiment.PrecomputeBert(ctx, o.SentenceRequest)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	a.Printf("%s: %d vectors of %d values (%s), on %s\n", o.Out, r.Captions, r.Dim, o.Pool, r.Device)
+	if r.Cut > 0 {
+		a.Printf("%d captions fill all positions of the encoder; what is longer was cut\n", r.Cut)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package data
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/npy"
+	"vsetrain/internal/pickle"
+)
+
+// Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names it,
+// {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or {split}_ims_size.npy the width and
+// height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are those of the feature file.
+//
+// What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its boxes
+// shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption i (Q10).
+type boxes struct {
+	pixels RowSource // [rows, R·4]
+	sizes  []float32 // [rows, 2]
+	path   string
+}
+
+// boxNames and sizeNames are the ends of the file names, the references' last.
+var boxNames, sizeNames = []string{"_boxes.npy", "_ims_bbx.npy"}, []string{"_sizes.npy", "_ims_size.npy"}
+
+// HasBoxes reports whether the split was opened with boxes.
+func (s *Split) HasBoxes() bool { return s.boxes != nil }
+
+// ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes that are
+// not inside the picture are an error.
+func (s *Split) ReadBoxes(dst []float32, row int) error {
+	b := s.boxes
+	if b == nil {
+		return fmt.Errorf("%s: the split was opened without boxes", s.imagePath)
+	}
+	if err := b.pixels.ReadRow(dst, row); err != nil {
+		return err
+	}
+	if what := badBox(dst, b.sizes[2*row], b.sizes[2*row+1]); what != "" {
+		return fmt.Errorf("%s: row %d (image id %s), %s; `vsetrain data check %s` lists every such row", b.path, row, s.ImageID(row), what, s.dir)
+	}
+	for i := range dst {
+		dst[i] /= b.sizes[2*row+i%2]
+	}
+	return nil
+}
+
+// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (LoaderOptions.BoxDecay).
+func (w *worker) decayBoxes(l *Loader, b *Batch) {
+	s := l.split
+	if w.placesOf != b.Epoch || w.places == nil {
+		w.places, w.placesOf = resize(w.places, s.n), b.Epoch
+		for at, c := range l.sampler.order(b.Epoch) {
+			w.places[c] = int32(at)
+		}
+	}
+	for i, c := range b.Captions {
+		uses := b.Epoch * s.k
+		for other := c - c%int32(s.k); other < min(int32(s.n), c-c%int32(s.k)+int32(s.k)); other++ {
+			if w.places[other] < w.places[c] {
+				uses++
+			}
+		}
+		row := int(b.ImageRows[i])
+		boxes := b.Boxes[i*4*s.regions : (i+1)*4*s.regions]
+		for e := range boxes {
+			boxes[e] /= float32(math.Pow(float64(s.boxes.sizes[2*row+e%2]), float64(uses)))
+		}
+	}
+}
+
+// badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a pixel.
+func badBox(boxes []float32, w, h float32) string {
+	for i := 0; i+4 <= len(boxes); i += 4 {
+		x1, y1, x2, y2 := boxes[i], boxes[i+1], boxes[i+2], boxes[i+3]
+		if !(x1 >= -1 && y1 >= -1 && x2 <= w+1 && y2 <= h+1 && x1 <= x2 && y1 <= y2) {
+			return fmt.Sprintf("region %d: box %v,%v to %v,%v; expected x1 <= x2 and y1 <= y2 inside a picture of %v x %v", i/4, x1, y1, x2, y2, w, h)
+		}
+	}
+	return ""
+}
+
+// openBoxes opens boxes and sizes and checks their shapes.
+func (s *Split) openBoxes() error {
+	f, path, err := s.openEither(boxNames)
+	if missing(err) {
+		return fmt.Errorf("split %q has no boxes: expected %s or %s, pixel coordinates x1,y1,x2,y2 of every region [%d, %d, 4]",
+			s.name, s.path(boxNames[0]), s.path(boxNames[1]), s.rows, s.regions)
+	}
+	if err != nil {
+		return err
+	}
+	b := &boxes{pixels: f, path: path}
+	if len(f.Shape) != 3 || f.Shape[0] != s.rows || f.Shape[1] != s.regions || f.Shape[2] != 4 {
+		return fmt.Errorf("%s: shape %v; expected [%d, %d, 4], a box for every region of %s", path, f.Shape, s.rows, s.regions, s.imagePath)
+	}
+	if f.Fortran || f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64 {
+		values, err := f.Float64s()
+		if err != nil {
+			return err
+		}
+		b.pixels = &floatRows{values, 4 * s.regions}
+	}
+	if b.sizes, err = s.readSizes(); err != nil {
+		return err
+	}
+	s.boxes = b
+	return nil
+}
+
+// openEither opens the first of several files that exists.
+func (s *Split) openEither(names []string) (*npy.File, string, error) {
+	var first error
+	for _, n := range names {
+		f, err := npy.Open(s.path(n))
+		if err == nil {
+			s.files = append(s.files, f)
+			return f, s.path(n), nil
+		}
+		if !missing(err) {
+			return nil, s.path(n), err
+		}
+		first = err
+	}
+	return nil, "", first
+}
+
+func (s *Split) readSizes() ([]float32, error) {
+	f, path, err := s.openEither(sizeNames)
+	if missing(err) {
+		return nil, fmt.Errorf("split %q has boxes but no picture sizes: expected %s or %s, width and height of every row [%d, 2]",
+			s.name, s.path(sizeNames[0]), s.path(sizeNames[1]), s.rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sizesOf(f, path, s.rows)
+}
+
+// sizesOf reads width and height of every row: numbers [rows, 2], or dicts.
+func sizesOf(f *npy.File, path string, rows int) ([]float32, error) {
+	var values []float64
+	var err error
+	if f.DType == npy.Object {
+		values, err = objectSizes(path)
+	} else if values, err = f.Float64s(); err == nil && (len(f.Shape) != 2 || f.Shape[1] != 2) {
+		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", path, f.Shape, f.DType, rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != 2*rows {
+		return nil, fmt.Errorf("%s: %d sizes for %d image rows; expected one for each", path, len(values)/2, rows)
+	}
+	out := make([]float32, len(values))
+	for i, v := range values {
+		if !(v >= 1 && v <= math.MaxInt32) {
+			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", path, i/2, values[i&^1], values[i|1])
+		}
+		out[i] = float32(v)
+	}
+	return out, nil
+}
+
+// objectSizes reads an object array of dicts {image_w, image_h}, as the reference stores it.
+func objectSizes(path string) ([]float64, error) {
+	objects, err := npy.ReadObjects(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []float64
+	for i, o := range objects {
+		d, ok := o.(*pickle.Dict)
+		if !ok {
+			return nil, fmt.Errorf("%s: row %d is a %s; expected a dict {image_w, image_h}", path, i, pickle.TypeName(o))
+		}
+		for _, key := range []string{"image_w", "image_h"} {
+			v, found := 0.0, false
+			for k, x := range d.All() { // keys of Python 2 are bytes
+				if name, _ := pickle.Text(k); name == key {
+					v, found = numberOf(x)
+				}
+			}
+			if !found {
+				return nil, fmt.Errorf("%s: row %d has no number %s; expected a dict {image_w, image_h}", path, i, key)
+			}
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+func numberOf(x any) (float64, bool) {
+	switch v := x.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// floatRows is a RowSource in memory.
+type floatRows struct {
+	values []float64
+	width  int
+}
+
+func (f *floatRows) Rows() int   { return len(f.values) / f.width }
+func (f *floatRows) RowLen() int { return f.width }
+func (f *floatRows) ReadRow(dst []float32, row int) error {
+	for i, v := range f.values[row*f.width : (row+1)*f.width] {
+		dst[i] = float32(v)
+	}
+	return nil
+}

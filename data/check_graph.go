@@ -1,0 +1,81 @@
+package data
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// checkBoxes looks at the boxes of a split and the sizes of its pictures, where there are any.
+func (r *Report) checkBoxes(s *Split) {
+	found := false
+	for _, n := range append(append([]string(nil), boxNames...), sizeNames...) {
+		if _, err := os.Stat(s.path(n)); err == nil {
+			found = true
+		}
+	}
+	if !found {
+		return
+	}
+	file := s.name + boxNames[0]
+	if err := s.openBoxes(); err != nil {
+		r.fail(file, "convert boxes and sizes again together with the features", "%v", err)
+		return
+	}
+	file = filepath.Base(s.boxes.path)
+	row := make([]float32, 4*s.regions)
+	var bad []int
+	first := ""
+	for i := range s.rows {
+		if err := s.boxes.pixels.ReadRow(row, i); err != nil {
+			r.fail(file, "", "%v", err)
+			return
+		}
+		if what := badBox(row, s.boxes.sizes[2*i], s.boxes.sizes[2*i+1]); what != "" {
+			if bad = append(bad, i); first == "" {
+				first = what
+			}
+		}
+	}
+	if len(bad) > 0 {
+		r.fail(file, "do boxes and sizes belong to the same pictures? convert them again together", "%d rows have boxes outside the picture, the first are %v; row %d, %s",
+			len(bad), bad[:min(len(bad), firstRows)], bad[0], first)
+	}
+}
+
+// checkDependencies looks at the dependency trees of a split, where there are any; words counts those of each caption in use.
+func (r *Report) checkDependencies(s *Split, words []int) {
+	if err := s.openWordIDs(); err != nil {
+		r.fail(s.name+wordIDsEnd, "", "%v", err)
+	}
+	if w := s.words; w != nil { // the dependencies are those of these words
+		words = slices.Clone(words)
+		for c := range words {
+			words[c] = int(w.first[c+1]-w.first[c]) - 2
+		}
+	}
+	if err := s.openDependencies(false); err != nil {
+		r.fail(s.name+"_caps.json", "parse the captions again", "%v", err)
+		return
+	}
+	d := s.dependencies
+	if d == nil {
+		return
+	}
+	var wrong []string
+	first := error(nil)
+	for c, n := range words {
+		if err := d.check(c, n); err != nil {
+			if first == nil {
+				first = err
+			}
+			wrong = append(wrong, fmt.Sprint(d.Line(c)))
+		}
+	}
+	if first != nil {
+		r.fail(filepath.Base(d.path), "parse these captions as they are tokenised here, or leave such pairs out; training ignores them",
+			"%d captions have dependencies on words they do not have (lines %s): %v", len(wrong), strings.Join(wrong[:min(len(wrong), firstRows)], ", "), first)
+	}
+}

@@ -1,0 +1,175 @@
+package data
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+)
+
+// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs [governor, dependent] of
+// token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose position 0 is <start>.
+//
+// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
+// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and is no edge.
+type Dependencies struct {
+	path  string
+	pairs []int32 // [edges, 2]
+	first []int32 // of each caption, and the number of edges at the end
+	lines []int32 // line of the file at which each caption begins
+}
+
+// Len returns the number of captions.
+func (d *Dependencies) Len() int { return len(d.first) - 1 }
+
+// Of returns the edges of a caption, governor and dependent in turn, the pair of the root left out.
+func (d *Dependencies) Of(caption int) []int32 {
+	return d.pairs[2*d.first[caption] : 2*d.first[caption+1]]
+}
+
+// Line returns the line of the file at which a caption begins, from 1.
+func (d *Dependencies) Line(caption int) int { return int(d.lines[caption]) }
+
+// add appends a caption that begins at a line.
+func (d *Dependencies) add(pairs []int32, line int) error {
+	if len(d.first) == 0 {
+		d.first = append(d.first, 0)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		switch gov, dep := pairs[i], pairs[i+1]; {
+		case gov < 0 || dep < 0:
+			return fmt.Errorf("%s:%d: pair [%d,%d]; token numbers are 1 and up, 0 is the root", d.path, line, gov, dep)
+		case i == 0 && gov != 0 && dep != 0:
+			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected that of the root, [0, token]", d.path, line, gov, dep)
+		case gov == dep:
+			return fmt.Errorf("%s:%d: token %d depends on itself", d.path, line, gov)
+		}
+	}
+	if len(pairs) > 0 {
+		d.pairs = append(d.pairs, pairs[2:]...)
+	}
+	if len(d.pairs)/2 > math.MaxInt32 || line > math.MaxInt32 {
+		return fmt.Errorf("%s: more than 2^31 edges or lines", d.path)
+	}
+	d.first, d.lines = append(d.first, int32(len(d.pairs)/2)), append(d.lines, int32(line))
+	return nil
+}
+
+// check compares edges with the number of words of a caption, <start> and <end> left out.
+func (d *Dependencies) check(caption, words int) error {
+	for _, t := range d.Of(caption) {
+		if int(t) > words {
+			return fmt.Errorf("%s:%d: caption %d has a dependency on token %d, but only %d words", d.path, d.Line(caption), caption, t, words)
+		}
+	}
+	return nil
+}
+
+// HasDependencies reports whether the split was opened with dependencies.
+func (s *Split) HasDependencies() bool { return s.dependencies != nil }
+
+// openDependencies reads the dependency file; required says that there must be one.
+func (s *Split) openDependencies(required bool) error {
+	d, err := ReadDependencies(s.path("_caps.json"))
+	if missing(err) {
+		d, err = ReadDependencies(s.path("_caps.conllu"))
+	}
+	if missing(err) {
+		if !required {
+			return nil
+		}
+		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
+			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Len() != s.layout.captions {
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path, s.layout.captions)
+	}
+	s.dependencies = d
+	return nil
+}
+
+// ReadDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
+func ReadDependencies(path string) (*Dependencies, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d := &Dependencies{path: path, first: []int32{0}}
+	if isCoNLLU(path) {
+		return d, d.readCoNLLU(f)
+	}
+	return d, d.readJSON(f)
+}
+
+// readJSON reads a list over captions of lists of pairs.
+func (d *Dependencies) readJSON(r io.Reader) error {
+	c := &lineCounter{r: bufio.NewReaderSize(r, 1<<16)}
+	dec := json.NewDecoder(c)
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%s:%d: %s", d.path, c.line(dec.InputOffset()), fmt.Sprintf(format, args...))
+	}
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return fail("expected a list with a list of [governor, dependent] for every caption")
+	}
+	var pairs []int32
+	for dec.More() {
+		var raw [][]int32
+		err := dec.Decode(&raw)
+		if err != nil {
+			return fail("dependencies of caption %d: %v; expected a list of pairs [governor, dependent]", d.Len(), err)
+		}
+		pairs = pairs[:0]
+		for _, p := range raw {
+			if len(p) != 2 {
+				return fail("dependencies of caption %d: %v has %d numbers; expected [governor, dependent]", d.Len(), p, len(p))
+			}
+			pairs = append(pairs, p...)
+		}
+		if err := d.add(pairs, c.line(dec.InputOffset())); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return fail("the list of captions does not end: %v", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fail("more than one JSON value")
+	}
+	return nil
+}
+
+// lineCounter remembers where lines end, so that a place of the input can be named by its line.
+type lineCounter struct {
+	r    io.Reader
+	read int64
+	ends []int64 // of the lines behind the last place asked for
+	done int     // lines before them
+}
+
+func (c *lineCounter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	for i, b := range p[:n] {
+		if b == '\n' {
+			c.ends = append(c.ends, c.read+int64(i))
+		}
+	}
+	c.read += int64(n)
+	return n, err
+}
+
+// line returns the line of a place, from 1; places must be asked for in rising order.
+func (c *lineCounter) line(at int64) int {
+	k := 0
+	for k < len(c.ends) && c.ends[k] < at {
+		k++
+	}
+	c.done += k
+	c.ends = c.ends[:copy(c.ends, c.ends[k:])]
+	return c.done + 1
+}

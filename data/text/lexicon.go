@@ -1,0 +1,151 @@
+package text
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+)
+
+// Lexicon gives captions their ids: the Vocabulary of the GRU encoders, or the word pieces of BERT. It does not change once made and
+// is safe for concurrent use.
+type Lexicon interface {
+	// Len returns the number of ids.
+	Len() int
+	// Hash identifies the lexicon: equal for equal words with equal ids.
+	Hash() string
+	// FileName is the usual name of the file it is kept in, and Save writes that file.
+	FileName() string
+	Save(path string) error
+	// Coder returns an encoder for one goroutine.
+	Coder() Coder
+}
+
+// Coder encodes captions. It allocates nothing once it has grown, but for captions outside ASCII.
+type Coder interface {
+	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its words, unknown
+	// how many of them the lexicon lacks.
+	Append(dst []int32, caption string) (ids []int32, words, unknown int)
+	// AppendAugmented is Append with the size augmentation of VSE-infinity: words are masked, replaced or dropped. At least one
+	// stays.
+	AppendAugmented(dst []int32, caption string, draws Draws) (ids []int32, words, unknown int)
+}
+
+// Draws are uniform draws: in [0, 1), and of numbers in [0, n).
+type Draws interface {
+	Float64() float64
+	IntN(n int) int
+}
+
+// sampler hands the draws of one caption to the functions of augment.go, without allocating.
+type sampler struct {
+	draws  Draws
+	draw   Draw
+	random func() int32
+}
+
+// newSampler draws random ids below n.
+func newSampler(n int) *sampler {
+	s := &sampler{}
+	s.draw = func() float64 { return s.draws.Float64() }
+	s.random = func() int32 { return int32(s.draws.IntN(n)) }
+	return s
+}
+
+// FileName implements Lexicon.
+func (v *Vocabulary) FileName() string { return "vocab.json" }
+
+// Coder implements Lexicon.
+func (v *Vocabulary) Coder() Coder { return &wordCoder{v: v, sampler: newSampler(v.Len() + 1)} }
+
+// wordCoder encodes with a Vocabulary. Augmentation includes <start> and <end>; a masked word has the id Len, <mask>, which a random
+// one may have too, as in the reference.
+type wordCoder struct {
+	v   *Vocabulary
+	tok Tokenizer
+	ids []int32
+	*sampler
+}
+
+func (c *wordCoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
+	n := len(dst)
+	dst, unknown = c.v.AppendCaption(dst, &c.tok, caption)
+	return dst, len(dst) - n - 2, unknown
+}
+
+func (c *wordCoder) AppendAugmented(dst []int32, caption string, draws Draws) (ids []int32, words, unknown int) {
+	c.ids, words, unknown = c.Append(c.ids[:0], caption)
+	c.draws = draws
+	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.draw, c.random), words, unknown
+}
+
+// BertCaptions is the lexicon of a BERT encoder: captions as [CLS], word pieces, [SEP]. A caption of more than Max ids, the
+// positions of the encoder, is cut, [SEP] staying at its end.
+type BertCaptions struct {
+	*WordPiece
+	Max int // at least 3
+}
+
+// LoadBertCaptions reads the vocab.txt of an encoder of the given number of positions.
+func LoadBertCaptions(path string, positions int) (*BertCaptions, error) {
+	if positions < 3 {
+		return nil, fmt.Errorf("captions for %d positions, expected at least 3: [CLS], a word and [SEP]", positions)
+	}
+	v, err := LoadWordPiece(path)
+	if err != nil {
+		return nil, err
+	}
+	return &BertCaptions{v, positions}, nil
+}
+
+// FileName implements Lexicon.
+func (b *BertCaptions) FileName() string { return "vocab.txt" }
+
+// Save writes vocab.txt. The file appears complete or not at all.
+func (v *WordPiece) Save(path string) error {
+	return replaceFile(path, func(w io.Writer) error {
+		_, err := w.Write(v.file)
+		return err
+	})
+}
+
+// Hash identifies the pieces and their order.
+func (v *WordPiece) Hash() string {
+	h := sha256.New()
+	io.WriteString(h, "word pieces\n")
+	h.Write(v.file)
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// Coder implements Lexicon.
+func (b *BertCaptions) Coder() Coder { return &pieceCoder{b: b, sampler: newSampler(b.Len())} }
+
+// pieceCoder encodes with word pieces. Augmentation leaves [CLS] and [SEP] alone; all pieces of a word share its fate.
+type pieceCoder struct {
+	b      *BertCaptions
+	pieces Pieces
+	*sampler
+}
+
+func (c *pieceCoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
+	pieces, unknown := c.b.Split(&c.pieces, caption)
+	start := len(dst)
+	dst = append(dst, c.b.Cls)
+	for _, w := range pieces {
+		dst = append(dst, w...)
+	}
+	return c.end(dst, start), len(pieces), unknown
+}
+
+func (c *pieceCoder) AppendAugmented(dst []int32, caption string, draws Draws) (ids []int32, words, unknown int) {
+	pieces, unknown := c.b.Split(&c.pieces, caption)
+	start := len(dst)
+	c.draws = draws
+	dst = AugmentPieces(append(dst, c.b.Cls), pieces, c.b.Mask, c.draw, c.random)
+	return c.end(dst, start), len(pieces), unknown
+}
+
+// end cuts a caption that began at start and adds [SEP].
+func (c *pieceCoder) end(dst []int32, start int) []int32 {
+	return append(dst[:min(len(dst), start+c.b.Max-1)], c.b.Sep)
+}

@@ -1,0 +1,119 @@
+package text
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/philox"
+)
+
+// bertWords is a lexicon of a few pieces: ids 5 to 7 are beginnings of words, 8 and 9 what follows.
+func bertLexicon(t *testing.T, positions int) *BertCaptions {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vocab.txt")
+	if err := os.WriteFile(path, []byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := LoadBertCaptions(path, positions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBertCaptions(t *testing.T) {
+	for positions, want := range map[int][]int32{40: {2, 5, 6, 8, 7, 9, 1, 3}, 8: {2, 5, 6, 8, 7, 9, 1, 3}, 7: {2, 5, 6, 8, 7, 9, 3}, 3: {2, 5, 3}} {
+		ids, words, unknown := bertLexicon(t, positions).Coder().Append([]int32{99}, "A foxs running zebra")
+		if !slices.Equal(ids, append([]int32{99}, want...)) || words != 4 || unknown != 1 {
+			t.Errorf("%d positions: ids %v, %d words, %d unknown; want %v, 4, 1", positions, ids, words, unknown, want)
+		}
+	}
+	if _, err := LoadBertCaptions("vocab.txt", 2); err == nil {
+		t.Error("two positions were accepted")
+	}
+	if ids, words, _ := bertLexicon(t, 9).Coder().Append(nil, " "); !slices.Equal(ids, []int32{2, 3}) || words != 0 {
+		t.Errorf("an empty caption is %v", ids)
+	}
+}
+
+// A lexicon that is saved and read again is the same, whatever the line ends of its first file; another order is another one.
+func TestBertCaptionsAreKept(t *testing.T) {
+	b := bertLexicon(t, 9)
+	path := filepath.Join(t.TempDir(), b.FileName())
+	if err := b.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadBertCaptions(path, 9)
+	if err != nil || again.Hash() != b.Hash() || again.Len() != 10 {
+		t.Errorf("read back: %v", err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(file), "fox\nrun", "run\nfox", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := LoadBertCaptions(path, 9); err != nil || other.Hash() == b.Hash() {
+		t.Errorf("pieces in another order have the same hash (%v)", err)
+	}
+}
+
+// Words, not pieces, are masked, replaced and dropped, in the shares of the reference; [CLS] and [SEP] stay.
+func TestBertAugmentation(t *testing.T) {
+	b := bertLexicon(t, 40)
+	c, s := b.Coder(), philox.NewKey(1, "augment").Stream(0)
+	const captions = 20_000
+	var kept, masked, replaced, left int
+	for range captions {
+		ids, words, _ := c.AppendAugmented(nil, "running running foxs", s)
+		if words != 3 || ids[0] != 2 || ids[len(ids)-1] != 3 || len(ids)%2 != 0 || len(ids) < 4 {
+			t.Fatalf("augmented to %v of %d words", ids, words)
+		}
+		for i := 1; i < len(ids)-1; i += 2 {
+			left++
+			switch p := [2]int32(ids[i:]); {
+			case p == [2]int32{7, 9} || p == [2]int32{6, 8}:
+				kept++
+			case p == [2]int32{4, 4}:
+				masked++
+			default:
+				replaced++
+			}
+		}
+	}
+	// A random pair of the ten pieces is rarely that of a word. Of three words at least one stays: 0.08³ more.
+	for _, s := range []struct {
+		what   string
+		n      int
+		expect float64
+	}{{"left", left, 0.92 + 0.08*0.08*0.08/3}, {"masked", masked, 0.1 + 0.02/100}, {"replaced", replaced, 0.02 * 0.97}, {"kept", kept, 0.8 + 0.02*0.02 + 0.08*0.08*0.08/3}} {
+		share := float64(s.n) / (3 * captions)
+		if sd := math.Sqrt(s.expect * (1 - s.expect) / (3 * captions)); math.Abs(share-s.expect) > 5*sd {
+			t.Errorf("%s: %.5f, want %.5f", s.what, share, s.expect)
+		}
+	}
+}
+
+func TestCodersDoNotAllocate(t *testing.T) {
+	s := philox.NewKey(1, "augment").Stream(0)
+	v, err := BuildVocabulary(slices.Values([]string{"a fox runs", "a fox runs"}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []Lexicon{bertLexicon(t, 40), v} {
+		c, dst := l.Coder(), make([]int32, 0, 100)
+		c.Append(dst, "a fox running on a fox")
+		c.AppendAugmented(dst, "a fox running on a fox", s)
+		if n := testing.AllocsPerRun(50, func() {
+			c.Append(dst, "a fox running on a fox")
+			c.AppendAugmented(dst, "a fox running on a fox", s)
+		}); n != 0 {
+			t.Errorf("%T: %v allocations for a caption", c, n)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"vsetrain/data/text"
+)
+
+// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption in the JSON
+// vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file exists and is asked for, it
+// takes the place of the captions' own words. Ids without <start> in front and <end> behind get them, so that dependencies fit.
+type wordIDs struct {
+	path    string
+	ids     []int32
+	first   []int32 // of each caption, and the number of ids at the end
+	largest int32
+	line    int // of the largest
+}
+
+const wordIDsEnd = "_precaps_stan.txt"
+
+// openWordIDs reads the file where there is one.
+func (s *Split) openWordIDs() error {
+	lines, err := readLines(s.path(wordIDsEnd))
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if lines.len() != s.layout.captions {
+		return fmt.Errorf("%s: word ids of %d captions, but %s has %d", lines.path, lines.len(), s.captions.path, s.layout.captions)
+	}
+	w := &wordIDs{path: lines.path, first: []int32{0}}
+	for i := range lines.len() {
+		from := len(w.ids)
+		w.ids = append(w.ids, text.Start)
+		for _, f := range strings.Split(lines.line(i), ",") {
+			id, err := strconv.ParseInt(strings.TrimSpace(f), 10, 32)
+			if err != nil || id < 0 {
+				return fmt.Errorf("%s: %q; expected word ids separated by commas", at(lines, i), f)
+			}
+			if len(w.ids) == from+1 && int32(id) == text.Start {
+				continue
+			}
+			w.ids = append(w.ids, int32(id))
+			if int32(id) > w.largest {
+				w.largest, w.line = int32(id), i+1
+			}
+		}
+		if w.ids[len(w.ids)-1] != text.End {
+			w.ids = append(w.ids, text.End)
+		}
+		if len(w.ids) > math.MaxInt32 {
+			return fmt.Errorf("%s: more than 2^31 words", at(lines, i))
+		}
+		w.first = append(w.first, int32(len(w.ids)))
+	}
+	s.words = w
+	return nil
+}
+
+// fits checks that all words are in a lexicon.
+func (s *Split) fits(v text.Lexicon) error {
+	if w := s.words; w != nil && int(w.largest) >= v.Len() {
+		return fmt.Errorf("data: %s:%d: word id %d, but the vocabulary has %d words; name the vocabulary the ids belong to", w.path, w.line, w.largest, v.Len())
+	}
+	return nil
+}
+
+// appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words, unknown how
+// many of them the lexicon lacks.
+func (s *Split) appendWords(dst []int32, c text.Coder, caption int) (ids []int32, words, unknown int) {
+	w := s.words
+	if w == nil {
+		return c.Append(dst, s.Caption(caption))
+	}
+	stored := w.ids[w.first[caption]:w.first[caption+1]]
+	for _, id := range stored {
+		if id == text.Unk {
+			unknown++
+		}
+	}
+	return append(dst, stored...), len(stored) - 2, unknown
+}

@@ -1,0 +1,61 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Where word ids exist and are asked for, they take the place of the captions' words.
+func TestWordIDs(t *testing.T) {
+	w := newWorld(t, 2, 5, false, "train")
+	v := vocab(t)
+	own := func(o OpenOptions) [][]int32 {
+		s := w.open(t, "train", o)
+		l, err := NewLoader(s, v, LoaderOptions{Batch: 10, Epochs: 1, Unsorted: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		b, err := l.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [][]int32
+		for i, n := range b.Lengths {
+			out = append(out, slices.Clone(b.Words[i*b.L:i*b.L+int(n)]))
+		}
+		return out
+	}
+	before := own(OpenOptions{WordIDs: true})
+	w.write(t, "train_precaps_stan.txt", strings.Repeat("5,6, 3\n1,7,2\n", 5))
+	if got := own(OpenOptions{}); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("word ids that nobody asked for: %v", got)
+	}
+	got := own(OpenOptions{WordIDs: true})
+	if fmt.Sprint(got[2]) != "[1 5 6 3 2]" || fmt.Sprint(got[3]) != "[1 7 2]" {
+		t.Errorf("words %v and %v", got[2], got[3])
+	}
+	if order := LengthOrder(w.open(t, "train", OpenOptions{WordIDs: true}), v); order[0] != 0 || order[1] != 2 || order[5] != 1 {
+		t.Errorf("order %v", order)
+	}
+	for content, want := range map[string]string{
+		"1,2\n":                      "word ids of 1 captions, but",
+		strings.Repeat("5,x\n", 10):  `train_precaps_stan.txt:1: "x"; expected word ids`,
+		strings.Repeat("5,-1\n", 10): `"-1"; expected word ids`,
+	} {
+		w.write(t, "train_precaps_stan.txt", content)
+		if _, err := Open(w.dir, "train", OpenOptions{WordIDs: true}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", content, err, want)
+		}
+	}
+	w.write(t, "train_precaps_stan.txt", strings.Repeat("5\n", 9)+"99\n")
+	s := w.open(t, "train", OpenOptions{WordIDs: true})
+	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1, Augment: true}); err == nil {
+		t.Error("stored word ids were augmented")
+	}
+	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1}); err == nil || !strings.Contains(err.Error(), "train_precaps_stan.txt:10: word id 99, but the vocabulary has 12 words") {
+		t.Errorf("a word id out of range: %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package eval
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"vsetrain/models"
+)
+
+// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed goes on where it was:
+//
+//	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
+//	number of the tile, CRC-32 of its scores (uint32 each), scores (float32, row-major, captions in the order of the encoding)
+//
+// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions, which show the precision too. The
+// name of the file begins with it, so a file is found again if and only if its tiles would be the same. A record that is broken, such
+// as the last one after a kill, is cut off.
+type workFile struct {
+	f      *os.File
+	buf    []byte
+	done   map[int]bool
+	tiling tiling
+}
+
+const workMagic = "VSETILE1"
+
+// tiling cuts a matrix into tiles, numbered row by row.
+type tiling struct{ images, captions, tileI, tileC int }
+
+func (t tiling) across() int { return (t.captions + t.tileC - 1) / t.tileC }
+func (t tiling) count() int  { return (t.images + t.tileI - 1) / t.tileI * t.across() }
+
+func (t tiling) tile(k int) (i0, i1, c0, c1 int) {
+	i0, c0 = k/t.across()*t.tileI, k%t.across()*t.tileC
+	return i0, min(t.images, i0+t.tileI), c0, min(t.captions, c0+t.tileC)
+}
+
+// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put.
+func openWork(dir, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("folder for scored tiles: %w", err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%s-%x.tiles", name, key[:8]))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("scored tiles: %w", err)
+	}
+	w := &workFile{f: f, done: map[int]bool{}, tiling: t}
+	if err := w.read(header(key, t), put); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("scored tiles: %s: %w", path, err)
+	}
+	return w, nil
+}
+
+func header(key [32]byte, t tiling) []byte {
+	h := append([]byte(workMagic), key[:]...)
+	for _, v := range []int{t.images, t.captions, t.tileI, t.tileC} {
+		h = binary.LittleEndian.AppendUint32(h, uint32(v))
+	}
+	return h
+}
+
+// read takes over all good records and leaves the file at their end.
+func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error {
+	got := make([]byte, len(head))
+	switch _, err := io.ReadFull(w.f, got); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		if err := w.f.Truncate(0); err != nil {
+			return err
+		}
+		_, err := w.f.WriteAt(head, 0)
+		if err == nil {
+			_, err = w.f.Seek(int64(len(head)), io.SeekStart)
+		}
+		return err
+	case err != nil:
+		return err
+	case !bytes.Equal(got, head):
+		return fmt.Errorf("not the tiles of these scores, though it has their name; remove it")
+	}
+	end := int64(len(head))
+	scores := make([]float32, w.tiling.tileI*w.tiling.tileC)
+	for {
+		n, tile, err := w.record(scores)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		i0, i1, c0, c1 := w.tiling.tile(tile)
+		put(tile, scores[:(i1-i0)*(c1-c0)])
+		w.done[tile] = true
+		end += n
+	}
+	if err := w.f.Truncate(end); err != nil {
+		return err
+	}
+	_, err := w.f.Seek(end, io.SeekStart)
+	return err
+}
+
+// record reads a record; n is its size, 0 when it is not whole.
+func (w *workFile) record(scores []float32) (n int64, tile int, err error) {
+	broken := func(err error) (int64, int, error) {
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, 0, nil
+		}
+		return 0, 0, err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(w.f, head[:]); err != nil {
+		return broken(err)
+	}
+	number := binary.LittleEndian.Uint32(head[:])
+	if int64(number) >= int64(w.tiling.count()) {
+		return broken(nil)
+	}
+	i0, i1, c0, c1 := w.tiling.tile(int(number))
+	size := (i1 - i0) * (c1 - c0)
+	w.buf = append(w.buf[:0], make([]byte, 4*size)...)
+	if _, err := io.ReadFull(w.f, w.buf); err != nil {
+		return broken(err)
+	}
+	if crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[4:]) {
+		return broken(nil)
+	}
+	for i := range size {
+		scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(w.buf[4*i:]))
+	}
+	return int64(len(head) + len(w.buf)), int(number), nil
+}
+
+// add appends a tile in one write.
+func (w *workFile) add(tile int, scores []float32) error {
+	w.buf = binary.LittleEndian.AppendUint32(w.buf[:0], uint32(tile))
+	w.buf = append(w.buf, 0, 0, 0, 0)
+	for _, s := range scores {
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, math.Float32bits(s))
+	}
+	binary.LittleEndian.PutUint32(w.buf[4:], crc32.ChecksumIEEE(w.buf[8:]))
+	if _, err := w.f.Write(w.buf); err != nil {
+		return fmt.Errorf("scored tiles: %w", err)
+	}
+	return nil
+}
+
+// scoreKey digests what scores depend on.
+func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int32) (key [32]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%+v\n%+v\n", m.Options, m.Dims)
+	buf := make([]byte, 0, 1<<16)
+	add := func(x []float32) {
+		for len(x) > 0 {
+			n := min(len(x), cap(buf)/4)
+			buf = buf[:0]
+			for _, v := range x[:n] {
+				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+			}
+			h.Write(buf)
+			x = x[n:]
+		}
+	}
+	for _, p := range m.Network.Params() {
+		v := m.Session.Params.Value(p.Name)
+		x := make([]float32, v.N)
+		m.Session.Dev.DownloadFloats(x, v)
+		add(x)
+	}
+	for _, s := range []*models.EncodedSet{images, captions} {
+		for _, r := range append(append([]models.Rows(nil), s.Values...), s.Words...) {
+			add(r.Data)
+		}
+	}
+	for _, x := range append(append([]int32(nil), captions.Length...), order...) {
+		fmt.Fprintf(h, "%d ", x)
+	}
+	h.Sum(key[:0])
+	return key
+}

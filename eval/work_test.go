@@ -1,0 +1,100 @@
+package eval
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}
+
+// openTest opens the work file of a key and returns what it holds.
+func openTest(t *testing.T, dir string, key byte) (*workFile, map[int][]float32) {
+	t.Helper()
+	got := map[int][]float32{}
+	w, err := openWork(dir, "saf", [32]byte{key}, workTiling, func(k int, s []float32) { got[k] = slices.Clone(s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.f.Close() })
+	return w, got
+}
+
+func tileOf(k int) []float32 {
+	i0, i1, c0, c1 := workTiling.tile(k)
+	s := make([]float32, (i1-i0)*(c1-c0))
+	for i := range s {
+		s[i] = float32(k*100 + i)
+	}
+	return s
+}
+
+// A file cut anywhere gives back the tiles that were whole, and takes the others.
+func TestWorkFileSurvivesBeingCut(t *testing.T) {
+	dir := t.TempDir()
+	w, got := openTest(t, dir, 1)
+	if len(got) != 0 {
+		t.Fatalf("a new file holds %v", got)
+	}
+	order := []int{3, 0, 8, 5} // any order, edge tiles among them
+	ends := []int64{}
+	for _, k := range order {
+		if err := w.add(k, tileOf(k)); err != nil {
+			t.Fatal(err)
+		}
+		at, _ := w.f.Seek(0, 1)
+		ends = append(ends, at)
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
+	if len(names) != 1 {
+		t.Fatalf("files %v", names)
+	}
+	whole, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 0; cut <= len(whole); cut++ {
+		if err := os.WriteFile(names[0], whole[:cut], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, got := openTest(t, dir, 1)
+		want := 0
+		for i, end := range ends {
+			if int64(cut) >= end {
+				want = i + 1
+				if !slices.Equal(got[order[i]], tileOf(order[i])) {
+					t.Fatalf("cut at %d: tile %d is %v", cut, order[i], got[order[i]])
+				}
+			}
+		}
+		if len(got) != want {
+			t.Fatalf("cut at %d: %d tiles, want %d", cut, len(got), want)
+		}
+	}
+	broken := slices.Clone(whole)
+	broken[ends[0]+10] ^= 1 // in the second record
+	if err := os.WriteFile(names[0], broken, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	again, got := openTest(t, dir, 1)
+	if len(got) != 1 {
+		t.Fatalf("behind a broken record: %v", got)
+	}
+	if err := again.add(7, tileOf(7)); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := openTest(t, dir, 1); len(got) != 2 || !slices.Equal(got[7], tileOf(7)) {
+		t.Fatalf("after a repair: %v", got)
+	}
+	if _, got := openTest(t, dir, 2); len(got) != 0 {
+		t.Errorf("another key found %v", got)
+	}
+	if err := os.WriteFile(names[0], append([]byte("VSETILE1"), make([]byte, 100)...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openWork(dir, "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a file of other scores: %v", err)
+	}
+}

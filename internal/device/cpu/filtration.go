@@ -1,0 +1,262 @@
+package cpu
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// Filtration (device.FilterArgs) reads the nodes twice, since the statistics of a caption are those of all its pairs: first for
+// the logits, by image; then the statistics, by caption; then for the sums, by image. Back, with dr = l2'(dOut):
+//
+//	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W    dW = Σ dz_j X_j
+type filtration[T vec.Float] struct {
+	ops           *vec.Ops[T]
+	a             device.FilterArgs
+	phase         filterPhase
+	layout        pairLayout
+	x, w          []T
+	bias          T
+	gamma, beta   float64
+	mean, invStd  []T
+	logits, alpha []T
+	out, norms    []T
+	variance      []float64 // [C]
+	dOut, dX      []T
+	dz            []T // [B, P]
+	dW            []T // [lanes, S]
+	dBias         []float64
+	dGamma, dBeta []float64 // [C]
+	fixed         [2]float64
+	sums          []T // [workers, S]
+}
+
+type filterPhase uint8
+
+const (
+	filterLogits filterPhase = iota
+	filterStatistics
+	filterSums
+	filterBackSums
+	filterBackStatistics
+	filterBackLogits
+)
+
+func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
+	positive(what, a.B, a.S)
+	l := &d.filtration
+	l.ops, l.a = d.ops, a
+	l.layout.set(a.Lengths.Host)
+	p, c := l.layout.nodes(), len(l.layout.lengths)
+	l.x, l.w = d.floats("Filtrate X", a.X, a.B*p*a.S), d.floats("Filtrate W", a.W, a.S)
+	l.gamma = float64(d.floats("Filtrate Gamma", a.Gamma, 1)[0])
+	l.logits, l.alpha = d.floats("Filtrate Logits", a.Logits, a.B*p), d.floats("Filtrate Weights", a.Weights, a.B*p)
+	l.mean, l.invStd = d.floats("Filtrate Mean", a.Mean, c), d.floats("Filtrate InvStd", a.InvStd, c)
+	l.out, l.norms = d.floats("Filtrate Out", a.Out, a.B*c*a.S), d.floats("Filtrate Norms", a.Norms, a.B*c)
+	scratch(&l.sums, d.pool.Threads()*a.S)
+	return l
+}
+
+func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
+	l.phase = phase
+	n := laneCount(l.a.B)
+	if phase == filterStatistics || phase == filterBackStatistics {
+		n = len(l.layout.lengths)
+	}
+	d.pool.For(n, l)
+}
+
+// Filtrate implements device.Pairs.
+func (d *dev[T]) Filtrate(a device.FilterArgs) {
+	l := d.beginFilter("Filtrate", a)
+	l.bias, l.beta = d.floats("Filtrate Bias", a.Bias, 1)[0], float64(d.floats("Filtrate Beta", a.Beta, 1)[0])
+	mean, variance := d.floats("Filtrate RunningMean", a.RunningMean, 1), d.floats("Filtrate RunningVar", a.RunningVar, 1)
+	l.run(d, filterLogits)
+	inverses(&l.variance, len(l.mean))
+	l.fixed = [2]float64{float64(mean[0]), 1 / sqrt(float64(variance[0])+a.Eps)}
+	l.run(d, filterStatistics)
+	if a.Train {
+		for c := range l.mean { // one caption after the other
+			n := float64(a.B * (int(l.layout.lengths[c]) + 1))
+			v := l.variance[c]
+			if n > 1 {
+				v *= n / (n - 1)
+			}
+			mean[0] = T((1-a.Momentum)*float64(mean[0]) + a.Momentum*float64(l.mean[c]))
+			if r := (1-a.Momentum)*float64(variance[0]) + a.Momentum*v; r-r == 0 {
+				variance[0] = T(r)
+			}
+		}
+	}
+	l.run(d, filterSums)
+}
+
+// FiltrateGrad implements device.Pairs.
+func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
+	l := d.beginFilter("FiltrateGrad", a)
+	l.beta = float64(d.floats("FiltrateGrad Beta", a.Beta, 1)[0])
+	l.dOut, l.dX = d.floats("FiltrateGrad DOut", a.DOut, len(l.out)), d.floats("FiltrateGrad DX", a.DX, len(l.x))
+	dW := d.floats("FiltrateGrad DW", a.DW, a.S)
+	n, c := laneCount(a.B), len(l.layout.lengths)
+	scratch(&l.dz, len(l.logits))
+	d.ops.Fill(scratch(&l.dW, n*a.S), 0)
+	inverses(&l.dBias, c)
+	inverses(&l.dGamma, c)
+	inverses(&l.dBeta, c)
+	l.run(d, filterBackSums)
+	l.run(d, filterBackStatistics)
+	l.run(d, filterBackLogits)
+	d.columnSum(dW, l.dW, n, a.S)
+	for _, s := range [3]struct {
+		what string
+		to   device.View
+		of   []float64
+	}{{"FiltrateGrad DBias", a.DBias, l.dBias[:c]}, {"FiltrateGrad DGamma", a.DGamma, l.dGamma[:c]}, {"FiltrateGrad DBeta", a.DBeta, l.dBeta[:c]}} {
+		var sum float64
+		for _, v := range s.of {
+			sum += v
+		}
+		d.floats(s.what, s.to, 1)[0] = T(sum)
+	}
+}
+
+func (l *filtration[T]) Do(worker, i int) {
+	switch l.phase {
+	case filterStatistics:
+		l.statistics(i)
+		return
+	case filterBackStatistics:
+		l.backStatistics(i)
+		return
+	}
+	lo, hi := lane(l.a.B, i)
+	p, s := l.layout.nodes(), l.a.S
+	for b := lo; b < hi; b++ {
+		switch l.phase {
+		case filterLogits:
+			for j := b * p; j < (b+1)*p; j++ {
+				l.logits[j] = T(l.ops.Dot(l.x[j*s:(j+1)*s], l.w)) + l.bias
+			}
+		case filterBackLogits:
+			dW := l.dW[i*s : (i+1)*s]
+			for j := b * p; j < (b+1)*p; j++ {
+				l.ops.Axpy(l.dX[j*s:(j+1)*s], l.w, l.dz[j])
+				l.ops.Axpy(dW, l.x[j*s:(j+1)*s], l.dz[j])
+			}
+		default:
+			for c := range l.layout.lengths {
+				at, n := l.layout.span(c)
+				if l.phase == filterSums {
+					l.sum(b, c, b*p+at, n)
+				} else {
+					l.backSum(worker, b, c, b*p+at, n)
+				}
+			}
+		}
+	}
+}
+
+// each calls f with the nodes of caption c with every image.
+func (l *filtration[T]) each(c int, f func(node int)) {
+	at, n := l.layout.span(c)
+	p := l.layout.nodes()
+	for b := range l.a.B {
+		for j := range n {
+			f(b*p + at + j)
+		}
+	}
+}
+
+func (l *filtration[T]) statistics(c int) {
+	if !l.a.Train {
+		l.mean[c], l.invStd[c] = T(l.fixed[0]), T(l.fixed[1])
+		return
+	}
+	_, n := l.layout.span(c)
+	count := float64(l.a.B * n)
+	var sum, squares float64
+	l.each(c, func(j int) { sum += float64(l.logits[j]) })
+	mean := sum / count
+	l.each(c, func(j int) {
+		x := float64(l.logits[j]) - mean
+		squares += x * x
+	})
+	l.variance[c] = squares / count
+	l.mean[c], l.invStd[c] = T(mean), T(1/sqrt(l.variance[c]+l.a.Eps))
+}
+
+// normal is the normalised logit of a node of caption c.
+func (l *filtration[T]) normal(c, node int) float64 {
+	return (float64(l.logits[node]) - float64(l.mean[c])) * float64(l.invStd[c])
+}
+
+// sum computes the weights and the vector of image b and caption c, whose nodes begin at node.
+func (l *filtration[T]) sum(b, c, node, n int) {
+	s := l.a.S
+	a := l.alpha[node : node+n]
+	for j := range a {
+		a[j] = T(l.gamma*l.normal(c, node+j) + l.beta)
+	}
+	l.ops.Map[vec.Sigmoid](a, a)
+	var total float64
+	for _, v := range a {
+		total += float64(v)
+	}
+	l.ops.Scale(a, a, T(1/(total+pairEps)))
+	pair := b*len(l.layout.lengths) + c
+	out := l.out[pair*s : (pair+1)*s]
+	l.ops.Fill(out, 0)
+	for j, v := range a {
+		l.ops.Axpy(out, l.x[(node+j)*s:(node+j+1)*s], v)
+	}
+	norm := sqrt(l.ops.Sumsq(out))
+	l.norms[pair] = T(norm)
+	l.ops.Scale(out, out, T(1/(norm+pairEps)))
+}
+
+// backSum computes the part of dX through the sum, and the gradient of the normalised logits times gamma.
+func (l *filtration[T]) backSum(worker, b, c, node, n int) {
+	s := l.a.S
+	pair := b*len(l.layout.lengths) + c
+	dr := l.sums[worker*s : (worker+1)*s]
+	out, dOut := l.out[pair*s:(pair+1)*s], l.dOut[pair*s:(pair+1)*s]
+	f, g := unit(float64(l.norms[pair]), l.ops.Dot(out, dOut))
+	l.ops.Sum2(dr, dOut, out, T(f), T(g))
+	var mean, total float64
+	for j := node; j < node+n; j++ {
+		l.ops.Scale(l.dX[j*s:(j+1)*s], dr, l.alpha[j])
+		da := l.ops.Dot(dr, l.x[j*s:(j+1)*s])
+		l.dz[j] = T(da)
+		mean += da * float64(l.alpha[j])
+		total += l.sigmoid(c, j)
+	}
+	for j := node; j < node+n; j++ {
+		h := l.sigmoid(c, j)
+		l.dz[j] = T((float64(l.dz[j]) - mean) / (total + pairEps) * h * (1 - h))
+	}
+}
+
+func (l *filtration[T]) sigmoid(c, node int) float64 {
+	return 1 / (1 + exp(-(l.gamma*l.normal(c, node) + l.beta)))
+}
+
+// backStatistics turns the gradients behind the batch norm of caption c into those of its logits.
+func (l *filtration[T]) backStatistics(c int) {
+	_, n := l.layout.span(c)
+	count := float64(l.a.B * n)
+	var sum, along float64
+	l.each(c, func(j int) {
+		sum += float64(l.dz[j])
+		along += float64(l.dz[j]) * l.normal(c, j)
+	})
+	l.dBeta[c], l.dGamma[c] = sum, along
+	if !l.a.Train {
+		sum, along = 0, 0
+	}
+	var bias float64
+	l.each(c, func(j int) {
+		v := l.gamma * float64(l.invStd[c]) * (float64(l.dz[j]) - sum/count - l.normal(c, j)*along/count)
+		bias += v
+		l.dz[j] = T(v)
+	})
+	l.dBias[c] = bias
+}

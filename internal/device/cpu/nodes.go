@@ -1,0 +1,87 @@
+package cpu
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// Row kernels of graph-structured matching over the nodes of pairs.
+
+// scaleLoop is Y[a, b, n, :] = X[a, b, n, :]·F[a, n]; the gradient of a factor is a sum over b and the columns, in order.
+type scaleLoop[T vec.Float] struct {
+	ops             *vec.Ops[T]
+	a               device.ScaleArgs
+	back            bool
+	x, y, f, dx, df []T
+}
+
+func (d *dev[T]) beginScale(what string, a device.ScaleArgs) *scaleLoop[T] {
+	positive(what, a.A, a.B, a.N, a.H)
+	l := &d.scales
+	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.floats("ScaleBlocks X", a.X, a.A*a.B*a.N*a.H), f: d.floats("ScaleBlocks Factors", a.Factors, a.A*a.N)}
+	return l
+}
+
+// ScaleBlocks implements device.Matching.
+func (d *dev[T]) ScaleBlocks(a device.ScaleArgs) {
+	l := d.beginScale("ScaleBlocks", a)
+	l.y = d.floats("ScaleBlocks Y", a.Y, len(l.x))
+	d.pool.For(a.A, l)
+}
+
+// ScaleBlocksGrad implements device.Matching.
+func (d *dev[T]) ScaleBlocksGrad(a device.ScaleArgs) {
+	l := d.beginScale("ScaleBlocksGrad", a)
+	l.back, l.y = true, d.floats("ScaleBlocksGrad DY", a.DY, len(l.x))
+	l.dx, l.df = d.optional("ScaleBlocksGrad DX", a.DX, len(l.x)), d.optional("ScaleBlocksGrad DFactors", a.DFactors, a.A*a.N)
+	d.pool.For(a.A, l)
+}
+
+func (l *scaleLoop[T]) Do(_, i int) {
+	n, h := l.a.N, l.a.H
+	f := l.f[i*n:][:n]
+	if l.df != nil {
+		clear(l.df[i*n:][:n])
+	}
+	for b := range l.a.B {
+		at := (i*l.a.B + b) * n * h
+		for k, s := range f {
+			x, y := l.x[at+k*h:][:h], l.y[at+k*h:][:h]
+			if !l.back {
+				for c, v := range x {
+					y[c] = s * v
+				}
+				continue
+			}
+			if l.df != nil {
+				var sum T
+				for c, v := range x {
+					sum += v * y[c]
+				}
+				l.df[i*n+k] += sum
+			}
+			if l.dx != nil {
+				dx := l.dx[at+k*h:][:h]
+				for c, v := range y {
+					dx[c] = s * v
+				}
+			}
+		}
+	}
+}
+
+// nodeRows says where the nodes of pairs lie.
+type nodeRows struct {
+	first []int // of each caption, and the total T at the end
+}
+
+func (n *nodeRows) set(what string, lengths []int32) {
+	positive(what, len(lengths))
+	n.first = append(n.first[:0], 0)
+	for i, l := range lengths {
+		positive("nodes of pairs: length", int(l))
+		n.first = append(n.first, n.first[i]+int(l))
+	}
+}
+
+func (n *nodeRows) total() int { return n.first[len(n.first)-1] }

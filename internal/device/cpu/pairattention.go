@@ -1,0 +1,232 @@
+package cpu
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// Attention between words and regions (device.PairAttentionArgs): x = leaky(a), y = x/(‖x‖ + ε), α = softmax(λ y). |λ y| ≤ λ, so the
+// exponentials need no shift. Back:
+//
+//	dy = λ α (dα - Σ α dα)    dx = dy/(‖x‖ + ε) - x (x·dy)/(‖x‖ (‖x‖ + ε)²)    da = dx·leaky'(a)
+//
+// A piece is one caption with a few images: rows of words, columns of regions.
+type pairAttention[T vec.Float] struct {
+	ops      *vec.Ops[T]
+	a        device.PairAttentionArgs
+	layout   pairLayout
+	images   int // of a piece
+	across   int // pieces over the images
+	back     bool
+	scores   []T
+	weights  []T
+	dWeights []T
+	dScores  []T
+	scratch  []T // [workers, 4, columns]
+}
+
+func (d *dev[T]) beginPairAttention(what string, a device.PairAttentionArgs, back bool) *pairAttention[T] {
+	positive(what, a.B, a.R)
+	if !(a.Lambda > 0 && a.Lambda <= device.MaxLambda) {
+		panic("cpu: " + what + ": Lambda must be positive and at most MaxLambda")
+	}
+	l := &d.pairAttention
+	l.ops, l.a, l.back = d.ops, a, back
+	l.layout.set(a.Lengths.Host)
+	n := l.layout.words() * a.B * a.R
+	l.scores, l.weights = d.floats("PairAttention Scores", a.Scores, n), d.floats("PairAttention Weights", a.Weights, n)
+	l.images = max(1, 512/a.R)
+	l.across = pieces(a.B, l.images)
+	scratch(&l.scratch, d.pool.Threads()*4*l.images*a.R)
+	return l
+}
+
+// PairAttention implements device.Pairs.
+func (d *dev[T]) PairAttention(a device.PairAttentionArgs) {
+	l := d.beginPairAttention("PairAttention", a, false)
+	d.pool.For(len(l.layout.lengths)*l.across, l)
+}
+
+// PairAttentionGrad implements device.Pairs.
+func (d *dev[T]) PairAttentionGrad(a device.PairAttentionArgs) {
+	l := d.beginPairAttention("PairAttentionGrad", a, true)
+	n := l.layout.words() * a.B * a.R
+	l.dWeights, l.dScores = d.floats("PairAttentionGrad DWeights", a.DWeights, n), d.floats("PairAttentionGrad DScores", a.DScores, n)
+	d.pool.For(len(l.layout.lengths)*l.across, l)
+}
+
+func (l *pairAttention[T]) Do(worker, piece int) {
+	c, b := piece/l.across, piece%l.across*l.images
+	p := attentionPiece[T]{l: l, w0: l.layout.first[c], w1: l.layout.first[c+1], col: b * l.a.R,
+		cols: (min(l.a.B, b+l.images) - b) * l.a.R, r: l.a.R, ld: l.a.B * l.a.R}
+	room := l.images * l.a.R
+	s := l.scratch[worker*4*room:]
+	p.x, p.y, p.norm, p.dot = s[:p.cols], s[room:room+p.cols], s[2*room:2*room+p.cols], s[3*room:3*room+p.cols]
+	switch {
+	case l.a.OverWords && l.back:
+		p.wordsGrad()
+	case l.a.OverWords:
+		p.words()
+	case l.back:
+		p.regionsGrad()
+	default:
+		p.regions()
+	}
+}
+
+// attentionPiece is one caption, words [w0, w1), with the regions of columns [col, col+cols).
+type attentionPiece[T vec.Float] struct {
+	l                 *pairAttention[T]
+	w0, w1, col, cols int
+	r, ld             int
+	x, y, norm, dot   []T
+}
+
+func (p *attentionPiece[T]) row(v []T, w int) []T { return v[w*p.ld+p.col:][:p.cols] }
+
+// leaky computes x = leaky(a), with y as scratch memory.
+func (p *attentionPiece[T]) leaky(w int) {
+	a := p.row(p.l.scores, w)
+	p.l.ops.Map[vec.ReLU](p.y, a)
+	p.l.ops.Sum2(p.x, a, p.y, pairSlope, 1-pairSlope)
+}
+
+// slope multiplies dx by leaky'(a) into da; dx is scratch memory of the piece.
+func (p *attentionPiece[T]) slope(w int, dx, tmp []T) {
+	p.l.ops.Slope[vec.ReLU](tmp, p.row(p.l.scores, w), dx)
+	p.l.ops.Sum2(p.row(p.l.dScores, w), dx, tmp, pairSlope, 1-pairSlope)
+}
+
+// columnNorms sets norm to the norms of the columns of x.
+func (p *attentionPiece[T]) columnNorms() {
+	p.l.ops.Fill(p.norm, 0)
+	for w := p.w0; w < p.w1; w++ {
+		p.leaky(w)
+		p.l.ops.MAdd(p.norm, p.x, p.x)
+	}
+	for i, v := range p.norm {
+		p.norm[i] = T(sqrt(float64(v)))
+	}
+}
+
+func (p *attentionPiece[T]) regions() {
+	ops, r, lambda := p.l.ops, p.r, p.l.a.Lambda
+	p.columnNorms()
+	for i, v := range p.norm {
+		p.norm[i] = T(lambda / (float64(v) + pairEps))
+	}
+	for w := p.w0; w < p.w1; w++ {
+		p.leaky(w)
+		out := p.row(p.l.weights, w)
+		ops.Mul(out, p.x, p.norm)
+		ops.Exp(out, out)
+		for at := 0; at < p.cols; at += r {
+			one := out[at : at+r]
+			var sum T
+			for _, v := range one {
+				sum += v
+			}
+			ops.Scale(one, one, 1/sum)
+		}
+	}
+}
+
+func (p *attentionPiece[T]) regionsGrad() {
+	ops, r, lambda := p.l.ops, p.r, p.l.a.Lambda
+	p.columnNorms()
+	ops.Fill(p.dot, 0)
+	for w := p.w0; w < p.w1; w++ { // dy, and x·dy of every column
+		alpha, d, dy := p.row(p.l.weights, w), p.row(p.l.dWeights, w), p.row(p.l.dScores, w)
+		p.leaky(w)
+		for at := 0; at < p.cols; at += r {
+			var mean T
+			one, da := alpha[at:at+r], d[at:at+r]
+			for i, v := range one {
+				mean += v * da[i]
+			}
+			out := dy[at : at+r]
+			for i, v := range one {
+				out[i] = T(lambda) * v * (da[i] - mean)
+			}
+		}
+		ops.MAdd(p.dot, p.x, dy)
+	}
+	p.factors(p.norm, p.dot)
+	for w := p.w0; w < p.w1; w++ {
+		p.leaky(w)
+		dx := p.y
+		ops.Mul(dx, p.row(p.l.dScores, w), p.norm)
+		ops.MAdd(dx, p.x, p.dot)
+		p.slope(w, dx, p.x)
+	}
+}
+
+// factors replaces ‖x‖ and x·dy by the factors of dx = f·dy + g·x.
+func (p *attentionPiece[T]) factors(norm, dot []T) {
+	for i, v := range norm {
+		n := float64(v)
+		f, g := 1/(n+pairEps), 0.0
+		if n > 0 {
+			g = -float64(dot[i]) * f * f / n
+		}
+		norm[i], dot[i] = T(f), T(g)
+	}
+}
+
+// inverses sets the first elements of norm to the norm of the regions of every image.
+func (p *attentionPiece[T]) rowNorms() {
+	for i := 0; i*p.r < p.cols; i++ {
+		p.norm[i] = T(sqrt(p.l.ops.Sumsq(p.x[i*p.r : (i+1)*p.r])))
+	}
+}
+
+func (p *attentionPiece[T]) words() {
+	ops, r, lambda := p.l.ops, p.r, p.l.a.Lambda
+	sum := p.dot
+	ops.Fill(sum, 0)
+	for w := p.w0; w < p.w1; w++ {
+		p.leaky(w)
+		p.rowNorms()
+		out := p.row(p.l.weights, w)
+		for i := 0; i*r < p.cols; i++ {
+			ops.Scale(out[i*r:(i+1)*r], p.x[i*r:(i+1)*r], T(lambda/(float64(p.norm[i])+pairEps)))
+		}
+		ops.Exp(out, out)
+		ops.Add(sum, sum, out)
+	}
+	for i, v := range sum {
+		sum[i] = 1 / v
+	}
+	for w := p.w0; w < p.w1; w++ {
+		out := p.row(p.l.weights, w)
+		ops.Mul(out, out, sum)
+	}
+}
+
+func (p *attentionPiece[T]) wordsGrad() {
+	ops, r, lambda := p.l.ops, p.r, p.l.a.Lambda
+	mean := p.dot
+	ops.Fill(mean, 0)
+	for w := p.w0; w < p.w1; w++ {
+		ops.MAdd(mean, p.row(p.l.weights, w), p.row(p.l.dWeights, w))
+	}
+	for w := p.w0; w < p.w1; w++ {
+		alpha, d, dy := p.row(p.l.weights, w), p.row(p.l.dWeights, w), p.row(p.l.dScores, w)
+		for i, v := range alpha {
+			dy[i] = T(lambda) * v * (d[i] - mean[i])
+		}
+		p.leaky(w)
+		p.rowNorms()
+		dx := p.y
+		for i := 0; i*r < p.cols; i++ {
+			x, g := p.x[i*r:(i+1)*r], dy[i*r:(i+1)*r]
+			n := float64(p.norm[i])
+			f, h := 1/(n+pairEps), 0.0
+			if n > 0 {
+				h = -ops.Dot(x, g) * f * f / n
+			}
+			ops.Sum2(dx[i*r:(i+1)*r], g, x, T(f), T(h))
+		}
+		p.slope(w, dx, p.x)
+	}
+}

@@ -1,0 +1,191 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/vec"
+)
+
+// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, §3.2), one head of one
+// caption an index. With Q, K, V [n, d] of the head, M the mask of the dropout divided by 1 - rate:
+//
+//	P = softmax(Q Kᵀ/√d)    C = (M∘P) V
+//	dV = (M∘P)ᵀ dC    dP = M∘(dC Vᵀ)    dS = P∘(dP - rowsum(P∘dP))/√d    dQ = dS K    dK = dSᵀ Q
+//
+// The matrices [n, n] of a head stay in the first cache; P is made anew for the gradient.
+type selfAttentionLoop[T vec.Float] struct {
+	ops          *vec.Ops[T]
+	a            device.SelfAttentionArgs
+	drop         drops[T]
+	back         bool
+	size, most   int     // columns of a head; longest caption
+	factor       T       // 1/√d
+	start        []int   // first row of each caption
+	place        []int   // of the dropout of each caption
+	tokens       []int32 // [B, L] or nil
+	q, k, v, c   []T
+	dc           []T
+	dq, dk, dv   []T
+	local        []T // [workers, 3n + 2n²]
+	words        []uint32
+	perWorker    int
+	perWorkerDrw int
+}
+
+func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionLoop[T] {
+	positive(what, a.Heads, a.D)
+	if a.D%a.Heads != 0 {
+		panic(fmt.Sprintf("cpu: %s: %d columns for %d heads, expected a multiple", what, a.D, a.Heads))
+	}
+	l := &d.selfAttend
+	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(what, a.Drop), size: a.D / a.Heads, start: l.start[:0], place: l.place[:0],
+		local: l.local, words: l.words}
+	l.factor = T(1 / math.Sqrt(float64(l.size)))
+	rows, place := 0, 0
+	for b, n := range a.Lengths.Host {
+		if n < 1 || a.Words.Present() && int(n) > a.L {
+			panic(fmt.Sprintf("cpu: %s: caption %d has %d words, expected 1 to L = %d", what, b, n, a.L))
+		}
+		l.start, l.place = append(l.start, rows), append(l.place, place)
+		rows += int(n)
+		place += a.Heads * int(n) * int(n)
+		l.most = max(l.most, int(n))
+	}
+	if a.Words.Present() {
+		l.tokens = d.ints("SelfAttention Words", a.Words.View, len(l.start)*a.L)
+	}
+	n := rows * a.D
+	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
+	l.perWorker = 3*l.most + 2*l.most*l.most
+	scratch(&l.local, d.pool.Threads()*l.perWorker)
+	if l.drop.active() {
+		l.perWorkerDrw = l.most * l.most
+		wordScratch(&l.words, d.pool.Threads()*l.perWorkerDrw)
+	}
+	return l
+}
+
+// SelfAttention implements device.Transformer.
+func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
+	l := d.attend("SelfAttention", a)
+	l.c = d.floats("SelfAttention Context", a.Context, len(l.q))
+	d.pool.For(len(l.start)*a.Heads, l)
+}
+
+// SelfAttentionGrad implements device.Transformer.
+func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
+	l := d.attend("SelfAttentionGrad", a)
+	n := len(l.q)
+	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, n)
+	l.dq, l.dk, l.dv = d.floats("SelfAttentionGrad DQuery", a.DQuery, n), d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
+	d.pool.For(len(l.start)*a.Heads, l)
+}
+
+// head is one head of one caption.
+type head[T vec.Float] struct {
+	n, at  int      // rows; first element of the head
+	masked []int32  // word of each row, nil where none is masked
+	words  []uint32 // draws of the dropout, [n, n]
+}
+
+func (l *selfAttentionLoop[T]) Do(worker, i int) {
+	b, h := i/l.a.Heads, i%l.a.Heads
+	n := int(l.a.Lengths.Host[b])
+	x := head[T]{n: n, at: l.start[b]*l.a.D + h*l.size}
+	if l.tokens != nil {
+		x.masked = masked(l.tokens[b*l.a.L:][:n])
+	}
+	if l.drop.active() {
+		x.words = l.words[worker*l.perWorkerDrw:][:n*n]
+		l.drop.draw(x.words, l.place[b]+h*n*n)
+	}
+	local := l.local[worker*l.perWorker:][:l.perWorker]
+	p, dp, extra := local[:n], local[n:2*n], local[2*n:3*n]
+	if l.back {
+		l.backward(x, p, dp, extra, local[3*n:][:n*n], local[3*n+n*n:][:n*n])
+		return
+	}
+	for r := range n {
+		l.weights(x, r, p)
+		if x.words != nil {
+			l.drop.apply(l.ops, p, p, x.words[r*n:])
+		}
+		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.at:], l.a.D)
+	}
+}
+
+// masked returns the words if some but not all of them are 0, else nil.
+func masked(words []int32) []int32 {
+	zeros := 0
+	for _, w := range words {
+		if w == 0 {
+			zeros++
+		}
+	}
+	if zeros == 0 || zeros == len(words) {
+		return nil
+	}
+	return words
+}
+
+// row is row r of the head in a matrix [T, D].
+func (l *selfAttentionLoop[T]) row(m []T, x head[T], r int) []T { return m[x.at+r*l.a.D:][:l.size] }
+
+// weights writes row r of P to p.
+func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
+	l.ops.Dots(p, l.row(l.q, x, r), l.k[x.at:], l.a.D)
+	top := T(math.Inf(-1))
+	for j, s := range p {
+		if x.masked == nil || x.masked[j] != 0 {
+			top = max(top, s)
+		}
+	}
+	for j, s := range p {
+		p[j] = (s - top) * l.factor
+	}
+	l.ops.Exp(p, p)
+	for j := range x.masked {
+		if x.masked[j] == 0 {
+			p[j] = 0
+		}
+	}
+	var sum T
+	for _, e := range p {
+		sum += e
+	}
+	scale := 1 / sum
+	for j := range p {
+		p[j] *= scale
+	}
+}
+
+// backward uses extra for a row of M∘P, kept and slopes for (M∘P)ᵀ and dSᵀ.
+func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []T) {
+	n, ld := x.n, l.a.D
+	for r := range n {
+		l.weights(x, r, p)
+		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.at:], ld)
+		dropped := p
+		if x.words != nil {
+			dropped = extra
+			l.drop.apply(l.ops, dropped, p, x.words[r*n:])
+			l.drop.apply(l.ops, dp, dp, x.words[r*n:])
+		}
+		var mean T
+		for j, w := range p {
+			kept[j*n+r] = dropped[j]
+			mean += w * dp[j]
+		}
+		for j, w := range p {
+			dp[j] = w * (dp[j] - mean) * l.factor
+			slopes[j*n+r] = dp[j]
+		}
+		l.ops.Mix(l.row(l.dq, x, r), dp, l.k[x.at:], ld)
+	}
+	for j := range n {
+		l.ops.Mix(l.row(l.dv, x, j), kept[j*n:(j+1)*n], l.dc[x.at:], ld)
+		l.ops.Mix(l.row(l.dk, x, j), slopes[j*n:(j+1)*n], l.q[x.at:], ld)
+	}
+}

@@ -1,0 +1,372 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+)
+
+// pairSizes are the sizes of a case of the kernels over pairs.
+type pairSizes struct {
+	b, r    int
+	lengths []int32
+}
+
+func (s pairSizes) words() (t int) {
+	for _, n := range s.lengths {
+		t += int(n)
+	}
+	return t
+}
+
+func repeat(n int, v int32) (out []int32) {
+	for range n {
+		out = append(out, v)
+	}
+	return out
+}
+
+// matchCase is the definition of BlockMatchArgs on the host: contexts in full.
+type matchCase struct {
+	pairSizes
+	e, blocks                          int
+	words, regions                     []float64
+	wordAtt, regionAtt                 []float64
+	wordMatch, wordNorm, rMatch, rNorm []float64
+}
+
+func (c *matchCase) forward() {
+	t := c.pairSizes.words()
+	c.wordMatch, c.wordNorm = make([]float64, c.b*t*c.blocks), make([]float64, c.b*t*c.blocks)
+	c.rMatch, c.rNorm = make([]float64, c.b*len(c.lengths)*c.r*c.blocks), make([]float64, c.b*len(c.lengths)*c.r*c.blocks)
+	context := make([]float64, c.e)
+	for i := range c.b {
+		for j := range t {
+			clear(context)
+			for k := range c.r {
+				for x := range context {
+					context[x] += c.wordAtt[(j*c.b+i)*c.r+k] * c.regions[(i*c.r+k)*c.e+x]
+				}
+			}
+			c.compare(c.words[j*c.e:], context, c.wordMatch[(i*t+j)*c.blocks:], c.wordNorm[(i*t+j)*c.blocks:])
+		}
+		first := 0
+		for n, l := range c.lengths {
+			for k := range c.r {
+				clear(context)
+				for j := first; j < first+int(l); j++ {
+					for x := range context {
+						context[x] += c.regionAtt[(j*c.b+i)*c.r+k] * c.words[j*c.e+x]
+					}
+				}
+				at := ((i*len(c.lengths)+n)*c.r + k) * c.blocks
+				c.compare(c.regions[(i*c.r+k)*c.e:], context, c.rMatch[at:], c.rNorm[at:])
+			}
+			first += int(l)
+		}
+	}
+}
+
+func (c *matchCase) compare(q, context, match, norm []float64) {
+	w := c.e / c.blocks
+	for b := range c.blocks {
+		var dot, qq, cc float64
+		for x := b * w; x < (b+1)*w; x++ {
+			dot += q[x] * context[x]
+			qq += q[x] * q[x]
+			cc += context[x] * context[x]
+		}
+		norm[b] = math.Sqrt(cc)
+		match[b] = dot / max(math.Sqrt(qq)*norm[b], 1e-8)
+	}
+}
+
+func testBlockMatch(h *harness) {
+	for n, s := range []struct {
+		pairSizes
+		e, blocks int
+	}{
+		{pairSizes{1, 1, []int32{1}}, 2, 1}, {pairSizes{2, 3, []int32{5, 3}}, 8, 4}, {pairSizes{9, 36, []int32{7, 1}}, 32, 16},
+		{pairSizes{3, 5, []int32{2, 9, 4}}, 48, 16}, {pairSizes{1, 2, repeat(30, 9)}, 6, 3}, // more words than a piece takes
+	} {
+		what := fmt.Sprintf("BlockMatch %d", n)
+		t := s.words()
+		c := &matchCase{pairSizes: s.pairSizes, e: s.e, blocks: s.blocks, words: h.normal(t*s.e, 1), regions: h.normal(s.b*s.r*s.e, 1)}
+		c.wordAtt, c.regionAtt = h.normal(t*s.b*s.r, 0.3), h.normal(t*s.b*s.r, 0.3)
+		for i := range c.wordAtt {
+			c.wordAtt[i], c.regionAtt[i] = 0.1+c.wordAtt[i]*c.wordAtt[i], 0.1+c.regionAtt[i]*c.regionAtt[i]
+		}
+		if n != 1 { // contexts that do not cancel, so that rounded products leave something of them
+			for i := range c.words {
+				c.words[i]++
+			}
+			for i := range c.regions {
+				c.regions[i]++
+			}
+		}
+		h.hold(c.words)
+		h.hold(c.regions)
+		h.hold(c.wordAtt)
+		h.hold(c.regionAtt)
+		if n == 1 { // a word of zeros has cosines of 0, and regions that all but cancel lose no digits
+			clear(c.words[:s.e])
+			if !h.roundsProducts() {
+				for x := range s.e {
+					c.regions[s.e+x], c.regions[2*s.e+x] = -c.regions[x], c.regions[x]*1e-4
+				}
+				for j := range t {
+					c.wordAtt[j*s.b*s.r+1], c.wordAtt[j*s.b*s.r+2] = c.wordAtt[j*s.b*s.r], 1
+				}
+			}
+		}
+		c.forward()
+		a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths), Words: h.in(c.words), Regions: h.in(c.regions),
+			WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt), WordMatch: h.out(len(c.wordMatch)), WordNorm: h.out(len(c.wordNorm)),
+			RegionMatch: h.out(len(c.rMatch)), RegionNorm: h.out(len(c.rNorm))}
+		h.run(what, func() { h.d.BlockMatch(a) })
+		h.equal(what+": words", a.WordMatch, c.wordMatch, 2*h.tol.reduced)
+		h.equal(what+": regions", a.RegionMatch, c.rMatch, 2*h.tol.reduced)
+		h.equal(what+": contexts of words", a.WordNorm, c.wordNorm, 4*h.tol.product)
+		h.equal(what+": contexts of regions", a.RegionNorm, c.rNorm, 4*h.tol.product)
+		h.steady(what, func() { h.d.BlockMatch(a) })
+		if n < 2 {
+			h.release()
+			continue // a cosine with a vector of zeros has a step, one with a multiple of itself no slope
+		}
+		dw, dr := h.normal(len(c.wordMatch), 1), h.normal(len(c.rMatch), 1)
+		a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch), h.in(c.rNorm)
+		a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
+		a.DWords, a.DRegions = h.out(len(c.words)), h.out(len(c.regions))
+		a.DWordAttention, a.DRegionAttention = h.out(len(c.wordAtt)), h.out(len(c.regionAtt))
+		h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+		loss := func() (s float64) {
+			c.forward()
+			for i, v := range c.wordMatch {
+				s += v * dw[i]
+			}
+			for i, v := range c.rMatch {
+				s += v * dr[i]
+			}
+			return s
+		}
+		h.slopes(what+": DWords", c.words, a.DWords, loss)
+		h.slopes(what+": DRegions", c.regions, a.DRegions, loss)
+		h.slopes(what+": DWordAttention", c.wordAtt, a.DWordAttention, loss)
+		h.slopes(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, loss)
+		h.steady(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+		h.release()
+	}
+}
+
+func testPolar(h *harness) {
+	for _, s := range [][3]int{{1, 1, 1}, {2, 3, 4}, {3, 36, 8}} {
+		b, r, k := s[0], s[1], s[2]
+		boxes, rho, theta := h.normal(b*r*4, 0.3), h.normal(k, 1), h.normal(k, 2)
+		pr, pt := h.normal(k, 0.5), h.normal(k, 0.5)
+		for i := range pr {
+			pr[i], pt[i] = 0.3+math.Abs(pr[i]), 0.3+math.Abs(pt[i])
+		}
+		h.hold(pr)
+		h.hold(pt)
+		if b > 1 {
+			copy(boxes[4:8], boxes[:4]) // two regions at one place
+		}
+		for _, sum := range []bool{false, true} {
+			what := fmt.Sprintf("PolarWeights %v sum %v", s, sum)
+			weights := func() []float64 {
+				out := make([]float64, b*r*r*k)
+				for n := range b * r * r {
+					i, j := boxes[n/r*4:], boxes[(n/r/r*r+n%r)*4:]
+					dx, dy := (i[0]+i[2])/2-(j[0]+j[2])/2, (i[1]+i[3])/2-(j[1]+j[3])/2
+					d, angle := math.Hypot(dx, dy), math.Atan2(dx, dy)
+					var total float64
+					for q := range k {
+						first := math.Abs(angle - theta[q])
+						a := math.Min(first, math.Abs(2*math.Pi-first))
+						v := math.Exp(-0.5*(d-rho[q])*(d-rho[q])/(1e-14+pr[q]*pr[q])) * math.Exp(-0.5*a*a/(1e-14+pt[q]*pt[q]))
+						out[n*k+q] = v
+						total += v
+					}
+					for q := range k {
+						out[n*k+q] /= total
+					}
+				}
+				if !sum {
+					return out
+				}
+				sums := make([]float64, b*r*k)
+				for n := range out {
+					sums[n/k/r*k+n%k] += out[n]
+				}
+				return sums
+			}
+			want := weights()
+			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho), MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt),
+				Weights: h.out(len(want))}
+			h.run(what, func() { h.d.PolarWeights(a) })
+			h.equal(what, a.Weights, want, h.tol.product)
+			h.steady(what, func() { h.d.PolarWeights(a) })
+			dw := h.normal(len(want), 1)
+			a.Weights, a.DWeights = device.View{}, h.in(dw)
+			a.DMeanRho, a.DMeanTheta, a.DPrecisionRho, a.DPrecisionTheta = h.out(k), h.out(k), h.out(k), h.out(k)
+			h.run(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
+			loss := func() (s float64) {
+				for i, v := range weights() {
+					s += v * dw[i]
+				}
+				return s
+			}
+			h.slopes(what+": DMeanRho", rho, a.DMeanRho, loss)
+			h.slopes(what+": DMeanTheta", theta, a.DMeanTheta, loss)
+			h.slopes(what+": DPrecisionRho", pr, a.DPrecisionRho, loss)
+			h.slopes(what+": DPrecisionTheta", pt, a.DPrecisionTheta, loss)
+			h.steady(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
+			h.release()
+		}
+	}
+	far := device.PolarArgs{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}), MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
+		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1}), Weights: h.out(8)} // every exponential underflows
+	h.run("PolarWeights far away", func() { h.d.PolarWeights(far) })
+	h.equal("PolarWeights far away", far.Weights, []float64{0, 1, 0, 1, 0, 1, 0, 1}, h.tol.exact)
+}
+
+func testScaleBlocks(h *harness) {
+	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 1, 7, 17}, {5, 4, 40, 4}} {
+		what := fmt.Sprintf("ScaleBlocks %v", s)
+		size := s[0] * s[1] * s[2] * s[3]
+		x, f, dy := h.normal(size, 1), h.normal(s[0]*s[2], 1), h.normal(size, 1)
+		factor := func(i int) float64 { return f[i/(s[1]*s[2]*s[3])*s[2]+i/s[3]%s[2]] }
+		y, dx := make([]float64, size), make([]float64, size)
+		for i, v := range x {
+			y[i], dx[i] = v*factor(i), dy[i]*factor(i)
+		}
+		a := device.ScaleArgs{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(x), Factors: h.in(f), Y: h.out(size)}
+		h.run(what, func() { h.d.ScaleBlocks(a) })
+		h.equal(what, a.Y, y, h.tol.exact)
+		h.steady(what, func() { h.d.ScaleBlocks(a) })
+		a.Y, a.DY, a.DX, a.DFactors = device.View{}, h.in(dy), h.out(size), h.out(len(f))
+		h.run(what+" gradient", func() { h.d.ScaleBlocksGrad(a) })
+		h.equal(what+": DX", a.DX, dx, h.tol.exact)
+		h.slopes(what+": DFactors", f, a.DFactors, func() (s float64) {
+			for i, v := range x {
+				s += v * factor(i) * dy[i]
+			}
+			return s
+		})
+		h.steady(what+" gradient", func() { h.d.ScaleBlocksGrad(a) })
+		h.release()
+	}
+}
+
+func testMixNodes(h *harness) {
+	for n, s := range []pairSizes{{1, 0, []int32{1}}, {2, 0, []int32{3, 3}}, {3, 0, []int32{4, 1, 6}}, {2, 0, []int32{36, 36, 36}}} {
+		for _, perImage := range []bool{false, true} {
+			if perImage && n == 2 {
+				continue
+			}
+			k, width, t := 1+n%3, 3, s.words()
+			what := fmt.Sprintf("MixNodes %v per image %v", s, perImage)
+			at, size := []int{}, 0
+			for _, l := range s.lengths {
+				at = append(at, size)
+				size += int(l*l) * k
+			}
+			if perImage {
+				size = s.b * int(s.lengths[0]*s.lengths[0]) * k
+			}
+			x, w := h.normal(s.b*t*k*width, 1), h.normal(size, 1)
+			y := make([]float64, len(x))
+			forward := func() {
+				clear(y)
+				for i := range s.b {
+					first := 0
+					for c, l32 := range s.lengths {
+						l, base := int(l32), at[c]
+						if perImage {
+							base = i * l * l * k
+						}
+						for e := range l * l * k * width {
+							j, m, q, col := e/width/k/l, e/width/k%l, e/width%k, e%width
+							y[((i*t+first+j)*k+q)*width+col] += w[base+(j*l+m)*k+q] * x[((i*t+first+m)*k+q)*width+col]
+						}
+						first += l
+					}
+				}
+			}
+			forward()
+			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x), Weights: h.in(w), Y: h.out(len(x))}
+			h.run(what, func() { h.d.MixNodes(a) })
+			h.equal(what, a.Y, y, h.tol.product)
+			h.steady(what, func() { h.d.MixNodes(a) })
+			dy := h.normal(len(x), 1)
+			a.Y, a.DY, a.DX, a.DWeights = device.View{}, h.in(dy), h.out(len(x)), h.out(len(w))
+			h.run(what+" gradient", func() { h.d.MixNodesGrad(a) })
+			loss := func() (s float64) {
+				forward()
+				for i, v := range y {
+					s += v * dy[i]
+				}
+				return s
+			}
+			h.slopes(what+": DX", x, a.DX, loss)
+			h.slopes(what+": DWeights", w, a.DWeights, loss)
+			h.steady(what+" gradient", func() { h.d.MixNodesGrad(a) })
+			h.release()
+		}
+	}
+}
+
+func testWordGraph(h *harness) {
+	lengths := []int32{4, 1, 3}
+	edges, start := []int32{0, 2, 2, 3, 3, 2, 1, 0}, []int32{0, 3, 3, 4}
+	joined := [][]string{{"1010", "0100", "1011", "0011"}, {"1"}, {"110", "110", "001"}}
+	const e, lambda = 5, 1.5
+	for _, sparse := range []bool{false, true} {
+		what := fmt.Sprintf("WordGraph sparse %v", sparse)
+		words := h.normal(8*e, 1)
+		weights := func() (out []float64) {
+			first := 0
+			for c, l := range lengths {
+				for j := range int(l) {
+					row, sum := make([]float64, l), 0.0
+					for m := range row {
+						if sparse && joined[c][j][m] == '0' {
+							continue
+						}
+						for x := range e {
+							row[m] += lambda * words[(first+j)*e+x] * words[(first+m)*e+x]
+						}
+						row[m] = math.Exp(row[m])
+						sum += row[m]
+					}
+					for m := range row {
+						row[m] /= sum
+					}
+					out = append(out, row...)
+				}
+				first += int(l)
+			}
+			return out
+		}
+		want := weights()
+		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: h.inInts(lengths), Words: h.in(words), Sparse: sparse, Weights: h.out(len(want))}
+		if sparse {
+			a.Edges, a.EdgeStart = h.inInts(edges), h.inInts(start)
+		}
+		h.run(what, func() { h.d.WordGraph(a) })
+		h.equal(what, a.Weights, want, 4*h.tol.product)
+		h.steady(what, func() { h.d.WordGraph(a) })
+		dw := h.normal(len(want), 1)
+		a.Weights, a.DWeights, a.DWords = h.in(want), h.in(dw), h.out(len(words))
+		h.run(what+" gradient", func() { h.d.WordGraphGrad(a) })
+		h.slopes(what+": DWords", words, a.DWords, func() (s float64) {
+			for i, v := range weights() {
+				s += v * dw[i]
+			}
+			return s
+		})
+		h.steady(what+" gradient", func() { h.d.WordGraphGrad(a) })
+		h.release()
+	}
+}

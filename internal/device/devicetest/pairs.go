@@ -1,0 +1,240 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"vsetrain/internal/device"
+)
+
+// The kernels of device.Pairs by their definitions, pair by pair. Cases cross the sizes at which a device may cut its work: many
+// words, more images than lanes, captions of one word, vectors of one element.
+
+const smallest = 1e-8 // of l2 and l1
+
+func sum(n int, f func(i int) float64) (s float64) {
+	for i := range n {
+		s += f(i)
+	}
+	return s
+}
+
+// norm2 is x/(‖x‖ + ε) with ‖x‖.
+func norm2(x []float64) (y []float64, norm float64) {
+	norm = math.Sqrt(sum(len(x), func(i int) float64 { return x[i] * x[i] }))
+	y = make([]float64, len(x))
+	for i, v := range x {
+		y[i] = v / (norm + smallest)
+	}
+	return y, norm
+}
+
+func softmaxOf(x []float64) []float64 {
+	y := make([]float64, len(x))
+	top := x[0]
+	for _, v := range x {
+		top = math.Max(top, v)
+	}
+	total := sum(len(x), func(i int) float64 { return math.Exp(x[i] - top) })
+	for i, v := range x {
+		y[i] = math.Exp(v-top) / total
+	}
+	return y
+}
+
+func affine(w []float64, x []float64, bias []float64) []float64 {
+	y := make([]float64, len(bias))
+	for o := range y {
+		y[o] = bias[o] + sum(len(x), func(i int) float64 { return w[o*len(x)+i] * x[i] })
+	}
+	return y
+}
+
+func inner(a, b []float64) float64 { return sum(len(a), func(i int) float64 { return a[i] * b[i] }) }
+
+// captionsOf returns the first word of each caption, and the total.
+func captionsOf(lengths []int32) []int {
+	first := []int{0}
+	for _, n := range lengths {
+		first = append(first, first[len(first)-1]+int(n))
+	}
+	return first
+}
+
+func testPairAttention(h *harness) {
+	for _, lengths := range h.lengthCases() {
+		for _, s := range [][2]int{{1, 1}, {3, 5}, {20, 36}} {
+			for _, over := range []bool{false, true} {
+				h.pairAttention(lengths, s[0], s[1], over)
+			}
+		}
+	}
+}
+
+func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
+	first, lambda := captionsOf(lengths), 9.0
+	t, ld := first[len(lengths)], b*r
+	scores := h.normal(t*ld, 1)
+	slope := make([]float64, t*ld) // of leaky at the given scores: the loss below is to have no kinks
+	for i, v := range scores {
+		if slope[i] = 1; v < 0 {
+			slope[i] = 0.1
+		}
+	}
+	weights := func() []float64 {
+		out, x := make([]float64, t*ld), make([]float64, t*ld)
+		for i, v := range scores {
+			x[i] = v * slope[i]
+		}
+		at := func(w, i, k int) int { return w*ld + i*r + k }
+		for c := range lengths {
+			n, w0 := int(lengths[c]), first[c]
+			for i := range b {
+				rows, cols, swap := n, r, false
+				if over {
+					rows, cols, swap = r, n, true
+				}
+				index := func(row, col int) int {
+					if swap {
+						return at(w0+col, i, row)
+					}
+					return at(w0+row, i, col)
+				}
+				y := make([]float64, rows*cols)
+				for col := range cols {
+					line := make([]float64, rows)
+					for row := range rows {
+						line[row] = x[index(row, col)]
+					}
+					line, _ = norm2(line)
+					for row := range rows {
+						y[row*cols+col] = lambda * line[row]
+					}
+				}
+				for row := range rows {
+					for col, v := range softmaxOf(y[row*cols : (row+1)*cols]) {
+						out[index(row, col)] = v
+					}
+				}
+			}
+		}
+		return out
+	}
+	what := fmt.Sprintf("PairAttention of %v, %d images of %d regions, over words %v", lengths, b, r, over)
+	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths), Scores: h.in(scores), Weights: h.out(t * ld)}
+	h.run(what, func() { h.d.PairAttention(a) })
+	want := weights()
+	h.equal(what, a.Weights, want, 10*h.tol.product)
+	h.steady(what, func() { h.d.PairAttention(a) })
+	d := h.normal(t*ld, 1)
+	a.Weights, a.DWeights, a.DScores = h.in(want), h.in(d), h.out(t*ld)
+	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
+	if !over && slices.Min(lengths) > 1 || over && r > 1 { // the unit vector of a single value has no gradient, only rounding
+		h.slopes(what+": DScores", scores, a.DScores, func() float64 { return inner(weights(), d) })
+	}
+	h.steady(what+" gradient", func() { h.d.PairAttentionGrad(a) })
+	h.release()
+}
+
+func testSimilarities(h *harness) {
+	for _, lengths := range h.lengthCases() {
+		for _, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}} {
+			for _, global := range []bool{false, true} {
+				h.similarities(lengths, s[0], s[1], s[2], s[3], global)
+			}
+		}
+	}
+}
+
+func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
+	first := captionsOf(lengths)
+	words, captions := first[len(lengths)], len(lengths)
+	nodes, rows, size := words+captions, words, b*r*e
+	if global {
+		rows, size = captions, b*e
+	}
+	images, values, w, bias := h.normal(size, 1), h.normal(rows*e, 1), h.normal(s*e, 1), h.normal(s, 1)
+	weights := h.normal(words*b*r, 1)
+	for i, v := range weights {
+		weights[i] = math.Abs(v)
+	}
+	h.hold(weights)
+	for i, v := range images {
+		images[i] = 0.5 + math.Abs(v) // no context is near 0
+	}
+	h.hold(images)
+	norms := make([]float64, b*rows)
+	row := func(i, c, j int) int { return i*nodes + first[c] + c + 1 + j }
+	forward := func() []float64 {
+		out := make([]float64, b*nodes*s)
+		one := func(i, at, node int, u []float64) {
+			z := make([]float64, e)
+			for k := range z {
+				z[k] = (u[k] - values[at*e+k]) * (u[k] - values[at*e+k])
+			}
+			y, n := norm2(affine(w, z, bias))
+			norms[i*rows+at] = n
+			copy(out[node*s:], y)
+		}
+		for i := range b {
+			for c := range captions {
+				if global {
+					one(i, c, row(i, c, -1), images[i*e:(i+1)*e])
+					continue
+				}
+				for j := range int(lengths[c]) {
+					u := make([]float64, e)
+					for k := range u {
+						u[k] = sum(r, func(q int) float64 { return weights[(first[c]+j)*b*r+i*r+q] * images[(i*r+q)*e+k] })
+					}
+					u, _ = norm2(u)
+					one(i, first[c]+j, row(i, c, j), u)
+				}
+			}
+		}
+		return out
+	}
+	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v", lengths, b, r, e, s, global)
+	want := forward()
+	before := make([]float64, len(want)) // rows of the other kind are left alone
+	for i := range before {
+		before[i] = 7
+	}
+	for i := range b {
+		for c := range captions {
+			for j := -1; j < int(lengths[c]); j++ {
+				if (j < 0) != global {
+					at := row(i, c, j) * s
+					copy(want[at:at+s], before[at:at+s])
+				}
+			}
+		}
+	}
+	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images), Weights: h.in(weights), Rows: h.in(values),
+		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before), Norms: h.out(b * rows)}
+	h.run(what, func() { h.d.Similarities(a) })
+	h.equalTo(what, a.Nodes, want, 20*h.tol.reduced)
+	h.equal(what+": norms", a.Norms, norms, 10*h.tol.reduced)
+	h.steady(what, func() { h.d.Similarities(a) })
+
+	d := h.normal(len(want), 1)
+	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
+	a.Nodes, a.Norms, a.DNodes = h.in(want), h.in(norms), h.in(d)
+	a.DImages, a.DRows, a.DW, a.DBias = h.out(size), h.out(rows*e), h.out(s*e), h.out(s)
+	if !global {
+		a.DWeights = h.out(words * b * r)
+	}
+	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
+	if !h.roundsProducts() && s > 1 { // the norm of a small vector magnifies what rounding does to it
+		h.slopes(what+": DImages", images, a.DImages, loss)
+		h.slopes(what+": DRows", values, a.DRows, loss)
+		h.slopes(what+": DW", w, a.DW, loss)
+		h.slopes(what+": DBias", bias, a.DBias, loss)
+		if !global {
+			h.slopes(what+": DWeights", weights, a.DWeights, loss)
+		}
+	}
+	h.steady(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
+	h.release()
+}

@@ -1,0 +1,98 @@
+package devicetest
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+)
+
+func testSegments(h *harness) {
+	for _, counts := range h.lengthCases() {
+		for _, d := range []int{1, 7, 64} {
+			h.segments(counts, d)
+			h.gatedPool(counts, d)
+		}
+	}
+}
+
+func (h *harness) segments(counts []int32, d int) {
+	first := captionsOf(counts)
+	b, rows := len(counts), first[len(counts)]
+	x := h.normal(rows*d, 1)
+	means, unpacked := make([]float64, b*d), make([]float64, rows*d)
+	for i := range b {
+		for r := first[i]; r < first[i+1]; r++ {
+			for k := range d {
+				means[i*d+k] += x[r*d+k] / float64(counts[i])
+			}
+		}
+	}
+	for p, at := range packed(counts) {
+		copy(unpacked[(first[at[0]]+at[1])*d:], x[p*d:(p+1)*d])
+	}
+	what := fmt.Sprintf("segments of %v rows of %d", counts, d)
+	n, in, out, back := h.inInts(counts), h.in(x), h.out(b*d), h.out(rows*d)
+	h.run(what, func() { h.d.SegmentMeans(out, in, n, d) })
+	h.equal(what+": means", out, means, h.tol.product)
+	h.steady(what, func() { h.d.SegmentMeans(out, in, n, d) })
+	h.run(what, func() { h.d.UnpackWords(back, in, n, d, false) })
+	h.equal(what+": unpacked", back, unpacked, 0)
+	again := h.out(rows * d)
+	h.run(what, func() { h.d.UnpackWords(again, h.in(unpacked), n, d, true) })
+	h.equal(what+": packed again", again, x, 0)
+	spread := make([]float64, rows*d)
+	for i := range b {
+		for r := first[i]; r < first[i+1]; r++ {
+			for k := range d {
+				spread[r*d+k] = means[i*d+k] / float64(counts[i])
+			}
+		}
+	}
+	h.run(what, func() { h.d.SegmentMeansGrad(again, out, n, d) })
+	h.equal(what+": gradient of means", again, spread, h.tol.product)
+	h.release()
+}
+
+func (h *harness) gatedPool(counts []int32, d int) {
+	first := captionsOf(counts)
+	b, rows := len(counts), first[len(counts)]
+	l, x, g, w := h.normal(rows*d, 1), h.normal(rows*d, 1), h.normal(b*d, 1), h.normal(d, 0.5)
+	weights := make([]float64, rows)
+	forward := func() []float64 {
+		out := make([]float64, b*d)
+		for i := range b {
+			e := make([]float64, counts[i])
+			for r := range e {
+				e[r] = sum(d, func(k int) float64 { return w[k] * l[(first[i]+r)*d+k] * g[i*d+k] })
+			}
+			for r, v := range softmaxOf(e) {
+				weights[first[i]+r] = v
+				for k := range d {
+					out[i*d+k] += v * x[(first[i]+r)*d+k]
+				}
+			}
+		}
+		return out
+	}
+	what := fmt.Sprintf("GatedPool of %v rows of %d", counts, d)
+	want := forward()
+	a := device.GatedPoolArgs{D: d, Counts: h.inInts(counts), L: h.in(l), X: h.in(x), G: h.in(g), W: h.in(w), Weights: h.out(rows), Out: h.out(b * d)}
+	h.run(what, func() { h.d.GatedPool(a) })
+	h.equal(what, a.Out, want, 10*h.tol.product)
+	h.equal(what+": weights", a.Weights, weights, 10*h.tol.product)
+	h.steady(what, func() { h.d.GatedPool(a) })
+	dOut := h.normal(b*d, 1)
+	loss := func() float64 { return inner(forward(), dOut) }
+	a.Weights, a.DOut, a.DL, a.DG, a.DX, a.DW = h.in(append([]float64(nil), weights...)), h.in(dOut), h.out(rows*d), h.out(b*d), h.out(rows*d), h.out(b*d)
+	h.run(what+" gradient", func() { h.d.GatedPoolGrad(a) })
+	h.slopes(what+": DL", l, a.DL, loss)
+	h.slopes(what+": DG", g, a.DG, loss)
+	h.slopes(what+": DX", x, a.DX, loss)
+	total := make([]float64, d)
+	for i, v := range h.read(a.DW) {
+		total[i%d] += v
+	}
+	h.slopes(what+": DW", w, h.in(total), loss)
+	h.steady(what+" gradient", func() { h.d.GatedPoolGrad(a) })
+	h.release()
+}

@@ -1,0 +1,114 @@
+package device
+
+// Pairs are the kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity Reasoning
+// and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
+//
+// B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the other without
+// padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the nodes of caption c are
+// n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
+type Pairs interface {
+	// PairAttention turns the products of all words and regions into attention weights.
+	PairAttention(PairAttentionArgs)
+	// PairAttentionGrad computes DScores from Scores, Weights and DWeights.
+	PairAttentionGrad(PairAttentionArgs)
+	// Similarities computes the similarity vectors of all images with all words, or with all captions.
+	Similarities(SimilarityArgs)
+	// SimilaritiesGrad computes their gradients.
+	SimilaritiesGrad(SimilarityArgs)
+	// GraphReason does a step of reasoning on the graph of every pair.
+	GraphReason(ReasonArgs)
+	// GraphReasonGrad computes its gradients.
+	GraphReasonGrad(ReasonArgs)
+	// Filtrate sums the nodes of every pair with attention weights.
+	Filtrate(FilterArgs)
+	// FiltrateGrad computes its gradients.
+	FiltrateGrad(FilterArgs)
+}
+
+// MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
+const MaxLambda = 80.0
+
+// PairAttentionArgs: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x = leaky(a) of slope
+// 0.1 below 0,
+//
+//	OverWords false:  Weights_jk = softmax_k (Lambda · x_jk / (‖x_·k‖ + 1e-8)), the norm over the words of the caption
+//	OverWords true:   Weights_jk = softmax_j (Lambda · x_jk / (‖x_j·‖ + 1e-8)), the norm over the regions of the image
+//
+// where softmax_k runs over the regions of the image and softmax_j over the words of the caption. So words attend to regions (SGRAF, text
+// graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
+type PairAttentionArgs struct {
+	B, R              int
+	Lambda            float64 // at most MaxLambda
+	OverWords         bool
+	Lengths           Ints // [C]
+	Scores, Weights   View // [T, B·R]
+	DWeights, DScores View
+}
+
+// SimilarityArgs: for image i and row j,
+//
+//	u_ij = l2(Σ_k Weights_j,ik V_ik)    s_ij = l2(W (u_ij - c_j)∘(u_ij - c_j) + Bias)
+//
+// with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E], u_ij = V_i as it
+// is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S], whose other rows are left alone;
+// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖.
+//
+// The gradient reads DNodes and writes DImages, DRows, DWeights, DW and DBias.
+type SimilarityArgs struct {
+	B, R, E, S int
+	Global     bool
+	Lengths    Ints // [C]
+	Images     View // [B, R, E], or [B, E]
+	Weights    View // [T, B·R]
+	Rows       View // [T, E] or [C, E]
+	W, Bias    View // [S, E], [S]
+	Nodes      View // [B·P, S]
+	Norms      View // [B·T] or [B·C]
+
+	DNodes, DImages, DRows, DWeights, DW, DBias View
+}
+
+// ReasonArgs: for the nodes X [n, S] of a pair,
+//
+//	Y = X M + v    E = softmax(Y Xᵀ) X    Out = ReLU(E Wᵀ + Bias)
+//
+// softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise [B·P, S]. Y [B·P, S] is
+// kept for the gradient, which computes it again where it is absent; with First it is not used.
+//
+// The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
+type ReasonArgs struct {
+	B, S    int
+	First   bool
+	Lengths Ints // [C]
+	X       View // [B·P, S]
+	M, V    View // [S, S], [S]
+	W, Bias View // [S, S], [S]
+	Y, Out  View
+
+	DOut, DX, DM, DV, DW, DBias View
+}
+
+// FilterArgs: for the nodes X [n, S] of a pair,
+//
+//	z_j = W·X_j + Bias    h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
+//
+// BN is batch normalisation of one channel. With Train the statistics are those of one caption with all images, B·n_c values, and
+// the running ones move once per caption, in order (quirk Q11). Logits [B·P] keeps z, Weights [B·P] a, Mean and InvStd [C] the
+// statistics, Norms [B·C] the norm of the sum.
+//
+// The gradient reads them, Out and DOut, and writes DX, DW, DBias, DGamma and DBeta.
+type FilterArgs struct {
+	B, S          int
+	Train         bool
+	Eps, Momentum float64
+	Lengths       Ints // [C]
+	X             View // [B·P, S]
+	W, Bias       View // [S], [1]
+	Gamma, Beta   View // [1]
+	RunningMean   View // [1]
+	RunningVar    View // [1]
+	Out           View // [B·C, S]
+
+	Logits, Weights, Mean, InvStd, Norms View
+	DOut, DX, DW, DBias, DGamma, DBeta   View
+}

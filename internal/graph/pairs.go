@@ -1,0 +1,224 @@
+package graph
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"vsetrain/internal/device"
+)
+
+// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C] int32, in room
+// rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its words, are [B·(room + C), S], of
+// which the first B·(T + C) rows are there.
+
+// PairAttention computes the attention of the words of every caption to the regions of every image, or with overWords of the regions to
+// the words: from the products of regions [B, R, E] and words [room, E], the weights [room, B·R]. See device.PairAttentionArgs.
+func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, overWords bool) *Node {
+	b, r, e, room := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
+	wantShape("words of an attention", words, room, e)
+	if !(lambda > 0 && lambda <= device.MaxLambda) {
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda, device.MaxLambda)
+	}
+	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords}
+	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r), Outs: []tensor.Shape{{room, b * r}}, Wants: []bool{true, true, false},
+		Keep: []Slot{{DType: device.Float, N: room * b * r}}}
+	op.Run = func(d device.Device, c *Call) {
+		a := a
+		a.Lengths, a.Scores, a.Weights = c.Ints(2), c.Keep[0], c.Out[0]
+		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores})
+		d.PairAttention(a)
+	}
+	op.Grad = func(in []*Node, weights, dw *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{b, r, e}, {room, e}}, Temp: []int{room * b * r}}
+		bw.Run = func(d device.Device, c *Call) {
+			a := a
+			a.Lengths, a.Scores, a.Weights, a.DWeights, a.DScores = c.Ints(2), c.Keep[0], c.In[3], c.In[4], c.Temp[0]
+			d.PairAttentionGrad(a)
+			t := total(c.Host[2])
+			if c.Out[0].Present() {
+				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0]})
+			}
+			if c.Out[1].Present() {
+				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1]})
+			}
+		}
+		out := g.ApplyMulti(bw, in[0], in[1], in[2], weights, dw)
+		return []*Node{out[0], out[1], nil}
+	}
+	return g.Apply(op, regions, words, lengths)
+}
+
+// SimilarityInputs are the arguments of Similarities.
+type SimilarityInputs struct {
+	Regions, Words, Weights *Node // [B, R, E], [room, E], and the attention weights [room, B·R]
+	Images, Captions        *Node // global vectors [B, E], [C, E]
+	Lengths                 *Node // [C]
+	LocalW, LocalB          *Node // [S, E], [S]: of a word with its attended regions
+	GlobalW, GlobalB        *Node // [S, E], [S]: of a caption with an image
+}
+
+// Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of its words. See
+// device.SimilarityArgs.
+func (g *Graph) Similarities(x SimilarityInputs) *Node {
+	b, r, e, room := Dim(x.Regions, 0), Dim(x.Regions, 1), Dim(x.Regions, 2), Dim(x.Words, 0)
+	n, s := Dim(x.Lengths, 0), Dim(x.LocalW, 0)
+	wantShape("words of similarities", x.Words, room, e)
+	wantShape("attention of similarities", x.Weights, room, b*r)
+	wantShape("images of similarities", x.Images, b, e)
+	wantShape("captions of similarities", x.Captions, n, e)
+	for _, w := range []*Node{x.LocalW, x.GlobalW} {
+		wantShape("weight of similarities", w, s, e)
+	}
+	for _, w := range []*Node{x.LocalB, x.GlobalB} {
+		wantShape("bias of similarities", w, s)
+	}
+	op := &Op{Name: fmt.Sprintf("similarities %d→%d", e, s), Outs: []tensor.Shape{{b * (room + n), s}},
+		Wants: []bool{true, true, true, true, true, false, true, true, true, true},
+		Keep:  []Slot{{DType: device.Float, N: b * room}, {DType: device.Float, N: b * n}}}
+	args := func(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
+		local = device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.Ints(5), Images: c.In[0], Rows: c.In[1], Weights: c.In[2],
+			W: c.In[6], Bias: c.In[7], Nodes: nodes, Norms: c.Keep[0]}
+		global = device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.Ints(5), Images: c.In[3], Rows: c.In[4],
+			W: c.In[8], Bias: c.In[9], Nodes: nodes, Norms: c.Keep[1]}
+		return local, global
+	}
+	op.Run = func(d device.Device, c *Call) {
+		local, global := args(c, c.Out[0])
+		d.Similarities(local)
+		d.Similarities(global)
+	}
+	op.Grad = func(in []*Node, nodes, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{b, r, e}, {room, e}, {room, b * r}, {b, e}, {n, e}, {s, e}, {s}, {s, e}, {s}}}
+		for _, o := range bw.Outs {
+			bw.Temp = append(bw.Temp, o.TotalSize())
+		}
+		bw.Run = func(d device.Device, c *Call) {
+			local, global := args(c, c.In[10])
+			out := func(i int) device.View { return or(c.Out[i], c.Temp[i]) }
+			local.DNodes, local.DImages, local.DRows, local.DWeights, local.DW, local.DBias = c.In[11], out(0), out(1), out(2), out(5), out(6)
+			global.DNodes, global.DImages, global.DRows, global.DW, global.DBias = c.In[11], out(3), out(4), out(7), out(8)
+			d.SimilaritiesGrad(local)
+			d.SimilaritiesGrad(global)
+		}
+		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), nodes, dy)...)
+		return []*Node{o[0], o[1], o[2], o[3], o[4], nil, o[5], o[6], o[7], o[8]}
+	}
+	return g.Apply(op, x.Regions, x.Words, x.Weights, x.Images, x.Captions, x.Lengths, x.LocalW, x.LocalB, x.GlobalW, x.GlobalB)
+}
+
+// ReasonWeights are the parameters of a step of graph reasoning: linear layers S → S.
+type ReasonWeights struct {
+	Query, QueryBias *Node
+	Key, KeyBias     *Node
+	Out, OutBias     *Node
+}
+
+// GraphReason does a step of reasoning on the nodes X [B·(room + C), S] of every pair of b images and captions with lengths [C]:
+//
+//	ReLU(Out softmax(Q Kᵀ) X + OutBias)    Q = Query X + QueryBias    K = Key X + KeyBias
+//
+// first asks for node 0 of every pair alone: [B·C, S]. softmax runs along rows, in which Q Kᵀ = X (Queryᵀ Key) Xᵀ + 1 (Keyᵀ QueryBias)ᵀ Xᵀ + terms
+// that are constant and cancel. So one product with M = Queryᵀ Key takes the place of two, and KeyBias has the gradient 0.
+func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights) *Node {
+	rows, s, n := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
+	for _, m := range []*Node{w.Query, w.Key, w.Out} {
+		wantShape("weight of graph reasoning", m, s, s)
+	}
+	for _, m := range []*Node{w.QueryBias, w.KeyBias, w.OutBias} {
+		wantShape("bias of graph reasoning", m, s)
+	}
+	if b < 1 || rows%b != 0 || rows/b < n {
+		fail("graph reasoning on %d nodes of %d images and %d captions", rows, b, n)
+	}
+	a := device.ReasonArgs{B: b, S: s, First: first}
+	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
+	op := &Op{Name: fmt.Sprintf("graph reasoning %d, first %v", s, first), Outs: []tensor.Shape{{rows, s}}, Keep: []Slot{keep(s * s), keep(s)},
+		Wants: []bool{true, false, true, true, true, true, true, true}}
+	if first {
+		op.Outs[0] = tensor.Shape{b * n, s}
+	} else if g.Training {
+		op.Keep = append(op.Keep, keep(rows*s))
+	}
+	args := func(c *Call) device.ReasonArgs {
+		a := a
+		a.X, a.Lengths, a.W, a.Bias, a.M, a.V = c.In[0], c.Ints(1), c.In[6], c.In[7], c.Keep[0], c.Keep[1]
+		if len(c.Keep) > 2 {
+			a.Y = c.Keep[2]
+		}
+		return a
+	}
+	op.Run = func(d device.Device, c *Call) {
+		a := args(c)
+		d.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[2], B: c.In[4], C: a.M, Exact: true})
+		d.Gemm(device.GemmArgs{M: 1, N: s, K: s, Alpha: 1, A: c.In[3], B: c.In[4], C: a.V, Exact: true})
+		a.Out = c.Out[0]
+		d.GraphReason(a)
+	}
+	op.Grad = func(in []*Node, out, dy *Node) []*Node {
+		w := tensor.Shape{s, s}
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{rows, s}, w, {s}, w, {s}, w, {s}}, Temp: []int{s * s, s}}
+		for _, o := range bw.Outs {
+			bw.Temp = append(bw.Temp, o.TotalSize())
+		}
+		bw.Temp[2] = 1 // dX is always wanted
+		bw.Run = func(d device.Device, c *Call) {
+			a := args(c)
+			query, queryBias, key := c.In[2], c.In[3], c.In[4]
+			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[8], c.In[9], c.Out[0], c.Temp[0], c.Temp[1]
+			a.DW, a.DBias = or(c.Out[5], c.Temp[7]), or(c.Out[6], c.Temp[8])
+			d.GraphReasonGrad(a)
+			dQuery, dQueryBias, dKey := or(c.Out[1], c.Temp[3]), or(c.Out[2], c.Temp[4]), or(c.Out[3], c.Temp[5])
+			d.Gemm(device.GemmArgs{TransB: true, M: s, N: s, K: s, Alpha: 1, A: key, B: a.DM, C: dQuery, Exact: true})
+			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias, Exact: true})
+			d.Gemm(device.GemmArgs{M: s, N: s, K: s, Alpha: 1, A: query, B: a.DM, C: dKey, Exact: true})
+			d.Gemm(device.GemmArgs{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: queryBias, B: a.DV, C: dKey, Exact: true})
+			if c.Out[4].Present() {
+				d.Fill(c.Out[4], 0)
+			}
+		}
+		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), out, dy)...)
+		return []*Node{o[0], nil, o[1], o[2], o[3], o[4], o[5], o[6]}
+	}
+	return g.Apply(op, x, lengths, w.Query, w.QueryBias, w.Key, w.KeyBias, w.Out, w.OutBias)
+}
+
+// Filtrate sums the nodes X [B·(room + C), S] of every pair of b images and captions with lengths [C]: [B·C, S]. weight [1, S] and bias [1]
+// give the logits, norm is the batch norm of one channel behind them. See device.FilterArgs.
+func (g *Graph) Filtrate(x, lengths *Node, b int, weight, bias *Node, norm BatchNormWeights) *Node {
+	rows, s, n := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
+	wantShape("weight of a filtration", weight, 1, s)
+	for _, m := range []*Node{bias, norm.Weight, norm.Bias, norm.Mean, norm.Var} {
+		wantShape("scalar of a filtration", m, 1)
+	}
+	if b < 1 || rows%b != 0 || rows/b < n {
+		fail("filtration of %d nodes of %d images and %d captions", rows, b, n)
+	}
+	a := device.FilterArgs{B: b, S: s, Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum}
+	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
+	op := &Op{Name: fmt.Sprintf("filtration %d, training %v", s, a.Train), Outs: []tensor.Shape{{b * n, s}},
+		Wants: []bool{true, false, true, true, true, true, false, false}, Keep: []Slot{keep(rows), keep(rows), keep(n), keep(n), keep(b * n)}}
+	args := func(c *Call) device.FilterArgs {
+		a := a
+		a.X, a.Lengths, a.W, a.Bias, a.Gamma, a.Beta, a.RunningMean, a.RunningVar = c.In[0], c.Ints(1), c.In[2], c.In[3], c.In[4], c.In[5], c.In[6], c.In[7]
+		a.Logits, a.Weights, a.Mean, a.InvStd, a.Norms = c.Keep[0], c.Keep[1], c.Keep[2], c.Keep[3], c.Keep[4]
+		return a
+	}
+	op.Run = func(d device.Device, c *Call) {
+		a := args(c)
+		a.Out = c.Out[0]
+		d.Filtrate(a)
+	}
+	op.Grad = func(in []*Node, out, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{rows, s}, {1, s}, {1}, {1}, {1}}, Temp: []int{1, s, 1, 1, 1}}
+		bw.Run = func(d device.Device, c *Call) {
+			a := args(c)
+			a.Out, a.DOut, a.DX = c.In[8], c.In[9], c.Out[0]
+			a.DW, a.DBias, a.DGamma, a.DBeta = or(c.Out[1], c.Temp[1]), or(c.Out[2], c.Temp[2]), or(c.Out[3], c.Temp[3]), or(c.Out[4], c.Temp[4])
+			d.FiltrateGrad(a)
+		}
+		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), out, dy)...)
+		return []*Node{o[0], nil, o[1], o[2], o[3], o[4], nil, nil}
+	}
+	return g.Apply(op, x, lengths, weight, bias, norm.Weight, norm.Bias, norm.Mean, norm.Var)
+}

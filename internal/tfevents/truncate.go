@@ -1,0 +1,70 @@
+package tfevents
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Truncate cuts every event file in dir off before its first event that is not to be kept, so that a session which repeats
+// steps writes each of them once. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard
+// reads no further than that.
+func Truncate(dir string, keep func(Event) bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("tfevents: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if err := truncate(path, keep); err != nil {
+			return fmt.Errorf("tfevents: shorten %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func truncate(path string, keep func(Event) bool) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := kept(f, keep)
+	if end == info.Size() {
+		return nil
+	}
+	if err := f.Truncate(end); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// kept is the length of the records before the first one that is broken or holds an event which is not to be kept.
+func kept(f *os.File, keep func(Event) bool) (end int64) {
+	in := bufio.NewReader(f)
+	for {
+		data, err := readRecord(in)
+		if err != nil {
+			return end
+		}
+		events, err := decode(data)
+		if err != nil {
+			return end
+		}
+		for _, e := range events {
+			if !keep(e) {
+				return end
+			}
+		}
+		end += int64(len(data)) + 16
+	}
+}

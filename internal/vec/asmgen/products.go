@@ -1,0 +1,163 @@
+package main
+
+import "fmt"
+
+// products writes dots and mix, the products of a row with a matrix whose rows are ld elements apart. Both have two loops, so they
+// are written without kernel(). R9 is the distance of rows in bytes.
+func products(a *assembler) {
+	dots(a)
+	mix(a)
+}
+
+// begin writes the head of a function (n, count int, dst, x, rows *float32, ld int): DI dst, SI x, DX rows, CX n, BX count.
+func (a *assembler) begin(name string) {
+	a.function, a.ahead = name+a.name, 0
+	signature := "n, count int, dst, x, rows *float32, ld int"
+	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)\n", a.function, signature)
+	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-48\n", a.function, signature, a.function)
+	for i, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX", "ld+40(FP), R9"} {
+		a.line("MOVQ %s", arg)
+		if i == 5 {
+			a.line("SHLQ $2, R9")
+		}
+	}
+}
+
+func (a *assembler) label(name string) { fmt.Fprintf(&a.code, "%s:\n", name) }
+
+// dots computes dst_j = Σ_k x_k·rows[j·ld + k] for j < count, k < n, four rows at a time: their sums are in registers 0-3, and R10,
+// R11 and R12 point to rows 1-3.
+func dots(a *assembler) {
+	a.begin("dots")
+	a.line("MOVQ CX, R8")
+	a.line("ANDQ $%d, CX", a.lanes-1) // elements of the partial vector
+	a.line("SUBQ CX, R8")
+	a.line("SHLQ $2, R8") // bytes of whole vectors
+	a.mask()
+	rows := []string{"DX", "R10", "R11", "R12"}
+	group := func(name string, count int) {
+		a.line("CMPQ BX, $%d", count)
+		a.line("JLT %sEnd", name)
+		a.label(name)
+		for i := 1; i < count; i++ {
+			a.line("LEAQ (%s)(R9*1), %s", rows[i-1], rows[i])
+		}
+		for i := range count {
+			a.zero(i)
+		}
+		add := func() {
+			a.load("SI", 4)
+			for i := range count {
+				a.load(rows[i], 5)
+				a.op("VFMADD231PS", 5, 4, i)
+			}
+		}
+		a.line("XORQ AX, AX")
+		a.line("CMPQ AX, R8")
+		a.line("JGE %sTail", name)
+		a.label(name + "Whole")
+		add()
+		a.line("ADDQ $%d, AX", 4*a.lanes)
+		a.line("CMPQ AX, R8")
+		a.line("JLT %sWhole", name)
+		a.label(name + "Tail")
+		a.line("TESTQ CX, CX")
+		a.line("JZ %sSum", name)
+		a.partial = true
+		add()
+		a.partial = false
+		a.label(name + "Sum")
+		for i := range count {
+			if a.masks {
+				a.line("VEXTRACTF64X4 $1, Z%d, Y5", i)
+				a.line("VADDPS Y5, Y%d, Y%d", i, i)
+			}
+		}
+		if count == 4 {
+			a.line("VHADDPS Y1, Y0, Y0")
+			a.line("VHADDPS Y3, Y2, Y2")
+			a.line("VHADDPS Y2, Y0, Y0")
+			a.line("VEXTRACTF128 $1, Y0, X1")
+			a.line("VADDPS X1, X0, X0")
+			a.line("VMOVUPS X0, (DI)")
+		} else {
+			a.line("VHADDPS Y0, Y0, Y0")
+			a.line("VHADDPS Y0, Y0, Y0")
+			a.line("VEXTRACTF128 $1, Y0, X1")
+			a.line("VADDSS X1, X0, X0")
+			a.line("VMOVSS X0, (DI)")
+		}
+		a.line("ADDQ $%d, DI", 4*count)
+		a.line("LEAQ (%s)(R9*1), DX", rows[count-1])
+		a.line("SUBQ $%d, BX", count)
+		a.line("CMPQ BX, $%d", count)
+		a.line("JGE %s", name)
+		a.label(name + "End")
+	}
+	group("four", 4)
+	group("single", 1)
+	a.line("VZEROUPPER")
+	a.line("RET")
+}
+
+// mix computes dst_k = Σ_j x_j·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
+// counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
+func mix(a *assembler) {
+	a.begin("mix")
+	a.line("XORQ AX, AX") // byte offset in dst
+	group := func(name string, vectors int, partial bool) {
+		for i := range vectors {
+			a.zero(i)
+		}
+		a.line("LEAQ (DX)(AX*1), R10")
+		a.line("MOVQ SI, R11")
+		a.line("MOVQ BX, R12")
+		a.line("TESTQ R12, R12")
+		a.line("JZ %sStore", name)
+		a.label(name + "Row")
+		a.line("VBROADCASTSS (R11), %s", a.v(4))
+		a.partial = partial
+		for i := range vectors {
+			mem := fmt.Sprintf("%d(R10)", 4*a.lanes*i)
+			switch {
+			case !partial:
+				a.line("VFMADD231PS %s, %s, %s", mem, a.v(4), a.v(i))
+			case a.masks:
+				a.line("VMOVUPS.Z %s, K1, %s", mem, a.v(5))
+				a.op("VFMADD231PS", 5, 4, i)
+			default:
+				a.line("VMASKMOVPS %s, Y15, %s", mem, a.v(5))
+				a.op("VFMADD231PS", 5, 4, i)
+			}
+		}
+		a.line("ADDQ R9, R10")
+		a.line("ADDQ $4, R11")
+		a.line("DECQ R12")
+		a.line("JNZ %sRow", name)
+		a.label(name + "Store")
+		for i := range vectors {
+			a.shift = 4 * a.lanes * i
+			a.store(i, "DI")
+		}
+		a.shift, a.partial = 0, false
+	}
+	for _, vectors := range []int{4, 1} {
+		name := fmt.Sprintf("by%d", vectors)
+		a.line("CMPQ CX, $%d", vectors*a.lanes)
+		a.line("JLT %sEnd", name)
+		a.label(name)
+		group(name, vectors, false)
+		a.line("ADDQ $%d, AX", 4*vectors*a.lanes)
+		a.line("SUBQ $%d, CX", vectors*a.lanes)
+		a.line("CMPQ CX, $%d", vectors*a.lanes)
+		a.line("JGE %s", name)
+		a.label(name + "End")
+	}
+	a.line("TESTQ CX, CX")
+	a.line("JZ done")
+	a.mask()
+	group("rest", 1, true)
+	a.label("done")
+	a.line("VZEROUPPER")
+	a.line("RET")
+}

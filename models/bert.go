@@ -1,0 +1,228 @@
+package models
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/pickle"
+	"vsetrain/internal/safetensors"
+	"vsetrain/internal/torchfile"
+	"vsetrain/models/nn"
+)
+
+// Pretrained BERT encoders as Hugging Face keeps them: a folder with vocab.txt and model.safetensors or pytorch_model.bin, whose tensors
+// have the names of package nn, with "bert." in front where the file holds heads for pre-training (cls.…) too. Files of early
+// versions call the parameters of layer norms gamma and beta.
+
+// bertWords is the tensor of word vectors.
+const bertWords = "embeddings.word_embeddings.weight"
+
+func (o *BertOptions) sizes(vocab int) nn.BertSizes {
+	return nn.BertSizes{Vocab: vocab, Layers: o.Layers, Hidden: o.Hidden, Heads: o.Heads, Intermediate: o.Intermediate, Positions: o.Positions, Dropout: o.Dropout}
+}
+
+// BertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging Face.
+func BertParams(n Network) []*nn.Param {
+	return slices.DeleteFunc(slices.Clone(n.Params()), func(p *nn.Param) bool { return p.Group != nn.BertGroup })
+}
+
+// bertFile is an opened file of weights.
+type bertFile struct {
+	path   string
+	shapes map[string][]int // by the names of package nn
+	read   func(name string) ([]float32, error)
+	close  func() error
+}
+
+// LoadBert sets the parameters of a model's BERT encoder from a folder. Tensors of pre-training heads are ignored; a parameter that
+// is missing or has another shape is an error, and so is a config.json that contradicts the options of the model.
+func LoadBert(m *Model, dir string) error {
+	if err := checkBertConfig(dir, m.Options.Bert.Heads); err != nil {
+		return err
+	}
+	return loadBert(dir, BertParams(m.Network), m.Dims.Vocab, func(p *nn.Param, values []float32) {
+		m.Session.Dev.UploadFloats(m.Session.Params.Value(p.Name), values)
+	})
+}
+
+func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, values []float32)) error {
+	if len(params) == 0 {
+		return fmt.Errorf("%s: the network has no BERT encoder", dir)
+	}
+	f, err := openBert(dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if s := f.shapes[bertWords]; len(s) == 2 && s[0] != vocab {
+		return fmt.Errorf("%s has vectors for %d word pieces, vocab.txt has %d: vocabulary and weights belong to different models", f.path, s[0], vocab)
+	}
+	for _, p := range params { // all are checked before the first is set
+		name := bertName(p.Name)
+		s, ok := f.shapes[name]
+		if !ok {
+			return fmt.Errorf("%s: tensor %s is missing%s", f.path, name, missingLayers(name))
+		}
+		if !slices.Equal(s, p.Shape) {
+			return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; set model.bert.hidden, intermediate and positions to the sizes of the encoder", f.path, name, s, p.Shape)
+		}
+	}
+	if next := fmt.Sprintf("encoder.layer.%d.output.dense.weight", bertLayers(params)); f.shapes[next] != nil {
+		return fmt.Errorf("%s has a tensor %s, more layers than the %d of the network; set model.bert.layers", f.path, next, bertLayers(params))
+	}
+	for _, p := range params {
+		values, err := f.read(bertName(p.Name))
+		if err != nil {
+			return fmt.Errorf("%s: tensor %s: %w", f.path, bertName(p.Name), err)
+		}
+		set(p, values)
+	}
+	return nil
+}
+
+// checkBertConfig compares what no tensor tells with the folder's config.json, where there is one.
+func checkBertConfig(dir string, heads int) error {
+	path := filepath.Join(dir, "config.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c := struct {
+		Heads int     `json:"num_attention_heads"`
+		Act   string  `json:"hidden_act"`
+		Eps   float64 `json:"layer_norm_eps"`
+	}{heads, "gelu", nn.BertEps}
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("BERT: %s: %w", path, err)
+	case c.Heads != heads:
+		return fmt.Errorf("%s: %d attention heads, the network has %d; set model.bert.heads", path, c.Heads, heads)
+	case c.Act != "gelu" || c.Eps != nn.BertEps:
+		return fmt.Errorf("%s: activation %q and layer norm ε %v, expected \"gelu\" and %v: this is another kind of encoder", path, c.Act, c.Eps, nn.BertEps)
+	}
+	return nil
+}
+
+func missingLayers(name string) string {
+	if strings.HasPrefix(name, "encoder.layer.") {
+		return "; set model.bert.layers to the number of layers of the encoder"
+	}
+	return ""
+}
+
+func bertLayers(params []*nn.Param) (n int) {
+	for _, p := range params {
+		if strings.HasSuffix(p.Name, ".output.dense.weight") && !strings.Contains(p.Name, ".attention.") {
+			n++
+		}
+	}
+	return n
+}
+
+// bertName is the name of a parameter inside its encoder: what follows the part of the network.
+func bertName(param string) string {
+	for _, top := range []string{"embeddings.", "encoder.", "pooler."} {
+		if i := strings.Index(param, top); i == 0 || i > 0 && param[i-1] == '.' {
+			return param[i:]
+		}
+	}
+	return param
+}
+
+// tensorName maps a name in a file to that of package nn.
+func tensorName(name string) string {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "module."), "bert.")
+	if s, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {
+		return s + "LayerNorm.weight"
+	}
+	if s, ok := strings.CutSuffix(name, "LayerNorm.beta"); ok {
+		return s + "LayerNorm.bias"
+	}
+	return name
+}
+
+func openBert(dir string) (*bertFile, error) {
+	for _, c := range []struct {
+		name string
+		open func(path string) (*bertFile, error)
+	}{{"model.safetensors", openBertSafetensors}, {"pytorch_model.bin", openBertTorch}} {
+		path := filepath.Join(dir, c.name)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return c.open(path)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("BERT: %s: %w; name the folder of the encoder in model.bert.dir", dir, withoutPath(err))
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return nil, fmt.Errorf("BERT: %s has neither model.safetensors nor pytorch_model.bin; it has %s", dir, orNothing(names))
+}
+
+func orNothing(names []string) string {
+	if len(names) == 0 {
+		return "no files"
+	}
+	if len(names) > 8 {
+		names = append(names[:8:8], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+func openBertSafetensors(path string) (*bertFile, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &bertFile{path: path, shapes: map[string][]int{}, close: f.Close}
+	stored := map[string]string{}
+	for _, name := range f.Names() {
+		t, _ := f.Tensor(name)
+		stored[tensorName(name)], b.shapes[tensorName(name)] = name, t.Shape
+	}
+	b.read = func(name string) ([]float32, error) {
+		n := 1
+		for _, d := range b.shapes[name] {
+			n *= d
+		}
+		out := make([]float32, n)
+		return out, f.Float32s(stored[name], out)
+	}
+	return b, nil
+}
+
+func openBertTorch(path string) (*bertFile, error) {
+	v, err := torchfile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	d, ok := v.(*torchfile.Dict)
+	if !ok {
+		return nil, fmt.Errorf("%s: expected a dict of tensors, found a %s", path, pickle.TypeName(v))
+	}
+	b := &bertFile{path: path, shapes: map[string][]int{}, close: func() error { return nil }}
+	tensors := map[string]*torchfile.Tensor{}
+	for k, v := range d.All() {
+		name, okName := pickle.Text(k)
+		t, okTensor := v.(*torchfile.Tensor)
+		if !okName || !okTensor {
+			return nil, fmt.Errorf("%s: expected tensors by name, found a %s under %v", path, pickle.TypeName(v), k)
+		}
+		tensors[tensorName(name)], b.shapes[tensorName(name)] = t, t.Shape
+	}
+	b.read = func(name string) ([]float32, error) { return tensors[name].Float32s() }
+	return b, nil
+}

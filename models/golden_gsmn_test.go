@@ -1,0 +1,208 @@
+package models
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+)
+
+type gsmnCase struct {
+	Name   string
+	Config struct {
+		Regions, Embed int
+		Blocks         int     `json:"num_block"`
+		Kernels        int     `json:"n_kernels"`
+		Hidden         int     `json:"hid_dim"`
+		Lambda         float64 `json:"lambda_softmax"`
+		Sparse         bool    `json:"is_sparse"`
+	}
+	Lengths      []int32
+	Dependencies [][][2]int32
+	Inputs       struct{ Images, Captions golden.Tensor }
+	Boxes        golden.Tensor `json:"bboxes"`
+	LossWeights  golden.Tensor `json:"loss_weights"`
+	ParamsImage  any           `json:"params_image_graph"` // tensors by name, or "same as case NAME"
+	ParamsText   any           `json:"params_text_graph"`
+	Expected     struct {
+		ScoresImage golden.Tensor `json:"scores_image_graph"`
+		ScoresText  golden.Tensor `json:"scores_text_graph"`
+		Scores      golden.Tensor
+		Adjacency   []golden.Tensor
+		Loss        float64
+		Debug       *struct {
+			Weights golden.Tensor `json:"kernel_weights"`
+		}
+		GradsImage  map[string]golden.Tensor `json:"grads_image_graph"`
+		GradsText   map[string]golden.Tensor `json:"grads_text_graph"`
+		GradsInputs map[string]golden.Tensor `json:"grads_inputs"`
+	}
+}
+
+// The graphs of GSMN on encoded regions and words: scores of both graphs, kernels and every gradient.
+func TestGoldenGSMN(t *testing.T) {
+	var file struct{ Cases []gsmnCase }
+	golden.Load(t, "gsmn.json", &file)
+	params := map[string][2]map[string]golden.Tensor{}
+	for _, c := range file.Cases {
+		from := c.Name
+		if s, ok := c.ParamsImage.(string); ok {
+			from = strings.TrimPrefix(s, "same as case ")
+		} else {
+			params[c.Name] = [2]map[string]golden.Tensor{tensors(t, c.ParamsImage), tensors(t, c.ParamsText)}
+		}
+		for _, p := range precisions {
+			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.run(t, p, params[from]) })
+		}
+	}
+}
+
+// tensors converts a decoded JSON object of tensors.
+func tensors(t *testing.T, v any) map[string]golden.Tensor {
+	t.Helper()
+	out := map[string]golden.Tensor{}
+	for name, x := range v.(map[string]any) {
+		m := x.(map[string]any)
+		var g golden.Tensor
+		for _, n := range m["shape"].([]any) {
+			g.Shape = append(g.Shape, int(n.(float64)))
+		}
+		for _, e := range m["data"].([]any) {
+			g.Data = append(g.Data, e.(float64))
+		}
+		out[name] = g
+	}
+	return out
+}
+
+func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Tensor) {
+	cfg, n, l := c.Config, len(c.Lengths), c.Inputs.Captions.Shape[1]
+	b, r, e := c.Inputs.Images.Shape[0], cfg.Regions, cfg.Embed
+	o := DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = GSMN, "bigru", e, 2
+	o.GSMN.Lambda, o.GSMN.Mode = cfg.Lambda, "dense"
+	if cfg.Sparse {
+		o.GSMN.Mode = "sparse"
+	}
+	d := Dims{Regions: r, Feature: 3, Vocab: 5}
+	net, err := newGSMNOf(o, d, gsmnSizes{blocks: cfg.Blocks, kernels: cfg.Kernels, hidden: cfg.Hidden})
+	fatal(t, err)
+	m, err := newModel(newDevice(t, p.name), net, o, d)
+	fatal(t, err)
+	setParams(t, m, "i2t", params[0])
+	setParams(t, m, "t2i", params[1])
+	fatal(t, m.Session.Params.AllocGrads())
+	c.adjacency(t, m)
+	var words []float64
+	for i, k := range c.Lengths {
+		words = append(words, c.Inputs.Captions.Data[i*l*e:(i*l+int(k))*e]...)
+	}
+	room := len(words)/e + 3
+	g := m.Session.Graph()
+	g.Training = true
+	v, w, boxes := g.Input("v", b, r*e), g.Input("w", room, e), g.Input("boxes", b, r*4)
+	polar := net.polar(g, boxes)
+	i2t, t2i := net.graphs(g, EncodedImages{Values: []*graph.Node{v, polar}}, EncodedCaptions{Lengths: g.InputInts(InputLengths, n), Words: []*graph.Node{w}})
+	scores := g.Add(i2t, t2i)
+	loss := g.WeightedSum(scores, g.Input("weights", b, n))
+	wrt, names := []*graph.Node{v, w}, []string{"", ""}
+	for _, q := range net.Params() {
+		if (strings.HasPrefix(q.Name, "i2t.") || strings.HasPrefix(q.Name, "t2i.")) && g.Lookup(q.Name) != nil {
+			wrt, names = append(wrt, q.Node(g)), append(names, q.Name)
+		}
+	}
+	grads, err := g.Gradients(loss, wrt...)
+	fatal(t, err)
+	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{polar, i2t, t2i, scores, loss}, grads...), nil)
+	fatal(t, err)
+	fatal(t, m.Session.FeedDoubles("v", c.Inputs.Images.Data))
+	fatal(t, m.Session.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
+	fatal(t, m.Session.FeedDoubles("boxes", c.Boxes.Data))
+	fatal(t, m.Session.FeedDoubles("weights", c.LossWeights.Data))
+	fatal(t, m.Session.FeedInts(InputLengths, c.Lengths))
+	for range 2 { // a second run must see nothing of the first
+		fatal(t, prog.RunAll())
+	}
+	golden.Close(t, "scores of the image graph", prog.Doubles(i2t), c.Expected.ScoresImage.Data, p.out)
+	golden.Close(t, "scores of the text graph", prog.Doubles(t2i), c.Expected.ScoresText.Data, p.out)
+	golden.Close(t, "scores", prog.Doubles(scores), c.Expected.Scores.Data, p.out)
+	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
+	if c.Expected.Debug != nil {
+		sums := make([]float64, b*r*cfg.Kernels)
+		for i, x := range c.Expected.Debug.Weights.Data {
+			sums[i/cfg.Kernels/r*cfg.Kernels+i%cfg.Kernels] += x
+		}
+		golden.Close(t, "kernels", prog.Doubles(polar), sums, p.out)
+	}
+	if c.Expected.GradsImage == nil {
+		return
+	}
+	golden.Close(t, "gradient of regions", prog.Doubles(grads[0]), c.Expected.GradsInputs["images"].Data, p.grad)
+	at, all := 0, prog.Doubles(grads[1])
+	for i, k := range c.Lengths {
+		size := int(k) * e
+		golden.Close(t, fmt.Sprintf("gradient of caption %d", i), all[at:at+size], c.Expected.GradsInputs["captions"].Data[i*l*e:][:size], p.grad)
+		at += size
+	}
+	want := map[string]golden.Tensor{}
+	for name, x := range c.Expected.GradsImage {
+		want["i2t."+name] = x
+	}
+	for name, x := range c.Expected.GradsText {
+		want["t2i."+name] = x
+	}
+	for i, name := range names[2:] {
+		x, ok := want[name]
+		if !ok {
+			t.Fatalf("the case has no gradient of %s", name)
+		}
+		golden.Close(t, name+" gradient", prog.Doubles(grads[i+2]), x.Data, p.grad)
+		delete(want, name)
+	}
+	for name, x := range want { // of what the graph does not use (quirk Q7)
+		golden.Close(t, name+" gradient", make([]float64, len(x.Data)), x.Data, golden.Tolerance{Abs: 1e-12})
+	}
+}
+
+// adjacency compares the neighbours of the words of every caption, as they appear in the text graph with true neighbours.
+func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
+	var edges []int32
+	start := []int32{0}
+	total := 0
+	for i, pairs := range c.Dependencies {
+		for k, p := range pairs {
+			if k > 0 && p[0] < c.Lengths[i] && p[1] < c.Lengths[i] {
+				edges = append(edges, p[0], p[1])
+			}
+		}
+		start = append(start, int32(len(edges)/2))
+		total += int(c.Lengths[i])
+	}
+	g := m.Session.Graph()
+	out := g.WordGraph(g.Input("zero", total, 1), g.InputInts(InputLengths, len(c.Lengths)), g.InputInts("edges", len(edges)), g.InputInts("start", len(start)), 1)
+	prog, err := graph.Compile(m.Session, g, []*graph.Node{out}, nil)
+	fatal(t, err)
+	fatal(t, m.Session.FeedDoubles("zero", make([]float64, total)))
+	fatal(t, m.Session.FeedInts(InputLengths, c.Lengths))
+	fatal(t, m.Session.FeedInts("edges", edges))
+	fatal(t, m.Session.FeedInts("start", start))
+	fatal(t, prog.RunAll())
+	got := prog.Doubles(out)
+	for i, want := range c.Expected.Adjacency {
+		n := int(c.Lengths[i])
+		for j := range n {
+			var neighbours float64
+			for _, x := range want.Data[j*n : (j+1)*n] {
+				neighbours += x
+			}
+			for k, x := range want.Data[j*n : (j+1)*n] { // equal words share the weight
+				if d := got[j*n+k] - x/neighbours; d > 1e-6 || d < -1e-6 {
+					t.Errorf("caption %d: weight of word %d for word %d is %v, adjacency %v of %v", i, k, j, got[j*n+k], x, neighbours)
+				}
+			}
+		}
+		got = got[n*n:]
+	}
+}

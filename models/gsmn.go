@@ -1,0 +1,188 @@
+package models
+
+// GSMN, graph structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text Matching", CVPR 2020;
+// CrossmodalGroup/GSMN, model.py and layers.py):
+//
+//	image       v_k = l2(W x_k + b)
+//	caption     c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
+//	node        m_k^b = cos(v_k^b, Σ_j α_kj c_j^b)      α_k = softmax_j(λ a_kj), a_·j = l2 over the regions of leaky(v_k · c_j)
+//	            n_j^b = cos(c_j^b, Σ_k β_jk v_k^b)      β_j = softmax_k(λ a_kj), a_k· = l2 over the words                    b = 1 … 16 blocks
+//	i2t         h_k = (Σ_l w_kl^q) W_q m_k, 8 kernels q side by side        w^q: Gaussians of the places of regions k and l
+//	t2i         h_j = W_q n_j + b_q, 8 kernels q side by side
+//	score       mean_k f(h_k) + mean_j f'(h_j)          f(h) = w₂·tanh(W₁ h + b₁) + b₂, weight-normalised
+//
+// with l2(x) = x/(‖x‖ + 1e-8). That a node takes its own vector in place of its neighbours' is quirk Q6: then the weights of the text
+// graph add up to 1 and cancel, so sparse and dense are the same function. With neighbors true, as in the paper,
+//
+//	h_k = Σ_l w_kl^q W_q m_l        h_j = Σ_l u_jl (W_q n_l + b_q), u_j = softmax_l(λ c_j · c_l) over all words, or those joined to j by a dependency
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() { registry[GSMN] = newGSMN }
+
+// gsmnSizes are the sizes that no option changes.
+type gsmnSizes struct{ blocks, kernels, hidden int }
+
+var gsmnPublished = gsmnSizes{blocks: 16, kernels: 8, hidden: 32}
+
+type gsmn struct {
+	opt         GSMNOptions
+	dims        Dims
+	embed, word int
+	size        gsmnSizes
+	Image       struct {
+		FC nn.Linear `param:"fc"`
+	} `param:"img"`
+	Text struct {
+		Embed nn.Embedding `param:"embed"`
+		RNN   nn.BiGRU     `param:"rnn"`
+	} `param:"txt"`
+	I2T struct {
+		Conv polarConv      `param:"graph_convolution_1"`
+		Out1 *nn.WeightNorm `param:"out_1"`
+		Out2 *nn.WeightNorm `param:"out_2"`
+	} `param:"i2t"`
+	T2I struct {
+		Conv wordConv       `param:"graph_convolution_3"`
+		Out1 *nn.WeightNorm `param:"out_1"`
+		Out2 *nn.WeightNorm `param:"out_2"`
+	} `param:"t2i"`
+	params []*nn.Param
+}
+
+// polarConv is the graph convolution of images.
+type polarConv struct {
+	MeanRho        nn.Param    `param:"mean_rho"` // [K, 1] each
+	MeanTheta      nn.Param    `param:"mean_theta"`
+	PrecisionRho   nn.Param    `param:"precision_rho"`
+	PrecisionTheta nn.Param    `param:"precision_theta"`
+	Conv           []nn.Linear `param:"conv_weights"`
+}
+
+// wordConv is the graph convolution of captions. Params scales weights that are normalised afterwards: it is stored and has no effect
+// (quirk Q7).
+type wordConv struct {
+	Params nn.Param    `param:"params"` // [K, 1]
+	Conv   []nn.Linear `param:"conv_weights"`
+}
+
+func newGSMN(o Options, d Dims) (Network, error) { return newGSMNOf(o, d, gsmnPublished) }
+
+func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
+	if o.EmbedDim%s.blocks != 0 {
+		return nil, fmt.Errorf("network gsmn: embed_dim %d, expected a multiple of %d blocks", o.EmbedDim, s.blocks)
+	}
+	n := &gsmn{opt: o.GSMN, dims: d, embed: o.EmbedDim, word: o.WordDim, size: s}
+	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
+	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
+	n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
+	column := func(init nn.Init) nn.Param { return nn.Param{Shape: []int{s.kernels, 1}, Init: init} }
+	i, t := &n.I2T, &n.T2I
+	i.Conv = polarConv{MeanRho: column(nn.Between(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)), PrecisionRho: column(nn.Between(0, 1)), PrecisionTheta: column(nn.Between(0, 1))}
+	t.Conv.Params = column(nn.Uniform(1))
+	for range s.kernels {
+		image, text := nn.NewLinear(s.blocks, s.hidden/s.kernels), nn.NewLinear(s.blocks, s.hidden/s.kernels)
+		image.Bias = nn.Param{} // that of the text is there by a slip of the reference (quirk Q8)
+		i.Conv.Conv, t.Conv.Conv = append(i.Conv.Conv, image), append(t.Conv.Conv, text)
+	}
+	i.Out1, i.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
+	t.Out1, t.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *gsmn) Name() string        { return GSMN }
+func (n *gsmn) Params() []*nn.Param { return n.params }
+func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
+
+// StepFlops counts the products over all pairs as the equations have them, three times: attention and contexts in both directions, though
+// the contexts are never formed, and the layers on the nodes.
+func (n *gsmn) StepFlops(pairs, words int) float64 {
+	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
+	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
+	text := 3 * 2 * t * 2 * 3 * e * (float64(n.word) + e)
+	h := float64(n.size.hidden)
+	nodes := b*b*r + b*t
+	return image + text + 3*2*(4*b*r*t*e+nodes*(float64(n.size.blocks)*h+h*h+h))
+}
+
+func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
+
+// Images encodes regions: v [B, R·E], and the Gaussians of its graph, of which own vectors need the sums: [B, R·K] or [B, R·R·K].
+func (n *gsmn) Images(g *graph.Graph, in ImageInputs) EncodedImages {
+	b, r := graph.Dim(in.Regions, 0), n.dims.Regions
+	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, 1e-8)
+	return EncodedImages{Values: []*graph.Node{g.Reshape(v, b, r*n.embed), n.polar(g, in.Boxes)}}
+}
+
+func (n *gsmn) polar(g *graph.Graph, boxes *graph.Node) *graph.Node {
+	c := &n.I2T.Conv
+	return g.PolarWeights(boxes, n.dims.Regions, n.own(), graph.PolarParams{MeanRho: c.MeanRho.Node(g), MeanTheta: c.MeanTheta.Node(g),
+		PrecisionRho: c.PrecisionRho.Node(g), PrecisionTheta: c.PrecisionTheta.Node(g)})
+}
+
+// Words encodes captions: the words [room, E].
+func (n *gsmn) Words(g *graph.Graph, c Captions) EncodedCaptions {
+	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
+	x = g.L2Norm(g.CaptionRows(x, c.Lengths, c.room()), 1, 1e-8)
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Edges: c.Edges, EdgeStart: c.EdgeStart}
+}
+
+// Pairs scores all pairs.
+func (n *gsmn) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	i2t, t2i := n.graphs(g, images, captions)
+	return g.Add(i2t, t2i)
+}
+
+// graphs computes the scores of both graphs: [B, C] each.
+func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) (i2t, t2i *graph.Node) {
+	words, lengths := captions.Words[0], captions.Lengths
+	b, c, r, k := graph.Dim(images.Values[0], 0), graph.Dim(lengths, 0), n.dims.Regions, n.size.kernels
+	nodes := g.CrossMatch(g.Reshape(images.Values[0], b, r, n.embed), words, lengths, n.opt.Lambda, n.size.blocks)
+	all := graph.Dim(nodes, 0)
+
+	h := g.Linear(g.Rows(nodes, 0, b*c*r), stack(g, n.I2T.Conv.Conv, weightOf), nil)
+	counts := make([]int32, c)
+	for i := range counts {
+		counts[i] = int32(r)
+	}
+	regions := g.ConstInts(fmt.Sprintf("const.regions.%d.%d", c, r), counts)
+	if n.own() {
+		h = g.ScaleBlocks(h, images.Values[1], b, c, r*k, n.size.hidden/k)
+	} else {
+		h = g.MixNodes(h, images.Values[1], regions, b, k, true)
+	}
+	i2t = n.judge(g, h, regions, b, n.I2T.Out1, n.I2T.Out2)
+
+	h = g.LinearNodes(b, lengths, g.Rows(nodes, b*c*r, all), stack(g, n.T2I.Conv.Conv, weightOf), stack(g, n.T2I.Conv.Conv, biasOf))
+	if !n.own() {
+		h = g.MixNodes(h, g.WordGraph(words, lengths, captions.Edges, captions.EdgeStart, n.opt.Lambda), lengths, b, 1, false)
+	}
+	return i2t, n.judge(g, h, lengths, b, n.T2I.Out1, n.T2I.Out2)
+}
+
+// judge turns the nodes of all pairs into scores [B, C]. The mean over the nodes is taken before the last layer, which is linear.
+func (n *gsmn) judge(g *graph.Graph, h, counts *graph.Node, b int, out1, out2 *nn.WeightNorm) *graph.Node {
+	h = g.Activate(device.Tanh, g.LinearNodes(b, counts, h, out1.Weight(g), out1.Bias.Node(g)))
+	h = g.Linear(g.MeanNodes(h, counts, b), out2.Weight(g), out2.Bias.Node(g))
+	return g.Reshape(h, b, graph.Dim(counts, 0))
+}
+
+func weightOf(l *nn.Linear) *nn.Param { return &l.Weight }
+func biasOf(l *nn.Linear) *nn.Param   { return &l.Bias }
+
+// stack is one parameter of all layers, one below the other.
+func stack(g *graph.Graph, layers []nn.Linear, of func(*nn.Linear) *nn.Param) *graph.Node {
+	var all []*graph.Node
+	for k := range layers {
+		all = append(all, of(&layers[k]).Node(g))
+	}
+	return g.Stack(all...)
+}

@@ -1,0 +1,42 @@
+package models
+
+import "vsetrain/internal/graph"
+
+// PairScorer is a network that looks at every pair of an image and a caption: SAF, SGR, GSMN. What depends on one side alone is
+// computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the three into one
+// graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles of pairs.
+//
+// T is the number of words of all captions. Values with a row per word are captions one after the other, without padding:
+// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c; they have room for more rows
+// than there are (Captions.Room), and what lies behind T is arbitrary. Values of pairs are image by image: with w rows per pair and word,
+// the rows of image i begin at i·T.
+type PairScorer interface {
+	Network
+	// Images encodes images.
+	Images(g *graph.Graph, in ImageInputs) EncodedImages
+	// Words encodes captions.
+	Words(g *graph.Graph, c Captions) EncodedCaptions
+	// Pairs scores every image with every caption: [Bi, Bc].
+	Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node
+}
+
+// ImageInputs are the inputs of an image encoder.
+type ImageInputs struct {
+	Regions *graph.Node // [B, R·D]
+	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Options.NeedsBoxes
+}
+
+// EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a global vector
+// [B, E], or the geometry of the boxes. Which ones is the network's choice; evaluation stores them all.
+type EncodedImages struct {
+	Values []*graph.Node // each [B, width]
+}
+
+// EncodedCaptions is what Pairs reads of captions.
+type EncodedCaptions struct {
+	Lengths *graph.Node   // int32 [C]
+	Words   []*graph.Node // each [room, width], a row per word
+	Values  []*graph.Node // each [C, width], a row per caption
+	// Edges and EdgeStart are those of Captions.
+	Edges, EdgeStart *graph.Node
+}

@@ -1,0 +1,146 @@
+package models
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+// Sentence vectors of a pretrained BERT, frozen and in evaluation mode: the semantics of LSEH-BERT. With the last hidden states
+// h_1 … h_n of a caption, h_1 that of [CLS]:
+//
+//	pooler   tanh(W_p h_1 + b_p)      cls   h_1      mean   1/n Σ h_t
+
+// SentencePools are the names of the vectors.
+var SentencePools = []string{"pooler", "cls", "mean"}
+
+// SentenceEncoder is a BERT on a device.
+type SentenceEncoder struct {
+	Options BertOptions
+	bert    struct {
+		Bert nn.Bert `param:"bert"`
+	}
+	session *graph.Session
+	pool    string
+	progs   map[[2]int]*encoder
+	feed    Model // pads words
+}
+
+// OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of config.json, or of 64
+// columns where there is none. vocab is the number of pieces of its vocab.txt.
+func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) (*SentenceEncoder, error) {
+	o, err := bertSizes(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &SentenceEncoder{Options: o, pool: pool, progs: map[[2]int]*encoder{}}
+	e.bert.Bert = nn.NewBert(o.sizes(vocab))
+	params := nn.Collect(&e.bert)
+	var specs []graph.ParamSpec
+	for _, p := range params {
+		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
+	}
+	if e.session, err = graph.NewSession(dev, specs); err != nil {
+		return nil, fmt.Errorf("BERT of %s: %w", dir, err)
+	}
+	e.feed = Model{Session: e.session}
+	return e, loadBert(dir, params, vocab, func(p *nn.Param, values []float32) { dev.UploadFloats(e.session.Params.Value(p.Name), values) })
+}
+
+// bertSizes finds the sizes of the encoder in a folder.
+func bertSizes(dir string) (BertOptions, error) {
+	o := DefaultOptions().Bert
+	f, err := openBert(dir)
+	if err != nil {
+		return o, err
+	}
+	defer f.close()
+	words, positions := f.shapes[bertWords], f.shapes["embeddings.position_embeddings.weight"]
+	inner := func(layer int) []int {
+		return f.shapes[fmt.Sprintf("encoder.layer.%d.intermediate.dense.weight", layer)]
+	}
+	if len(words) != 2 || len(positions) != 2 || len(inner(0)) != 2 || words[1] < 1 {
+		return o, fmt.Errorf("%s: expected the tensors of a BERT encoder, %s among them", f.path, bertWords)
+	}
+	o.Hidden, o.Positions, o.Intermediate = words[1], positions[0], inner(0)[0]
+	for o.Layers = 0; len(inner(o.Layers)) == 2; {
+		o.Layers++
+	}
+	c := struct {
+		Heads int `json:"num_attention_heads"`
+	}{}
+	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return o, fmt.Errorf("BERT: %s: config.json: %w", dir, err)
+	}
+	if o.Heads = c.Heads; o.Heads == 0 {
+		o.Heads = o.Hidden / usualHead
+	}
+	if o.Heads < 1 || o.Hidden%o.Heads != 0 {
+		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; name the number in config.json as num_attention_heads", f.path, o.Heads, o.Hidden)
+	}
+	return o, checkBertConfig(dir, o.Heads)
+}
+
+// Dim returns the length of a vector.
+func (e *SentenceEncoder) Dim() int { return e.Options.Hidden }
+
+// Encode writes the vectors of n captions of at most l ids: words [n, l], lengths [n] → dst [n, Dim].
+func (e *SentenceEncoder) Encode(dst []float32, words, lengths []int32, n, l int) error {
+	key := [2]int{n, Bucket(l)}
+	p := e.progs[key]
+	if p == nil {
+		p = &encoder{}
+		g := e.session.Graph()
+		err := graph.Build(func() error {
+			w, length := g.InputInts(InputWords, n, key[1]), g.InputInts(InputLengths, n)
+			p.out = e.vectors(g, e.bert.Bert.Forward(g, w, length), length, key[1])
+			var err error
+			p.prog, err = graph.Compile(e.session, g, []*graph.Node{p.out}, nil)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("BERT: %w", err)
+		}
+		e.progs[key] = p
+	}
+	if err := e.feed.FeedWords(words, lengths, n, l); err != nil {
+		return err
+	}
+	if err := p.prog.RunAll(); err != nil {
+		return fmt.Errorf("BERT: %w", err)
+	}
+	e.session.Dev.DownloadFloats(dst, p.prog.View(p.out))
+	return nil
+}
+
+func (e *SentenceEncoder) vectors(g *graph.Graph, hidden, lengths *graph.Node, longest int) *graph.Node {
+	switch e.pool {
+	case "pooler":
+		return e.bert.Bert.Pooled(g, hidden, lengths)
+	case "cls":
+		return g.FirstRows(hidden, lengths)
+	case "mean": // pooling with equal weights
+		equal := make([]float64, longest*longest)
+		for i := range longest {
+			for j := range longest - i {
+				equal[i*longest+j] = 1 / float64(longest-i)
+			}
+		}
+		return g.SortPool(hidden, lengths, g.Const(fmt.Sprintf("const.mean.%d", longest), equal, longest, longest), false)
+	}
+	graph.Failf("sentence vectors %q, expected one of %v", e.pool, SentencePools)
+	return nil
+}

@@ -1,0 +1,191 @@
+package models
+
+// SGRAF, which is two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text Matching",
+// AAAI 2021; Paranioar/SGRAF, model.py):
+//
+//	image     v_k = l2(W x_k + b)                             v̄ = VisualSA(v_1 … v_R, mean v)
+//	caption   c_j = l2((→GRU_j + ←GRU_j)/2) over drop(embed)  c̄ = TextSA(c_1 … c_L, mean c)
+//	pair      s_0 = l2(W_g (v̄ - c̄)² + b_g)   s_j = l2(W_l (u_j - c_j)² + b_l)   u_j = l2(Σ_k α_jk v_k)
+//	          α_j = softmax_k(9 a_jk), a_·k = l2 over the words of leaky(v_k · c_j)
+//	SGR       X ← ReLU(W_o softmax(Q Kᵀ) X + b_o), steps times; x = X_0
+//	SAF       x = l2(Σ_j a_j s_j), a = l1(σ(BN(w s_j + b)))
+//	score     σ(w x + b)
+//
+// with l2(x) = x/(‖x‖ + 1e-8), and for the rows l of an item and their mean m
+//
+//	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)    p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
+//
+// TextSA has no BN; that of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the mean of the
+// scores of both.
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() { registry[SAF], registry[SGR] = newSGRAF, newSGRAF }
+
+// The constants of the reference.
+const (
+	sgrafSmooth = 9
+	sgrafEps    = 1e-8
+)
+
+var sgrafDropout = 0.4 // a variable for the golden cases, which drop nothing
+
+type sgraf struct {
+	name        string
+	opt         SGRAFOptions
+	dims        Dims
+	embed, word int
+	Image       struct {
+		FC nn.Linear `param:"fc"`
+	} `param:"img"`
+	Text struct {
+		Embed nn.Embedding `param:"embed"`
+		RNN   nn.BiGRU     `param:"cap_rnn"`
+	} `param:"txt"`
+	Sim struct {
+		Visual  visualSA    `param:"v_global_w"`
+		Text    textSA      `param:"t_global_w"`
+		Local   nn.Linear   `param:"sim_tranloc_w"`
+		Global  nn.Linear   `param:"sim_tranglo_w"`
+		Eval    nn.Linear   `param:"sim_eval_w"`
+		Reason  []graphStep `param:"SGR_module"`
+		Filters *filtrate   `param:"SAF_module"`
+	} `param:"sim"`
+	params []*nn.Param
+}
+
+// visualSA and textSA are the self-attention of regions and words.
+type visualSA struct {
+	Local  normed       `param:"embedding_local"`
+	Global normed       `param:"embedding_global"`
+	Common [1]nn.Linear `param:"embedding_common"`
+}
+
+type textSA struct {
+	Local  [1]nn.Linear `param:"embedding_local"`
+	Global [1]nn.Linear `param:"embedding_global"`
+	Common [1]nn.Linear `param:"embedding_common"`
+}
+
+// normed is a linear layer and a batch norm behind it.
+type normed struct {
+	Linear nn.Linear    `param:"0"`
+	Norm   nn.BatchNorm `param:"1"`
+}
+
+type graphStep struct {
+	Query nn.Linear `param:"graph_query_w"`
+	Key   nn.Linear `param:"graph_key_w"`
+	Out   nn.Linear `param:"sim_graph_w"`
+}
+
+type filtrate struct {
+	Attend nn.Linear    `param:"attn_sim_w"`
+	Norm   nn.BatchNorm `param:"bn"`
+}
+
+func newSGRAF(o Options, d Dims) (Network, error) {
+	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	e, s := o.EmbedDim, o.SGRAF.SimDim
+	n.Image.FC = nn.NewXavierLinear(d.Feature, e)
+	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
+	n.Text.RNN = nn.NewBiGRU(o.WordDim, e)
+	square := func() nn.Linear { return nn.NewXavierLinear(e, e) }
+	v, t := &n.Sim.Visual, &n.Sim.Text
+	v.Local = normed{square(), nn.NewBatchNorm(d.Regions)}
+	v.Global = normed{square(), nn.NewBatchNorm(e)}
+	v.Common[0] = nn.NewXavierLinear(e, 1)
+	t.Local[0], t.Global[0], t.Common[0] = square(), square(), nn.NewXavierLinear(e, 1)
+	n.Sim.Local, n.Sim.Global = nn.NewXavierLinear(e, s), nn.NewXavierLinear(e, s)
+	n.Sim.Eval = nn.NewXavierLinear(s, 1)
+	if n.name == SGR {
+		for range o.SGRAF.Steps {
+			n.Sim.Reason = append(n.Sim.Reason, graphStep{nn.NewXavierLinear(s, s), nn.NewXavierLinear(s, s), nn.NewXavierLinear(s, s)})
+		}
+	} else {
+		n.Sim.Filters = &filtrate{nn.NewXavierLinear(s, 1), nn.NewBatchNorm(1)}
+	}
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *sgraf) Name() string        { return n.name }
+func (n *sgraf) Params() []*nn.Param { return n.params }
+func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
+
+// StepFlops counts the products over all pairs as the equations have them, three times: what is made again in the backward pass is not
+// counted, nor that graph reasoning merges two products.
+func (n *sgraf) StepFlops(pairs, words int) float64 {
+	b, t, e, s, r := float64(pairs), float64(words), float64(n.embed), float64(n.opt.SimDim), float64(n.dims.Regions)
+	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
+	sides := 3 * 2 * (2*gruFlops(t, float64(n.word), e)/2 + (b*r+b+t+b)*e*e)
+	local := 3 * 2 * b * t * (2*r*e + e*s)
+	global := 3 * 2 * b * b * e * s
+	if n.name == SAF {
+		return image + sides + local + global + 3*2*b*(t+b)*2*s
+	}
+	nodes := b * (t + b)
+	mean := t/b + 1
+	steps := float64(n.opt.Steps-1)*nodes*(3*s*s+2*mean*s) + b*b*(2*s*s+2*mean*s) + nodes*s*s
+	return image + sides + local + global + 3*2*steps
+}
+
+// Images encodes regions: v [B, R·E] and v̄ [B, E].
+func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
+	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
+	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, sgrafEps)
+	all := make([]int32, b)
+	for i := range all {
+		all[i] = int32(r)
+	}
+	counts := g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), all)
+	sa := &n.Sim.Visual
+	local := g.BatchNorm(g.Reshape(sa.Local.Linear.Forward(g, v), b, r, e), 1, sa.Local.Norm.Weights(g))
+	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), sgrafDropout, "sim.v_global_w.embedding_local")
+	gate := g.BatchNorm(sa.Global.Linear.Forward(g, g.SegmentMeans(v, counts)), 1, sa.Global.Norm.Weights(g))
+	gate = g.Dropout(g.Activate(device.Tanh, gate), sgrafDropout, "sim.v_global_w.embedding_global")
+	return EncodedImages{Values: []*graph.Node{g.Reshape(v, b, r*e), n.pool(g, &sa.Common[0], local, gate, v, counts)}}
+}
+
+func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *graph.Node) *graph.Node {
+	return g.L2Norm(g.GatedPool(local, gate, common.Weight.Node(g), common.Bias.Node(g), x, counts), 1, sgrafEps)
+}
+
+// Words encodes captions: the words [room, E] and c̄ [C, E].
+func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
+	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), sgrafDropout, "txt.embed")
+	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.room())
+	x = g.L2Norm(x, 1, sgrafEps)
+	sa := &n.Sim.Text
+	local := g.LinearRows(c.Lengths, sa.Local[0].Term(g, x))
+	local = g.Dropout(g.Activate(device.Tanh, local), sgrafDropout, "sim.t_global_w.embedding_local")
+	gate := g.Activate(device.Tanh, sa.Global[0].Forward(g, g.SegmentMeans(x, c.Lengths)))
+	gate = g.Dropout(gate, sgrafDropout, "sim.t_global_w.embedding_global")
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
+}
+
+// Pairs scores all pairs.
+func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	v, words, lengths := images.Values[0], captions.Words[0], captions.Lengths
+	b, c := graph.Dim(v, 0), graph.Dim(lengths, 0)
+	v = g.Reshape(v, b, n.dims.Regions, n.embed)
+	sim := &n.Sim
+	x := g.Similarities(graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths, sgrafSmooth, false),
+		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths,
+		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g), GlobalB: sim.Global.Bias.Node(g)})
+	for k := range sim.Reason {
+		step := &sim.Reason[k]
+		x = g.GraphReason(x, lengths, b, k == len(sim.Reason)-1, graph.ReasonWeights{Query: step.Query.Weight.Node(g), QueryBias: step.Query.Bias.Node(g),
+			Key: step.Key.Weight.Node(g), KeyBias: step.Key.Bias.Node(g), Out: step.Out.Weight.Node(g), OutBias: step.Out.Bias.Node(g)})
+	}
+	if f := sim.Filters; f != nil {
+		x = g.Filtrate(x, lengths, b, f.Attend.Weight.Node(g), f.Attend.Bias.Node(g), f.Norm.Weights(g))
+	}
+	return g.Reshape(g.Activate(device.Sigmoid, sim.Eval.Forward(g, x)), b, c)
+}

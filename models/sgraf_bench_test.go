@@ -1,0 +1,49 @@
+package models
+
+import (
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+)
+
+// BenchmarkScorePairs scores a tile of 64 images and 64 captions of 8 to 20 words, 14 on average, at full size.
+func BenchmarkScorePairs(b *testing.B) {
+	for _, network := range []string{SAF, SGR} {
+		for _, precision := range []string{cpu.FP32, cpu.BF16} {
+			b.Run(network+"/"+precision, func(b *testing.B) {
+				o := DefaultOptions()
+				o.Network, o.TextEncoder = network, "bigru"
+				d := Dims{Regions: 36, Feature: 64, Vocab: 100}
+				m, err := NewModel(newDevice(b, precision), o, d)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.Init(1, nil)
+				const n, l = 64, 20
+				r := philox.NewKey(1, "bench").Stream(0)
+				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*l), make([]int32, n)
+				for i := range regions {
+					regions[i] = float32(r.Float64())
+				}
+				for i := range lengths {
+					lengths[i] = int32(l - i*12/(n-1))
+				}
+				var images, captions EncodedSet
+				if err := m.AppendImages(&images, regions, nil, n, n); err != nil {
+					b.Fatal(err)
+				}
+				if err := m.AppendCaptions(&captions, words, lengths, n, l, n); err != nil {
+					b.Fatal(err)
+				}
+				out := make([]float32, n*n)
+				for b.Loop() {
+					if err := m.ScorePairs(out, &images, 0, n, &captions, 0, n, captions.First[n]); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(n*n*b.N)/b.Elapsed().Seconds(), "pairs/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package models
+
+import (
+	"slices"
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+)
+
+// The score of a pair is a function of its image and its caption alone: tiles of any size, room for more words, and captions with
+// longer neighbours give the same bits.
+func TestPairScoresDoNotDependOnTiles(t *testing.T) {
+	for _, network := range []string{SAF, SGR, GSMN} {
+		for _, precision := range []string{cpu.FP32, cpu.BF16} {
+			t.Run(network+"/"+precision, func(t *testing.T) {
+				o := DefaultOptions()
+				o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 48, 8, 24
+				d := Dims{Regions: 5, Feature: 7, Vocab: 30}
+				m, err := NewModel(newDevice(t, precision), o, d)
+				fatal(t, err)
+				m.Init(4, nil)
+				const n, c, l = 37, 23, 19
+				r := philox.NewKey(1, "tiles").Stream(0)
+				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, c*l), make([]int32, c)
+				for i := range regions {
+					regions[i] = float32(r.Norm())
+				}
+				boxes := make([]float32, n*d.Regions*4)
+				for i := range boxes {
+					boxes[i] = float32(r.Float64())
+				}
+				for i := range lengths {
+					lengths[i] = int32(max(1, l-i))
+					for j := range lengths[i] {
+						words[i*l+int(j)] = int32(r.IntN(d.Vocab))
+					}
+				}
+				var images, captions EncodedSet
+				fatal(t, m.AppendImages(&images, regions, boxes, n, n))
+				fatal(t, m.AppendCaptions(&captions, words, lengths, c, l, c))
+				total := captions.First[c]
+				want := make([]float32, n*c)
+				fatal(t, m.ScorePairs(want, &images, 0, n, &captions, 0, c, total))
+				if slices.Max(want) == slices.Min(want) {
+					t.Fatal("all scores are equal")
+				}
+				for _, size := range [][2]int{{1, 1}, {7, 5}, {20, 23}} {
+					for i := 0; i < n; i += size[0] {
+						for j := 0; j < c; j += size[1] {
+							i1, j1 := min(n, i+size[0]), min(c, j+size[1])
+							got := make([]float32, (i1-i)*(j1-j))
+							fatal(t, m.ScorePairs(got, &images, i, i1, &captions, j, j1, total+3))
+							for k, v := range got {
+								if w := want[(i+k/(j1-j))*c+j+k%(j1-j)]; v != w {
+									t.Fatalf("tiles of %v: the score of image %d and caption %d is %v, want %v", size, i+k/(j1-j), j+k%(j1-j), v, w)
+								}
+							}
+						}
+					}
+				}
+				// Images encoded one by one, too.
+				var single EncodedSet
+				for i := range n {
+					size := d.Regions * d.Feature
+					fatal(t, m.AppendImages(&single, regions[i*size:(i+1)*size], boxes[i*d.Regions*4:(i+1)*d.Regions*4], 1, n))
+				}
+				for k := range images.Values {
+					if !slices.Equal(single.Values[k].Data, images.Values[k].Data) {
+						t.Errorf("value %d of images depends on the batch", k)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package train
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// The first step of Adam moves a value by the learning rate, whatever its gradient, but for weight decay: parameters of BERT by a
+// tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout included.
+func TestBertTrainsAtItsOwnRate(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	opt := models.DefaultOptions()
+	opt.Network, opt.TextEncoder, opt.EmbedDim = models.VSEInf, models.TextBert, 8
+	opt.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: 16, Dropout: 0.1}
+	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3, nil)
+	l := loss.DefaultOptions()
+	l.Name = loss.LSH
+	o := DefaultOptimOptions()
+	o.Name, o.LR, o.WeightDecay = "adamw", 1e-3, 1e-2
+	s, err := NewStep(m, l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := map[string][]float64{}
+	for _, p := range m.Session.Params.Specs {
+		before[p.Name] = doubles(dev, m.Session.Params.Value(p.Name))
+	}
+	b := vseinfBatch(5, 6, 7)
+	if _, err := s.Run(b, o.LR, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.Session.Params.Specs {
+		if p.State {
+			continue
+		}
+		after, largest := doubles(dev, m.Session.Params.Value(p.Name)), 0.0
+		for i, v := range before[p.Name] {
+			largest = max(largest, math.Abs(after[i]-v))
+		}
+		want := o.LR
+		switch {
+		case strings.Contains(p.Name, ".pooler.") || strings.Contains(p.Name, ".bns.1."):
+			want = 0
+		case strings.Contains(p.Name, ".bert."):
+			want = 0.1 * o.LR
+		}
+		// A bias of keys shifts all scores of a query alike: its gradient is rounding noise.
+		if strings.HasSuffix(p.Name, "key.bias") {
+			continue
+		}
+		if want == 0 && !slices.Equal(after, before[p.Name]) || want > 0 && !(largest > 0.8*want && largest < 1.1*want) {
+			t.Errorf("%s moved by %g, want about %g", p.Name, largest, want)
+		}
+	}
+	if n := testing.AllocsPerRun(5, func() {
+		if _, err := s.Run(b, o.LR, false); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}

@@ -1,0 +1,186 @@
+package train
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/philox"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// gsmnStep is a tiny GSMN, its weights drawn from the seed 3.
+func gsmnStep(t testing.TB, o cpu.Options, g models.GSMNOptions, l string) *Step {
+	t.Helper()
+	dev, err := cpu.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	opt := models.DefaultOptions()
+	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim, opt.GSMN = models.GSMN, "bigru", 64, 4, g
+	m, err := models.NewModel(dev, opt, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3, nil)
+	lo := loss.DefaultOptions()
+	lo.Name = l
+	a := DefaultOptimOptions()
+	a.LR = 1e-2
+	s, err := NewStep(m, lo, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// gsmnBatch makes n pairs with captions of 2 to longest words, boxes and a chain of dependencies.
+func gsmnBatch(seed uint64, n, longest int) *data.Batch {
+	b := tinyBatch(seed, n, longest)
+	r := philox.NewKey(seed, "test boxes").Stream(0)
+	b.Images, b.EdgeStart = nil, []int32{0}
+	for range n * tinyRegions * tinyFeature {
+		b.Images = append(b.Images, float32(r.Float64()))
+	}
+	for range n * tinyRegions {
+		x, y := float32(r.Float64()/2), float32(r.Float64()/2)
+		b.Boxes = append(b.Boxes, x, y, x+0.3, y+0.4)
+	}
+	for _, l := range b.Lengths {
+		for i := int32(2); i < l; i++ {
+			b.Edges = append(b.Edges, i-1, i)
+		}
+		b.EdgeStart = append(b.EdgeStart, int32(len(b.Edges)/2))
+	}
+	return b
+}
+
+// gsmnModes are the functions there are: with own vectors sparse and dense are the same.
+var gsmnModes = map[string]models.GSMNOptions{
+	"own":            {Mode: "sparse", Lambda: 20, Neighbors: "self"},
+	"sparse, others": {Mode: "sparse", Lambda: 20, Neighbors: "true"},
+	"dense, others":  {Mode: "dense", Lambda: 20, Neighbors: "true"},
+}
+
+// The loss falls, the parameter without effect stays as it is, and nothing is allocated.
+func TestGSMNTrains(t *testing.T) {
+	for name, mode := range gsmnModes {
+		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+			t.Run(name+" "+precision, func(t *testing.T) {
+				s := gsmnStep(t, cpu.Options{Threads: 2, Precision: precision}, mode, loss.LMH)
+				a, b := gsmnBatch(1, 6, 12), gsmnBatch(2, 4, 5)
+				unused := s.model.Session.Params.Value("t2i.graph_convolution_3.params")
+				before := doubles(s.model.Session.Dev, unused)
+				first := run(t, s, a).Loss
+				for range 60 {
+					run(t, s, a)
+					run(t, s, b)
+				}
+				if last := run(t, s, a).Loss; !(last < first/2) {
+					t.Errorf("the loss went from %v to %v in 60 steps", first, last)
+				}
+				if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
+					t.Error("a parameter without effect changed")
+				}
+				if n := testing.AllocsPerRun(5, func() { run(t, s, a); run(t, s, b) }); n != 0 {
+					t.Errorf("%v allocations in two steps", n)
+				}
+			})
+		}
+	}
+}
+
+func TestGSMNDoesNotDependOnThreads(t *testing.T) {
+	for name, mode := range gsmnModes {
+		for _, precision := range []string{cpu.FP32, cpu.BF16} {
+			var want []float64
+			for _, threads := range []int{1, 2, 5} {
+				s := gsmnStep(t, cpu.Options{Threads: threads, Precision: precision}, mode, loss.LMH)
+				for i := range uint64(2) {
+					run(t, s, gsmnBatch(i, 20, 14))
+				}
+				got := allNumbers(s)
+				if want == nil {
+					want = got
+				}
+				if i := differ(got, want); i >= 0 {
+					t.Errorf("%s, %s: %d threads give another number %d than one", name, precision, threads, i)
+				}
+			}
+		}
+	}
+}
+
+// With own vectors the dependencies make no difference; with others' they do.
+func TestGSMNModes(t *testing.T) {
+	result := func(mode, neighbors string) []float64 {
+		s := gsmnStep(t, cpu.Options{Threads: 2}, models.GSMNOptions{Mode: mode, Lambda: 20, Neighbors: neighbors}, loss.LMH)
+		run(t, s, gsmnBatch(1, 6, 12))
+		return allNumbers(s)
+	}
+	own := result("sparse", "self")
+	if i := differ(own, result("dense", "self")); i >= 0 {
+		t.Errorf("sparse and dense with own vectors differ in number %d", i)
+	}
+	sparse, dense := result("sparse", "true"), result("dense", "true")
+	if differ(own, sparse) < 0 || differ(sparse, dense) < 0 {
+		t.Error("the neighbours make no difference")
+	}
+}
+
+// What is missing is said.
+func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
+	s := gsmnStep(t, cpu.Options{Threads: 1}, gsmnModes["sparse, others"], loss.LMH)
+	for name, spoil := range map[string]func(b *data.Batch){
+		"needs the boxes of the regions":                              func(b *data.Batch) { b.Boxes = nil },
+		"needs the dependencies of 6 captions, there are those of -1": func(b *data.Batch) { b.Edges, b.EdgeStart = nil, nil },
+		"a word has one governor": func(b *data.Batch) {
+			for range 300 {
+				b.Edges = append(b.Edges, 0, 1)
+			}
+			b.EdgeStart[6] += 300
+		},
+	} {
+		b := gsmnBatch(1, 6, 12)
+		spoil(b)
+		if _, err := s.Run(b, 1e-3, false); err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
+// A run that is resumed from its checkpoint ends with the bits of one that was not.
+func TestGSMNResumesExactly(t *testing.T) {
+	step := func() *Step { return gsmnStep(t, cpu.Options{Threads: 2}, gsmnModes["own"], loss.LUWM) }
+	whole := step()
+	run(t, whole, gsmnBatch(1, 6, 12))
+	var file bytes.Buffer
+	if err := whole.WriteState(&file, models.Info{}, State{Seed: 1, Position: Position{Step: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "last.safetensors")
+	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := models.OpenCheckpoint(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	resumed := step()
+	if _, err := resumed.RestoreState(c); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Step{whole, resumed} {
+		run(t, s, gsmnBatch(2, 5, 9))
+	}
+	if i := differ(allNumbers(whole), allNumbers(resumed)); i >= 0 {
+		t.Errorf("number %d differs after resuming", i)
+	}
+}

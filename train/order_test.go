@@ -1,0 +1,78 @@
+package train
+
+import (
+	"math"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/models"
+)
+
+// A batch is a set of pairs: in another order it gives the same loss, gradients and running statistics, up to rounding.
+func TestOrderOfPairsChangesNothing(t *testing.T) {
+	const n, words = 6, 7
+	for name, setup := range map[string]func() (*Step, *data.Batch){
+		models.VSEInf: func() (*Step, *data.Batch) {
+			return vseinfStep(t, cpu.Options{Threads: 2, Precision: cpu.FP64}), vseinfBatch(1, n, words)
+		},
+		models.VSRN: func() (*Step, *data.Batch) {
+			o := models.DefaultOptions().VSRN
+			o.Caption = false // its dropout draws by place
+			return vsrnStep(t, newDevice(t, cpu.FP64), o), tinyBatch(1, n, words)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := setup()
+			for i := range b.Lengths { // of one length, because batches are sorted by it
+				b.Lengths[i] = b.Lengths[n-1]
+			}
+			s, turned := setup()
+			turn(turned, b)
+			ra, rb := run(t, a, b), run(t, s, turned)
+			if math.Abs(ra.Loss-rb.Loss) > 1e-12*ra.Loss || math.Abs(ra.GradNorm-rb.GradNorm) > 1e-9*ra.GradNorm || ra.Loss == 0 {
+				t.Errorf("loss %v and gradient norm %v became %v and %v", ra.Loss, ra.GradNorm, rb.Loss, rb.GradNorm)
+			}
+			ga, gb := doubles(a.model.Session.Dev, a.model.Session.Params.Grads()), doubles(s.model.Session.Dev, s.model.Session.Params.Grads())
+			for i := range ga {
+				if math.Abs(ga[i]-gb[i]) > 1e-9*ra.GradNorm {
+					t.Fatalf("gradient %d is %v, in another order %v", i, ga[i], gb[i])
+				}
+			}
+			for _, p := range a.model.Session.Params.Specs {
+				if !p.State {
+					continue
+				}
+				x, y := doubles(a.model.Session.Dev, a.model.Session.Params.Value(p.Name)), doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))
+				for i := range x {
+					if math.Abs(x[i]-y[i]) > 1e-12 {
+						t.Fatalf("%s is %v, in another order %v", p.Name, x[i], y[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// turn makes to the batch of the pairs of from in reverse order.
+func turn(to, from *data.Batch) {
+	n := from.N
+	start := make([]int, n+1) // of the numbers of each image
+	for i := range n {
+		size := len(from.Images) / n
+		if from.RegionCounts != nil {
+			size = int(from.RegionCounts[i]) * tinyFeature
+		}
+		start[i+1] = start[i] + size
+	}
+	to.Images, to.RegionCounts = nil, nil
+	for i := range n {
+		k := n - 1 - i
+		to.Images = append(to.Images, from.Images[start[k]:start[k+1]]...)
+		if from.RegionCounts != nil {
+			to.RegionCounts = append(to.RegionCounts, from.RegionCounts[k])
+		}
+		copy(to.Words[i*from.L:(i+1)*from.L], from.Words[k*from.L:])
+		to.Lengths[i], to.ImageIDs[i] = from.Lengths[k], from.ImageIDs[k]
+	}
+}
