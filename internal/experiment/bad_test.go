@@ -74,7 +74,7 @@ func TestTrainingThatCannotStart(t *testing.T) {
 		{"cuda", func(t *testing.T, c *config.Config) {
 			t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // also where there is a GPU
 			c.Device.Kind = "cuda"
-		}, []string{"device.kind cuda", "set device.kind to auto or cpu"}},
+		}, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
 		{"initial weights that do not exist", func(_ *testing.T, c *config.Config) { c.Train.InitFrom = "nowhere.pth" }, []string{"checkpoint nowhere.pth: no such file"}},
 		{"initial weights of other sizes", func(t *testing.T, c *config.Config) {
 			small := tinyConfig()

@@ -113,7 +113,7 @@ func (b *bench) open() (err error) {
 		}
 		dims = dimsOf(b.train, b.vocab)
 	}
-	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS); err != nil {
+	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS, &c.Model); err != nil {
 		return err
 	}
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {

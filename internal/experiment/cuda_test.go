@@ -3,10 +3,13 @@ package experiment
 import (
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/models"
 	"vsetrain/train"
 )
 
@@ -14,9 +17,6 @@ import (
 // recalls of the CPU.
 func TestTrainOnEmulatedGPU(t *testing.T) {
 	path := emulator.Library(t)
-	if missing := cuda.Missing(); len(missing) > 0 {
-		t.Skipf("device.kind cuda is refused: no kernels for %v", missing)
-	}
 	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
 	t.Setenv("VSETRAIN_CUBLAS", path)
 	run := func(kind string) (losses, rsums []float64) {
@@ -44,6 +44,19 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 	for i, want := range wantScores {
 		if !(math.Abs(scores[i]-want) <= 2) { // ties may fall the other way
 			t.Errorf("score of validation %d is %v, %v on the CPU", i, scores[i], want)
+		}
+	}
+}
+
+// A network whose kernels the GPU lacks is refused by name, before anything starts.
+func TestNetworksThatTheGPULacks(t *testing.T) {
+	if len(cuda.Missing()) == 0 {
+		t.Skip("the GPU has every kernel")
+	}
+	for _, network := range []string{models.SAF, models.SGR, models.GSMN} {
+		_, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", &models.Options{Network: network})
+		if err == nil || !strings.Contains(err.Error(), "network "+network) {
+			t.Errorf("%s on cuda: %v", network, err)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	split, err := OpenSplit(opt, c.Network(), r.Split)
+	split, err := OpenSplit(opt, network, r.Split)
 	if err != nil {
 		return m, 0, err
 	}
@@ -102,12 +102,12 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	dev, err := OpenDevice(r.Device, r.BLAS)
+	dev, err := OpenDevice(r.Device, r.BLAS, &network)
 	if err != nil {
 		return m, 0, err
 	}
 	defer dev.Close()
-	model, err := models.NewModel(dev, c.Network(), dims)
+	model, err := models.NewModel(dev, network, dims)
 	if err != nil {
 		return m, 0, err
 	}

@@ -391,7 +391,7 @@ func TestEvalErrors(t *testing.T) {
 		{"another split", func(r *EvalRequest) { r.Split = "val" }, []string{"val"}},
 		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") }, []string{"trained on features of 3 x 16", "36 x 8"}},
 		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
-		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "set device.kind to auto or cpu"}},
+		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
 		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
 		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
 	} {

@@ -49,7 +49,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
-	dev, err := OpenDevice(r.Device, r.BLAS)
+	dev, err := OpenDevice(r.Device, r.BLAS, nil)
 	if err != nil {
 		return rep, err
 	}

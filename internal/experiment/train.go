@@ -139,7 +139,7 @@ func (t *training) open() (err error) {
 	if err = t.openRun(); err != nil {
 		return err
 	}
-	if t.dev, err = OpenDevice(c.Device, t.BLAS); err != nil {
+	if t.dev, err = OpenDevice(c.Device, t.BLAS, &c.Model); err != nil {
 		return err
 	}
 	t.pool = par.New(c.Device.Threads)

@@ -242,8 +242,12 @@ func (e *Engine) block(w *worker, a, b []float32, m0, m, h, n0, cols, kb int, fa
 	}
 	bias := j.a.Bias != nil && kb == j.nkb-1
 	t.tmp = unsafe.Pointer(&w.tmp[0])
-	for c := 0; c < cols; c += kn.nr {
-		t.n = min(kn.nr, cols-c)
+	width := kn.nr
+	if kn.tall {
+		width = cols
+	}
+	for c := 0; c < cols; c += width {
+		t.n = min(width, cols-c)
 		t.b = unsafe.Pointer(&b[c*words])
 		t.bias = nil
 		if bias {

@@ -39,7 +39,7 @@ type kernel struct {
 	kUnit  int  // values of k that a step rounds up to
 	// square: panels of A always hold mr rows (AMX); else as many as they have.
 	square bool
-	// tall: one call does all panels of its rows; else one panel.
+	// tall: one call does all panels of its rows and columns; else one panel of each.
 	tall bool
 	// rows of A packed together: with kc values each they stay in the level-2 cache.
 	rows int

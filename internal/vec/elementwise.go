@@ -112,6 +112,26 @@ func order[T Float](c, x []T) float64 {
 	return s
 }
 
+func squareDiff[T Float](z, u, c []T, s T) {
+	u, c = u[:len(z)], c[:len(z)]
+	for i := range z {
+		d := s*u[i] - c[i]
+		z[i] = d * d
+	}
+}
+
+func squareDiffGrad[T Float](dz, u, c, dc []T, s T) float64 {
+	u, c, dc = u[:len(dz)], c[:len(dz)], dc[:len(dz)]
+	var sum float64
+	for i := range dz {
+		g := dz[i] * (s*u[i] - c[i])
+		dz[i] = g
+		dc[i] -= 2 * g
+		sum += float64(u[i]) * float64(g)
+	}
+	return sum
+}
+
 func relu[T Float](y, x []T) {
 	x = x[:len(y)]
 	for i := range y {

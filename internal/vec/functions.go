@@ -78,11 +78,15 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Sumsq: sumsq[T],
 		Dot:   dot[T],
 		Order: order[T],
-		Rank:  rank[T],
-		Dots:  dots[T],
-		Mix:   mix[T],
-		Drop:  drop[T],
-		Exp:   mapWith(exp),
+
+		SquareDiff:     squareDiff[T],
+		SquareDiffGrad: squareDiffGrad[T],
+
+		Rank: rank[T],
+		Dots: dots[T],
+		Mix:  mix[T],
+		Drop: drop[T],
+		Exp:  mapWith(exp),
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],
 			GELU: mapWith(gelu(tail)),

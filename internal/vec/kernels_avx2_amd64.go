@@ -27,6 +27,9 @@ func maddAVX2(n int, dst, a, b *float32)
 func hingeAVX2(n int, dst, c, x *float32, a float32)
 
 //go:noescape
+func squareDiffAVX2(n int, z, u, c *float32, s float32)
+
+//go:noescape
 func rankAVX2(n int, x, y, rx, ry *float32)
 
 //go:noescape
@@ -37,6 +40,9 @@ func dotAVX2(n int, x, y *float32) float64
 
 //go:noescape
 func orderAVX2(n int, c, x *float32) float64
+
+//go:noescape
+func squareDiffGradAVX2(n int, dz, u, c, dc *float32, s float32) float64
 
 //go:noescape
 func reluAVX2(n int, y, x *float32)

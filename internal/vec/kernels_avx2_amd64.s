@@ -9,287 +9,295 @@ DATA constantsAVX2<>+16(SB)/4, $0x00000001
 DATA constantsAVX2<>+20(SB)/4, $0x00000001
 DATA constantsAVX2<>+24(SB)/4, $0x00000001
 DATA constantsAVX2<>+28(SB)/4, $0x00000001
-DATA constantsAVX2<>+32(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+36(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+40(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+44(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+48(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+52(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+56(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+60(SB)/4, $0x7fffffff
-DATA constantsAVX2<>+64(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+68(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+72(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+76(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+80(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+84(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+88(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+92(SB)/4, $0xc2ae999a
-DATA constantsAVX2<>+96(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+100(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+104(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+108(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+112(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+116(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+120(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+124(SB)/4, $0x42b0999a
-DATA constantsAVX2<>+128(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+132(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+136(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+140(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+144(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+148(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+152(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+156(SB)/4, $0x3fb8aa3b
-DATA constantsAVX2<>+160(SB)/4, $0x3f318000
-DATA constantsAVX2<>+164(SB)/4, $0x3f318000
-DATA constantsAVX2<>+168(SB)/4, $0x3f318000
-DATA constantsAVX2<>+172(SB)/4, $0x3f318000
-DATA constantsAVX2<>+176(SB)/4, $0x3f318000
-DATA constantsAVX2<>+180(SB)/4, $0x3f318000
-DATA constantsAVX2<>+184(SB)/4, $0x3f318000
-DATA constantsAVX2<>+188(SB)/4, $0x3f318000
-DATA constantsAVX2<>+192(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+196(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+200(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+204(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+208(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+212(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+216(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+220(SB)/4, $0xb95e8083
-DATA constantsAVX2<>+224(SB)/4, $0x39506967
-DATA constantsAVX2<>+228(SB)/4, $0x39506967
-DATA constantsAVX2<>+232(SB)/4, $0x39506967
-DATA constantsAVX2<>+236(SB)/4, $0x39506967
-DATA constantsAVX2<>+240(SB)/4, $0x39506967
-DATA constantsAVX2<>+244(SB)/4, $0x39506967
-DATA constantsAVX2<>+248(SB)/4, $0x39506967
-DATA constantsAVX2<>+252(SB)/4, $0x39506967
-DATA constantsAVX2<>+256(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+260(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+264(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+268(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+272(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+276(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+280(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+284(SB)/4, $0x3ab743ce
-DATA constantsAVX2<>+288(SB)/4, $0x3c088908
-DATA constantsAVX2<>+292(SB)/4, $0x3c088908
-DATA constantsAVX2<>+296(SB)/4, $0x3c088908
-DATA constantsAVX2<>+300(SB)/4, $0x3c088908
-DATA constantsAVX2<>+304(SB)/4, $0x3c088908
-DATA constantsAVX2<>+308(SB)/4, $0x3c088908
-DATA constantsAVX2<>+312(SB)/4, $0x3c088908
-DATA constantsAVX2<>+316(SB)/4, $0x3c088908
-DATA constantsAVX2<>+320(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+324(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+328(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+332(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+336(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+340(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+344(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+348(SB)/4, $0x3d2aa9c1
-DATA constantsAVX2<>+352(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+356(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+360(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+364(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+368(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+372(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+376(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+380(SB)/4, $0x3e2aaaaa
-DATA constantsAVX2<>+384(SB)/4, $0x3f000000
-DATA constantsAVX2<>+388(SB)/4, $0x3f000000
-DATA constantsAVX2<>+392(SB)/4, $0x3f000000
-DATA constantsAVX2<>+396(SB)/4, $0x3f000000
-DATA constantsAVX2<>+400(SB)/4, $0x3f000000
-DATA constantsAVX2<>+404(SB)/4, $0x3f000000
-DATA constantsAVX2<>+408(SB)/4, $0x3f000000
-DATA constantsAVX2<>+412(SB)/4, $0x3f000000
-DATA constantsAVX2<>+416(SB)/4, $0x3f800000
-DATA constantsAVX2<>+420(SB)/4, $0x3f800000
-DATA constantsAVX2<>+424(SB)/4, $0x3f800000
-DATA constantsAVX2<>+428(SB)/4, $0x3f800000
-DATA constantsAVX2<>+432(SB)/4, $0x3f800000
-DATA constantsAVX2<>+436(SB)/4, $0x3f800000
-DATA constantsAVX2<>+440(SB)/4, $0x3f800000
-DATA constantsAVX2<>+444(SB)/4, $0x3f800000
-DATA constantsAVX2<>+448(SB)/4, $0x80000000
-DATA constantsAVX2<>+452(SB)/4, $0x80000000
-DATA constantsAVX2<>+456(SB)/4, $0x80000000
-DATA constantsAVX2<>+460(SB)/4, $0x80000000
-DATA constantsAVX2<>+464(SB)/4, $0x80000000
-DATA constantsAVX2<>+468(SB)/4, $0x80000000
-DATA constantsAVX2<>+472(SB)/4, $0x80000000
-DATA constantsAVX2<>+476(SB)/4, $0x80000000
-DATA constantsAVX2<>+480(SB)/4, $0x40000000
-DATA constantsAVX2<>+484(SB)/4, $0x40000000
-DATA constantsAVX2<>+488(SB)/4, $0x40000000
-DATA constantsAVX2<>+492(SB)/4, $0x40000000
-DATA constantsAVX2<>+496(SB)/4, $0x40000000
-DATA constantsAVX2<>+500(SB)/4, $0x40000000
-DATA constantsAVX2<>+504(SB)/4, $0x40000000
-DATA constantsAVX2<>+508(SB)/4, $0x40000000
-DATA constantsAVX2<>+512(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+516(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+520(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+524(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+528(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+532(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+536(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+540(SB)/4, $0xbbbaf0ea
-DATA constantsAVX2<>+544(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+548(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+552(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+556(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+560(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+564(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+568(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+572(SB)/4, $0x3ca9134e
-DATA constantsAVX2<>+576(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+580(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+584(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+588(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+592(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+596(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+600(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+604(SB)/4, $0xbd5c1e2d
-DATA constantsAVX2<>+608(SB)/4, $0x3e088393
-DATA constantsAVX2<>+612(SB)/4, $0x3e088393
-DATA constantsAVX2<>+616(SB)/4, $0x3e088393
-DATA constantsAVX2<>+620(SB)/4, $0x3e088393
-DATA constantsAVX2<>+624(SB)/4, $0x3e088393
-DATA constantsAVX2<>+628(SB)/4, $0x3e088393
-DATA constantsAVX2<>+632(SB)/4, $0x3e088393
-DATA constantsAVX2<>+636(SB)/4, $0x3e088393
-DATA constantsAVX2<>+640(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+644(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+648(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+652(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+656(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+660(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+664(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+668(SB)/4, $0xbeaaaa99
-DATA constantsAVX2<>+672(SB)/4, $0x3f200000
-DATA constantsAVX2<>+676(SB)/4, $0x3f200000
-DATA constantsAVX2<>+680(SB)/4, $0x3f200000
-DATA constantsAVX2<>+684(SB)/4, $0x3f200000
-DATA constantsAVX2<>+688(SB)/4, $0x3f200000
-DATA constantsAVX2<>+692(SB)/4, $0x3f200000
-DATA constantsAVX2<>+696(SB)/4, $0x3f200000
-DATA constantsAVX2<>+700(SB)/4, $0x3f200000
-DATA constantsAVX2<>+704(SB)/4, $0x41100000
-DATA constantsAVX2<>+708(SB)/4, $0x41100000
-DATA constantsAVX2<>+712(SB)/4, $0x41100000
-DATA constantsAVX2<>+716(SB)/4, $0x41100000
-DATA constantsAVX2<>+720(SB)/4, $0x41100000
-DATA constantsAVX2<>+724(SB)/4, $0x41100000
-DATA constantsAVX2<>+728(SB)/4, $0x41100000
-DATA constantsAVX2<>+732(SB)/4, $0x41100000
-DATA constantsAVX2<>+736(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+740(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+744(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+748(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+752(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+756(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+760(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+764(SB)/4, $0xb2822eff
-DATA constantsAVX2<>+768(SB)/4, $0x3505980a
-DATA constantsAVX2<>+772(SB)/4, $0x3505980a
-DATA constantsAVX2<>+776(SB)/4, $0x3505980a
-DATA constantsAVX2<>+780(SB)/4, $0x3505980a
-DATA constantsAVX2<>+784(SB)/4, $0x3505980a
-DATA constantsAVX2<>+788(SB)/4, $0x3505980a
-DATA constantsAVX2<>+792(SB)/4, $0x3505980a
-DATA constantsAVX2<>+796(SB)/4, $0x3505980a
-DATA constantsAVX2<>+800(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+804(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+808(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+812(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+816(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+820(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+824(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+828(SB)/4, $0xb6e41d1b
-DATA constantsAVX2<>+832(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+836(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+840(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+844(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+848(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+852(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+856(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+860(SB)/4, $0x384f2de1
-DATA constantsAVX2<>+864(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+868(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+872(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+876(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+880(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+884(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+888(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+892(SB)/4, $0xb940e4d0
-DATA constantsAVX2<>+896(SB)/4, $0xb792a662
-DATA constantsAVX2<>+900(SB)/4, $0xb792a662
-DATA constantsAVX2<>+904(SB)/4, $0xb792a662
-DATA constantsAVX2<>+908(SB)/4, $0xb792a662
-DATA constantsAVX2<>+912(SB)/4, $0xb792a662
-DATA constantsAVX2<>+916(SB)/4, $0xb792a662
-DATA constantsAVX2<>+920(SB)/4, $0xb792a662
-DATA constantsAVX2<>+924(SB)/4, $0xb792a662
-DATA constantsAVX2<>+928(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+932(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+936(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+940(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+944(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+948(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+952(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+956(SB)/4, $0x3b9e6d2f
-DATA constantsAVX2<>+960(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+964(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+968(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+972(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+976(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+980(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+984(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+988(SB)/4, $0xbd14f0ab
-DATA constantsAVX2<>+992(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+996(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1000(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1004(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1008(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1012(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1016(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1020(SB)/4, $0xbea2f8aa
-DATA constantsAVX2<>+1024(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1028(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1032(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1036(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1040(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1044(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1048(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1052(SB)/4, $0xbf4c4233
-DATA constantsAVX2<>+1056(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1060(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1064(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1068(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1072(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1076(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1080(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1084(SB)/4, $0xbf317218
-DATA constantsAVX2<>+1088(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1092(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1096(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1100(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1104(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1108(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1112(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1116(SB)/4, $0xbf000000
-DATA constantsAVX2<>+1120(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1124(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1128(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1132(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1136(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1140(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1144(SB)/4, $0x3ecc422a
-DATA constantsAVX2<>+1148(SB)/4, $0x3ecc422a
-GLOBL constantsAVX2<>(SB), RODATA|NOPTR, $1152
+DATA constantsAVX2<>+32(SB)/4, $0xc0000000
+DATA constantsAVX2<>+36(SB)/4, $0xc0000000
+DATA constantsAVX2<>+40(SB)/4, $0xc0000000
+DATA constantsAVX2<>+44(SB)/4, $0xc0000000
+DATA constantsAVX2<>+48(SB)/4, $0xc0000000
+DATA constantsAVX2<>+52(SB)/4, $0xc0000000
+DATA constantsAVX2<>+56(SB)/4, $0xc0000000
+DATA constantsAVX2<>+60(SB)/4, $0xc0000000
+DATA constantsAVX2<>+64(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+68(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+72(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+76(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+80(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+84(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+88(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+92(SB)/4, $0x7fffffff
+DATA constantsAVX2<>+96(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+100(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+104(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+108(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+112(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+116(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+120(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+124(SB)/4, $0xc2ae999a
+DATA constantsAVX2<>+128(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+132(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+136(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+140(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+144(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+148(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+152(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+156(SB)/4, $0x42b0999a
+DATA constantsAVX2<>+160(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+164(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+168(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+172(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+176(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+180(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+184(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+188(SB)/4, $0x3fb8aa3b
+DATA constantsAVX2<>+192(SB)/4, $0x3f318000
+DATA constantsAVX2<>+196(SB)/4, $0x3f318000
+DATA constantsAVX2<>+200(SB)/4, $0x3f318000
+DATA constantsAVX2<>+204(SB)/4, $0x3f318000
+DATA constantsAVX2<>+208(SB)/4, $0x3f318000
+DATA constantsAVX2<>+212(SB)/4, $0x3f318000
+DATA constantsAVX2<>+216(SB)/4, $0x3f318000
+DATA constantsAVX2<>+220(SB)/4, $0x3f318000
+DATA constantsAVX2<>+224(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+228(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+232(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+236(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+240(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+244(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+248(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+252(SB)/4, $0xb95e8083
+DATA constantsAVX2<>+256(SB)/4, $0x39506967
+DATA constantsAVX2<>+260(SB)/4, $0x39506967
+DATA constantsAVX2<>+264(SB)/4, $0x39506967
+DATA constantsAVX2<>+268(SB)/4, $0x39506967
+DATA constantsAVX2<>+272(SB)/4, $0x39506967
+DATA constantsAVX2<>+276(SB)/4, $0x39506967
+DATA constantsAVX2<>+280(SB)/4, $0x39506967
+DATA constantsAVX2<>+284(SB)/4, $0x39506967
+DATA constantsAVX2<>+288(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+292(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+296(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+300(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+304(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+308(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+312(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+316(SB)/4, $0x3ab743ce
+DATA constantsAVX2<>+320(SB)/4, $0x3c088908
+DATA constantsAVX2<>+324(SB)/4, $0x3c088908
+DATA constantsAVX2<>+328(SB)/4, $0x3c088908
+DATA constantsAVX2<>+332(SB)/4, $0x3c088908
+DATA constantsAVX2<>+336(SB)/4, $0x3c088908
+DATA constantsAVX2<>+340(SB)/4, $0x3c088908
+DATA constantsAVX2<>+344(SB)/4, $0x3c088908
+DATA constantsAVX2<>+348(SB)/4, $0x3c088908
+DATA constantsAVX2<>+352(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+356(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+360(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+364(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+368(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+372(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+376(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+380(SB)/4, $0x3d2aa9c1
+DATA constantsAVX2<>+384(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+388(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+392(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+396(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+400(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+404(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+408(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+412(SB)/4, $0x3e2aaaaa
+DATA constantsAVX2<>+416(SB)/4, $0x3f000000
+DATA constantsAVX2<>+420(SB)/4, $0x3f000000
+DATA constantsAVX2<>+424(SB)/4, $0x3f000000
+DATA constantsAVX2<>+428(SB)/4, $0x3f000000
+DATA constantsAVX2<>+432(SB)/4, $0x3f000000
+DATA constantsAVX2<>+436(SB)/4, $0x3f000000
+DATA constantsAVX2<>+440(SB)/4, $0x3f000000
+DATA constantsAVX2<>+444(SB)/4, $0x3f000000
+DATA constantsAVX2<>+448(SB)/4, $0x3f800000
+DATA constantsAVX2<>+452(SB)/4, $0x3f800000
+DATA constantsAVX2<>+456(SB)/4, $0x3f800000
+DATA constantsAVX2<>+460(SB)/4, $0x3f800000
+DATA constantsAVX2<>+464(SB)/4, $0x3f800000
+DATA constantsAVX2<>+468(SB)/4, $0x3f800000
+DATA constantsAVX2<>+472(SB)/4, $0x3f800000
+DATA constantsAVX2<>+476(SB)/4, $0x3f800000
+DATA constantsAVX2<>+480(SB)/4, $0x80000000
+DATA constantsAVX2<>+484(SB)/4, $0x80000000
+DATA constantsAVX2<>+488(SB)/4, $0x80000000
+DATA constantsAVX2<>+492(SB)/4, $0x80000000
+DATA constantsAVX2<>+496(SB)/4, $0x80000000
+DATA constantsAVX2<>+500(SB)/4, $0x80000000
+DATA constantsAVX2<>+504(SB)/4, $0x80000000
+DATA constantsAVX2<>+508(SB)/4, $0x80000000
+DATA constantsAVX2<>+512(SB)/4, $0x40000000
+DATA constantsAVX2<>+516(SB)/4, $0x40000000
+DATA constantsAVX2<>+520(SB)/4, $0x40000000
+DATA constantsAVX2<>+524(SB)/4, $0x40000000
+DATA constantsAVX2<>+528(SB)/4, $0x40000000
+DATA constantsAVX2<>+532(SB)/4, $0x40000000
+DATA constantsAVX2<>+536(SB)/4, $0x40000000
+DATA constantsAVX2<>+540(SB)/4, $0x40000000
+DATA constantsAVX2<>+544(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+548(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+552(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+556(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+560(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+564(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+568(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+572(SB)/4, $0xbbbaf0ea
+DATA constantsAVX2<>+576(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+580(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+584(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+588(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+592(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+596(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+600(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+604(SB)/4, $0x3ca9134e
+DATA constantsAVX2<>+608(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+612(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+616(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+620(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+624(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+628(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+632(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+636(SB)/4, $0xbd5c1e2d
+DATA constantsAVX2<>+640(SB)/4, $0x3e088393
+DATA constantsAVX2<>+644(SB)/4, $0x3e088393
+DATA constantsAVX2<>+648(SB)/4, $0x3e088393
+DATA constantsAVX2<>+652(SB)/4, $0x3e088393
+DATA constantsAVX2<>+656(SB)/4, $0x3e088393
+DATA constantsAVX2<>+660(SB)/4, $0x3e088393
+DATA constantsAVX2<>+664(SB)/4, $0x3e088393
+DATA constantsAVX2<>+668(SB)/4, $0x3e088393
+DATA constantsAVX2<>+672(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+676(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+680(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+684(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+688(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+692(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+696(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+700(SB)/4, $0xbeaaaa99
+DATA constantsAVX2<>+704(SB)/4, $0x3f200000
+DATA constantsAVX2<>+708(SB)/4, $0x3f200000
+DATA constantsAVX2<>+712(SB)/4, $0x3f200000
+DATA constantsAVX2<>+716(SB)/4, $0x3f200000
+DATA constantsAVX2<>+720(SB)/4, $0x3f200000
+DATA constantsAVX2<>+724(SB)/4, $0x3f200000
+DATA constantsAVX2<>+728(SB)/4, $0x3f200000
+DATA constantsAVX2<>+732(SB)/4, $0x3f200000
+DATA constantsAVX2<>+736(SB)/4, $0x41100000
+DATA constantsAVX2<>+740(SB)/4, $0x41100000
+DATA constantsAVX2<>+744(SB)/4, $0x41100000
+DATA constantsAVX2<>+748(SB)/4, $0x41100000
+DATA constantsAVX2<>+752(SB)/4, $0x41100000
+DATA constantsAVX2<>+756(SB)/4, $0x41100000
+DATA constantsAVX2<>+760(SB)/4, $0x41100000
+DATA constantsAVX2<>+764(SB)/4, $0x41100000
+DATA constantsAVX2<>+768(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+772(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+776(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+780(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+784(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+788(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+792(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+796(SB)/4, $0xb2822eff
+DATA constantsAVX2<>+800(SB)/4, $0x3505980a
+DATA constantsAVX2<>+804(SB)/4, $0x3505980a
+DATA constantsAVX2<>+808(SB)/4, $0x3505980a
+DATA constantsAVX2<>+812(SB)/4, $0x3505980a
+DATA constantsAVX2<>+816(SB)/4, $0x3505980a
+DATA constantsAVX2<>+820(SB)/4, $0x3505980a
+DATA constantsAVX2<>+824(SB)/4, $0x3505980a
+DATA constantsAVX2<>+828(SB)/4, $0x3505980a
+DATA constantsAVX2<>+832(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+836(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+840(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+844(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+848(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+852(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+856(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+860(SB)/4, $0xb6e41d1b
+DATA constantsAVX2<>+864(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+868(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+872(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+876(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+880(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+884(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+888(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+892(SB)/4, $0x384f2de1
+DATA constantsAVX2<>+896(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+900(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+904(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+908(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+912(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+916(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+920(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+924(SB)/4, $0xb940e4d0
+DATA constantsAVX2<>+928(SB)/4, $0xb792a662
+DATA constantsAVX2<>+932(SB)/4, $0xb792a662
+DATA constantsAVX2<>+936(SB)/4, $0xb792a662
+DATA constantsAVX2<>+940(SB)/4, $0xb792a662
+DATA constantsAVX2<>+944(SB)/4, $0xb792a662
+DATA constantsAVX2<>+948(SB)/4, $0xb792a662
+DATA constantsAVX2<>+952(SB)/4, $0xb792a662
+DATA constantsAVX2<>+956(SB)/4, $0xb792a662
+DATA constantsAVX2<>+960(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+964(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+968(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+972(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+976(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+980(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+984(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+988(SB)/4, $0x3b9e6d2f
+DATA constantsAVX2<>+992(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+996(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1000(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1004(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1008(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1012(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1016(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1020(SB)/4, $0xbd14f0ab
+DATA constantsAVX2<>+1024(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1028(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1032(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1036(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1040(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1044(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1048(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1052(SB)/4, $0xbea2f8aa
+DATA constantsAVX2<>+1056(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1060(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1064(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1068(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1072(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1076(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1080(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1084(SB)/4, $0xbf4c4233
+DATA constantsAVX2<>+1088(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1092(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1096(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1100(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1104(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1108(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1112(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1116(SB)/4, $0xbf317218
+DATA constantsAVX2<>+1120(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1124(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1128(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1132(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1136(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1140(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1144(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1148(SB)/4, $0xbf000000
+DATA constantsAVX2<>+1152(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1156(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1160(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1164(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1168(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1172(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1176(SB)/4, $0x3ecc422a
+DATA constantsAVX2<>+1180(SB)/4, $0x3ecc422a
+GLOBL constantsAVX2<>(SB), RODATA|NOPTR, $1184
 DATA lanesAVX2<>+0(SB)/4, $-1
 DATA lanesAVX2<>+4(SB)/4, $-1
 DATA lanesAVX2<>+8(SB)/4, $-1
@@ -739,6 +747,70 @@ done:
 	VZEROUPPER
 	RET
 
+// func squareDiffAVX2(n int, z, u, c *float32, s float32)
+TEXT ·squareDiffAVX2(SB), NOSPLIT, $0-36
+	MOVQ n+0(FP), CX
+	MOVQ z+8(FP), DI
+	MOVQ u+16(FP), SI
+	MOVQ c+24(FP), DX
+	VBROADCASTSS s+32(FP), Y2
+	XORQ AX, AX
+	CMPQ CX, $32
+	JLT wideEnd
+wide:
+	VMOVUPS 0(SI)(AX*1), Y0
+	VMOVUPS 0(DX)(AX*1), Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMOVUPS Y1, 0(DI)(AX*1)
+	VMOVUPS 32(SI)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMOVUPS Y1, 32(DI)(AX*1)
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 64(DX)(AX*1), Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMOVUPS Y1, 64(DI)(AX*1)
+	VMOVUPS 96(SI)(AX*1), Y0
+	VMOVUPS 96(DX)(AX*1), Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMOVUPS Y1, 96(DI)(AX*1)
+	ADDQ $128, AX
+	SUBQ $32, CX
+	CMPQ CX, $32
+	JGE wide
+wideEnd:
+	CMPQ CX, $8
+	JLT oneEnd
+one:
+	VMOVUPS 0(SI)(AX*1), Y0
+	VMOVUPS 0(DX)(AX*1), Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMOVUPS Y1, 0(DI)(AX*1)
+	ADDQ $32, AX
+	SUBQ $8, CX
+	CMPQ CX, $8
+	JGE one
+oneEnd:
+	TESTQ CX, CX
+	JZ done
+	LEAQ lanesAVX2<>+32(SB), R15
+	SHLQ $2, CX
+	SUBQ CX, R15
+	VMOVUPS (R15), Y15
+	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
+	VMASKMOVPS 0(DX)(AX*1), Y15, Y1
+	VFMSUB231PS Y2, Y0, Y1
+	VMULPS Y1, Y1, Y1
+	VMASKMOVPS Y1, Y15, 0(DI)(AX*1)
+done:
+	VZEROUPPER
+	RET
+
 // func rankAVX2(n int, x, y, rx, ry *float32)
 TEXT ·rankAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+0(FP), CX
@@ -1088,6 +1160,144 @@ done:
 	MOVSD X0, ret+24(FP)
 	RET
 
+// func squareDiffGradAVX2(n int, dz, u, c, dc *float32, s float32) float64
+TEXT ·squareDiffGradAVX2(SB), NOSPLIT, $0-56
+	MOVQ n+0(FP), CX
+	MOVQ dz+8(FP), DI
+	MOVQ u+16(FP), SI
+	MOVQ c+24(FP), DX
+	MOVQ dc+32(FP), BX
+	VBROADCASTSS s+40(FP), Y6
+	XORQ AX, AX
+	VXORPS Y7, Y7, Y7
+	VBROADCASTSS constantsAVX2<>+32(SB), Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	VXORPS Y13, Y13, Y13
+	CMPQ CX, $24
+	JLT wideEnd
+wide:
+	VMOVUPS 0(SI)(AX*1), Y0
+	VMOVUPS 0(DX)(AX*1), Y2
+	VFMSUB231PS Y6, Y0, Y2
+	VMOVUPS 0(DI)(AX*1), Y1
+	VMULPS Y2, Y1, Y1
+	VMOVUPS Y1, 0(DI)(AX*1)
+	VMOVUPS 0(BX)(AX*1), Y3
+	VFMADD231PS Y7, Y1, Y3
+	VMOVUPS Y3, 0(BX)(AX*1)
+	VEXTRACTF128 $1, Y0, X3
+	VCVTPS2PD X0, Y2
+	VCVTPS2PD X3, Y3
+	VEXTRACTF128 $1, Y1, X5
+	VCVTPS2PD X1, Y4
+	VCVTPS2PD X5, Y5
+	VFMADD231PD Y4, Y2, Y8
+	VFMADD231PD Y5, Y3, Y9
+	VMOVUPS 32(SI)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VFMSUB231PS Y6, Y0, Y2
+	VMOVUPS 32(DI)(AX*1), Y1
+	VMULPS Y2, Y1, Y1
+	VMOVUPS Y1, 32(DI)(AX*1)
+	VMOVUPS 32(BX)(AX*1), Y3
+	VFMADD231PS Y7, Y1, Y3
+	VMOVUPS Y3, 32(BX)(AX*1)
+	VEXTRACTF128 $1, Y0, X3
+	VCVTPS2PD X0, Y2
+	VCVTPS2PD X3, Y3
+	VEXTRACTF128 $1, Y1, X5
+	VCVTPS2PD X1, Y4
+	VCVTPS2PD X5, Y5
+	VFMADD231PD Y4, Y2, Y10
+	VFMADD231PD Y5, Y3, Y11
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 64(DX)(AX*1), Y2
+	VFMSUB231PS Y6, Y0, Y2
+	VMOVUPS 64(DI)(AX*1), Y1
+	VMULPS Y2, Y1, Y1
+	VMOVUPS Y1, 64(DI)(AX*1)
+	VMOVUPS 64(BX)(AX*1), Y3
+	VFMADD231PS Y7, Y1, Y3
+	VMOVUPS Y3, 64(BX)(AX*1)
+	VEXTRACTF128 $1, Y0, X3
+	VCVTPS2PD X0, Y2
+	VCVTPS2PD X3, Y3
+	VEXTRACTF128 $1, Y1, X5
+	VCVTPS2PD X1, Y4
+	VCVTPS2PD X5, Y5
+	VFMADD231PD Y4, Y2, Y12
+	VFMADD231PD Y5, Y3, Y13
+	ADDQ $96, AX
+	SUBQ $24, CX
+	CMPQ CX, $24
+	JGE wide
+wideEnd:
+	CMPQ CX, $8
+	JLT oneEnd
+one:
+	VMOVUPS 0(SI)(AX*1), Y0
+	VMOVUPS 0(DX)(AX*1), Y2
+	VFMSUB231PS Y6, Y0, Y2
+	VMOVUPS 0(DI)(AX*1), Y1
+	VMULPS Y2, Y1, Y1
+	VMOVUPS Y1, 0(DI)(AX*1)
+	VMOVUPS 0(BX)(AX*1), Y3
+	VFMADD231PS Y7, Y1, Y3
+	VMOVUPS Y3, 0(BX)(AX*1)
+	VEXTRACTF128 $1, Y0, X3
+	VCVTPS2PD X0, Y2
+	VCVTPS2PD X3, Y3
+	VEXTRACTF128 $1, Y1, X5
+	VCVTPS2PD X1, Y4
+	VCVTPS2PD X5, Y5
+	VFMADD231PD Y4, Y2, Y8
+	VFMADD231PD Y5, Y3, Y9
+	ADDQ $32, AX
+	SUBQ $8, CX
+	CMPQ CX, $8
+	JGE one
+oneEnd:
+	TESTQ CX, CX
+	JZ done
+	LEAQ lanesAVX2<>+32(SB), R15
+	SHLQ $2, CX
+	SUBQ CX, R15
+	VMOVUPS (R15), Y15
+	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
+	VMASKMOVPS 0(DX)(AX*1), Y15, Y2
+	VFMSUB231PS Y6, Y0, Y2
+	VMASKMOVPS 0(DI)(AX*1), Y15, Y1
+	VMULPS Y2, Y1, Y1
+	VMASKMOVPS Y1, Y15, 0(DI)(AX*1)
+	VMASKMOVPS 0(BX)(AX*1), Y15, Y3
+	VFMADD231PS Y7, Y1, Y3
+	VMASKMOVPS Y3, Y15, 0(BX)(AX*1)
+	VEXTRACTF128 $1, Y0, X3
+	VCVTPS2PD X0, Y2
+	VCVTPS2PD X3, Y3
+	VEXTRACTF128 $1, Y1, X5
+	VCVTPS2PD X1, Y4
+	VCVTPS2PD X5, Y5
+	VFMADD231PD Y4, Y2, Y8
+	VFMADD231PD Y5, Y3, Y9
+done:
+	VADDPD Y9, Y8, Y8
+	VADDPD Y10, Y8, Y8
+	VADDPD Y11, Y8, Y8
+	VADDPD Y12, Y8, Y8
+	VADDPD Y13, Y8, Y8
+	VEXTRACTF128 $1, Y8, X0
+	VADDPD X0, X8, X8
+	VPERMILPD $1, X8, X0
+	VADDSD X0, X8, X0
+	VZEROUPPER
+	MOVSD X0, ret+48(FP)
+	RET
+
 // func reluAVX2(n int, y, x *float32)
 TEXT ·reluAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), CX
@@ -1129,7 +1339,7 @@ TEXT ·absAVX2(SB), NOSPLIT, $0-24
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y0
+	VANDPS constantsAVX2<>+64(SB), Y0, Y0
 	VMOVUPS Y0, 0(DI)(AX*1)
 	ADDQ $32, AX
 	SUBQ $8, CX
@@ -1143,7 +1353,7 @@ oneEnd:
 	SUBQ CX, R15
 	VMOVUPS (R15), Y15
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y0
+	VANDPS constantsAVX2<>+64(SB), Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)(AX*1)
 done:
 	VZEROUPPER
@@ -1155,28 +1365,28 @@ TEXT ·expAVX2(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DI
 	MOVQ x+16(FP), SI
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y1
+	VMULPS constantsAVX2<>+160(SB), Y0, Y1
 	VCVTPS2DQ Y1, Y2
 	VCVTDQ2PS Y2, Y1
-	VFNMADD231PS constantsAVX2<>+160(SB), Y1, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y1, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y1
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y1
+	VFNMADD231PS constantsAVX2<>+224(SB), Y1, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y1
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y1
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y1
 	VMULPS Y0, Y1, Y1
 	VFMADD213PS Y0, Y0, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y0
+	VADDPS constantsAVX2<>+448(SB), Y1, Y0
 	VPSLLD $23, Y2, Y2
 	VPADDD Y2, Y0, Y0
 	VMOVUPS Y0, 0(DI)(AX*1)
@@ -1194,20 +1404,20 @@ oneEnd:
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y1
+	VMULPS constantsAVX2<>+160(SB), Y0, Y1
 	VCVTPS2DQ Y1, Y2
 	VCVTDQ2PS Y2, Y1
-	VFNMADD231PS constantsAVX2<>+160(SB), Y1, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y1, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y1
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y1
+	VFNMADD231PS constantsAVX2<>+224(SB), Y1, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y1
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y1
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y1
 	VMULPS Y0, Y1, Y1
 	VFMADD213PS Y0, Y0, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y0
+	VADDPS constantsAVX2<>+448(SB), Y1, Y0
 	VPSLLD $23, Y2, Y2
 	VPADDD Y2, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)(AX*1)
@@ -1221,33 +1431,33 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DI
 	MOVQ x+16(FP), SI
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
-	VXORPS constantsAVX2<>+448(SB), Y0, Y0
+	VXORPS constantsAVX2<>+480(SB), Y0, Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y1
+	VMULPS constantsAVX2<>+160(SB), Y0, Y1
 	VCVTPS2DQ Y1, Y2
 	VCVTDQ2PS Y2, Y1
-	VFNMADD231PS constantsAVX2<>+160(SB), Y1, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y1, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y1
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y1
+	VFNMADD231PS constantsAVX2<>+224(SB), Y1, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y1
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y1
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y1
 	VMULPS Y0, Y1, Y1
 	VFMADD213PS Y0, Y0, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y0
+	VADDPS constantsAVX2<>+448(SB), Y1, Y0
 	VPSLLD $23, Y2, Y2
 	VPADDD Y2, Y0, Y0
-	VADDPS constantsAVX2<>+416(SB), Y0, Y0
-	VBROADCASTSS constantsAVX2<>+416(SB), Y1
+	VADDPS constantsAVX2<>+448(SB), Y0, Y0
+	VBROADCASTSS constantsAVX2<>+448(SB), Y1
 	VDIVPS Y0, Y1, Y0
 	VMOVUPS Y0, 0(DI)(AX*1)
 	ADDQ $32, AX
@@ -1262,27 +1472,27 @@ oneEnd:
 	SUBQ CX, R15
 	VMOVUPS (R15), Y15
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
-	VXORPS constantsAVX2<>+448(SB), Y0, Y0
+	VXORPS constantsAVX2<>+480(SB), Y0, Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y1
+	VMULPS constantsAVX2<>+160(SB), Y0, Y1
 	VCVTPS2DQ Y1, Y2
 	VCVTDQ2PS Y2, Y1
-	VFNMADD231PS constantsAVX2<>+160(SB), Y1, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y1, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y1
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y1
+	VFNMADD231PS constantsAVX2<>+224(SB), Y1, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y1
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y1
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y1
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y1
 	VMULPS Y0, Y1, Y1
 	VFMADD213PS Y0, Y0, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y0
+	VADDPS constantsAVX2<>+448(SB), Y1, Y0
 	VPSLLD $23, Y2, Y2
 	VPADDD Y2, Y0, Y0
-	VADDPS constantsAVX2<>+416(SB), Y0, Y0
-	VBROADCASTSS constantsAVX2<>+416(SB), Y1
+	VADDPS constantsAVX2<>+448(SB), Y0, Y0
+	VBROADCASTSS constantsAVX2<>+448(SB), Y1
 	VDIVPS Y0, Y1, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)(AX*1)
 done:
@@ -1295,49 +1505,49 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DI
 	MOVQ x+16(FP), SI
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VADDPS Y1, Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y3
+	VMULPS constantsAVX2<>+160(SB), Y1, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y3
 	VMULPS Y1, Y3, Y3
 	VFMADD213PS Y1, Y1, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y1
+	VADDPS constantsAVX2<>+448(SB), Y3, Y1
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y1, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y1
-	VBROADCASTSS constantsAVX2<>+480(SB), Y3
+	VADDPS constantsAVX2<>+448(SB), Y1, Y1
+	VBROADCASTSS constantsAVX2<>+512(SB), Y3
 	VDIVPS Y1, Y3, Y1
-	VBROADCASTSS constantsAVX2<>+416(SB), Y3
+	VBROADCASTSS constantsAVX2<>+448(SB), Y3
 	VSUBPS Y1, Y3, Y1
-	VANDPS constantsAVX2<>+448(SB), Y0, Y3
+	VANDPS constantsAVX2<>+480(SB), Y0, Y3
 	VORPS Y3, Y1, Y1
 	VMULPS Y0, Y0, Y2
-	VBROADCASTSS constantsAVX2<>+512(SB), Y3
-	VFMADD213PS constantsAVX2<>+544(SB), Y2, Y3
+	VBROADCASTSS constantsAVX2<>+544(SB), Y3
 	VFMADD213PS constantsAVX2<>+576(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+608(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+640(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+672(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y0, Y0, Y3
-	VANDPS constantsAVX2<>+32(SB), Y0, Y0
-	VCMPPS $17, constantsAVX2<>+672(SB), Y0, Y0
+	VANDPS constantsAVX2<>+64(SB), Y0, Y0
+	VCMPPS $17, constantsAVX2<>+704(SB), Y0, Y0
 	VBLENDVPS Y0, Y3, Y1, Y0
 	VMOVUPS Y0, 0(DI)(AX*1)
 	ADDQ $32, AX
@@ -1352,43 +1562,43 @@ oneEnd:
 	SUBQ CX, R15
 	VMOVUPS (R15), Y15
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VADDPS Y1, Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y3
+	VMULPS constantsAVX2<>+160(SB), Y1, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y3
 	VMULPS Y1, Y3, Y3
 	VFMADD213PS Y1, Y1, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y1
+	VADDPS constantsAVX2<>+448(SB), Y3, Y1
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y1, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y1
-	VBROADCASTSS constantsAVX2<>+480(SB), Y3
+	VADDPS constantsAVX2<>+448(SB), Y1, Y1
+	VBROADCASTSS constantsAVX2<>+512(SB), Y3
 	VDIVPS Y1, Y3, Y1
-	VBROADCASTSS constantsAVX2<>+416(SB), Y3
+	VBROADCASTSS constantsAVX2<>+448(SB), Y3
 	VSUBPS Y1, Y3, Y1
-	VANDPS constantsAVX2<>+448(SB), Y0, Y3
+	VANDPS constantsAVX2<>+480(SB), Y0, Y3
 	VORPS Y3, Y1, Y1
 	VMULPS Y0, Y0, Y2
-	VBROADCASTSS constantsAVX2<>+512(SB), Y3
-	VFMADD213PS constantsAVX2<>+544(SB), Y2, Y3
+	VBROADCASTSS constantsAVX2<>+544(SB), Y3
 	VFMADD213PS constantsAVX2<>+576(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+608(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+640(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+672(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y0, Y0, Y3
-	VANDPS constantsAVX2<>+32(SB), Y0, Y0
-	VCMPPS $17, constantsAVX2<>+672(SB), Y0, Y0
+	VANDPS constantsAVX2<>+64(SB), Y0, Y0
+	VCMPPS $17, constantsAVX2<>+704(SB), Y0, Y0
 	VBLENDVPS Y0, Y3, Y1, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)(AX*1)
 done:
@@ -1403,7 +1613,7 @@ TEXT ·reluSlopeAVX2(SB), NOSPLIT, $0-32
 	MOVQ dy+24(FP), DX
 	XORQ AX, AX
 	VXORPS Y4, Y4, Y4
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	CMPQ CX, $16
 	JLT wideEnd
 wide:
@@ -1458,7 +1668,7 @@ TEXT ·absSlopeAVX2(SB), NOSPLIT, $0-32
 	MOVQ dy+24(FP), DX
 	XORQ AX, AX
 	VXORPS Y4, Y4, Y4
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	CMPQ CX, $16
 	JLT wideEnd
 wide:
@@ -1533,7 +1743,7 @@ TEXT ·tanhSlopeAVX2(SB), NOSPLIT, $0-32
 	MOVQ dy+24(FP), DX
 	XORQ AX, AX
 	VXORPS Y4, Y4, Y4
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	CMPQ CX, $16
 	JLT wideEnd
 wide:
@@ -1588,7 +1798,7 @@ TEXT ·sigmoidSlopeAVX2(SB), NOSPLIT, $0-32
 	MOVQ dy+24(FP), DX
 	XORQ AX, AX
 	VXORPS Y4, Y4, Y4
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	CMPQ CX, $16
 	JLT wideEnd
 wide:
@@ -1645,18 +1855,17 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DI
 	MOVQ x+16(FP), SI
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
-	VBROADCASTSS constantsAVX2<>+704(SB), Y12
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
+	VBROADCASTSS constantsAVX2<>+736(SB), Y12
 	VXORPS Y11, Y11, Y11
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VMINPS Y1, Y12, Y3
-	VBROADCASTSS constantsAVX2<>+736(SB), Y2
-	VFMADD213PS constantsAVX2<>+768(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+768(SB), Y2
 	VFMADD213PS constantsAVX2<>+800(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+832(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+864(SB), Y3, Y2
@@ -1666,22 +1875,23 @@ one:
 	VFMADD213PS constantsAVX2<>+992(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1024(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1056(SB), Y3, Y2
+	VFMADD213PS constantsAVX2<>+1088(SB), Y3, Y2
 	VMINPS Y2, Y14, Y2
 	VMAXPS Y2, Y13, Y2
-	VMULPS constantsAVX2<>+128(SB), Y2, Y3
+	VMULPS constantsAVX2<>+160(SB), Y2, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y2
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y2
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y2, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y2, Y2, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y2
+	VADDPS constantsAVX2<>+448(SB), Y3, Y2
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y2, Y2
 	VMAXPS Y0, Y11, Y0
@@ -1699,10 +1909,9 @@ oneEnd:
 	SUBQ CX, R15
 	VMOVUPS (R15), Y15
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VMINPS Y1, Y12, Y3
-	VBROADCASTSS constantsAVX2<>+736(SB), Y2
-	VFMADD213PS constantsAVX2<>+768(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+768(SB), Y2
 	VFMADD213PS constantsAVX2<>+800(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+832(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+864(SB), Y3, Y2
@@ -1712,22 +1921,23 @@ oneEnd:
 	VFMADD213PS constantsAVX2<>+992(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1024(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1056(SB), Y3, Y2
+	VFMADD213PS constantsAVX2<>+1088(SB), Y3, Y2
 	VMINPS Y2, Y14, Y2
 	VMAXPS Y2, Y13, Y2
-	VMULPS constantsAVX2<>+128(SB), Y2, Y3
+	VMULPS constantsAVX2<>+160(SB), Y2, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y2
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y2
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y2, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y2, Y2, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y2
+	VADDPS constantsAVX2<>+448(SB), Y3, Y2
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y2, Y2
 	VMAXPS Y0, Y11, Y0
@@ -1744,18 +1954,17 @@ TEXT ·geluSlopeAVX2(SB), NOSPLIT, $0-32
 	MOVQ of+16(FP), SI
 	MOVQ dy+24(FP), DX
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
-	VBROADCASTSS constantsAVX2<>+704(SB), Y12
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
+	VBROADCASTSS constantsAVX2<>+736(SB), Y12
 	VXORPS Y11, Y11, Y11
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(SI)(AX*1), Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VMINPS Y1, Y12, Y3
-	VBROADCASTSS constantsAVX2<>+736(SB), Y2
-	VFMADD213PS constantsAVX2<>+768(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+768(SB), Y2
 	VFMADD213PS constantsAVX2<>+800(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+832(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+864(SB), Y3, Y2
@@ -1765,50 +1974,51 @@ one:
 	VFMADD213PS constantsAVX2<>+992(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1024(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1056(SB), Y3, Y2
+	VFMADD213PS constantsAVX2<>+1088(SB), Y3, Y2
 	VMINPS Y2, Y14, Y2
 	VMAXPS Y2, Y13, Y2
-	VMULPS constantsAVX2<>+128(SB), Y2, Y3
+	VMULPS constantsAVX2<>+160(SB), Y2, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y2
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y2
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y2, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y2, Y2, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y2
+	VADDPS constantsAVX2<>+448(SB), Y3, Y2
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y2, Y2
-	VXORPS constantsAVX2<>+448(SB), Y2, Y2
-	VADDPS constantsAVX2<>+384(SB), Y2, Y2
-	VANDPS constantsAVX2<>+448(SB), Y0, Y1
+	VXORPS constantsAVX2<>+480(SB), Y2, Y2
+	VADDPS constantsAVX2<>+416(SB), Y2, Y2
+	VANDPS constantsAVX2<>+480(SB), Y0, Y1
 	VXORPS Y1, Y2, Y2
-	VADDPS constantsAVX2<>+384(SB), Y2, Y2
+	VADDPS constantsAVX2<>+416(SB), Y2, Y2
 	VMULPS Y0, Y0, Y1
-	VMULPS constantsAVX2<>+1088(SB), Y1, Y1
+	VMULPS constantsAVX2<>+1120(SB), Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y3
+	VMULPS constantsAVX2<>+160(SB), Y1, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y3
 	VMULPS Y1, Y3, Y3
 	VFMADD213PS Y1, Y1, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y1
+	VADDPS constantsAVX2<>+448(SB), Y3, Y1
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y1, Y1
-	VMULPS constantsAVX2<>+1120(SB), Y1, Y1
+	VMULPS constantsAVX2<>+1152(SB), Y1, Y1
 	VFMADD213PS Y2, Y1, Y0
 	VMOVUPS 0(DX)(AX*1), Y3
 	VMULPS Y3, Y0, Y0
@@ -1825,10 +2035,9 @@ oneEnd:
 	SUBQ CX, R15
 	VMOVUPS (R15), Y15
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y0
-	VANDPS constantsAVX2<>+32(SB), Y0, Y1
+	VANDPS constantsAVX2<>+64(SB), Y0, Y1
 	VMINPS Y1, Y12, Y3
-	VBROADCASTSS constantsAVX2<>+736(SB), Y2
-	VFMADD213PS constantsAVX2<>+768(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+768(SB), Y2
 	VFMADD213PS constantsAVX2<>+800(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+832(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+864(SB), Y3, Y2
@@ -1838,50 +2047,51 @@ oneEnd:
 	VFMADD213PS constantsAVX2<>+992(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1024(SB), Y3, Y2
 	VFMADD213PS constantsAVX2<>+1056(SB), Y3, Y2
+	VFMADD213PS constantsAVX2<>+1088(SB), Y3, Y2
 	VMINPS Y2, Y14, Y2
 	VMAXPS Y2, Y13, Y2
-	VMULPS constantsAVX2<>+128(SB), Y2, Y3
+	VMULPS constantsAVX2<>+160(SB), Y2, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y2
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y2
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y2, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y2
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y2, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y2, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y2, Y3
 	VMULPS Y2, Y3, Y3
 	VFMADD213PS Y2, Y2, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y2
+	VADDPS constantsAVX2<>+448(SB), Y3, Y2
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y2, Y2
-	VXORPS constantsAVX2<>+448(SB), Y2, Y2
-	VADDPS constantsAVX2<>+384(SB), Y2, Y2
-	VANDPS constantsAVX2<>+448(SB), Y0, Y1
+	VXORPS constantsAVX2<>+480(SB), Y2, Y2
+	VADDPS constantsAVX2<>+416(SB), Y2, Y2
+	VANDPS constantsAVX2<>+480(SB), Y0, Y1
 	VXORPS Y1, Y2, Y2
-	VADDPS constantsAVX2<>+384(SB), Y2, Y2
+	VADDPS constantsAVX2<>+416(SB), Y2, Y2
 	VMULPS Y0, Y0, Y1
-	VMULPS constantsAVX2<>+1088(SB), Y1, Y1
+	VMULPS constantsAVX2<>+1120(SB), Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y3
+	VMULPS constantsAVX2<>+160(SB), Y1, Y3
 	VCVTPS2DQ Y3, Y4
 	VCVTDQ2PS Y4, Y3
-	VFNMADD231PS constantsAVX2<>+160(SB), Y3, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y3, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y3
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y3
+	VFNMADD231PS constantsAVX2<>+224(SB), Y3, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y3
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y3
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y3
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y3
 	VMULPS Y1, Y3, Y3
 	VFMADD213PS Y1, Y1, Y3
-	VADDPS constantsAVX2<>+416(SB), Y3, Y1
+	VADDPS constantsAVX2<>+448(SB), Y3, Y1
 	VPSLLD $23, Y4, Y4
 	VPADDD Y4, Y1, Y1
-	VMULPS constantsAVX2<>+1120(SB), Y1, Y1
+	VMULPS constantsAVX2<>+1152(SB), Y1, Y1
 	VFMADD213PS Y2, Y1, Y0
 	VMASKMOVPS 0(DX)(AX*1), Y15, Y3
 	VMULPS Y3, Y0, Y0
@@ -2237,104 +2447,104 @@ TEXT ·gruCellAVX2(SB), NOSPLIT, $0-88
 	MOVQ y+72(FP), R12
 	MOVQ prev+80(FP), R13
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+64(SB), Y13
-	VBROADCASTSS constantsAVX2<>+96(SB), Y14
+	VBROADCASTSS constantsAVX2<>+96(SB), Y13
+	VBROADCASTSS constantsAVX2<>+128(SB), Y14
 	CMPQ CX, $8
 	JLT oneEnd
 one:
 	VMOVUPS 0(DI)(AX*1), Y0
 	VMOVUPS 0(R8)(AX*1), Y5
 	VADDPS Y5, Y0, Y0
-	VXORPS constantsAVX2<>+448(SB), Y0, Y0
+	VXORPS constantsAVX2<>+480(SB), Y0, Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y5
+	VMULPS constantsAVX2<>+160(SB), Y0, Y5
 	VCVTPS2DQ Y5, Y6
 	VCVTDQ2PS Y6, Y5
-	VFNMADD231PS constantsAVX2<>+160(SB), Y5, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y5, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y5
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y5
+	VFNMADD231PS constantsAVX2<>+224(SB), Y5, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y5
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y5
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y5
 	VMULPS Y0, Y5, Y5
 	VFMADD213PS Y0, Y0, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y0
+	VADDPS constantsAVX2<>+448(SB), Y5, Y0
 	VPSLLD $23, Y6, Y6
 	VPADDD Y6, Y0, Y0
-	VADDPS constantsAVX2<>+416(SB), Y0, Y0
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VADDPS constantsAVX2<>+448(SB), Y0, Y0
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	VDIVPS Y0, Y5, Y0
 	VMOVUPS Y0, 0(DI)(AX*1)
 	VMOVUPS 0(SI)(AX*1), Y1
 	VMOVUPS 0(R9)(AX*1), Y5
 	VADDPS Y5, Y1, Y1
-	VXORPS constantsAVX2<>+448(SB), Y1, Y1
+	VXORPS constantsAVX2<>+480(SB), Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y5
+	VMULPS constantsAVX2<>+160(SB), Y1, Y5
 	VCVTPS2DQ Y5, Y6
 	VCVTDQ2PS Y6, Y5
-	VFNMADD231PS constantsAVX2<>+160(SB), Y5, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y5, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y5
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y5
+	VFNMADD231PS constantsAVX2<>+224(SB), Y5, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y5
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y5
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y5
 	VMULPS Y1, Y5, Y5
 	VFMADD213PS Y1, Y1, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y1
+	VADDPS constantsAVX2<>+448(SB), Y5, Y1
 	VPSLLD $23, Y6, Y6
 	VPADDD Y6, Y1, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y1
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VADDPS constantsAVX2<>+448(SB), Y1, Y1
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	VDIVPS Y1, Y5, Y1
 	VMOVUPS Y1, 0(SI)(AX*1)
 	VMOVUPS 0(DX)(AX*1), Y2
 	VMOVUPS 0(R10)(AX*1), Y3
 	VMOVUPS Y3, 0(BX)(AX*1)
 	VFMADD231PS Y3, Y0, Y2
-	VANDPS constantsAVX2<>+32(SB), Y2, Y5
+	VANDPS constantsAVX2<>+64(SB), Y2, Y5
 	VADDPS Y5, Y5, Y5
 	VMINPS Y5, Y14, Y5
 	VMAXPS Y5, Y13, Y5
-	VMULPS constantsAVX2<>+128(SB), Y5, Y7
+	VMULPS constantsAVX2<>+160(SB), Y5, Y7
 	VCVTPS2DQ Y7, Y8
 	VCVTDQ2PS Y8, Y7
-	VFNMADD231PS constantsAVX2<>+160(SB), Y7, Y5
 	VFNMADD231PS constantsAVX2<>+192(SB), Y7, Y5
-	VBROADCASTSS constantsAVX2<>+224(SB), Y7
-	VFMADD213PS constantsAVX2<>+256(SB), Y5, Y7
+	VFNMADD231PS constantsAVX2<>+224(SB), Y7, Y5
+	VBROADCASTSS constantsAVX2<>+256(SB), Y7
 	VFMADD213PS constantsAVX2<>+288(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+320(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+352(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+384(SB), Y5, Y7
+	VFMADD213PS constantsAVX2<>+416(SB), Y5, Y7
 	VMULPS Y5, Y7, Y7
 	VFMADD213PS Y5, Y5, Y7
-	VADDPS constantsAVX2<>+416(SB), Y7, Y5
+	VADDPS constantsAVX2<>+448(SB), Y7, Y5
 	VPSLLD $23, Y8, Y8
 	VPADDD Y8, Y5, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y5
-	VBROADCASTSS constantsAVX2<>+480(SB), Y7
+	VADDPS constantsAVX2<>+448(SB), Y5, Y5
+	VBROADCASTSS constantsAVX2<>+512(SB), Y7
 	VDIVPS Y5, Y7, Y5
-	VBROADCASTSS constantsAVX2<>+416(SB), Y7
+	VBROADCASTSS constantsAVX2<>+448(SB), Y7
 	VSUBPS Y5, Y7, Y5
-	VANDPS constantsAVX2<>+448(SB), Y2, Y7
+	VANDPS constantsAVX2<>+480(SB), Y2, Y7
 	VORPS Y7, Y5, Y5
 	VMULPS Y2, Y2, Y6
-	VBROADCASTSS constantsAVX2<>+512(SB), Y7
-	VFMADD213PS constantsAVX2<>+544(SB), Y6, Y7
+	VBROADCASTSS constantsAVX2<>+544(SB), Y7
 	VFMADD213PS constantsAVX2<>+576(SB), Y6, Y7
 	VFMADD213PS constantsAVX2<>+608(SB), Y6, Y7
 	VFMADD213PS constantsAVX2<>+640(SB), Y6, Y7
+	VFMADD213PS constantsAVX2<>+672(SB), Y6, Y7
 	VMULPS Y6, Y7, Y7
 	VFMADD213PS Y2, Y2, Y7
-	VANDPS constantsAVX2<>+32(SB), Y2, Y2
-	VCMPPS $17, constantsAVX2<>+672(SB), Y2, Y2
+	VANDPS constantsAVX2<>+64(SB), Y2, Y2
+	VCMPPS $17, constantsAVX2<>+704(SB), Y2, Y2
 	VBLENDVPS Y2, Y7, Y5, Y2
 	VMOVUPS Y2, 0(DX)(AX*1)
 	VMOVUPS 0(R11)(AX*1), Y4
@@ -2356,96 +2566,96 @@ oneEnd:
 	VMASKMOVPS 0(DI)(AX*1), Y15, Y0
 	VMASKMOVPS 0(R8)(AX*1), Y15, Y5
 	VADDPS Y5, Y0, Y0
-	VXORPS constantsAVX2<>+448(SB), Y0, Y0
+	VXORPS constantsAVX2<>+480(SB), Y0, Y0
 	VMINPS Y0, Y14, Y0
 	VMAXPS Y0, Y13, Y0
-	VMULPS constantsAVX2<>+128(SB), Y0, Y5
+	VMULPS constantsAVX2<>+160(SB), Y0, Y5
 	VCVTPS2DQ Y5, Y6
 	VCVTDQ2PS Y6, Y5
-	VFNMADD231PS constantsAVX2<>+160(SB), Y5, Y0
 	VFNMADD231PS constantsAVX2<>+192(SB), Y5, Y0
-	VBROADCASTSS constantsAVX2<>+224(SB), Y5
-	VFMADD213PS constantsAVX2<>+256(SB), Y0, Y5
+	VFNMADD231PS constantsAVX2<>+224(SB), Y5, Y0
+	VBROADCASTSS constantsAVX2<>+256(SB), Y5
 	VFMADD213PS constantsAVX2<>+288(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+320(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+352(SB), Y0, Y5
 	VFMADD213PS constantsAVX2<>+384(SB), Y0, Y5
+	VFMADD213PS constantsAVX2<>+416(SB), Y0, Y5
 	VMULPS Y0, Y5, Y5
 	VFMADD213PS Y0, Y0, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y0
+	VADDPS constantsAVX2<>+448(SB), Y5, Y0
 	VPSLLD $23, Y6, Y6
 	VPADDD Y6, Y0, Y0
-	VADDPS constantsAVX2<>+416(SB), Y0, Y0
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VADDPS constantsAVX2<>+448(SB), Y0, Y0
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	VDIVPS Y0, Y5, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)(AX*1)
 	VMASKMOVPS 0(SI)(AX*1), Y15, Y1
 	VMASKMOVPS 0(R9)(AX*1), Y15, Y5
 	VADDPS Y5, Y1, Y1
-	VXORPS constantsAVX2<>+448(SB), Y1, Y1
+	VXORPS constantsAVX2<>+480(SB), Y1, Y1
 	VMINPS Y1, Y14, Y1
 	VMAXPS Y1, Y13, Y1
-	VMULPS constantsAVX2<>+128(SB), Y1, Y5
+	VMULPS constantsAVX2<>+160(SB), Y1, Y5
 	VCVTPS2DQ Y5, Y6
 	VCVTDQ2PS Y6, Y5
-	VFNMADD231PS constantsAVX2<>+160(SB), Y5, Y1
 	VFNMADD231PS constantsAVX2<>+192(SB), Y5, Y1
-	VBROADCASTSS constantsAVX2<>+224(SB), Y5
-	VFMADD213PS constantsAVX2<>+256(SB), Y1, Y5
+	VFNMADD231PS constantsAVX2<>+224(SB), Y5, Y1
+	VBROADCASTSS constantsAVX2<>+256(SB), Y5
 	VFMADD213PS constantsAVX2<>+288(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+320(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+352(SB), Y1, Y5
 	VFMADD213PS constantsAVX2<>+384(SB), Y1, Y5
+	VFMADD213PS constantsAVX2<>+416(SB), Y1, Y5
 	VMULPS Y1, Y5, Y5
 	VFMADD213PS Y1, Y1, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y1
+	VADDPS constantsAVX2<>+448(SB), Y5, Y1
 	VPSLLD $23, Y6, Y6
 	VPADDD Y6, Y1, Y1
-	VADDPS constantsAVX2<>+416(SB), Y1, Y1
-	VBROADCASTSS constantsAVX2<>+416(SB), Y5
+	VADDPS constantsAVX2<>+448(SB), Y1, Y1
+	VBROADCASTSS constantsAVX2<>+448(SB), Y5
 	VDIVPS Y1, Y5, Y1
 	VMASKMOVPS Y1, Y15, 0(SI)(AX*1)
 	VMASKMOVPS 0(DX)(AX*1), Y15, Y2
 	VMASKMOVPS 0(R10)(AX*1), Y15, Y3
 	VMASKMOVPS Y3, Y15, 0(BX)(AX*1)
 	VFMADD231PS Y3, Y0, Y2
-	VANDPS constantsAVX2<>+32(SB), Y2, Y5
+	VANDPS constantsAVX2<>+64(SB), Y2, Y5
 	VADDPS Y5, Y5, Y5
 	VMINPS Y5, Y14, Y5
 	VMAXPS Y5, Y13, Y5
-	VMULPS constantsAVX2<>+128(SB), Y5, Y7
+	VMULPS constantsAVX2<>+160(SB), Y5, Y7
 	VCVTPS2DQ Y7, Y8
 	VCVTDQ2PS Y8, Y7
-	VFNMADD231PS constantsAVX2<>+160(SB), Y7, Y5
 	VFNMADD231PS constantsAVX2<>+192(SB), Y7, Y5
-	VBROADCASTSS constantsAVX2<>+224(SB), Y7
-	VFMADD213PS constantsAVX2<>+256(SB), Y5, Y7
+	VFNMADD231PS constantsAVX2<>+224(SB), Y7, Y5
+	VBROADCASTSS constantsAVX2<>+256(SB), Y7
 	VFMADD213PS constantsAVX2<>+288(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+320(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+352(SB), Y5, Y7
 	VFMADD213PS constantsAVX2<>+384(SB), Y5, Y7
+	VFMADD213PS constantsAVX2<>+416(SB), Y5, Y7
 	VMULPS Y5, Y7, Y7
 	VFMADD213PS Y5, Y5, Y7
-	VADDPS constantsAVX2<>+416(SB), Y7, Y5
+	VADDPS constantsAVX2<>+448(SB), Y7, Y5
 	VPSLLD $23, Y8, Y8
 	VPADDD Y8, Y5, Y5
-	VADDPS constantsAVX2<>+416(SB), Y5, Y5
-	VBROADCASTSS constantsAVX2<>+480(SB), Y7
+	VADDPS constantsAVX2<>+448(SB), Y5, Y5
+	VBROADCASTSS constantsAVX2<>+512(SB), Y7
 	VDIVPS Y5, Y7, Y5
-	VBROADCASTSS constantsAVX2<>+416(SB), Y7
+	VBROADCASTSS constantsAVX2<>+448(SB), Y7
 	VSUBPS Y5, Y7, Y5
-	VANDPS constantsAVX2<>+448(SB), Y2, Y7
+	VANDPS constantsAVX2<>+480(SB), Y2, Y7
 	VORPS Y7, Y5, Y5
 	VMULPS Y2, Y2, Y6
-	VBROADCASTSS constantsAVX2<>+512(SB), Y7
-	VFMADD213PS constantsAVX2<>+544(SB), Y6, Y7
+	VBROADCASTSS constantsAVX2<>+544(SB), Y7
 	VFMADD213PS constantsAVX2<>+576(SB), Y6, Y7
 	VFMADD213PS constantsAVX2<>+608(SB), Y6, Y7
 	VFMADD213PS constantsAVX2<>+640(SB), Y6, Y7
+	VFMADD213PS constantsAVX2<>+672(SB), Y6, Y7
 	VMULPS Y6, Y7, Y7
 	VFMADD213PS Y2, Y2, Y7
-	VANDPS constantsAVX2<>+32(SB), Y2, Y2
-	VCMPPS $17, constantsAVX2<>+672(SB), Y2, Y2
+	VANDPS constantsAVX2<>+64(SB), Y2, Y2
+	VCMPPS $17, constantsAVX2<>+704(SB), Y2, Y2
 	VBLENDVPS Y2, Y7, Y5, Y2
 	VMASKMOVPS Y2, Y15, 0(DX)(AX*1)
 	VMASKMOVPS 0(R11)(AX*1), Y15, Y4
@@ -2468,7 +2678,7 @@ TEXT ·gruCellGradAVX2(SB), NOSPLIT, $0-64
 	MOVQ dy+48(FP), R9
 	MOVQ dh+56(FP), R10
 	XORQ AX, AX
-	VBROADCASTSS constantsAVX2<>+416(SB), Y12
+	VBROADCASTSS constantsAVX2<>+448(SB), Y12
 	CMPQ CX, $8
 	JLT oneEnd
 one:

@@ -39,11 +39,15 @@ func avx512() *Ops[float32] {
 		Sumsq: total(sumsqAVX512),
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
-		Dots:  dotsWith(dotsAVX512),
-		Mix:   mixWith(mixAVX512),
-		Drop:  dropWith(dropAVX512),
-		Exp:   two(expAVX512),
-		Rank:  rankWith(rankAVX512),
+
+		SquareDiff:     threeScaled(squareDiffAVX512),
+		SquareDiffGrad: fourTotal(squareDiffGradAVX512),
+
+		Dots: dotsWith(dotsAVX512),
+		Mix:  mixWith(mixAVX512),
+		Drop: dropWith(dropAVX512),
+		Exp:  two(expAVX512),
+		Rank: rankWith(rankAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
 			GELU: two(geluAVX512),
@@ -76,11 +80,15 @@ func avx2() *Ops[float32] {
 		Sumsq: total(sumsqAVX2),
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
-		Dots:  dotsWith(dotsAVX2),
-		Mix:   mixWith(mixAVX2),
-		Drop:  dropWith(dropAVX2),
-		Exp:   two(expAVX2),
-		Rank:  rankWith(rankAVX2),
+
+		SquareDiff:     threeScaled(squareDiffAVX2),
+		SquareDiffGrad: fourTotal(squareDiffGradAVX2),
+
+		Dots: dotsWith(dotsAVX2),
+		Mix:  mixWith(mixAVX2),
+		Drop: dropWith(dropAVX2),
+		Exp:  two(expAVX2),
+		Rank: rankWith(rankAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
 			GELU: two(geluAVX2),
@@ -159,6 +167,17 @@ func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
 		}
 		y = y[:n]
 		return f(n, &x[0], &y[0])
+	}
+}
+
+func fourTotal(f func(n int, dz, u, c, dc *float32, s float32) float64) func(dz, u, c, dc []float32, s float32) float64 {
+	return func(dz, u, c, dc []float32, s float32) float64 {
+		n := len(dz)
+		if n == 0 {
+			return 0
+		}
+		u, c, dc = u[:n], c[:n], dc[:n]
+		return f(n, &dz[0], &u[0], &c[0], &dc[0], s)
 	}
 }
 

@@ -17,17 +17,20 @@ type Ops[T Float] struct {
 	Name string // "go", "avx2", "avx512"
 
 	Fill  func(dst []T, value T)
-	Add   func(dst, a, b []T)            // dst = a + b
-	Mul   func(dst, a, b []T)            // dst = a∘b
-	Scale func(dst, x []T, s T)          // dst = s·x
-	Sum2  func(dst, x, y []T, a, b T)    // dst = a·x + b·y
-	Axpy  func(dst, x []T, a T)          // dst += a·x
-	MAdd  func(dst, a, b []T)            // dst += a∘b
-	Hinge func(dst, c, x []T, a T)       // dst += a·max(0, c - x)
-	Sumsq func(x []T) float64            // Σ x²
-	Dot   func(x, y []T) float64         // Σ x·y
-	Order func(c, x []T) float64         // Σ max(0, c - x)²
-	Rank  func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
+	Add   func(dst, a, b []T)         // dst = a + b
+	Mul   func(dst, a, b []T)         // dst = a∘b
+	Scale func(dst, x []T, s T)       // dst = s·x
+	Sum2  func(dst, x, y []T, a, b T) // dst = a·x + b·y
+	Axpy  func(dst, x []T, a T)       // dst += a·x
+	MAdd  func(dst, a, b []T)         // dst += a∘b
+	Hinge func(dst, c, x []T, a T)    // dst += a·max(0, c - x)
+	Sumsq func(x []T) float64         // Σ x²
+	Dot   func(x, y []T) float64      // Σ x·y
+	Order func(c, x []T) float64      // Σ max(0, c - x)²
+	// SquareDiff and SquareDiffGrad are z = (s·u - c)² and, with g = dz∘(s·u - c), dz = g, dc -= 2g, giving Σ u·g.
+	SquareDiff     func(z, u, c []T, s T)
+	SquareDiffGrad func(dz, u, c, dc []T, s T) float64
+	Rank           func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
 	Dots  func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
 	Mix   func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]

@@ -77,6 +77,14 @@ func TestAgainstGo(t *testing.T) {
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Sumsq(x[0]) }},
 		{"Dot", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Dot(x[0], x[1]) },
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Dot(x[0], x[1]) }},
+		{"SquareDiff", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.SquareDiff(x[0], x[1], x[2], -.75) }),
+			none64(func(o *vec.Ops[float64], x [][]float64) { o.SquareDiff(x[0], x[1], x[2], -.75) })},
+		{"SquareDiffGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 {
+			return o.SquareDiffGrad(x[0], x[1], x[2], x[3], -.75)
+		},
+			func(o *vec.Ops[float64], x [][]float64) float64 {
+				return o.SquareDiffGrad(x[0], x[1], x[2], x[3], -.75)
+			}},
 		{"Order", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Order(x[0], x[1]) },
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Order(x[0], x[1]) }},
 		{"Adam", []int{1, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {

@@ -27,7 +27,7 @@ type filtration[T vec.Float] struct {
 	dBias         []float64
 	dGamma, dBeta []float64 // [C]
 	fixed         [2]float64
-	sums          []T // [workers, S]
+	sums          []T // [workers, 2, S]
 }
 
 type filterPhase uint8
@@ -52,7 +52,7 @@ func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
 	l.logits, l.alpha = d.floats("Filtrate Logits", a.Logits, a.B*p), d.floats("Filtrate Weights", a.Weights, a.B*p)
 	l.mean, l.invStd = d.floats("Filtrate Mean", a.Mean, c), d.floats("Filtrate InvStd", a.InvStd, c)
 	l.out, l.norms = d.floats("Filtrate Out", a.Out, a.B*c*a.S), d.floats("Filtrate Norms", a.Norms, a.B*c)
-	scratch(&l.sums, d.pool.Threads()*a.S)
+	scratch(&l.sums, d.pool.Threads()*2*a.S)
 	return l
 }
 
@@ -133,22 +133,21 @@ func (l *filtration[T]) Do(worker, i int) {
 	for b := lo; b < hi; b++ {
 		switch l.phase {
 		case filterLogits:
-			for j := b * p; j < (b+1)*p; j++ {
-				l.logits[j] = T(l.ops.Dot(l.x[j*s:(j+1)*s], l.w)) + l.bias
-			}
-		case filterBackLogits:
-			dW := l.dW[i*s : (i+1)*s]
-			for j := b * p; j < (b+1)*p; j++ {
-				l.ops.Axpy(l.dX[j*s:(j+1)*s], l.w, l.dz[j])
-				l.ops.Axpy(dW, l.x[j*s:(j+1)*s], l.dz[j])
+			z := l.logits[b*p : (b+1)*p]
+			l.ops.Dots(z, l.w, l.x[b*p*s:(b+1)*p*s], s)
+			for j := range z {
+				z[j] += l.bias
 			}
 		default:
 			for c := range l.layout.lengths {
 				at, n := l.layout.span(c)
-				if l.phase == filterSums {
+				switch l.phase {
+				case filterSums:
 					l.sum(b, c, b*p+at, n)
-				} else {
+				case filterBackSums:
 					l.backSum(worker, b, c, b*p+at, n)
+				default:
+					l.backLogits(worker, i, b, c, b*p+at, n)
 				}
 			}
 		}
@@ -204,29 +203,41 @@ func (l *filtration[T]) sum(b, c, node, n int) {
 	l.ops.Scale(a, a, T(1/(total+pairEps)))
 	pair := b*len(l.layout.lengths) + c
 	out := l.out[pair*s : (pair+1)*s]
-	l.ops.Fill(out, 0)
-	for j, v := range a {
-		l.ops.Axpy(out, l.x[(node+j)*s:(node+j+1)*s], v)
-	}
+	l.ops.Mix(out, a, l.x[node*s:(node+n)*s], s)
 	norm := sqrt(l.ops.Sumsq(out))
 	l.norms[pair] = T(norm)
 	l.ops.Scale(out, out, T(1/(norm+pairEps)))
 }
 
-// backSum computes the part of dX through the sum, and the gradient of the normalised logits times gamma.
-func (l *filtration[T]) backSum(worker, b, c, node, n int) {
+// dSum computes dr of image b and caption c.
+func (l *filtration[T]) dSum(worker, b, c int) []T {
 	s := l.a.S
 	pair := b*len(l.layout.lengths) + c
-	dr := l.sums[worker*s : (worker+1)*s]
+	dr := l.sums[worker*2*s:][:s]
 	out, dOut := l.out[pair*s:(pair+1)*s], l.dOut[pair*s:(pair+1)*s]
 	f, g := unit(float64(l.norms[pair]), l.ops.Dot(out, dOut))
 	l.ops.Sum2(dr, dOut, out, T(f), T(g))
+	return dr
+}
+
+// backLogits computes dX, written once, and adds the part of dW.
+func (l *filtration[T]) backLogits(worker, lane, b, c, node, n int) {
+	s := l.a.S
+	dr, sum, dW := l.dSum(worker, b, c), l.sums[(worker*2+1)*s:][:s], l.dW[lane*s:(lane+1)*s]
+	for j := node; j < node+n; j++ {
+		l.ops.Sum2(l.dX[j*s:(j+1)*s], dr, l.w, l.alpha[j], l.dz[j])
+	}
+	l.ops.Mix(sum, l.dz[node:node+n], l.x[node*s:(node+n)*s], s)
+	l.ops.Add(dW, dW, sum)
+}
+
+// backSum computes the gradient of the normalised logits times gamma.
+func (l *filtration[T]) backSum(worker, b, c, node, n int) {
+	s := l.a.S
+	l.ops.Dots(l.dz[node:node+n], l.dSum(worker, b, c), l.x[node*s:(node+n)*s], s)
 	var mean, total float64
 	for j := node; j < node+n; j++ {
-		l.ops.Scale(l.dX[j*s:(j+1)*s], dr, l.alpha[j])
-		da := l.ops.Dot(dr, l.x[j*s:(j+1)*s])
-		l.dz[j] = T(da)
-		mean += da * float64(l.alpha[j])
+		mean += float64(l.dz[j]) * float64(l.alpha[j])
 		total += l.sigmoid(c, j)
 	}
 	for j := node; j < node+n; j++ {

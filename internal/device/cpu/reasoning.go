@@ -262,26 +262,15 @@ func (k *reasonPiece[T]) readout(m *packed[T], f func(c int, x, q, a []T)) {
 		at, n := l.layout.span(c)
 		lo := k.base + (at-k.at)*s
 		x, q, a := l.x[lo:lo+n*s], k.w.a[(c-k.c0)*s:][:s], k.w.s[:n]
-		for j := range a {
-			a[j] = T(l.ops.Dot(q, x[j*s:(j+1)*s]))
-		}
+		l.ops.Dots(a, q, x, s)
 		k.softmax(a, n)
 		f(c, x, q, a)
 	}
 }
 
-// pool adds up e = Σ a_j x_j.
-func (k *reasonPiece[T]) pool(e, a, x []T) {
-	s := k.l.a.S
-	k.l.ops.Fill(e, 0)
-	for j, v := range a {
-		k.l.ops.Axpy(e, x[j*s:(j+1)*s], v)
-	}
-}
-
 func (k *reasonPiece[T]) first() {
 	l, s, w := k.l, k.l.a.S, k.w
-	k.readout(&l.m, func(c int, x, _, a []T) { k.pool(w.b[(c-k.c0)*s:][:s], a, x) })
+	k.readout(&l.m, func(c int, x, _, a []T) { l.ops.Mix(w.b[(c-k.c0)*s:][:s], a, x, s) })
 	n := k.c1 - k.c0
 	out := l.out[(k.image*len(l.layout.lengths)+k.c0)*s:][:n*s]
 	k.weight(n, w.b, &l.w, l.bias, 0, out)
@@ -298,12 +287,10 @@ func (k *reasonPiece[T]) firstGrad() {
 	k.readout(&l.forwardM, func(c int, x, q, a []T) {
 		lo := (c - k.c0) * s
 		de, dq, da := dE[lo:lo+s], dQ[lo:lo+s], w.t[:len(a)]
-		k.pool(e[lo:lo+s], a, x)
-		for j := range a {
-			da[j] = T(ops.Dot(de, x[j*s:(j+1)*s]))
-		}
+		ops.Mix(e[lo:lo+s], a, x, s)
+		ops.Dots(da, de, x, s)
 		softmaxGrad(a, da, len(a))
-		k.pool(dq, da, x)
+		ops.Mix(dq, da, x, s)
 		dx := l.dX[k.base+(l.layout.captions[c]-k.at)*s:]
 		for j, v := range a {
 			ops.Sum2(dx[j*s:(j+1)*s], de, q, v, da[j])

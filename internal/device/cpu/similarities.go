@@ -10,7 +10,7 @@ import (
 //
 //	dW += dsᵀ z    dz = ds W    dd = 2 d∘dz    dc -= dd    d(Σ α v) = l2'(dd)    dα = d(Σ α v) Vᵀ    dV += αᵀ d(Σ α v)
 //
-// with d = u - c and z = d∘d.
+// with d = u - c and z = d∘d. d is not stored: the passes over a block are what takes the time beside the products.
 type similarities[T vec.Float] struct {
 	ops            *vec.Ops[T]
 	single         []single[T]
@@ -58,7 +58,6 @@ func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bo
 		if !back {
 			continue
 		}
-		scratch(&w.b, pairBlock*a.E)
 		scratch(&w.c, pairBlock*a.E)
 		inverses(&w.inverse, pairBlock)
 		if !a.Global {
@@ -136,11 +135,10 @@ func (l *similarities[T]) similarity(worker, lo, b, at, n int) {
 	for j := range n {
 		z, c := w.a[j*e:(j+1)*e], l.values[(at+j)*e:(at+j+1)*e]
 		if l.a.Global {
-			l.ops.Sum2(z, l.images[b*e:(b+1)*e], c, 1, -1)
+			l.ops.SquareDiff(z, l.images[b*e:(b+1)*e], c, 1)
 		} else {
-			l.ops.Sum2(z, z, c, T(1/(sqrt(l.ops.Sumsq(z))+pairEps)), -1)
+			l.ops.SquareDiff(z, z, c, T(1/(sqrt(l.ops.Sumsq(z))+pairEps)))
 		}
-		l.ops.Mul(z, z, z)
 	}
 	w.p = product[T]{m: n, n: size, k: e, alpha: 1, a: w.a, lda: e, c: w.s, ldc: size, bias: l.bias}
 	l.single[worker].gemmPacked(&w.p, &l.forward)
@@ -175,17 +173,14 @@ func (l *similarities[T]) gradient(worker, i, lo, b, at, n int) {
 	if !l.a.Global {
 		l.contexts(worker, lo, b, at, n)
 	}
-	for j := range n { // w.a: u, w.b: d = u - c, w.c: z = d∘d
-		u, c := w.a[j*e:(j+1)*e], l.values[(at+j)*e:(at+j+1)*e]
+	for j := range n { // w.a: the context, w.c: z
+		u, c, z := w.a[j*e:(j+1)*e], l.values[(at+j)*e:(at+j+1)*e], w.c[j*e:(j+1)*e]
 		if l.a.Global {
-			u = l.images[b*e : (b+1)*e]
-		} else {
-			norm[j] = sqrt(ops.Sumsq(u))
-			ops.Scale(u, u, T(1/(norm[j]+pairEps)))
+			ops.SquareDiff(z, l.images[b*e:(b+1)*e], c, 1)
+			continue
 		}
-		d := w.b[j*e : (j+1)*e]
-		ops.Sum2(d, u, c, 1, -1)
-		ops.Mul(w.c[j*e:(j+1)*e], d, d)
+		norm[j] = sqrt(ops.Sumsq(u))
+		ops.SquareDiff(z, u, c, T(1/(norm[j]+pairEps)))
 	}
 	dBias := l.dB[i*size : (i+1)*size]
 	for j := range n {
@@ -200,24 +195,24 @@ func (l *similarities[T]) gradient(worker, i, lo, b, at, n int) {
 	w.p = product[T]{m: n, n: e, k: size, alpha: 1, a: w.s, lda: size, c: w.c, ldc: e}
 	one.gemmPacked(&w.p, &l.backward)
 	dRows := l.dRows[(i*l.rows+at)*e:]
-	for j := range n { // w.b: dd/2, then the gradient of the context
-		u, d := w.a[j*e:(j+1)*e], w.b[j*e:(j+1)*e]
-		ops.Mul(d, d, w.c[j*e:(j+1)*e])
-		ops.Axpy(dRows[j*e:(j+1)*e], d, -2)
+	for j := range n { // w.c: dz, then dd/2, then the gradient of the context
+		u, d, c, dc := w.a[j*e:(j+1)*e], w.c[j*e:(j+1)*e], l.values[(at+j)*e:(at+j+1)*e], dRows[j*e:(j+1)*e]
 		if l.a.Global {
+			ops.SquareDiffGrad(d, l.images[b*e:(b+1)*e], c, dc, 1)
 			ops.Axpy(l.dImages[b*e:(b+1)*e], d, 2)
 			continue
 		}
-		f, g := unit(norm[j], ops.Dot(u, d))
-		ops.Sum2(d, d, u, T(2*f), T(2*g))
+		s := 1 / (norm[j] + pairEps)
+		f, g := unit(norm[j], s*ops.SquareDiffGrad(d, u, c, dc, T(s)))
+		ops.Sum2(d, d, u, T(2*f), T(2*g*s))
 	}
 	if l.a.Global {
 		return
 	}
 	ld := l.a.B * r
-	w.p = product[T]{m: n, n: r, k: e, alpha: 1, a: w.b, lda: e, c: l.dWeights[at*ld+b*r:], ldc: ld}
+	w.p = product[T]{m: n, n: r, k: e, alpha: 1, a: w.c, lda: e, c: l.dWeights[at*ld+b*r:], ldc: ld}
 	one.gemmPacked(&w.p, &w.back[b-lo])
-	w.p = product[T]{transA: true, m: r, n: e, k: n, alpha: 1, beta: 1, a: l.weights[at*ld+b*r:], lda: ld, b: w.b, ldb: e,
+	w.p = product[T]{transA: true, m: r, n: e, k: n, alpha: 1, beta: 1, a: l.weights[at*ld+b*r:], lda: ld, b: w.c, ldb: e,
 		c: l.dImages[b*r*e:], ldc: e}
 	one.gemm(&w.p)
 }

@@ -62,9 +62,9 @@ var suite = []struct {
 	{"Mistakes", testMistakes},
 }
 
-// Run tests every kernel of the devices that newDevice returns.
-func Run(t *testing.T, newDevice func(t testing.TB) device.Device) {
-	families(t, newDevice, func(string) bool { return true })
+// Run tests every kernel of the devices that newDevice returns, but for the families they lack.
+func Run(t *testing.T, newDevice func(t testing.TB) device.Device, lacks ...string) {
+	families(t, newDevice, func(name string) bool { return !slices.Contains(lacks, name) })
 }
 
 // RunOnly is Run for the named kernel families: for variants of a device that differ in nothing else.

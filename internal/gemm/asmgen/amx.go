@@ -1,13 +1,16 @@
 package main
 
-// tileAMX writes the bf16 kernel of AMX: C[m, n] for any number of rows in panels of 32, n <= 32 columns, each panel as
+// tileAMX writes the bf16 kernel of AMX: C[m, n] for any number of rows and columns in panels of 32, each pair of panels as
 // 2 x 2 hardware tiles of 16 x 16.
 //
 // A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] for it, b two tiles [16
-// pairs][16 columns]. The sums of a panel pass through tmp [32][32] and go, scaled, to C.
+// pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with nothing to scale
+// or add go there at once.
 //
 // Tile configuration and release cost as much as several steps, so a call does many panels; they stay inside one
 // call because a goroutine may move to another thread between calls and tile state belongs to the thread.
+//
+// On the stack: the panel of b and the part of C and the bias in work, and whether there is nothing to scale or add.
 func tileAMX() string {
 	g := newGen()
 	g.raw("\n// Palette 1; eight tiles of 16 rows of 64 bytes.")
@@ -17,19 +20,29 @@ func tileAMX() string {
 	g.raw("DATA tilecfg<>+48(SB)/8, $0x1010101010101010\nDATA tilecfg<>+56(SB)/8, $0")
 	g.raw("GLOBL tilecfg<>(SB), RODATA|NOPTR, $64")
 	g.raw("\n// func tileAMX(t *tile)")
-	g.text("tileAMX", 0)
+	g.text("tileAMX", 32)
 	g.ins("LEAQ tilecfg<>(SB), AX")
 	g.ldtilecfgAX()
 	g.ins("MOVQ t+0(FP), R12")
-	g.ins("MOVQ %d(R12), SI", offA)
-	g.ins("MOVQ %d(R12), R9", offM)
 	g.ins("MOVQ %d(R12), R10", offN)
-	g.ins("MOVQ %d(R12), R14\n\tMOVQ %d(R12), R15\n\tSHLQ $2, R15", offC, offLDC)
-	amxScale(g)
+	g.ins("MOVQ %d(R12), R15\n\tSHLQ $2, R15", offLDC)
+	for i, off := range []int{offB, offC, offBias} {
+		g.ins("MOVQ %d(R12), AX\n\tMOVQ AX, %d(SP)", off, 8*i)
+	}
+	g.ins("XORL R8, R8\n\tTESTQ AX, AX\n\tJNZ scaled")
+	g.ins("MOVL %d(R12), AX\n\tCMPL AX, $0x3f800000\n\tJNE scaled", offAlpha)
+	g.ins("MOVL %d(R12), AX\n\tTESTL AX, AX\n\tJNZ scaled\n\tINCL R8", offBeta)
+	g.label("scaled")
+	g.ins("MOVQ R8, 24(SP)")
+	g.ins("VBROADCASTSS %d(R12), Z0", offAlpha)
+	g.ins("VBROADCASTSS %d(R12), Z1", offBeta)
 	g.ins("MOVQ %d(R12), BX", offTmp)
 	g.ins("MOVQ $64, DX\n\tMOVQ $128, AX")
+	g.label("column")
+	amxColumns(g)
+	g.ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
 	g.label("panel")
-	g.ins("MOVQ %d(R12), DI\n\tMOVQ %d(R12), CX\n\tSHRQ $4, CX", offB, offK)
+	g.ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX\n\tSHRQ $4, CX", offK)
 	g.ins("MOVQ R14, R13\n\tMOVQ R9, R11")
 	g.ins("CMPQ R10, $16\n\tJLE narrow\n\tCMPQ R9, $16\n\tJLE short")
 	amxLoop(g, "full", 2, 2)
@@ -43,6 +56,8 @@ func tileAMX() string {
 	g.label("next")
 	amxStore(g)
 	g.ins("SUBQ $32, R9\n\tJG panel")
+	g.ins("MOVQ %d(R12), R8\n\tSHLQ $7, R8\n\tADDQ R8, 0(SP)\n\tADDQ $128, 8(SP)\n\tADDQ $128, 16(SP)", offK)
+	g.ins("SUBQ $32, R10\n\tJG column")
 	g.tilerelease()
 	g.ins("VZEROUPPER\n\tRET")
 	return g.String()
@@ -74,23 +89,33 @@ func amxLoop(g *gen, label string, rt, ct int) {
 	g.label("%sfetched", label)
 	g.ins("ADDQ $2048, SI\n\tADDQ $2048, DI")
 	g.ins("DECQ CX\n\tJNZ %s", label)
+	if rt == 2 && ct == 2 {
+		g.ins("CMPQ 24(SP), $0\n\tJEQ scale\n\tCMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
+		g.ins("MOVQ R14, CX\n\tMOVQ R15, DI\n\tMOVQ R15, R8\n\tSHLQ $4, R8")
+		for i := range rt {
+			for j := range ct {
+				g.tilestore(2*i+j, regCX, regDI, 64*j)
+			}
+			g.ins("ADDQ R8, CX")
+		}
+		g.ins("MOVQ CX, R14\n\tJMP stored")
+		g.label("scale")
+	}
 	each(func(t, disp int) { g.tilestore(t, regBX, regAX, disp) })
 	g.ins("JMP next")
 }
 
-// amxScale prepares what scales the sums: alpha Z0, beta Z1, bias Z2, Z3, the columns K1, K2.
-func amxScale(g *gen) {
-	g.ins("MOVL $-1, R8")
-	g.ins("BZHIL R10, R8, R8")
-	g.ins("KMOVW R8, K1")
-	g.ins("SHRL $16, R8")
-	g.ins("KMOVW R8, K2")
-	g.ins("VBROADCASTSS %d(R12), Z0", offAlpha)
-	g.ins("VBROADCASTSS %d(R12), Z1", offBeta)
-	g.ins("MOVQ %d(R12), AX", offBias)
+// amxColumns prepares a panel of columns: their masks K1, K2 and the bias Z2, Z3.
+func amxColumns(g *gen) {
+	g.ins("MOVQ $32, R8\n\tCMPQ R10, R8\n\tCMOVQLT R10, R8")
+	g.ins("MOVL $-1, CX\n\tBZHIL R8, CX, CX")
+	g.ins("KMOVW CX, K1")
+	g.ins("SHRL $16, CX")
+	g.ins("KMOVW CX, K2")
 	g.ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
-	g.ins("TESTQ AX, AX\n\tJZ nobias")
-	g.ins("VMOVUPS.Z (AX), K1, Z2\n\tVMOVUPS.Z 64(AX), K2, Z3")
+	g.ins("MOVQ %d(R12), CX\n\tTESTQ CX, CX\n\tJZ nobias", offBias)
+	g.ins("MOVQ 16(SP), CX")
+	g.ins("VMOVUPS.Z (CX), K1, Z2\n\tVMOVUPS.Z 64(CX), K2, Z3")
 	g.label("nobias")
 }
 

@@ -25,6 +25,7 @@ func (g *gen) cvt2bf16(d, hi, lo int) {
 // AMX. Registers are given by their hardware number.
 const (
 	regAX = 0
+	regCX = 1
 	regDX = 2
 	regBX = 3
 	regSI = 6

@@ -3,6 +3,7 @@ package main
 // kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
 func kernels(a *assembler) {
 	elementwise(a)
+	squareDiff(a)
 	rank(a)
 	reductions(a)
 	functions(a)
@@ -67,6 +68,18 @@ func elementwise(a *assembler) {
 		}})
 }
 
+// squareDiff computes (s·u - c)².
+func squareDiff(a *assembler) {
+	a.kernel(kernel{name: "squareDiff", slices: []string{"z", "u", "c"}, scalars: []string{"s"}, first: 2, unroll: 4,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.load(p[2], 1)
+			a.op("VFMSUB231PS", 2, 0, 1) // s·u - c
+			a.op("VMULPS", 1, 1, 1)
+			a.store(1, p[0])
+		}})
+}
+
 // rank counts with register 5 holding integer ones; the last two slices hold int32.
 func rank(a *assembler) {
 	a.kernel(kernel{name: "rank", slices: []string{"x", "y", "rx", "ry"}, unroll: 2,
@@ -96,10 +109,13 @@ func rank(a *assembler) {
 // of sumsq and adam were measured.
 func reductions(a *assembler) {
 	const turns = 3
-	reduce := func(name string, slices []string, ahead int, first func(a *assembler, p []string)) {
-		a.kernel(kernel{name: name, slices: slices, result: true, unroll: turns, ahead: ahead, level: "PREFETCHT1",
+	type factors func(a *assembler, p []string)
+	reduce := func(name string, slices, scalars []string, ahead int, first factors) {
+		a.kernel(kernel{name: name, slices: slices, scalars: scalars, first: 6, result: true, unroll: turns, ahead: ahead, level: "PREFETCHT1",
 			start: func(a *assembler) {
-				a.zero(7)
+				if a.zero(7); name == "squareDiffGrad" {
+					a.set(lane(-2), 7)
+				}
 				for r := range 2 * turns {
 					a.zero(8 + r)
 				}
@@ -109,7 +125,7 @@ func reductions(a *assembler) {
 				first(a, p)
 				sum := 8 + 2*(a.shift/(4*a.lanes))
 				other := 0
-				if name == "dot" {
+				if name == "dot" || name == "squareDiffGrad" {
 					other = 1
 				}
 				a.halves(0, 2, 3)
@@ -136,16 +152,27 @@ func reductions(a *assembler) {
 				a.line("VADDSD X0, X8, X0")
 			}})
 	}
-	reduce("sumsq", []string{"x"}, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
-	reduce("dot", []string{"x", "y"}, 0, func(a *assembler, p []string) {
+	reduce("sumsq", []string{"x"}, nil, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
+	reduce("dot", []string{"x", "y"}, nil, 0, func(a *assembler, p []string) {
 		a.load(p[0], 0)
 		a.load(p[1], 1)
 	})
-	reduce("order", []string{"c", "x"}, 0, func(a *assembler, p []string) {
+	reduce("order", []string{"c", "x"}, nil, 0, func(a *assembler, p []string) {
 		a.load(p[0], 0)
 		a.load(p[1], 1)
 		a.op("VSUBPS", 1, 0, 0)
 		a.op("VMAXPS", 0, 7, 0)
+	})
+	reduce("squareDiffGrad", []string{"dz", "u", "c", "dc"}, []string{"s"}, 0, func(a *assembler, p []string) {
+		a.load(p[1], 0)
+		a.load(p[2], 2)
+		a.op("VFMSUB231PS", 6, 0, 2) // s·u - c
+		a.load(p[0], 1)
+		a.op("VMULPS", 2, 1, 1)
+		a.store(1, p[0])
+		a.load(p[3], 3)
+		a.op("VFMADD231PS", 7, 1, 3)
+		a.store(3, p[3])
 	})
 }
 

@@ -110,6 +110,30 @@ VSE_INLINE float log_(float x) {
   return m + y + 0.693359375f * (float)e;
 }
 
+// Φ(-t), t >= 0: the polynomial of internal/vec/gelu.go for its logarithm, which stays as it is beyond 9.
+VSE_INLINE float tail_(float t) {
+  t = t < 9 ? t : 9;
+  float p = -1.515536319e-08f;
+  p = p * t + 4.976760692e-07f;
+  p = p * t - 6.798317827e-06f;
+  p = p * t + 4.939537394e-05f;
+  p = p * t - 0.0001839578617f;
+  p = p * t - 1.748203431e-05f;
+  p = p * t + 0.004834793042f;
+  p = p * t - 0.03636233136f;
+  p = p * t - 0.3183034062f;
+  p = p * t - 0.7978851199f;
+  p = p * t - 0.6931471825f;
+  return exp_(p);
+}
+
+VSE_INLINE float gelu_(float x) { return x < 0 ? x * tail_(-x) : x - x * tail_(x); }
+
+VSE_INLINE float gelu_slope_(float x) {
+  float phi = x < 0 ? tail_(-x) : 1.0f - tail_(x);
+  return phi + x * exp_(-0.5f * x * x) * 0.39894228f;
+}
+
 VSE_INLINE float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }
 
 // tanh x: an odd polynomial below 0.625, from the exponential above.

@@ -20,38 +20,11 @@ KERNEL combine(float* dst, const float* a, const float* b, float alpha, float be
 // The numbers of device.Activation.
 enum { kReLU, kTanh, kSigmoid, kAbs, kGELU };
 
-// Φ(-t) for t ≥ 0, the polynomial of internal/vec/gelu.go for its logarithm.
-VSE_INLINE float normal_tail(float t) {
-  t = t > 9 ? 9 : t;
-  float p = -1.515536319e-08f;
-  p = p * t + 4.976760692e-07f;
-  p = p * t - 6.798317827e-06f;
-  p = p * t + 4.939537394e-05f;
-  p = p * t - 0.0001839578617f;
-  p = p * t - 1.748203431e-05f;
-  p = p * t + 0.004834793042f;
-  p = p * t - 0.03636233136f;
-  p = p * t - 0.3183034062f;
-  p = p * t - 0.7978851199f;
-  p = p * t - 0.6931471825f;
-  return exp_(p);
-}
-
-VSE_INLINE float gelu(float x) {
-  float t = x < 0 ? -x : x;
-  return (x < 0 ? 0 : x) - t * normal_tail(t);
-}
-
-VSE_INLINE float gelu_slope(float x) {
-  float phi = x < 0 ? normal_tail(-x) : 1 - normal_tail(x);
-  return phi + x * exp_(-0.5f * x * x) * 0.39894228040143267794f;
-}
-
 // y = f(x)
 KERNEL activate(float* y, const float* x, int f, i64 n) {
   EACH(i, n) {
     float v = x[i];
-    y[i] = f == kGELU ? gelu(v) : f == kReLU ? (v < 0 ? 0 : v) : f == kTanh ? tanh_(v) : f == kSigmoid ? sigmoid_(v) : (v < 0 ? -v : v);
+    y[i] = f == kReLU ? (v < 0 ? 0 : v) : f == kTanh ? tanh_(v) : f == kSigmoid ? sigmoid_(v) : f == kGELU ? gelu_(v) : (v < 0 ? -v : v);
   }
 }
 
@@ -59,7 +32,7 @@ KERNEL activate(float* y, const float* x, int f, i64 n) {
 KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 n) {
   EACH(i, n) {
     float v = of[i];
-    float slope = f == kGELU ? gelu_slope(v) : f == kReLU ? (v > 0) : f == kTanh ? 1 - v * v : f == kSigmoid ? v * (1 - v) : (float)((v > 0) - (v < 0));
+    float slope = f == kReLU ? (v > 0) : f == kTanh ? 1 - v * v : f == kSigmoid ? v * (1 - v) : f == kGELU ? gelu_slope_(v) : (float)((v > 0) - (v < 0));
     dx[i] = dy[i] * slope;
   }
 }
