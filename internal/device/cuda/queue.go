@@ -97,9 +97,10 @@ func (q *queue) run(f func() error) {
 	c.kind, c.run = commandRun, f
 }
 
-// own is the life of the owner. Its thread ends with it, and the context is current nowhere else.
+// own is the life of the owner. The context is current on its thread and nowhere else; when the device is closed the thread has none.
 func (q *queue) own() {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for b := range q.work {
 		for i := range b.n {
 			if q.failure != nil {

@@ -203,7 +203,11 @@ func (h *harness) steady(what string, call func()) {
 		return
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties pools, which is not the kernel's doing
-	if n := testing.AllocsPerRun(3, call); n != 0 {
+	n := testing.AllocsPerRun(3, call)
+	for try := 0; n != 0 && try < 2; try++ { // the runtime allocates when it starts a thread; a kernel that allocates does so every time
+		n = testing.AllocsPerRun(3, call)
+	}
+	if n != 0 {
 		h.errorf("%s: %v allocations per call, want 0", what, n)
 	}
 }
