@@ -81,7 +81,7 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 		if work, err = openWork(o.Work, m.Network.Name(), scoreKey(m, images, captions, order), t, put); err != nil {
 			return nil, err
 		}
-		defer work.f.Close()
+		defer work.close()
 	}
 	room := 0
 	for c := 0; c < t.captions; c += t.tileC {
