@@ -25,14 +25,14 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	return d
 }
 
-func variant(t *testing.T, o cuda.Options, order, late int) func(t testing.TB) device.Device {
+func variant(t *testing.T, o cuda.Options, order, late int) func(t *testing.T) device.Device {
 	emulator.Library(t)
 	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
 	emulator.Set(t, "defer", late, 0)
-	return func(t testing.TB) device.Device { return open(t, o) }
+	return func(t *testing.T) device.Device { return open(t, o) }
 }
 
 // The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
