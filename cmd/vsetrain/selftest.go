@@ -30,8 +30,8 @@ func newCmdSelftest(a *app) *cobra.Command {
 with references in float64 computed on the processor. A line for each family says how large the difference was where it came closest to
 its bound. Around every array lies NaN, which must neither leak in nor change. Exit status 1 means that a family failed.
 
-The GPU is tested as training uses it (fp32, with cuBLAS where it is found), and its products also in tf32 and bf16 and by vsetrain's own
-kernel (own-fp32, own-bf16). It takes a minute or less.`,
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what has products in it also in
+reduced precisions (tf32, bf16, own-bf16). It takes a minute or less.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --variant own-fp32`,

@@ -46,7 +46,7 @@ var variants = []variant{
 	{kind: "cuda", name: "fp32", precision: cuda.FP32, blas: true, all: true},
 	{kind: "cuda", name: "tf32", precision: cuda.TF32, blas: true, rounds: devicetest.RoundsTF32},
 	{kind: "cuda", name: "bf16", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16},
-	{kind: "cuda", name: "own-fp32", precision: cuda.FP32},
+	{kind: "cuda", name: "own-fp32", precision: cuda.FP32, all: true},
 	{kind: "cuda", name: "own-bf16", precision: cuda.BF16, rounds: devicetest.RoundsBF16},
 	{kind: "cpu", name: "fp32", precision: cpu.FP32, all: true},
 	{kind: "cpu", name: "bf16", precision: cpu.BF16, rounds: devicetest.RoundsBF16},
@@ -127,9 +127,7 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 	o := cuda.Options{Driver: lib.Path, Precision: v.precision}
 	if v.blas {
 		if o.BLAS = blas.Path; o.BLAS == "" {
-			if v.precision != cuda.FP32 {
-				return nil, blas.Missing(), nil
-			}
+			return nil, blas.Missing(), nil
 		}
 	}
 	d, err = cuda.Open(o)
