@@ -62,7 +62,7 @@ sanitizer() {
 
 ptxas() {
   local tool arch files=0 failed=0 f
-  "$binary" doctor --write-ptx "$out/ptx" >"$out/ptxas.log" 2>&1 || { record ptxas failed 0 "the program did not write its PTX"; return; }
+  "$binary" doctor --write-ptx "$out/ptx" >"$out/ptxas.log" 2>&1 && [ -e "$out/ptx/gemm.ptx" ] || { record ptxas failed 0 "the program did not write its PTX"; return; }
   tool=$(find_tool ptxas) || { skip ptxas "ptxas not found (package cuda-nvcc-12-8, or pip's nvidia-cuda-nvcc-cu12 or triton); the PTX is in ptx/"; return; }
   arch=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
   [ "$arch" = sm_ ] && arch=sm_90

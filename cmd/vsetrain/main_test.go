@@ -2,29 +2,49 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"vsetrain/internal/device/cuda/emulator"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vsetrain": main})
 }
 
-// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote.
+// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote, $SCRIPTS that of the project's
+// shell scripts, $EMULATOR the emulated CUDA driver, where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, none := emulator.Build()
+	if none != nil {
+		t.Logf("scripts on the emulated driver are cut short: %v", none)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("SCRIPTS", scripts)
+			e.Setenv("EMULATOR", driver)
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "emulator" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return none == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
 	})
