@@ -38,7 +38,7 @@ func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) 
 	c.squaresAt = d.need(scratchStarts, 8*(c.n+1)+4*(c.n+1+c.rows))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
-	d.each(kernelCaptionTables, c.n+1).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n)
+	d.each(kernelCaptionTables, c.n+1).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
 	return c
 }
 

@@ -1,8 +1,8 @@
 // Captions whose words are rows one behind the other, without padding: where they begin, and which rows hold equal words.
 #include "common.cuh"
 
-// starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row.
-KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n) {
+// starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for rows behind the last.
+KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
   EACH(c, n + 1) {
     int s = 0;
     i64 q = 0;
@@ -12,16 +12,16 @@ KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, in
     }
     starts[c] = s;
     squares[c] = q;
-    if (c == n) continue;
-    for (int t = 0; t < lengths[c]; t++) of[s + t] = (int)c;
+    int end = c < n ? s + lengths[c] : rows;
+    for (int p = s; p < end; p++) of[p] = c < n ? (int)c : -1;
   }
 }
 
-// rows[starts[c] + t] = words[c, t], columns of words being the width.
+// rows[starts[c] + t] = words[c, t], columns being the width of words; -1 for rows without a caption.
 KERNEL caption_words(int* rows, const int* words, const int* of, const int* starts, int count, int columns) {
   EACH(p, count) {
     int c = of[p];
-    rows[p] = words[(i64)c * columns + (p - starts[c])];
+    rows[p] = c < 0 ? -1 : words[(i64)c * columns + (p - starts[c])];
   }
 }
 
@@ -37,7 +37,7 @@ KERNEL row_order(int* order, const int* rows, int count) {
 // of a word does the work. Words of no row are left alone.
 KERNEL sum_words(float* table, const float* dout, const int* rows, const int* order, int count, int d) {
   int lo = blockIdx.x, w = rows[order[lo]];
-  if (lo > 0 && rows[order[lo - 1]] == w) return;
+  if (w < 0 || (lo > 0 && rows[order[lo - 1]] == w)) return;
   int hi = count;  // the first place of a greater word
   for (int below = lo; hi - below > 1;) {
     int mid = below + (hi - below) / 2;

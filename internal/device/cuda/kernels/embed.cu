@@ -1,10 +1,16 @@
 // The embeddings of BERT (device.EmbedArgs): out[row] = word + position + type 0, and the gradient of the positions. For the gradient of the words
-// see sum_words. blockIdx.y counts pieces of 256 columns.
+// see sum_words. Rows without a caption are 0. blockIdx.y counts pieces of 256 columns.
 #include "common.cuh"
 
 KERNEL embed(float* out, const float* word, const float* position, const float* kind, const int* rows, const int* of, const int* starts, int d) {
-  int p = blockIdx.x, t = p - starts[of[p]], k = blockIdx.y * blockDim.x + threadIdx.x;
-  if (k < d) out[(i64)p * d + k] = word[(i64)rows[p] * d + k] + position[(i64)t * d + k] + kind[k];
+  int p = blockIdx.x, c = of[p], k = blockIdx.y * blockDim.x + threadIdx.x;
+  if (k >= d) return;
+  if (c < 0) {
+    out[(i64)p * d + k] = 0;
+    return;
+  }
+  int t = p - starts[c];
+  out[(i64)p * d + k] = word[(i64)rows[p] * d + k] + position[(i64)t * d + k] + kind[k];
 }
 
 // table[t] = Σ dout of word t of every caption, the captions in turn; 0 where no caption is so long.
