@@ -60,6 +60,7 @@ type dev struct {
 	scratch [scratchSlots]region
 	pack    device.Packing
 	narrow  []float32
+	match   blockMatch
 	closed  bool
 }
 
