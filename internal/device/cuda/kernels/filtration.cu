@@ -105,13 +105,13 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
     LANES(i, s) dr[r * s + i] = f.u * dout[r * s + i] + f.v * out[r * s + i];
     warp_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
     float along = 0, sum = 0;
-    LANES(k, g.n) {
+    DOTS(k, g.n) {
       along += a[g.base + k] * dz[g.base + k];
       sum += gate_(z[g.base + k], mean, inv, c, gamma, beta);
     }
     along = warp_sum(along);
     sum = 1.0f / (warp_sum(sum) + PAIR_EPS);
-    LANES(k, g.n) {
+    DOTS(k, g.n) {
       float h = gate_(z[g.base + k], mean, inv, c, gamma, beta);
       dz[g.base + k] = (dz[g.base + k] - along) * sum * h * (1 - h);
     }

@@ -23,23 +23,39 @@ VSE_INLINE float warp_max(float v) {
   return v;
 }
 
-// warp_dots writes to[k] = y·x_k for k < n rows x_k of s values, four at a time so that y is read once for four. Lane k % 32 writes to[k], and
-// no other lane may read it before the kernel ends.
+// half_sum adds two values over the halves of a warp, which differ in one bit of the lane: the lower half keeps the sums of low, the upper those of high.
+VSE_INLINE float half_sum(float low, float high, int bit) {
+  int upper = threadIdx.x & bit;
+  float keep = upper ? high : low, give = upper ? low : high;
+  return keep + __shfl_xor_sync(0xffffffffu, give, bit);
+}
+
+// warp_dots writes to[k] = y·x_k for k < n rows x_k of s values, eight at a time: y is read once for eight, and nine shuffles add them all. Each value is
+// written by the lane that DOTS gives it to; no other lane may read it before the kernel ends.
+#define DOTS(k, n) for (int k = (threadIdx.x & 3) << 3 | (threadIdx.x >> 2 & 7); k < (n); k += 32)
 VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int s) {
-  int lane = threadIdx.x & 31;
-  for (int k = 0; k < n; k += 4) {
-    const float *x0 = x + (i64)k * s, *x1 = k + 1 < n ? x0 + s : x0, *x2 = k + 2 < n ? x1 + s : x1, *x3 = k + 3 < n ? x2 + s : x2;
-    float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
+  int place = threadIdx.x >> 2 & 7;
+  for (int k = 0; k < n; k += 8) {
+    const float *x0 = x + (i64)k * s, *x1 = k + 1 < n ? x0 + s : x0, *x2 = k + 2 < n ? x1 + s : x0, *x3 = k + 3 < n ? x2 + s : x0,
+                *x4 = k + 4 < n ? x3 + s : x0, *x5 = k + 5 < n ? x4 + s : x0, *x6 = k + 6 < n ? x5 + s : x0, *x7 = k + 7 < n ? x6 + s : x0;
+    float d0 = 0, d1 = 0, d2 = 0, d3 = 0, d4 = 0, d5 = 0, d6 = 0, d7 = 0;
     LANES(i, s) {
       float v = y[i];
       d0 += v * x0[i];
       d1 += v * x1[i];
       d2 += v * x2[i];
       d3 += v * x3[i];
+      d4 += v * x4[i];
+      d5 += v * x5[i];
+      d6 += v * x6[i];
+      d7 += v * x7[i];
     }
-    d0 = warp_sum(d0), d1 = warp_sum(d1), d2 = warp_sum(d2), d3 = warp_sum(d3);
-    int of = lane - (k & 31);
-    if (of >= 0 && of < 4 && k + of < n) to[k + of] = of == 0 ? d0 : of == 1 ? d1 : of == 2 ? d2 : d3;
+    d0 = half_sum(d0, d4, 16), d1 = half_sum(d1, d5, 16), d2 = half_sum(d2, d6, 16), d3 = half_sum(d3, d7, 16);
+    d0 = half_sum(d0, d2, 8), d1 = half_sum(d1, d3, 8);
+    d0 = half_sum(d0, d1, 4);
+    d0 += __shfl_xor_sync(0xffffffffu, d0, 2);
+    d0 += __shfl_xor_sync(0xffffffffu, d0, 1);
+    if ((k >> 3 & 3) == (int)(threadIdx.x & 3) && k + place < n) to[k + place] = d0;
   }
 }
 

@@ -22,21 +22,21 @@ KERNEL reason_weights(float* out, const float* a, const float* y, const float* x
     warp_dots(to, y + r * s, x + g.base * s, g.n, s);
     if (a) {
       float mean = 0;
-      LANES(k, g.n) mean += a[r * room + k] * to[k];
+      DOTS(k, g.n) mean += a[r * room + k] * to[k];
       mean = warp_sum(mean);
-      LANES(k, g.n) to[k] = a[r * room + k] * (to[k] - mean);
+      DOTS(k, g.n) to[k] = a[r * room + k] * (to[k] - mean);
       continue;
     }
     float most = -3.0e38f, sum = 0;
-    LANES(k, g.n) if (to[k] > most || to[k] != to[k]) most = to[k];
+    DOTS(k, g.n) if (to[k] > most || to[k] != to[k]) most = to[k];
     most = warp_max(most);
-    LANES(k, g.n) {
+    DOTS(k, g.n) {
       float v = exp_(to[k] - most);
       to[k] = v;
       sum += v;
     }
     sum = 1.0f / warp_sum(sum);
-    LANES(k, g.n) to[k] *= sum;
+    DOTS(k, g.n) to[k] *= sum;
   }
 }
 
