@@ -39,10 +39,9 @@ type blockMatch struct {
 	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
 }
 
-const (
-	matchBytes = 512 << 20
-	matchTile  = 16
-)
+var matchBytes = 512 << 20
+
+const matchTile = 16
 
 // panel hands out consecutive parts of scratch memory.
 type panel struct{ next driver.Ptr }

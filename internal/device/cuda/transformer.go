@@ -120,7 +120,7 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 }
 
 // selfPlaces is the most weights of attention that are kept at once: 256 MB.
-const selfPlaces = 1 << 26
+var selfPlaces = 1 << 26
 
 // selfTile is the number of rows of a block of self-attention.
 const selfTile = 16
