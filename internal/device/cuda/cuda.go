@@ -56,11 +56,11 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
+	match   blockMatch
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	pack    device.Packing
 	narrow  []float32
-	match   blockMatch
 	closed  bool
 }
 
