@@ -1,10 +1,13 @@
 package models
 
 import (
+	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/golden"
 	"vsetrain/internal/graph"
 )
@@ -17,8 +20,22 @@ type precision struct {
 // precisions are the arithmetics the golden cases are checked in.
 var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
+// everywhere are these and the GPU, on the emulated driver.
+var everywhere = append(slices.Clone(precisions), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
+
+const emulatedGPU = "cuda"
+
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
+	if precision == emulatedGPU {
+		lib := emulator.Library(t)
+		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: lib})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
+	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +91,7 @@ func TestGoldenVSEPP(t *testing.T) {
 	n, l := len(c.Lengths), c.Captions.Shape[1]
 	order := golden.ByLength(c.Lengths)
 	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
-	for _, p := range precisions {
+	for _, p := range everywhere {
 		t.Run(p.name, func(t *testing.T) {
 			o := DefaultOptions()
 			o.EmbedDim, o.WordDim = cfg["embed"], cfg["word_dim"]

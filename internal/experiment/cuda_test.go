@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/eval"
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
@@ -53,10 +54,25 @@ func TestNetworksThatTheGPULacks(t *testing.T) {
 	if len(cuda.Missing()) == 0 {
 		t.Skip("the GPU has every kernel")
 	}
-	for _, network := range []string{models.SAF, models.SGR, models.GSMN} {
+	for _, network := range []string{models.SAF, models.SGR} {
 		_, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", &models.Options{Network: network})
 		if err == nil || !strings.Contains(err.Error(), "network "+network) {
 			t.Errorf("%s on cuda: %v", network, err)
+		}
+	}
+}
+
+// Checkpoints of PyTorch evaluated on the emulated GPU give the scores of PyTorch.
+func TestScoresOfPyTorchOnEmulatedGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	for fixture, checkpoint := range map[string]string{bertFixture: "checkpoint.pth", fixtureOf("gsmn"): fixtureCheckpoints[0]} {
+		want := readScores(t, filepath.Join(fixture, "scores.npy"))
+		_, got := evaluateWith(t, EvalRequest{Checkpoints: []string{filepath.Join(fixture, checkpoint)}, Data: filepath.Join(fixture, "data"), Split: "test",
+			Protocol: eval.Auto, Device: device.Options{Kind: "cuda", Precision: "fp32"}})
+		if d := worst(got, want); !(d <= 5e-6) {
+			t.Errorf("%s: largest difference of a score %g, want at most 5e-6", fixture, d)
 		}
 	}
 }

@@ -56,6 +56,7 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
+	match   blockMatch
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	pack    device.Packing

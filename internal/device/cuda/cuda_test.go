@@ -62,6 +62,12 @@ func TestConformanceOfProducts(t *testing.T) {
 	}
 }
 
+// What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
+func TestConformanceInParts(t *testing.T) {
+	t.Cleanup(cuda.LimitScratch(20_000, 100))
+	devicetest.RunOnly(t, variant(t, cuda.Options{}, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights", "ScaleBlocks", "MixNodes", "WordGraph")
+}
+
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
 func TestTF32(t *testing.T) {
 	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: "emulated"}, 0, 0)(t)

@@ -91,7 +91,7 @@ func (d *dev) gruWeights(a device.GRUArgs, gates, prev driver.Ptr, rows int) {
 	dx := d.optional("GRUGrad DX", a.DX, rows*a.I)
 
 	sums := d.need(scratchSums, 4*4*h)
-	d.start(kernelColumnSum, threads, (4*h+31)/32, 1, 1).ptr(sums, gates).int(rows, 4*h).long(4 * h)
+	d.columnSum(sums, gates, rows, 4*h, 4*h)
 	d.each(kernelGRUBias, 3*h).ptr(dbih, dbhh, sums).int(h)
 
 	of := func(n int) driver.Ptr { // part n of the gates: n, r, z, hn
