@@ -209,7 +209,7 @@ func (p *Program) bind() {
 			}
 		}
 		if in.call.Host == nil {
-			in.call.Host = make([][]int32, len(in.call.In))
+			in.call.Host, in.call.Loose = make([][]int32, len(in.call.In)), make([]bool, len(in.call.In))
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -243,7 +243,7 @@ func (p *Program) RunAll() error {
 			return fmt.Errorf("input %s holds %d values, the graph wants %d", a.name, a.in.n, a.n)
 		}
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
-		a.call.Host[a.arg] = a.in.host
+		a.call.Host[a.arg], a.call.Loose[a.arg] = a.in.host, a.in.loose
 	}
 	for _, in := range p.instrs {
 		in.run(p.s.Dev, &in.call)

@@ -13,7 +13,11 @@ type Session struct {
 
 	floats, ints slab
 	feed         map[string]*input
+	moves        int // of inputs
 }
+
+// Generation changes when memory has moved that programs use.
+func (s *Session) Generation() int { return s.moves + s.floats.generation + s.ints.generation }
 
 // NewSession allocates the parameters of a network on a device.
 func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
@@ -56,6 +60,7 @@ type input struct {
 	view   device.View
 	n      int // elements of the current value
 	host   []int32
+	loose  bool // host is an upper bound of the values
 	shared bool // view is the host's own memory
 }
 
@@ -82,6 +87,7 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 			s.Dev.Free(in.view.Buf)
 		}
 		in.view = device.Of(b)
+		s.moves++
 	}
 	in.n = n
 	return in, nil
@@ -139,8 +145,22 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	if err != nil {
 		return err
 	}
-	in.host = values
+	in.host, in.loose = values, false
 	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedLoose is FeedInts for lengths of which programs are told an upper bound only, on a device.Recorder: the programs do the same for all
+// values with this bound.
+func (s *Session) FeedLoose(name string, values, bound []int32) error {
+	if len(bound) != len(values) {
+		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
+	}
+	if err := s.FeedInts(name, values); err != nil {
+		return err
+	}
+	in := s.feed[name]
+	in.host, in.loose = bound, true
 	return nil
 }
 

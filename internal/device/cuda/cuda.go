@@ -60,7 +60,14 @@ type dev struct {
 	scratch [scratchSlots]region
 	pack    device.Packing
 	narrow  []float32
+	halves  []byte
 	closed  bool
+
+	recording  bool // between the beginning and the end of Record
+	refused    error
+	recordings map[*recording]struct{}
+	tables     map[*table]struct{}
+	moves      int // of scratch memory
 }
 
 // device.Device grows with the networks. What *dev lacks comes from an interface without a value, so that the package builds; who
@@ -71,6 +78,11 @@ type (
 		absent
 		*dev
 	}
+)
+
+var (
+	_ device.Recorder = complete{}
+	_ device.Resident = complete{}
 )
 
 // Missing lists the methods of device.Device that this package lacks.
@@ -101,7 +113,8 @@ func Open(o Options) (device.Device, error) {
 	if o.Index >= n {
 		return nil, fmt.Errorf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0", o.Index, n)
 	}
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{}}
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
+		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	if d.precision == "" {
 		d.precision = FP32
 	}
@@ -157,8 +170,12 @@ func (d *dev) Wide() bool { return false }
 
 // Sync implements device.Device.
 func (d *dev) Sync() error {
-	if d.closed {
+	if d.closed || d.refuse("Sync") {
 		return nil
+	}
+	if err := d.full; err != nil {
+		d.full = nil
+		return err
 	}
 	d.next().kind = commandSync
 	return d.wait()
@@ -169,6 +186,7 @@ func (d *dev) Close() error {
 	if d.closed {
 		return nil
 	}
+	d.full = nil
 	d.wait()
 	d.failure = nil // what can be released is released also after a failure
 	d.run(d.end)
@@ -194,6 +212,12 @@ func (d *dev) end() (first error) {
 		}
 	}
 	clear(d.buffers)
+	for r := range d.recordings {
+		keep(r.destroy(d))
+	}
+	for t := range d.tables {
+		keep(d.drv.Free(t.ptr))
+	}
 	for _, r := range d.scratch {
 		if r.ptr != 0 {
 			keep(d.drv.Free(r.ptr))
@@ -206,6 +230,9 @@ func (d *dev) end() (first error) {
 		keep(d.drv.UnloadModule(m))
 	}
 	keep(d.staging.close(d.drv))
+	for i := range d.mail {
+		keep(d.mail[i].close(d.drv))
+	}
 	if d.stream != 0 {
 		keep(d.drv.DestroyStream(d.stream))
 	}
