@@ -24,7 +24,7 @@ type Recorder interface {
 	// Fetch begins to copy Float views to the host, behind the kernels called before. Fetched waits for the copy and returns the values, one view after
 	// the other, valid until the next Fetch of the same slot. There are FetchSlots slots.
 	Fetch(slot int, views ...View)
-	Fetched(slot int) []float32
+	Fetched(slot int) ([]float32, error)
 }
 
 // FetchSlots is how many Fetches may be on their way.

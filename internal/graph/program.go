@@ -234,6 +234,15 @@ func (p *Program) view(r ref) device.View {
 
 // RunAll implements gorgonia.VM: it runs the program with the inputs fed to the session.
 func (p *Program) RunAll() error {
+	if err := p.look(); err != nil {
+		return err
+	}
+	p.run()
+	return nil
+}
+
+// look binds the views of the slabs, where they have moved, and those of the inputs.
+func (p *Program) look() error {
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()
 	}
@@ -245,11 +254,21 @@ func (p *Program) RunAll() error {
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
 		a.call.Host[a.arg], a.call.Loose[a.arg] = a.in.host, a.in.loose
 	}
+	return nil
+}
+
+func (p *Program) run() {
 	for _, in := range p.instrs {
 		in.run(p.s.Dev, &in.call)
 	}
-	return nil
 }
+
+// Prepare looks at the inputs fed to the session, as RunAll does, and Run calls the kernels: together they are RunAll. A device.Recorder can
+// record Run.
+func (p *Program) Prepare() error { return p.look() }
+
+// Run calls the kernels of a program that is prepared.
+func (p *Program) Run() { p.run() }
 
 // Reset implements gorgonia.VM; programs have no state between runs.
 func (p *Program) Reset() {}

@@ -84,19 +84,22 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 }
 
 // Fetched implements device.Recorder. After a failure of the device the values are NaN.
-func (d *dev) Fetched(slot int) []float32 {
-	m := d.mailOf(slot)
-	full := d.full
+func (d *dev) Fetched(slot int) ([]float32, error) {
+	m, err := d.mailOf(slot), d.full
+	d.full = nil
 	c := d.next()
 	c.kind, c.slot = commandAwait, slot
-	if err := d.wait(); err != nil || full != nil {
+	if e := d.wait(); e != nil {
+		err = e
+	}
+	if err != nil {
 		for i := range m.values {
 			m.values[i] = float32(math.NaN())
 		}
-		return m.values
+		return m.values, err
 	}
 	copy(m.values, unsafe.Slice((*float32)(m.memory), len(m.values)))
-	return m.values
+	return m.values, nil
 }
 
 func (d *dev) mailOf(slot int) *mail {
