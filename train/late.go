@@ -66,6 +66,21 @@ func (s *Step) CallByCall() string {
 	return s.late.refused
 }
 
+// Reserve compiles the graph of n pairs with captions of at most the given number of words, and so allocates the memory of the values of a step. semantic is the
+// length of the semantic vectors of a loss that needs them.
+func (s *Step) Reserve(n, longest, semantic int) error {
+	sh := shape{n: n, bucket: models.Bucket(longest), semantic: semantic}
+	if _, ok := s.model.PairScorer(); ok {
+		lengths := make([]int32, n)
+		for i := range lengths {
+			lengths[i] = int32(max(1, longest/2))
+		}
+		sh.room = models.WordRoom(lengths)
+	}
+	_, err := s.program(sh)
+	return err
+}
+
 // Ahead reports whether steps can be started before the ones before them are finished.
 func (s *Step) Ahead() bool { return s.late != nil }
 

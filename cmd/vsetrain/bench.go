@@ -74,6 +74,9 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s: %.0f %% of the %.0f GFLOP/s of a large product (%d threads, %s)\n",
 		r.GFlop, r.GFlops, 100*r.Share, r.Peak, r.Threads, r.Precision)
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)
+	if r.GPUMemory != nil {
+		a.Printf("%s\n%s\n", r.GPUMemory, r.GPUMemory.Steps())
+	}
 	return nil
 }
 

@@ -194,7 +194,7 @@ func (d *diagnosis) print(a *app) {
 	if len(d.GPUs) > 0 {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
-	line("gpu", "%s; device.kind auto computes on the CPU, cuda asks for the GPU (docs/cuda.md)", gpus)
+	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
 	for _, l := range d.GPULibraries {
 		if l.Path == "" {
 			line("", "%s", l.Missing())

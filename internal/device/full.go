@@ -13,3 +13,10 @@ func (e *Full) Error() string {
 }
 
 func (e *Full) Unwrap() error { return e.Err }
+
+// Failed is the error of a device that computes nothing more: a GPU that was lost, or a fault in a kernel.
+type Failed struct{ Err error }
+
+func (e *Failed) Error() string { return e.Err.Error() }
+
+func (e *Failed) Unwrap() error { return e.Err }

@@ -97,6 +97,16 @@ func Missing() []string {
 	return names
 }
 
+// NoSuchGPU is the error of an Index that is out of range.
+type NoSuchGPU struct{ Index, Count int }
+
+func (e *NoSuchGPU) Error() string {
+	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index", e.Index, e.Count)
+}
+
+// oldest is the CUDA version that a driver has to support at least.
+const oldest = 11040
+
 // Open starts the GPU. A kernel that Missing lists panics when it is called.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
@@ -106,12 +116,17 @@ func Open(o Options) (device.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
+	if v, err := drv.Version(); err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	} else if v < oldest {
+		return nil, fmt.Errorf("device: cuda: the driver %s is for CUDA %d.%d; install one for CUDA %d.%d or later (version 470)", drv.Path(), v/1000, v%1000/10, oldest/1000, oldest%1000/10)
+	}
 	n, err := drv.Devices()
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
 	if o.Index >= n {
-		return nil, fmt.Errorf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0", o.Index, n)
+		return nil, &NoSuchGPU{o.Index, n}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}

@@ -130,7 +130,7 @@ func (q *queue) own() {
 			if err := q.execute(c); err != nil && q.capturing {
 				q.captureErr = q.describe(c, err)
 			} else if err != nil {
-				q.failure = q.describe(c, err)
+				q.failure = &device.Failed{Err: q.describe(c, err)}
 			}
 			c.run, c.host = nil, nil
 		}
