@@ -81,17 +81,6 @@ func openCUDA(o device.Options, network *models.Options) (device.Device, driver.
 	return d, blas, err
 }
 
-// onCUDA reports whether the CUDA device has every kernel of a network.
-func onCUDA(m *models.Options) bool {
-	switch m.Network {
-	case models.VSEPP, models.VSRN:
-		return true
-	case models.VSEInf:
-		return m.TextEncoder != models.TextBert
-	}
-	return false
-}
-
 // explainDevice adds to a failure of the device what a person can do about it. kept says what of the run is safe.
 func explainDevice(err error, o device.Options, kept string) error {
 	var full *device.Full
