@@ -81,7 +81,7 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 		if work, err = openWork(o.Work, m.Network.Name(), scoreKey(m, images, captions, order), t, put); err != nil {
 			return nil, err
 		}
-		defer work.f.Close()
+		defer work.close()
 	}
 	scorer := &pairTiles{m: m, images: images, captions: captions, tileI: t.tileI, tileC: t.tileC, warn: o.Warn}
 	out, done := make([]float32, t.tileI*t.tileC), 0
