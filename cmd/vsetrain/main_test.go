@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"vsetrain/internal/device/cuda/emulator"
 )
 
 func TestMain(m *testing.M) {
@@ -20,10 +23,18 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gpu, _ := emulator.Build() // where it cannot be built the scripts that need it skip, and its own tests say why
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name != "emulator" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return gpu != "", nil
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("EMULATED_GPU", gpu)
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil
 		},

@@ -52,7 +52,7 @@ type BenchReport struct {
 	DataWaitMS   float64     `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
 	GFlop        float64     `json:"gflop_per_step"`
 	GFlops       float64     `json:"gflops"`
-	Peak         float64     `json:"gemm_peak_gflops"` // best square product in this process and precision
+	Peak         float64     `json:"gemm_peak_gflops"` // best square product in this process and precision; 0 on a GPU
 	Share        float64     `json:"fraction_of_gemm_peak"`
 	MemoryMB     float64     `json:"peak_memory_mb"`
 	GPUMemory    *MemoryPlan `json:"gpu_memory,omitempty"`
@@ -66,8 +66,7 @@ func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 	if err != nil {
 		return BenchReport{}, explainDevice(err, r.Config.Device, "nothing was changed on disk")
 	}
-	rep, err := b.run(ctx)
-	rep.GPUMemory = memory
+	rep, err := b.run(ctx, memory)
 	return rep, explainDevice(err, r.Config.Device, "nothing was changed on disk")
 }
 
@@ -134,8 +133,8 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	}
 	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
-		return nil, err
+			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(), InPlace: b.model.Resident()})
+		return memory, err
 	}
 	for i := range syntheticBatches {
 		sem := 0
@@ -154,10 +153,10 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	return memory, nil
 }
 
-func (b *bench) run(ctx context.Context) (BenchReport, error) {
+func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error) {
 	c := b.cfg
 	rep := BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Precision: c.Device.Precision,
-		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic"}
+		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic", GPUMemory: memory}
 	if b.WithData {
 		rep.Data = c.Data.Dir
 	}
@@ -203,6 +202,9 @@ func (b *bench) run(ctx context.Context) (BenchReport, error) {
 	rep.GFlops = rep.GFlop / rep.StepMS.Median * 1000
 	if b.PeakMemory != nil {
 		rep.MemoryMB = float64(b.PeakMemory()) / (1 << 20)
+	}
+	if memory != nil { // the products of the CPU say nothing about a GPU
+		return rep, nil
 	}
 	var err error
 	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision == "bf16", b.BenchRequest.BLAS); err != nil {

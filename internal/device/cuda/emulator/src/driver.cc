@@ -98,7 +98,11 @@ int emu_set(const char* name, long value) {
 }
 long emu_launches() { return launches; }
 
-Result cuInit(unsigned) { return no_device ? kNoDevice : (initialized = true, kOK); }
+// EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program.
+Result cuInit(unsigned) {
+  if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_LOSE")) lose = atol(n);
+  return no_device ? kNoDevice : (initialized = true, kOK);
+}
 Result cuDriverGetVersion(int* v) { return *v = driver_version, kOK; }
 Result cuDeviceGetCount(int* n) { return *n = devices, kOK; }
 Result cuDeviceGet(int* d, int i) { return i >= devices ? kInvalidDevice : (*d = i, kOK); }
