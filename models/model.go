@@ -19,6 +19,8 @@ const (
 	InputLabels     = "in.labels"
 	InputLabelMask  = "in.label_mask"
 	InputLabelSteps = "in.label_steps"
+	// InputLabelPlaces are the steps that captions have where InputLabelSteps is the same for all of them.
+	InputLabelPlaces = "in.label_places"
 	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
 	// then the regions of all images one after the other, with room for R each.
 	InputRegionCounts = "in.region_counts"
@@ -173,7 +175,17 @@ func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 
 // LabelNodes returns the inputs of a captioning branch of at most the given number of steps.
 func (m *Model) LabelNodes(g *graph.Graph, n, steps int) Labels {
-	return Labels{Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
+	var places *graph.Node
+	if m.PadsLabels() {
+		places = g.InputInts(InputLabelPlaces, n)
+	}
+	return Labels{Places: places, Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
+}
+
+// PadsLabels reports whether the captioning branch is fed with as many steps for every caption: on a device that records steps.
+func (m *Model) PadsLabels() bool {
+	_, ok := m.Session.Dev.(device.Recorder)
+	return ok
 }
 
 // EncodeImages embeds n images: regions [n, R, D] → dst [n, E].

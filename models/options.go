@@ -151,13 +151,8 @@ func (o *Options) Validate() error {
 // HostShaped returns why training steps of a network must look at the lengths of every batch on the host, so that a device cannot record them; empty where
 // they need not.
 func (o *Options) HostShaped() string {
-	switch {
-	case o.Network == VSEPP, o.Network == VSEInf && o.TextEncoder != TextBert:
+	if o.Network == VSEPP || o.Network == VSRN || o.Network == VSEInf && o.TextEncoder != TextBert {
 		return ""
-	case o.Network == VSRN && !o.VSRN.Caption:
-		return ""
-	case o.Network == VSRN:
-		return "the captioning branch lays its steps out by the lengths of the captions on the host"
 	}
 	return "network " + o.Network + " lays its work out by the lengths of the captions on the host"
 }

@@ -47,6 +47,7 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 
 type lateCase struct {
 	name  string
+	steps int
 	step  func(dev device.Device) *Step
 	batch func(i int) *data.Batch
 }
@@ -54,16 +55,17 @@ type lateCase struct {
 func lateCases(t testing.TB) []lateCase {
 	var all []lateCase
 	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
-		all = append(all, lateCase{"vsepp " + l, func(d device.Device) *Step { return tinyStepOn(t, d, l, 0) },
+		all = append(all, lateCase{"vsepp " + l, 9, func(d device.Device) *Step { return tinyStepOn(t, d, l, 0) },
 			func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 8), uint64(i), false) }})
 	}
-	plain := models.DefaultOptions().VSRN
-	plain.Caption = false
-	return append(all,
-		lateCase{"vseinf", func(d device.Device) *Step { return vseinfStepOn(t, d) },
-			func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, 8), uint64(i), true) }},
-		lateCase{"vsrn", func(d device.Device) *Step { return vsrnStep(t, d, plain) },
+	for _, captions := range []bool{false, true} {
+		o := models.DefaultOptions().VSRN
+		o.Caption = captions
+		all = append(all, lateCase{fmt.Sprint("vsrn, captions ", captions), 5, func(d device.Device) *Step { return vsrnStep(t, d, o) },
 			func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 8), uint64(i), false) }})
+	}
+	return append(all, lateCase{"vseinf", 9, func(d device.Device) *Step { return vseinfStepOn(t, d) },
+		func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, 8), uint64(i), true) }})
 }
 
 // lateSteps trains on batches of one shape and different lengths, with a learning rate that changes.
@@ -86,17 +88,17 @@ func lateSteps(t *testing.T, s *Step, c lateCase, n int) (results []StepResult, 
 // and regions, and with another learning rate, moment correction and dropout at every step. A number of the host that a
 // recording kept would show in either comparison.
 func TestRecordedSteps(t *testing.T) {
-	const steps = 9
-	for _, c := range lateCases(t) {
+	for k, c := range lateCases(t) {
 		t.Run(c.name, func(t *testing.T) {
+			steps := c.steps
 			onCPU, _ := lateSteps(t, c.step(newDevice(t, "fp32")), c, steps)
-			plain := c.step(emulatedGPU(t, false))
+			plain := c.step(emulatedGPU(t, k > 0))
 			plain.Record(false)
 			want, wantParams := lateSteps(t, plain, c, steps)
 			if plain.late.Replayed != 0 || plain.CallByCall() == "" {
 				t.Errorf("%d steps were replayed without recording (%q)", plain.late.Replayed, plain.CallByCall())
 			}
-			s := c.step(emulatedGPU(t, false))
+			s := c.step(emulatedGPU(t, k > 0))
 			got, params := lateSteps(t, s, c, steps)
 			if s.CallByCall() != "" || s.late.Replayed < steps/2 {
 				t.Errorf("%d of %d steps were replayed: %s", s.late.Replayed, steps, s.CallByCall())
@@ -119,16 +121,25 @@ func TestRecordedSteps(t *testing.T) {
 	}
 }
 
-// What a network lays out on the host is said, and its steps run call by call.
+// Networks that lay their work out by the lengths of a batch say so, and their steps run call by call.
 func TestStepsThatAreNotRecorded(t *testing.T) {
-	s := vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN)
+	for _, name := range []string{models.SAF, models.SGR, models.GSMN} {
+		if o := (models.Options{Network: name}); o.HostShaped() == "" {
+			t.Errorf("steps of %s are recorded", name)
+		}
+	}
+	if o := (models.Options{Network: models.VSEInf, TextEncoder: models.TextBert}); o.HostShaped() == "" {
+		t.Error("steps of BERT are recorded")
+	}
+	s := tinyStepOn(t, emulatedGPU(t, true), loss.LMH, 0)
+	s.late.refused = "a reason"
 	for i := range 3 {
 		if _, err := s.Run(tinyBatch(1, 6, 7), 1e-2, false); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	if s.late.Replayed != 0 || s.CallByCall() == "" {
-		t.Errorf("%d steps of VSRN with captions were replayed (%q)", s.late.Replayed, s.CallByCall())
+	if s.late.Replayed != 0 || s.CallByCall() != "a reason" {
+		t.Errorf("%d steps were replayed (%q)", s.late.Replayed, s.CallByCall())
 	}
 }
 

@@ -199,7 +199,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		return err
 	}
 	if c, ok := s.model.Network.(models.Captioner); ok {
-		if err := s.labels.feed(ses, b, sh, c.MaxLength()); err != nil {
+		if err := s.labels.feed(ses, b, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,10 @@ type Recorder interface {
 	// Generation changes when memory of the device's own that recordings use has moved: recordings made before must not be replayed.
 	Generation() int
 
+	// DropoutPadded is Dropout (but for First) of sequences that are padded: X and Y are rows of width values, as many for each step as there are sequences, the
+	// steps from the given one on. A row that has a word takes the place that it would have were the sequences packed by lengths; the others become zero.
+	DropoutPadded(a DropoutArgs, lengths Ints, width, step int)
+
 	// Guard sets the clip coefficient to NaN, with which Adam leaves everything as it is, unless it and the losses are finite. A
 	// loss may be absent.
 	Guard(coef, norm View, losses ...View)
