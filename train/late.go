@@ -17,6 +17,7 @@ type late struct {
 	dev     device.Recorder
 	never   bool   // run everything call by call
 	refused string // why steps of this network cannot be recorded, empty where they can
+	failed  string // why the device could not
 	table   map[recordKey]*recorded
 	started []startedStep // and not finished, at most device.FetchSlots
 	slot    int           // of the next Fetch
@@ -62,8 +63,10 @@ func (s *Step) CallByCall() string {
 		return ""
 	case s.late.never:
 		return "device.capture is never"
+	case s.late.refused != "":
+		return s.late.refused
 	}
-	return s.late.refused
+	return s.late.failed
 }
 
 // Reserve compiles the graph of n pairs with captions of at most the given number of words, and so allocates the memory of the values of a step. semantic is the
@@ -131,7 +134,7 @@ func (s *Step) calls(p *program, g *gradients) {
 
 // run does the calls of a step, by a recording where there is one.
 func (l *late) run(key recordKey, session int, calls func()) {
-	if l.never || l.refused != "" {
+	if l.never || l.refused != "" || l.failed != "" {
 		calls()
 		return
 	}
@@ -151,7 +154,7 @@ func (l *late) run(key recordKey, session int, calls func()) {
 	if r.rec == nil {
 		rec, err := l.dev.Record(calls)
 		if err != nil {
-			l.refused = err.Error()
+			l.failed = err.Error()
 			calls()
 			return
 		}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/data"
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/philox"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -177,5 +179,17 @@ func TestNotFiniteOnTheDevice(t *testing.T) {
 	good(4)
 	if slices.Equal(state(), before) || s.opt.steps != steps+1 || s.late.Replayed < 3 {
 		t.Error(fmt.Sprint("the step after it did nothing; replayed ", s.late.Replayed))
+	}
+}
+
+// A driver that does not record is said, and changes no bits.
+func TestRecordingThatFails(t *testing.T) {
+	c := lateCases(t)[0]
+	want, _ := lateSteps(t, c.step(emulatedGPU(t, true)), c, 4)
+	emulator.Set(t, "no_capture", 1, 0)
+	s := c.step(emulatedGPU(t, true))
+	got, _ := lateSteps(t, s, c, 4)
+	if !slices.Equal(got, want) || s.late.Replayed != 0 || !strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
+		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.late.Replayed, s.CallByCall(), got, want)
 	}
 }

@@ -105,7 +105,8 @@ type training struct {
 	loop       *train.Loop
 	logs       *logs
 	warned     bool
-	saved      int64 // step of the last checkpoint, 0 without one
+	callByCall string // what the plan said
+	saved      int64  // step of the last checkpoint, 0 without one
 }
 
 // kept says what of a run is safe on disk.
@@ -181,6 +182,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	t.callByCall = t.step.CallByCall()
 	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
 		InPlace: t.model.Resident(), DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
@@ -265,6 +267,10 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 
 func (t *training) onStep(i train.StepInfo) error {
 	t.Observer.Step(i)
+	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
+		t.callByCall = why
+		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
+	}
 	if !t.logs.due(i.Step) {
 		return nil
 	}

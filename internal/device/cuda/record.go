@@ -71,10 +71,13 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 }
 
 // endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device: nothing has run.
-func (d *dev) endCapture(r *recording) (err error) {
+func (d *dev) endCapture(r *recording) error {
 	d.capturing = false
-	r.graph, err = d.drv.EndCapture(d.stream)
-	if d.captureErr != nil {
+	g, err := d.drv.EndCapture(d.stream)
+	if err == nil {
+		r.graph = g
+	}
+	if d.captureErr != nil { // why the recording was spoiled, or never began
 		err = d.captureErr
 	}
 	if err != nil {

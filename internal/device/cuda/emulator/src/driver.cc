@@ -31,7 +31,7 @@ struct Event { std::chrono::steady_clock::time_point at; Stream* stream = nullpt
 struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
 struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
 
-bool initialized, no_device, defer_work;
+bool initialized, no_device, no_capture, defer_work;
 size_t memory = 4ull << 30;
 int driver_version = 13000, devices = 1, context_object, broken;
 long lose;  // the GPU is lost at this launch from now on; 0 never
@@ -83,7 +83,7 @@ void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::mov
 bool emu_ready() { return ready() == kOK; }
 
 extern "C" {
-// Settings of the emulator, for tests: order, defer, no_device, memory, version, devices, lose.
+// Settings of the emulator, for tests: order, defer, no_device, memory, version, devices, lose, no_capture.
 int emu_set(const char* name, long value) {
   std::string n = name;
   if (n == "order") emu::order = (emu::Order)value;
@@ -91,6 +91,7 @@ int emu_set(const char* name, long value) {
   else if (n == "no_device") no_device = value;
   else if (n == "memory") memory = value;
   else if (n == "version") driver_version = value;
+  else if (n == "no_capture") no_capture = value;
   else if (n == "devices") devices = value;
   else if (n == "lose") lose = value;
   else return -1;
@@ -199,6 +200,7 @@ Result cuEventSynchronize(void* e) { READY; NOT_RECORDED; if (((Event*)e)->strea
 Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->at - ((Event*)a)->at).count(), kOK; }
 Result cuStreamBeginCapture_v2(void* s, int) {
   READY;
+  if (no_capture) return kNotSupported;
   if (!s || stream(s)->capture) return kCaptureInvalid;
   stream(s)->capture = new Graph;
   stream(s)->spoiled = false;
@@ -222,7 +224,7 @@ Result cuGetErrorName(Result r, const char** s) {
   static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
   auto it = names.find(r);
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }
