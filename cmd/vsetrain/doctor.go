@@ -202,7 +202,7 @@ func (d *diagnosis) print(a *app) {
 	if len(d.GPUs) > 0 {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
-	line("gpu", "%s; device.kind auto computes on the CPU, cuda asks for the GPU (docs/cuda.md)", gpus)
+	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
 	if d.GPUBinding != "dlopen" {
 		line("", "driver calls: %s", d.GPUBinding)
 	}

@@ -98,6 +98,7 @@ type trainView struct {
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed
+	step   int64   // of the last batch
 	header bool
 }
 
@@ -105,6 +106,12 @@ type trainView struct {
 func (v *trainView) Started(p experiment.Plan) {
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
+	if p.Choice != "" {
+		v.Printf("%s\n", p.Choice)
+	}
+	if p.Memory != nil {
+		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
+	}
 	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
 		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
 	if p.Resumed.Step > 0 {
@@ -116,7 +123,8 @@ func (v *trainView) Started(p experiment.Plan) {
 	if m := int64(v.cfg.Train.MaxSteps); m > 0 {
 		total = min(total, m)
 	}
-	v.bar = barLine{v.NewProgress("train", p.Resumed.Step, total)}
+	v.step = p.Resumed.Step
+	v.bar = barLine{v.NewProgress("train", v.step, total)}
 }
 
 // Step implements experiment.Observer.
@@ -130,11 +138,14 @@ func (v *trainView) Step(i train.StepInfo) {
 	smooth(&v.rate, float64(i.Batch)/i.Duration.Seconds())
 	smooth(&v.loss, i.StepResult.Loss)
 	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
-	v.bar.Set(i.Position.Step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
+	v.step = i.Position.Step
+	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
 }
 
 // Validating implements experiment.Observer.
-func (v *trainView) Validating(int, int) {}
+func (v *trainView) Validating(what experiment.ValidationStage, done, total int) {
+	v.bar.Set(v.step, fmt.Sprintf("validation: %s %d %%", what, 100*done/max(1, total)))
+}
 
 // Validation implements experiment.Observer.
 func (v *trainView) Validation(i train.ValidationInfo) {

@@ -24,9 +24,13 @@ import (
 // world is a synthetic data set of 40 images and 200 captions with semantic vectors, made once.
 var world string
 
+// noDriver is the path of a driver that is not there.
+const noDriver = "/nowhere/libcuda.so.1"
+
 func TestMain(m *testing.M) { os.Exit(withWorld(m.Run)) }
 
 func withWorld(run func() int) int {
+	os.Setenv("VSETRAIN_CUDA_DRIVER", noDriver) // the CPU, also where there is a GPU
 	dir, err := os.MkdirTemp("", "experiment")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -80,6 +84,7 @@ type watcher struct {
 	validations []train.ValidationInfo
 	onStep      func(train.StepInfo)
 	onValidate  func(done int)
+	scored      [2]int // pairs, of the last report, and of all
 }
 
 func (w *watcher) Started(p Plan) { w.plan = p }
@@ -91,7 +96,11 @@ func (w *watcher) Step(i train.StepInfo) {
 }
 func (w *watcher) Warning(error) {}
 
-func (w *watcher) Validating(done, _ int) {
+func (w *watcher) Validating(what ValidationStage, done, total int) {
+	if what == Scoring {
+		w.scored = [2]int{done, total}
+		return
+	}
 	if w.onValidate != nil {
 		w.onValidate(done)
 	}
