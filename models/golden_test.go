@@ -19,6 +19,9 @@ var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, go
 
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
+	if precision == emulatedGPU {
+		return newEmulatedGPU(t)
+	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
 	if err != nil {
 		t.Fatal(err)

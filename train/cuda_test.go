@@ -69,4 +69,9 @@ func TestCUDALossCurve(t *testing.T) {
 		curve(t, vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN), steps, tiny))
 	regions := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
 	compare(models.VSEInf, curve(t, vseinfStepOn(t, newDevice(t, "fp32")), steps, regions), curve(t, vseinfStepOn(t, emulatedGPU(t, false)), steps, regions))
+	for i, name := range pairNetworks {
+		longer := func(seed uint64) *data.Batch { return tinyBatch(seed, 6-2*i, 12) } // from which each of the two learns in so few steps
+		compare(name, curve(t, pairStepOn(t, newDevice(t, "fp32"), name, loss.LSH), steps, longer),
+			curve(t, pairStepOn(t, emulatedGPU(t, i == 0), name, loss.LSH), steps, longer))
+	}
 }

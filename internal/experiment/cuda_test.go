@@ -53,7 +53,7 @@ func TestNetworksThatTheGPULacks(t *testing.T) {
 	if len(cuda.Missing()) == 0 {
 		t.Skip("the GPU has every kernel")
 	}
-	for _, network := range []string{models.SAF, models.SGR, models.GSMN} {
+	for _, network := range []string{models.GSMN} {
 		_, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", &models.Options{Network: network})
 		if err == nil || !strings.Contains(err.Error(), "network "+network) {
 			t.Errorf("%s on cuda: %v", network, err)

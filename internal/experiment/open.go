@@ -60,7 +60,7 @@ func openCUDA(o device.Options, network *models.Options) (device.Device, error) 
 // onCUDA reports whether the CUDA device has every kernel of a network.
 func onCUDA(m *models.Options) bool {
 	switch m.Network {
-	case models.VSEPP, models.VSRN:
+	case models.VSEPP, models.VSRN, models.SAF, models.SGR:
 		return true
 	case models.VSEInf:
 		return m.TextEncoder != models.TextBert
