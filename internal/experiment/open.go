@@ -60,7 +60,7 @@ func openCUDA(o device.Options, network *models.Options) (device.Device, error) 
 // onCUDA reports whether the CUDA device has every kernel of a network.
 func onCUDA(m *models.Options) bool {
 	switch m.Network {
-	case models.VSEPP, models.VSRN, models.VSEInf, models.GSMN:
+	case models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR, models.GSMN:
 		return true
 	}
 	return false
