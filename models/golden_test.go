@@ -6,8 +6,6 @@ import (
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/golden"
 	"vsetrain/internal/graph"
 )
@@ -23,18 +21,10 @@ var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, go
 // everywhere are these and the GPU, on the emulated driver.
 var everywhere = append(slices.Clone(precisions), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
 
-const emulatedGPU = "cuda"
-
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
 	if precision == emulatedGPU {
-		lib := emulator.Library(t)
-		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: lib})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
+		return newEmulatedGPU(t)
 	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
 	if err != nil {

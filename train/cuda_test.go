@@ -77,6 +77,11 @@ func TestCUDALossCurve(t *testing.T) {
 		curve(t, vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN), curveSteps, tiny))
 	regions := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
 	compareCurves(t, models.VSEInf, curve(t, vseinfStepOn(t, newDevice(t, "fp32")), curveSteps, regions), curve(t, vseinfStepOn(t, emulatedGPU(t, false)), curveSteps, regions))
+	for i, name := range pairNetworks {
+		longer := func(seed uint64) *data.Batch { return tinyBatch(seed, 6-2*i, 12) } // from which each of the two learns in so few steps
+		compareCurves(t, name, curve(t, pairStepOn(t, newDevice(t, "fp32"), name, loss.LSH), curveSteps, longer),
+			curve(t, pairStepOn(t, emulatedGPU(t, i == 0), name, loss.LSH), curveSteps, longer))
+	}
 }
 
 // Of VSE-infinity with BERT, dropout included.

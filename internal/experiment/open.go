@@ -18,7 +18,7 @@ import (
 // onCUDA reports whether the CUDA device has every kernel of a network.
 func onCUDA(m *models.Options) bool {
 	switch m.Network {
-	case models.VSEPP, models.VSRN, models.VSEInf, models.GSMN:
+	case models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR, models.GSMN:
 		return true
 	}
 	return false

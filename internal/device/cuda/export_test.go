@@ -1,8 +1,17 @@
 package cuda
 
-// LimitScratch lowers what is kept at once: bytes of BlockMatch and weights of self-attention. It returns what restores them.
-func LimitScratch(match, weights int) (restore func()) {
+import "testing"
+
+// SetTile gives the tiles of pairs another size for one test.
+func SetTile(t *testing.T, bytes int) {
+	old := tileBytes
+	tileBytes = bytes
+	t.Cleanup(func() { tileBytes = old })
+}
+
+// LimitScratch lowers what is kept at once for one test: bytes of BlockMatch and weights of self-attention.
+func LimitScratch(t *testing.T, match, weights int) {
 	m, w := matchBytes, selfPlaces
 	matchBytes, selfPlaces = match, weights
-	return func() { matchBytes, selfPlaces = m, w }
+	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
 }

@@ -9,6 +9,8 @@ var (
 	kernelMixNodes       = entryOf("mix_nodes")
 	kernelMixImages      = entryOf("mix_image_weights")
 	kernelMixCaptions    = entryOf("mix_caption_weights")
+	kernelMeanNodes      = entryOf("mean_nodes")
+	kernelMeanNodesGrad  = entryOf("mean_nodes_grad")
 	kernelWordGraph      = entryOf("word_graph")
 	kernelWordGraphSlope = entryOf("word_graph_slopes")
 	kernelWordGraphGrad  = entryOf("word_graph_grad")
@@ -66,6 +68,27 @@ func (d *dev) MixNodesGrad(a device.MixArgs) {
 	}
 	tiles := min(64, (m.c.longest*m.c.longest*a.K+7)/8)
 	d.start(kernelMixCaptions, threads, m.c.n, tiles, 1).ptr(dw, m.x, dy, m.c.starts, m.c.squaresAt).int(m.c.rows, a.B, a.K, a.H)
+}
+
+// nodeMeans counts the values of X and of Y.
+func (d *dev) nodeMeans(what string, a device.NodeMeansArgs) (c captions, nodes, means int) {
+	positive(what, a.B, a.H, len(a.Lengths.Host))
+	c = d.captions(what, a.Lengths, 0)
+	return c, a.B * c.rows * a.H, a.B * c.n * a.H
+}
+
+// MeanNodes implements device.Matching.
+func (d *dev) MeanNodes(a device.NodeMeansArgs) {
+	c, nodes, means := d.nodeMeans("MeanNodes", a)
+	x, y := d.floats("MeanNodes X", a.X, nodes), d.floats("MeanNodes Y", a.Y, means)
+	d.each(kernelMeanNodes, means).ptr(y, x, c.starts).int(c.rows, c.n, a.H).long(means)
+}
+
+// MeanNodesGrad implements device.Matching.
+func (d *dev) MeanNodesGrad(a device.NodeMeansArgs) {
+	c, nodes, means := d.nodeMeans("MeanNodesGrad", a)
+	dx, dy := d.floats("MeanNodesGrad DX", a.DX, nodes), d.floats("MeanNodesGrad DY", a.DY, means)
+	d.each(kernelMeanNodesGrad, nodes).ptr(dx, dy, c.of, c.starts).int(c.rows, c.n, a.H).long(nodes)
 }
 
 // wordGraph checks a call: the captions, the words and the edges, which are absent where all words are neighbours.

@@ -110,5 +110,5 @@ func (t *tallSum) add(d *dev, x, w driver.Ptr, rows int) {
 
 // finish writes the sums.
 func (t *tallSum) finish(d *dev, dst driver.Ptr) {
-	d.start(kernelColumnSum, threads, (t.cols+31)/32, 1, 1).ptr(dst, t.part).int(t.chunks, t.cols).long(t.cols)
+	d.start(kernelColumnSum, threads, (t.cols+31)/32, 1, 1).ptr(dst, t.part).int(t.chunks, t.cols).long(t.cols).int(t.chunks)
 }

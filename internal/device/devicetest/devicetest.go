@@ -57,6 +57,7 @@ var suite = []struct {
 	{"PolarWeights", testPolar},
 	{"ScaleBlocks", testScaleBlocks},
 	{"MixNodes", testMixNodes},
+	{"MeanNodes", testMeanNodes},
 	{"WordGraph", testWordGraph},
 	{"Embed", testEmbed},
 	{"LayerNorm", testLayerNorm},

@@ -1,4 +1,4 @@
-// Nodes of pairs of images and captions (device.ScaleArgs, device.MixArgs).
+// Nodes of pairs of images and captions (device.ScaleArgs, device.MixArgs, device.NodeMeansArgs).
 #include "items.cuh"
 #include "warp.cuh"
 
@@ -16,6 +16,27 @@ KERNEL scale_blocks_factors(float* dfactors, const float* x, const float* dy, in
     for (int k = 0; k < b; k++, at += (i64)n * h)
       for (int q = 0; q < h; q++) s += x[at + q] * dy[at + q];
     dfactors[i] = s;
+  }
+}
+
+// y [images·captions, h] = the mean of the t rows x of an image that belong to a caption.
+KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captions, int h, i64 count) {
+  EACH(i, count) {
+    i64 pair = i / h, image = pair / captions;
+    int c = (int)(pair - image * captions), n = starts[c + 1] - starts[c];
+    const float* from = x + (image * t + starts[c]) * h + (i - pair * h);
+    float s = 0;
+    for (int k = 0; k < n; k++) s += from[(i64)k * h];
+    y[i] = s * (1.0f / (float)n);
+  }
+}
+
+// dx [images·t, h]: the gradients of the means.
+KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h, i64 count) {
+  EACH(i, count) {
+    i64 row = i / h, image = row / t;
+    int c = of[row - image * t];
+    dx[i] = dy[(image * captions + c) * h + (i - row * h)] * (1.0f / (float)(starts[c + 1] - starts[c]));
   }
 }
 
