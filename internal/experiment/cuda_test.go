@@ -49,26 +49,21 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 	}
 }
 
-// SAF and SGR evaluated with device.kind cuda on the emulated driver, tile by tile, with the scores of the CPU; one of the two is trained there as well.
-func TestPairScorersOnEmulatedGPU(t *testing.T) {
+// SGR evaluated with device.kind cuda on the emulated driver, tile by tile, with the scores of the CPU.
+func TestEvalPairsOnEmulatedGPU(t *testing.T) {
 	path := emulator.Library(t)
 	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
 	t.Setenv("VSETRAIN_CUBLAS", path)
-	for _, network := range []string{models.SAF, models.SGR} {
-		c := tinyConfig()
-		setNetwork(c, network)
-		c.Train.Epochs, c.Train.MaxSteps = 1, 2
-		if network == models.SGR {
-			c.Device.Kind = "cuda"
-		}
-		r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
-		r.Device.Kind = "cpu"
-		_, want := evaluateWith(t, r)
-		r.Device.Kind = "cuda"
-		_, got := evaluateWith(t, r)
-		if d := worst(got, want); !(d <= 1e-5) || len(want) == 0 {
-			t.Errorf("%s: %d scores, %d on the CPU, the greatest difference is %g", network, len(got), len(want), d)
-		}
+	c := tinyConfig()
+	setNetwork(c, models.SGR)
+	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r.Device.Kind = "cpu"
+	_, want := evaluateWith(t, r)
+	r.Device.Kind = "cuda"
+	_, got := evaluateWith(t, r)
+	if d := worst(got, want); !(d <= 1e-5) || len(want) == 0 {
+		t.Errorf("%d scores, %d on the CPU, the greatest difference is %g", len(got), len(want), d)
 	}
 }
 
