@@ -31,7 +31,7 @@ run() {
 remark() {
   case $code in
   0) record "$part" ok $((SECONDS - started)) "$1" ;;
-  124) record "$part" failed $((SECONDS - started)) "took longer than its limit of $limit s" ;;
+  124 | 137) record "$part" failed $((SECONDS - started)) "took longer than its limit of $limit s" ;;
   125) record "$part" skipped 0 "nothing was left of the $budget s of --budget" ;;
   *) record "$part" failed $((SECONDS - started)) "exit $code: $(tail -n 1 "$log" | cut -c1-200)" ;;
   esac
@@ -70,7 +70,10 @@ model() {
   case $1 in vsepp | vsrn) text=gru ;; vseinf-bert) text=bert ;; esac
   dim=$((wide ? wide : 1024))
   case $1 in
-  vsrn) dim=$((wide ? wide : 2048)) ;;
+  vsrn)
+    dim=$((wide ? wide : 2048))
+    [ -n "$emulated" ] && extra=', "vsrn": {"caption": false}' # its decoder has sizes of its own
+    ;;
   saf | sgr) ((wide)) && extra=', "sgraf": {"sim_dim": 16}' ;;
   esac
   ((wide)) && extra+=', "word_dim": 32'
@@ -93,6 +96,7 @@ compare_losses() {
   why=$(grep -ahoE 'vsetrain: .*' "$work/$3.log" | tail -n 1 | cut -c1-160)
   case $2 in
   0) ;;
+  124 | 137) printf '%s\tfailed\t\t\t\t\ton %s: took longer than its limit\n' "$1" "$3" >>"$out/parity.tsv"; return 1 ;;
   125) printf '%s\tskipped\t\t\t\t\tnothing was left of the budget\n' "$1" >>"$out/parity.tsv"; return 0 ;;
   *)
     if [[ $why = *'that this version lacks'* ]]; then
@@ -131,7 +135,7 @@ bench_ours() {
   base=$(gpu_memory)
   : >"$work/memory"
   [ -n "$base" ] && { while sleep 0.3; do gpu_memory >>"$work/memory"; done & watch_pid=$!; }
-  limited 60 "$binary" bench --config "$work/bench.yaml" "${sizes[@]}" --json >"$file" 2>"$work/ours.log"
+  limited $((emulated ? 300 : 60)) "$binary" bench --config "$work/bench.yaml" "${sizes[@]}" --json >"$file" 2>"$work/ours.log"
   code=$?
   [ -n "$base" ] && { kill $watch_pid; wait $watch_pid; most=$(awk -v b="$base" '$1 - b > m { m = $1 - b } END { print m + 0 }' "$work/memory"); } 2>/dev/null
   { echo "--- vsetrain $1 $2: exit $code"; cat "$file" "$work/ours.log"; } >>"$log"

@@ -11,7 +11,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
-binary=$root/bin/vsetrain out='' budget=540 only='' emulated='' driver=$root/bin/libcuda_emulated.so
+binary=$root/bin/vsetrain out='' budget='' only='' emulated='' driver=$root/bin/libcuda_emulated.so
 networks=vsepp,vsrn,vseinf-bigru,vseinf-bert,saf,sgr,gsmn
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
@@ -22,6 +22,7 @@ while [ $# -gt 0 ]; do
   *) usage ;;
   esac
 done
+budget=${budget:-$((emulated ? 3600 : 540))} # the emulated driver takes its time
 [[ $budget =~ ^[0-9]+$ ]] || usage
 binary=$(command -v "$binary") && binary=$(realpath "$binary") || { echo "gpu-check: no program at --binary; build it with make build" >&2; exit 2; }
 out=${out:-gpu-check-$(date +%Y%m%d-%H%M%S)}
@@ -47,7 +48,7 @@ doctor() {
 selftest() {
   local arguments=()
   [ -n "$emulated" ] && arguments=(--variant fp32,own-fp32 --family Memory,L2Norm,SemanticMargins,Cells)
-  run selftest 120 "$binary" selftest "${arguments[@]}"
+  run selftest $((emulated ? 600 : 120)) "$binary" selftest "${arguments[@]}"
   remark "$(tail -n 1 "$log")"
 }
 
@@ -94,7 +95,7 @@ parity() {
     fi
     parity_config "$network" $steps $batch $wide "$bert" >"$work/parity.yaml"
     for kind in cpu cuda; do
-      limited 60 "$binary" train --config "$work/parity.yaml" --set device.kind=$kind --run "$work/parity-$network-$kind" >"$work/$kind.log" 2>&1
+      limited $((emulated ? 300 : 60)) "$binary" train --config "$work/parity.yaml" --set device.kind=$kind --run "$work/parity-$network-$kind" >"$work/$kind.log" 2>&1
       code=$?
       { echo "--- $network on $kind: exit $code"; cat "$work/$kind.log"; } >>"$log"
       [ $code = 0 ] || break
