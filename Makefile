@@ -11,19 +11,25 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
-.PHONY: help build test test-long lint fmt generate kernels emulator demo cross bench clean
+.PHONY: help build build-vsecu test test-vsecu test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/vsetrain
 	$(BUILD) -o bin/vsetrain ./cmd/vsetrain
+
+build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
+	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
 test: ## check formatting, vet, and run all tests: under five minutes
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) test -timeout 10m ./...
+
+test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
+	GO=$(GO) bash scripts/vsecu.sh test
 
 test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
@@ -42,6 +48,12 @@ kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
 
 emulator: ## build the emulated CUDA driver into bin/ (needs g++)
 	bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels bin/libcuda_emulated.so
+
+gpu-check-emulated: build emulator ## run scripts/gpu-check.sh on the emulated driver: tiny, no times
+	scripts/gpu-check.sh --emulated --out bin/gpu-check
+
+gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bin/gpu-check.tar.gz
+	tar czf bin/gpu-check.tar.gz bin/vsetrain scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-report.awk scripts/torch_peer.py testdata/torch/vseinf-bert/bert
 
 demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
 	bash scripts/demo.sh bin/vsetrain

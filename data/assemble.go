@@ -54,6 +54,13 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		w.decayBoxes(l, b)
 	}
 	size := s.regions * s.dim
+	if l.opts.InPlace {
+		b.Images = b.Images[:0]
+		if w.aug != nil {
+			w.nameSome(s, b)
+		}
+		return nil
+	}
 	b.Images = resize(b.Images, b.N*size)
 	if w.aug != nil {
 		return w.readSome(s, b)
@@ -81,6 +88,18 @@ func (w *worker) readSome(s *Split, b *Batch) error {
 	}
 	b.Images = b.Images[:at]
 	return nil
+}
+
+// nameSome lists the regions that size augmentation keeps.
+func (w *worker) nameSome(s *Split, b *Batch) {
+	b.RegionCounts, b.RegionRows = resize(b.RegionCounts, b.N), b.RegionRows[:0]
+	for i, row := range b.ImageRows {
+		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Captions[i])
+		for _, r := range kept {
+			b.RegionRows = append(b.RegionRows, row*int32(s.regions)+r)
+		}
+		b.RegionCounts[i] = int32(len(kept))
+	}
 }
 
 // encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their order.

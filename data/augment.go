@@ -34,10 +34,15 @@ func (a *augmenter) wordDraws(epoch int, caption int32) text.Draws {
 
 // keepRegions moves the regions [R, D] that are kept to the front of x, in order, and returns their number, at least one.
 func (a *augmenter) keepRegions(x []float32, regions, dim, epoch int, caption int32) int {
-	a.begin(a.regions, epoch, caption)
-	a.kept = text.KeepRegions(a.kept[:0], regions, a.draw)
-	for i, r := range a.kept {
+	for i, r := range a.keptRegions(regions, epoch, caption) {
 		copy(x[i*dim:(i+1)*dim], x[int(r)*dim:(int(r)+1)*dim])
 	}
 	return len(a.kept)
+}
+
+// keptRegions draws the regions that are kept, in order; valid until the next call.
+func (a *augmenter) keptRegions(regions, epoch int, caption int32) []int32 {
+	a.begin(a.regions, epoch, caption)
+	a.kept = text.KeepRegions(a.kept[:0], regions, a.draw)
+	return a.kept
 }

@@ -20,6 +20,9 @@ type Batch struct {
 	// on. It is empty when the loader has NoImages set.
 	Images       []float32
 	RegionCounts []int32 // [N] regions kept of each image; nil without size augmentation: all R
+	// RegionRows [Σ RegionCounts] are the regions kept, as rows of the feature file taken as one list of regions, with size augmentation and a loader whose
+	// features stay in place.
+	RegionRows []int32
 
 	ImageRows []int32 // [N] row of the feature file
 	ImageIDs  []int32 // [N] image identity 0..NumImages-1: equal for captions of one image

@@ -23,6 +23,8 @@ type LoaderOptions struct {
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length
 	NoImages bool // leave Batch.Images empty: the features are already where they are used
+	// InPlace says the same of training batches, and fills Batch.RegionRows where regions are dropped; boxes are still read.
+	InPlace bool
 
 	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
 	// See text.Coder. Training batches only.

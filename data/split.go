@@ -41,6 +41,15 @@ func (s *Split) Dir() string { return s.dir }
 // FeaturePath returns the file of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }
 
+// FeatureRows returns the number of rows of the feature file.
+func (s *Split) FeatureRows() int { return s.rows }
+
+// HalfFeatures reports whether the features are stored in half precision.
+func (s *Split) HalfFeatures() bool {
+	f, ok := s.images.(*npy.File)
+	return ok && f.DType == npy.F16
+}
+
 // NumCaptions returns the number of captions in use.
 func (s *Split) NumCaptions() int { return s.n }
 

@@ -21,6 +21,8 @@ type EncodeOptions struct {
 	// nothing.
 	Work  string
 	Pairs func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.
+	Warn func(error)
 }
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and

@@ -83,10 +83,7 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 		}
 		defer work.close()
 	}
-	room := 0
-	for c := 0; c < t.captions; c += t.tileC {
-		room = max(room, captions.First[min(t.captions, c+t.tileC)]-captions.First[c])
-	}
+	scorer := &pairTiles{m: m, images: images, captions: captions, tileI: t.tileI, tileC: t.tileC, warn: o.Warn}
 	out, done := make([]float32, t.tileI*t.tileC), 0
 	report := func() {
 		if o.Pairs != nil {
@@ -109,7 +106,7 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 			return nil, err
 		}
 		scores := out[:(i1-i0)*(c1-c0)]
-		if err := m.ScorePairs(scores, images, i0, i1, captions, c0, c1, room); err != nil {
+		if err := scorer.score(scores, i0, i1, c0, c1); err != nil {
 			return nil, err
 		}
 		put(tile, scores)

@@ -68,8 +68,12 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 		specs[i] = safetensors.Tensor{Name: e.Name, DType: dtype, Shape: e.Shape}
 	}
 	d := newDownloader(m.Session.Dev)
-	return safetensors.WriteStream(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
+	err = safetensors.WriteStream(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
 		func(i int, w io.Writer) error { return d.write(w, all[i].View) })
+	if err != nil {
+		return err
+	}
+	return m.Session.Dev.Sync() // a device that failed gave NaN
 }
 
 // Checkpoint is an opened checkpoint file.

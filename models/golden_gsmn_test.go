@@ -53,7 +53,7 @@ func TestGoldenGSMN(t *testing.T) {
 		} else {
 			params[c.Name] = [2]map[string]golden.Tensor{tensors(t, c.ParamsImage), tensors(t, c.ParamsText)}
 		}
-		for _, p := range precisions {
+		for _, p := range everywhere {
 			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.run(t, p, params[from]) })
 		}
 	}

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -17,8 +18,14 @@ type precision struct {
 // precisions are the arithmetics the golden cases are checked in.
 var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
+// everywhere are these and the GPU, on the emulated driver.
+var everywhere = append(slices.Clone(precisions), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
+
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
+	if precision == emulatedGPU {
+		return newEmulatedGPU(t)
+	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +81,7 @@ func TestGoldenVSEPP(t *testing.T) {
 	n, l := len(c.Lengths), c.Captions.Shape[1]
 	order := golden.ByLength(c.Lengths)
 	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
-	for _, p := range precisions {
+	for _, p := range everywhere {
 		t.Run(p.name, func(t *testing.T) {
 			o := DefaultOptions()
 			o.EmbedDim, o.WordDim = cfg["embed"], cfg["word_dim"]

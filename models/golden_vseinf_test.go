@@ -60,7 +60,7 @@ func TestGoldenVSEInf(t *testing.T) {
 			t.Errorf("case %s is of no known kind", c.Name)
 			continue
 		}
-		for _, p := range precisions {
+		for _, p := range everywhere {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) { test(t, c, p) })
 		}
 	}

@@ -137,7 +137,7 @@ type goldenCaption struct {
 func TestGoldenVSRNCaption(t *testing.T) {
 	var c goldenCaption
 	golden.Load(t, "vsrn_caption.json", &c)
-	for _, p := range precisions {
+	for _, p := range everywhere {
 		t.Run(p.name+"/all steps", func(t *testing.T) {
 			b, steps := c.Config["batch"], make([]int32, c.Config["batch"])
 			for i := range steps {

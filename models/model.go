@@ -19,6 +19,8 @@ const (
 	InputLabels     = "in.labels"
 	InputLabelMask  = "in.label_mask"
 	InputLabelSteps = "in.label_steps"
+	// InputLabelPlaces are the steps that captions have where InputLabelSteps is the same for all of them.
+	InputLabelPlaces = "in.label_places"
 	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
 	// then the regions of all images one after the other, with room for R each.
 	InputRegionCounts = "in.region_counts"
@@ -31,12 +33,18 @@ type Model struct {
 	Dims    Dims
 	Session *graph.Session
 
+	// Loosely lets training graphs know of lengths and region counts an upper bound only (graph.Session.FeedLoose), so that all batches of one shape do
+	// the same; for devices that record. It is set while a training batch is fed.
+	Loosely bool
+
 	images    map[int]*encoder
 	captions  map[[2]int]*encoder
 	scores    map[[2]int]*encoder
 	pairs     pairPrograms
-	words     []int32 // staging of padded words
-	counts    []int32 // R for every image
+	words     []int32    // staging of padded words
+	counts    []int32    // R for every image
+	bounds    [2][]int32 // staging of upper bounds of words and regions, see Loosely
+	features  Features
 	edges     []int32 // staging of dependencies
 	edgeStart []int32
 }
@@ -126,6 +134,9 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 	if err := m.Session.FeedInts(InputWords, m.words); err != nil {
 		return err
 	}
+	if m.Loosely {
+		return m.feedLoose(0, InputLengths, lengths, wide)
+	}
 	return m.Session.FeedInts(InputLengths, lengths)
 }
 
@@ -133,10 +144,7 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 // read until the programs have run.
 func (m *Model) FeedRegions(regions []float32, counts []int32, n int) error {
 	if counts == nil {
-		for len(m.counts) < n {
-			m.counts = append(m.counts, int32(m.Dims.Regions))
-		}
-		counts = m.counts[:n]
+		counts = m.all(n)
 	}
 	rows := 0
 	for i, c := range counts {
@@ -152,7 +160,7 @@ func (m *Model) FeedRegions(regions []float32, counts []int32, n int) error {
 	if err := m.Session.FeedPart(InputRegions, regions, n*m.Dims.Regions*m.Dims.Feature); err != nil {
 		return err
 	}
-	return m.Session.FeedInts(InputRegionCounts, counts)
+	return m.feedCounts(counts)
 }
 
 // RegionsNode and CaptionNodes are the inputs of a graph over n pairs whose longest caption falls into the given bucket.
@@ -167,7 +175,17 @@ func (m *Model) CaptionNodes(g *graph.Graph, n, bucket int) Captions {
 
 // LabelNodes returns the inputs of a captioning branch of at most the given number of steps.
 func (m *Model) LabelNodes(g *graph.Graph, n, steps int) Labels {
-	return Labels{Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
+	var places *graph.Node
+	if m.PadsLabels() {
+		places = g.InputInts(InputLabelPlaces, n)
+	}
+	return Labels{Places: places, Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
+}
+
+// PadsLabels reports whether the captioning branch is fed with as many steps for every caption: on a device that records steps.
+func (m *Model) PadsLabels() bool {
+	_, ok := m.Session.Dev.(device.Recorder)
+	return ok
 }
 
 // EncodeImages embeds n images: regions [n, R, D] → dst [n, E].
@@ -257,5 +275,5 @@ func (m *Model) run(e *encoder, dst []float32) error {
 		return fmt.Errorf("network %s: embeddings have %d values, room for %d", m.Options.Network, v.N, len(dst))
 	}
 	m.Session.Dev.DownloadFloats(dst, v)
-	return nil
+	return m.Session.Dev.Sync()
 }

@@ -88,6 +88,9 @@ type Captioner interface {
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
+	// Places [B], where not nil, are the numbers of steps that the captions have; Steps is then the same for all, and what is behind them is masked. See
+	// graph.DropoutPadded.
+	Places *graph.Node
 }
 
 type builder func(o Options, d Dims) (Network, error)

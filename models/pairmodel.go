@@ -230,5 +230,5 @@ func (m *Model) runPairs(e *pairEncoder) error {
 	if err := e.prog.RunAll(); err != nil {
 		return fmt.Errorf("network %s: %w", m.Options.Network, err)
 	}
-	return nil
+	return m.Session.Dev.Sync()
 }

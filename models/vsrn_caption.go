@@ -8,7 +8,8 @@ package models
 //	loss = 1/B Σ_b Σ_t -log softmax(W_o h_t + b_o)[w_t+1]
 //
 // The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. What is masked reaches neither
-// the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps.
+// the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps. Only on a device that records steps
+// (device.Recorder) all sequences are given the same number, since a recording cannot follow their lengths.
 
 import (
 	"vsetrain/internal/graph"
@@ -91,8 +92,8 @@ func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
 
 	d := &c.Decoder
-	words := g.Dropout(d.Embedding.Forward(g, l.Words, l.Steps), captionDropout, "caption words")
-	return g.AttentionGRU(words, u, last, l.Steps, graph.DecoderWeights{
+	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Places, captionDropout, "caption words")
+	return g.AttentionGRU(words, u, last, l.Steps, l.Places, graph.DecoderWeights{
 		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g), Score: d.Attention.Linear2.Weight.Node(g),
 		WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
 	}, captionDropout, "caption context")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 	"vsetrain/loss"
@@ -22,6 +23,11 @@ func gsmnStep(t testing.TB, o cpu.Options, g models.GSMNOptions, l string) *Step
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
+	return gsmnStepOn(t, dev, g, l)
+}
+
+func gsmnStepOn(t testing.TB, dev device.Device, g models.GSMNOptions, l string) *Step {
+	t.Helper()
 	opt := models.DefaultOptions()
 	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim, opt.GSMN = models.GSMN, "bigru", 64, 4, g
 	m, err := models.NewModel(dev, opt, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})

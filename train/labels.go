@@ -12,12 +12,14 @@ import (
 type labels struct {
 	words, mask, steps []int32
 	row, rowMask       []int32 // of one caption
+	all                []int32 // the same number of steps for every caption
 }
 
 // labelSteps is the largest number of steps in a graph.
 func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
 
-func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int) error {
+// feed feeds the labels; padded gives every caption the same number of steps (models.Labels).
+func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int, padded bool) error {
 	columns := labelSteps(sh, maxLength) + 1
 	l.words, l.mask, l.steps = l.words[:0], l.mask[:0], l.steps[:0]
 	if len(l.row) != maxLength+1 {
@@ -39,5 +41,15 @@ func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int) 
 	if err := s.FeedInts(models.InputLabelMask, l.mask); err != nil {
 		return err
 	}
-	return s.FeedInts(models.InputLabelSteps, l.steps)
+	if !padded {
+		return s.FeedInts(models.InputLabelSteps, l.steps)
+	}
+	l.all = l.all[:0]
+	for range b.N {
+		l.all = append(l.all, int32(columns-1))
+	}
+	if err := s.FeedLoose(models.InputLabelPlaces, l.steps, l.all); err != nil {
+		return err
+	}
+	return s.FeedInts(models.InputLabelSteps, l.all)
 }

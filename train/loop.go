@@ -34,6 +34,14 @@ type Stepper interface {
 	Run(b *data.Batch, lr float64, sum bool) (StepResult, error)
 }
 
+// Forerunner is a Stepper whose steps can be started before the results of those before them are there.
+type Forerunner interface {
+	Stepper
+	Ahead() bool // whether it is one at present
+	Start(b *data.Batch, lr float64, sum bool) error
+	Finish() (StepResult, error)
+}
+
 // StepInfo is what a step reports to the hooks.
 type StepInfo struct {
 	Position           // after the step
@@ -61,6 +69,8 @@ type Hooks struct {
 	Warn func(error) error
 	// Save stores the state of the run; better says that the weights are the best so far.
 	Save func(p Position, better bool) error
+	// Due says that Step looks at what a step left behind, so that the next one is not started before; nil is always.
+	Due func(step int64) bool
 }
 
 // Loop is Algorithm 1 of the LSEH paper: mini-batches, a validation every val_step steps and at each epoch end, the best
@@ -77,7 +87,10 @@ type Loop struct {
 	Validate func(context.Context) (eval.Metrics, error)
 	Hooks    Hooks
 	Now      func() time.Time
-	Position Position
+	Position Position // after the last step that is finished
+
+	ahead *StepInfo // a step that was started and is not finished; its result is missing
+	since time.Time // when it was started, or the step before it was finished
 }
 
 // ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
@@ -87,6 +100,9 @@ var ErrInterrupted = errors.New("training interrupted; the state is saved, conti
 func (l *Loop) Run(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
+			if err := l.catchUp(); err != nil {
+				return err
+			}
 			if err := l.save(false); err != nil {
 				return err
 			}
@@ -107,8 +123,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-func (l *Loop) finished() bool {
-	p, o := &l.Position, &l.Options
+func (l *Loop) finished() bool { return l.finishedAt(&l.Position) }
+
+func (l *Loop) finishedAt(p *Position) bool {
+	o := &l.Options
 	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) || o.EarlyStop > 0 && p.Stale >= o.EarlyStop
 }
 
@@ -121,7 +139,10 @@ func (l *Loop) save(better bool) error {
 
 // step trains on the next batch and decides whether a validation is due.
 func (l *Loop) step() error {
-	p := &l.Position
+	p := l.Position
+	if l.ahead != nil {
+		p = l.ahead.Position
+	}
 	start := l.Now()
 	b, err := l.Source.Next()
 	if err != nil {
@@ -130,25 +151,70 @@ func (l *Loop) step() error {
 	if b.Epoch != p.Epoch || b.Iter != p.Iter {
 		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch, b.Iter, p.Epoch, p.Iter)
 	}
-	wait, n := b.Wait, b.N
-	r, err := l.Step.Run(b, l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup)
+	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
+	lr, sum := l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup
+	f, ok := l.Step.(Forerunner)
+	if ok = ok && f.Ahead(); ok {
+		err = f.Start(b, lr, sum)
+	} else {
+		next.StepResult, err = l.Step.Run(b, lr, sum)
+	}
 	l.Source.Release(b)
 	if err != nil {
-		return l.explain(err)
+		return l.explain(err, p)
 	}
-	p.Step++
-	if p.Iter++; p.Iter == l.Batches {
-		p.Epoch, p.Iter = p.Epoch+1, 0
+	n := &next.Position
+	n.Step++
+	if n.Iter++; n.Iter == l.Batches {
+		n.Epoch, n.Iter = n.Epoch+1, 0
 	}
-	if err := l.watch(r, n); err != nil {
+	n.Pending = n.Iter == 0 || l.finishedAt(n) || l.Options.ValStep > 0 && n.Step%int64(l.Options.ValStep) == 0
+	if !ok {
+		next.Duration = l.Now().Sub(start)
+		return l.done(next)
+	}
+	if l.ahead != nil {
+		if err := l.catchUp(); err != nil {
+			return err
+		}
+		start = l.since
+	}
+	l.ahead, l.since = &next, start
+	if n.Pending || l.Hooks.Due == nil || l.Hooks.Due(n.Step) {
+		return l.catchUp()
+	}
+	return nil
+}
+
+// catchUp waits for a step that was started and reports it.
+func (l *Loop) catchUp() error {
+	i := l.ahead
+	if i == nil {
+		return nil
+	}
+	l.ahead = nil
+	var err error
+	if i.StepResult, err = l.Step.(Forerunner).Finish(); err != nil {
+		return l.explain(err, l.Position)
+	}
+	now := l.Now()
+	i.Duration, l.since = now.Sub(l.since), now
+	return l.done(*i)
+}
+
+// done takes over the position after a step and reports the step.
+func (l *Loop) done(i StepInfo) error {
+	collapsed := l.Position.Collapsed
+	l.Position = i.Position
+	l.Position.Collapsed = collapsed
+	if err := l.watch(i.StepResult, i.Batch); err != nil {
 		return err
 	}
-	p.Pending = p.Iter == 0 || l.finished() || l.Options.ValStep > 0 && p.Step%int64(l.Options.ValStep) == 0
 	if l.Hooks.Step == nil {
 		return nil
 	}
-	return l.Hooks.Step(StepInfo{Position: *p, EpochPosition: l.epochPosition(), StepResult: r, Batch: n,
-		Duration: l.Now().Sub(start), DataWait: wait})
+	i.Position, i.EpochPosition = l.Position, l.epochPosition()
+	return l.Hooks.Step(i)
 }
 
 // epochPosition is the number of epochs done, with a fraction inside an epoch.

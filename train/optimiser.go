@@ -24,6 +24,7 @@ type optimiser struct {
 
 	host    [1]float64 // staging of transfers
 	scalars [3]float64
+	table   []float64
 }
 
 func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimiser, error) {
@@ -67,6 +68,13 @@ type factor struct {
 
 // gradNorm computes and returns the global L2 norm of the gradients, and the clip coefficient for update.
 func (o *optimiser) gradNorm(g *gradients) float64 {
+	o.computeNorm(g)
+	o.dev.DownloadDoubles(o.host[:], o.norm)
+	return o.host[0]
+}
+
+// computeNorm computes the norm and the clip coefficient on the device.
+func (o *optimiser) computeNorm(g *gradients) {
 	o.dev.Fill(o.sumSq, 0)
 	for _, s := range g.dense {
 		o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(s.lo, s.hi))
@@ -83,8 +91,6 @@ func (o *optimiser) gradNorm(g *gradients) float64 {
 		clip = math.MaxFloat32
 	}
 	o.dev.ClipCoefficient(o.coef, o.norm, o.sumSq, clip)
-	o.dev.DownloadDoubles(o.host[:], o.norm)
-	return o.host[0]
 }
 
 // update applies one Adam step at the given learning rate to every parameter that has a gradient. Parameters that are listed
@@ -115,11 +121,70 @@ func (o *optimiser) update(g *gradients, lr float64) {
 	}
 }
 
+// uploadHypers counts an update and sets the scalars of all its parts, in the order of updateFrom: one upload.
+func (o *optimiser) uploadHypers(to *device.View, g *gradients, lr float64) error {
+	o.steps++
+	o.table = o.table[:0]
+	add := func(t int64, lr float64) {
+		h := o.hyperOf(t, lr)
+		o.table = append(o.table, h[:]...)
+	}
+	for _, s := range g.dense {
+		add(o.steps, lr*s.scale)
+	}
+	for _, f := range g.factored {
+		add(o.steps, lr*f.scale)
+	}
+	for t := 2*o.steps - 1; t <= 2*o.steps; t++ {
+		for _, s := range g.twice {
+			add(t, lr*s.scale)
+		}
+	}
+	if to.N < len(o.table) {
+		b, err := o.dev.Alloc(device.Float, len(o.table))
+		if err != nil {
+			return fmt.Errorf("allocate scalars of the optimiser: %w", err)
+		}
+		*to = device.Of(b)
+	}
+	o.dev.UploadDoubles(*to, o.table)
+	return nil
+}
+
+// updateFrom is update with scalars in device memory. A clip coefficient of NaN stops it, so it is always read; without clipping it is 1.
+func (o *optimiser) updateFrom(hypers device.View, g *gradients) {
+	at := 0
+	with := func(a device.AdamArgs, clip device.View) device.AdamArgs {
+		a.Hyper, a.Clip = hypers.Slice(at, at+3), clip
+		at += 3
+		return a
+	}
+	for _, s := range g.dense {
+		o.dev.Adam(with(o.denseArgs(s), o.coef))
+	}
+	for _, f := range g.factored {
+		o.dev.AdamFactored(with(o.args(f.span), o.coef), f.Factored)
+	}
+	if len(g.twice) == 0 {
+		return
+	}
+	o.dev.Scale(o.coef2, o.coef, o.coef)
+	for range 2 {
+		for _, s := range g.twice {
+			o.dev.Adam(with(o.denseArgs(s), o.coef2))
+		}
+	}
+}
+
 // uploadHyper sets the scalars of update t of a parameter, counted from 1.
 func (o *optimiser) uploadHyper(t int64, lr float64) {
-	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
-	o.scalars = [3]float64{lr / (1 - math.Pow(b1, float64(t))), 1 / math.Sqrt(1-math.Pow(b2, float64(t))), 1 - lr*o.opt.WeightDecay}
+	o.scalars = o.hyperOf(t, lr)
 	o.dev.UploadDoubles(o.hyper, o.scalars[:])
+}
+
+func (o *optimiser) hyperOf(t int64, lr float64) [3]float64 {
+	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
+	return [3]float64{lr / (1 - math.Pow(b1, float64(t))), 1 / math.Sqrt(1-math.Pow(b2, float64(t))), 1 - lr*o.opt.WeightDecay}
 }
 
 func (o *optimiser) denseArgs(s span) device.AdamArgs {

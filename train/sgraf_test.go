@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -19,6 +20,11 @@ func pairStep(t testing.TB, network, lossName string, o cpu.Options) *Step {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
+	return pairStepOn(t, dev, network, lossName)
+}
+
+func pairStepOn(t testing.TB, dev device.Device, network, lossName string) *Step {
+	t.Helper()
 	opt := models.DefaultOptions()
 	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim, opt.SGRAF.SimDim = network, "bigru", 24, 8, 8
 	m, err := models.NewModel(dev, opt, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})

@@ -34,6 +34,8 @@ type Step struct {
 	counter  [2]int32   // the number of steps done, for dropout
 	labels   labels     // staging of the labels of a captioning branch
 
+	late *late // steps on a device.Recorder, nil on others
+
 	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
 	factorFrom int
 }
@@ -50,6 +52,7 @@ type program struct {
 	loss       *graph.Node
 	captioning *graph.Node // loss of the captioning branch, nil without one
 	scores     *graph.Node
+	hypers     device.View // of updates on a device.Recorder, see optimiser.hypers
 }
 
 // StepResult is what a step reports.
@@ -68,7 +71,11 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}, nil
+	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
+	if r, ok := m.Session.Dev.(device.Recorder); ok {
+		s.late = newLate(r, m)
+	}
+	return s, nil
 }
 
 // NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step;
@@ -82,24 +89,36 @@ func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Va
 
 // Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
+	if s.late != nil {
+		if err := s.Start(b, lr, sum); err != nil {
+			return StepResult{}, err
+		}
+		return s.Finish()
+	}
+	p, _, err := s.prepare(b, sum)
+	if err != nil {
+		return StepResult{}, err
+	}
+	return s.execute(p, lr)
+}
+
+// prepare finds or compiles the program of a batch and feeds the batch.
+func (s *Step) prepare(b *data.Batch, sum bool) (*program, shape, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
 	if _, ok := s.model.PairScorer(); ok {
 		sh.room = models.WordRoom(b.Lengths)
 	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
-			return StepResult{}, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
+			return nil, sh, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
 		}
 		sh.semantic = b.SemanticDim
 	}
 	p, err := s.program(sh)
 	if err != nil {
-		return StepResult{}, err
+		return nil, sh, err
 	}
-	if err := s.feed(b, sh); err != nil {
-		return StepResult{}, err
-	}
-	return s.execute(p, lr)
+	return p, sh, s.feed(b, sh)
 }
 
 // execute runs forward, loss and backward on the inputs fed before, then clips and updates.
@@ -155,7 +174,15 @@ func (s *Step) program(sh shape) (*program, error) {
 
 func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses := s.model.Session
-	if err := s.model.FeedRegions(b.Images, b.RegionCounts, b.N); err != nil {
+	if s.late != nil && s.late.refused == "" {
+		s.model.Loosely = true
+		defer func() { s.model.Loosely = false }()
+	}
+	if s.model.Resident() {
+		if err := s.model.FeedFeatures(b.ImageRows, b.RegionRows, b.RegionCounts, b.N); err != nil {
+			return err
+		}
+	} else if err := s.model.FeedRegions(b.Images, b.RegionCounts, b.N); err != nil {
 		return err
 	}
 	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
@@ -172,7 +199,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		return err
 	}
 	if c, ok := s.model.Network.(models.Captioner); ok {
-		if err := s.labels.feed(ses, b, sh, c.MaxLength()); err != nil {
+		if err := s.labels.feed(ses, b, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
 			return err
 		}
 	}

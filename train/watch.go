@@ -76,13 +76,13 @@ func (l *Loop) watch(r StepResult, batch int) error {
 	return nil
 }
 
-// explain turns a numeric failure of a step into what a person can do about it.
-func (l *Loop) explain(err error) error {
+// explain turns a numeric failure of the step behind a position into what a person can do about it.
+func (l *Loop) explain(err error, p Position) error {
 	var nf *NotFinite
 	if !errors.As(err, &nf) {
-		return fmt.Errorf("step %d: %w", l.Position.Step+1, err)
+		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
 	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint stands. "+
 		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
-		l.Position.Step+1, l.Position.Epoch, l.Position.Iter, err)
+		p.Step+1, p.Epoch, p.Iter, err)
 }

@@ -71,9 +71,15 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n", r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
 	a.Printf("captions    %.0f a second\n", r.CaptionsPerS)
 	a.Printf("data wait   %s\n", dataWait(r))
-	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s: %.0f %% of the %.0f GFLOP/s of a large product (%d threads, %s)\n",
-		r.GFlop, r.GFlops, 100*r.Share, r.Peak, r.Threads, r.Precision)
+	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s", r.GFlop, r.GFlops)
+	if r.Peak > 0 {
+		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%d threads, %s)", 100*r.Share, r.Peak, r.Threads, r.Precision)
+	}
+	a.Printf("\n")
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)
+	if r.GPUMemory != nil {
+		a.Printf("%s\n%s\n", r.GPUMemory, r.GPUMemory.Steps())
+	}
 	return nil
 }
 

@@ -17,9 +17,10 @@ import (
 )
 
 type doctorOptions struct {
-	Dir   string
-	Quick bool
-	JSON  bool
+	Dir      string
+	Quick    bool
+	JSON     bool
+	WritePTX string
 }
 
 // diagnosis is what doctor finds.
@@ -49,6 +50,7 @@ type diagnosis struct {
 	DiskRead        float64          `json:"disk_read_bytes_per_s,omitempty"`
 	GPUs            []string         `json:"gpus"`
 	GPULibraries    []driver.Library `json:"gpu_libraries"`
+	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver
 	Warnings        []warning        `json:"warnings"`
 	features        []probe.Feature
 }
@@ -71,7 +73,8 @@ func newCmdDoctor(a *app) *cobra.Command {
 looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one temporary file is written and removed.`,
 		Example: `  vsetrain doctor
   vsetrain doctor --dir /data/f30k --json
-  VSETRAIN_BLAS=openblas vsetrain doctor`,
+  VSETRAIN_BLAS=openblas vsetrain doctor
+  vsetrain doctor --write-ptx ptx && ptxas -v -arch=sm_90 -o /dev/null ptx/gemm.ptx`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
@@ -79,18 +82,23 @@ looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for;
 	f.StringVar(&o.Dir, "dir", ".", "`DIR` whose disk is measured")
 	f.BoolVar(&o.Quick, "quick", false, "look only, measure nothing")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.StringVar(&o.WritePTX, "write-ptx", "", "only write the kernels of the GPU, as PTX, into `DIR`")
 	must(c.MarkFlagDirname("dir"))
+	must(c.MarkFlagDirname("write-ptx"))
 	return c
 }
 
 func (o *doctorOptions) run(a *app) error {
+	if o.WritePTX != "" {
+		return writePTX(a, o.WritePTX)
+	}
 	e, limits := session(a.Now()), probe.ControlGroup("/")
 	d := diagnosis{
 		Version: e.Version, Go: e.Go, OS: e.OS, Arch: e.Arch, CPU: e.CPU, CPUs: e.CPUs, Threads: runtime.GOMAXPROCS(0),
 		CPULimit: limits.CPUs, Load: probe.Load("/"), Features: map[string]bool{},
 		Memory: int64(e.MemoryBytes), MemoryAvailable: probe.Available("/"), MemoryLimit: limits.Memory,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Dir: o.Dir,
-		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), Warnings: []warning{}, features: probe.Features(),
+		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), GPUBinding: driver.Binding, Warnings: []warning{}, features: probe.Features(),
 	}
 	for _, f := range d.features {
 		d.Features[f.Name] = f.Has
@@ -194,7 +202,10 @@ func (d *diagnosis) print(a *app) {
 	if len(d.GPUs) > 0 {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
-	line("gpu", "%s; device.kind auto computes on the CPU, cuda asks for the GPU (docs/cuda.md)", gpus)
+	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
+	if d.GPUBinding != "dlopen" {
+		line("", "driver calls: %s", d.GPUBinding)
+	}
 	for _, l := range d.GPULibraries {
 		if l.Path == "" {
 			line("", "%s", l.Missing())

@@ -66,6 +66,7 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
 	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
 	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
+	f.IntVar(&o.Device.Index, "gpu", o.Device.Index, "which GPU, counted from 0")
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE`.npy")
@@ -90,6 +91,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	bars := stages{app: a}
 	o.Progress = bars.show
+	o.Warn = func(err error) { a.Errorf("warning: %v\n", err) }
 	rep, err := experiment.Eval(ctx, o.EvalRequest)
 	bars.close()
 	if err != nil {
@@ -115,6 +117,10 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	a.Printf("%s, split %s: %d images, %d captions\n", rep.Data, rep.Split, rep.Images, rep.Captions)
 	for _, c := range rep.Checkpoints {
 		a.Printf("  %s\n", c)
+	}
+	a.Printf("on %s\n", rep.Device)
+	if rep.Choice != "" {
+		a.Printf("%s\n", rep.Choice)
 	}
 	for _, r := range rep.Results {
 		m := r.Metrics

@@ -2,28 +2,46 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"vsetrain/internal/device/cuda/emulator"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vsetrain": main})
 }
 
-// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote.
+// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote, $SCRIPTS that of the project's
+// shell scripts, $EMULATED_GPU the emulated CUDA driver, where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, _ := emulator.Build() // where it cannot be built the scripts that need it skip, and its own tests say why
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name != "emulator" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return gpu != "", nil
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("SCRIPTS", scripts)
+			e.Setenv("EMULATED_GPU", gpu)
+			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},

@@ -106,6 +106,12 @@ type trainView struct {
 func (v *trainView) Started(p experiment.Plan) {
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
+	if p.Choice != "" {
+		v.Printf("%s\n", p.Choice)
+	}
+	if p.Memory != nil {
+		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
+	}
 	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
 		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
 	if p.Resumed.Step > 0 {

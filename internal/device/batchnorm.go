@@ -31,4 +31,8 @@ type BatchNormArgs struct {
 
 	Pads      int
 	Pad, DPad View
+
+	// Counts [B], where present, are the rows of every item, Outer their sum and Pads, where Pad is present, what all lack of the longest. A Recorder
+	// reads Outer and Pads from them in device memory.
+	Counts Ints
 }

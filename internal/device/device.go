@@ -62,6 +62,8 @@ func (v View) Present() bool { return v.Buf != nil }
 type Ints struct {
 	View
 	Host []int32
+	// Loose says that Host is an upper bound, which only a Recorder understands: lengths that are as many and as large or larger in sum and at most.
+	Loose bool
 }
 
 // Device is one compute device. It is used by one goroutine at a time.

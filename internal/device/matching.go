@@ -23,6 +23,10 @@ type Matching interface {
 	MixNodes(MixArgs)
 	// MixNodesGrad computes DX and DWeights.
 	MixNodesGrad(MixArgs)
+	// MeanNodes averages the nodes of every pair.
+	MeanNodes(NodeMeansArgs)
+	// MeanNodesGrad computes DX.
+	MeanNodesGrad(NodeMeansArgs)
 	// WordGraph computes the weights of the text graph.
 	WordGraph(WordGraphArgs)
 	// WordGraphGrad computes DWords.
@@ -102,6 +106,16 @@ type MixArgs struct {
 	Weights  View
 
 	DY, DX, DWeights View
+}
+
+// NodeMeansArgs: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and writes DX.
+type NodeMeansArgs struct {
+	B, H    int
+	Lengths Ints // [C]
+	X       View // [B·T, H]
+	Y       View // [B·C, H]
+
+	DY, DX View
 }
 
 // WordGraphArgs: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are the words joined to j

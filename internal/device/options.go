@@ -5,6 +5,12 @@ import "vsetrain/internal/options"
 // Options chooses the device a graph runs on.
 type Options struct {
 	Kind string `yaml:"kind" enum:"auto|cpu|cuda" doc:"auto takes a GPU when there is one"`
+	// Index is which GPU, counted from 0.
+	Index int `yaml:"index" min:"0" max:"1023" doc:"which GPU (cuda), counted from 0"`
+	// Resident: auto keeps the features of the training split on the GPU where they fit, and streams them otherwise; the results are the same.
+	Resident string `yaml:"resident" enum:"auto|always|never" doc:"features of the training split on the GPU: auto where they fit, always or an error, never (streamed)"`
+	// Capture: auto records training steps as CUDA graphs where the network allows; the results are the same.
+	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
 	// Precision: fp32; tf32 (CUDA products with 10-bit mantissa); bf16 (bfloat16 products, float32 sums and master
@@ -13,7 +19,9 @@ type Options struct {
 }
 
 // DefaultOptions returns fp32 on the best device there is.
-func DefaultOptions() Options { return Options{Kind: "auto", Precision: "fp32"} }
+func DefaultOptions() Options {
+	return Options{Kind: "auto", Precision: "fp32", Resident: "auto", Capture: "auto"}
+}
 
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error {

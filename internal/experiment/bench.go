@@ -38,33 +38,36 @@ type Spread struct {
 
 // BenchReport is the outcome of a benchmark; its JSON is one line.
 type BenchReport struct {
-	Network      string  `json:"network"`
-	Loss         string  `json:"loss"`
-	Device       string  `json:"device"`
-	Precision    string  `json:"precision"`
-	Threads      int     `json:"threads"`
-	Batch        int     `json:"batch"`
-	Data         string  `json:"data"` // folder, or "synthetic"
-	Steps        int     `json:"steps"`
-	FirstStepMS  float64 `json:"first_step_ms"` // graph building included
-	StepMS       Spread  `json:"step_ms"`       // batch in host memory to parameters updated
-	CaptionsPerS float64 `json:"captions_per_s"`
-	DataWaitMS   float64 `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
-	GFlop        float64 `json:"gflop_per_step"`
-	GFlops       float64 `json:"gflops"`
-	Peak         float64 `json:"gemm_peak_gflops"` // best square product in this process and precision
-	Share        float64 `json:"fraction_of_gemm_peak"`
-	MemoryMB     float64 `json:"peak_memory_mb"`
+	Network      string      `json:"network"`
+	Loss         string      `json:"loss"`
+	Device       string      `json:"device"`
+	Precision    string      `json:"precision"`
+	Threads      int         `json:"threads"`
+	Batch        int         `json:"batch"`
+	Data         string      `json:"data"` // folder, or "synthetic"
+	Steps        int         `json:"steps"`
+	FirstStepMS  float64     `json:"first_step_ms"` // graph building included
+	StepMS       Spread      `json:"step_ms"`       // batch in host memory to parameters updated
+	CaptionsPerS float64     `json:"captions_per_s"`
+	DataWaitMS   float64     `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
+	GFlop        float64     `json:"gflop_per_step"`
+	GFlops       float64     `json:"gflops"`
+	Peak         float64     `json:"gemm_peak_gflops"` // best square product in this process and precision; 0 on a GPU
+	Share        float64     `json:"fraction_of_gemm_peak"`
+	MemoryMB     float64     `json:"peak_memory_mb"`
+	GPUMemory    *MemoryPlan `json:"gpu_memory,omitempty"`
 }
 
 // Bench times training steps of a configuration on synthetic batches, or on its data set where data.dir is given.
 func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 	b := &bench{BenchRequest: r}
 	defer b.close()
-	if err := b.open(); err != nil {
-		return BenchReport{}, err
+	memory, err := b.open(ctx)
+	if err != nil {
+		return BenchReport{}, explainDevice(err, r.Config.Device, "nothing was changed on disk")
 	}
-	return b.run(ctx)
+	rep, err := b.run(ctx, memory)
+	return rep, explainDevice(err, r.Config.Device, "nothing was changed on disk")
 }
 
 type bench struct {
@@ -94,7 +97,7 @@ const (
 	flickrWords, bertPieces       = 8481, 30522
 )
 
-func (b *bench) open() (err error) {
+func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	c := b.BenchRequest.Config
 	b.cfg = c
 	bert := c.Model.TextEncoder == models.TextBert
@@ -106,29 +109,32 @@ func (b *bench) open() (err error) {
 	dims := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
 	if b.WithData {
 		if b.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
-			return err
+			return nil, err
 		}
 		if err = b.openTrain(); err != nil {
-			return err
+			return nil, err
 		}
 		dims = dimsOf(b.train, b.vocab)
 	}
 	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS, &c.Model); err != nil {
-		return err
+		return nil, err
 	}
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
-		return err
+		return nil, err
 	}
 	b.pool = par.New(c.Device.Threads)
 	b.model.Init(c.Seed, b.pool)
 	if b.step, err = train.NewStep(b.model, c.Loss, c.Optim); err != nil {
-		return err
+		return nil, err
 	}
 	b.step.Seed = c.Seed
+	if memory, err = b.place(ctx); err != nil {
+		return nil, err
+	}
 	if b.WithData {
 		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
-		return err
+			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(), InPlace: b.model.Resident()})
+		return memory, err
 	}
 	for i := range syntheticBatches {
 		sem := 0
@@ -144,13 +150,13 @@ func (b *bench) open() (err error) {
 		}
 		b.batches = append(b.batches, x)
 	}
-	return nil
+	return memory, nil
 }
 
-func (b *bench) run(ctx context.Context) (BenchReport, error) {
+func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error) {
 	c := b.cfg
 	rep := BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Precision: c.Device.Precision,
-		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic"}
+		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic", GPUMemory: memory}
 	if b.WithData {
 		rep.Data = c.Data.Dir
 	}
@@ -196,6 +202,9 @@ func (b *bench) run(ctx context.Context) (BenchReport, error) {
 	rep.GFlops = rep.GFlop / rep.StepMS.Median * 1000
 	if b.PeakMemory != nil {
 		rep.MemoryMB = float64(b.PeakMemory()) / (1 << 20)
+	}
+	if memory != nil { // the products of the CPU say nothing about a GPU
+		return rep, nil
 	}
 	var err error
 	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision == "bf16", b.BenchRequest.BLAS); err != nil {

@@ -3,9 +3,9 @@ package experiment
 import (
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"vsetrain/eval"
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
@@ -48,15 +48,42 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 	}
 }
 
-// A network whose kernels the GPU lacks is refused by name, before anything starts.
-func TestNetworksThatTheGPULacks(t *testing.T) {
-	if len(cuda.Missing()) == 0 {
-		t.Skip("the GPU has every kernel")
+// SGR evaluated with device.kind cuda on the emulated driver, tile by tile, with the scores of the CPU.
+func TestEvalPairsOnEmulatedGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	c := tinyConfig()
+	setNetwork(c, models.SGR)
+	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r.Device.Kind = "cpu"
+	_, want := evaluateWith(t, r)
+	r.Device.Kind = "cuda"
+	_, got := evaluateWith(t, r)
+	if d := worst(got, want); !(d <= 1e-5) || len(want) == 0 {
+		t.Errorf("%d scores, %d on the CPU, the greatest difference is %g", len(got), len(want), d)
 	}
-	for _, network := range []string{models.SAF, models.SGR, models.GSMN} {
-		_, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", &models.Options{Network: network})
-		if err == nil || !strings.Contains(err.Error(), "network "+network) {
-			t.Errorf("%s on cuda: %v", network, err)
+}
+
+// The GPU has every kernel.
+func TestGPULacksNothing(t *testing.T) {
+	if lacks := cuda.Missing(); len(lacks) > 0 {
+		t.Errorf("the GPU lacks %v", lacks)
+	}
+}
+
+// Checkpoints of PyTorch evaluated on the emulated GPU give the scores of PyTorch.
+func TestScoresOfPyTorchOnEmulatedGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	for fixture, checkpoint := range map[string]string{bertFixture: "checkpoint.pth", fixtureOf("gsmn"): fixtureCheckpoints[0]} {
+		want := readScores(t, filepath.Join(fixture, "scores.npy"))
+		_, got := evaluateWith(t, EvalRequest{Checkpoints: []string{filepath.Join(fixture, checkpoint)}, Data: filepath.Join(fixture, "data"), Split: "test",
+			Protocol: eval.Auto, Device: device.Options{Kind: "cuda", Precision: "fp32"}})
+		if d := worst(got, want); !(d <= 5e-6) {
+			t.Errorf("%s: largest difference of a score %g, want at most 5e-6", fixture, d)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type EvalRequest struct {
 	Work        string // folder for scored tiles, see eval.EncodeOptions
 	SaveScores  string // .npy to write the score matrix to
 	Progress    func(stage string, done, total int)
+	Warn        func(error) // something a person should know; nil reports nothing
 }
 
 // EvalReport is the outcome.
@@ -39,6 +40,7 @@ type EvalReport struct {
 	Data, Split      string
 	Checkpoints      []string // as they were found
 	Images, Captions int
+	Device, Choice   string // of the last checkpoint; how auto chose, empty where the device was named
 	Results          []eval.Result
 }
 
@@ -102,11 +104,16 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if err != nil {
 		return m, 0, err
 	}
-	dev, err := OpenDevice(r.Device, r.BLAS, &network)
+	dev, choice, err := ChooseDevice(r.Device, r.BLAS, &network)
 	if err != nil {
 		return m, 0, err
 	}
 	defer dev.Close()
+	defer func() { err = explainDevice(err, r.Device, "scored tiles that were kept (--work) are found again") }()
+	rep.Device, rep.Choice = dev.Name(), choice.Reason
+	if choice.Warning != nil && r.Warn != nil {
+		r.Warn(choice.Warning)
+	}
 	model, err := models.NewModel(dev, network, dims)
 	if err != nil {
 		return m, 0, err
@@ -115,7 +122,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	name := filepath.Base(filepath.Clean(path))
-	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work}
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+name, done, total) }
 		o.Pairs = func(done, total int) { r.Progress("score "+name, done, total) }

@@ -24,9 +24,13 @@ import (
 // world is a synthetic data set of 40 images and 200 captions with semantic vectors, made once.
 var world string
 
+// noDriver is the path of a driver that is not there.
+const noDriver = "/nowhere/libcuda.so.1"
+
 func TestMain(m *testing.M) { os.Exit(withWorld(m.Run)) }
 
 func withWorld(run func() int) int {
+	os.Setenv("VSETRAIN_CUDA_DRIVER", noDriver) // the CPU, also where there is a GPU
 	dir, err := os.MkdirTemp("", "experiment")
 	if err == nil {
 		defer os.RemoveAll(dir)

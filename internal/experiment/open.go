@@ -8,62 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
 
-// OpenDevice starts the device that the options name, for a network, or for any with nil. blas chooses the matrix product of the CPU
-// ("" is the fastest).
-func OpenDevice(o device.Options, blas string, network *models.Options) (device.Device, error) {
-	if o.Kind == "cuda" {
-		return openCUDA(o, network)
-	}
-	precision := o.Precision
-	if precision == "tf32" { // a product precision of NVIDIA GPUs; the CPU has nothing between fp32 and bf16
-		precision = cpu.FP32
-	}
-	return cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
-}
-
-// openCUDA starts the GPU. It is chosen by name only, not by auto: docs/cuda.md says what it can do.
-func openCUDA(o device.Options, network *models.Options) (device.Device, error) {
-	const remedy = "set device.kind to auto or cpu"
-	if missing := cuda.Missing(); len(missing) > 0 && (network == nil || !onCUDA(network)) {
-		what := "this command"
-		if network != nil {
-			what = "network " + network.Network
-		}
-		return nil, fmt.Errorf("device.kind cuda: %s may need CUDA kernels that this version lacks (%s); %s", what, strings.Join(missing, ", "), remedy)
-	}
-	if o.Precision == cpu.FP64 {
-		return nil, errors.New("device.precision fp64: expected fp32, tf32 or bf16 on cuda; set device.kind to cpu for fp64")
-	}
-	lib, blas := driver.Search("/", os.Getenv)
-	if lib.Path == "" {
-		return nil, fmt.Errorf("device.kind cuda: %s; %s", lib.Missing(), remedy)
-	}
-	d, err := cuda.Open(cuda.Options{Driver: lib.Path, BLAS: blas.Path, Precision: o.Precision})
-	if err != nil {
-		return nil, fmt.Errorf("device.kind cuda: %w; %s", err, remedy)
-	}
-	return d, nil
-}
-
 // onCUDA reports whether the CUDA device has every kernel of a network.
 func onCUDA(m *models.Options) bool {
 	switch m.Network {
-	case models.VSEPP, models.VSRN:
+	case models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR, models.GSMN:
 		return true
-	case models.VSEInf:
-		return m.TextEncoder != models.TextBert
 	}
 	return false
 }

@@ -152,5 +152,6 @@ func (t *training) save(p train.Position, better bool) error {
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
+	t.saved = p.Step
 	return nil
 }

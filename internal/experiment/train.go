@@ -54,6 +54,8 @@ type Plan struct {
 	Batches       int // per epoch
 	Epochs        int
 	Resumed       train.Position // zero for a new run
+	Choice        string         // how device.kind auto chose, empty where the device was named
+	Memory        *MemoryPlan    // nil on the CPU
 }
 
 // TrainRequest is what a training run needs to know beside its configuration.
@@ -77,10 +79,10 @@ type Outcome struct {
 func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	t := &training{TrainRequest: r, cfg: r.Config}
 	defer t.close()
-	if err := t.open(); err != nil {
-		return Outcome{RunDir: r.RunDir}, err
+	if err := t.open(ctx); err != nil {
+		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "nothing was changed on disk")
 	}
-	err := t.loop.Run(ctx)
+	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.kept())
 	if e := t.closeLogs(); err == nil {
 		err = e
 	}
@@ -102,6 +104,17 @@ type training struct {
 	loader     *data.Loader
 	loop       *train.Loop
 	logs       *logs
+	warned     bool
+	callByCall string // what the plan said
+	saved      int64  // step of the last checkpoint, 0 without one
+}
+
+// kept says what of a run is safe on disk.
+func (t *training) kept() string {
+	if t.saved == 0 {
+		return "no checkpoint had been written yet: start the run again"
+	}
+	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain train --resume --run %s", t.saved, t.run.Path())
 }
 
 func (t *training) close() {
@@ -128,7 +141,7 @@ func (t *training) close() {
 }
 
 // open checks everything that can be wrong before the first byte of an earlier run is touched.
-func (t *training) open() (err error) {
+func (t *training) open(ctx context.Context) (err error) {
 	c := t.cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" && c.Train.InitFrom == "" && !t.Resume {
 		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and model.safetensors or pytorch_model.bin), or set model.bert.init to random")
@@ -148,7 +161,8 @@ func (t *training) open() (err error) {
 	if err = t.openRun(); err != nil {
 		return err
 	}
-	if t.dev, err = OpenDevice(c.Device, t.BLAS, &c.Model); err != nil {
+	var choice Choice
+	if t.dev, choice, err = ChooseDevice(c.Device, t.BLAS, &c.Model); err != nil {
 		return err
 	}
 	t.pool = par.New(c.Device.Threads)
@@ -163,8 +177,14 @@ func (t *training) open() (err error) {
 	if err != nil {
 		return err
 	}
+	t.saved = position.Step
+	memory, err := t.place(ctx)
+	if err != nil {
+		return err
+	}
+	t.callByCall = t.step.CallByCall()
 	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
-		DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
+		InPlace: t.model.Resident(), DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
 	if err != nil {
 		return err
 	}
@@ -176,10 +196,14 @@ func (t *training) open() (err error) {
 	}
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin, Step: t.step,
 		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
-		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save}}
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save, Due: t.logs.due}}
 	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
-		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position})
+		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position,
+		Choice: choice.Reason, Memory: memory})
+	if choice.Warning != nil {
+		t.Observer.Warning(choice.Warning)
+	}
 	return nil
 }
 
@@ -231,7 +255,8 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	stage := func(what ValidationStage) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring)})
+	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring),
+		Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err
 	}
@@ -242,11 +267,23 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 
 func (t *training) onStep(i train.StepInfo) error {
 	t.Observer.Step(i)
+	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
+		t.callByCall = why
+		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
+	}
 	if !t.logs.due(i.Step) {
 		return nil
 	}
 	captions, images := t.step.HardNegatives()
 	return t.logs.step(i, captions, images)
+}
+
+// warnOnce passes on the warning of validations that tiles are smaller than usual, once.
+func (t *training) warnOnce(err error) {
+	if !t.warned {
+		t.warned = true
+		t.Observer.Warning(err)
+	}
 }
 
 func (t *training) onWarning(err error) error {

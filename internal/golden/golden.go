@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"testing"
 )
 
 // Tensor is a row-major tensor as the golden files store it.
@@ -21,8 +20,16 @@ type Tensor struct {
 	Data  []float64 `json:"data"`
 }
 
+// T is the test that reads the cases.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // Dir returns the folder of golden cases and fails the test where it does not exist.
-func Dir(t testing.TB) string {
+func Dir(t T) string {
 	t.Helper()
 	dir := os.Getenv("VSETRAIN_GOLDEN")
 	if dir == "" {
@@ -36,7 +43,7 @@ func Dir(t testing.TB) string {
 }
 
 // Load decodes one golden file into v.
-func Load(t testing.TB, name string, v any) {
+func Load(t T, name string, v any) {
 	t.Helper()
 	path := filepath.Join(Dir(t), name)
 	b, err := os.ReadFile(path)
@@ -59,7 +66,7 @@ var (
 )
 
 // Close compares element by element and reports the worst difference as a test error.
-func Close(t testing.TB, what string, got, want []float64, tol Tolerance) {
+func Close(t T, what string, got, want []float64, tol Tolerance) {
 	t.Helper()
 	if err := Diff(got, want, tol); err != nil {
 		t.Errorf("%s: %v", what, err)

@@ -57,7 +57,7 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 		a := a
 		if counts != nil {
 			rows := c.Host[5]
-			a.Outer = total(rows)
+			a.Outer, a.Counts = total(rows), c.Ints(5)
 			if pad != nil {
 				a.Pads, a.Pad = padding(rows), c.In[6]
 			}

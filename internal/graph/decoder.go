@@ -26,8 +26,9 @@ type DecoderWeights struct {
 //
 // x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order; regions are
 // [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of WIH that sees the
-// words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout.
-func (g *Graph) AttentionGRU(x, regions, initial, steps *Node, w DecoderWeights, rate float64, purpose string) *Node {
+// words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or with places not nil that of Graph.DropoutPadded with
+// these lengths.
+func (g *Graph) AttentionGRU(x, regions, initial, steps, places *Node, w DecoderWeights, rate float64, purpose string) *Node {
 	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1), a: Dim(w.Attend, 0)}
 	rows := Dim(x, 0)
 	wantShape("initial state of a decoder", initial, k.b, k.h)
@@ -44,6 +45,9 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps *Node, w DecoderWeights,
 	if g.Training && rate > 0 {
 		k.drop = g.dropper(purpose, rate)
 		in, wants = append(in, g.InputInts(InputStep, 2)), append(wants, false)
+		if places != nil {
+			in, wants, k.padded = append(in, places), append(wants, false), true
+		}
 	}
 	floats := func(n int) Slot { return Slot{DType: device.Float, N: n} }
 	op := &Op{Name: fmt.Sprintf("attention gru %d+%d→%d", k.w, k.e, k.h), Outs: []tensor.Shape{{rows, k.h}}, Wants: wants,
@@ -66,6 +70,7 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps *Node, w DecoderWeights,
 type decoder struct {
 	b, r, e, w, h, a int
 	drop             device.DropoutArgs // rate 0 where nothing is dropped
+	padded           bool               // see Graph.DropoutPadded
 	pack             device.Packing
 }
 
@@ -97,7 +102,12 @@ func (k *decoder) dropped(d device.Device, c *Call, v device.View, start int) {
 		return
 	}
 	a := k.drop
-	a.X, a.Y, a.First, a.Step = v, v, start*k.e, c.Ints(11)
+	a.X, a.Y, a.Step = v, v, c.Ints(11)
+	if k.padded { // every step has all rows
+		d.(device.Recorder).DropoutPadded(a, c.Ints(12), k.e, start/k.b)
+		return
+	}
+	a.First = start * k.e
 	d.Dropout(a)
 }
 

@@ -37,3 +37,23 @@ func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
 	}
 	return g.Apply(op, x, g.InputInts(InputStep, 2))
 }
+
+// DropoutPadded is Dropout of the rows of padded sequences, x [B·S, C] step by step, with the masks of sequences that are packed by lengths [B]
+// (device.Recorder); with nil lengths it is Dropout.
+func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *Node {
+	if lengths == nil || !g.Training || rate == 0 {
+		return g.Dropout(x, rate, purpose)
+	}
+	s, a, width := x.Shape().Clone(), g.dropper(purpose, rate), Dim(x, 1)
+	run := func(d device.Device, c *Call) {
+		a := a
+		a.X, a.Step, a.Y = c.In[0], c.Ints(1), c.Out[0]
+		d.(device.Recorder).DropoutPadded(a, c.Ints(2), width, 0)
+	}
+	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose), Outs: []tensor.Shape{s}, Wants: []bool{true, false, false}, Run: run}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}, Run: run}
+		return []*Node{g.Apply(bw, dy, in[1], in[2]), nil, nil}
+	}
+	return g.Apply(op, x, g.InputInts(InputStep, 2), lengths)
+}

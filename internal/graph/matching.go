@@ -205,20 +205,19 @@ func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *N
 // MeanNodes averages the nodes x [b·nodes, H] of every pair of b images and captions of lengths [C]: [b·C, H].
 func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
 	s, n, h := x.Shape().Clone(), Dim(lengths, 0), Dim(x, 1)
+	args := func(c *Call) device.NodeMeansArgs { return device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(1)} }
 	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h), Outs: []tensor.Shape{{b * n, h}}, Wants: []bool{true, false}}
 	op.Run = func(d device.Device, c *Call) {
-		nodes := total(c.Host[1]) * h
-		for i := range b {
-			d.SegmentMeans(c.Out[0].Slice(i*n*h, (i+1)*n*h), c.In[0].Slice(i*nodes, (i+1)*nodes), c.Ints(1), h)
-		}
+		a := args(c)
+		a.X, a.Y = c.In[0], c.Out[0]
+		d.MeanNodes(a)
 	}
 	op.Grad = func(in []*Node, _, dy *Node) []*Node {
 		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}}
 		bw.Run = func(d device.Device, c *Call) {
-			nodes := total(c.Host[1]) * h
-			for i := range b {
-				d.SegmentMeansGrad(c.Out[0].Slice(i*nodes, (i+1)*nodes), c.In[0].Slice(i*n*h, (i+1)*n*h), c.Ints(1), h)
-			}
+			a := args(c)
+			a.DY, a.DX = c.In[0], c.Out[0]
+			d.MeanNodesGrad(a)
 		}
 		return []*Node{g.Apply(bw, dy, in[1]), nil}
 	}

@@ -209,7 +209,7 @@ func (p *Program) bind() {
 			}
 		}
 		if in.call.Host == nil {
-			in.call.Host = make([][]int32, len(in.call.In))
+			in.call.Host, in.call.Loose = make([][]int32, len(in.call.In)), make([]bool, len(in.call.In))
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -234,6 +234,15 @@ func (p *Program) view(r ref) device.View {
 
 // RunAll implements gorgonia.VM: it runs the program with the inputs fed to the session.
 func (p *Program) RunAll() error {
+	if err := p.look(); err != nil {
+		return err
+	}
+	p.run()
+	return nil
+}
+
+// look binds the views of the slabs, where they have moved, and those of the inputs.
+func (p *Program) look() error {
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()
 	}
@@ -243,13 +252,23 @@ func (p *Program) RunAll() error {
 			return fmt.Errorf("input %s holds %d values, the graph wants %d", a.name, a.in.n, a.n)
 		}
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
-		a.call.Host[a.arg] = a.in.host
-	}
-	for _, in := range p.instrs {
-		in.run(p.s.Dev, &in.call)
+		a.call.Host[a.arg], a.call.Loose[a.arg] = a.in.host, a.in.loose
 	}
 	return nil
 }
+
+func (p *Program) run() {
+	for _, in := range p.instrs {
+		in.run(p.s.Dev, &in.call)
+	}
+}
+
+// Prepare looks at the inputs fed to the session, as RunAll does, and Run calls the kernels: together they are RunAll. A device.Recorder can
+// record Run.
+func (p *Program) Prepare() error { return p.look() }
+
+// Run calls the kernels of a program that is prepared.
+func (p *Program) Run() { p.run() }
 
 // Reset implements gorgonia.VM; programs have no state between runs.
 func (p *Program) Reset() {}

@@ -19,7 +19,7 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 	return opCase{name, [][]int{{12, 2}, {3, 2, 3}, {3, 3}, {4, 6}, {4}, {1, 4}, {9, 5}, {9, 3}, {9}, {9}},
 		func(g *graph.Graph, in []*graph.Node) *graph.Node {
 			_, l := sequenceInputs(g)
-			return g.AttentionGRU(in[0], in[1], in[2], l, graph.DecoderWeights{Attend: in[3], AttendBias: in[4], Score: in[5],
+			return g.AttentionGRU(in[0], in[1], in[2], l, nil, graph.DecoderWeights{Attend: in[3], AttendBias: in[4], Score: in[5],
 				WIH: in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
 		}}
 }

@@ -13,7 +13,11 @@ type Session struct {
 
 	floats, ints slab
 	feed         map[string]*input
+	moves        int // of inputs
 }
+
+// Generation changes when memory has moved that programs use.
+func (s *Session) Generation() int { return s.moves + s.floats.generation + s.ints.generation }
 
 // NewSession allocates the parameters of a network on a device.
 func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
@@ -56,6 +60,7 @@ type input struct {
 	view   device.View
 	n      int // elements of the current value
 	host   []int32
+	loose  bool // host is an upper bound of the values
 	shared bool // view is the host's own memory
 }
 
@@ -82,6 +87,7 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 			s.Dev.Free(in.view.Buf)
 		}
 		in.view = device.Of(b)
+		s.moves++
 	}
 	in.n = n
 	return in, nil
@@ -123,6 +129,30 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 	return true
 }
 
+// FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given width, and the others to zero. Only the
+// numbers of the rows are sent to the device; they must be rows of the table.
+func (s *Session) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
+	if len(rows)*width > n {
+		return fmt.Errorf("input %s: %d rows of %d values, room for %d", name, len(rows), width, n)
+	}
+	for _, r := range rows {
+		if r < 0 || (int(r)+1)*width > t.Len() {
+			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
+		}
+	}
+	in, err := s.slot(name, device.Float, n)
+	if err != nil {
+		return err
+	}
+	index, err := s.slot(name+".rows", device.Int32, len(rows))
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadInts(index.view.Slice(0, len(rows)), rows)
+	d.Gather(in.view.Slice(0, n), t, index.view.Slice(0, len(rows)), width)
+	return nil
+}
+
 // FeedDoubles sets a float input from float64.
 func (s *Session) FeedDoubles(name string, values []float64) error {
 	in, err := s.slot(name, device.Float, len(values))
@@ -139,8 +169,22 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	if err != nil {
 		return err
 	}
-	in.host = values
+	in.host, in.loose = values, false
 	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedLoose is FeedInts for lengths of which programs are told an upper bound only, on a device.Recorder: the programs do the same for all
+// values with this bound.
+func (s *Session) FeedLoose(name string, values, bound []int32) error {
+	if len(bound) != len(values) {
+		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
+	}
+	if err := s.FeedInts(name, values); err != nil {
+		return err
+	}
+	in := s.feed[name]
+	in.host, in.loose = bound, true
 	return nil
 }
 
@@ -158,8 +202,14 @@ func (s *Session) FeedPart(name string, values []float32, n int) error {
 		return err
 	}
 	s.Dev.UploadFloats(in.view.Slice(0, len(values)), values)
+	if _, ok := s.Dev.(device.Recorder); ok && len(values) < n { // where a sum over rows meets them
+		s.Dev.Fill(in.view.Slice(len(values), n), 0)
+	}
 	return nil
 }
+
+// SlabBytes is the memory of the values that programs compute.
+func (s *Session) SlabBytes() int64 { return 4 * int64(s.floats.view.N+s.ints.view.N) }
 
 // feedConst sets an input that is a constant.
 func (s *Session) feedConst(name string, l *leaf) error {

@@ -54,7 +54,7 @@ var sideways = map[string][]string{
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
 	"internal/device/cpu":           {"internal/device/devicetest"},
-	"internal/device/cuda":          {"internal/device/devicetest", "internal/device/cuda/emulator"},
+	"internal/device/cuda":          {"internal/device/cpu", "internal/device/devicetest", "internal/device/cuda/emulator"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
 	"internal/device/cuda/emulator": {"internal/device/cuda/driver", "internal/device/cuda/kernels"},
 }
@@ -66,13 +66,16 @@ var outside = map[string][]string{
 	"go.yaml.in":                   {"internal/config"},
 	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
-	"gorgonia.org":                 {"internal/graph", "loss"},
+	"gorgonia.org/gorgonia":        {"internal/graph", "loss"},
+	"gorgonia.org/tensor":          {"internal/graph", "loss"},
+	"gorgonia.org/cu":              {"internal/device/cuda/driver"}, // build tag vsecu
 	"github.com/chewxy/hm":         {"internal/graph"},
 	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse"},
 	"gonum.org/v1/plot":            {"internal/report"},
 	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
 	"flag":                         {"internal/gemm/asmgen", "internal/vec/asmgen"},
 	"math/rand":                    {},
+	"testing":                      {"internal/device/cuda/emulator"}, // of tests: the program links the suite of devicetest without it
 	"os/signal":                    {"cmd/vsetrain"},
 	"C":                            {},
 }
@@ -103,10 +106,15 @@ func touch(t *testing.T) {
 // The rules hold for the sources of every system that is supported.
 func TestHouse(t *testing.T) {
 	touch(t)
-	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64"} {
-		goos, goarch, _ := strings.Cut(target, "/")
-		cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports", module+"...")
-		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64", "linux/amd64 vsecu"} {
+		system, tag, tagged := strings.Cut(target, " ")
+		goos, goarch, _ := strings.Cut(system, "/")
+		cgo := "CGO_ENABLED=0"
+		if tagged {
+			cgo = "CGO_ENABLED=1"
+		}
+		cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports", module+"...")
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, cgo)
 		out, err := cmd.Output()
 		if err != nil {
 			var exit *exec.ExitError

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/golden"
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
@@ -35,11 +38,22 @@ func TestGoldenBert(t *testing.T) {
 		name      string
 		out, grad golden.Tolerance
 	}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
-		t.Run(p.name, func(t *testing.T) { goldenBert(t, c, p.name, p.out, p.grad) })
+		t.Run(p.name, func(t *testing.T) {
+			dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.name})
+			check(t, err)
+			goldenBert(t, c, dev, p.out, p.grad)
+		})
 	}
+	t.Run("cuda", func(t *testing.T) {
+		lib := emulator.Library(t)
+		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: lib})
+		check(t, err)
+		goldenBert(t, c, dev, golden.FP32, golden.FP32Grad)
+	})
 }
 
-func goldenBert(t *testing.T, c *bertCase, precision string, out, grad golden.Tolerance) {
+func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.Tolerance) {
+	defer dev.Close()
 	n, l, d := c.IDs.Shape[0], c.IDs.Shape[1], c.Config.Hidden
 	words, lengths := make([]int32, n*l), make([]int32, n)
 	var valid []int // rows of the padded tensors in the order of the concatenated ones
@@ -66,9 +80,6 @@ func goldenBert(t *testing.T, c *bertCase, precision string, out, grad golden.To
 	for _, p := range nn.Collect(&net) {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
 	}
-	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
-	check(t, err)
-	defer dev.Close()
 	s, err := graph.NewSession(dev, specs)
 	check(t, err)
 	g := s.Graph() // in evaluation: the case has no dropout

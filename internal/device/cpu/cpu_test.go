@@ -22,7 +22,7 @@ var precisions = []string{cpu.FP32, cpu.BF16, cpu.FP64}
 func TestConformance(t *testing.T) {
 	for _, p := range precisions {
 		t.Run(p, func(t *testing.T) {
-			devicetest.Run(t, func(t testing.TB) device.Device { return open(t, cpu.Options{Threads: 2, Precision: p}) })
+			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, cpu.Options{Threads: 2, Precision: p}) })
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestAllocationTooLarge(t *testing.T) {
 func TestGoldenKernels(t *testing.T) {
 	for _, p := range []string{cpu.FP32, cpu.FP64} {
 		t.Run(p, func(t *testing.T) {
-			devicetest.Golden(t, func(t testing.TB) device.Device { return open(t, cpu.Options{Threads: 2, Precision: p}) })
+			devicetest.Golden(t, func(t *testing.T) device.Device { return open(t, cpu.Options{Threads: 2, Precision: p}) })
 		})
 	}
 }

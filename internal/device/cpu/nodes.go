@@ -70,6 +70,31 @@ func (l *scaleLoop[T]) Do(_, i int) {
 	}
 }
 
+// MeanNodes implements device.Matching: image after image.
+func (d *dev[T]) MeanNodes(a device.NodeMeansArgs) {
+	rows, pairs := nodesOfImage(a)
+	for i := range a.B {
+		d.SegmentMeans(a.Y.Slice(i*pairs, (i+1)*pairs), a.X.Slice(i*rows, (i+1)*rows), a.Lengths, a.H)
+	}
+}
+
+// MeanNodesGrad implements device.Matching.
+func (d *dev[T]) MeanNodesGrad(a device.NodeMeansArgs) {
+	rows, pairs := nodesOfImage(a)
+	for i := range a.B {
+		d.SegmentMeansGrad(a.DX.Slice(i*rows, (i+1)*rows), a.DY.Slice(i*pairs, (i+1)*pairs), a.Lengths, a.H)
+	}
+}
+
+// nodesOfImage counts the values of the nodes and of the means of an image.
+func nodesOfImage(a device.NodeMeansArgs) (rows, pairs int) {
+	positive("MeanNodes", a.B, a.H)
+	for _, n := range a.Lengths.Host {
+		rows += int(n)
+	}
+	return rows * a.H, len(a.Lengths.Host) * a.H
+}
+
 // nodeRows says where the nodes of pairs lie.
 type nodeRows struct {
 	first []int // of each caption, and the total T at the end

@@ -56,11 +56,19 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
+	match   blockMatch
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	pack    device.Packing
 	narrow  []float32
+	halves  []byte
 	closed  bool
+
+	recording  bool // between the beginning and the end of Record
+	refused    error
+	recordings map[*recording]struct{}
+	tables     map[*table]struct{}
+	moves      int // of scratch memory
 }
 
 // device.Device grows with the networks. What *dev lacks comes from an interface without a value, so that the package builds; who
@@ -71,6 +79,11 @@ type (
 		absent
 		*dev
 	}
+)
+
+var (
+	_ device.Recorder = complete{}
+	_ device.Resident = complete{}
 )
 
 // Missing lists the methods of device.Device that this package lacks.
@@ -85,6 +98,16 @@ func Missing() []string {
 	return names
 }
 
+// NoSuchGPU is the error of an Index that is out of range.
+type NoSuchGPU struct{ Index, Count int }
+
+func (e *NoSuchGPU) Error() string {
+	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index", e.Index, e.Count)
+}
+
+// oldest is the CUDA version that a driver has to support at least.
+const oldest = 11040
+
 // Open starts the GPU. A kernel that Missing lists panics when it is called.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
@@ -94,14 +117,20 @@ func Open(o Options) (device.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
+	if v, err := drv.Version(); err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	} else if v < oldest {
+		return nil, fmt.Errorf("device: cuda: the driver %s is for CUDA %d.%d; install one for CUDA %d.%d or later (version 470)", drv.Path(), v/1000, v%1000/10, oldest/1000, oldest%1000/10)
+	}
 	n, err := drv.Devices()
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
 	if o.Index >= n {
-		return nil, fmt.Errorf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0", o.Index, n)
+		return nil, &NoSuchGPU{o.Index, n}
 	}
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{}}
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
+		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	if d.precision == "" {
 		d.precision = FP32
 	}
@@ -157,8 +186,12 @@ func (d *dev) Wide() bool { return false }
 
 // Sync implements device.Device.
 func (d *dev) Sync() error {
-	if d.closed {
+	if d.closed || d.refuse("Sync") {
 		return nil
+	}
+	if err := d.full; err != nil {
+		d.full = nil
+		return err
 	}
 	d.next().kind = commandSync
 	return d.wait()
@@ -169,6 +202,7 @@ func (d *dev) Close() error {
 	if d.closed {
 		return nil
 	}
+	d.full = nil
 	d.wait()
 	d.failure = nil // what can be released is released also after a failure
 	d.run(d.end)
@@ -194,6 +228,12 @@ func (d *dev) end() (first error) {
 		}
 	}
 	clear(d.buffers)
+	for r := range d.recordings {
+		keep(r.destroy(d))
+	}
+	for t := range d.tables {
+		keep(d.drv.Free(t.ptr))
+	}
 	for _, r := range d.scratch {
 		if r.ptr != 0 {
 			keep(d.drv.Free(r.ptr))
@@ -206,6 +246,9 @@ func (d *dev) end() (first error) {
 		keep(d.drv.UnloadModule(m))
 	}
 	keep(d.staging.close(d.drv))
+	for i := range d.mail {
+		keep(d.mail[i].close(d.drv))
+	}
 	if d.stream != 0 {
 		keep(d.drv.DestroyStream(d.stream))
 	}

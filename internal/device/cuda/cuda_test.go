@@ -2,7 +2,6 @@ package cuda_test
 
 import (
 	"runtime"
-	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -25,22 +24,19 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	return d
 }
 
-func variant(t *testing.T, o cuda.Options, order, late int) func(t testing.TB) device.Device {
+func variant(t *testing.T, o cuda.Options, order, late int) func(t *testing.T) device.Device {
 	emulator.Library(t)
 	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
 	emulator.Set(t, "defer", late, 0)
-	return func(t testing.TB) device.Device { return open(t, o) }
+	return func(t *testing.T) device.Device { return open(t, o) }
 }
 
 // The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
 func TestConformance(t *testing.T) {
-	lacks := cuda.Missing() // families bear the name of a kernel, but for one
-	if slices.Contains(lacks, "SegmentMeans") {
-		lacks = append(lacks, "Segments")
-	}
+	lacks := cuda.Missing() // families bear the name of a kernel
 	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1), lacks...)
 }
 
@@ -60,6 +56,12 @@ func TestConformanceOfProducts(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.late), c.families...)
 		})
 	}
+}
+
+// What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
+func TestConformanceInParts(t *testing.T) {
+	cuda.LimitScratch(t, 20_000, 100)
+	devicetest.RunOnly(t, variant(t, cuda.Options{}, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights", "ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.

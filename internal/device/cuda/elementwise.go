@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
 )
 
 var (
@@ -82,5 +83,18 @@ func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
 func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
 	positive("ColumnSum cols", cols)
 	to, from := d.floats("ColumnSum dst", dst, cols), d.floats("ColumnSum x", x, rows*cols)
-	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(to, from).int(rows, cols).long(cols)
+	d.columnSum(to, from, rows, cols, cols)
+}
+
+// columnPiece is the number of rows that a block adds up.
+const columnPiece = 128
+
+// columnSum writes the column sums of x [rows, ld]: over pieces of rows, then over the pieces.
+func (d *dev) columnSum(dst, x driver.Ptr, rows, cols, ld int) {
+	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
+		part := d.need(scratchPanel, 4*pieces*cols)
+		d.start(kernelColumnSum, threads, (cols+31)/32, pieces, 1).ptr(part, x).int(rows, cols).long(ld).int(columnPiece)
+		x, rows, ld = part, pieces, cols
+	}
+	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, x).int(rows, cols).long(ld).int(rows)
 }

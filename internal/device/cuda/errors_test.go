@@ -36,6 +36,9 @@ func TestOpenErrors(t *testing.T) {
 	fail("index", cuda.Options{Driver: path, Index: 3}, "GPU 3 does not exist", "lists 1")
 	fail("precision", cuda.Options{Driver: path, Precision: "fp64"}, `precision "fp64" on cuda`, "fp32, tf32 or bf16")
 	fail("cuBLAS", cuda.Options{Driver: path, BLAS: "libc.so.6"}, "libc.so.6 is no cuBLAS")
+	emulator.Set(t, "version", 11020, 13000)
+	fail("old driver", cuda.Options{Driver: path}, "is for CUDA 11.2", "11.4 or later")
+	emulator.Set(t, "version", 13000, 13000)
 	emulator.Set(t, "no_device", 1, 0)
 	fail("no GPU", cuda.Options{Driver: path}, "finds no GPU", "CUDA_ERROR_NO_DEVICE")
 }
@@ -46,7 +49,7 @@ func TestFullGPU(t *testing.T) {
 	defer d.Close()
 	emulator.Set(t, "memory", 8_000_000, 4<<30)
 	_, err := d.Alloc(device.Float, 5_000_000)
-	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "train.batch", "CUDA_ERROR_OUT_OF_MEMORY")
+	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "CUDA_ERROR_OUT_OF_MEMORY")
 	b, err := d.Alloc(device.Float, 1000)
 	if err != nil {
 		t.Fatal(err)

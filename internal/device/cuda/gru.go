@@ -6,14 +6,17 @@ import (
 )
 
 var (
-	kernelGRUStep     = entryOf("gru_step")
-	kernelGRUStepGrad = entryOf("gru_step_grad")
-	kernelGRUFinal    = entryOf("gru_final")
-	kernelGRUBias     = entryOf("gru_bias")
+	kernelGRUStep       = entryOf("gru_step")
+	kernelGRUStepGrad   = entryOf("gru_step_grad")
+	kernelGRUPacked     = entryOf("gru_packed_step")
+	kernelGRUPackedGrad = entryOf("gru_packed_grad")
+	kernelGRUFinal      = entryOf("gru_final")
+	kernelGRUBias       = entryOf("gru_bias")
 )
 
 // The GRU over a packed batch (device.GRUArgs), as on the CPU: the products with the inputs of all words are one product, then each step is one
-// product with the states before it, which are consecutive rows of Y, and one kernel for the gates.
+// product with the states of all sequences and one kernel for the gates, which knows from the lengths in device memory which sequences have a word there. So
+// no address and no size depends on the lengths, but for the number of rows and of steps.
 
 // GRU implements device.Recurrent.
 func (d *dev) GRU(a device.GRUArgs) {
@@ -30,21 +33,21 @@ func (d *dev) GRU(a device.GRUArgs) {
 		return
 	}
 	d.multiply(&product{transB: true, m: rows, n: 3 * h, k: a.I, alpha: 1, a: x, lda: a.I, b: wih, ldb: a.I, c: gates, ldc: 4 * h, bias: bih})
-	hidden := d.need(scratchHidden, 4*batch*3*h)
+	hidden, state := d.need(scratchHidden, 4*batch*3*h), d.need(scratchCarry, 4*batch*h)
 	for n := range steps {
 		t, from := n, n-1
 		if a.Reverse {
 			t, from = steps-1-n, steps-n
 		}
-		start, active, continued := d.pack.Start(t), d.pack.Active(t), 0
-		before := y
-		if n > 0 {
-			continued = min(active, d.pack.Active(from))
-			before = at(y, d.pack.Start(from)*h)
-			d.multiply(&product{transB: true, m: continued, n: 3 * h, k: h, alpha: 1, a: before, lda: h, b: whh, ldb: h, c: hidden, ldc: 3 * h, bias: bhh})
+		if n == 0 {
+			from = -1
+		} else {
+			d.multiply(&product{transB: true, m: batch, n: 3 * h, k: h, alpha: 1, a: state, lda: h, b: whh, ldb: h, c: hidden, ldc: 3 * h, bias: bhh})
 		}
-		d.each(kernelGRUStep, active*h).ptr(at(gates, start*4*h), at(y, start*h), at(prev, start*h), hidden, before, bhh).int(active, continued, h)
+		d.each(kernelGRUPacked, batch*h).ptr(gates, y, prev, state, hidden, bhh, starts).int(t, from, h)
 	}
+	d.clearTail(y, a.Lengths, lengths, h)
+	d.clearTail(prev, a.Lengths, lengths, h)
 	if final != 0 {
 		d.each(kernelGRUFinal, batch*h).ptr(final, y, lengths, starts).int(batch, h).flag(a.Reverse)
 	}
@@ -55,30 +58,25 @@ func (d *dev) GRU(a device.GRUArgs) {
 func (d *dev) GRUGrad(a device.GRUArgs) {
 	positive("GRUGrad", a.I, a.H)
 	h := a.H
-	d.pack.Pack(a.Lengths.Host)
+	lengths, starts := d.starts("GRUGrad", a.Lengths)
 	rows, batch, steps := d.pack.Rows(), len(a.Lengths.Host), d.pack.Steps()
 	final, whh := d.optional("GRUGrad DFinal", a.DFinal, batch*h), d.floats("GRUGrad WHH", a.WHH, 3*h*h)
 	gates, prev := d.floats("GRUGrad Gates", a.Gates, rows*4*h), d.floats("GRUGrad Prev", a.Prev, rows*h)
 	dy := d.optional("GRUGrad DY", a.DY, rows*h)
-	carry := d.need(scratchCarry, 4*max(1, batch*h))
-	carried := 0
+	carry, slopes := d.need(scratchCarry, 4*max(1, batch*h)), d.need(scratchHidden, 4*max(1, batch*3*h))
+	done := -1
 	for n := range steps {
-		t, next := steps-1-n, steps-2-n
+		t := steps - 1 - n
 		if a.Reverse {
-			t, next = n, n+1
+			t = n
 		}
-		start, active := d.pack.Start(t), d.pack.Active(t)
-		var slope driver.Ptr
-		if dy != 0 {
-			slope = at(dy, start*h)
-		}
-		d.each(kernelGRUStepGrad, active*h).ptr(at(gates, start*4*h), carry, at(prev, start*h), slope, final).int(active, carried, h)
-		carried = active
+		d.each(kernelGRUPackedGrad, batch*h).ptr(gates, slopes, carry, prev, dy, final, starts).int(t, done, h)
+		done = t
 		if n+1 < steps {
-			d.multiply(&product{m: min(active, d.pack.Active(next)), n: h, k: 3 * h, alpha: 1, beta: 1,
-				a: at(gates, start*4*h+h), lda: 4 * h, b: whh, ldb: h, c: carry, ldc: h})
+			d.multiply(&product{m: batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, lda: 3 * h, b: whh, ldb: h, c: carry, ldc: h})
 		}
 	}
+	d.clearTail(gates, a.Lengths, lengths, 4*h)
 	d.gruWeights(a, gates, prev, rows)
 }
 
@@ -91,7 +89,7 @@ func (d *dev) gruWeights(a device.GRUArgs, gates, prev driver.Ptr, rows int) {
 	dx := d.optional("GRUGrad DX", a.DX, rows*a.I)
 
 	sums := d.need(scratchSums, 4*4*h)
-	d.start(kernelColumnSum, threads, (4*h+31)/32, 1, 1).ptr(sums, gates).int(rows, 4*h).long(4 * h)
+	d.columnSum(sums, gates, rows, 4*h, 4*h)
 	d.each(kernelGRUBias, 3*h).ptr(dbih, dbhh, sums).int(h)
 
 	of := func(n int) driver.Ptr { // part n of the gates: n, r, z, hn

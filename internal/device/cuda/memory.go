@@ -32,6 +32,9 @@ func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if n < 0 || n > math.MaxInt/4-1 {
 		return nil, fmt.Errorf("device: cuda: %d elements cannot be allocated", n)
 	}
+	if d.refuse("Alloc") {
+		return nil, d.refused
+	}
 	b := &buffer{owner: d, dtype: t, n: n}
 	if n > 0 {
 		p, err := d.allocate(4 * n)
@@ -57,8 +60,7 @@ func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
 		if err != nil {
 			return err
 		}
-		full = fmt.Errorf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free; a smaller train.batch or tile needs less: %w",
-			float64(bytes)/1e6, float64(free)/1e6, float64(total)/1e6, full)
+		full = &device.Full{Want: int64(bytes), Free: int64(free), Total: int64(total), Err: full}
 		return nil
 	})
 	if err := d.wait(); err != nil {
@@ -75,6 +77,9 @@ func (d *dev) Free(b device.Buffer) {
 	}
 	if own.freed {
 		panic("cuda: Free: memory that was freed before")
+	}
+	if d.refuse("Free") {
+		return
 	}
 	own.freed = true
 	delete(d.buffers, own)
@@ -117,7 +122,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, hav
 	if n != have {
 		panic(fmt.Sprintf("cuda: %s: %d elements into %d", what, have, n))
 	}
-	if n == 0 {
+	if n == 0 || d.refuse(what) {
 		return
 	}
 	c := d.next()
@@ -158,6 +163,12 @@ func (d *dev) download(what string, dst unsafe.Pointer, room int, src driver.Ptr
 	}
 	if n == 0 {
 		return nil
+	}
+	if d.refuse(what) {
+		return d.refused
+	}
+	if d.full != nil {
+		return d.full
 	}
 	c := d.next()
 	c.kind, c.src, c.host, c.bytes = commandDownload, src, dst, 4*n
@@ -217,20 +228,26 @@ type region struct {
 	bytes int
 }
 
-// need returns at least the given bytes of a slot, with arbitrary contents.
+// need returns at least the given bytes of a slot, with arbitrary contents. Where the GPU has no room, what follows is dropped until Sync reports it.
 func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
 	r := &d.scratch[s]
 	if r.bytes >= bytes {
 		return r.ptr
 	}
+	if d.refuse("scratch memory") || d.full != nil {
+		return 0
+	}
 	if old := r.ptr; old != 0 {
 		d.run(func() error { return d.drv.Free(old) })
 	}
 	*r = region{}
+	d.moves++
 	size := bytes + bytes/4
 	p, err := d.allocate(size)
 	if err != nil {
-		d.run(func() error { return err })
+		if d.failure == nil {
+			d.full = fmt.Errorf("device: cuda: scratch memory of a kernel: %w", err)
+		}
 		return 0
 	}
 	*r = region{p, size}

@@ -44,6 +44,7 @@ func (d *dev) PoolWeightsGrad(a device.PoolWeightsArgs) {
 	ds := d.floats("PoolWeightsGrad DScores", a.DScores, d.pack.Rows())
 	if b > 0 {
 		d.rows(kernelPoolWeightsGrad, b, a.L).ptr(ds, w, dw, lengths, starts).int(a.L).float(1 / a.Temperature)
+		d.clearTail(ds, a.Lengths, lengths, 1)
 	}
 }
 
@@ -94,6 +95,7 @@ func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
 	dx, table := d.optional("SortPoolGrad DX", a.DX, v.rows*a.D), d.optional("SortPoolGrad DWeights", a.DWeights, a.K*a.K)
 	if dx != 0 && v.items > 0 {
 		d.perItem(kernelSortPoolDX, v.items, a.D).ptr(dx, dy, v.ranks, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
+		d.clearTail(dx, a.Lengths, v.lengths, a.D)
 	}
 	if table == 0 {
 		return

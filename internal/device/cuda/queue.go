@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
 
@@ -20,6 +21,12 @@ type queue struct {
 	done    chan struct{}
 	failure error // the first; written by the owner, read after wait
 	staging staging
+	mail    [device.FetchSlots]mail
+
+	capturing  bool  // commands are recorded (record.go)
+	captureErr error // why they cannot be
+	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
+	dropped    command
 }
 
 const batchSize = 64
@@ -41,6 +48,10 @@ const (
 	commandProduct
 	commandSync
 	commandRun
+	commandReplay
+	commandFetch
+	commandPost
+	commandAwait
 )
 
 // command is one piece of work for the owner.
@@ -56,6 +67,8 @@ type command struct {
 	pattern  uint32
 	product  driver.Gemm
 	run      func() error
+	exec     driver.Exec
+	slot     int // of mail
 }
 
 func (q *queue) start(d *dev) {
@@ -69,6 +82,10 @@ func (q *queue) stop() { close(q.work) }
 
 // next returns a new command at the end of the batch.
 func (q *queue) next() *command {
+	if q.full != nil {
+		q.dropped = command{}
+		return &q.dropped
+	}
 	if q.batch.n == batchSize {
 		q.flush(false)
 	}
@@ -107,8 +124,13 @@ func (q *queue) own() {
 				break
 			}
 			c := &b.commands[i]
-			if err := q.execute(c); err != nil {
-				q.failure = q.describe(c, err)
+			if q.capturing && q.captureErr != nil && c.kind != commandRun {
+				continue
+			}
+			if err := q.execute(c); err != nil && q.capturing {
+				q.captureErr = q.describe(c, err)
+			} else if err != nil {
+				q.failure = &device.Failed{Err: q.describe(c, err)}
 			}
 			c.run, c.host = nil, nil
 		}
@@ -138,6 +160,14 @@ func (q *queue) execute(c *command) error {
 		return d.blas.Gemm(&c.product)
 	case commandSync:
 		return d.drv.Synchronize(d.stream)
+	case commandReplay:
+		return d.drv.LaunchGraph(c.exec, d.stream)
+	case commandFetch:
+		return d.drv.Download(unsafe.Add(q.mail[c.slot].memory, c.count), c.src, c.bytes, d.stream)
+	case commandPost:
+		return d.drv.Record(q.mail[c.slot].event, d.stream)
+	case commandAwait:
+		return d.drv.Wait(q.mail[c.slot].event)
 	}
 	return c.run()
 }
@@ -149,7 +179,9 @@ func (q *queue) describe(c *command, err error) error {
 		return fmt.Errorf("kernel %s on a grid of %d blocks of %d threads: %w", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, err)
 	case commandProduct:
 		return fmt.Errorf("product of %d x %d x %d: %w", c.product.M, c.product.N, c.product.K, err)
-	case commandSync:
+	case commandReplay:
+		return fmt.Errorf("recorded training step: %w", err)
+	case commandSync, commandAwait:
 		return fmt.Errorf("the GPU failed at work given to it before: %w", err)
 	}
 	return err

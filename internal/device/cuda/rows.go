@@ -18,6 +18,7 @@ var (
 	kernelPackWords       = entryOf("pack_words")
 	kernelGatherWords     = entryOf("gather_words")
 	kernelScatterWords    = entryOf("scatter_words")
+	kernelClearTail       = entryOf("clear_tail")
 )
 
 // L2Norm implements device.Rows.
@@ -79,6 +80,17 @@ func (d *dev) starts(what string, lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths are Loose; on is their address.
+func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
+	rows := 0
+	for _, n := range lengths.Host {
+		rows += int(n)
+	}
+	if lengths.Loose && rows > 0 && x != 0 {
+		d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1).ptr(x, on).int(len(lengths.Host), rows).long(width)
+	}
+}
+
 // words lists the word of every packed row in scratch memory. Ids are checked on the host.
 func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, columns, below, shift int) driver.Ptr {
 	b := len(lengths.Host)
@@ -101,6 +113,9 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 		return 0
 	}
 	rows := d.need(slot, 4*d.pack.Rows())
+	if lengths.Loose {
+		d.fill(rows, 4*d.pack.Rows(), ^uint32(0)) // rows without a word are -1
+	}
 	d.each(kernelPackWords, b*steps).ptr(rows, from, on, table).int(b, columns, steps, shift)
 	return rows
 }

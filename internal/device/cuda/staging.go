@@ -6,75 +6,94 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// staging are pinned buffers between host and device. An upload copies piece by piece into one of them and goes on with the other while the
-// GPU fetches the first; it returns when the host's memory may change again.
+// staging are pinned buffers between host and device: two large ones, between which a large upload goes back and forth, one being filled while the GPU
+// fetches the other, and many small ones, so that the inputs of several steps can be on their way. An upload returns when the host's
+// memory may change again.
 type staging struct {
-	memory [stagingBuffers]unsafe.Pointer
-	event  [stagingBuffers]driver.Event // when the GPU has read the buffer
-	used   [stagingBuffers]bool
+	memory unsafe.Pointer
+	ring   [2]ring // of large and of small buffers
+}
+
+// ring are buffers that are used in turn.
+type ring struct {
+	memory []unsafe.Pointer
+	event  []driver.Event // when the GPU has read the buffer
+	used   []bool
 	turn   int
 }
 
 const (
-	stagingBuffers = 2
-	stagingBytes   = 4 << 20
+	stagingBuffers, stagingBytes = 2, 4 << 20
+	smallBuffers, smallBytes     = 48, 32 << 10
 )
 
 func (s *staging) open(drv driver.Driver) (err error) {
-	for i := range s.memory {
-		if s.memory[i], err = drv.AllocHost(stagingBytes); err != nil {
-			return err
-		}
-		if s.event[i], err = drv.NewEvent(); err != nil {
-			return err
+	if s.memory, err = drv.AllocHost(stagingBuffers*stagingBytes + smallBuffers*smallBytes); err != nil {
+		return err
+	}
+	at := s.memory
+	for k, n := range [2]int{stagingBuffers, smallBuffers} {
+		r := &s.ring[k]
+		r.used = make([]bool, n)
+		for range n {
+			e, err := drv.NewEvent()
+			if err != nil {
+				return err
+			}
+			r.memory, r.event = append(r.memory, at), append(r.event, e)
+			at = unsafe.Add(at, [2]int{stagingBytes, smallBytes}[k])
 		}
 	}
 	return nil
 }
 
 func (s *staging) close(drv driver.Driver) (first error) {
-	for i := range s.memory {
-		if s.event[i] != 0 {
-			if err := drv.DestroyEvent(s.event[i]); err != nil && first == nil {
+	for _, r := range s.ring {
+		for _, e := range r.event {
+			if err := drv.DestroyEvent(e); err != nil && first == nil {
 				first = err
 			}
 		}
-		if s.memory[i] != nil {
-			if err := drv.FreeHost(s.memory[i]); err != nil && first == nil {
-				first = err
-			}
+	}
+	if s.memory != nil {
+		if err := drv.FreeHost(s.memory); err != nil && first == nil {
+			first = err
 		}
 	}
 	*s = staging{}
 	return first
 }
 
-// take returns the next buffer when the GPU has finished with it.
-func (s *staging) take(d *dev) (int, error) {
-	s.turn = (s.turn + 1) % stagingBuffers
-	i := s.turn
-	if s.used[i] {
-		s.used[i] = false
-		return i, d.drv.Wait(s.event[i])
+// take returns a buffer of at least the given bytes when the GPU has finished with it.
+func (s *staging) take(d *dev, bytes int) (*ring, int, error) {
+	r := &s.ring[0]
+	if bytes <= smallBytes {
+		r = &s.ring[1]
 	}
-	return i, nil
+	r.turn = (r.turn + 1) % len(r.memory)
+	i := r.turn
+	if r.used[i] {
+		r.used[i] = false
+		return r, i, d.drv.Wait(r.event[i])
+	}
+	return r, i, nil
 }
 
 func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) error {
 	for at := 0; at < bytes; at += stagingBytes {
 		n := min(stagingBytes, bytes-at)
-		i, err := s.take(d)
+		r, i, err := s.take(d, n)
 		if err != nil {
 			return err
 		}
-		copy(unsafe.Slice((*byte)(s.memory[i]), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
-		if err := d.drv.Upload(dst+driver.Ptr(at), s.memory[i], n, d.stream); err != nil {
+		copy(unsafe.Slice((*byte)(r.memory[i]), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
+		if err := d.drv.Upload(dst+driver.Ptr(at), r.memory[i], n, d.stream); err != nil {
 			return err
 		}
-		if err := d.drv.Record(s.event[i], d.stream); err != nil {
+		if err := d.drv.Record(r.event[i], d.stream); err != nil {
 			return err
 		}
-		s.used[i] = true
+		r.used[i] = true
 	}
 	return nil
 }
@@ -82,17 +101,17 @@ func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) 
 func (s *staging) download(d *dev, dst unsafe.Pointer, src driver.Ptr, bytes int) error {
 	for at := 0; at < bytes; at += stagingBytes {
 		n := min(stagingBytes, bytes-at)
-		i, err := s.take(d)
+		r, i, err := s.take(d, n)
 		if err != nil {
 			return err
 		}
-		if err := d.drv.Download(s.memory[i], src+driver.Ptr(at), n, d.stream); err != nil {
+		if err := d.drv.Download(r.memory[i], src+driver.Ptr(at), n, d.stream); err != nil {
 			return err
 		}
 		if err := d.drv.Synchronize(d.stream); err != nil {
 			return err
 		}
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, at)), n), unsafe.Slice((*byte)(s.memory[i]), n))
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, at)), n), unsafe.Slice((*byte)(r.memory[i]), n))
 	}
 	return nil
 }

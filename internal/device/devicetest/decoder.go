@@ -240,8 +240,10 @@ func (h *harness) slopes(what string, value []float64, grad device.View, loss fu
 			slope += got[i] * direction[i]
 			size += got[i] * got[i]
 		}
-		if limit := h.tol.deriv * (math.Sqrt(size) + 1e-2); !(math.Abs(slope-want) <= limit) {
+		limit := h.tol.deriv * (math.Sqrt(size) + 1e-2)
+		if !(math.Abs(slope-want) <= limit) {
 			h.t.Errorf("%s along a random direction is %.9g, want %.9g (allowed %.2g)", what, slope, want, limit)
 		}
+		h.observe([]float64{slope}, []float64{want}, limit)
 	}
 }

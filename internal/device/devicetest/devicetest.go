@@ -5,21 +5,38 @@
 // many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. Around every view lies NaN
 // that must neither leak in nor change. Gradients are compared with analytic references or with finite
 // differences of the reference. A repeated call must not allocate.
+//
+// The suite is run by tests and by the program on the user's own machine (Measure, for vsetrain selftest), so it knows tests by an
+// interface only.
 package devicetest
 
 import (
 	"math"
 	"slices"
-	"testing"
 
 	"vsetrain/internal/device"
 )
+
+// T is what the suite needs of a test, Runner what it needs to begin a test within one; *testing.T has both.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+}
+
+// Runner is a T that runs named tests of its own type.
+type Runner[S T] interface {
+	T
+	Run(name string, f func(S)) bool
+}
 
 // suite lists the kernel families.
 var suite = []struct {
 	name string
 	test func(h *harness)
-}{
+}{ // a new family is a line here
 	{"Memory", testMemory},
 	{"Gemm", testGemm},
 	{"Elementwise", testElementwise},
@@ -40,6 +57,7 @@ var suite = []struct {
 	{"PolarWeights", testPolar},
 	{"ScaleBlocks", testScaleBlocks},
 	{"MixNodes", testMixNodes},
+	{"MeanNodes", testMeanNodes},
 	{"WordGraph", testWordGraph},
 	{"Embed", testEmbed},
 	{"LayerNorm", testLayerNorm},
@@ -59,25 +77,25 @@ var suite = []struct {
 	{"Clip", testClip},
 	{"Adam", testAdam},
 	{"Factored", testFactored},
-	{"Mistakes", testMistakes},
+	{mistakes, testMistakes},
 }
 
 // Run tests every kernel of the devices that newDevice returns, but for the families they lack.
-func Run(t *testing.T, newDevice func(t testing.TB) device.Device, lacks ...string) {
+func Run[S Runner[S]](t S, newDevice func(t S) device.Device, lacks ...string) {
 	families(t, newDevice, func(name string) bool { return !slices.Contains(lacks, name) })
 }
 
 // RunOnly is Run for the named kernel families: for variants of a device that differ in nothing else.
-func RunOnly(t *testing.T, newDevice func(t testing.TB) device.Device, names ...string) {
+func RunOnly[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
 	families(t, newDevice, func(name string) bool { return slices.Contains(names, name) })
 }
 
-func families(t *testing.T, newDevice func(t testing.TB) device.Device, chosen func(name string) bool) {
+func families[S Runner[S]](t S, newDevice func(t S) device.Device, chosen func(name string) bool) {
 	for _, s := range suite {
 		if !chosen(s.name) {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
+		t.Run(s.name, func(t S) {
 			d := newDevice(t)
 			defer closeDevice(t, d)
 			h := newHarness(t, d, s.name)
@@ -89,12 +107,12 @@ func families(t *testing.T, newDevice func(t testing.TB) device.Device, chosen f
 
 // Identical fails unless all devices compute the same bits for every kernel: devices that differ in their number of
 // threads, for example.
-func Identical(t *testing.T, devices ...device.Device) {
+func Identical[S Runner[S]](t S, devices ...device.Device) {
 	for _, s := range suite {
-		if s.name == "Mistakes" {
+		if s.name == mistakes {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
+		t.Run(s.name, func(t S) {
 			var first []float64
 			for n, d := range devices {
 				var results []float64
@@ -118,7 +136,7 @@ func Identical(t *testing.T, devices ...device.Device) {
 	}
 }
 
-func closeDevice(t testing.TB, d device.Device) {
+func closeDevice(t T, d device.Device) {
 	if err := d.Close(); err != nil {
 		t.Errorf("%s: close: %v", d.Name(), err)
 	}

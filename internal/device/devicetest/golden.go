@@ -3,19 +3,18 @@ package devicetest
 import (
 	"encoding/json"
 	"fmt"
-	"testing"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/golden"
 )
 
 // Golden runs the golden cases that concern single kernels: gru.json, losses.json and optim.json.
-func Golden(t *testing.T, newDevice func(t testing.TB) device.Device) {
+func Golden[S Runner[S]](t S, newDevice func(t S) device.Device) {
 	for _, f := range []struct {
 		name string
 		test func(g *goldenCase)
 	}{{"gru", goldenGRU}, {"losses", goldenLosses}, {"optim", goldenOptim}} {
-		t.Run(f.name, func(t *testing.T) {
+		t.Run(f.name, func(t S) {
 			var file struct{ Cases []json.RawMessage }
 			golden.Load(t, f.name+".json", &file)
 			if len(file.Cases) == 0 {
@@ -26,7 +25,7 @@ func Golden(t *testing.T, newDevice func(t testing.TB) device.Device) {
 				if err := json.Unmarshal(raw, &head); err != nil {
 					t.Fatalf("%s.json, case %d: %v", f.name, i, err)
 				}
-				t.Run(head.Name, func(t *testing.T) {
+				t.Run(head.Name, func(t S) {
 					d := newDevice(t)
 					defer closeDevice(t, d)
 					g := &goldenCase{harness: newHarness(t, d, head.Name), raw: raw}

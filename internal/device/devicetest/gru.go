@@ -190,9 +190,11 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 				slope += got[i] * direction[i]
 				size += got[i] * got[i]
 			}
-			if limit := h.tol.deriv * (math.Sqrt(size) + 1e-3); !(math.Abs(slope-want) <= limit) {
+			limit := h.tol.deriv * (math.Sqrt(size) + 1e-3)
+			if !(math.Abs(slope-want) <= limit) {
 				h.errorf("%s: %s along a random direction is %.9g, want %.9g (allowed %.2g)", what, p.name, slope, want, limit)
 			}
+			h.observe([]float64{slope}, []float64{want}, limit)
 		}
 	}
 	h.steady(what, func() { h.d.GRUGrad(a) })

@@ -3,8 +3,8 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
-	"testing"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/philox"
@@ -13,14 +13,16 @@ import (
 // harness feeds one device and watches its memory. Every view lies in a larger buffer between guards filled with NaN (or
 // a strange integer); after each kernel the guards and all inputs must be what they were.
 type harness struct {
-	t        testing.TB
+	t        T
 	d        device.Device
 	rng      *philox.Stream
 	tol      tolerances
 	regions  []*region
 	record   *[]float64 // transcript of all results, where one is kept
 	failures int
-	short    bool // transcript only: no references, no allocation count
+	rounds   float64                           // > 0: the device may round the operands of products, at this cost
+	short    bool                              // transcript only: no references, no allocation count
+	watch    func(difference, allowed float64) // of every comparison; in place of allocation counts
 }
 
 // tolerances are relative to the largest expected magnitude of a result.
@@ -46,9 +48,14 @@ const (
 	guardInt    = int32(-77_777)
 )
 
-func newHarness(t testing.TB, d device.Device, purpose string) *harness {
-	h := &harness{t: t, d: d, rng: philox.NewKey(11, purpose).Stream(0)}
+func newHarness(t T, d device.Device, purpose string) *harness { return startHarness(t, d, purpose, 0) }
+
+// startHarness is newHarness for a device that may round the operands of products; rounds is then what that may cost.
+func startHarness(t T, d device.Device, purpose string, rounds float64) *harness {
+	h := &harness{t: t, d: d, rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds}
 	switch {
+	case rounds > 0:
+		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: rounds, deriv: 2.5 * rounds}
 	case d.Wide():
 		h.tol = tolerances{exact: 1e-14, product: 1e-12, reduced: 1e-12, deriv: 1e-6}
 	case h.roundsProducts():
@@ -62,6 +69,9 @@ func newHarness(t testing.TB, d device.Device, purpose string) *harness {
 
 // roundsProducts reports whether the operands of products are rounded to bfloat16.
 func (h *harness) roundsProducts() bool {
+	if h.rounds > 0 {
+		return true
+	}
 	a, b, c := h.in([]float64{1 + 1./1024}), h.in([]float64{1}), h.out(1)
 	h.d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: a, B: b, C: c})
 	return h.read(c)[0] == 1
@@ -199,13 +209,13 @@ func (h *harness) run(what string, call func()) {
 // steady fails where a call allocates. Call it last: it repeats the kernel.
 func (h *harness) steady(what string, call func()) {
 	h.t.Helper()
-	if h.short {
+	if h.short || h.watch != nil {
 		return
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties pools, which is not the kernel's doing
-	n := testing.AllocsPerRun(3, call)
+	n := allocations(1, call)
 	for try := 0; n != 0 && try < 2; try++ { // the runtime allocates when it starts a thread; a kernel that allocates does so every time
-		n = testing.AllocsPerRun(3, call)
+		n = allocations(3, call)
 	}
 	if n != 0 {
 		h.errorf("%s: %v allocations per call, want 0", what, n)
@@ -240,6 +250,7 @@ func (h *harness) equalTo(what string, v device.View, want []float64, limit floa
 	if err := near(got, want, limit); err != nil {
 		h.errorf("%s: %v", what, err)
 	}
+	h.observe(got, want, limit)
 }
 
 func (h *harness) equalInts(what string, v device.View, want []int32) {
@@ -254,6 +265,19 @@ func (h *harness) equalInts(what string, v device.View, want []int32) {
 			return
 		}
 	}
+}
+
+// allocations is the mean number of allocations of a call after the first, on one processor, rounded down.
+func allocations(runs int, call func()) float64 {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	call()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		call()
+	}
+	runtime.ReadMemStats(&after)
+	return float64((after.Mallocs - before.Mallocs) / uint64(runs))
 }
 
 // magnitude is the largest finite absolute value.

@@ -68,8 +68,8 @@ func (s *symbols) list() map[string]*entry {
 	}
 }
 
-// Open loads libcuda from a path and initialises it.
-func Open(path string) (Driver, error) {
+// load loads libcuda from a path and initialises it.
+func load(path string) (*libcuda, error) {
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("load the CUDA driver: %w", err)

@@ -9,6 +9,9 @@ import (
 
 var errSystem = errors.New("CUDA is supported on linux/amd64 and linux/arm64, this is " + runtime.GOOS + "/" + runtime.GOARCH)
 
+// Binding names how libcuda is called; here it cannot be.
+const Binding = "none"
+
 // Open says that this system has no CUDA driver.
 func Open(string) (Driver, error) { return nil, errSystem }
 

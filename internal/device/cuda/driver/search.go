@@ -19,14 +19,14 @@ var wanted = []struct {
 	{"CUDA driver", "VSETRAIN_CUDA_DRIVER", []string{"libcuda.so.1"},
 		"install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; in a container: run it with --gpus all)"},
 	{"cuBLAS", "VSETRAIN_CUBLAS", []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
-		"pip install nvidia-cublas-cu12, or the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is slower and knows no TF32"},
+		"pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is slower and knows no TF32"},
 }
 
 // Library is a GPU library and where it was found.
 type Library struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`              // empty: not found
-	From    string   `json:"from"`              // setting, loader path, CUDA toolkit, conda, pip
+	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
 	Setting string   `json:"setting"`           // the environment variable that names the file
 	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into
 	Install string   `json:"install,omitempty"` // where it is missing: what to install
@@ -41,8 +41,9 @@ func (l Library) Missing() string {
 type place struct{ from, dir string }
 
 // Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names, the loader's path
-// (LD_LIBRARY_PATH, ld.so.conf, default folders), the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda*), conda
-// (CONDA_PREFIX), and pip's nvidia packages. Of several files in one place the best one counts. It looks for files
+// (LD_LIBRARY_PATH, ld.so.conf, default folders), folders of the driver that no loader knows, the CUDA toolkit (CUDA_HOME, CUDA_PATH,
+// /usr/local/cuda*, /opt/cuda), conda (CONDA_PREFIX), and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, CONDA_PREFIX,
+// the user's, those beside a bin in PATH, the system's). Of several files in one place the best one counts. It looks for files
 // only and loads nothing. root is "/" but in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	places := places(root, getenv)
@@ -90,12 +91,13 @@ func places(root string, getenv func(string) string) []place {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	env("loader path", "LD_LIBRARY_PATH", "")
 	add("loader path", loaderConf(root, "etc/ld.so.conf", 0)...)
-	add("loader path", "/lib/"+arch+"-linux-gnu", "/usr/lib/"+arch+"-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/lib/wsl/lib")
+	add("loader path", "/lib/"+arch+"-linux-gnu", "/usr/lib/"+arch+"-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+	add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/lib/"+arch+"-linux-gnu/nvidia/current", "/run/opengl-driver/lib")
 	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
 	env("CUDA toolkit", "CUDA_HOME", lib...)
 	env("CUDA toolkit", "CUDA_PATH", lib...)
 	for _, l := range lib {
-		add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l)
+		add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
 	}
 	env("conda", "CONDA_PREFIX", lib...)
 	for _, packages := range []string{"site-packages", "dist-packages"} {
@@ -105,6 +107,11 @@ func places(root string, getenv func(string) string) []place {
 				env("pip", "VIRTUAL_ENV", dir)
 				env("pip", "CONDA_PREFIX", dir)
 				env("pip", "HOME", filepath.Join(".local", dir))
+				for _, bin := range filepath.SplitList(getenv("PATH")) { // of a Python that is called by its path
+					if filepath.IsAbs(bin) && filepath.Base(bin) == "bin" {
+						add("pip", filepath.Join(filepath.Dir(bin), dir))
+					}
+				}
 				add("pip", "/usr/local/"+dir, "/usr/"+dir)
 			}
 		}

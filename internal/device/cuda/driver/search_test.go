@@ -50,6 +50,25 @@ func TestSearch(t *testing.T) {
 			found("pip", "/v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
 		{"CUDA 13 of pip", nil, []string{"usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13"},
 			found("pip", "/usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13")},
+		{"toolkit by its target", map[string]string{"CUDA_PATH": "/cuda"}, []string{"cuda/targets/" + arch + "-linux/lib/libcublas.so.13"},
+			found("CUDA toolkit", "/cuda/targets/"+arch+"-linux/lib/libcublas.so.13")},
+		{"toolkit of Arch", nil, []string{"opt/cuda/lib64/libcublas.so.13"}, found("CUDA toolkit", "/opt/cuda/lib64/libcublas.so.13")},
+		{"toolkit before conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.13", "usr/local/cuda/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/usr/local/cuda/lib64/libcublas.so.12")},
+		{"conda by its target", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/targets/" + arch + "-linux/lib/libcublas.so.12"},
+			found("conda", "/c/targets/"+arch+"-linux/lib/libcublas.so.12")},
+		{"pip of conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/c/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"pip of the user", map[string]string{"HOME": "/h"}, []string{"h/.local/lib/python3.10/site-packages/nvidia/cu13/lib/libcublas.so.13"},
+			found("pip", "/h/.local/lib/python3.10/site-packages/nvidia/cu13/lib/libcublas.so.13")},
+		{"newest of pip", map[string]string{"VIRTUAL_ENV": "/v"},
+			[]string{"v/lib/python3.12/site-packages/nvidia/cu12/lib/libcublas.so.12", "v/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13"},
+			found("pip", "/v/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13")},
+		{"inside PyTorch", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.9/site-packages/torch/lib/libcublas.so.11"},
+			found("pip", "/v/lib/python3.9/site-packages/torch/lib/libcublas.so.11")},
+		{"pip beside PATH", map[string]string{"PATH": "/usr/sbin:bin:/opt/env/bin"}, []string{"opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"driver folder", nil, []string{"usr/local/nvidia/lib64/libcublas.so.12"}, found("driver folder", "/usr/local/nvidia/lib64/libcublas.so.12")},
 		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"}, found("setting", "/own/blas.so")},
 		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
 	} {
@@ -67,6 +86,22 @@ func TestSearch(t *testing.T) {
 		if cuda.Path != "" || !strings.Contains(cuda.Missing(), "NVIDIA driver") || !strings.Contains(cuda.Missing(), "VSETRAIN_CUDA_DRIVER") {
 			t.Errorf("%s: the driver is %+v: %s", c.name, cuda, cuda.Missing())
 		}
+	}
+}
+
+// The driver is found where systems put it, or where the setting says.
+func TestSearchDriver(t *testing.T) {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1",
+		"/usr/local/nvidia/lib64/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"} {
+		cuda, _ := Search(tree(t, map[string]string{path: ""}), func(string) string { return "" })
+		if cuda.Path != path || cuda.Install != "" {
+			t.Errorf("%s: found %+v", path, cuda)
+		}
+	}
+	cuda, _ := Search(tree(t, nil), func(name string) string { return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name] })
+	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
+		t.Errorf("with a setting: %+v", cuda)
 	}
 }
 

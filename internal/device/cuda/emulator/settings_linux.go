@@ -10,7 +10,8 @@ import (
 )
 
 // Set changes a setting of the loaded emulator until the test ends: order (0 forward, 1 reverse, 2 random), defer (1: work waits until somebody
-// waits for it), no_device, memory (bytes of the device), version (of the driver).
+// waits for it), no_device, memory (bytes of the device), version (of the driver), devices (how many there are), lose (the GPU is lost at this launch from
+// now on), no_capture.
 func Set(t testing.TB, name string, value, after int) {
 	t.Helper()
 	set := symbol(t, "emu_set")

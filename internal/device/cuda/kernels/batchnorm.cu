@@ -39,16 +39,31 @@ VSE_INLINE double over(double v, int inner) {
   return s;
 }
 
+// present sets how many rows there are and how many pads, from the counts of the items where they are given.
+VSE_INLINE void present(const int* counts, int items, const float* pad, int* count, int* pads) {
+  if (!counts) return;
+  int sum = 0, most = 0;
+  for (int i = 0; i < items; i++) {
+    sum += counts[i];
+    most = counts[i] > most ? counts[i] : most;
+  }
+  *count = sum;
+  *pads = pad ? most * items - sum : 0;
+}
+
 struct Long { double sum; float few; int taken; };
 VSE_INLINE void take(Long* s, float v) {
   s->few += v;
   if (++s->taken == 16) s->sum += s->few, s->few = 0, s->taken = 0;
 }
 
-// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0).
-KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const float* x, const float* w, const float* b, const float* pad,
-                  int count, int channels, int inner, int pads, int train, float eps, float momentum) {
+// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is given, x has room for count rows, those
+// that there are come first, and the others of the result are zero.
+KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const float* x, const float* w, const float* b, const float* pad, const int* counts,
+                  int items, int count, int channels, int inner, int pads, int train, float eps, float momentum) {
   Lanes l = lanes(channels, inner);
+  int room = count;
+  present(counts, items, pad, &count, &pads);
   double n = (double)count + pads, m = 0;
   float padding = pads && l.active ? pad[l.c] : 0;
   if (train) {
@@ -84,12 +99,16 @@ KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float*
     i64 at = place(i, l.c, channels, inner);
     y[at] = (x[at] - mu) * k + shift;
   }
+  for (int i = l.first; i < room; i += l.step)
+    if (i >= count) y[place(i, l.c, channels, inner)] = 0;
 }
 
 // dx, dw, db and dpad may be null.
-KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const float* x, const float* w, const float* mean, const float* inv, const float* dy, const float* pad,
-                       int count, int channels, int inner, int pads, int train) {
+KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const float* x, const float* w, const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
+                       int items, int count, int channels, int inner, int pads, int train) {
   Lanes l = lanes(channels, inner);
+  int room = count;
+  present(counts, items, pad, &count, &pads);
   float mu = l.active ? mean[l.c] : 0, scale = l.active ? inv[l.c] : 0;
   Long a = {0, 0, 0}, s = {0, 0, 0};
   if (l.active)
@@ -111,4 +130,6 @@ KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const float
     i64 at = place(i, l.c, channels, inner);
     dx[at] = (float)k * dy[at] + (float)u * (x[at] - mu) + (float)v;
   }
+  for (int i = l.first; i < room; i += l.step)
+    if (i >= count) dx[place(i, l.c, channels, inner)] = 0;
 }

@@ -39,10 +39,11 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
 }
 
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (device.AdamArgs). hyper holds StepSize, InvSqrt2,
-// Decay; clip may be null. c1 = 1 - beta1, c2 = 1 - beta2.
+// Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2.
 KERNEL adam(float* p, float* m, float* v, const float* g, const float* hyper, const float* clip, float beta1, float c1, float beta2, float c2,
             float eps, int legacy, i64 n, i64 width, i64 ld) {
   float step = hyper[0], inverse = hyper[1], decay = hyper[2], factor = clip ? clip[0] : 1;
+  if (factor != factor) return;
   if (legacy) step = step / inverse, inverse = 1;
   EACH(i, n) {
     i64 row = i / width, at = row * ld + (i - row * width);

@@ -19,16 +19,19 @@ KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* st
   }
 }
 
-// out[p] = table[rows[p]], one block for each packed row.
+// out[p] = table[rows[p]], one block for each packed row; zeros where rows[p] < 0.
 KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
-  const float* from = table + (i64)rows[blockIdx.x] * d;
+  int w = rows[blockIdx.x];
+  const float* from = table + (i64)w * d;
   float* to = out + (i64)blockIdx.x * d;
-  for (int k = threadIdx.x; k < d; k += blockDim.x) to[k] = from[k];
+  for (int k = threadIdx.x; k < d; k += blockDim.x) to[k] = w < 0 ? 0 : from[k];
 }
 
-// table[w] = Σ dout[p] over the rows of word w, in packed order: the block of the first row of a word adds all its rows. table is zero before.
+// table[w] = Σ dout[p] over the rows of word w, in packed order: the block of the first row of a word adds all its rows. table is zero before. Rows
+// below 0 are no words.
 KERNEL scatter_words(float* table, const float* dout, const int* rows, int count, int d) {
   int p = blockIdx.x, w = rows[p], found = 0;
+  if (w < 0) return;
   for (int q = threadIdx.x; q < p; q += blockDim.x) found |= rows[q] == w;
   if (block_max((float)found) > 0) return;
   for (int k = threadIdx.x; k < d; k += blockDim.x) {

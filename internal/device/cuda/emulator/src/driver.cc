@@ -19,20 +19,22 @@ typedef int Result;
 typedef uint64_t Address;
 enum {
   kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
-  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureInvalid = 901,
+  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901,
+  kUnknown = 999,
 };
 
 namespace {
 typedef std::function<void()> Work;
 struct Graph { std::vector<Work> work; };
-struct Stream { std::vector<Work> queue; Graph* capture = nullptr; };
+struct Stream { std::vector<Work> queue; Graph* capture = nullptr; bool spoiled = false; };
 struct Event { std::chrono::steady_clock::time_point at; Stream* stream = nullptr; };
 struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
 struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
 
-bool initialized, no_device, defer_work;
+bool initialized, no_device, no_capture, defer_work;
 size_t memory = 4ull << 30;
-int driver_version = 13000, context_object, broken;
+int driver_version = 13000, devices = 1, context_object, broken;
+long lose;  // the GPU is lost at this launch from now on; 0 never
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
@@ -41,6 +43,15 @@ long launches;
 Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
 Result ready() { return !initialized ? kNotInitialized : !context ? kInvalidContext : broken ? broken : kOK; }
 #define READY if (Result r_ = ready()) return r_
+// What a GPU refuses while a stream of the thread records; the recording is spoiled.
+bool recording() {
+  for (Stream* s : streams)
+    if (s->capture) return s->spoiled = true;
+  return false;
+}
+#define NOT_RECORDED if (recording()) return kCaptureUnsupported
+// lost counts a launch.
+Result lost() { return lose > 0 && --lose == 0 ? broken = kUnknown : kOK; }
 void flush(Stream* s) {
   std::vector<Work> queue;
   queue.swap(s->queue);
@@ -72,7 +83,7 @@ void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::mov
 bool emu_ready() { return ready() == kOK; }
 
 extern "C" {
-// Settings of the emulator, for tests: order, defer, no_device, memory, version.
+// Settings of the emulator, for tests: order, defer, no_device, memory, version, devices, lose, no_capture.
 int emu_set(const char* name, long value) {
   std::string n = name;
   if (n == "order") emu::order = (emu::Order)value;
@@ -80,15 +91,22 @@ int emu_set(const char* name, long value) {
   else if (n == "no_device") no_device = value;
   else if (n == "memory") memory = value;
   else if (n == "version") driver_version = value;
+  else if (n == "no_capture") no_capture = value;
+  else if (n == "devices") devices = value;
+  else if (n == "lose") lose = value;
   else return -1;
   return 0;
 }
 long emu_launches() { return launches; }
 
-Result cuInit(unsigned) { return no_device ? kNoDevice : (initialized = true, kOK); }
+// EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program.
+Result cuInit(unsigned) {
+  if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_LOSE")) lose = atol(n);
+  return no_device ? kNoDevice : (initialized = true, kOK);
+}
 Result cuDriverGetVersion(int* v) { return *v = driver_version, kOK; }
-Result cuDeviceGetCount(int* n) { return *n = 1, kOK; }
-Result cuDeviceGet(int* d, int i) { return i ? kInvalidDevice : (*d = 0, kOK); }
+Result cuDeviceGetCount(int* n) { return *n = devices, kOK; }
+Result cuDeviceGet(int* d, int i) { return i >= devices ? kInvalidDevice : (*d = i, kOK); }
 Result cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "emulated GPU"), kOK; }
 Result cuDeviceGetAttribute(int* v, int attribute, int) {
   *v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 227 << 10 : 0;
@@ -102,12 +120,13 @@ Result cuCtxSynchronize() { READY; flush_all(); return broken; }
 Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min(memory, emu::allocated()); return kOK; }
 Result cuMemAlloc_v2(Address* p, size_t n) {
   READY;
+  NOT_RECORDED;
   if (n == 0) return kInvalidValue;
   void* q = emu::allocated() + n > memory ? nullptr : emu::allocate(n);
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
-Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
-Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
+Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; NOT_RECORDED; flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
+Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; NOT_RECORDED; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
 Result cuMemFreeHost(void* p) { free(p); return kOK; }
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
@@ -154,6 +173,7 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
   unsigned long threads = (unsigned long)bx * by * bz;
   if (extra || !threads || threads > 1024 || bz > 64 || !gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 || (int)shared > fn->dynamic) return kInvalidValue;
   launches++;
+  if (Result r = lost()) return r;
   auto values = std::make_shared<std::vector<uint64_t>>(fn->kernel->count);  // the driver copies parameters at the call
   for (int i = 0; i < fn->kernel->count; i++) memcpy(&(*values)[i], parameters[i], fn->kernel->sizes[i]);
   return enqueue(stream(st), [=] {
@@ -171,34 +191,40 @@ Result cuStreamDestroy_v2(void* s) {
   delete (Stream*)s;
   return kOK;
 }
-Result cuStreamSynchronize(void* s) { READY; if (stream(s)->capture) return kCaptureInvalid; flush(stream(s)); return broken; }
+Result cuStreamSynchronize(void* s) { READY; NOT_RECORDED; flush(stream(s)); return broken; }
 Result cuStreamWaitEvent(void*, void*, unsigned) { return kOK; }
 Result cuEventCreate(void** e, unsigned) { READY; *e = new Event; return kOK; }
 Result cuEventDestroy_v2(void* e) { delete (Event*)e; return kOK; }
 Result cuEventRecord(void* e, void* s) { READY; ((Event*)e)->stream = stream(s); return enqueue(stream(s), [e] { ((Event*)e)->at = std::chrono::steady_clock::now(); }); }
-Result cuEventSynchronize(void* e) { READY; if (((Event*)e)->stream) flush(((Event*)e)->stream); return broken; }
+Result cuEventSynchronize(void* e) { READY; NOT_RECORDED; if (((Event*)e)->stream) flush(((Event*)e)->stream); return broken; }
 Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->at - ((Event*)a)->at).count(), kOK; }
 Result cuStreamBeginCapture_v2(void* s, int) {
   READY;
+  if (no_capture) return kNotSupported;
   if (!s || stream(s)->capture) return kCaptureInvalid;
   stream(s)->capture = new Graph;
+  stream(s)->spoiled = false;
   return kOK;
 }
 Result cuStreamEndCapture(void* s, void** g) {
-  if (!stream(s)->capture) return kCaptureInvalid;
-  *g = stream(s)->capture;
-  stream(s)->capture = nullptr;
-  return kOK;
+  Stream* st = stream(s);
+  if (!st->capture) return kCaptureInvalid;
+  *g = st->capture;
+  st->capture = nullptr;
+  if (!st->spoiled) return kOK;
+  st->spoiled = false;
+  delete (Graph*)*g;
+  return *g = nullptr, kCaptureInvalid;
 }
 Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) { *x = new Graph(*(Graph*)g); return kOK; }
-Result cuGraphLaunch(void* x, void* s) { READY; return enqueue(stream(s), [x] { for (auto& w : ((Graph*)x)->work) w(); }); }
+Result cuGraphLaunch(void* x, void* s) { READY; if (Result r = lost()) return r; return enqueue(stream(s), [x] { for (auto& w : ((Graph*)x)->work) w(); }); }
 Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
 Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
 Result cuGetErrorName(Result r, const char** s) {
   static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
   auto it = names.find(r);
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }

@@ -1,7 +1,8 @@
 // Fibers, barriers, shuffles and the order in which the threads of a block run.
 //
-// A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, or all lanes
-// of the mask to the same shuffle. Mistakes end the launch with a message (fail), as a fault ends a kernel on a GPU.
+// A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, a warp when all lanes of the
+// mask have come to the same shuffle. Warps run one after the other, each up to a barrier. Mistakes end the launch with a message (fail), as a
+// fault ends a kernel on a GPU.
 #include "run.h"
 
 #include <sys/mman.h>
@@ -112,38 +113,59 @@ uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
 static void resume(int i) {
   current = i;
   Dim d = now.block_dim;
-  now.thread = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
+  now.thread = d.y == 1 && d.z == 1 ? Dim{(unsigned)i, 0, 0} : Dim{i % d.x, i / d.x % d.y, i / (d.x * d.y)};
   position.thread = (uint16_t)i;
   emu_switch(&scheduler, fibers[i].sp);
   current = -1;
 }
 
-// release_warps wakes the lanes whose shuffle is complete.
-static bool release_warps() {
-  bool any = false;
-  for (int base = 0; base < threads; base += 32) {
-    int lanes = threads - base < 32 ? threads - base : 32;
-    for (int l = 0; l < lanes; l++) {
-      Fiber& x = fibers[base + l];
-      if (x.state != kAtShuffle) continue;
-      bool complete = true;
-      for (int j = 0; j < lanes && complete; j++) {
-        if (!(x.mask >> j & 1)) continue;
-        Fiber& y = fibers[base + j];
-        if (y.state == kDone) {
-          fail("a lane of a shuffle mask has left the kernel");
-          return false;
-        }
-        complete = y.state == kAtShuffle && y.mask == x.mask && y.kind == x.kind;
+// release_warp wakes the lanes of a warp whose shuffle is complete.
+static bool release_warp(int base, int lanes) {
+  for (int l = 0; l < lanes; l++) {
+    Fiber& x = fibers[base + l];
+    if (x.state != kAtShuffle) continue;
+    bool complete = true;
+    for (int j = 0; j < lanes && complete; j++) {
+      if (!(x.mask >> j & 1)) continue;
+      Fiber& y = fibers[base + j];
+      if (y.state == kDone) {
+        fail("a lane of a shuffle mask has left the kernel");
+        return false;
       }
-      if (!complete) continue;
-      for (int j = 0; j < lanes; j++)
-        if (x.mask >> j & 1) fibers[base + j].state = kReady;
-      any = true;
-      break;
+      complete = y.state == kAtShuffle && y.mask == x.mask && y.kind == x.kind;
     }
+    if (!complete) continue;
+    for (int j = 0; j < lanes; j++)
+      if (x.mask >> j & 1) fibers[base + j].state = kReady;
+    return true;
   }
-  return any;
+  return false;
+}
+
+// arrange writes 0 … n - 1 in the order of the run.
+static void arrange(int* sequence, int n) {
+  for (int i = 0; i < n; i++) sequence[i] = order == kReverse ? n - 1 - i : i;
+  if (order != kRandom) return;
+  for (int i = n - 1; i > 0; i--) {
+    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
+    std::swap(sequence[i], sequence[(random_state >> 32) * (i + 1) >> 32]);
+  }
+}
+
+// run_warp lets the lanes of a warp run until none can go on before a barrier, in a new order after each shuffle. It reports whether any ran.
+static bool run_warp(int base) {
+  int sequence[32], lanes = threads - base < 32 ? threads - base : 32;
+  bool ran = false;
+  do {
+    arrange(sequence, lanes);
+    for (int i = 0; i < lanes; i++) {
+      if (fibers[base + sequence[i]].state != kReady) continue;
+      ran = true;
+      resume(base + sequence[i]);
+      if (failed()) return ran;
+    }
+  } while (release_warp(base, lanes));
+  return ran;
 }
 
 // release_barrier wakes the block where all its threads stand at one barrier.
@@ -173,26 +195,16 @@ static void run_block() {
     for (int k = 0; k < 6; k++) *--s = nullptr;
     x.sp = s, x.state = kReady, x.parity = 0;
   }
-  static std::vector<int> sequence;
-  sequence.resize(threads);
-  for (int i = 0; i < threads; i++) sequence[i] = order == kReverse ? threads - 1 - i : i;
+  int sequence[32], warps = (threads + 31) / 32;
   for (;;) {
-    if (order == kRandom)
-      for (int i = threads - 1; i > 0; i--) {
-        random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
-        std::swap(sequence[i], sequence[random_state % (i + 1)]);
-      }
+    arrange(sequence, warps);
     bool ran = false;
-    for (int i : sequence) {
-      if (fibers[i].state != kReady) continue;
-      ran = true;
-      resume(i);
+    for (int i = 0; i < warps; i++) {
+      ran |= run_warp(32 * sequence[i]);
       if (failed()) return;
     }
-    if (release_warps() || failed() || release_barrier() || failed()) {
-      if (failed()) return;
-      continue;
-    }
+    if (release_barrier()) continue;
+    if (failed()) return;
     bool done = true;
     for (int i = 0; i < threads; i++) done &= fibers[i].state == kDone;
     if (done) return;

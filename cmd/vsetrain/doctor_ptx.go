@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/device/cuda/kernels"
+)
+
+// writePTX writes the kernels that are built into the program, one file for each family, for tools that read PTX (ptxas -v).
+func writePTX(a *app, dir string) error {
+	modules, err := kernels.Modules()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	n := 0
+	for _, m := range modules {
+		if err := os.WriteFile(filepath.Join(dir, m.Name+".ptx"), m.PTX, 0o666); err != nil {
+			return err
+		}
+		n += len(m.Entries)
+	}
+	a.Printf("%s: %d files of PTX with %d kernels\n", dir, len(modules), n)
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/device/devicetest"
+	"vsetrain/internal/experiment"
+)
+
+type selftestOptions struct {
+	experiment.SelftestRequest
+	JSON bool
+}
+
+func newCmdSelftest(a *app) *cobra.Command {
+	o := &selftestOptions{SelftestRequest: experiment.SelftestRequest{Kind: "cuda"}}
+	c := &cobra.Command{
+		Use:   "selftest",
+		Short: "Compare every kernel of the GPU with its reference on random data",
+		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes, and compare the results
+with references in float64 computed on the processor. A line for each family says how large the difference was where it came closest to
+its bound. Around every array lies NaN, which must neither leak in nor change. Exit status 1 means that a family failed.
+
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what has products in it also in
+reduced precisions (tf32, bf16, own-bf16). It takes a minute or less.`,
+		Example: `  vsetrain selftest
+  vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
+  compute-sanitizer --tool memcheck vsetrain selftest --variant own-fp32`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
+	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
+	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, own-fp32, own-bf16, on the processor fp64")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(), cobra.ShellCompDirectiveNoFileComp)))
+	return c
+}
+
+func (o *selftestOptions) check() error {
+	known := experiment.SelftestVariants(o.Kind)
+	if len(known) == 0 {
+		return usagef("--device %q: expected cuda or cpu", o.Kind)
+	}
+	for _, v := range o.Variants {
+		if !slices.Contains(known, v) {
+			return usagef("--variant %q of device %s: expected %s", v, o.Kind, strings.Join(known, ", "))
+		}
+	}
+	for _, f := range o.Families {
+		if !slices.Contains(devicetest.Families(), f) {
+			return usagef("--family %q: expected one of %s", f, strings.Join(devicetest.Families(), ", "))
+		}
+	}
+	return nil
+}
+
+// selftestReport is what --json prints.
+type selftestReport struct {
+	Devices map[string]string           `json:"devices"` // by variant
+	Skipped map[string]string           `json:"skipped,omitempty"`
+	Results []experiment.SelftestResult `json:"results"`
+	Failed  int                         `json:"failed"`
+	Lacking int                         `json:"lacking"`
+}
+
+func (o *selftestOptions) run(ctx context.Context, a *app) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
+	opened := func(variant, device, skipped string) {
+		if skipped != "" {
+			r.Skipped[variant] = skipped
+			device = "skipped: " + skipped
+		} else if r.Devices[variant] != "" { // opened again after a failure
+			return
+		} else {
+			r.Devices[variant] = device
+		}
+		if !o.JSON {
+			a.Printf("%s %s\n", a.Paint(ui.Bold, variant+":"), device)
+		}
+	}
+	err := experiment.Selftest(ctx, o.SelftestRequest, opened, func(x experiment.SelftestResult) {
+		r.Results = append(r.Results, x)
+		if len(x.Failures) > 0 {
+			r.Failed++
+		}
+		if x.Lacking {
+			r.Lacking++
+		}
+		if !o.JSON {
+			printFamily(a, x)
+		}
+	})
+	if o.JSON {
+		enc := json.NewEncoder(a.Out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	switch tests := len(r.Results) - r.Lacking; {
+	case err != nil:
+		return err
+	case r.Failed > 0:
+		return fmt.Errorf("selftest: %d of %d tests of kernel families failed", r.Failed, tests)
+	case !o.JSON:
+		a.Printf("%s\n", a.Paint(ui.Green, fmt.Sprintf("%d tests of kernel families passed", tests)))
+	}
+	return nil
+}
+
+func printFamily(a *app, x experiment.SelftestResult) {
+	verdict := a.Paint(ui.Green, "ok")
+	if len(x.Failures) > 0 {
+		verdict = a.Paint(ui.Red, "FAILED")
+	}
+	switch {
+	case x.Lacking:
+		a.Printf("  %-18s not there: the device has no such kernel\n", x.Family)
+	case x.Comparisons == 0:
+		a.Printf("  %-18s %s\n", x.Family, verdict)
+	default:
+		a.Printf("  %-18s %5d comparisons   largest difference %-8.2g of %-8.2g allowed   %s\n", x.Family, x.Comparisons, x.Difference, x.Allowed, verdict)
+	}
+	for _, f := range x.Failures {
+		a.Printf("    %s\n", f)
+	}
+}

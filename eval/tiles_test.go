@@ -1,0 +1,93 @@
+package eval
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/models"
+)
+
+// small is a device that has no memory for more than a number of elements at a time.
+type small struct {
+	device.Device
+	most int
+}
+
+func (s *small) Alloc(t device.DType, n int) (device.Buffer, error) {
+	if n > s.most {
+		return nil, fmt.Errorf("allocate: %w", &device.Full{Want: 4 * int64(n), Err: fmt.Errorf("full")})
+	}
+	return s.Device.Alloc(t, n)
+}
+
+// A device without memory for a tile scores it in smaller ones, to the same scores, and says so once; one without memory for a single pair is an error.
+func TestTilesThatFit(t *testing.T) {
+	base, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	const n, regions, feature, words = 6, 3, 4, 5
+	score := func(most int) (scores []float32, warnings []error, err error) {
+		dev := &small{base, 1 << 30}
+		o := models.DefaultOptions()
+		o.Network, o.EmbedDim, o.WordDim = models.SAF, 16, 8
+		m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(5, nil)
+		r := rand.New(rand.NewPCG(1, 2))
+		var images, captions models.EncodedSet
+		x := make([]float32, n*regions*feature)
+		for i := range x {
+			x[i] = r.Float32()
+		}
+		ids, lengths := make([]int32, n*words), make([]int32, n)
+		for i := range ids {
+			ids[i] = int32(1 + r.IntN(19))
+		}
+		for i := range lengths {
+			lengths[i] = int32(words - i/3)
+		}
+		if err := m.AppendImages(&images, x, nil, n, n); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.AppendCaptions(&captions, ids, lengths, n, words, n); err != nil {
+			t.Fatal(err)
+		}
+		dev.most = most
+		p := &pairTiles{m: m, images: &images, captions: &captions, tileI: n, tileC: n, warn: func(err error) { warnings = append(warnings, err) }}
+		scores = make([]float32, n*n)
+		err = p.score(scores, 0, n, 0, n)
+		return scores, warnings, err
+	}
+	want, warnings, err := score(1 << 30)
+	if err != nil || len(warnings) != 0 {
+		t.Fatal(err, warnings)
+	}
+	fitted := 0
+	for most := 1 << 20; most > 1; most /= 2 {
+		got, warnings, err := score(most)
+		if err != nil {
+			if !strings.Contains(err.Error(), "one image with one caption") {
+				t.Error(err)
+			}
+			break
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with room for %d elements: %v, want %v", most, got, want)
+		}
+		if len(warnings) == 1 {
+			fitted++
+		}
+	}
+	if fitted < 2 {
+		t.Errorf("%d sizes of memory made tiles smaller", fitted)
+	}
+}

@@ -1,0 +1,161 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelBlockGrams    = entryOf("block_grams")
+	kernelMatchRegions  = entryOf("match_regions")
+	kernelMatchWords    = entryOf("match_words")
+	kernelMatchSlopes   = entryOf("match_slopes")
+	kernelMatchPairs    = entryOf("match_pairs_grad")
+	kernelMatchGramGrad = entryOf("match_gram_grad")
+	kernelBlockPull     = entryOf("block_pull")
+)
+
+// blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as many as scratch memory of
+// matchBytes has room for.
+type blockMatch struct {
+	a      device.BlockMatchArgs
+	c      captions
+	t      int // words
+	width  int // of a block
+	all    int // regions
+	tiles  int // 16 words each, of the longest caption
+	per    int // images of a group
+	image  int // first image of the group
+	images int // of the group
+
+	words, regions     driver.Ptr
+	wordAtt, regionAtt driver.Ptr
+	wordMatch, wordCtx driver.Ptr
+	regMatch, regCtx   driver.Ptr
+	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
+	capGrams, imgGrams driver.Ptr
+	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
+}
+
+var matchBytes = 512 << 20
+
+const matchTile = 16
+
+// panel hands out consecutive parts of scratch memory.
+type panel struct{ next driver.Ptr }
+
+func (p *panel) take(floats int) driver.Ptr {
+	at := p.next
+	p.next += driver.Ptr(4 * floats)
+	return at
+}
+
+// beginMatch checks a call and computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
+func (d *dev) beginMatch(what string, a device.BlockMatchArgs, grad bool) (*blockMatch, panel) {
+	positive(what, a.B, a.R, a.E, a.Blocks, len(a.Lengths.Host))
+	if a.E%a.Blocks != 0 {
+		panic(fmt.Sprintf("cuda: %s: vectors of %d values in %d blocks, expected a multiple", what, a.E, a.Blocks))
+	}
+	m := &d.match
+	*m = blockMatch{a: a, c: d.captions(what, a.Lengths, 0), width: a.E / a.Blocks, all: a.B * a.R}
+	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
+	nodes, regions := a.B*m.t*a.Blocks, m.c.n*m.all*a.Blocks
+	m.words, m.regions = d.floats("BlockMatch Words", a.Words, m.t*a.E), d.floats("BlockMatch Regions", a.Regions, m.all*a.E)
+	m.wordAtt, m.regionAtt = d.floats("BlockMatch WordAttention", a.WordAttention, m.t*m.all), d.floats("BlockMatch RegionAttention", a.RegionAttention, m.t*m.all)
+	m.wordMatch, m.wordCtx = d.floats("BlockMatch WordMatch", a.WordMatch, nodes), d.floats("BlockMatch WordNorm", a.WordNorm, nodes)
+	m.regMatch, m.regCtx = d.floats("BlockMatch RegionMatch", a.RegionMatch, regions), d.floats("BlockMatch RegionNorm", a.RegionNorm, regions)
+
+	image := 4 * a.Blocks * (2*m.t*a.R + 3*(m.t+m.c.n*a.R)) // bytes of a group for each image
+	groups := (a.B + max(1, matchBytes/image) - 1) / max(1, matchBytes/image)
+	m.per = (a.B + groups - 1) / groups
+	m.tile, m.z = d.need(scratchHidden, 4*a.Blocks*m.t*m.per*a.R), d.need(scratchCarry, 4*a.Blocks*m.t*m.per*a.R)
+	capGrams, imgGrams := m.c.squares*a.Blocks, a.B*a.Blocks*a.R*a.R
+	floats := (m.t+m.all)*a.Blocks + capGrams + imgGrams
+	if grad {
+		floats *= 2
+	}
+	p := panel{d.need(scratchPanel, 4*floats)}
+	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams), p.take(imgGrams)
+	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words, m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
+	tiles := (a.R + matchTile - 1) / matchTile
+	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R, a.E, tiles)
+	return m, p
+}
+
+// columns are the regions of the group.
+func (m *blockMatch) columns() int { return m.images * m.a.R }
+
+// ofGroup is the address of the group's first region in a row of attention.
+func (m *blockMatch) ofGroup(attention driver.Ptr) driver.Ptr { return at(attention, m.image*m.a.R) }
+
+// multiplyGroup computes A^b = W^b V^bᵀ and, exactly, Z^b = β G^b for the images of a group.
+func (d *dev) multiplyGroup(m *blockMatch) {
+	a := &m.a
+	m.images = min(m.per, a.B-m.image)
+	d.multiply(&product{transB: true, m: m.t, n: m.columns(), k: m.width, alpha: 1, a: m.words, lda: a.E, strideA: m.width,
+		b: at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t * m.columns(), count: a.Blocks})
+	for b := range a.Blocks {
+		d.multiply(&product{m: m.t, n: a.R, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R, b: at(m.imgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldb: a.R,
+			strideB: a.Blocks * a.R * a.R, c: at(m.z, b*m.images*m.t*a.R), ldc: a.R, strideC: m.t * a.R, count: m.images, exact: true})
+	}
+}
+
+// BlockMatch implements device.Matching.
+func (d *dev) BlockMatch(a device.BlockMatchArgs) {
+	m, _ := d.beginMatch("BlockMatch", a, false)
+	for ; m.image < a.B; m.image += m.per {
+		d.multiplyGroup(m)
+		d.start(kernelMatchRegions, threads, (m.columns()+threads-1)/threads, m.c.n, 1).ptr(m.regMatch, m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
+			m.c.starts, m.c.squaresAt).int(m.t, m.all, m.image, m.columns(), a.R, a.E, a.Blocks)
+		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx, m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
+			int(m.t, m.all, m.image, m.images, a.R, a.E, a.Blocks)
+	}
+}
+
+// BlockMatchGrad implements device.Matching.
+func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
+	const what = "BlockMatchGrad"
+	m, p := d.beginMatch(what, a, true)
+	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image
+	dWordMatch, dRegMatch := d.floats(what+" DWordMatch", a.DWordMatch, a.B*wordSlopes), d.floats(what+" DRegionMatch", a.DRegionMatch, a.B*regionSlopes)
+	dWords, dRegions := d.floats(what+" DWords", a.DWords, m.t*a.E), d.floats(what+" DRegions", a.DRegions, m.all*a.E)
+	dWordAtt, dRegAtt := d.floats(what+" DWordAttention", a.DWordAttention, m.t*m.all), d.floats(what+" DRegionAttention", a.DRegionAttention, m.t*m.all)
+	dCapGrams, dImgGrams := p.take(m.c.squares*a.Blocks), p.take(a.B*a.Blocks*a.R*a.R)
+	wordPull, regPull := p.take(m.t*a.Blocks), p.take(m.all*a.Blocks)
+	slopes := panel{d.need(scratchSums, 4*3*m.per*(wordSlopes+regionSlopes))}
+	var word, region [3]driver.Ptr // dot, square and pull
+	for i := range word {
+		word[i], region[i] = slopes.take(m.per*wordSlopes), slopes.take(m.per*regionSlopes)
+	}
+	for ; m.image < a.B; m.image += m.per {
+		d.multiplyGroup(m)
+		later, columns := m.image > 0, m.columns()
+		n, first := m.images*wordSlopes, m.image*wordSlopes
+		d.each(kernelMatchSlopes, n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
+		n, first = m.images*regionSlopes, m.image*regionSlopes
+		d.each(kernelMatchSlopes, n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
+			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
+		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
+		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
+		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
+			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
+		d.start(kernelMatchGramGrad, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(dCapGrams, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
+			int(m.all, m.image, columns, a.R, m.tiles).flag(later)
+		for b := range a.Blocks {
+			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: at(m.z, b*m.images*m.t*a.R), lda: a.R, strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
+				strideB: a.R, c: at(dImgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldc: a.R, strideC: a.Blocks * a.R * a.R, count: m.images})
+		}
+		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: m.tile, lda: columns, strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
+			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})
+		add := 0.0
+		if later {
+			add = 1
+		}
+		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: m.tile, lda: columns, strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
+			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
+	}
+	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts, m.c.squaresAt).int(0, a.E, a.Blocks)
+	d.wide(kernelBlockPull, m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
+}

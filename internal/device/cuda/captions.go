@@ -1,0 +1,82 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelCaptionTables = entryOf("caption_tables")
+	kernelCaptionWords  = entryOf("caption_words")
+	kernelRowOrder      = entryOf("row_order")
+	kernelSumWords      = entryOf("sum_words")
+)
+
+// captions are captions whose rows lie one behind the other, with tables of them in scratch memory (captions.cu).
+type captions struct {
+	n, rows, longest int
+	squares          int // Σ lengths²
+	lengths          driver.Ptr
+	starts, of       driver.Ptr // int [n+1], [rows]
+	squaresAt        driver.Ptr // long [n+1]
+}
+
+// captions checks that the lengths lie between 1 and most, 0 for any, and writes the tables.
+func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) {
+	c.n = len(lengths.Host)
+	for i, n := range lengths.Host {
+		if n < 1 || most > 0 && int(n) > most {
+			panic(fmt.Sprintf("cuda: %s: caption %d has %d words, expected 1 to %d", what, i, n, most))
+		}
+		c.rows += int(n)
+		c.squares += int(n) * int(n)
+		c.longest = max(c.longest, int(n))
+	}
+	c.lengths = d.ints(what, lengths.View, c.n)
+	c.squaresAt = d.need(scratchStarts, 8*(c.n+1)+4*(c.n+1+c.rows))
+	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
+	c.of = at(c.starts, c.n+1)
+	d.each(kernelCaptionTables, c.n+1).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+	return c
+}
+
+// captionWords lists the words of all rows in scratch memory. Ids are checked on the host.
+func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {
+	from := d.ints(what, words.View, c.n*columns)
+	if len(words.Host) >= c.n*columns {
+		for i, n := range lengths.Host {
+			for t, w := range words.Host[i*columns:][:n] {
+				if w < 0 || int(w) >= below {
+					panic(fmt.Sprintf("cuda: %s: word id %d of caption %d at %d, expected less than %d", what, w, i, t, below))
+				}
+			}
+		}
+	}
+	if c.rows == 0 {
+		return 0
+	}
+	rows := d.need(scratchRows, 4*c.rows)
+	d.each(kernelCaptionWords, c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
+	return rows
+}
+
+// sumWords writes the gradient [v, width] of a table of vectors, of which the given rows were read: sorted by word, so that one block owns a
+// word and adds its rows in their order.
+func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
+	d.fill(table, 4*v*width, 0)
+	if count == 0 {
+		return
+	}
+	order := d.need(scratchMask, 4*count)
+	d.start(kernelRowOrder, threads, count, 1, 1).ptr(order, rows).int(count)
+	d.wide(kernelSumWords, count, width).ptr(table, dout, rows, order).int(count, width)
+}
+
+// wide begins a kernel with blocks for n rows and pieces of their columns.
+func (d *dev) wide(k kernel, n, columns int) *command {
+	c := d.rows(k, n, columns)
+	c.launch.Grid[1] = uint32((columns + int(c.launch.Threads) - 1) / int(c.launch.Threads))
+	return c
+}

@@ -1,0 +1,98 @@
+// The gradient of block cosines (device/cpu/blockmatchgrad.go), for a group of images.
+#include "items.cuh"
+
+enum { kTile = 16, kDepth = 32 };
+
+// For n nodes with block norms q, context norms and cosines m: the gradient of the numerator, of the squared norm of the context, and what the block
+// is multiplied by in its own gradient. Norm i of an image of per nodes is q[image·step + i mod inner].
+KERNEL match_slopes(float* dot, float* square, float* pull, const float* dmatch, const float* match, const float* context, const float* q, i64 n, i64 per, i64 inner, i64 step) {
+  EACH(i, n) {
+    i64 image = i / per;
+    float length = q[image * step + (i - image * per) % inner], norm = context[i], d = dmatch[i], lengths = length * norm;
+    if (lengths >= 1e-8f) {
+      float g = d * match[i];
+      dot[i] = d / lengths;
+      square[i] = -g / (2 * norm * norm);
+      pull[i] = -g / (length * length);
+    } else {
+      dot[i] = d / 1e-8f;
+      square[i] = 0;
+      pull[i] = 0;
+    }
+  }
+}
+
+// dst [outer, inner] = Σ over the slices of x [outer, slices, inner], in turn; with add on top of what is there.
+KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, int add) {
+  EACH(i, count) {
+    i64 o = i / inner, at = o * slices * inner + (i - o * inner);
+    float s = 0;
+    for (int k = 0; k < slices; k++) s += x[at + k * inner];
+    dst[i] = add ? dst[i] + s : s;
+  }
+}
+
+// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds'.
+KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, const float* alpha, const float* beta, const float* grams, const float* word_dot,
+                        const float* word_square, const float* region_dot, const float* region_square, const int* of, const int* starts, const i64* squares,
+                        int captions, int all, int image, int columns, int r, int blocks) {
+  int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
+  if (col >= columns) return;
+  Item it = item_of(starts, squares, c, 0);
+  int j = (int)(w - it.first), i = col / r, k = col - i * r, images = columns / r;
+  const float* a = alpha + it.first * all + (i64)image * r + col;
+  i64 at = (i64)w * all + (i64)image * r + col;
+  float own = alpha[at], other = beta[at], da = 0, db = 0;
+  for (int b = 0; b < blocks; b++) {
+    i64 x = ((i64)i * t + w) * blocks + b, y = (((i64)i * captions + c) * r + k) * blocks + b;
+    i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)b * images + i) * t + w) * r + k;
+    const float* g = grams + blocks * it.square + ((i64)b * it.n + j) * it.n;
+    float product = tile[to], wd = word_dot[x], ws = word_square[x], rd = region_dot[y], rs = region_square[y], s = 0;
+    for (int l = 0; l < it.n; l++) s += g[l] * a[(i64)l * all];
+    da += rd * product + 2 * rs * s;
+    db += wd * product + 2 * ws * z[tz];
+    tile[to] = own * rd + other * wd;
+    z[tz] = ws * other;
+  }
+  dalpha[at] = da;
+  dbeta[at] = db;
+}
+
+// dG^b_jl = Σ over the regions of a group of ds·α_j·α_l, for the blocks of every caption; with add on top of what is there. A block makes 16 × 16 sums.
+KERNEL match_gram_grad(float* dgrams, const float* alpha, const float* region_square, const int* starts, const i64* squares, int all, int image, int columns, int r,
+                       int tiles, int add) {
+  __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
+  int c = blockIdx.x, captions = gridDim.x, b = blockIdx.y, blocks = gridDim.y;
+  Item it = item_of(starts, squares, c, 0);
+  int j0 = (int)blockIdx.z / tiles * kTile, l0 = (int)blockIdx.z % tiles * kTile;
+  if (j0 >= it.n || l0 >= it.n) return;
+  int j = j0 + threadIdx.x / 16, l = l0 + threadIdx.x % 16;
+  const float* a = alpha + it.first * all + (i64)image * r;
+  float s = 0;
+  for (int k0 = 0; k0 < columns; k0 += kDepth) {
+    __syncthreads();
+    for (int p = threadIdx.x; p < kTile * kDepth; p += 256) {
+      int row = p / kDepth, k = p % kDepth, col = k0 + k, i = col / r;
+      float ds = col < columns ? region_square[(((i64)i * captions + c) * r + (col - i * r)) * blocks + b] : 0;
+      ta[row][k] = j0 + row < it.n && col < columns ? a[(i64)(j0 + row) * all + col] * ds : 0;
+      tb[row][k] = l0 + row < it.n && col < columns ? a[(i64)(l0 + row) * all + col] : 0;
+    }
+    __syncthreads();
+    int depth = columns - k0 < kDepth ? columns - k0 : kDepth;
+    for (int k = 0; k < depth; k++) s += ta[j - j0][k] * tb[l - l0][k];
+  }
+  if (j >= it.n || l >= it.n) return;
+  float* to = dgrams + blocks * it.square + ((i64)b * it.n + j) * it.n + l;
+  *to = add ? *to + s : s;
+}
+
+// out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null for images of n rows).
+KERNEL block_pull(float* out, const float* x, const float* pull, const float* dgrams, const int* of, const int* starts, const i64* squares, int n, int e, int blocks) {
+  int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x, b = k / (e / blocks);
+  if (k >= e) return;
+  Item it = item_of(starts, squares, of ? of[row] : row / n, n);
+  const float* g = dgrams + blocks * it.square + ((i64)b * it.n + (row - it.first)) * it.n;
+  float s = 0;
+  for (int l = 0; l < it.n; l++) s += g[l] * x[(it.first + l) * e + k];
+  out[(i64)row * e + k] += pull[(i64)row * blocks + b] * x[(i64)row * e + k] + 2 * s;
+}

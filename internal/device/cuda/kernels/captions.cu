@@ -1,0 +1,52 @@
+// Captions whose words are rows one behind the other, without padding: where they begin, and which rows hold equal words.
+#include "common.cuh"
+
+// starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for rows behind the last.
+KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
+  EACH(c, n + 1) {
+    int s = 0;
+    i64 q = 0;
+    for (int i = 0; i < c; i++) {
+      s += lengths[i];
+      q += (i64)lengths[i] * lengths[i];
+    }
+    starts[c] = s;
+    squares[c] = q;
+    int end = c < n ? s + lengths[c] : rows;
+    for (int p = s; p < end; p++) of[p] = c < n ? (int)c : -1;
+  }
+}
+
+// rows[starts[c] + t] = words[c, t], columns being the width of words; -1 for rows without a caption.
+KERNEL caption_words(int* rows, const int* words, const int* of, const int* starts, int count, int columns) {
+  EACH(p, count) {
+    int c = of[p];
+    rows[p] = c < 0 ? -1 : words[(i64)c * columns + (p - starts[c])];
+  }
+}
+
+// order lists the rows by their words, rows of one word in turn: a row's place is the number of rows before it. A block for each row.
+KERNEL row_order(int* order, const int* rows, int count) {
+  int p = blockIdx.x, w = rows[p], before = 0;
+  for (int q = threadIdx.x; q < count; q += blockDim.x) before += rows[q] < w || (rows[q] == w && q < p);
+  int place = (int)block_total((double)before);
+  if (threadIdx.x == 0) order[place] = p;
+}
+
+// table[w] = Σ dout[p] over the rows p of word w, in turn. A block for each place of the order and 256 columns (blockIdx.y); the first place
+// of a word does the work. Words of no row are left alone.
+KERNEL sum_words(float* table, const float* dout, const int* rows, const int* order, int count, int d) {
+  int lo = blockIdx.x, w = rows[order[lo]];
+  if (w < 0 || (lo > 0 && rows[order[lo - 1]] == w)) return;
+  int hi = count;  // the first place of a greater word
+  for (int below = lo; hi - below > 1;) {
+    int mid = below + (hi - below) / 2;
+    if (rows[order[mid]] == w) below = mid;
+    else hi = mid;
+  }
+  int k = blockIdx.y * blockDim.x + threadIdx.x;
+  if (k >= d) return;
+  float s = 0;
+  for (int j = lo; j < hi; j++) s += dout[(i64)order[j] * d + k];
+  table[(i64)w * d + k] = s;
+}

@@ -1,0 +1,166 @@
+// Filtration (device.FilterArgs): z_j = W·X_j + Bias, h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr = l2'(dOut):
+//
+//   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W    dW = Σ dz_j X_j
+//
+// The statistics of a caption are those of all its nodes with all images: a block for each caption. Everything else is done by a warp for each node or pair
+// b·C + c.
+#include "pairs.cuh"
+
+// z = W·X + Bias of every node.
+KERNEL filter_logits(float* z, const float* x, const float* w, const float* bias, int s, i64 units) {
+  WARPS(t, units) {
+    float v = 0;
+    LANES(i, s) v += w[i] * x[t * s + i];
+    v = warp_sum(v);
+    if ((threadIdx.x & 31) == 0) z[t] = v + bias[0];
+  }
+}
+
+// Mean, inverse deviation and variance of each caption, or with train = 0 the running ones.
+KERNEL filter_statistics(float* mean, float* inv, double* variance, const float* running_mean, const float* running_var, const float* z, const int* first,
+                         int images, int nodes, int train, float eps) {
+  int c = blockIdx.x;
+  double mu = running_mean[0], var = running_var[0];
+  if (train) {
+    Graph g = graph_(first, 0, c, nodes);
+    int count = images * g.n;
+    double sum = 0, squares = 0;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) sum += z[(i64)(i / g.n) * nodes + g.base + i % g.n];
+    mu = block_total(sum) / count;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      double d = z[(i64)(i / g.n) * nodes + g.base + i % g.n] - mu;
+      squares += d * d;
+    }
+    var = block_total(squares) / count;
+  }
+  if (threadIdx.x) return;
+  mean[c] = (float)mu;
+  inv[c] = (float)(1 / sqrt(var + (double)eps));
+  variance[c] = var;
+}
+
+// The running statistics move once for each caption, in order: one thread.
+KERNEL filter_running(float* running_mean, float* running_var, const float* mean, const double* variance, const int* first, int captions, int images, float momentum) {
+  if (threadIdx.x) return;
+  float m = running_mean[0], v = running_var[0];
+  double keep = 1 - (double)momentum;
+  for (int c = 0; c < captions; c++) {
+    double n = (double)images * (first[c + 1] - first[c] + 1), var = variance[c];
+    if (n > 1) var *= n / (n - 1);
+    m = (float)(keep * m + (double)momentum * mean[c]);
+    double r = keep * v + (double)momentum * var;
+    if (r - r == 0) v = (float)r;  // finite
+  }
+  running_mean[0] = m;
+  running_var[0] = v;
+}
+
+// h of a logit of caption c.
+VSE_INLINE float gate_(float z, const float* mean, const float* inv, int c, const float* gamma, const float* beta) {
+  return sigmoid_(gamma[0] * ((z - mean[c]) * inv[c]) + beta[0]);
+}
+
+// a of every node; units are pairs.
+KERNEL filter_weights(float* a, const float* z, const float* mean, const float* inv, const float* gamma, const float* beta, const int* first, int captions, int nodes, i64 units) {
+  WARPS(r, units) {
+    i64 b = r / captions;
+    int c = (int)(r - b * captions);
+    Graph g = graph_(first, b, c, nodes);
+    float sum = 0;
+    LANES(k, g.n) sum += gate_(z[g.base + k], mean, inv, c, gamma, beta);
+    sum = 1.0f / (warp_sum(sum) + PAIR_EPS);
+    LANES(k, g.n) a[g.base + k] = gate_(z[g.base + k], mean, inv, c, gamma, beta) * sum;
+  }
+}
+
+// out = l2(Σ a_k x_k), and the norms.
+KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes, int s, i64 units) {
+  WARPS(r, units) {
+    i64 b = r / captions;
+    Graph g = graph_(first, b, (int)(r - b * captions), nodes);
+    float n = 0;
+    LANES(i, s) {
+      float v = 0;
+      for (int k = 0; k < g.n; k++) v += a[g.base + k] * x[(g.base + k) * s + i];
+      out[r * s + i] = v;
+      n += v * v;
+    }
+    n = sqrtf(warp_sum(n));
+    if ((threadIdx.x & 31) == 0) norms[r] = n;
+    n = 1.0f / (n + PAIR_EPS);
+    LANES(i, s) out[r * s + i] *= n;
+  }
+}
+
+// dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
+KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean, const float* inv, const float* gamma, const float* beta,
+                        const float* out, const float* dout, const float* norms, const int* first, int captions, int nodes, int s, i64 units) {
+  WARPS(r, units) {
+    i64 b = r / captions;
+    int c = (int)(r - b * captions);
+    Graph g = graph_(first, b, c, nodes);
+    float dot = 0;
+    LANES(i, s) dot += out[r * s + i] * dout[r * s + i];
+    Unit f = unit_(norms[r], warp_sum(dot));
+    LANES(i, s) dr[r * s + i] = f.u * dout[r * s + i] + f.v * out[r * s + i];
+    warp_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
+    float along = 0, sum = 0;
+    DOTS(k, g.n) {
+      along += a[g.base + k] * dz[g.base + k];
+      sum += gate_(z[g.base + k], mean, inv, c, gamma, beta);
+    }
+    along = warp_sum(along);
+    sum = 1.0f / (warp_sum(sum) + PAIR_EPS);
+    DOTS(k, g.n) {
+      float h = gate_(z[g.base + k], mean, inv, c, gamma, beta);
+      dz[g.base + k] = (dz[g.base + k] - along) * sum * h * (1 - h);
+    }
+  }
+}
+
+// dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that of β.
+KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const float* mean, const float* inv, const float* gamma, const int* first, int captions, int images,
+                              int nodes, int train) {
+  int c = blockIdx.x;
+  Graph g = graph_(first, 0, c, nodes);
+  int count = images * g.n;
+  float mu = mean[c], scale = inv[c];
+  double sum = 0, along = 0, bias = 0;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    i64 at = (i64)(i / g.n) * nodes + g.base + i % g.n;
+    sum += dz[at];
+    along += (double)dz[at] * ((z[at] - mu) * scale);
+  }
+  sum = block_total(sum);
+  along = block_total(along);
+  double u = train ? sum / count : 0, v = train ? along / count : 0, k = (double)gamma[0] * scale;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    i64 at = (i64)(i / g.n) * nodes + g.base + i % g.n;
+    double d = k * (dz[at] - u - (double)((z[at] - mu) * scale) * v);
+    bias += d;
+    dz[at] = (float)d;
+  }
+  bias = block_total(bias);
+  if (threadIdx.x) return;
+  sums[c] = bias;
+  sums[captions + c] = along;
+  sums[2 * captions + c] = sum;
+}
+
+// dX of every node.
+KERNEL filter_nodes_grad(float* dx, const float* dr, const float* w, const float* a, const float* dz, const int* node_caption, int captions, int nodes, int s, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / nodes, r = b * captions + node_caption[t - b * nodes];
+    LANES(i, s) dx[t * s + i] = a[t] * dr[r * s + i] + dz[t] * w[i];
+  }
+}
+
+// One block: the sums over the captions.
+KERNEL filter_finish(float* dbias, float* dgamma, float* dbeta, const double* sums, int captions) {
+  for (int k = 0; k < 3; k++) {
+    double s = 0;
+    for (int c = threadIdx.x; c < captions; c += blockDim.x) s += sums[k * captions + c];
+    s = block_total(s);
+    if (threadIdx.x == 0) (k == 0 ? dbias : k == 1 ? dgamma : dbeta)[0] = (float)s;
+  }
+}

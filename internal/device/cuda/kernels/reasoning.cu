@@ -1,0 +1,107 @@
+// A step of reasoning on the graphs of a tile of pairs (device.ReasonArgs): A = softmax(Y Xᵀ), E = A X, and back
+//
+//   dS = A∘(dE Xᵀ - Σ A∘(dE Xᵀ))    dY = dS X    dX = Aᵀ dE + dSᵀ Y
+//
+// The products with M and W are matrix products between these kernels. A graph is a few rows of X which stay in the cache of a multiprocessor; a warp works
+// on one query at a time. There is a query for each node, or with per > 0 one for node 0 of each pair, query b·per + c. Rows of A and dS have
+// room for the longest caption.
+#include "pairs.cuh"
+
+// The graph of query r: captions lists the caption of every node.
+VSE_INLINE Graph query_(const int* first, const int* captions, i64 r, int nodes, int per) {
+  i64 b = r / (per ? per : nodes);
+  int p = (int)(r - b * (per ? per : nodes));
+  return graph_(first, b, per ? p : captions[p], nodes);
+}
+
+// out = softmax(y·x) where a is null, otherwise a∘(y·x - Σ a∘(y·x)).
+KERNEL reason_weights(float* out, const float* a, const float* y, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
+  WARPS(r, units) {
+    Graph g = query_(first, captions, r, nodes, per);
+    float* to = out + r * room;
+    warp_dots(to, y + r * s, x + g.base * s, g.n, s);
+    if (a) {
+      float mean = 0;
+      DOTS(k, g.n) mean += a[r * room + k] * to[k];
+      mean = warp_sum(mean);
+      DOTS(k, g.n) to[k] = a[r * room + k] * (to[k] - mean);
+      continue;
+    }
+    float most = -3.0e38f, sum = 0;
+    DOTS(k, g.n) if (to[k] > most || to[k] != to[k]) most = to[k];
+    most = warp_max(most);
+    DOTS(k, g.n) {
+      float v = exp_(to[k] - most);
+      to[k] = v;
+      sum += v;
+    }
+    sum = 1.0f / warp_sum(sum);
+    DOTS(k, g.n) to[k] *= sum;
+  }
+}
+
+// e = Σ_k a_k x_k
+KERNEL reason_mix(float* e, const float* a, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
+  WARPS(r, units) {
+    Graph g = query_(first, captions, r, nodes, per);
+    const float *w = a + r * room, *from = x + g.base * s;
+    LANES(i, s) {
+      float v = 0;
+      for (int k = 0; k < g.n; k++) v += w[k] * from[(i64)k * s + i];
+      e[r * s + i] = v;
+    }
+  }
+}
+
+// For every node j: e = Σ_k A_jk x_k, dy = Σ_k dS_jk x_k, dx = Σ_k A_kj de_k + dS_kj y_k.
+KERNEL reason_mix_grad(float* e, float* dy, float* dx, const float* a, const float* ds, const float* x, const float* y, const float* de, const int* first,
+                       const int* captions, int nodes, int room, int s, i64 units) {
+  WARPS(r, units) {
+    Graph g = query_(first, captions, r, nodes, 0);
+    const float *aj = a + r * room, *dj = ds + r * room, *ak = a + g.base * room + (r - g.base), *dk = ds + g.base * room + (r - g.base);
+    LANES(i, s) {
+      float se = 0, sy = 0, sx = 0;
+      i64 at = g.base * s + i;
+      for (int k = 0; k < g.n; k++, at += s) {
+        float v = x[at];
+        se += aj[k] * v;
+        sy += dj[k] * v;
+        sx += ak[(i64)k * room] * de[at] + dk[(i64)k * room] * y[at];
+      }
+      e[r * s + i] = se;
+      dy[r * s + i] = sy;
+      dx[r * s + i] = sx;
+    }
+  }
+}
+
+// dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own query gives.
+KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back, const int* first, const int* captions, int nodes,
+                     int per, int room, int s, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / nodes;
+    int c = captions[t - b * nodes];
+    i64 r = b * per + c, k = t - (b * nodes + first[c] + c);
+    float w = a[r * room + k], d = ds[r * room + k];
+    LANES(i, s) {
+      float v = w * de[r * s + i] + d * q[r * s + i];
+      dx[t * s + i] = k ? v : v + back[r * s + i];
+    }
+  }
+}
+
+// to [B·C, s]: node 0 of every pair.
+KERNEL reason_gather(float* to, const float* x, const int* first, int nodes, int per, int s, i64 units) {
+  WARPS(r, units) {
+    i64 b = r / per, base = graph_(first, b, (int)(r - b * per), nodes).base;
+    LANES(i, s) to[r * s + i] = x[base * s + i];
+  }
+}
+
+// out = ReLU(out + bias) for rows of s values.
+KERNEL reason_out(float* out, const float* bias, int s, i64 count) {
+  EACH(i, count) {
+    float v = out[i] + bias[i % s];
+    out[i] = v < 0 ? 0 : v;
+  }
+}

@@ -1,0 +1,18 @@
+// Rows of a table of features that stays on the device (device.Resident).
+#include "common.cuh"
+
+// from_half is the value of a half: 1 sign, 5 exponent, 10 fraction bits; float32 holds it exactly.
+VSE_INLINE float from_half(u32 h) {
+  u32 sign = (h & 0x8000u) << 16, em = h & 0x7fffu;
+  if (em - 0x400u < 0x7800u) return as_float(sign | ((em << 13) + (112u << 23)));
+  if (em < 0x400u) return as_float(sign | as_bits((float)(int)em * (1.0f / 16777216.0f)));  // subnormal: units of 2^-24
+  return as_float(sign | 0x7f800000u | (em & 0x3ffu) << 13);
+}
+
+// dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind.
+KERNEL gather_table(float* dst, const float* floats, const unsigned short* halves, const int* index, int rows, i64 width, i64 n) {
+  EACH(i, n) {
+    i64 row = i / width, at = row < rows ? index[row] * width + (i - row * width) : 0;
+    dst[i] = row >= rows ? 0 : halves ? from_half(halves[at]) : floats[at];
+  }
+}

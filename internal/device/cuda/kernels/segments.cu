@@ -1,0 +1,85 @@
+// Sets of rows, one after the other (device.Segments); first [B + 1] lists the first row of each.
+#include "pairs.cuh"
+
+// dst [B, d] = the mean of the rows of each item; count is B·d.
+KERNEL segment_means(float* dst, const float* x, const int* first, int d, i64 count) {
+  EACH(i, count) {
+    int b = (int)(i / d), k = (int)(i - (i64)b * d), lo = first[b], hi = first[b + 1];
+    float s = 0;
+    for (i64 r = lo; r < hi; r++) s += x[r * d + k];
+    dst[i] = s * (1.0f / (float)(hi - lo));
+  }
+}
+
+// dx of every row; units are rows, owner lists the item of each.
+KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const int* owner, int d, i64 units) {
+  WARPS(r, units) {
+    int b = owner[r];
+    float f = 1.0f / (float)(first[b + 1] - first[b]);
+    LANES(k, d) dx[r * d + k] = ddst[(i64)b * d + k] * f;
+  }
+}
+
+// Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way.
+KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d, int back, i64 units) {
+  WARPS(r, units) {
+    int b = owner[r];
+    i64 packed = (i64)starts[r - first[b]] + b, to = back ? packed : r, from = back ? r : packed;
+    LANES(k, d) dst[to * d + k] = src[from * d + k];
+  }
+}
+
+// Gated pooling of one item: a block for each.
+KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, const float* w, const float* x, const int* first, int d) {
+  i64 b = blockIdx.x, lo = first[b];
+  int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
+  const float* gate = g + b * d;
+  float* a = weights + lo;
+  for (int r = threadIdx.x / 32; r < n; r += warps) {
+    float s = 0;
+    LANES(k, d) s += w[k] * gate[k] * l[(lo + r) * d + k];
+    s = warp_sum(s);
+    if ((threadIdx.x & 31) == 0) a[r] = s;
+  }
+  __syncthreads();
+  float most = a[0], sum = 0;
+  for (int r = 1; r < n; r++)
+    if (a[r] > most || a[r] != a[r]) most = a[r];
+  for (int r = 0; r < n; r++) sum += exp_(a[r] - most);
+  sum = 1.0f / sum;
+  __syncthreads();
+  for (int r = threadIdx.x; r < n; r += blockDim.x) a[r] = exp_(a[r] - most) * sum;
+  __syncthreads();
+  for (int k = threadIdx.x; k < d; k += blockDim.x) {
+    float s = 0;
+    for (int r = 0; r < n; r++) s += a[r] * x[(lo + r) * d + k];
+    out[b * d + k] = s;
+  }
+}
+
+// dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ de_r L_r.
+KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g, const float* w, const float* x, const float* weights,
+                       const float* dout, const int* first, int d) {
+  i64 b = blockIdx.x, lo = first[b];
+  int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
+  for (int r = threadIdx.x / 32; r < n; r += warps) {
+    float s = 0;
+    LANES(k, d) s += dout[b * d + k] * x[(lo + r) * d + k];
+    s = warp_sum(s);
+    if ((threadIdx.x & 31) == 0) dots[lo + r] = s;
+  }
+  __syncthreads();
+  float mean = 0;
+  for (int r = 0; r < n; r++) mean += weights[lo + r] * dots[lo + r];
+  for (int k = threadIdx.x; k < d; k += blockDim.x) {
+    float dy = dout[b * d + k], gate = w[k] * g[b * d + k], s = 0;
+    for (i64 r = lo; r < lo + n; r++) {
+      float de = weights[r] * (dots[r] - mean);
+      dl[r * d + k] = de * gate;
+      dx[r * d + k] = weights[r] * dy;
+      s += de * l[r * d + k];
+    }
+    dg[b * d + k] = w[k] * s;
+    dw[b * d + k] = g[b * d + k] * s;
+  }
+}

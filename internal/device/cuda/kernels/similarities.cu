@@ -1,0 +1,87 @@
+// Similarity vectors of a tile of pairs (device.SimilarityArgs): rows of images × words, or images × captions, the row of image b and word j being b·rows + j.
+// The contexts Σ α v and the products with W are matrix products between these kernels.
+//
+//   z = (u - c)²    s = l2(W z + Bias)    back: d = u - c    dd = 2 d∘dz    dc = -Σ dd    d(Σ α v) = l2'(dd)
+#include "pairs.cuh"
+
+// z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image [e], taken as it is.
+KERNEL similarity_squares(float* z, float* norm, const float* x, const float* c, int rows, int e, int global, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / rows;
+    const float *u = x + (global ? b : t) * e, *v = c + (t - b * rows) * e;
+    float f = 1;
+    if (!global) {
+      float s = 0;
+      LANES(k, e) s += u[k] * u[k];
+      s = sqrtf(warp_sum(s));
+      f = 1.0f / (s + PAIR_EPS);
+      if (norm && (threadIdx.x & 31) == 0) norm[t] = s;
+    }
+    LANES(k, e) {
+      float d = u[k] * f - v[k];
+      z[t * e + k] = d * d;
+    }
+  }
+}
+
+// The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts those of an image.
+KERNEL similarity_nodes(float* out, float* norms, const float* s, const float* bias, const int* node, int rows, int all, int nodes, int size, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / rows, j = t - b * rows;
+    const float* x = s + t * size;
+    float* y = out + (b * nodes + node[j]) * size;
+    float n = 0;
+    LANES(k, size) {
+      float v = x[k] + bias[k];
+      n += v * v;
+    }
+    n = sqrtf(warp_sum(n));
+    if ((threadIdx.x & 31) == 0) norms[b * all + j] = n;
+    n = 1.0f / (n + PAIR_EPS);
+    LANES(k, size) y[k] = (x[k] + bias[k]) * n;
+  }
+}
+
+// ds: the gradient of W z + Bias.
+KERNEL similarity_nodes_grad(float* ds, const float* out, const float* dout, const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / rows, j = t - b * rows, at = (b * nodes + node[j]) * size;
+    float dot = 0;
+    LANES(k, size) dot += out[at + k] * dout[at + k];
+    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+    LANES(k, size) ds[t * size + k] = f.u * dout[at + k] + f.v * out[at + k];
+  }
+}
+
+// The gradient of the contexts x in the place of dz, and drows -= Σ_images dd, set before unless add; with global it is the gradient of the image's
+// vector by this row. A block walks through the images of one row.
+KERNEL similarity_squares_grad(float* dz, float* drows, const float* x, const float* norm, const float* c, int images, int rows, int e, int global, int add) {
+  i64 j = blockIdx.x;
+  const float* v = c + j * e;
+  float* dv = drows + j * e;
+  for (i64 b = 0; b < images; b++) {
+    i64 t = b * rows + j;
+    const float* u = x + (global ? b : t) * e;
+    float *d = dz + t * e, n = global ? 1.0f : norm[t], f = global ? 1.0f : 1.0f / (n + PAIR_EPS), dot = 0;
+    int sum = add || b > 0;
+    for (int k = threadIdx.x; k < e; k += blockDim.x) {
+      float y = u[k] * f, dd = 2 * (y - v[k]) * d[k];
+      dot += dd * y;
+      dv[k] = sum ? dv[k] - dd : -dd;
+      d[k] = dd;
+    }
+    if (global) continue;
+    Unit g = unit_(n, block_sum(dot));
+    for (int k = threadIdx.x; k < e; k += blockDim.x) d[k] = g.u * d[k] + g.v * f * u[k];
+  }
+}
+
+// dimages [images, e] = Σ_rows dz, or += with add.
+KERNEL similarity_images_grad(float* dimages, const float* dz, int rows, int e, int add, i64 count) {
+  EACH(i, count) {
+    i64 b = i / e, k = i - b * e;
+    float s = add ? dimages[i] : 0;
+    for (int j = 0; j < rows; j++) s += dz[(b * rows + j) * e + k];
+    dimages[i] = s;
+  }
+}

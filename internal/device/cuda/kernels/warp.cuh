@@ -1,0 +1,28 @@
+// Reductions over a warp, all of whose lanes take part, in a fixed order.
+#pragma once
+#include "common.cuh"
+
+VSE_INLINE float warp_sum(float v) {
+  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+
+// warp_max is the greatest v; NaN wins.
+VSE_INLINE float warp_max(float v) {
+  for (int d = 16; d > 0; d >>= 1) {
+    float o = __shfl_xor_sync(0xffffffffu, v, d);
+    if (o > v || o != o) v = o;
+  }
+  return v;
+}
+
+VSE_INLINE double warp_total(double v) {
+  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+
+// eight_sum is the sum over eight neighbouring lanes.
+VSE_INLINE float eight_sum(float v) {
+  for (int d = 4; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}

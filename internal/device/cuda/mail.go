@@ -1,0 +1,110 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+// mail is a pinned buffer in which results reach the host while kernels run.
+type mail struct {
+	memory unsafe.Pointer
+	room   int // bytes
+	event  driver.Event
+	values []float32
+}
+
+func (m *mail) close(drv driver.Driver) (first error) {
+	if m.event != 0 {
+		first = drv.DestroyEvent(m.event)
+	}
+	if m.memory != nil {
+		if err := drv.FreeHost(m.memory); err != nil && first == nil {
+			first = err
+		}
+	}
+	*m = mail{}
+	return first
+}
+
+// reserve makes room for n values, on the thread of the context.
+func (m *mail) reserve(d *dev, n int) (err error) {
+	if m.event == 0 {
+		if m.event, err = d.drv.NewEvent(); err != nil {
+			return err
+		}
+	}
+	if m.room >= 4*n {
+		return nil
+	}
+	if m.memory != nil {
+		if err := d.drv.FreeHost(m.memory); err != nil {
+			return err
+		}
+		m.memory = nil
+	}
+	m.memory, err = d.drv.AllocHost(4 * n)
+	m.room = 4 * n
+	return err
+}
+
+// Fetch implements device.Recorder.
+func (d *dev) Fetch(slot int, views ...device.View) {
+	if d.refuse("Fetch") {
+		return
+	}
+	m, n := d.mailOf(slot), 0
+	for _, v := range views {
+		d.floats("Fetch", v, -1)
+		n += v.N
+	}
+	if m.event == 0 || m.room < 4*n {
+		d.run(func() error { return m.reserve(d, n) })
+		d.wait()
+	}
+	if cap(m.values) < n {
+		m.values = make([]float32, n)
+	}
+	m.values = m.values[:n]
+	at := 0
+	for _, v := range views {
+		if v.N == 0 {
+			continue
+		}
+		c := d.next()
+		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, d.floats("Fetch", v, -1), 4*v.N
+		at += v.N
+	}
+	c := d.next()
+	c.kind, c.slot = commandPost, slot
+	d.flush(false)
+}
+
+// Fetched implements device.Recorder. After a failure of the device the values are NaN.
+func (d *dev) Fetched(slot int) ([]float32, error) {
+	m, err := d.mailOf(slot), d.full
+	d.full = nil
+	c := d.next()
+	c.kind, c.slot = commandAwait, slot
+	if e := d.wait(); e != nil {
+		err = e
+	}
+	if err != nil {
+		for i := range m.values {
+			m.values[i] = float32(math.NaN())
+		}
+		return m.values, err
+	}
+	copy(m.values, unsafe.Slice((*float32)(m.memory), len(m.values)))
+	return m.values, nil
+}
+
+func (d *dev) mailOf(slot int) *mail {
+	if slot < 0 || slot >= device.FetchSlots {
+		panic(fmt.Sprintf("cuda: slot %d of %d", slot, device.FetchSlots))
+	}
+	return &d.mail[slot]
+}

@@ -1,0 +1,121 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var kernelGuard = entryOf("guard")
+
+// recording is a CUDA graph of kernel calls.
+type recording struct {
+	graph driver.Graph
+	exec  driver.Exec
+}
+
+func (r *recording) destroy(d *dev) (first error) {
+	if r.exec != 0 {
+		first = d.drv.DestroyExec(r.exec)
+	}
+	if r.graph != 0 {
+		if err := d.drv.DestroyGraph(r.graph); err != nil && first == nil {
+			first = err
+		}
+	}
+	*r = recording{}
+	return first
+}
+
+// refuse reports whether calls are being recorded; then what cannot be: it would happen once, not at every replay.
+func (d *dev) refuse(what string) bool {
+	if d.recording && d.refused == nil {
+		d.refused = fmt.Errorf("device: cuda: %s cannot be recorded", what)
+	}
+	return d.recording
+}
+
+// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph.
+func (d *dev) Record(f func()) (device.Recording, error) {
+	if d.recording {
+		panic("cuda: Record inside Record")
+	}
+	d.run(func() error {
+		d.captureErr, d.capturing = nil, true
+		return d.drv.BeginCapture(d.stream)
+	})
+	r := &recording{}
+	var err error
+	func() {
+		d.recording, d.refused = true, nil
+		defer func() {
+			d.recording = false
+			d.run(func() error { err = d.endCapture(r); return nil })
+		}()
+		f()
+	}()
+	if failure := d.wait(); failure != nil {
+		return nil, failure
+	}
+	if d.refused != nil {
+		err = d.refused
+	}
+	if err != nil {
+		d.run(func() error { r.destroy(d); return nil })
+		d.wait()
+		return nil, err
+	}
+	d.recordings[r] = struct{}{}
+	return r, nil
+}
+
+// endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device: nothing has run.
+func (d *dev) endCapture(r *recording) error {
+	d.capturing = false
+	g, err := d.drv.EndCapture(d.stream)
+	if err == nil {
+		r.graph = g
+	}
+	if d.captureErr != nil { // why the recording was spoiled, or never began
+		err = d.captureErr
+	}
+	if err != nil {
+		return fmt.Errorf("device: cuda: record: %w", err)
+	}
+	r.exec, err = d.drv.Instantiate(r.graph)
+	return err
+}
+
+// Replay implements device.Recorder.
+func (d *dev) Replay(r device.Recording) {
+	c := d.next()
+	c.kind, c.exec = commandReplay, d.recorded(r).exec
+}
+
+// Forget implements device.Recorder.
+func (d *dev) Forget(r device.Recording) {
+	own := d.recorded(r)
+	delete(d.recordings, own)
+	d.run(func() error { return own.destroy(d) })
+}
+
+func (d *dev) recorded(r device.Recording) *recording {
+	own, ok := r.(*recording)
+	if _, alive := d.recordings[own]; !ok || !alive {
+		panic(fmt.Sprintf("cuda: a recording that this device does not have (%T)", r))
+	}
+	return own
+}
+
+// Generation implements device.Recorder.
+func (d *dev) Generation() int { return d.moves }
+
+// Guard implements device.Recorder.
+func (d *dev) Guard(coef, norm device.View, losses ...device.View) {
+	var of [2]driver.Ptr
+	for i, v := range losses {
+		of[i] = d.optional("Guard losses", v, 1)
+	}
+	d.start(kernelGuard, 32, 1, 1, 1).ptr(d.floats("Guard coef", coef, 1), d.floats("Guard norm", norm, 1), of[0], of[1])
+}

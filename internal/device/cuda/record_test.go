@@ -1,0 +1,239 @@
+package cuda_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/half"
+)
+
+// bench is a device with what a test puts on it.
+type bench struct {
+	testing.TB
+	device.Device
+}
+
+func newBench(t testing.TB) *bench {
+	d := open(t, cuda.Options{})
+	t.Cleanup(func() { d.Close() })
+	return &bench{t, d}
+}
+
+func (b *bench) alloc(t device.DType, n int) device.View {
+	b.Helper()
+	buf, err := b.Alloc(t, n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return device.Of(buf)
+}
+
+func (b *bench) floats(x ...float32) device.View {
+	b.Helper()
+	v := b.alloc(device.Float, len(x))
+	b.UploadFloats(v, x)
+	return v
+}
+
+func (b *bench) ints(x ...int32) device.View {
+	b.Helper()
+	v := b.alloc(device.Int32, len(x))
+	b.UploadInts(v, x)
+	return v
+}
+
+func (b *bench) want(what string, v device.View, want ...float32) {
+	b.Helper()
+	got := make([]float32, v.N)
+	b.DownloadFloats(got, v)
+	if !slices.EqualFunc(got, want, func(x, y float32) bool { return x == y || x != x && y != y }) {
+		b.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// A recording runs nothing while it is made, does what was recorded whenever it is replayed, on what memory holds then, and refuses
+// what would happen once.
+func TestRecordAndReplay(t *testing.T) {
+	for _, late := range []int{0, 1} {
+		emulator.Set(t, "defer", late, 0)
+		b := newBench(t)
+		r := b.Device.(device.Recorder)
+		x, y := b.floats(1, 2), b.floats(0, 0)
+		before := emulator.Launches(t)
+		rec, err := r.Record(func() {
+			b.Add(y, y, x)
+			b.Fill(x, 5)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.want("recorded", y, 0, 0)
+		r.Replay(rec)
+		b.want("replayed", y, 1, 2)
+		b.UploadFloats(x, []float32{10, 20})
+		r.Replay(rec)
+		r.Replay(rec)
+		b.want("replayed with other values", y, 16, 27)
+		if n := emulator.Launches(t) - before; n != 1 {
+			t.Errorf("%d launches, want the recorded one", n)
+		}
+		r.Forget(rec)
+		for what, f := range map[string]func(){
+			"UploadFloats":   func() { b.UploadFloats(x, []float32{1, 2}) },
+			"DownloadFloats": func() { b.DownloadFloats(make([]float32, 2), x) },
+			"Sync":           func() { b.Sync() },
+			"Alloc":          func() { b.Device.Alloc(device.Float, 3) },
+			"scratch memory": func() { b.SumSquares(x.Slice(0, 1), y) },
+		} {
+			_, err := r.Record(func() { b.Add(y, y, x); f(); b.Add(y, y, x) })
+			wantError(t, "recording "+what, err, what, "cannot be recorded")
+		}
+		b.want("after refused recordings", y, 16, 27)
+		moved := r.Generation()
+		b.SumSquares(x.Slice(0, 1), y)
+		if r.Generation() == moved {
+			t.Error("scratch memory came and the generation stayed")
+		}
+		rec, err = r.Record(func() { b.SumSquares(x.Slice(0, 1), y) })
+		if err != nil {
+			t.Error(err)
+		} else {
+			r.Replay(rec)
+		}
+		if err := b.Sync(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is fetched is what memory held behind the kernels before, not behind those after.
+func TestFetch(t *testing.T) {
+	emulator.Set(t, "defer", 1, 0)
+	b := newBench(t)
+	r := b.Device.(device.Recorder)
+	x, y := b.floats(1, 2, 3), b.floats(7)
+	r.Fetch(0, y, x.Slice(1, 3))
+	b.Fill(x, 9)
+	r.Fetch(1, x)
+	b.Fill(x, 11)
+	for slot, want := range [][]float32{{7, 2, 3}, {9, 9, 9}} {
+		got, err := r.Fetched(slot)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("slot %d: %v, %v, want %v", slot, got, err, want)
+		}
+	}
+}
+
+// Guard lets Adam pass where everything is finite, and nothing else.
+func TestGuard(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	b := newBench(t)
+	r := b.Device.(device.Recorder)
+	for _, c := range []struct {
+		coef, norm, first, second float32
+		pass                      bool
+	}{{1, 2, 3, 4, true}, {0.5, 2, -3, 4, true}, {nan, 2, 3, 4, false}, {0, inf, 3, 4, false}, {1, 2, nan, 4, false}, {1, 2, inf, 4, false}, {1, 2, 3, -inf, false}} {
+		p, m, v, coef := b.floats(1), b.floats(2), b.floats(3), b.floats(c.coef)
+		r.Guard(coef, b.floats(c.norm), b.floats(c.first), b.floats(c.second))
+		b.Adam(device.AdamArgs{P: p, G: b.floats(1), M: m, V: v, Hyper: b.floats(1, 1, 1), Clip: coef, Beta1: 0.5, Beta2: 0.5, Eps: 1})
+		if c.pass {
+			b.want("coefficient", coef, c.coef)
+			continue
+		}
+		b.want("p", p, 1)
+		b.want("m", m, 2)
+		b.want("v", v, 3)
+	}
+}
+
+// Rows of a table of floats or halves come in the order of their numbers, in any width, with zeros behind.
+func TestGather(t *testing.T) {
+	b := newBench(t)
+	r := b.Device.(device.Resident)
+	values := []float32{1, -2, 0.5, 65504, 6e-8, -0.25, 3, 4, 5, 6, 7, 8}
+	for _, asHalf := range []bool{false, true} {
+		table, err := r.NewTable(len(values), asHalf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Store(table, 0, values[:5])
+		r.Store(table, 5, values[5:])
+		stored := slices.Clone(values)
+		if asHalf {
+			raw := make([]byte, 2*len(values))
+			half.Encode(raw, values)
+			half.Decode(stored, raw)
+		}
+		for width, rows := range map[int][]int32{1: {11, 0, 4, 4}, 3: {2, 0, 1}, 4: {2, 2}, 12: {0}} {
+			dst := b.alloc(device.Float, len(rows)*width+5)
+			b.Fill(dst, math.NaN())
+			r.Gather(dst, table, b.ints(rows...), width)
+			var want []float32
+			for _, row := range rows {
+				want = append(want, stored[int(row)*width:][:width]...)
+			}
+			b.want("rows", dst, append(want, make([]float32, 5)...)...)
+		}
+		free, _, err := r.FreeMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.FreeTable(table)
+		if after, _, _ := r.FreeMemory(); after-free != table.Bytes() || table.Bytes() != int64(len(values)*map[bool]int{true: 2, false: 4}[asHalf]) {
+			t.Errorf("a table of %d bytes freed %d", table.Bytes(), after-free)
+		}
+	}
+}
+
+// Every half is the value that the host takes it for.
+func TestGatherDecodesEveryHalf(t *testing.T) {
+	b := newBench(t)
+	r := b.Device.(device.Resident)
+	var values []float32
+	for h := range 1 << 16 {
+		if h&0x7c00 != 0x7c00 { // finite
+			values = append(values, half.Float32(uint16(h)))
+		}
+	}
+	table, err := r.NewTable(len(values), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Store(table, 0, values)
+	dst := b.alloc(device.Float, len(values))
+	r.Gather(dst, table, b.ints(0), len(values))
+	got := make([]float32, len(values))
+	b.DownloadFloats(got, dst)
+	for i, v := range values {
+		if math.Float32bits(got[i]) != math.Float32bits(v) {
+			t.Fatalf("half of %v came back as %v", v, got[i])
+		}
+	}
+}
+
+// Scratch memory that the GPU has no room for is an error of Sync, of which the device does not die; what was called behind is dropped.
+func TestFullGPUInsideAKernel(t *testing.T) {
+	b := newBench(t)
+	x, sum := b.floats(1, 2), b.floats(3)
+	free, total, err := b.Device.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free)+100, 4<<30)
+	b.SumSquares(sum, x)
+	b.Fill(x, 9)
+	err = b.Sync()
+	wantError(t, "no scratch memory", err, "scratch memory", "the GPU is full")
+	b.want("x", x, 1, 2)
+	b.want("sum", sum, 3)
+	emulator.Set(t, "memory", 4<<30, 4<<30)
+	b.SumSquares(sum, x)
+	b.want("sum", sum, 8)
+	if err := b.Sync(); err != nil {
+		t.Error(err)
+	}
+}

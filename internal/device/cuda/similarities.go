@@ -1,0 +1,161 @@
+package cuda
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var (
+	kernelSimilaritySquares     = entryOf("similarity_squares")
+	kernelSimilarityNodes       = entryOf("similarity_nodes")
+	kernelSimilarityNodesGrad   = entryOf("similarity_nodes_grad")
+	kernelSimilaritySquaresGrad = entryOf("similarity_squares_grad")
+	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
+)
+
+// Similarity vectors (device.SimilarityArgs) of a tile of images × rows; the rows are words, or captions with Global. The contexts of a tile are one
+// product for each image in one call, what follows is one product and one kernel for all its pairs.
+type similarities struct {
+	a     device.SimilarityArgs
+	nodes int        // of an image
+	rows  int        // of an image
+	node  driver.Ptr // of each row
+	size  int        // values of an image
+
+	images, weights, values, w, out, norms driver.Ptr
+	tileI, tileR                           int        // images and rows of a tile
+	squares, inner                         driver.Ptr // of a tile: z and W z
+}
+
+// similarityTile is the part [i0, i0+images) × [r0, r0+rows) of all pairs; n counts them.
+type similarityTile struct{ i0, images, r0, rows, n int }
+
+func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities) {
+	positive(what, a.B, a.E, a.S)
+	l := d.layout(what, a.Lengths, 0)
+	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
+	if a.Global {
+		s.rows, s.node, s.size = l.captions, l.captionNode, a.E
+	} else {
+		positive(what, a.R)
+		s.weights = d.floats(what, a.Weights, s.rows*a.B*a.R)
+	}
+	s.images, s.values = d.floats(what, a.Images, a.B*s.size), d.floats(what, a.Rows, s.rows*a.E)
+	s.w = d.floats(what, a.W, a.S*a.E)
+	s.out, s.norms = d.floats(what, a.Nodes, a.B*s.nodes*a.S), d.floats(what, a.Norms, a.B*s.rows)
+	return s
+}
+
+// cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the number of tiles.
+func (s *similarities) cut(floats int) (room, count int) {
+	s.tileR = tileOf(s.rows, 4*floats, 1)
+	s.tileI = tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
+	over := func(n, tile int) int { return (n + tile - 1) / tile }
+	return s.tileI * s.tileR, over(s.a.B, s.tileI) * over(s.rows, s.tileR)
+}
+
+// next steps to the next tile, rows before images: false after the last.
+func (s *similarities) next(t *similarityTile) bool {
+	if t.r0 += t.rows; t.r0 == s.rows {
+		t.r0 = 0
+		t.i0 += t.images
+	}
+	if t.i0 == s.a.B {
+		return false
+	}
+	t.images, t.rows = min(s.tileI, s.a.B-t.i0), min(s.tileR, s.rows-t.r0)
+	t.n = t.images * t.rows
+	return true
+}
+
+// Where the images, rows and attention weights of a tile begin, the nodes of its first image, and the norm of its first pair.
+func (s *similarities) image(t *similarityTile) driver.Ptr { return at(s.images, t.i0*s.size) }
+func (s *similarities) row(t *similarityTile) driver.Ptr   { return at(s.values, t.r0*s.a.E) }
+func (s *similarities) weight(t *similarityTile) int       { return (t.r0*s.a.B + t.i0) * s.a.R }
+func (s *similarities) firstNode(t *similarityTile) int    { return t.i0 * s.nodes * s.a.S }
+func (s *similarities) firstNorm(t *similarityTile) driver.Ptr {
+	return at(s.norms, t.i0*s.rows+t.r0)
+}
+
+// square computes z of a tile from the contexts, which it computes into context, with their norms where norm is not 0.
+func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Ptr) (x driver.Ptr) {
+	a := &s.a
+	x = s.image(t)
+	if !a.Global {
+		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x, ldb: a.E, c: context, ldc: a.E,
+			count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
+		x = context
+	}
+	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, norm, x, s.row(t)).int(t.rows, a.E).flag(a.Global).long(t.n)
+	return x
+}
+
+// Similarities implements device.Pairs.
+func (d *dev) Similarities(a device.SimilarityArgs) {
+	s := d.similarities("Similarities", a)
+	bias := d.floats("Similarities Bias", a.Bias, a.S)
+	if s.rows == 0 {
+		return
+	}
+	room, _ := s.cut(a.E + a.S)
+	w := d.workspace(room * (a.E + a.S))
+	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
+	for t := (similarityTile{}); s.next(&t); {
+		s.square(d, &t, s.squares, 0)
+		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: s.squares, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
+		d.warps(kernelSimilarityNodes, t.n).ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), s.inner, bias, at(s.node, t.r0)).
+			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+	}
+}
+
+// SimilaritiesGrad implements device.Pairs. The contexts and z are made again.
+func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
+	const what = "SimilaritiesGrad"
+	s := d.similarities(what, a)
+	dNodes, dImages := d.floats(what+" DNodes", a.DNodes, a.B*s.nodes*a.S), d.floats(what+" DImages", a.DImages, a.B*s.size)
+	dRows, dW, dBias := d.floats(what+" DRows", a.DRows, s.rows*a.E), d.floats(what+" DW", a.DW, a.S*a.E), d.floats(what+" DBias", a.DBias, a.S)
+	var dWeights driver.Ptr
+	if !a.Global {
+		dWeights = d.floats(what+" DWeights", a.DWeights, s.rows*a.B*a.R)
+	}
+	if s.rows == 0 {
+		d.fill(dImages, 4*a.B*s.size, 0)
+		d.fill(dW, 4*a.S*a.E, 0)
+		d.fill(dBias, 4*a.S, 0)
+		return
+	}
+	room, tiles := s.cut(2*a.E + a.S + 1)
+	sums := tallFloats(tiles, room, a.S)
+	w := d.workspace(room*(2*a.E+a.S+1) + sums)
+	context, norm := w.cut(room*a.E), w.cut(room)
+	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
+	bias := tallSum{part: w.cut(sums), cols: a.S}
+	for t := (similarityTile{}); s.next(&t); {
+		x := s.square(d, &t, context, norm)
+		d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
+			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+		bias.add(d, s.inner, 0, t.n)
+		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: s.inner, lda: a.S, b: s.squares, ldb: a.E, c: dW, ldc: a.E})
+		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: s.inner, lda: a.S, b: s.w, ldb: a.E, c: s.squares, ldc: a.E})
+		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, at(dRows, t.r0*a.E), x, norm, s.row(&t)).
+			int(t.images, t.rows, a.E).flag(a.Global).flag(t.i0 > 0)
+		to := at(dImages, t.i0*s.size)
+		if a.Global {
+			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows, a.E).flag(t.r0 > 0).long(t.images * a.E)
+			continue
+		}
+		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: s.squares, lda: a.E, b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
+			count: t.images, strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
+		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0), a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: s.squares, ldb: a.E,
+			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
+	}
+	bias.finish(d, dBias)
+}
+
+// after is the factor of what a product adds to: 0 where nothing was added before.
+func after(done int) float64 {
+	if done == 0 {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,22 @@
+package device
+
+import "fmt"
+
+// Full is the error of an allocation for which a device has no memory. The device works on.
+type Full struct {
+	Want, Free, Total int64 // bytes
+	Err               error // of the device
+}
+
+func (e *Full) Error() string {
+	return fmt.Sprintf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free: %v", float64(e.Want)/1e6, float64(e.Free)/1e6, float64(e.Total)/1e6, e.Err)
+}
+
+func (e *Full) Unwrap() error { return e.Err }
+
+// Failed is the error of a device that computes nothing more: a GPU that was lost, or a fault in a kernel.
+type Failed struct{ Err error }
+
+func (e *Failed) Error() string { return e.Err.Error() }
+
+func (e *Failed) Unwrap() error { return e.Err }

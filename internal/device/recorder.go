@@ -1,0 +1,58 @@
+package device
+
+// Recorder is implemented by devices that can record kernel calls and do all of them again with one command, and that copy results to
+// the host while kernels run.
+//
+// A recording keeps the addresses and numbers its kernels were called with. What changes from step to step has to lie in device memory: the
+// inputs, the scalars of the optimiser, the counter of dropout, and the lengths of packed sequences. So the lengths that a Recorder is given may be
+// Loose: Host says how many rows and steps memory has room for, and the values in device memory where the sequences lie and which rows hold
+// something. Kernels write zeros to the rows behind those where a sum over rows may read them.
+type Recorder interface {
+	// Record calls f, whose kernel calls are recorded instead of run. f may move nothing between host and device, may not wait and may not allocate:
+	// the first such call is the error, and nothing has happened.
+	Record(f func()) (Recording, error)
+	// Replay does what was recorded, in the order of other calls.
+	Replay(Recording)
+	// Forget releases a recording.
+	Forget(Recording)
+	// Generation changes when memory of the device's own that recordings use has moved: recordings made before must not be replayed.
+	Generation() int
+
+	// DropoutPadded is Dropout (but for First) of sequences that are padded: X and Y are rows of width values, as many for each step as there are sequences, the
+	// steps from the given one on. A row that has a word takes the place that it would have were the sequences packed by lengths; the others become zero.
+	DropoutPadded(a DropoutArgs, lengths Ints, width, step int)
+
+	// Guard sets the clip coefficient to NaN, with which Adam leaves everything as it is, unless it and the losses are finite. A
+	// loss may be absent.
+	Guard(coef, norm View, losses ...View)
+	// Fetch begins to copy Float views to the host, behind the kernels called before. Fetched waits for the copy and returns the values, one view after
+	// the other, valid until the next Fetch of the same slot. There are FetchSlots slots.
+	Fetch(slot int, views ...View)
+	Fetched(slot int) ([]float32, error)
+}
+
+// FetchSlots is how many Fetches may be on their way.
+const FetchSlots = 2
+
+// Recording is what a Recorder recorded.
+type Recording interface{}
+
+// Resident is implemented by devices with memory of their own, in which the features of a data set can stay.
+type Resident interface {
+	// Free returns the bytes of memory that are free, and all there are.
+	FreeMemory() (free, total int64, err error)
+	// NewTable allocates room for n values, as float16 with half, otherwise as float32.
+	NewTable(n int, half bool) (Table, error)
+	// Store writes values from place at on. With half they are rounded to float16, without loss where they came from one.
+	Store(t Table, at int, values []float32)
+	// Gather sets dst to rows index[0], index[1], … of the table taken as rows of the given width, and what is left of dst to zero.
+	Gather(dst View, t Table, index View, width int)
+	// FreeTable releases a table.
+	FreeTable(t Table)
+}
+
+// Table is memory that Gather reads.
+type Table interface {
+	Len() int     // values
+	Bytes() int64 // of memory
+}

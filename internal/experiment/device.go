@@ -1,0 +1,99 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/models"
+)
+
+// Choice says how a device was chosen.
+type Choice struct {
+	Reason string // of device.kind auto; empty where the device was named
+	// Warning is something that makes the device slow, nil without.
+	Warning error
+}
+
+// OpenDevice starts the device that the options name, for a network, or for any with nil. blas chooses the matrix product of the CPU
+// ("" is the fastest).
+func OpenDevice(o device.Options, blas string, network *models.Options) (device.Device, error) {
+	d, _, err := ChooseDevice(o, blas, network)
+	return d, err
+}
+
+// ChooseDevice is OpenDevice, and says what auto chose and why: the GPU where driver, GPU and kernels are there, otherwise the CPU. A GPU that was asked for
+// by its number and does not exist is an error in any case.
+func ChooseDevice(o device.Options, blas string, network *models.Options) (device.Device, Choice, error) {
+	var c Choice
+	if o.Kind == "cuda" || o.Kind == "auto" {
+		d, missing, err := openCUDA(o, network)
+		var none *cuda.NoSuchGPU
+		switch {
+		case err == nil:
+			if o.Kind == "auto" {
+				c.Reason = "device.kind auto chose the GPU"
+			}
+			if missing.Path == "" {
+				c.Warning = errors.New("products run on vsetrain's own kernel, which is slow and knows no TF32: " + missing.Missing())
+			}
+			return d, c, nil
+		case o.Kind == "cuda":
+			return nil, c, fmt.Errorf("device.kind cuda: %w; set device.kind to auto or cpu", err)
+		case errors.As(err, &none) && o.Index > 0:
+			return nil, c, fmt.Errorf("device.kind auto: %w", err)
+		}
+		c.Reason = "device.kind auto chose the CPU: " + err.Error()
+	}
+	precision := o.Precision
+	if precision == "tf32" { // a product precision of NVIDIA GPUs; the CPU has nothing between fp32 and bf16
+		precision = cpu.FP32
+	}
+	d, err := cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
+	return d, c, err
+}
+
+// openCUDA starts the GPU for a network, with what was found of cuBLAS.
+func openCUDA(o device.Options, network *models.Options) (device.Device, driver.Library, error) {
+	lib, blas := driver.Search("/", os.Getenv)
+	if o.Kind == "auto" && lib.Path == "" {
+		return nil, blas, errors.New("no CUDA driver was found")
+	}
+	if missing := cuda.Missing(); len(missing) > 0 && (network == nil || !onCUDA(network)) {
+		what := "this command"
+		if network != nil {
+			what = "network " + network.Network
+		}
+		return nil, blas, fmt.Errorf("%s may need CUDA kernels that this version lacks (%s)", what, strings.Join(missing, ", "))
+	}
+	if o.Precision == cpu.FP64 {
+		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")
+	}
+	if lib.Path == "" {
+		return nil, blas, errors.New(lib.Missing())
+	}
+	d, err := cuda.Open(cuda.Options{Driver: lib.Path, BLAS: blas.Path, Precision: o.Precision, Index: o.Index})
+	return d, blas, err
+}
+
+// explainDevice adds to a failure of the device what a person can do about it. kept says what of the run is safe.
+func explainDevice(err error, o device.Options, kept string) error {
+	var full *device.Full
+	var failed *device.Failed
+	switch {
+	case errors.As(err, &full):
+		resident := ""
+		if o.Resident != "never" {
+			resident = ", set device.resident to never (the features of the data set stay on the GPU otherwise)"
+		}
+		return fmt.Errorf("%w; lower train.batch (--batch)%s, or end other programs that use the GPU (nvidia-smi)", err, resident)
+	case errors.As(err, &failed):
+		return fmt.Errorf("%w; the GPU or its driver failed, and this process can compute nothing more; %s", err, kept)
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package experiment
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data/synth"
+	"vsetrain/internal/config"
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/npy"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// onEmulator lets device.kind cuda and auto find the emulated driver, with cuBLAS or without.
+func onEmulator(t *testing.T, blas bool) {
+	t.Helper()
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", "/nowhere/libcublas.so.12")
+	if blas {
+		t.Setenv("VSETRAIN_CUBLAS", path)
+	}
+}
+
+// gpuRun trains ten steps on the emulated driver and returns every loss and norm, and the plan of the run.
+func gpuRun(t *testing.T, c *config.Config) (curve []string, plan Plan) {
+	t.Helper()
+	c.Device.Kind, c.Train.MaxSteps = "cuda", 8
+	w := &watcher{onStep: func(i train.StepInfo) {
+		curve = append(curve, fmt.Sprint(i.Step, i.StepResult))
+	}}
+	if _, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+		t.Fatal(err)
+	}
+	if len(curve) != 8 {
+		t.Fatalf("%d steps are reported", len(curve))
+	}
+	return curve, w.plan
+}
+
+// Features that stay on the GPU and features that are streamed give the same bits, and so do recorded steps and others; with size augmentation the
+// regions that are kept are named by number.
+func TestResidentFeatures(t *testing.T) {
+	onEmulator(t, true)
+	for _, network := range []string{models.VSEPP, models.VSEInf} {
+		var want []string
+		for _, o := range [][2]string{{"never", "never"}, {"always", "auto"}, {"auto", "never"}} {
+			c := tinyConfig()
+			c.Model.Network, c.Device.Resident, c.Device.Capture = network, o[0], o[1]
+			if network == models.VSEInf {
+				c.Loss.Name = "lmh"
+			}
+			got, plan := gpuRun(t, c)
+			if m := plan.Memory; m == nil || m.Resident != (o[0] != "never") || (m.CallByCall == "") != (o[1] == "auto") {
+				t.Fatalf("%s %v: plan %+v", network, o, plan.Memory)
+			}
+			if want == nil {
+				want = got
+			} else if !slices.Equal(got, want) {
+				t.Errorf("%s, resident %s, capture %s:\n%s\nwithout either:\n%s", network, o[0], o[1], strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}
+
+// Features for which the GPU has no room are streamed, or an error where they were to stay in any case; where they fit, as float16 as they are in the
+// file, they give the same bits.
+func TestFeaturesThatDoNotFit(t *testing.T) {
+	onEmulator(t, true)
+	o := synth.Default()
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim, o.DType = 40, 4, 4, 8, 256, npy.F16
+	dir := filepath.Join(t.TempDir(), "world")
+	if err := synth.Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := tinyConfig()
+	c.Data.Dir, c.Loss.Name, c.Model.EmbedDim, c.Model.WordDim = dir, "lmh", 8, 4
+	want, plan := gpuRun(t, c)
+	m := plan.Memory
+	if !m.Resident || !m.Half || m.Features != 2*40*8*256 || m.Total != 4<<30 {
+		t.Fatalf("plan %v", m)
+	}
+	emulator.Set(t, "memory", int(m.Total-m.Free+m.Inputs)+100_000, 4<<30)
+	got, plan := gpuRun(t, c)
+	if plan.Memory.Resident || !strings.Contains(plan.Memory.String(), "streamed") {
+		t.Errorf("plan %v", plan.Memory)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("streamed:\n%s\nresident:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	c.Device.Resident = "always"
+	_, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
+	wantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
+	emulator.Set(t, "memory", 30_000, 4<<30)
+	c.Device.Resident = "never"
+	_, err = Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
+	wantError(t, err, "allocate", "the GPU is full", "lower train.batch")
+}
+
+// device.kind auto takes the GPU where there is one that the network can use, the CPU otherwise, and says so.
+func TestAutoChooses(t *testing.T) {
+	o := device.DefaultOptions()
+	choose := func(network string) (string, Choice) {
+		t.Helper()
+		m := models.DefaultOptions()
+		m.Network = network
+		d, c, err := ChooseDevice(o, "", &m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		return d.Name(), c
+	}
+	want := func(name string, c Choice, device, reason string) {
+		t.Helper()
+		if !strings.HasPrefix(name, device) || !strings.Contains(c.Reason, reason) {
+			t.Errorf("auto chose %s because %q, expected %s and %q", name, c.Reason, device, reason)
+		}
+	}
+	name, c := choose(models.VSEPP)
+	want(name, c, "cpu", noDriver)
+	onEmulator(t, true)
+	if name, c = choose(models.VSEPP); c.Warning != nil {
+		t.Errorf("warning %v with cuBLAS", c.Warning)
+	}
+	want(name, c, "cuda", "chose the GPU")
+	if name, _ = choose(models.VSEPP); !strings.Contains(name, "cuBLAS") {
+		t.Errorf("device %s", name)
+	}
+	t.Setenv("VSETRAIN_CUBLAS", "")
+	if name, c = choose(models.VSEPP); strings.Contains(name, "own products") && (c.Warning == nil || !strings.Contains(c.Warning.Error(), "cuBLAS not found")) {
+		t.Errorf("%s: warning %v", name, c.Warning)
+	}
+	o.Precision = "fp64"
+	name, c = choose(models.VSEPP)
+	want(name, c, "cpu", "fp64")
+	o.Precision, o.Index = "fp32", 3
+	_, _, err := ChooseDevice(o, "", &models.Options{Network: models.VSEPP})
+	wantError(t, err, "GPU 3 does not exist", "lists 1", "device.index")
+	emulator.Set(t, "devices", 4, 1)
+	name, c = choose(models.VSEPP)
+	want(name, c, "cuda", "chose the GPU")
+	o.Index = 0
+	emulator.Set(t, "no_device", 1, 0)
+	name, c = choose(models.VSEPP)
+	want(name, c, "cpu", "finds no GPU")
+	o.Kind = "cuda"
+	_, _, err = ChooseDevice(o, "", &models.Options{Network: models.VSEPP})
+	wantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
+}
+
+// A GPU that is lost ends the run with what stands on disk, and the run goes on from there to the same end.
+func TestLostGPU(t *testing.T) {
+	onEmulator(t, true)
+	config := func() *config.Config {
+		c := tinyConfig()
+		c.Device.Kind, c.Train.MaxSteps = "cuda", 9
+		return c
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	if _, err := Train(t.Context(), request(config(), whole, &watcher{})); err != nil {
+		t.Fatal(err)
+	}
+	lose := func(step int64) *watcher {
+		return &watcher{onStep: func(i train.StepInfo) {
+			if i.Step == step {
+				emulator.Set(t, "lose", 1, 0)
+			}
+		}}
+	}
+	early := filepath.Join(t.TempDir(), "early")
+	_, err := Train(t.Context(), request(config(), early, lose(2)))
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "the GPU or its driver failed", "no checkpoint had been written yet")
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err = Train(t.Context(), request(config(), dir, lose(7)))
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "the checkpoint of step 5 stands", "--resume --run "+dir)
+	emulator.Set(t, "lose", 0, 0)
+	r := request(config(), dir, &watcher{})
+	r.Resume = true
+	if _, err := Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	sameTensors(t, checkpoint(dir, "last.safetensors"), checkpoint(whole, "last.safetensors"))
+}

@@ -1,0 +1,143 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+	"vsetrain/models"
+)
+
+// MemoryPlan says what a training run keeps on a device with memory of its own, in bytes.
+type MemoryPlan struct {
+	Parameters int64 `json:"parameters"`
+	Gradients  int64 `json:"gradients"`
+	Optimiser  int64 `json:"optimiser"`
+	Values     int64 `json:"values"`  // of a step on Words words a caption
+	Inputs     int64 `json:"inputs"`  // features of a batch
+	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
+	Features   int64 `json:"features"`
+	Free       int64 `json:"free"` // before the features came
+	Total      int64 `json:"total"`
+	Batch      int   `json:"batch"`
+	Words      int   `json:"words"`    // of the longest caption
+	Half       bool  `json:"half"`     // features as float16
+	Resident   bool  `json:"resident"` // features stay on the device
+	// CallByCall is why steps are not recorded, empty where they are.
+	CallByCall string `json:"call_by_call,omitempty"`
+}
+
+// String is the plan in one line.
+func (p *MemoryPlan) String() string {
+	gb := func(n int64) string {
+		if n < 1e8 {
+			return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+		}
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	}
+	kind, where := "f32", "streamed with the batches"
+	if p.Half {
+		kind = "f16"
+	}
+	if p.Resident {
+		where = "resident"
+	}
+	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s, reserve %s; features %s as %s, %s; %s of %s free before them",
+		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), gb(p.Reserve), gb(p.Features), kind, where, gb(p.Free), gb(p.Total))
+}
+
+// Steps says how training steps are started.
+func (p *MemoryPlan) Steps() string {
+	if p.CallByCall == "" {
+		return "training steps are recorded as CUDA graphs, one for each shape of batches"
+	}
+	return "training steps are started kernel by kernel: " + p.CallByCall
+}
+
+// place makes the memory plan of a run, and brings the features of the training split to the device where they are to stay there. It returns nil on
+// devices that compute in the memory of the host.
+func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
+	r, ok := t.dev.(device.Resident)
+	if !ok {
+		return nil, nil
+	}
+	t.step.Record(t.cfg.Device.Capture != "never")
+	params, batch, d := t.model.Session.Params, t.cfg.Train.Batch, t.model.Dims
+	n := int64(params.OptimisedSize())
+	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch, Words: longestCaption(t.train, &t.cfg.Model),
+		Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature), CallByCall: t.step.CallByCall()}
+	semantic := 0
+	if t.cfg.Loss.NeedsSemantics() {
+		semantic = semanticDim
+		if t.train != nil {
+			semantic = t.train.SemanticDim()
+		}
+	}
+	if err := t.step.Reserve(batch, p.Words, semantic); err != nil {
+		return nil, err
+	}
+	p.Values = t.model.Session.SlabBytes()
+	var err error
+	if p.Free, p.Total, err = r.FreeMemory(); err != nil {
+		return nil, err
+	}
+	p.Reserve = min(1<<29, p.Total/16)
+	if t.train == nil { // synthetic batches
+		return p, nil
+	}
+	p.Half = t.train.HalfFeatures()
+	values := t.train.FeatureRows() * t.train.Regions() * t.train.Dim()
+	p.Features = 4 * int64(values)
+	if p.Half {
+		p.Features = 2 * int64(values)
+	}
+	room := p.Free - p.Inputs - p.Reserve
+	switch kind := t.cfg.Device.Resident; {
+	case kind == "never":
+		return p, nil
+	case p.Features > room && kind == "always":
+		return nil, fmt.Errorf("device.resident always: the features of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
+			t.train.FeaturePath(), float64(p.Features)/1e6, float64(max(0, room))/1e6, p)
+	case p.Features > room:
+		return p, nil
+	}
+	p.Resident = true
+	return p, t.keep(ctx, r, values, p.Half)
+}
+
+// keep copies all features of the training split to the device.
+func (t *training) keep(ctx context.Context, r device.Resident, values int, half bool) error {
+	table, err := r.NewTable(values, half)
+	if err != nil {
+		return fmt.Errorf("features of %s on the GPU: %w", t.train.FeaturePath(), err)
+	}
+	row := make([]float32, t.train.Regions()*t.train.Dim())
+	for i := range t.train.FeatureRows() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := t.train.ReadImage(row, i); err != nil {
+			return err
+		}
+		r.Store(table, i*len(row), row)
+	}
+	t.model.KeepFeatures(models.Features{Device: r, Table: table})
+	return t.dev.Sync()
+}
+
+// longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two more, for BERT with half as many again.
+func longestCaption(s *data.Split, m *models.Options) int {
+	longest := 32
+	if s != nil {
+		longest = 0
+		for c := range s.Captions {
+			longest = max(longest, len(strings.Fields(c))+2)
+		}
+	}
+	if m.TextEncoder == models.TextBert {
+		longest = min(longest*3/2, m.Bert.Positions)
+	}
+	return longest
+}

@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/internal/device/devicetest"
+)
+
+// SelftestRequest asks whether the kernels of a device compute what they should on this machine: the conformance suite against its
+// references in float64, in every precision, with every kind of matrix product.
+type SelftestRequest struct {
+	Kind     string   // "cuda" or "cpu"
+	Families []string // none: all
+	Variants []string // none: all of the kind (SelftestVariants)
+}
+
+// SelftestResult is the outcome of one kernel family in one variant of the device.
+type SelftestResult struct {
+	Variant     string   `json:"variant"`
+	Family      string   `json:"family"`
+	Comparisons int      `json:"comparisons"`
+	Difference  float64  `json:"difference"` // of the comparison that came closest to its bound
+	Allowed     float64  `json:"allowed"`
+	Seconds     float64  `json:"seconds"`
+	Lacking     bool     `json:"lacking,omitempty"` // the device has no such kernel
+	Failures    []string `json:"failures,omitempty"`
+}
+
+// variant is a way in which a device computes. A new one is a line in variants.
+type variant struct {
+	kind, name, precision string
+	blas                  bool    // with cuBLAS; otherwise products by the own kernel
+	all                   bool    // every family; otherwise those with matrix products in them
+	rounds                float64 // devicetest.Measure
+}
+
+var variants = []variant{
+	{kind: "cuda", name: "fp32", precision: cuda.FP32, blas: true, all: true},
+	{kind: "cuda", name: "tf32", precision: cuda.TF32, blas: true, rounds: devicetest.RoundsTF32},
+	{kind: "cuda", name: "bf16", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16},
+	{kind: "cuda", name: "own-fp32", precision: cuda.FP32, all: true},
+	{kind: "cuda", name: "own-bf16", precision: cuda.BF16, rounds: devicetest.RoundsBF16},
+	{kind: "cpu", name: "fp32", precision: cpu.FP32, all: true},
+	{kind: "cpu", name: "bf16", precision: cpu.BF16, rounds: devicetest.RoundsBF16},
+	{kind: "cpu", name: "fp64", precision: cpu.FP64, all: true},
+}
+
+// productFamilies are tested in every variant.
+var productFamilies = []string{"Gemm", "GRU", "GRUGrad", "Factored"}
+
+// SelftestVariants lists the variants of a kind of device.
+func SelftestVariants(kind string) (names []string) {
+	for _, v := range variants {
+		if v.kind == kind {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of every result.
+func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, device, skipped string), each func(SelftestResult)) error {
+	for _, v := range variants {
+		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
+			continue
+		}
+		var d device.Device
+		for _, family := range devicetest.Families() {
+			if len(r.Families) > 0 && !slices.Contains(r.Families, family) || !v.all && !slices.Contains(productFamilies, family) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if d == nil {
+				next, skipped, err := v.open()
+				if err != nil {
+					return err
+				}
+				if skipped != "" {
+					opened(v.name, "", skipped)
+					break
+				}
+				d = next
+				opened(v.name, d.Name(), "")
+			}
+			result := SelftestResult{Variant: v.name, Family: family, Lacking: v.lacks(family)}
+			if !result.Lacking {
+				start := time.Now()
+				m := devicetest.Measure(d, family, v.rounds)
+				result.Comparisons, result.Difference, result.Allowed, result.Failures = m.Comparisons, m.Difference, m.Allowed, m.Failures
+				result.Seconds = time.Since(start).Seconds()
+			}
+			if len(result.Failures) > 0 { // what fails may leave the device unusable
+				d.Close()
+				d = nil
+			}
+			each(result)
+		}
+		if d != nil {
+			if err := d.Close(); err != nil {
+				return fmt.Errorf("%s: close the device: %w", v.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// open starts the device, or says why this variant cannot be had.
+func (v variant) open() (d device.Device, skipped string, err error) {
+	if v.kind == "cpu" {
+		d, err = cpu.New(cpu.Options{Precision: v.precision})
+		return d, "", err
+	}
+	lib, blas := driver.Search("/", os.Getenv)
+	if lib.Path == "" {
+		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())
+	}
+	o := cuda.Options{Driver: lib.Path, Precision: v.precision}
+	if v.blas {
+		if o.BLAS = blas.Path; o.BLAS == "" {
+			return nil, blas.Missing(), nil
+		}
+	}
+	d, err = cuda.Open(o)
+	return d, "", err
+}
+
+// lacks reports whether the device has no kernel of a family; families bear the name of a kernel, but for one.
+func (v variant) lacks(family string) bool {
+	if v.kind != "cuda" {
+		return false
+	}
+	if family == "Segments" {
+		family = "SegmentMeans"
+	}
+	return slices.Contains(cuda.Missing(), family)
+}

@@ -1,0 +1,32 @@
+package models
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/golden"
+)
+
+const emulatedGPU = "cuda" // a precision of newDevice
+
+func newEmulatedGPU(t testing.TB) device.Device {
+	t.Helper()
+	path := emulator.Library(t)
+	dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// The golden cases of SAF and SGR on the emulated GPU.
+func TestGoldenSGRAFOnEmulatedGPU(t *testing.T) {
+	var file struct{ Cases []sgrafCase }
+	golden.Load(t, "sgraf.json", &file)
+	for _, c := range file.Cases {
+		t.Run(c.Name, func(t *testing.T) { c.run(t, precision{emulatedGPU, golden.FP32, golden.FP32Grad}) })
+	}
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Everything that has to be seen on a machine with an NVIDIA GPU, in under ten minutes: the program is right there, and how fast it is.
+#
+#   scripts/gpu-check.sh [--binary bin/vsetrain] [--out DIR] [--budget 540] [--only PART,...] [--networks NAME,...]
+#   scripts/gpu-check.sh --emulated [--driver bin/libcuda_emulated.so] ...     tiny, without a GPU, no times
+#
+# It needs bash, coreutils, awk and the static program; no Go and no network. Parts, each with a time limit of its own, none of which stops
+# the others: doctor, selftest, memcheck and racecheck (compute-sanitizer), ptxas, parity (losses of 100 training steps beside those of the
+# processor), bench (the training step of every network beside scripts/torch_peer.py; PYTHON names an interpreter with torch). What is not
+# there is skipped, with the reason. DIR gets report.md, report.json and the output of every part. Exit status: 0 if no part failed.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+binary=$root/bin/vsetrain out='' budget='' only='' emulated='' driver=$root/bin/libcuda_emulated.so
+networks=vsepp,vsrn,vseinf-bigru,vseinf-bert,saf,sgr,gsmn
+
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
+while [ $# -gt 0 ]; do
+  case $1 in
+  --binary | --out | --budget | --only | --networks | --driver) [ $# -ge 2 ] || usage; printf -v "${1#--}" %s "$2"; shift 2 ;;
+  --emulated) emulated=1; shift ;;
+  *) usage ;;
+  esac
+done
+budget=${budget:-$((emulated ? 3600 : 540))} # the emulated driver takes its time
+[[ $budget =~ ^[0-9]+$ ]] || usage
+binary=$(command -v "$binary") && binary=$(realpath "$binary") || { echo "gpu-check: no program at --binary; build it with make build" >&2; exit 2; }
+out=${out:-gpu-check-$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$out" && out=$(realpath "$out") || exit 2
+if [ -n "$emulated" ]; then
+  [ -e "$driver" ] || { echo "gpu-check: no emulated driver at $driver; build it with make emulator" >&2; exit 2; }
+  VSETRAIN_CUDA_DRIVER=$(realpath "$driver")
+  export VSETRAIN_CUDA_DRIVER VSETRAIN_CUBLAS=$VSETRAIN_CUDA_DRIVER
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+: >"$out/parts.tsv" >"$out/parity.tsv" >"$out/bench.tsv"
+. "$here/gpu-check-lib.sh"
+
+# ---------------------------------------------------------------------------------------------------- the program is right
+doctor() {
+  run doctor 60 "$binary" doctor --quick --dir "$out"
+  remark "$(sed -n 's/^gpu  *//p' "$log" | cut -c1-120)"
+  command -v nvidia-smi >/dev/null && nvidia-smi >"$out/nvidia-smi.log" 2>&1
+}
+
+selftest() {
+  local arguments=()
+  [ -n "$emulated" ] && arguments=(--variant fp32,own-fp32 --family Memory,L2Norm,SemanticMargins,Cells)
+  run selftest $((emulated ? 600 : 120)) "$binary" selftest "${arguments[@]}"
+  remark "$(tail -n 1 "$log")"
+}
+
+# sanitizer TOOL: own products, so that what is looked at is ours; the emulated driver does this itself.
+sanitizer() {
+  [ -z "$emulated" ] || { skip "$1" "the emulated driver looks for the same mistakes in every part"; return; }
+  local tool
+  tool=$(find_tool compute-sanitizer) || { skip "$1" "compute-sanitizer not found (package cuda-sanitizer-12-8)"; return; }
+  run "$1" 150 "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --variant own-fp32
+  remark "$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//')"
+}
+
+ptxas() {
+  local tool arch files=0 failed=0 f
+  "$binary" doctor --write-ptx "$out/ptx" >"$out/ptxas.log" 2>&1 && [ -e "$out/ptx/gemm.ptx" ] || { record ptxas failed 0 "the program did not write its PTX"; return; }
+  tool=$(find_tool ptxas) || { skip ptxas "ptxas not found (package cuda-nvcc-12-8, or pip's nvidia-cuda-nvcc-cu12 or triton); the PTX is in ptx/"; return; }
+  arch=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
+  [ "$arch" = sm_ ] && arch=sm_90
+  begin ptxas
+  for f in "$out"/ptx/*.ptx; do
+    files=$((files + 1))
+    timeout 30 "$tool" -v -arch="$arch" -o /dev/null "$f" >>"$log" 2>&1 || failed=$((failed + 1))
+  done
+  local most spills
+  most=$(grep -o 'Used [0-9]* registers' "$log" | awk '{ if ($2 > m) m = $2 } END { print m + 0 }')
+  spills=$(grep -o '[0-9]* bytes spill stores' "$log" | awk '$1 > 0 { n++ } END { print n + 0 }')
+  record ptxas "$([ $failed = 0 ] && echo ok || echo failed)" $((SECONDS - started)) "$arch: $files files, $failed refused; at most $most registers, $spills kernels spill"
+}
+
+# parity trains each network on the synthetic world on both devices, from the same seed, and compares the losses of all steps.
+parity() {
+  local steps=100 batch=32 sizes=(--train 200 --regions 12 --dim 128) network kind ok=ok
+  local wide=128 bert=$root/testdata/torch/vseinf-bert/bert
+  [ -n "$emulated" ] && steps=6 batch=8 wide=16 sizes=(--train 12 --regions 3 --dim 16)
+  begin parity
+  { "$binary" data synth "$work/world" "${sizes[@]}" --dev 10 --test 10 && "$binary" precompute-svd --data "$work/world" --k 8; } >"$log" 2>&1 || {
+    record parity failed $((SECONDS - started)) "no synthetic world, see parity.log"
+    return
+  }
+  for network in ${networks//,/ }; do
+    if [ "$network" = vseinf-bert ] && [ ! -e "$bert" ]; then
+      printf '%s\tskipped\t\t\t\t\tno small BERT: testdata/torch is not here\n' "$network" >>"$out/parity.tsv"
+      continue
+    fi
+    parity_config "$network" $steps $batch $wide "$bert" >"$work/parity.yaml"
+    for kind in cpu cuda; do
+      limited $((emulated ? 300 : 60)) "$binary" train --config "$work/parity.yaml" --set device.kind=$kind --run "$work/parity-$network-$kind" >"$work/$kind.log" 2>&1
+      code=$?
+      { echo "--- $network on $kind: exit $code"; cat "$work/$kind.log"; } >>"$log"
+      [ $code = 0 ] || break
+    done
+    compare_losses "$network" $code "$kind" $steps || ok=failed
+  done
+  record parity "$ok" $((SECONDS - started)) "$(awk -F'\t' '{ n[$2]++ } END { for (s in n) printf "%d %s, ", n[s], s }' "$out/parity.tsv" | sed 's/, $//')"
+}
+
+# ---------------------------------------------------------------------------------------------------------- how fast it is
+# bench times a step of every network at the sizes of Flickr30K, batch 128 (GSMN 64), and the same step in PyTorch.
+bench() {
+  local network precision ok=ok torch
+  begin bench
+  torch=$(find_torch)
+  for precision in tf32 bf16; do
+    for network in ${networks//,/ }; do
+      bench_ours "$network" $precision || ok=failed
+      [ -n "$emulated" ] && continue
+      bench_torch "$network" $precision eager 60 "$torch"
+    done
+    [ -n "$emulated" ] && break
+  done
+  [ -n "$emulated" ] || for network in vsepp vseinf-bigru vseinf-bert; do # what torch.compile takes to start is long: last, while there is time
+    [[ ,$networks, = *,$network,* ]] && bench_torch $network bf16 compile 100 "$torch"
+  done
+  record bench "$ok" $((SECONDS - started)) "${torch:+PyTorch: $torch}"
+}
+
+wanted() { [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
+wanted doctor && doctor
+wanted selftest && selftest
+# These take no times: together, so that none waits for another.
+wanted memcheck && sanitizer memcheck &
+wanted racecheck && sanitizer racecheck &
+wanted ptxas && ptxas &
+wanted parity && parity &
+wait
+wanted bench && bench
+report

@@ -1,0 +1,73 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"vsetrain/data"
+)
+
+// forerunner is a script whose steps are started before the ones before them are finished.
+type forerunner struct {
+	*script
+	results []StepResult
+	most    int // steps that were on their way at once
+}
+
+func (f *forerunner) Ahead() bool { return true }
+
+func (f *forerunner) Start(b *data.Batch, lr float64, sum bool) error {
+	r, err := f.script.Run(b, lr, sum)
+	f.results = append(f.results, r)
+	f.most = max(f.most, len(f.results))
+	return err
+}
+
+func (f *forerunner) Finish() (StepResult, error) {
+	r := f.results[0]
+	f.results = f.results[1:]
+	f.events = append(f.events, fmt.Sprintf("finish %d left", len(f.results)))
+	return r, nil
+}
+
+// Steps that are started ahead do the same steps, reports, validations and saves in the same order as others, each validation behind all steps before
+// it, and interruptions repeat nothing.
+func TestStepsAhead(t *testing.T) {
+	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
+	if err := plain.loop().Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, due := range []func(int64) bool{nil, func(int64) bool { return false }, func(s int64) bool { return s%3 == 0 }} {
+		for _, every := range []int64{1, 3, 4, 100} {
+			f := &forerunner{script: &script{scores: plain.scores}}
+			l := f.loop()
+			for {
+				l.Step, l.Hooks.Due, l.Options.ValStep = f, due, 2
+				ctx, cancel := context.WithCancel(t.Context())
+				f.onStep = func(i StepInfo) error {
+					if i.Step%every == 0 {
+						cancel()
+					}
+					return nil
+				}
+				err := l.Run(ctx)
+				cancel()
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, ErrInterrupted) || len(f.results) != 0 {
+					t.Fatal(err, f.results)
+				}
+				l = f.resume(f.saved[len(f.saved)-1])
+			}
+			what := fmt.Sprintf("interrupted every %d steps", every)
+			same(t, what, f.only("run"), plain.only("run"))
+			same(t, what, f.only("step", "val"), plain.only("step", "val"))
+			if want := map[bool]int{true: 1, false: 2}[due == nil]; f.most != want {
+				t.Errorf("%s: %d steps on their way at once, want %d", what, f.most, want)
+			}
+		}
+	}
+}

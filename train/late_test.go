@@ -1,0 +1,195 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/philox"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// shorten gives the captions of a batch other lengths, and with counts its images other numbers of regions.
+func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
+	r := philox.NewKey(seed, "shorten").Stream(0)
+	for i := range b.Lengths {
+		b.Lengths[i] = max(2, b.Lengths[i]-int32(r.IntN(4)))
+	}
+	slices.SortFunc(b.Lengths, func(x, y int32) int { return int(y - x) })
+	b.L = int(b.Lengths[0])
+	var words []int32
+	for i, n := range b.Lengths {
+		row := make([]int32, b.L)
+		for k := range n {
+			row[k] = 1 + int32(r.IntN(tinyVocab-1))
+		}
+		_ = i
+		words = append(words, row...)
+	}
+	b.Words = words
+	if counts {
+		b.RegionCounts = b.RegionCounts[:0]
+		rows := 0
+		for range b.N {
+			n := 1 + r.IntN(b.Regions)
+			b.RegionCounts = append(b.RegionCounts, int32(n))
+			rows += n
+		}
+		b.Images = b.Images[:rows*b.Dim]
+	}
+	return b
+}
+
+type lateCase struct {
+	name  string
+	steps int
+	step  func(dev device.Device) *Step
+	batch func(i int) *data.Batch
+}
+
+func lateCases(t testing.TB) []lateCase {
+	var all []lateCase
+	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
+		all = append(all, lateCase{"vsepp " + l, 9, func(d device.Device) *Step { return tinyStepOn(t, d, l, 0) },
+			func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 8), uint64(i), false) }})
+	}
+	for _, captions := range []bool{false, true} {
+		o := models.DefaultOptions().VSRN
+		o.Caption = captions
+		all = append(all, lateCase{fmt.Sprint("vsrn, captions ", captions), 5, func(d device.Device) *Step { return vsrnStep(t, d, o) },
+			func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 8), uint64(i), false) }})
+	}
+	return append(all, lateCase{"vseinf", 9, func(d device.Device) *Step { return vseinfStepOn(t, d) },
+		func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, 8), uint64(i), true) }})
+}
+
+// lateSteps trains on batches of one shape and different lengths, with a learning rate that changes.
+func lateSteps(t *testing.T, s *Step, c lateCase, n int) (results []StepResult, params []float32) {
+	t.Helper()
+	for i := range n {
+		r, err := s.Run(c.batch(i), 1e-2/float64(1+i), i == 1)
+		if err != nil {
+			t.Fatalf("%s: step %d: %v", c.name, i, err)
+		}
+		results = append(results, r)
+	}
+	v := s.model.Session.Params.Values()
+	params = make([]float32, v.N)
+	s.model.Session.Dev.DownloadFloats(params, v)
+	return results, params
+}
+
+// A recorded step does the same bits as one that is run call by call, and the same as the CPU to 1e-4: for batches of one shape that differ in words, lengths
+// and regions, and with another learning rate, moment correction and dropout at every step. A number of the host that a
+// recording kept would show in either comparison.
+func TestRecordedSteps(t *testing.T) {
+	for k, c := range lateCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			steps := c.steps
+			onCPU, _ := lateSteps(t, c.step(newDevice(t, "fp32")), c, steps)
+			plain := c.step(emulatedGPU(t, k > 0))
+			plain.Record(false)
+			want, wantParams := lateSteps(t, plain, c, steps)
+			if plain.late.Replayed != 0 || plain.CallByCall() == "" {
+				t.Errorf("%d steps were replayed without recording (%q)", plain.late.Replayed, plain.CallByCall())
+			}
+			s := c.step(emulatedGPU(t, k > 0))
+			got, params := lateSteps(t, s, c, steps)
+			if s.CallByCall() != "" || s.late.Replayed < steps/2 {
+				t.Errorf("%d of %d steps were replayed: %s", s.late.Replayed, steps, s.CallByCall())
+			}
+			for i := range got {
+				if got[i] != want[i] {
+					t.Errorf("step %d recorded: %+v, call by call %+v", i, got[i], want[i])
+				}
+				if d := math.Abs(want[i].Loss - onCPU[i].Loss); !(d <= 1e-4*math.Abs(onCPU[i].Loss)) {
+					t.Errorf("step %d: loss %v, %v on the CPU", i, want[i].Loss, onCPU[i].Loss)
+				}
+				if d := math.Abs(want[i].GradNorm - onCPU[i].GradNorm); !(d <= 1e-3*math.Abs(onCPU[i].GradNorm)) {
+					t.Errorf("step %d: norm %v, %v on the CPU", i, want[i].GradNorm, onCPU[i].GradNorm)
+				}
+			}
+			if !slices.Equal(params, wantParams) {
+				t.Error("recorded and other steps end with different parameters")
+			}
+		})
+	}
+}
+
+// Networks that lay their work out by the lengths of a batch say so, and their steps run call by call.
+func TestStepsThatAreNotRecorded(t *testing.T) {
+	for _, name := range []string{models.SAF, models.SGR, models.GSMN} {
+		if o := (models.Options{Network: name}); o.HostShaped() == "" {
+			t.Errorf("steps of %s are recorded", name)
+		}
+	}
+	if o := (models.Options{Network: models.VSEInf, TextEncoder: models.TextBert}); o.HostShaped() == "" {
+		t.Error("steps of BERT are recorded")
+	}
+	s := tinyStepOn(t, emulatedGPU(t, true), loss.LMH, 0)
+	s.late.refused = "a reason"
+	for i := range 3 {
+		if _, err := s.Run(tinyBatch(1, 6, 7), 1e-2, false); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	if s.late.Replayed != 0 || s.CallByCall() != "a reason" {
+		t.Errorf("%d steps were replayed (%q)", s.late.Replayed, s.CallByCall())
+	}
+}
+
+// A loss that is not finite updates nothing, though the host sees it afterwards; then training may go on.
+func TestNotFiniteOnTheDevice(t *testing.T) {
+	s := tinyStepOn(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
+	state := func() (all []float32) {
+		for _, v := range []device.View{s.model.Session.Params.Values(), s.opt.m, s.opt.v} {
+			x := make([]float32, v.N)
+			s.model.Session.Dev.DownloadFloats(x, v)
+			all = append(all, x...)
+		}
+		return all
+	}
+	good := func(i uint64) {
+		if _, err := s.Run(tinyBatch(i, 6, 7), 1e-2, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		good(uint64(i))
+	}
+	before := state()
+	bad := tinyBatch(3, 6, 7)
+	bad.Images[5] = float32(math.NaN())
+	_, err := s.Run(bad, 1e-2, false)
+	var nf *NotFinite
+	if !errors.As(err, &nf) {
+		t.Fatalf("a batch with NaN: %v", err)
+	}
+	if !slices.Equal(state(), before) {
+		t.Error("a batch with NaN changed parameters or moments")
+	}
+	steps := s.opt.steps
+	good(4)
+	if slices.Equal(state(), before) || s.opt.steps != steps+1 || s.late.Replayed < 3 {
+		t.Error(fmt.Sprint("the step after it did nothing; replayed ", s.late.Replayed))
+	}
+}
+
+// A driver that does not record is said, and changes no bits.
+func TestRecordingThatFails(t *testing.T) {
+	c := lateCases(t)[0]
+	want, _ := lateSteps(t, c.step(emulatedGPU(t, true)), c, 4)
+	emulator.Set(t, "no_capture", 1, 0)
+	s := c.step(emulatedGPU(t, true))
+	got, _ := lateSteps(t, s, c, 4)
+	if !slices.Equal(got, want) || s.late.Replayed != 0 || !strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
+		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.late.Replayed, s.CallByCall(), got, want)
+	}
+}
