@@ -67,6 +67,7 @@ type TrainRequest struct {
 	Env      runfs.Env // of this session; device and matrix product are filled in
 	Now      func() time.Time
 	Observer Observer
+	Placing  func(done, total int) // rows of features brought to the GPU; nil reports nothing
 }
 
 // Outcome is how a run ended.
