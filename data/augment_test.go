@@ -29,6 +29,18 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		if err != nil {
 			t.Fatal(err)
 		}
+		if o.InPlace { // the features are where RegionRows says
+			if len(b.Images) != 0 {
+				t.Errorf("%d features of a loader whose features stay in place", len(b.Images))
+			}
+			row := make([]float32, b.Regions*b.Dim)
+			for _, r := range b.RegionRows {
+				if err := s.ReadImage(row, int(r)/b.Regions); err != nil {
+					t.Fatal(err)
+				}
+				b.Images = append(b.Images, row[int(r)%b.Regions*b.Dim:][:b.Dim]...)
+			}
+		}
 		at := 0
 		for i := range b.N {
 			n := int(b.RegionCounts[i]) * b.Dim
@@ -69,7 +81,7 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 			t.Errorf("caption %d: %s, want %s", c, got, want)
 		}
 	}
-	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1}, {Batch: 2, Seed: 3, Epochs: 1, Workers: 5}} {
+	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1}, {Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, InPlace: true}} {
 		again := pairs(t, s, v, o)
 		for c := range first {
 			if again[c] != first[c] {

@@ -69,9 +69,10 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; what is on disk stays whole
-	w := &trainView{app: a, cfg: &cfg.Config}
+	w := &trainView{app: a, cfg: &cfg.Config, placing: stages{app: a}}
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Env: session(a.Now()), Now: time.Now, Observer: w})
+		Env: session(a.Now()), Now: time.Now, Observer: w,
+		Placing: func(done, total int) { w.placing.show("features to the GPU", done, total) }})
 	w.close()
 	switch {
 	case errors.Is(err, train.ErrInterrupted):
@@ -100,10 +101,13 @@ type trainView struct {
 	loss   float64 // smoothed
 	step   int64   // of the last batch
 	header bool
+
+	placing stages
 }
 
 // Started implements experiment.Observer.
 func (v *trainView) Started(p experiment.Plan) {
+	v.placing.close()
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
 	if p.Choice != "" {
@@ -164,4 +168,7 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 // Warning implements experiment.Observer.
 func (v *trainView) Warning(err error) { v.bar.Println("warning: " + err.Error()) }
 
-func (v *trainView) close() { v.bar.close() }
+func (v *trainView) close() {
+	v.placing.close()
+	v.bar.close()
+}

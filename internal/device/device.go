@@ -62,7 +62,8 @@ func (v View) Present() bool { return v.Buf != nil }
 type Ints struct {
 	View
 	Host []int32
-	// Loose says that Host is an upper bound, which only a Recorder understands: lengths that are as many and as large or larger in sum and at most.
+	// Loose says that the values in device memory may be smaller than those of Host: Host has as many items, and neither their sum nor the largest of
+	// them is smaller. Only a Recorder is given such lengths.
 	Loose bool
 }
 

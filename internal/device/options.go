@@ -1,6 +1,10 @@
 package device
 
-import "vsetrain/internal/options"
+import (
+	"strconv"
+
+	"vsetrain/internal/options"
+)
 
 // Options chooses the device a graph runs on.
 type Options struct {
@@ -31,6 +35,12 @@ func (o *Options) Validate() error {
 	if o.Precision == "tf32" && o.Kind == "cpu" {
 		return &options.Error{Key: "precision", Found: `"tf32"`, Expected: "fp32, bf16 or fp64 on the cpu",
 			Remedy: "tf32 exists on NVIDIA GPUs only"}
+	}
+	if o.Kind == "cpu" && o.Index > 0 {
+		return &options.Error{Key: "index", Found: strconv.Itoa(o.Index), Expected: "0 on the cpu", Remedy: "set device.kind to cuda to choose a GPU"}
+	}
+	if o.Kind == "cpu" && o.Resident == "always" {
+		return &options.Error{Key: "resident", Found: `"always"`, Expected: "auto or never on the cpu", Remedy: "the cpu reads features where they are"}
 	}
 	return nil
 }

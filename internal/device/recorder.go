@@ -35,11 +35,11 @@ type Recorder interface {
 const FetchSlots = 2
 
 // Recording is what a Recorder recorded.
-type Recording interface{}
+type Recording any
 
 // Resident is implemented by devices with memory of their own, in which the features of a data set can stay.
 type Resident interface {
-	// Free returns the bytes of memory that are free, and all there are.
+	// FreeMemory returns the bytes of memory that are free, and all there are.
 	FreeMemory() (free, total int64, err error)
 	// NewTable allocates room for n values, as float16 with half, otherwise as float32.
 	NewTable(n int, half bool) (Table, error)

@@ -64,10 +64,10 @@ func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 	defer b.close()
 	memory, err := b.open(ctx)
 	if err != nil {
-		return BenchReport{}, explainDevice(err, r.Config.Device, "nothing was changed on disk")
+		return BenchReport{}, explainDevice(err, r.Config.Device, "no step had been done")
 	}
 	rep, err := b.run(ctx, memory)
-	return rep, explainDevice(err, r.Config.Device, "nothing was changed on disk")
+	return rep, explainDevice(err, r.Config.Device, "no step had been done")
 }
 
 type bench struct {

@@ -109,7 +109,9 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		return m, 0, err
 	}
 	defer dev.Close()
-	defer func() { err = explainDevice(err, r.Device, "scored tiles that were kept (--work) are found again") }()
+	streamed := r.Device
+	streamed.Resident = "never"
+	defer func() { err = explainDevice(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = dev.Name(), choice.Reason
 	if choice.Warning != nil && r.Warn != nil {
 		r.Warn(choice.Warning)

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"vsetrain/data/synth"
+	"vsetrain/eval"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/npy"
 	"vsetrain/models"
@@ -100,6 +102,33 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	c.Device.Resident = "never"
 	_, err = Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
 	wantError(t, err, "allocate", "the GPU is full", "lower train.batch")
+}
+
+// Pairs for whose usual tiles the GPU has no room are scored in smaller ones, to the same scores, with one warning; a GPU that holds not even the encoder is
+// an error.
+func TestEvalInSmallTiles(t *testing.T) {
+	if lacks := cuda.Missing(); len(lacks) > 0 {
+		t.Skip("the GPU lacks the kernels of SGR")
+	}
+	onEmulator(t, true)
+	c := tinyConfig()
+	setNetwork(c, models.SGR)
+	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r.Device.Kind = "cuda"
+	_, want := evaluateWith(t, r)
+	emulator.Set(t, "memory", 3<<20, 4<<30)
+	var warnings []error
+	r.Warn = func(err error) { warnings = append(warnings, err) }
+	if _, got := evaluateWith(t, r); worst(got, want) != 0 || len(got) == 0 {
+		t.Errorf("scores differ by %g", worst(got, want))
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Error(), "smaller tiles") {
+		t.Errorf("warnings %v", warnings)
+	}
+	emulator.Set(t, "memory", 1<<20, 4<<30)
+	_, err := Eval(t.Context(), r)
+	wantError(t, err, "the GPU is full", "lower train.batch (--batch), or end")
 }
 
 // device.kind auto takes the GPU where there is one that the network can use, the CPU otherwise, and says so.

@@ -116,7 +116,10 @@ func (t *training) keep(ctx context.Context, r device.Resident, values int, half
 	row := make([]float32, t.train.Regions()*t.train.Dim())
 	for i := range t.train.FeatureRows() {
 		if err := ctx.Err(); err != nil {
-			return err
+			return fmt.Errorf("features of %s on the GPU: %w", t.train.FeaturePath(), err)
+		}
+		if t.Placing != nil && i%100 == 0 {
+			t.Placing(i, t.train.FeatureRows())
 		}
 		if err := t.train.ReadImage(row, i); err != nil {
 			return err

@@ -67,6 +67,7 @@ type TrainRequest struct {
 	Env      runfs.Env // of this session; device and matrix product are filled in
 	Now      func() time.Time
 	Observer Observer
+	Placing  func(done, total int) // rows of features brought to the GPU; nil reports nothing
 }
 
 // Outcome is how a run ended.
@@ -80,7 +81,7 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	t := &training{TrainRequest: r, cfg: r.Config}
 	defer t.close()
 	if err := t.open(ctx); err != nil {
-		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "nothing was changed on disk")
+		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
 	}
 	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.kept())
 	if e := t.closeLogs(); err == nil {
