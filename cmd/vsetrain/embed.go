@@ -94,7 +94,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
 		Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS")}}
 	if o.Texts != "" {
-		r.What = search.EmbedTexts
+		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
 		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {
 			return err
 		}
@@ -103,9 +103,6 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	r.Progress = func(done, total int) { bars.show("embed "+r.What, done, total) }
 	rep, err := search.Embed(ctx, r)
 	bars.close()
-	if err != nil && o.Texts != "" {
-		return fmt.Errorf("%s: %w", nameOfInput(o.Texts), err)
-	}
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (s *searcher) image(ctx context.Context, id string) error {
 		if *h.Own {
 			mark = s.Paint(ui.Green, "*")
 		}
-		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               "+clean(h.Text))[15:])
+		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               " + clean(h.Text))[15:])
 	}
 	switch {
 	case out.Match == nil:

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -32,6 +31,7 @@ type EmbedRequest struct {
 	experiment.TrainedRequest          // Split is ignored for texts
 	What                      string   // EmbedImages, EmbedCaptions or EmbedTexts
 	Texts                     []string // of EmbedTexts; a line without words is an error that names it, from 1
+	Source                    string   // where the texts come from, for that error
 	// Out is the file to write, replaced as a whole:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file IDsPath names
@@ -106,7 +106,7 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		for i := range r.Texts {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
-		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Model, t.Lexicon, r.Texts, o)
+		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Model, t.Lexicon, r.Texts, r.Source, o)
 	default:
 		err = fmt.Errorf("embed %q; expected %s, %s or %s", r.What, EmbedImages, EmbedCaptions, EmbedTexts)
 	}
@@ -124,16 +124,16 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 }
 
 // encodeTexts embeds captions: [N, E] in their order.
-func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
+func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []string, source string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
 	if len(lines) == 0 {
-		return nil, 0, errors.New("no captions; expected one a line")
+		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
 	}
 	coder, e := v.Coder(), m.EmbedDim()
 	ids, order := make([][]int32, len(lines)), make([]int, len(lines))
 	for i, line := range lines {
 		var words, unknown int
 		if ids[i], words, unknown = coder.Append(nil, line); words == 0 {
-			return nil, 0, fmt.Errorf("line %d: no words; expected a caption", i+1)
+			return nil, 0, fmt.Errorf("%s:%d: no words; expected a caption", source, i+1)
 		}
 		if words == unknown {
 			unknownOnly++
