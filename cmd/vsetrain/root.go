@@ -40,12 +40,13 @@ Images are region features (.npy), captions are text files; see README.md for th
 	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a))
 	add(groupTrain, newCmdTrain(a), newCmdEval(a), newCmdReport(a), newCmdImport(a), newCmdExport(a))
 	add(groupUse, newCmdSearch(a), newCmdEmbed(a))
-	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a))
+	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a), newCmdMan(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	group(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	addCompletionExamples(root)
 	a.watch(root)
 	return root
 }
