@@ -134,7 +134,7 @@ func (x *Index) Info() Info {
 type Image struct {
 	Index    int      `json:"image"`
 	ID       string   `json:"id"` // of the ids file; its number where there is none
-	Captions []string `json:"captions"`
+	Captions []string `json:"captions,omitempty"`
 }
 
 // Image returns the description of an image. It panics when i is out of range, like an index of a slice.
