@@ -80,15 +80,15 @@ var presets = map[string]struct {
 	"gsmn/f30k-benchmark":             {2e-4, 15, 0.2, "lmh"},
 	"gsmn/coco-benchmark":             {5e-4, 5, 0.2, "lmh"},
 	"gsmn/iapr-benchmark":             {2e-4, 15, 0.2, "lmh"},
-	"gsmn/f8k-benchmark":              {2e-4, 15, 0.2, "lmh"},
+	"gsmn/f8k-benchmark":              {2e-4, 3, 0.2, "lmh"},
 	"gsmn/f30k-lmh2":                  {4e-4, 10, 0.16, "lmh"},
 	"gsmn/coco-lmh2":                  {6e-4, 4, 0.16, "lmh"},
 	"gsmn/iapr-lmh2":                  {4e-4, 10, 0.16, "lmh"},
-	"gsmn/f8k-lmh2":                   {4e-4, 10, 0.16, "lmh"},
+	"gsmn/f8k-lmh2":                   {4e-4, 2, 0.16, "lmh"},
 	"gsmn/f30k-lseh":                  {4e-4, 10, 0.185, "lseh"},
 	"gsmn/coco-lseh":                  {6e-4, 4, 0.185, "lseh"},
 	"gsmn/iapr-lseh":                  {4e-4, 10, 0.185, "lseh"},
-	"gsmn/f8k-lseh":                   {4e-4, 10, 0.185, "lseh"},
+	"gsmn/f8k-lseh":                   {4e-4, 2, 0.185, "lseh"},
 	"vseinf/f30k-benchmark-bert":      {5e-4, 15, 0.2, "lmh"},
 	"vseinf/f30k-lmh2-bert":           {8e-4, 10, 0.16, "lmh"},
 	"vseinf/f30k-lseh-bert":           {8e-4, 10, 0.185, "lseh"},
@@ -161,7 +161,7 @@ func gsmnSettings(c *Config, name string) bool {
 		epochs, lambda = 20, 10
 	}
 	if strings.Contains(name, "/f8k") {
-		warmup = 1 // our own choice
+		epochs, warmup, batch = 10, 1, 64 // our own choice
 	}
 	switch {
 	case strings.HasSuffix(name, "coco-benchmark"):
