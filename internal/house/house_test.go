@@ -29,7 +29,7 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/house"},
+	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -48,11 +48,13 @@ var sideways = map[string][]string{
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
+	"internal/search":            {"internal/experiment"},
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
+	"internal/search":               {"internal/config"},
 	"internal/device/cpu":           {"internal/device/devicetest"},
 	"internal/device/cuda":          {"internal/device/cpu", "internal/device/devicetest", "internal/device/cuda/emulator"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
