@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/models"
 	"vsetrain/train"
 )
 
@@ -44,6 +45,24 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 		if !(math.Abs(scores[i]-want) <= 2) { // ties may fall the other way
 			t.Errorf("score of validation %d is %v, %v on the CPU", i, scores[i], want)
 		}
+	}
+}
+
+// SGR evaluated with device.kind cuda on the emulated driver, tile by tile, with the scores of the CPU.
+func TestEvalPairsOnEmulatedGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	c := tinyConfig()
+	setNetwork(c, models.SGR)
+	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r.Device.Kind = "cpu"
+	_, want := evaluateWith(t, r)
+	r.Device.Kind = "cuda"
+	_, got := evaluateWith(t, r)
+	if d := worst(got, want); !(d <= 1e-5) || len(want) == 0 {
+		t.Errorf("%d scores, %d on the CPU, the greatest difference is %g", len(got), len(want), d)
 	}
 }
 
