@@ -1,10 +1,8 @@
 package runfs
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held by nobody.
@@ -27,37 +25,5 @@ func TestHolder(t *testing.T) {
 	d.Close()
 	if o, held, err := Holder(path); held || err != nil {
 		t.Errorf("closed: %v, %v, %v", o, held, err)
-	}
-}
-
-// Who asks all the time keeps nobody from taking the lock.
-func TestHolderDisturbsNobody(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run")
-	stop, asked := make(chan bool), make(chan int)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-stop:
-				asked <- n
-				return
-			default:
-				Holder(path)
-				n++
-				time.Sleep(50 * time.Microsecond)
-			}
-		}
-	}()
-	for range 200 {
-		d, err := Open(path, Owner{PID: os.Getpid()})
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		d.Close()
-	}
-	close(stop)
-	if n := <-asked; n == 0 {
-		t.Error("nobody asked")
 	}
 }

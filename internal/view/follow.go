@@ -1,0 +1,138 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"vsetrain/internal/experiment"
+)
+
+// Limits of a metrics file: the length of one line, and of what is read of the file.
+const (
+	maxLine    = 1 << 20
+	maxMetrics = 1 << 30
+	markBytes  = 64
+)
+
+// metrics are the lines of a metrics.jsonl. Slices grow at their ends only, so that a copy stays valid while the file is followed.
+type metrics struct {
+	Steps       []experiment.StepRecord
+	Validations []experiment.ValidationRecord
+}
+
+// follower reads a metrics.jsonl while it is written: each call of read takes the lines that were added since. A resumed run cuts lines
+// off; then the end of what was read is no longer there, and the file is read from its beginning.
+type follower struct {
+	path string
+	metrics
+	offset int64  // of the first byte not yet read as a whole line
+	lines  int    // read so far
+	mark   []byte // the last bytes before offset
+}
+
+// read brings the records up to date. A missing file is an empty one; a torn last line is left for the next time.
+func (f *follower) read() error {
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		*f = follower{path: f.path}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a regular file", f.path)
+	}
+	if st.Size() > maxMetrics {
+		return fmt.Errorf("%s: %d bytes; expected at most %d", f.path, st.Size(), maxMetrics)
+	}
+	if !f.continues(file, st.Size()) {
+		*f = follower{path: f.path}
+	}
+	if st.Size() == f.offset {
+		return nil
+	}
+	return f.take(io.NewSectionReader(file, f.offset, st.Size()-f.offset))
+}
+
+// continues reports whether the file still begins with what was read of it.
+func (f *follower) continues(file *os.File, size int64) bool {
+	if size < f.offset {
+		return false
+	}
+	now := make([]byte, len(f.mark))
+	_, err := file.ReadAt(now, f.offset-int64(len(now)))
+	return err == nil && bytes.Equal(now, f.mark)
+}
+
+// take reads whole lines.
+func (f *follower) take(r io.Reader) error {
+	buf := make([]byte, 0, 1<<16)
+	for {
+		if len(buf) == cap(buf) {
+			if len(buf) >= maxLine {
+				return fmt.Errorf("%s:%d: a line of more than %d bytes", f.path, f.lines+1, maxLine)
+			}
+			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		for {
+			end := bytes.IndexByte(buf, '\n')
+			if end < 0 {
+				break
+			}
+			if err := f.add(buf[:end]); err != nil {
+				return fmt.Errorf("%s:%d: %w", f.path, f.lines+1, err)
+			}
+			f.lines++
+			f.offset += int64(end + 1)
+			f.mark = append(f.mark[:0], buf[max(0, end+1-markBytes):end+1]...)
+			buf = buf[end+1:]
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// add reads one line. Kinds that this version does not know are skipped.
+func (f *follower) add(line []byte) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	var kind struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return fmt.Errorf("expected a JSON object: %w", err)
+	}
+	switch kind.Kind {
+	case "train":
+		var r experiment.StepRecord
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		f.Steps = append(f.Steps, r)
+	case "val":
+		var r experiment.ValidationRecord
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		f.Validations = append(f.Validations, r)
+	}
+	return nil
+}
