@@ -113,6 +113,9 @@ func (r *request) render(status int, name string, f frame) error {
 		return fmt.Errorf("page %s: %w", name, err)
 	}
 	h := r.w.Header()
+	if f.Part == "" {
+		h.Set("X-Live", "done") // the script need not ask again
+	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	if status == http.StatusOK {
 		sum := sha256.Sum256(b.Bytes())

@@ -240,4 +240,3 @@ func (s *Server) sweepPage(r *request) error {
 
 // Trial is the name of a run in its sweep.
 func (r *Run) Trial() string { return path.Base(r.ID) }
-
