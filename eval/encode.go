@@ -108,10 +108,16 @@ func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, 
 	if err != nil {
 		return nil, err
 	}
+	return ScoreEmbeddings(ctx, pool, m, images, captions)
+}
+
+// ScoreEmbeddings returns the scores of image embeddings [N, E] and caption embeddings [M, E] of an embedder.
+func ScoreEmbeddings(ctx context.Context, pool *par.Pool, m *models.Model, images, captions []float32) (Scores, error) {
 	if m.Embedder().DotProduct() {
 		return NewEmbeddings(pool, images, captions, m.EmbedDim())
 	}
-	e, n, c := m.EmbedDim(), s.NumImages(), s.NumCaptions()
+	e := m.EmbedDim()
+	n, c := len(images)/e, len(captions)/e
 	d, err := NewDense[float32](n, c)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,11 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 	if err != nil {
 		return nil, err
 	}
+	return ScorePairs(ctx, m, images, captions, order, o)
+}
+
+// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work and Pairs.
+func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.EncodedSet, order []int32, o EncodeOptions) (Scores, error) {
 	t := tiling{images.N, captions.N, pairImages, pairCaptions}
 	d, err := NewDense[float32](t.images, t.captions)
 	if err != nil {

@@ -19,6 +19,8 @@ type Lexicon interface {
 	Save(path string) error
 	// Coder returns an encoder for one goroutine.
 	Coder() Coder
+	// Sort cuts a caption into words as the coder does, and tells those that the lexicon has from those it lacks.
+	Sort(caption string) (known, unknown []string)
 }
 
 // Coder encodes captions. It allocates nothing once it has grown, but for captions outside ASCII.
@@ -57,6 +59,18 @@ func (v *Vocabulary) FileName() string { return "vocab.json" }
 
 // Coder implements Lexicon.
 func (v *Vocabulary) Coder() Coder { return &wordCoder{v: v, sampler: newSampler(v.Len() + 1)} }
+
+// Sort implements Lexicon.
+func (v *Vocabulary) Sort(caption string) (known, unknown []string) {
+	for _, w := range WordTokenize(caption) {
+		if _, ok := v.ids[w]; ok {
+			known = append(known, w)
+		} else {
+			unknown = append(unknown, w)
+		}
+	}
+	return known, unknown
+}
 
 // wordCoder encodes with a Vocabulary. Augmentation includes <start> and <end>; a masked word has the id Len, <mask>, which a random
 // one may have too, as in the reference.
@@ -119,6 +133,21 @@ func (v *WordPiece) Hash() string {
 
 // Coder implements Lexicon.
 func (b *BertCaptions) Coder() Coder { return &pieceCoder{b: b, sampler: newSampler(b.Len())} }
+
+// Sort implements Lexicon.
+func (b *BertCaptions) Sort(caption string) (known, unknown []string) {
+	var p Pieces
+	p.basic.split(caption)
+	for i := range p.basic.ends {
+		w := p.basic.word(i)
+		if _, ok := b.appendWord(nil, w); ok {
+			known = append(known, string(w))
+		} else {
+			unknown = append(unknown, string(w))
+		}
+	}
+	return known, unknown
+}
 
 // pieceCoder encodes with word pieces. Augmentation leaves [CLS] and [SEP] alone; all pieces of a word share its fate.
 type pieceCoder struct {

@@ -4,19 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"vsetrain/data"
-	"vsetrain/data/text"
 	"vsetrain/eval"
-	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/par"
-	"vsetrain/internal/runfs"
-	"vsetrain/models"
 )
 
 // EvalRequest asks for the recalls of one checkpoint, or of an ensemble.
@@ -79,121 +72,23 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 
 // score embeds the split with one checkpoint.
 func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, rep *EvalReport) (m eval.Member, perImage int, err error) {
-	c, err := models.OpenWeights(path)
+	t, err := OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device, BLAS: r.BLAS})
 	if err != nil {
 		return m, 0, err
 	}
-	defer c.Close()
-	opt, err := r.dataOptions(path)
-	if err != nil {
-		return m, 0, err
-	}
-	network := c.Network()
-	vocab, err := r.lexicon(path, opt, &network)
-	if err != nil {
-		return m, 0, err
-	}
-	split, err := OpenSplit(opt, network, r.Split)
-	if err != nil {
-		return m, 0, err
-	}
-	defer split.Close()
-	dims, err := fits(c, split, vocab)
-	if err != nil {
-		return m, 0, err
-	}
-	dev, err := OpenDevice(r.Device, r.BLAS, &network)
-	if err != nil {
-		return m, 0, err
-	}
-	defer dev.Close()
-	model, err := models.NewModel(dev, network, dims)
-	if err != nil {
-		return m, 0, err
-	}
-	if err := c.Restore(model); err != nil {
-		return m, 0, err
-	}
-	name := filepath.Base(filepath.Clean(path))
+	defer t.Close()
 	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work}
 	if r.Progress != nil {
-		o.Progress = func(done, total int) { r.Progress("embed "+name, done, total) }
-		o.Pairs = func(done, total int) { r.Progress("score "+name, done, total) }
+		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
+		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }
 	}
-	m = eval.Member{Name: path, Data: digest(split)}
-	if m.Scores, err = eval.Score(ctx, pool, model, split, vocab, o); err != nil {
+	m = eval.Member{Name: path, Data: t.Digest()}
+	if m.Scores, err = eval.Score(ctx, pool, t.Model, t.Split, t.Lexicon, o); err != nil {
 		return m, 0, err
 	}
-	rep.Data, rep.Images, rep.Captions = split.Dir(), split.NumImages(), split.NumCaptions()
-	rep.Checkpoints = append(rep.Checkpoints, c.Describe())
-	return m, split.CaptionsPerImage(), nil
-}
-
-// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
-func (r *EvalRequest) dataOptions(path string) (data.Options, error) {
-	o := data.DefaultOptions()
-	if dir, ok := runOf(path); ok {
-		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
-		if err != nil {
-			return o, fmt.Errorf("run directory %s: %w", dir, err)
-		}
-		o = cfg.Data
-		if r.Data != "" {
-			o.Vocab, o.CaptionsPerImage, o.FeatureDType = "auto", 0, "auto"
-		}
-	}
-	if r.Data != "" {
-		o.Dir = r.Data
-	}
-	if o.Dir == "" {
-		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
-	}
-	return o, nil
-}
-
-// lexicon is the one named by the request, that of the run, or that of the data set.
-func (r *EvalRequest) lexicon(path string, o data.Options, m *models.Options) (text.Lexicon, error) {
-	if r.Vocab != "" {
-		return loadLexicon(r.Vocab, m)
-	}
-	if dir, ok := runOf(path); ok {
-		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
-	}
-	return OpenLexicon(o, m)
-}
-
-// lexiconName is the name of a lexicon in a run directory.
-func lexiconName(m *models.Options) string {
-	if m.TextEncoder == models.TextBert {
-		return (*text.BertCaptions)(nil).FileName()
-	}
-	return (*text.Vocabulary)(nil).FileName()
-}
-
-// runOf returns the run directory that a checkpoint path names or lies in.
-func runOf(path string) (string, bool) {
-	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
-		if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
-			for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
-				if _, err := os.Stat(filepath.Join(dir, l.FileName())); err == nil {
-					return dir, true
-				}
-			}
-		}
-	}
-	return "", false
-}
-
-// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
-func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
-	d, o := c.Sizes(), c.Network()
-	if o.AnyRegions() {
-		d.Regions = s.Regions()
-	}
-	if d.Regions*d.Feature != s.Regions()*s.Dim() {
-		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
-	}
-	return d, sameVocabulary(c, v)
+	rep.Data, rep.Images, rep.Captions = t.Split.Dir(), t.Split.NumImages(), t.Split.NumCaptions()
+	rep.Checkpoints = append(rep.Checkpoints, t.Found)
+	return m, t.Split.CaptionsPerImage(), nil
 }
 
 // digest identifies the captions of a split, so that scores of different data are never averaged.

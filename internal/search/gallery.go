@@ -1,16 +1,48 @@
 package search
 
-import "errors"
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
 // Gallery finds the picture files of images in a folder.
 type Gallery struct{ dir string }
 
 // OpenGallery opens a folder of pictures; that it is one is checked.
-func OpenGallery(dir string) (*Gallery, error) { return nil, errors.New("search: not there yet") }
+func OpenGallery(dir string) (*Gallery, error) {
+	switch st, err := os.Stat(dir); {
+	case err != nil:
+		return nil, fmt.Errorf("folder of pictures: %w", err)
+	case !st.IsDir():
+		return nil, fmt.Errorf("folder of pictures: %s is a file", dir)
+	}
+	return &Gallery{dir}, nil
+}
 
 // Path returns the picture of an image id: the file of that name, or of that name with the ending .jpg, .jpeg or .png. An id that would leave
 // the folder, and one without a file, is an error (fs.ErrNotExist).
-func (g *Gallery) Path(id string) (string, error) { return "", errors.New("search: not there yet") }
+func (g *Gallery) Path(id string) (string, error) {
+	for _, end := range []string{"", ".jpg", ".jpeg", ".png"} {
+		name := filepath.FromSlash(id + end)
+		if !filepath.IsLocal(name) {
+			continue
+		}
+		path := filepath.Join(g.dir, name)
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: no picture of image %q: %w", g.dir, id, fs.ErrNotExist)
+}
 
 // Missing returns the ids without a picture.
-func (g *Gallery) Missing(ids []string) []string { return nil }
+func (g *Gallery) Missing(ids []string) (missing []string) {
+	for _, id := range ids {
+		if _, err := g.Path(id); err != nil {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}

@@ -2,43 +2,133 @@ package search
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 
 	"vsetrain/data"
+	"vsetrain/internal/par"
 )
 
 // Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close apart; the network
 // runs for one of them at a time.
 type Index struct {
-	opt   Options
-	split *data.Split
+	opt       Options
+	pool      *par.Pool
+	split     *data.Split // of the first member
+	members   []member
+	shortlist *embedder // nil without
+	numbers   map[string]int
+
+	outcomes struct {
+		sync.Mutex
+		done *Outcomes
+	}
 }
 
 // Open opens the checkpoints and the split and encodes every image and every caption, or finds the encodings in the cache.
+// Where Options.Data is empty, each checkpoint reads the data set it was trained on; captions and image ids must be the same.
 // Errors name the file and the remedy: no such run, weights and data that do not belong together, another vocabulary.
-func Open(ctx context.Context, o Options) (*Index, error) {
+func Open(ctx context.Context, o Options) (_ *Index, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o.setDefaults()
-	return nil, errors.New("search: not there yet")
+	x := &Index{opt: o, pool: par.New(o.Device.Threads)}
+	defer func() {
+		if err != nil {
+			x.Close()
+		}
+	}()
+	for _, path := range o.Checkpoints {
+		m, err := openMember(ctx, &x.opt, x.pool, path)
+		if err != nil {
+			return nil, err
+		}
+		x.members = append(x.members, m)
+	}
+	if o.Shortlist != "" {
+		m, err := openMember(ctx, &x.opt, x.pool, o.Shortlist)
+		if err != nil {
+			return nil, fmt.Errorf("shortlist: %w", err)
+		}
+		var ok bool
+		if x.shortlist, ok = m.(*embedder); !ok {
+			m.common().Close()
+			return nil, fmt.Errorf("shortlist: %s is network %s, which scores pairs itself; expected an embedder (vsepp, vsrn, vseinf)", o.Shortlist, m.common().Model.Options.Network)
+		}
+	}
+	x.split = x.members[0].common().Split
+	for _, m := range x.all() {
+		if err := sameSplit(x.members[0].common(), m.common()); err != nil {
+			return nil, err
+		}
+	}
+	x.numberImages()
+	return x, nil
 }
 
-// Close releases the network and the files.
-func (x *Index) Close() error { return nil }
+// all returns the members and the shortlist.
+func (x *Index) all() []member {
+	all := append([]member(nil), x.members...)
+	if x.shortlist != nil {
+		all = append(all, x.shortlist)
+	}
+	return all
+}
+
+// sameSplit checks that two members search the same captions and images.
+func sameSplit(a, b *encoder) error {
+	s, t := a.Split, b.Split
+	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && a.Digest() == b.Digest()
+	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
+		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
+	}
+	if !same {
+		return fmt.Errorf("%s searches split %s of %s, %s that of %s, which has other captions or images; name one data set for both with --data",
+			a.Name, s.Name(), s.Dir(), b.Name, t.Dir())
+	}
+	return nil
+}
+
+// Close releases the networks and the files.
+func (x *Index) Close() error {
+	var first error
+	for _, m := range x.all() {
+		if err := m.common().Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	x.pool.Close()
+	return first
+}
 
 // Info describes an index.
 type Info struct {
-	Data, Split              string
-	Checkpoints              []string // as they were found, for people
-	Shortlist                string   // the same of the shortlist's checkpoint; "" without
-	Images, Captions         int
-	CaptionsPerImage, Scored int  // Scored: candidates that a text query scores with the last stage
-	Pairs                    bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	Data, Split      string
+	Checkpoints      []string // as they were found, for people
+	Shortlist        string   // the same of the shortlist's checkpoint; "" without
+	Images, Captions int
+	CaptionsPerImage int
+	Scored           int  // images that the last stage scores for a text query: all, or the length of the shortlist
+	Pairs            bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
 // Info returns what was opened.
-func (x *Index) Info() Info { return Info{} }
+func (x *Index) Info() Info {
+	s := x.split
+	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(), CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages()}
+	for _, m := range x.members {
+		_, pairs := m.(*scorer)
+		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs
+	}
+	if x.shortlist != nil {
+		i.Shortlist, i.Scored = x.shortlist.Found, min(i.Images, x.opt.Depth)
+	}
+	return i
+}
 
 // Image describes image i of the split, 0 ≤ i < Info.Images.
 type Image struct {
@@ -48,11 +138,48 @@ type Image struct {
 }
 
 // Image returns the description of an image. It panics when i is out of range, like an index of a slice.
-func (x *Index) Image(i int) Image { return Image{} }
+func (x *Index) Image(i int) Image {
+	m := Image{Index: i, ID: x.imageID(i)}
+	k := x.split.CaptionsPerImage()
+	for c := i * k; c < (i+1)*k; c++ {
+		m.Captions = append(m.Captions, x.split.Caption(c))
+	}
+	return m
+}
 
 // Caption returns caption c, 0 ≤ c < Info.Captions; it describes image c / Info.CaptionsPerImage.
 func (x *Index) Caption(c int) string { return x.split.Caption(c) }
 
-// FindImage returns the number of the image that an id of the ids file names, with or without the ending of its file name; where no id is equal, a
-// whole number 0 ≤ n < Info.Images is the number itself. Unknown ids are errors that name near ones.
-func (x *Index) FindImage(id string) (int, error) { return 0, errors.New("search: not there yet") }
+func (x *Index) imageID(i int) string {
+	if !x.split.HasIDs() {
+		return strconv.Itoa(i)
+	}
+	return x.split.ImageID(x.split.RowOf(i))
+}
+
+func (x *Index) numberImages() {
+	x.numbers = map[string]int{}
+	for i := x.split.NumImages() - 1; i >= 0; i-- { // of equal ids the first image
+		x.numbers[x.imageID(i)] = i
+	}
+	for i := x.split.NumImages() - 1; i >= 0; i-- {
+		id := x.imageID(i)
+		stem := strings.TrimSuffix(id, filepath.Ext(id))
+		if _, taken := x.numbers[stem]; !taken {
+			x.numbers[stem] = i
+		}
+	}
+}
+
+// FindImage returns the number of the image that an id of the ids file names, with or without the ending of its file name; where no id is
+// equal, a whole number 0 ≤ n < Info.Images is the number itself.
+func (x *Index) FindImage(id string) (int, error) {
+	if i, ok := x.numbers[id]; ok {
+		return i, nil
+	}
+	n := x.split.NumImages()
+	if i, err := strconv.Atoi(id); err == nil && i >= 0 && i < n {
+		return i, nil
+	}
+	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d", x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1)
+}

@@ -2,8 +2,10 @@ package search
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Hit is a candidate with its score.
@@ -16,31 +18,142 @@ type Hit struct {
 type Answer struct {
 	Hits    []Hit         // at most k, best first
 	Scored  int           // candidates that the last stage looked at: all, or the shortlist
+	Rank    int           // of the match of a query of the split, from 0; -1 for a text that is typed, and where the shortlist lacks the match
 	Unknown []string      // words of a text query that the vocabulary lacks; they were searched as <unk>
-	Took    time.Duration // tokenising, encoding and scoring the query, waiting for other queries left out
+	Took    time.Duration // from the query to the answer
 }
 
 // UnknownError is a text query none of whose words is in the vocabulary, or that has no words.
 type UnknownError struct {
 	Query string
-	Words []string
+	Words []string // the unknown words; empty where there are none at all
 }
 
 // Error implements error.
-func (e *UnknownError) Error() string { return "" }
+func (e *UnknownError) Error() string {
+	if len(e.Words) == 0 {
+		return fmt.Sprintf("query %q has no words", e.Query)
+	}
+	return fmt.Sprintf("query %q: no word is in the vocabulary the network was trained with (unknown: %s); try more common words", e.Query, strings.Join(e.Words, ", "))
+}
+
+const defaultK = 10
 
 // Text ranks images for a caption, which is tokenised as the captions of the training. k < 1 is 10; k beyond the number of images is all.
 // A query of unknown words only is an *UnknownError.
 func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
-	return Answer{}, errors.New("search: not there yet")
+	start := time.Now()
+	unknown, err := x.unknown(query)
+	if err != nil {
+		return Answer{}, err
+	}
+	a, err := x.answer(ctx, x.split.NumImages(), k, nil, func(m member, dst []float64, of []int32) error {
+		words, err := m.common().words(query)
+		if err != nil {
+			return err
+		}
+		return m.text(ctx, dst, words, of)
+	})
+	a.Unknown, a.Took = unknown, time.Since(start)
+	return a, err
 }
 
-// OfImage ranks captions for image i.
+// OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is that of the best of its own captions.
 func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
-	return Answer{}, errors.New("search: not there yet")
+	start := time.Now()
+	if n := x.split.NumImages(); i < 0 || i >= n {
+		return Answer{}, fmt.Errorf("image %d of %d", i, n)
+	}
+	own := func(c int) bool { return x.split.ImageOf(c) == i }
+	a, err := x.answer(ctx, x.split.NumCaptions(), k, own, func(m member, dst []float64, of []int32) error { return m.image(ctx, dst, i, of) })
+	a.Took = time.Since(start)
+	return a, err
 }
 
-// OfCaption ranks images for caption c of the split, with the words it was encoded with. It is Text for captions that are there.
+// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
-	return Answer{}, errors.New("search: not there yet")
+	start := time.Now()
+	if n := x.split.NumCaptions(); c < 0 || c >= n {
+		return Answer{}, fmt.Errorf("caption %d of %d", c, n)
+	}
+	own := func(i int) bool { return x.split.ImageOf(c) == i }
+	a, err := x.answer(ctx, x.split.NumImages(), k, own, func(m member, dst []float64, of []int32) error { return m.caption(ctx, dst, c, of) })
+	a.Took = time.Since(start)
+	return a, err
+}
+
+// answer scores n candidates with score, in two stages where there is a shortlist, and keeps the best k.
+func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool, score func(m member, dst []float64, of []int32) error) (Answer, error) {
+	if k < 1 {
+		k = defaultK
+	}
+	a := Answer{Rank: -1}
+	var of []int32
+	if x.shortlist != nil && x.opt.Depth < n {
+		scores := make([]float64, n)
+		if err := score(x.shortlist, scores, nil); err != nil {
+			return a, err
+		}
+		best, err := top(scores, nil, x.opt.Depth)
+		if err != nil {
+			return a, fmt.Errorf("%s: %w", x.shortlist.Name, err)
+		}
+		for _, h := range best {
+			of = append(of, int32(h.Index))
+		}
+		n = len(of)
+	}
+	sum, part := make([]float64, n), make([]float64, n)
+	for _, m := range x.members {
+		if err := ctx.Err(); err != nil {
+			return a, err
+		}
+		if err := score(m, part, of); err != nil {
+			return a, err
+		}
+		for j, v := range part {
+			sum[j] += v
+		}
+	}
+	if len(x.members) > 1 {
+		for j := range sum {
+			sum[j] /= float64(len(x.members))
+		}
+	}
+	var err error
+	if a.Hits, err = top(sum, of, k); err != nil {
+		return a, err
+	}
+	if a.Scored = n; own != nil {
+		a.Rank = place(sum, of, own)
+	}
+	return a, nil
+}
+
+// unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than punctuation.
+func (x *Index) unknown(query string) (all []string, err error) {
+	seen := map[string]bool{}
+	for _, m := range x.all() {
+		known, unknown := m.common().Lexicon.Sort(query)
+		if !anyWord(known) {
+			return nil, &UnknownError{query, unknown}
+		}
+		for _, w := range unknown {
+			if !seen[w] {
+				all = append(all, w)
+			}
+			seen[w] = true
+		}
+	}
+	return all, nil
+}
+
+// anyWord reports whether a word has a letter or a digit.
+func anyWord(words []string) bool {
+	for _, w := range words {
+		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			return true
+		}
+	}
+	return false
 }

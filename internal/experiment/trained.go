@@ -1,0 +1,153 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/config"
+	"vsetrain/internal/device"
+	"vsetrain/internal/runfs"
+	"vsetrain/models"
+)
+
+// TrainedRequest asks for a trained network together with a split.
+type TrainedRequest struct {
+	Checkpoint string // run directory, or file of vsetrain or of a reference repository
+	Data       string // folder; empty is the one the run was trained on
+	Vocab      string // file; empty is the run's own, or the data set's
+	Split      string
+	Device     device.Options
+	BLAS       string
+}
+
+// Trained is a network with its weights on a device, and a split that it fits.
+type Trained struct {
+	Model   *models.Model
+	Split   *data.Split
+	Lexicon text.Lexicon
+	Name    string // what the request called it, its last element
+	Found   string // the checkpoint that was found, and what it holds, for people
+	dev     device.Device
+}
+
+// OpenTrained opens a checkpoint and a split and checks that weights, features and vocabulary belong together.
+func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
+	c, err := models.OpenWeights(r.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	t := &Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	opt, err := r.dataOptions()
+	if err != nil {
+		return nil, err
+	}
+	network := c.Network()
+	if t.Lexicon, err = r.lexicon(opt, &network); err != nil {
+		return nil, err
+	}
+	if t.Split, err = OpenSplit(opt, network, r.Split); err != nil {
+		return nil, err
+	}
+	dims, err := fits(c, t.Split, t.Lexicon)
+	if err != nil {
+		return nil, err
+	}
+	if t.dev, err = OpenDevice(r.Device, r.BLAS, &network); err != nil {
+		return nil, err
+	}
+	if t.Model, err = models.NewModel(t.dev, network, dims); err != nil {
+		return nil, err
+	}
+	return t, c.Restore(t.Model)
+}
+
+// Close releases the device and the split.
+func (t *Trained) Close() error {
+	if t.dev != nil {
+		t.dev.Close()
+	}
+	if t.Split != nil {
+		return t.Split.Close()
+	}
+	return nil
+}
+
+// Digest identifies the captions of the split, so that scores of different data are never mixed.
+func (t *Trained) Digest() string { return digest(t.Split) }
+
+// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
+func (r *TrainedRequest) dataOptions() (data.Options, error) {
+	o := data.DefaultOptions()
+	if dir, ok := runOf(r.Checkpoint); ok {
+		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+		if err != nil {
+			return o, fmt.Errorf("run directory %s: %w", dir, err)
+		}
+		o = cfg.Data
+		if r.Data != "" {
+			o.Vocab, o.CaptionsPerImage, o.FeatureDType = "auto", 0, "auto"
+		}
+	}
+	if r.Data != "" {
+		o.Dir = r.Data
+	}
+	if o.Dir == "" {
+		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
+	}
+	return o, nil
+}
+
+// lexicon is the one named by the request, that of the run, or that of the data set.
+func (r *TrainedRequest) lexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
+	if r.Vocab != "" {
+		return loadLexicon(r.Vocab, m)
+	}
+	if dir, ok := runOf(r.Checkpoint); ok {
+		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
+	}
+	return OpenLexicon(o, m)
+}
+
+// lexiconName is the name of a lexicon in a run directory.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
+}
+
+// runOf returns the run directory that a checkpoint path names or lies in.
+func runOf(path string) (string, bool) {
+	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
+		if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
+			for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+				if _, err := os.Stat(filepath.Join(dir, l.FileName())); err == nil {
+					return dir, true
+				}
+			}
+		}
+	}
+	return "", false
+}
+
+// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
+func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
+	d, o := c.Sizes(), c.Network()
+	if o.AnyRegions() {
+		d.Regions = s.Regions()
+	}
+	if d.Regions*d.Feature != s.Regions()*s.Dim() {
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+	}
+	return d, sameVocabulary(c, v)
+}
