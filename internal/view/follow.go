@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -77,35 +78,33 @@ func (f *follower) continues(file *os.File, size int64) bool {
 
 // take reads whole lines.
 func (f *follower) take(r io.Reader) error {
-	buf := make([]byte, 0, 1<<16)
+	lines := bufio.NewReaderSize(r, 1<<16)
+	var long []byte // the beginning of a line that is longer than the buffer
 	for {
-		if len(buf) == cap(buf) {
-			if len(buf) >= maxLine {
+		part, err := lines.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			if long = append(long, part...); len(long) > maxLine {
 				return fmt.Errorf("%s:%d: a line of more than %d bytes", f.path, f.lines+1, maxLine)
 			}
-			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		for {
-			end := bytes.IndexByte(buf, '\n')
-			if end < 0 {
-				break
-			}
-			if err := f.add(buf[:end]); err != nil {
-				return fmt.Errorf("%s:%d: %w", f.path, f.lines+1, err)
-			}
-			f.lines++
-			f.offset += int64(end + 1)
-			f.mark = append(f.mark[:0], buf[max(0, end+1-markBytes):end+1]...)
-			buf = buf[end+1:]
+			continue
 		}
 		if err == io.EOF {
-			return nil
+			return nil // a torn line, if any, is read when it is whole
 		}
 		if err != nil {
 			return err
 		}
+		line := part
+		if len(long) > 0 {
+			line = append(long, part...)
+			long = nil
+		}
+		if err := f.add(line); err != nil {
+			return fmt.Errorf("%s:%d: %w", f.path, f.lines+1, err)
+		}
+		f.lines++
+		f.offset += int64(len(line))
+		f.mark = append(f.mark[:0], line[max(0, len(line)-markBytes):]...)
 	}
 }
 
