@@ -30,3 +30,6 @@ var functions = template.FuncMap{
 	"faint": func(class string) bool { return strings.Contains(class, "faint") },
 	"bytes": func(n uint64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) },
 }
+
+// minus puts the sign of mathematics in the place of a hyphen, which is as wide as a plus.
+func minus(number string) string { return strings.Replace(number, "-", "\u2212", 1) }

@@ -110,7 +110,7 @@ func (s *Server) comparePage(r *request) error {
 	var runs []*Run
 	seen := map[string]bool{}
 	for _, id := range r.q["r"] {
-		if seen[id] {
+		if seen[id] || id == "" {
 			continue
 		}
 		seen[id] = true

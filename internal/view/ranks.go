@@ -156,7 +156,7 @@ func (s *Server) queriesPage(r *request) error {
 		}
 		r.q.Del("page")
 		d.Columns = r.columns(column{Key: "query", Text: "Query"}, column{Key: "rank", Text: "Rank", Class: "num"},
-			column{Key: "margin", Text: "Ahead of it", Class: "num"})
+			column{Key: "margin", Text: "Behind by", Class: "num"})
 	}
 	return p.show(r, "queries", frame{Title: "Ranks of the queries", Tab: "search", Data: d})
 }
