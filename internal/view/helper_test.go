@@ -23,7 +23,7 @@ import (
 // world is a synthetic data set with pictures, runs a folder with two finished runs on it; both are made once.
 var world, runs string
 
-func TestMain(m *testing.M) { os.Exit(withRuns(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(withRuns(func() int { defer closeBrowser(); return m.Run() })) }
 
 func withRuns(run func() int) int {
 	dir, err := os.MkdirTemp("", "view")
