@@ -26,38 +26,56 @@ type EncodeOptions struct {
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
 func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
-	if o.Batch == 0 {
-		o.Batch = 128
+	n, c := s.NumImages(), s.NumCaptions()
+	report := o.Progress
+	if report == nil {
+		report = func(_, _ int) {}
 	}
-	e, n, c := m.EmbedDim(), s.NumImages(), s.NumCaptions()
-	images, captions = make([]float32, n*e), make([]float32, c*e)
-	report := func(done int) {
-		if o.Progress != nil {
-			o.Progress(done, n+c)
-		}
-	}
-	lo := data.LoaderOptions{Batch: o.Batch, Workers: o.Workers}
-	il, err := data.NewImageLoader(s, lo)
-	if err != nil {
+	o.Progress = func(done, _ int) { report(done, n+c) }
+	if images, err = EncodeImages(ctx, m, s, o); err != nil {
 		return nil, nil, err
 	}
+	o.Progress = func(done, _ int) { report(n+done, n+c) }
+	if captions, err = EncodeCaptions(ctx, m, s, v, o); err != nil {
+		return nil, nil, err
+	}
+	return images, captions, nil
+}
+
+// EncodeImages embeds every distinct image of a split: [N, E] in file order.
+func EncodeImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) ([]float32, error) {
+	e, n := m.EmbedDim(), s.NumImages()
+	images := make([]float32, n*e)
+	l, err := data.NewImageLoader(s, o.loader())
+	if err != nil {
+		return nil, err
+	}
 	done := 0
-	err = drain(ctx, il, func(b *data.Batch) error {
+	err = drain(ctx, l, func(b *data.Batch) error {
 		err := m.EncodeImages(images[done*e:(done+b.N)*e], b.Images, b.N)
 		done += b.N
-		report(done)
+		if o.Progress != nil {
+			o.Progress(done, n)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
+		return nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
 	}
-	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), lo)
+	return images, nil
+}
+
+// EncodeCaptions embeds every caption of a split: [M, E] in file order.
+func EncodeCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) ([]float32, error) {
+	e, c := m.EmbedDim(), s.NumCaptions()
+	captions := make([]float32, c*e)
+	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var rows []float32
-	done = 0
-	err = drain(ctx, cl, func(b *data.Batch) error {
+	done := 0
+	err = drain(ctx, l, func(b *data.Batch) error {
 		if cap(rows) < b.N*e {
 			rows = make([]float32, b.N*e)
 		}
@@ -68,13 +86,24 @@ func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon,
 			copy(captions[int(caption)*e:], rows[i*e:(i+1)*e])
 		}
 		done += b.N
-		report(n + done)
+		if o.Progress != nil {
+			o.Progress(done, c)
+		}
 		return nil
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
+		return nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
 	}
-	return images, captions, nil
+	return captions, nil
+}
+
+// loader returns the options of the loaders of a split.
+func (o *EncodeOptions) loader() data.LoaderOptions {
+	batch := o.Batch
+	if batch == 0 {
+		batch = 128
+	}
+	return data.LoaderOptions{Batch: batch, Workers: o.Workers}
 }
 
 // drain hands every batch of a loader to f.

@@ -17,9 +17,6 @@ var pairImages, pairCaptions = 64, 64
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
 // order of their lengths; caption j of the set is order[j] of the split.
 func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions *models.EncodedSet, order []int32, err error) {
-	if o.Batch == 0 {
-		o.Batch = 128
-	}
 	n, c := s.NumImages(), s.NumCaptions()
 	images, captions = &models.EncodedSet{}, &models.EncodedSet{}
 	report := func(done int) {
@@ -27,7 +24,7 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lex
 			o.Progress(done, n+c)
 		}
 	}
-	lo := data.LoaderOptions{Batch: o.Batch, Workers: o.Workers}
+	lo := o.loader()
 	il, err := data.NewImageLoader(s, lo)
 	if err != nil {
 		return nil, nil, nil, err

@@ -10,6 +10,8 @@ func newCmdConfig(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Show the resolved configuration or its JSON Schema",
+		Example: `  vsetrain config show --config configs/demo.yaml
+  vsetrain config schema > vsetrain.schema.json`,
 	}, newCmdConfigShow(a), newCmdConfigSchema(a))
 }
 
@@ -61,8 +63,9 @@ func newCmdConfigSchema(a *app) *cobra.Command {
 file that begins with
 
   # yaml-language-server: $schema=vsetrain.schema.json`,
-		Example: `  vsetrain config schema > vsetrain.schema.json`,
-		Args:    cobra.NoArgs,
+		Example: `  vsetrain config schema > vsetrain.schema.json
+  vsetrain config schema | jq .properties.optim`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			a.Printf("%s", config.Schema())
 			return nil

@@ -6,6 +6,7 @@ import "github.com/spf13/cobra"
 const (
 	groupPrepare = "prepare"
 	groupTrain   = "train"
+	groupUse     = "use"
 	groupOther   = "other"
 )
 
@@ -27,6 +28,7 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.AddGroup(
 		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
 		&cobra.Group{ID: groupTrain, Title: "Train and measure:"},
+		&cobra.Group{ID: groupUse, Title: "Use a model:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
 	add := func(id string, cmds ...*cobra.Command) {
@@ -36,13 +38,15 @@ Images are region features (.npy), captions are text files; see README.md for th
 		}
 	}
 	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a))
-	add(groupTrain, newCmdTrain(a), newCmdEval(a), newCmdReport(a), newCmdView(a), newCmdImport(a), newCmdExport(a))
-	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a))
+	add(groupTrain, newCmdTrain(a), newCmdEval(a), newCmdReport(a), newCmdImport(a), newCmdExport(a))
+	add(groupUse, newCmdSearch(a), newCmdEmbed(a), newCmdView(a))
+	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a), newCmdMan(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	group(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	addCompletionExamples(root)
 	a.watch(root)
 	return root
 }

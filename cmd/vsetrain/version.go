@@ -13,8 +13,10 @@ func newCmdVersion(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and with --json the machine, for bug reports",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return o.run(a) },
+		Example: `  vsetrain version
+  vsetrain version --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's env.json")
 	return c

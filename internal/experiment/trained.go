@@ -19,7 +19,7 @@ type TrainedRequest struct {
 	Checkpoint string // run directory, or file of vsetrain or of a reference repository
 	Data       string // folder; empty is the one the run was trained on
 	Vocab      string // file; empty is the run's own, or the data set's
-	Split      string
+	Split      string // "" opens none: for a network that is applied to captions that are typed
 	Device     device.Options
 	BLAS       string
 }
@@ -27,7 +27,7 @@ type TrainedRequest struct {
 // Trained is a network with its weights on a device, and a split that it fits.
 type Trained struct {
 	Model   *models.Model
-	Split   *data.Split
+	Split   *data.Split // nil without
 	Lexicon text.Lexicon
 	Name    string // what the request called it, its last element
 	Found   string // the checkpoint that was found, and what it holds, for people
@@ -55,10 +55,12 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 	if t.Lexicon, err = r.lexicon(opt, &network); err != nil {
 		return nil, err
 	}
-	if t.Split, err = OpenSplit(opt, network, r.Split); err != nil {
-		return nil, err
+	dims := c.Sizes()
+	if r.Split == "" {
+		err = sameVocabulary(c, t.Lexicon)
+	} else if t.Split, err = OpenSplit(opt, network, r.Split); err == nil {
+		dims, err = fits(c, t.Split, t.Lexicon)
 	}
-	dims, err := fits(c, t.Split, t.Lexicon)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +103,7 @@ func (r *TrainedRequest) dataOptions() (data.Options, error) {
 	if r.Data != "" {
 		o.Dir = r.Data
 	}
-	if o.Dir == "" {
+	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
 		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
 	}
 	return o, nil

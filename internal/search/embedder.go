@@ -42,7 +42,18 @@ func newEmbedder(ctx context.Context, e *encoder) (*embedder, error) {
 	if err := finite("caption", m.captions, m.dim); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	return m, nil
+	return m, m.prepare()
+}
+
+// prepare compiles the graphs of queries of the usual lengths, so that the first query does not wait for them.
+func (m *embedder) prepare() error {
+	q := make([]float32, m.dim)
+	for _, l := range []int{8, 16} {
+		if err := m.Model.EncodeCaptions(q, make([]int32, l), []int32{int32(l)}, 1, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *embedder) text(_ context.Context, dst []float64, words, of []int32) error {

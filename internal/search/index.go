@@ -134,7 +134,7 @@ func (x *Index) Info() Info {
 type Image struct {
 	Index    int      `json:"image"`
 	ID       string   `json:"id"` // of the ids file; its number where there is none
-	Captions []string `json:"captions"`
+	Captions []string `json:"captions,omitempty"`
 }
 
 // Image returns the description of an image. It panics when i is out of range, like an index of a slice.
@@ -150,11 +150,14 @@ func (x *Index) Image(i int) Image {
 // Caption returns caption c, 0 ≤ c < Info.Captions; it describes image c / Info.CaptionsPerImage.
 func (x *Index) Caption(c int) string { return x.split.Caption(c) }
 
-func (x *Index) imageID(i int) string {
-	if !x.split.HasIDs() {
+func (x *Index) imageID(i int) string { return idOf(x.split, i) }
+
+// idOf returns the id of an image; its number where there is no ids file.
+func idOf(s *data.Split, i int) string {
+	if !s.HasIDs() {
 		return strconv.Itoa(i)
 	}
-	return x.split.ImageID(x.split.RowOf(i))
+	return s.ImageID(s.RowOf(i))
 }
 
 func (x *Index) numberImages() {

@@ -142,9 +142,10 @@ func (b *browser) until(what, js string) {
 	b.t.Fatalf("not within 15 s: %s (%s); the page says\n%.2000s", what, js, value[string](b, "document.body.innerText"))
 }
 
-// keys presses keys on what has the focus.
+// keys presses keys on what has the focus, once the page and its script are there.
 func (b *browser) keys(keys string) {
 	b.t.Helper()
+	b.until("the page is whole", `document.readyState === "complete"`)
 	b.do(chromedp.KeyEvent(keys))
 }
 

@@ -1,0 +1,29 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds them.
+var completionExamples = map[string]string{
+	"": `  vsetrain completion bash > /etc/bash_completion.d/vsetrain
+  vsetrain completion fish | source`,
+	"bash": `  source <(vsetrain completion bash)
+  vsetrain completion bash > /etc/bash_completion.d/vsetrain`,
+	"zsh": `  source <(vsetrain completion zsh)
+  vsetrain completion zsh > "${fpath[1]}/_vsetrain"`,
+	"fish": `  vsetrain completion fish | source
+  vsetrain completion fish > ~/.config/fish/completions/vsetrain.fish`,
+	"powershell": `  vsetrain completion powershell | Out-String | Invoke-Expression
+  vsetrain completion powershell > vsetrain.ps1`,
+}
+
+// addCompletionExamples gives the completion commands the examples that every command has.
+func addCompletionExamples(root *cobra.Command) {
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil || c == root {
+		return
+	}
+	c.Example = completionExamples[""]
+	for _, sub := range c.Commands() {
+		sub.Example = completionExamples[sub.Name()]
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/search"
+)
+
+type embedOptions struct {
+	trainedFlags
+	Checkpoint, Out string
+	Of, Texts       string
+	Force           bool
+}
+
+func newCmdEmbed(a *app) *cobra.Command {
+	o := &embedOptions{}
+	c := &cobra.Command{
+		Use:   "embed",
+		Short: "Write the embeddings of images or captions",
+		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder (VSE++, VSRN,
+VSE-infinity) and write them as float32 [N, E], a row for each distinct image or caption in the order of the files; the dot product
+of an image and a caption is their score.
+
+FILE.npy is the array, with the ids in FILE_ids.txt, one a line. FILE.safetensors holds the tensor "embeddings" and the ids as
+a JSON list in its metadata. Ids are those of the ids file (ID#0, ID#1 ... for the captions of an image) or the lines of the text, from 1. A
+file appears whole or not at all; an existing one stays unless --force is given.`,
+		Example: `  vsetrain embed --checkpoint runs/vseinf-f30k-lseh --of images --out test_images.npy
+  vsetrain embed --checkpoint runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
+  echo "a dog runs on the beach" | vsetrain embed --checkpoint runs/vseinf-f30k-lseh --texts - --out query.npy`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return o.run(c.Context(), a)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Checkpoint, "checkpoint", "", "run directory or checkpoint `PATH`")
+	f.StringVar(&o.Of, "of", "", "images or captions of the split")
+	f.StringVar(&o.Texts, "texts", "", "text `FILE` with a caption a line, instead of a split (- is standard input)")
+	f.StringVar(&o.Out, "out", "", "`FILE` to write, .npy or .safetensors")
+	f.BoolVar(&o.Force, "force", false, "replace an existing file")
+	o.trainedFlags.add(c)
+	must(c.MarkFlagRequired("checkpoint"))
+	must(c.MarkFlagRequired("out"))
+	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions}, cobra.ShellCompDirectiveNoFileComp)))
+	return c
+}
+
+func (o *embedOptions) check() error {
+	switch {
+	case o.Of == "" && o.Texts == "":
+		return usagef("expected --of images, --of captions or --texts FILE")
+	case o.Of != "" && o.Texts != "":
+		return usagef("expected --of or --texts, found both")
+	case o.Of != "" && o.Of != search.EmbedImages && o.Of != search.EmbedCaptions:
+		return usagef("--of: expected images or captions, found %q", o.Of)
+	}
+	if _, err := search.EmbedFiles(o.Out); err != nil {
+		return usagef("--out: %v", err)
+	}
+	return o.trainedFlags.check()
+}
+
+func (o *embedOptions) run(ctx context.Context, a *app) error {
+	files, err := search.EmbedFiles(o.Out)
+	if err != nil {
+		return err
+	}
+	for _, f := range files { // before the work, not after it
+		if err := experiment.RefuseOverwrite(f, o.Force); err != nil {
+			return err
+		}
+	}
+	if st, err := os.Stat(filepath.Dir(o.Out)); err != nil || !st.IsDir() {
+		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Out, filepath.Dir(o.Out))
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
+		Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS")}}
+	if o.Texts != "" {
+		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
+		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {
+			return err
+		}
+	}
+	bars := stages{app: a}
+	r.Progress = func(done, total int) { bars.show("embed "+r.What, done, total) }
+	rep, err := search.Embed(ctx, r)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if rep.UnknownOnly > 0 {
+		fmt.Fprintf(a.Err, "%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
+	}
+	a.Printf("%s\n%d x %d float32 written to %s\n", rep.Checkpoint, rep.Rows, rep.Dim, strings.Join(rep.Files, " and "))
+	return nil
+}
+
+func nameOfInput(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
+}
+
+// maxTextLine bounds a line of captions.
+const maxTextLine = 1 << 20
+
+// readTexts reads the lines of a file, or of in where path is -.
+func readTexts(in io.Reader, path string) (lines []string, err error) {
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("captions: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, maxTextLine)
+	for s.Scan() {
+		line := s.Text()
+		if len(lines) == 0 {
+			line = strings.TrimPrefix(line, "\ufeff") // byte order mark
+		}
+		if !utf8.ValidString(line) {
+			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", nameOfInput(path), len(lines)+1)
+		}
+		lines = append(lines, line)
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", nameOfInput(path), len(lines)+1, err)
+	}
+	return lines, nil
+}

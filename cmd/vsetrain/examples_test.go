@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+)
+
+// Every command has two examples, and each of them is a command line that the command accepts.
+func TestExamples(t *testing.T) {
+	count := 0
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		examples := examplesOf(c)
+		if len(examples) < 2 {
+			t.Errorf("%s --help has %d examples; expected two at least", c.CommandPath(), len(examples))
+		}
+		for _, e := range examples {
+			count++
+			if err := accepts(e); err != "" {
+				t.Errorf("%s --help: example %q: %s", c.CommandPath(), e, err)
+			}
+		}
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				visit(sub)
+			}
+		}
+	}
+	visit(newTestRoot())
+	if count < 30 {
+		t.Errorf("only %d examples were found", count)
+	}
+}
+
+func newTestRoot() *cobra.Command {
+	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Width: 80}})
+}
+
+// examplesOf returns the lines of an example that are commands.
+func examplesOf(c *cobra.Command) (lines []string) {
+	for line := range strings.Lines(c.Example) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// accepts parses every call of vsetrain in a line of shell, with flags and arguments, and returns what is wrong with it.
+func accepts(line string) string {
+	called := false
+	for _, words := range shell(line) {
+		for len(words) > 0 && strings.Contains(words[0], "=") { // NAME=value in front of a command
+			words = words[1:]
+		}
+		if len(words) == 0 || words[0] != "vsetrain" {
+			continue
+		}
+		called = true
+		root := newTestRoot()
+		c, args, err := root.Find(words[1:])
+		if err != nil {
+			return err.Error()
+		}
+		if c == root && len(args) > 0 {
+			return "unknown command " + args[0]
+		}
+		if err := c.ParseFlags(args); err != nil {
+			return err.Error()
+		}
+		if err := c.ValidateRequiredFlags(); err != nil {
+			return err.Error()
+		}
+		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+			return err.Error()
+		}
+	}
+	if !called {
+		return "vsetrain is not called"
+	}
+	return ""
+}
+
+// shell cuts a line into commands and those into words: quotes hold words together, |, && and ; end a command, < and > take a
+// file away, <( and ) are left out, # starts a comment.
+func shell(line string) (commands [][]string) {
+	var words []string
+	var word strings.Builder
+	quote, inWord, skip := rune(0), false, false
+	end := func() {
+		if inWord && !skip {
+			words = append(words, word.String())
+		}
+		skip = skip && !inWord
+		word.Reset()
+		inWord = false
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '"' || r == '\'':
+			quote, inWord = r, true
+		case r == '#' && !inWord:
+			return append(commands, words)
+		case r == ' ':
+			end()
+		case r == '|' || r == ';' || r == '&' || r == '(' || r == ')':
+			end()
+			commands, words, skip = append(commands, words), nil, false
+		case r == '<' || r == '>':
+			end()
+			skip = true
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	end()
+	return append(commands, words)
+}
+
+func TestShell(t *testing.T) {
+	got := shell(`echo "a b" c | vsetrain search - --k 3 < in.txt > out.txt && man -M x # vsetrain no`)
+	want := [][]string{{"echo", "a b", "c"}, {"vsetrain", "search", "-", "--k", "3"}, nil, {"man", "-M", "x"}}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i := range want {
+		if strings.Join(got[i], "\x00") != strings.Join(want[i], "\x00") {
+			t.Errorf("command %d: %q, want %q", i, got[i], want[i])
+		}
+	}
+	for line, want := range map[string]string{
+		"vsetrain search dog":                          "required flag",
+		"vsetrain search dog --checkpoint x --bogus 3": "unknown flag",
+		"vsetrain bogus":                               "unknown command",
+		"vsetrain embed dog --checkpoint x --out y":    "unknown command",
+		"ls": "not called",
+	} {
+		if err := accepts(line); !strings.Contains(err, want) {
+			t.Errorf("%s: %q, want %q", line, err, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"vsetrain/internal/runfs"
+)
+
+func newCmdMan(a *app) *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "man",
+		Short: "Write man pages of all commands",
+		Long: `Write a man page for every command, vsetrain.1, vsetrain-train.1 and so on, into a folder, which is made where it is
+missing. Pages of an earlier version are replaced. SOURCE_DATE_EPOCH, where it is set, is the date of the pages.`,
+		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
+  vsetrain man --dir ~/.local/share/man/man1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			n, err := writeManPages(c.Root(), dir, a.Now())
+			if err == nil {
+				a.Printf("%d pages in %s\n", n, dir)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "`DIR` to write to")
+	must(c.MarkFlagRequired("dir"))
+	must(c.MarkFlagDirname("dir"))
+	return c
+}
+
+// writeManPages writes the page of a command and of all below it, and returns how many there are.
+func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return 0, fmt.Errorf("folder for man pages: %w", err)
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+	var page bytes.Buffer
+	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version, Manual: "vsetrain"}
+	c.DisableAutoGenTag = true
+	if err := doc.GenMan(c, header, &page); err != nil {
+		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
+	}
+	if err := runfs.WriteFile(filepath.Join(dir, name+".1"), writeBytes(page.Bytes())); err != nil {
+		return 0, err
+	}
+	pages := 1
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		n, err := writeManPages(sub, dir, now)
+		if err != nil {
+			return pages, err
+		}
+		pages += n
+	}
+	return pages, nil
+}

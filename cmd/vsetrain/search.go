@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/search"
+)
+
+type searchOptions struct {
+	trainedFlags
+	Checkpoints []string
+	Query       string // "-" reads one a line from standard input
+	Image       string
+	K, Captions int
+	Shortlist   string
+	Depth       int
+	Cache       string
+	Images      string
+	JSON        bool
+}
+
+func newCmdSearch(a *app) *cobra.Command {
+	o := &searchOptions{}
+	c := &cobra.Command{
+		Use:   "search QUERY | - | --image ID",
+		Short: "Find images for a caption, or captions for an image",
+		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image the captions that fit an
+image. Every candidate is scored; results show the score, the id of the ids file and captions that the found image has in the split.
+
+A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file of a reference repository, as for eval; several
+are an ensemble. The query is tokenised as in training; words that the network does not know are named. With - queries are
+read from standard input, one a line, and answered one after the other with the network loaded once.
+
+SAF, SGR and GSMN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
+scorer orders them. --cache keeps encodings in a folder, where the next search with the same weights and data finds them.`,
+		Example: `  vsetrain search "a dog runs on the beach" --checkpoint runs/vseinf-f30k-lseh --data data/f30k
+  vsetrain search --image 1007129816.jpg --checkpoint runs/vseinf-f30k-lseh --k 5
+  vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
+  vsetrain search two men play chess --checkpoint runs/saf --checkpoint runs/sgr --images pictures/f30k`,
+		Args: func(_ *cobra.Command, args []string) error {
+			o.Query = strings.Join(args, " ")
+			switch {
+			case o.Image == "" && len(args) == 0:
+				return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard input, or --image ID`)
+			case o.Image != "" && len(args) > 0:
+				return usagef("expected a query or --image, found both")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return o.run(c.Context(), a)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
+	f.StringVar(&o.Image, "image", "", "find captions for the image with this `ID`, or number")
+	f.IntVar(&o.K, "k", 10, "number of results")
+	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
+	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
+	f.IntVar(&o.Depth, "shortlist-size", 100, "number of candidates it picks")
+	f.StringVar(&o.Cache, "cache", "", "`DIR` to keep encodings in")
+	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures: show their paths, and which are missing")
+	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
+	o.trainedFlags.add(c)
+	must(c.MarkFlagRequired("checkpoint"))
+	must(c.MarkFlagDirname("cache"))
+	must(c.MarkFlagDirname("images"))
+	return c
+}
+
+func (o *searchOptions) check() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+		least int
+	}{{"k", o.K, 1}, {"captions", o.Captions, 0}, {"shortlist-size", o.Depth, 1}} {
+		if n.value < n.least {
+			return usagef("--%s: expected a whole number of at least %d, found %d", n.flag, n.least, n.value)
+		}
+	}
+	return o.trainedFlags.check()
+}
+
+func (o *searchOptions) run(ctx context.Context, a *app) error {
+	s := &searcher{app: a, opt: o}
+	if o.Images != "" {
+		var err error
+		if s.gallery, err = search.OpenGallery(o.Images); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.index, err = o.open(ctx, a); err != nil {
+		return err
+	}
+	defer s.index.Close()
+	switch {
+	case o.Image != "":
+		return s.image(ctx, o.Image)
+	case o.Query == "-":
+		return s.lines(ctx, a.In)
+	}
+	return s.text(ctx, o.Query)
+}
+
+// open encodes the split; an interrupt during it ends it in order, later ones end the program at once: nothing is being written then.
+func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	bars, start := stages{app: a}, time.Now()
+	defer bars.close()
+	x, err := search.Open(ctx, search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
+		Batch: o.Batch, Cache: o.Cache, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: bars.show})
+	if err != nil {
+		return nil, err
+	}
+	bars.close()
+	i := x.Info()
+	fmt.Fprintf(a.Err, "%s, split %s: %d images and %d captions ready after %s\n", i.Data, i.Split, i.Images, i.Captions, ui.Duration(time.Since(start)))
+	return x, nil
+}
+
+// lines answers one query a line. A query that cannot be answered does not end the others.
+func (s *searcher) lines(ctx context.Context, r io.Reader) error {
+	queries, failed := 0, 0
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		query := strings.TrimSpace(in.Text())
+		if query == "" {
+			continue
+		}
+		queries++
+		if err := s.text(ctx, query); err != nil {
+			var unknown *search.UnknownError
+			if !errors.As(err, &unknown) {
+				return err
+			}
+			failed++
+			s.failed(query, err)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return fmt.Errorf("queries from standard input: after %d: %w", queries, err)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d queries have no word that the network knows", failed, queries)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/search"
+)
+
+// searcher asks and prints.
+type searcher struct {
+	*app
+	opt     *searchOptions
+	index   *search.Index
+	gallery *search.Gallery // nil without
+}
+
+// The JSON of a query. Ranks of hits count from 1.
+type (
+	searchJSON struct {
+		Query   string     `json:"query,omitempty"`
+		Image   *imageJSON `json:"image,omitempty"` // of a query by image
+		Match   *int       `json:"match,omitempty"` // rank of its best own caption, from 1
+		Unknown []string   `json:"unknown,omitempty"`
+		Scored  int        `json:"scored,omitempty"`
+		TookMS  float64    `json:"took_ms,omitempty"`
+		Hits    []hitJSON  `json:"hits,omitempty"`
+		Error   string     `json:"error,omitempty"`
+	}
+	imageJSON struct {
+		search.Image
+		File string `json:"file,omitempty"`
+	}
+	hitJSON struct {
+		Rank  int     `json:"rank"`
+		Score float64 `json:"score"`
+		*imageJSON
+		Caption *int   `json:"caption,omitempty"`
+		Text    string `json:"text,omitempty"`
+		Own     *bool  `json:"own,omitempty"` // the caption belongs to the image of the query
+	}
+)
+
+func (s *searcher) text(ctx context.Context, query string) error {
+	a, err := s.index.Text(ctx, query, s.opt.K)
+	if err != nil {
+		return err
+	}
+	if len(a.Unknown) > 0 {
+		fmt.Fprintf(s.Err, "unknown words, searched as <unk>: %s\n", clean(strings.Join(a.Unknown, ", ")))
+	}
+	s.latency(a, "images")
+	out := searchJSON{Query: query, Unknown: a.Unknown, Scored: a.Scored, TookMS: milliseconds(a.Took)}
+	for i, h := range a.Hits {
+		im := s.describe(h.Index)
+		out.Hits = append(out.Hits, hitJSON{Rank: i + 1, Score: h.Score, imageJSON: &im})
+	}
+	s.missing(out.Hits)
+	if s.opt.JSON {
+		return s.encode(out)
+	}
+	s.Printf("%s\n", s.Paint(ui.Bold, clean(query)))
+	for _, h := range out.Hits {
+		s.Printf("%3d  %8.4f  %s\n", h.Rank, h.Score, s.nameOf(*h.imageJSON))
+		for _, c := range h.Captions[:min(s.opt.Captions, len(h.Captions))] {
+			s.Printf("%s\n", s.Paint(ui.Faint, s.fit("               "+clean(c))))
+		}
+	}
+	return nil
+}
+
+func (s *searcher) image(ctx context.Context, id string) error {
+	i, err := s.index.FindImage(id)
+	if err != nil {
+		return err
+	}
+	a, err := s.index.OfImage(ctx, i, s.opt.K)
+	if err != nil {
+		return err
+	}
+	s.latency(a, "captions")
+	im := s.describe(i)
+	out := searchJSON{Image: &im, Scored: a.Scored, TookMS: milliseconds(a.Took)}
+	if match := a.Rank + 1; a.Rank >= 0 {
+		out.Match = &match
+	}
+	k := s.index.Info().CaptionsPerImage
+	for at, h := range a.Hits {
+		own := h.Index/k == i
+		of := s.describe(h.Index / k)
+		of.Captions = nil
+		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index, Text: s.index.Caption(h.Index), Own: &own})
+	}
+	s.missing([]hitJSON{{imageJSON: &im}})
+	if s.opt.JSON {
+		return s.encode(out)
+	}
+	s.Printf("%s\n", s.Paint(ui.Bold, s.nameOf(im)))
+	for _, h := range out.Hits {
+		mark := " "
+		if *h.Own {
+			mark = s.Paint(ui.Green, "*")
+		}
+		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               " + clean(h.Text))[15:])
+	}
+	switch {
+	case out.Match == nil:
+		s.Printf("none of its own captions is in the shortlist\n")
+	default:
+		s.Printf("its own captions are marked *, the best has rank %d of %d\n", *out.Match, a.Scored)
+	}
+	return nil
+}
+
+// describe returns an image with the path of its picture.
+func (s *searcher) describe(i int) imageJSON {
+	im := imageJSON{Image: s.index.Image(i)}
+	if s.gallery != nil {
+		im.File, _ = s.gallery.Path(im.ID)
+	}
+	return im
+}
+
+func (s *searcher) nameOf(im imageJSON) string {
+	if im.File != "" {
+		return clean(im.File)
+	}
+	return clean(im.ID)
+}
+
+// missing says which pictures are not there.
+func (s *searcher) missing(hits []hitJSON) {
+	if s.gallery == nil {
+		return
+	}
+	var ids []string
+	for _, h := range hits {
+		if h.File == "" {
+			ids = append(ids, clean(h.ID))
+		}
+	}
+	if len(ids) > 0 {
+		fmt.Fprintf(s.Err, "%d of %d pictures are not in %s: %s\n", len(ids), len(hits), s.opt.Images, strings.Join(ids, ", "))
+	}
+}
+
+func (s *searcher) failed(query string, err error) {
+	if s.opt.JSON {
+		_ = s.encode(searchJSON{Query: query, Error: err.Error()}) // a broken pipe shows at the next answer
+		return
+	}
+	s.Errorf("%v", err)
+}
+
+func (s *searcher) latency(a search.Answer, what string) {
+	fmt.Fprintf(s.Err, "%.1f ms, %d %s scored\n", milliseconds(a.Took), a.Scored, what)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (s *searcher) encode(out searchJSON) error { return json.NewEncoder(s.Out).Encode(out) }
+
+// fit shortens a line to the width of the terminal; a pipe gets all of it.
+func (s *searcher) fit(line string) string {
+	r := []rune(line)
+	if !s.OutTTY || len(r) <= s.Width || s.Width < 20 {
+		return line
+	}
+	return string(r[:s.Width-1]) + "…"
+}
+
+// clean takes control characters out of text from a data set or a query, so that it cannot steer the terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, text)
+}

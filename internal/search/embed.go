@@ -1,0 +1,196 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vsetrain/data/text"
+	"vsetrain/eval"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/npy"
+	"vsetrain/internal/runfs"
+	"vsetrain/internal/safetensors"
+	"vsetrain/models"
+)
+
+// What EmbedRequest embeds.
+const (
+	EmbedImages   = "images"
+	EmbedCaptions = "captions"
+	EmbedTexts    = "texts"
+)
+
+// EmbedRequest asks for the embeddings of a split, or of captions that are not in a data set.
+type EmbedRequest struct {
+	experiment.TrainedRequest          // Split is ignored for texts
+	What                      string   // EmbedImages, EmbedCaptions or EmbedTexts
+	Texts                     []string // of EmbedTexts; a line without words is an error that names it, from 1
+	Source                    string   // where the texts come from, for that error
+	// Out is the file to write, replaced as a whole:
+	//
+	//	.npy          float32 [N, E], and the ids, one a line, in the file IDsPath names
+	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network, checkpoint, data and split
+	//
+	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of the ids file, that of caption k of
+	// an image is ID#k with k from 0, that of a text its line, from 1.
+	Out      string
+	Batch    int // images or captions at a time; 0 is 128; does not change the result
+	Progress func(done, total int)
+}
+
+// EmbedReport is the outcome.
+type EmbedReport struct {
+	Rows, Dim   int
+	Checkpoint  string   // as it was found
+	Files       []string // that were written
+	UnknownOnly int      // texts without a known word
+}
+
+// IDsPath is where the ids of a .npy file are written: NAME_ids.txt for NAME.npy.
+func IDsPath(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + "_ids.txt" }
+
+// EmbedFiles are the files that an output writes; it is an error when Out has another ending than .npy or .safetensors.
+func EmbedFiles(out string) ([]string, error) {
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".npy":
+		return []string{out, IDsPath(out)}, nil
+	case ".safetensors":
+		return []string{out}, nil
+	}
+	return nil, fmt.Errorf("%s: expected a name ending in .npy or .safetensors", out)
+}
+
+// Embed writes embeddings. A network that scores pairs has none.
+func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
+	if rep.Files, err = EmbedFiles(r.Out); err != nil {
+		return rep, err
+	}
+	if r.What == EmbedTexts {
+		r.Split = ""
+	} else if r.Split == "" {
+		r.Split = defaultSplit
+	}
+	t, err := experiment.OpenTrained(r.TrainedRequest)
+	if err != nil {
+		return rep, err
+	}
+	defer t.Close()
+	if _, pairs := t.Model.PairScorer(); pairs {
+		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; expected an embedder (vsepp, vsrn, vseinf)", t.Name, t.Model.Options.Network)
+	}
+	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
+	if o.Batch == 0 {
+		o.Batch = defaultBatch
+	}
+	var rows []float32
+	var ids []string
+	switch r.What {
+	case EmbedImages:
+		for i := range t.Split.NumImages() {
+			ids = append(ids, idOf(t.Split, i))
+		}
+		rows, err = eval.EncodeImages(ctx, t.Model, t.Split, o)
+	case EmbedCaptions:
+		k := t.Split.CaptionsPerImage()
+		for c := range t.Split.NumCaptions() {
+			ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, c/k), c%k))
+		}
+		rows, err = eval.EncodeCaptions(ctx, t.Model, t.Split, t.Lexicon, o)
+	case EmbedTexts:
+		for i := range r.Texts {
+			ids = append(ids, strconv.Itoa(i+1))
+		}
+		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Model, t.Lexicon, r.Texts, r.Source, o)
+	default:
+		err = fmt.Errorf("embed %q; expected %s, %s or %s", r.What, EmbedImages, EmbedCaptions, EmbedTexts)
+	}
+	if err != nil {
+		return rep, err
+	}
+	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Model.EmbedDim(), t.Found
+	if err := finite("row", rows, rep.Dim); err != nil {
+		return rep, err
+	}
+	if len(rep.Files) == 2 {
+		return rep, writeNPY(rep, rows, ids)
+	}
+	return rep, writeTensors(r, rep, t, rows, ids)
+}
+
+// encodeTexts embeds captions: [N, E] in their order.
+func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []string, source string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
+	if len(lines) == 0 {
+		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
+	}
+	coder, e := v.Coder(), m.EmbedDim()
+	ids, order := make([][]int32, len(lines)), make([]int, len(lines))
+	for i, line := range lines {
+		var words, unknown int
+		if ids[i], words, unknown = coder.Append(nil, line); words == 0 {
+			return nil, 0, fmt.Errorf("%s:%d: no words; expected a caption", source, i+1)
+		}
+		if words == unknown {
+			unknownOnly++
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
+	rows = make([]float32, len(lines)*e)
+	part := make([]float32, o.Batch*e)
+	for lo := 0; lo < len(order); lo += o.Batch {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		batch := order[lo:min(len(order), lo+o.Batch)]
+		n, l := len(batch), len(ids[batch[0]])
+		words, lengths := make([]int32, n*l), make([]int32, n)
+		for j, i := range batch {
+			lengths[j] = int32(copy(words[j*l:], ids[i]))
+		}
+		if err := m.EncodeCaptions(part[:n*e], words, lengths, n, l); err != nil {
+			return nil, 0, err
+		}
+		for j, i := range batch {
+			copy(rows[i*e:], part[j*e:(j+1)*e])
+		}
+		if o.Progress != nil {
+			o.Progress(lo+n, len(lines))
+		}
+	}
+	return rows, unknownOnly, nil
+}
+
+// writeNPY writes the ids first: the array appears when all is there.
+func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
+	err := runfs.WriteFile(rep.Files[1], func(w io.Writer) error {
+		for _, id := range ids {
+			if _, err := fmt.Fprintln(w, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return npy.WriteFloat32(rep.Files[0], []int{rep.Rows, rep.Dim}, rows)
+}
+
+func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows []float32, ids []string) error {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	metadata := map[string]string{"format": "pt", "ids": string(list), "kind": r.What, "network": t.Model.Options.Network, "checkpoint": rep.Checkpoint}
+	if t.Split != nil {
+		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
+	}
+	tensors := []safetensors.Tensor{safetensors.FromFloat32s("embeddings", []int{rep.Rows, rep.Dim}, rows)}
+	return runfs.WriteFile(r.Out, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+}
