@@ -8,7 +8,7 @@
 
   // ---- the part of the page that changes -------------------------------------------------------------------------------
 
-  const every = 2000; // ms between two looks
+  const every = 1000; // ms between two looks
   let etag = "", failures = 0;
 
   // swap puts a new part in place; what the person did to the old one (boxes, open details, focus, scrolling) stays.
