@@ -83,7 +83,7 @@ func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.E
 		if work, err = openWork(o.Work, m.Network.Name(), scoreKey(m, images, captions, order), t, put); err != nil {
 			return nil, err
 		}
-		defer work.f.Close()
+		defer work.close()
 	}
 	room := 0
 	for c := 0; c < t.captions; c += t.tileC {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vsetrain/internal/runfs"
 	"vsetrain/models"
 )
 
@@ -25,6 +26,7 @@ import (
 // as the last one after a kill, is cut off.
 type workFile struct {
 	f      *os.File
+	lock   io.Closer // two programs at one file would write over each other
 	buf    []byte
 	done   map[int]bool
 	tiling tiling
@@ -49,17 +51,23 @@ func openWork(dir, name string, key [32]byte, t tiling, put func(tile int, score
 		return nil, fmt.Errorf("folder for scored tiles: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%x.tiles", name, key[:8]))
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	lock, err := runfs.Lock(path, "name another folder with --work DIR")
 	if err != nil {
 		return nil, fmt.Errorf("scored tiles: %w", err)
 	}
-	w := &workFile{f: f, done: map[int]bool{}, tiling: t}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("scored tiles: %w", err), lock.Close())
+	}
+	w := &workFile{f: f, lock: lock, done: map[int]bool{}, tiling: t}
 	if err := w.read(header(key, t), put); err != nil {
-		f.Close()
+		w.close()
 		return nil, fmt.Errorf("scored tiles: %s: %w", path, err)
 	}
 	return w, nil
 }
+
+func (w *workFile) close() error { return errors.Join(w.f.Close(), w.lock.Close()) }
 
 func header(key [32]byte, t tiling) []byte {
 	h := append([]byte(workMagic), key[:]...)

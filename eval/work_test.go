@@ -1,11 +1,14 @@
 package eval
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/runfs"
 )
 
 var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}
@@ -18,8 +21,17 @@ func openTest(t *testing.T, dir string, key byte) (*workFile, map[int][]float32)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.f.Close() })
 	return w, got
+}
+
+// found is what the work file of a key holds.
+func found(t *testing.T, dir string, key byte) map[int][]float32 {
+	t.Helper()
+	w, got := openTest(t, dir, key)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 func tileOf(k int) []float32 {
@@ -47,6 +59,12 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		at, _ := w.f.Seek(0, 1)
 		ends = append(ends, at)
 	}
+	if _, err := openWork(dir, "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "--work") {
+		t.Fatalf("a second program at the same tiles: %v", err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
 	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
 	if len(names) != 1 {
 		t.Fatalf("files %v", names)
@@ -59,7 +77,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		if err := os.WriteFile(names[0], whole[:cut], 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, got := openTest(t, dir, 1)
+		got := found(t, dir, 1)
 		want := 0
 		for i, end := range ends {
 			if int64(cut) >= end {
@@ -85,10 +103,13 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	if err := again.add(7, tileOf(7)); err != nil {
 		t.Fatal(err)
 	}
-	if _, got := openTest(t, dir, 1); len(got) != 2 || !slices.Equal(got[7], tileOf(7)) {
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(t, dir, 1); len(got) != 2 || !slices.Equal(got[7], tileOf(7)) {
 		t.Fatalf("after a repair: %v", got)
 	}
-	if _, got := openTest(t, dir, 2); len(got) != 0 {
+	if got := found(t, dir, 2); len(got) != 0 {
 		t.Errorf("another key found %v", got)
 	}
 	if err := os.WriteFile(names[0], append([]byte("VSETILE1"), make([]byte, 100)...), 0o666); err != nil {

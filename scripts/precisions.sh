@@ -1,23 +1,41 @@
 #!/usr/bin/env bash
-# Shows that training with bf16 products ends where training with fp32 ends: VSE-infinity (BiGRU, small) with LSEH on the synthetic
-# world, three seeds in either precision, recalls on the test split as a Markdown table. Fails when the mean M-Recalls differ by
+# Shows that training with bf16 products ends where training with fp32 ends: VSE-infinity (BiGRU) or GSMN, small, with LSEH on the
+# synthetic world, three seeds in either precision, recalls on the test split as a Markdown table. Fails when the mean M-Recalls differ by
 # more than seed noise explains: Student's t of the two samples, 95 % two-sided.
 #
-#   scripts/precisions.sh [PROGRAM]      PROGRAM is bin/vsetrain unless given; data and runs go to a temporary folder
+#   scripts/precisions.sh [PROGRAM [vseinf|gsmn]]    bin/vsetrain and vseinf unless given; data and runs go to a temporary folder
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$(realpath "${1:-bin/vsetrain}")
+network=${2:-vseinf}
+case $network in
+vseinf)
+  world="--train 2000 --dev 200 --test 500 --regions 18 --dim 256"
+  model="text_encoder: bigru, embed_dim: 256, word_dim: 128, vseinf: {size_augment: true}"
+  optim="name: adamw, lr: 1e-3, schedule: once, lr_update: 4, weight_decay: 1e-2"
+  ;;
+gsmn)
+  world="--train 1000 --dev 100 --test 250 --regions 9 --dim 128"
+  model="text_encoder: bigru, embed_dim: 256, word_dim: 128, gsmn: {lambda: 10}"
+  optim="name: adam, lr: 1e-3, schedule: once, lr_update: 4"
+  ;;
+*)
+  echo "unknown network $network; expected vseinf or gsmn" >&2
+  exit 2
+  ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$program" data synth "$work/data" --train 2000 --dev 200 --test 500 --regions 18 --dim 256 >/dev/null
+# shellcheck disable=SC2086 # the world is several arguments
+"$program" data synth "$work/data" $world >/dev/null
 "$program" precompute-svd --data "$work/data" >/dev/null
 cat >"$work/config.yaml" <<EOF
 version: 1
 data: {dir: $work/data}
-model: {network: vseinf, text_encoder: bigru, embed_dim: 256, word_dim: 128, vseinf: {size_augment: true}}
+model: {network: $network, $model}
 loss: {name: lseh, margin: 0.185, warmup_epochs: 1}
-optim: {name: adamw, lr: 1e-3, schedule: once, lr_update: 4, weight_decay: 1e-2}
+optim: {$optim}
 train: {epochs: 6, batch: 64, val_step: 0, drop_last: true}
 EOF
 

@@ -98,6 +98,7 @@ type trainView struct {
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed
+	step   int64   // of the last batch
 	header bool
 }
 
@@ -116,7 +117,8 @@ func (v *trainView) Started(p experiment.Plan) {
 	if m := int64(v.cfg.Train.MaxSteps); m > 0 {
 		total = min(total, m)
 	}
-	v.bar = barLine{v.NewProgress("train", p.Resumed.Step, total)}
+	v.step = p.Resumed.Step
+	v.bar = barLine{v.NewProgress("train", v.step, total)}
 }
 
 // Step implements experiment.Observer.
@@ -130,11 +132,14 @@ func (v *trainView) Step(i train.StepInfo) {
 	smooth(&v.rate, float64(i.Batch)/i.Duration.Seconds())
 	smooth(&v.loss, i.StepResult.Loss)
 	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
-	v.bar.Set(i.Position.Step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
+	v.step = i.Position.Step
+	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
 }
 
 // Validating implements experiment.Observer.
-func (v *trainView) Validating(int, int) {}
+func (v *trainView) Validating(what experiment.ValidationStage, done, total int) {
+	v.bar.Set(v.step, fmt.Sprintf("validation: %s %d %%", what, 100*done/max(1, total)))
+}
 
 // Validation implements experiment.Observer.
 func (v *trainView) Validation(i train.ValidationInfo) {

@@ -278,7 +278,7 @@ func TestRunDirectoryInUse(t *testing.T) {
 	if _, err := Train(ctx, request(tinyConfig(), dir, w)); !errors.Is(err, train.ErrInterrupted) {
 		t.Fatal(err)
 	}
-	wantError(t, second, dir, "run directory in use", "process", "on host", "--run DIR")
+	wantError(t, second, dir, "in use", "process", "on host", "--run DIR")
 	if !errors.Is(second, runfs.ErrLocked) {
 		t.Errorf("%v is not ErrLocked", second)
 	}

@@ -79,3 +79,15 @@ func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 		t.Errorf("M-Recall %.1f with neighbours", score)
 	}
 }
+
+// A validation says how many of its pairs are scored: with a network that looks at pairs they take far longer than encoding.
+func TestValidationReportsPairs(t *testing.T) {
+	w := &watcher{}
+	c := gsmnConfig(gsmnWorld(t), loss.LSH, 1)
+	if _, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+		t.Fatal(err)
+	}
+	if pairs := 12 * 60; w.scored != [2]int{pairs, pairs} {
+		t.Errorf("the last report is %d of %d pairs, want %d of as many", w.scored[0], w.scored[1], pairs)
+	}
+}

@@ -80,6 +80,7 @@ type watcher struct {
 	validations []train.ValidationInfo
 	onStep      func(train.StepInfo)
 	onValidate  func(done int)
+	scored      [2]int // pairs, of the last report, and of all
 }
 
 func (w *watcher) Started(p Plan) { w.plan = p }
@@ -91,7 +92,11 @@ func (w *watcher) Step(i train.StepInfo) {
 }
 func (w *watcher) Warning(error) {}
 
-func (w *watcher) Validating(done, _ int) {
+func (w *watcher) Validating(what ValidationStage, done, total int) {
+	if what == Scoring {
+		w.scored = [2]int{done, total}
+		return
+	}
 	if w.onValidate != nil {
 		w.onValidate(done)
 	}

@@ -25,12 +25,21 @@ type Observer interface {
 	// Started is called once before the first step.
 	Started(Plan)
 	Step(train.StepInfo)
-	// Validating reports images and captions embedded for a validation.
-	Validating(done, total int)
+	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs, pairs scored.
+	Validating(what ValidationStage, done, total int)
 	Validation(train.ValidationInfo)
 	// Warning is something a person should know while training goes on.
 	Warning(error)
 }
+
+// ValidationStage is what a validation is doing.
+type ValidationStage string
+
+// The stages of a validation.
+const (
+	Encoding ValidationStage = "encoding"
+	Scoring  ValidationStage = "scoring pairs"
+)
 
 // Plan describes a run that is about to start.
 type Plan struct {
@@ -219,7 +228,10 @@ func (t *training) draw() (train.Position, error) {
 }
 
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
-	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: t.Observer.Validating})
+	stage := func(what ValidationStage) func(done, total int) {
+		return func(done, total int) { t.Observer.Validating(what, done, total) }
+	}
+	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring)})
 	if err != nil {
 		return eval.Metrics{}, err
 	}

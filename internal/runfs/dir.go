@@ -42,7 +42,7 @@ func Open(path string, owner Owner) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o777); err != nil {
 		return nil, wrap("create", path, err)
 	}
-	lock, err := acquire(path, filepath.Join(path, lockName), owner)
+	lock, err := acquire(path, filepath.Join(path, lockName), "choose another directory with --run DIR", owner)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,12 @@ func Open(path string, owner Owner) (*Dir, error) {
 		}
 	}
 	return d, nil
+}
+
+// Lock takes the exclusive lock of a file that this process is about to write to, until Close: a file beside it, path with .lock. The error
+// is an *Error, ErrLocked while another process holds it; instead is what its user can do then.
+func Lock(path, instead string) (io.Closer, error) {
+	return acquire(path, path+".lock", instead, Owner{})
 }
 
 // Close gives up the lock.

@@ -44,7 +44,7 @@ func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs", "a")
 	d := open(t, path)
 	_, err := Open(path, Owner{PID: 1})
-	want := "lock " + path + ": run directory in use; it is held by process 4711 on gallery, since 2026-03-01 12:30:00: " +
+	want := "lock " + path + ": in use; it is held by process 4711 on gallery, since 2026-03-01 12:30:00: " +
 		"end that process or choose another directory with --run DIR"
 	if !errors.Is(err, ErrLocked) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

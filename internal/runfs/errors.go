@@ -12,7 +12,7 @@ import (
 
 // Kinds of failure, for errors.Is.
 var (
-	ErrLocked   = errors.New("run directory in use")
+	ErrLocked   = errors.New("in use")
 	ErrReadOnly = errors.New("not writable")
 	ErrDiskFull = errors.New("disk full")
 )
@@ -91,11 +91,11 @@ func cause(path string, err error) error {
 }
 
 // lockedError names the process that holds the lock.
-func lockedError(dir string, holder Owner) error {
+func lockedError(path, instead string, holder Owner) error {
 	who := "another process"
 	if holder.PID > 0 {
 		who = fmt.Sprintf("process %d on %s, since %s", holder.PID, holder.Host, holder.Since.Format("2006-01-02 15:04:05"))
 	}
-	return &Error{Op: "lock", Path: dir, Kind: ErrLocked,
-		Remedy: fmt.Sprintf("it is held by %s: end that process or choose another directory with --run DIR", who)}
+	return &Error{Op: "lock", Path: path, Kind: ErrLocked,
+		Remedy: fmt.Sprintf("it is held by %s: end that process or %s", who, instead)}
 }

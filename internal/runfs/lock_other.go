@@ -19,8 +19,8 @@ type fileLock struct {
 // Close gives up the lock.
 func (l fileLock) Close() error { return errors.Join(l.File.Close(), os.Remove(l.path)) }
 
-// acquire takes the lock by creating the file at path.
-func acquire(dir, path string, owner Owner) (io.Closer, error) {
+// acquire takes the lock by creating the file at path, for what is at dir; instead says what to do where it is held.
+func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		held, err := os.Open(path)
@@ -28,7 +28,7 @@ func acquire(dir, path string, owner Owner) (io.Closer, error) {
 			return nil, wrap("lock", dir, err)
 		}
 		defer held.Close()
-		locked := lockedError(dir, readOwner(held)).(*Error)
+		locked := lockedError(dir, instead, readOwner(held)).(*Error)
 		locked.Remedy += "; if it was killed, delete " + path
 		return nil, locked
 	}

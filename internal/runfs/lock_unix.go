@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acquire takes the exclusive lock of the file at path with flock. The kernel gives it up when the process ends, however it
+// acquire takes the exclusive lock of the file at path with flock, for what is at dir; instead says what to do where it is held. The kernel gives it up when the process ends, however it
 // ends, so a left-over file locks nobody out.
-func acquire(dir, path string, owner Owner) (io.Closer, error) {
+func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, wrap("write to", dir, err)
@@ -27,9 +27,9 @@ func acquire(dir, path string, owner Owner) (io.Closer, error) {
 	if err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, lockedError(dir, readOwner(f))
+			return nil, lockedError(dir, instead, readOwner(f))
 		}
-		return nil, &Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; choose a run directory on another one with --run DIR"}
+		return nil, &Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; " + instead}
 	}
 	b, err := json.Marshal(owner)
 	if err == nil {
