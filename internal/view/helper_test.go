@@ -68,10 +68,10 @@ func tiny() *config.Config {
 // observer calls a function at each step.
 type observer struct{ step func(train.StepInfo) }
 
-func (o observer) Started(experiment.Plan)         {}
-func (o observer) Validating(int, int)             {}
-func (o observer) Validation(train.ValidationInfo) {}
-func (o observer) Warning(error)                   {}
+func (o observer) Started(experiment.Plan)                         {}
+func (o observer) Validating(experiment.ValidationStage, int, int) {}
+func (o observer) Validation(train.ValidationInfo)                 {}
+func (o observer) Warning(error)                                   {}
 func (o observer) Step(i train.StepInfo) {
 	if o.step != nil {
 		o.step(i)

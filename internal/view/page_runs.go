@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type runRow struct {
 	Data    string // last element of the data folder
 	Updated string
 	Values  []string // of the settings that differ, in a sweep
+	Trial   trialNote
 }
 
 func newRow(r *Run) runRow {
@@ -192,6 +194,8 @@ func (s *Server) sweepPage(r *request) error {
 		Rows    []runRow
 		Columns []column
 		Plot    *plot
+		Waiting int      // trials without a run
+		Failed  []string // trials that failed before they had a run
 	}
 	if id == "" && len(sweeps) == 1 {
 		id = sweeps[0].ID
@@ -208,7 +212,9 @@ func (s *Server) sweepPage(r *request) error {
 	var configs []*config.Config
 	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
 	for _, t := range d.Sweep.Trials {
-		d.Rows = append(d.Rows, newRow(t))
+		row := newRow(t)
+		row.Trial = readTrial(t.Dir)
+		d.Rows = append(d.Rows, row)
 		c := t.validations(path.Base(t.ID), "trial", mRecall)
 		if t == d.Sweep.Best {
 			c.Class = class(0)
@@ -219,6 +225,7 @@ func (s *Server) sweepPage(r *request) error {
 		}
 	}
 	d.Plot = newPlot(p)
+	d.Waiting, d.Failed = waiting(filepath.Join(s.opt.Dir, filepath.FromSlash(d.Sweep.ID)), d.Sweep.Trials)
 	keys, values := config.Differing(configs)
 	d.Keys = keys
 	for i, k := 0, 0; i < len(d.Rows); i++ {
@@ -238,5 +245,17 @@ func (s *Server) sweepPage(r *request) error {
 	return r.show("sweep", frame{Title: "Sweep " + d.Sweep.Name, Tab: "sweep", Part: r.partURL(), Data: d})
 }
 
-// Trial is the name of a run in its sweep.
-func (r *Run) Trial() string { return path.Base(r.ID) }
+// Standing is how a trial stands in its sweep: one that has reached its present target rests, though its configuration plans more.
+func (r *runRow) Standing() string {
+	switch {
+	case r.State == Running:
+	case r.Trial.Failed != "":
+		return "failed"
+	case r.State == Interrupted && r.Trial.Target > 0 && r.Epochs >= float64(r.Trial.Target):
+		return "rests"
+	}
+	return string(r.State)
+}
+
+// TrialName is the name of a run in its sweep.
+func (r *Run) TrialName() string { return path.Base(r.ID) }

@@ -98,7 +98,16 @@ func TestSweepPage(t *testing.T) {
 		c.Optim.LR = lr
 		fakeRun(t, filepath.Join(root, "lr/trials", fmt.Sprint("t", i)), c, line2(16, 2, float64(10*(i+1)), true))
 	}
+	write(t, filepath.Join(root, "lr/trials/t0/failed.json"), `{"error":"loss is NaN","exit":1}`)
+	c := tiny()
+	c.Train.Epochs = 9 // successive halving: the first rung is two epochs
+	fakeRun(t, filepath.Join(root, "lr/trials/t1"), c, line2(16, 2, 20, true))
+	write(t, filepath.Join(root, "lr/trials/t1/target"), "2\n")
+	mustMkdir(t, filepath.Join(root, "lr/trials/t7"))
+	mustMkdir(t, filepath.Join(root, "lr/trials/t8"))
+	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
 	s := open(t, Options{Dir: root})
+	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>", "rests</span> <span class=\"note\">after 2 epochs", `failed</span> <span class="note bad">loss is NaN`)
 	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>", "Best M-Recall <b>30.00</b>", ">t2</a>")
 	if strings.Contains(text, "loss.name") {
 		t.Error("a setting that is the same in all trials is in the table")
