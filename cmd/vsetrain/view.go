@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ DIR holds runs and sweeps, at any depth up to five, or is one run. The page read
 		Args: oneArg("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.Device.Validate(); err != nil {
-				return usagef("--%v", err)
+				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 			}
 			o.Dir = args[0]
 			return o.run(c.Context(), a)
@@ -99,7 +100,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	}
 	defer s.Close()
 	url := "http://" + browseAddr(l.Addr()) + "/"
-	a.Printf("%d runs of %s at %s\n", s.Runs(), o.Dir, url)
+	a.Printf("%s of %s at %s\n", count(s.Runs(), "run"), o.Dir, url)
 	if o.Open {
 		if err := openBrowser(url); err != nil {
 			a.Errorf("warning: no browser could be started (%v); open %s", err, url)
@@ -152,4 +153,12 @@ func openBrowser(url string) error {
 	}
 	go cmd.Wait()
 	return nil
+}
+
+// count writes a number with what is counted.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
 }

@@ -65,6 +65,7 @@ var tests = map[string][]string{
 var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/vsetrain"},
 	"github.com/spf13/viper":       {"internal/config"},
+	"github.com/chromedp":          {}, // drives a browser in tests
 	"go.yaml.in":                   {"internal/config"},
 	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
