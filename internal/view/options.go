@@ -17,7 +17,7 @@ type Options struct {
 	Dir    string   // folder of runs, at any depth up to five, or one run
 	Data   string   // data set that networks retrieve from; "" is the one each run was trained on
 	Images string   // folder of pictures; "" is the folder images of the data set, where there is one
-	Cache  string   // folder for encodings, see search.Options; "" keeps nothing
+	Cache  string   // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
 	Hosts  []string // host names under which the page may be called, beside localhost and IP addresses
 	Device device.Options
 	BLAS   string
@@ -31,7 +31,7 @@ type opener func(context.Context, search.Options) (searcher, error)
 
 // Validate returns an error for the first option that cannot be used.
 func (o *Options) Validate() error {
-	for _, d := range []struct{ what, dir string }{{"runs", o.Dir}, {"data", o.Data}, {"images", o.Images}, {"cache", o.Cache}} {
+	for _, d := range []struct{ what, dir string }{{"runs", o.Dir}, {"data", o.Data}, {"images", o.Images}} {
 		if d.dir == "" && d.what != "runs" {
 			continue
 		}

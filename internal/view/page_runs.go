@@ -170,7 +170,11 @@ func sweepsOf(runs []*Run) []sweepRow {
 		id = path.Clean("./" + id)
 		if _, seen := at[id]; !seen {
 			at[id] = len(out)
-			out = append(out, sweepRow{ID: id, Name: id, Counts: map[State]int{}})
+			name := id
+			if id == "." {
+				name = filepath.Base(filepath.Dir(filepath.Dir(run.Dir)))
+			}
+			out = append(out, sweepRow{ID: id, Name: name, Counts: map[State]int{}})
 		}
 		w := &out[at[id]]
 		w.Trials = append(w.Trials, run)
@@ -209,21 +213,28 @@ func (s *Server) sweepPage(r *request) error {
 		return errNoRun
 	}
 	d.Sweep = &sweeps[i]
+	if !r.q.Has("sort") {
+		r.q.Set("sort", "best")
+		r.q.Set("desc", "1")
+	}
 	var configs []*config.Config
 	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
+	var best []curve
 	for _, t := range d.Sweep.Trials {
 		row := newRow(t)
 		row.Trial = readTrial(t.Dir)
 		d.Rows = append(d.Rows, row)
 		c := t.validations(path.Base(t.ID), "trial", mRecall)
-		if t == d.Sweep.Best {
-			c.Class = class(0)
+		if t == d.Sweep.Best { // drawn over the others
+			c.Class, best = class(0), []curve{c}
+		} else {
+			p.Curves = append(p.Curves, c)
 		}
-		p.Curves = append(p.Curves, c)
 		if t.Config != nil {
 			configs = append(configs, t.Config)
 		}
 	}
+	p.Curves = append(p.Curves, best...)
 	d.Plot = newPlot(p)
 	d.Waiting, d.Failed = waiting(filepath.Join(s.opt.Dir, filepath.FromSlash(d.Sweep.ID)), d.Sweep.Trials)
 	keys, values := config.Differing(configs)

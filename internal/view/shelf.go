@@ -161,7 +161,7 @@ func (s *shelf) load(k bookKey, run *Run) {
 	}
 	s.makeRoom()
 	ctx, cancel := context.WithCancel(s.ctx)
-	b := &book{key: k, opened: s.opt.Now(), cancel: cancel, stage: "waiting"}
+	b := &book{key: k, opened: s.opt.Now(), cancel: cancel, stage: "waiting for its turn"}
 	s.books[k] = b
 	data := s.opt.Data
 	if data == "" && run.Config != nil {

@@ -78,12 +78,13 @@
         const at = (bottom - py) / (bottom - top);
         return log ? y0 * Math.pow(y1 / y0, at) : y0 + at * (y1 - y0);
       };
-      let lines = null, cursor = null, box = null, at = NaN;
+      let lines = null, places = null, cursor = null, box = null, at = 0; // at is an index of places, the points of all curves
       const prepare = () => {
         lines = $$("polyline:not(.faint)", svg).map((p) => ({
           name: p.dataset.name, style: p.getAttribute("class"),
           points: p.getAttribute("points").split(" ").map((xy) => xy.split(",").map(Number)),
         }));
+        places = [...new Set(lines.flatMap((l) => l.points.map((p) => p[0])))].sort((a, b) => a - b);
         cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
         cursor.setAttribute("class", "cursor");
         cursor.setAttribute("y1", top);
@@ -94,20 +95,20 @@
         svg.parentElement.append(box);
       };
       const hide = () => { cursor?.remove(); box?.remove(); lines = null; };
-      const show = (px) => {
-        if (!lines) prepare();
-        at = Math.min(right, Math.max(left, px));
-        const x = x0 + (at - left) / (right - left) * (x1 - x0);
-        cursor.setAttribute("x1", at);
-        cursor.setAttribute("x2", at);
+      const show = (index) => {
+        at = Math.min(places.length - 1, Math.max(0, index));
+        const px = places[at];
+        const x = x0 + (px - left) / (right - left) * (x1 - x0);
+        cursor.setAttribute("x1", px);
+        cursor.setAttribute("x2", px);
         box.replaceChildren();
         const head = document.createElement("div");
         head.textContent = `${svg.dataset.x} ${short(x)}`;
         box.append(head);
         for (const l of lines) {
           let best = l.points[0];
-          for (const p of l.points) if (Math.abs(p[0] - at) < Math.abs(best[0] - at)) best = p;
-          if (Math.abs(best[0] - at) > 30) continue;
+          for (const p of l.points) if (Math.abs(p[0] - px) < Math.abs(best[0] - px)) best = p;
+          if (Math.abs(best[0] - px) > 30) continue;
           const row = document.createElement("div"), name = document.createElement("span"), v = document.createElement("b");
           row.className = l.style.split(" ").filter((c) => /^s\d$/.test(c)).join(" ");
           name.append(document.createElement("i"), l.name);
@@ -115,25 +116,29 @@
           row.append(name, v);
           box.append(row);
         }
-        const scale = svg.clientWidth / 600, half = at > (left + right) / 2;
-        box.style.top = `${svg.offsetTop ?? 40}px`;
-        box.style.top = `${svg.getBoundingClientRect().top - svg.parentElement.getBoundingClientRect().top + top * scale}px`;
-        const x_ = svg.getBoundingClientRect().left - svg.parentElement.getBoundingClientRect().left + at * scale;
-        box.style.left = half ? "auto" : `${x_ + 10}px`;
-        box.style.right = half ? `${svg.parentElement.clientWidth - x_ + 10}px` : "auto";
+        // The place on the screen; the matrix knows how the picture lies in its box.
+        const figure = svg.parentElement.getBoundingClientRect(), m = svg.getScreenCTM();
+        const sx = m.a * px + m.e - figure.left, half = px > (left + right) / 2;
+        box.style.top = `${m.d * top + m.f - figure.top}px`;
+        box.style.left = half ? "auto" : `${sx + 10}px`;
+        box.style.right = half ? `${figure.width - sx + 10}px` : "auto";
       };
       svg.addEventListener("pointermove", (e) => {
-        const r = svg.getBoundingClientRect();
-        show((e.clientX - r.left) / r.width * 600);
+        if (!lines) prepare();
+        const m = svg.getScreenCTM(), px = (e.clientX - m.e) / m.a;
+        let near = 0;
+        places.forEach((p, i) => { if (Math.abs(p - px) < Math.abs(places[near] - px)) near = i; });
+        show(near);
       });
       svg.addEventListener("pointerleave", hide);
       svg.addEventListener("blur", hide);
       svg.setAttribute("tabindex", "0");
       svg.addEventListener("keydown", (e) => {
-        const step = { ArrowLeft: -8, ArrowRight: 8 }[e.key];
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
         if (!step) return;
         e.preventDefault();
-        show((Number.isNaN(at) ? left : at) + step);
+        if (lines) show(at + step);
+        else { prepare(); show(at); }
         say(box.innerText.replaceAll("\n", " "));
       });
     }
