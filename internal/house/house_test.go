@@ -29,7 +29,7 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/house"},
+	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/view", "internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -49,6 +49,7 @@ var sideways = map[string][]string{
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
 	"internal/search":            {"internal/experiment"},
+	"internal/view":              {"internal/config", "internal/experiment", "internal/report", "internal/search"}, // a page on what they tell
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -65,6 +66,7 @@ var tests = map[string][]string{
 var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/vsetrain"},
 	"github.com/spf13/viper":       {"internal/config"},
+	"github.com/chromedp":          {}, // drives a browser in tests
 	"go.yaml.in":                   {"internal/config"},
 	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},

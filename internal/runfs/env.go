@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -42,8 +43,11 @@ func (d *Dir) AppendEnv(e Env) error {
 }
 
 // Sessions returns the sessions of env.json, none where there is no such file.
-func (d *Dir) Sessions() ([]Env, error) {
-	path := d.Path(EnvName)
+func (d *Dir) Sessions() ([]Env, error) { return ReadSessions(d.path) }
+
+// ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
+func ReadSessions(dir string) ([]Env, error) {
+	path := filepath.Join(dir, EnvName)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

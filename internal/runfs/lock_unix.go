@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,12 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	if err != nil {
 		return nil, wrap("write to", dir, err)
 	}
-	if err := flock(f); err != nil {
+	err = flock(f, unix.LOCK_EX)
+	for i := 1; i < lockTries && errors.Is(err, unix.EWOULDBLOCK); i++ {
+		time.Sleep(lockPause)
+		err = flock(f, unix.LOCK_EX)
+	}
+	if err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, lockedError(dir, instead, readOwner(f))
@@ -39,12 +45,21 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	return f, nil
 }
 
-func flock(f *os.File) error {
+func flock(f *os.File, how int) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+		if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != unix.EINTR {
 			return err
 		}
 	}
+}
+
+// isHeld reports whether a process holds the lock of an open lock file for writing.
+func isHeld(f *os.File) (bool, error) {
+	err := flock(f, unix.LOCK_SH) // given up when f is closed
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
 }
 
 // syncDir makes a rename in dir durable.

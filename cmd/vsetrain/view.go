@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/view"
+)
+
+type viewOptions struct {
+	view.Options
+	Listen string
+	Open   bool
+}
+
+// viewPort is the first port that is tried where --listen does not name one; the next ones follow.
+const (
+	viewHost  = "127.0.0.1"
+	viewPort  = 8420
+	viewPorts = 20
+)
+
+func newCmdView(a *app) *cobra.Command {
+	o := &viewOptions{Options: view.Options{Device: device.DefaultOptions()}}
+	c := &cobra.Command{
+		Use:   "view DIR",
+		Short: "Show runs, curves and retrieval as a local web page",
+		Long: `Show the runs in a folder as web pages on this machine: a table of runs, the curves of a run while it trains, several runs in one
+plot with their training efficiency, the trials of a sweep; and what a trained network retrieves: a search box, the captions it finds for an
+image, the rank of every query, the hardest mistakes side by side.
+
+DIR holds runs and sweeps, at any depth up to five, or is one run. The page reads; it changes nothing on disk. It is for one person: it listens on
+127.0.0.1 unless --listen says otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
+		Example: `  vsetrain view runs
+  vsetrain view runs --data data/f8k --images data/f8k/images --open
+  vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,
+		Args: oneArg("DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.Device.Validate(); err != nil {
+				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
+			}
+			o.Dir = args[0]
+			return o.run(c.Context(), a)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the first free port from %d", viewHost, viewPort))
+	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
+	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
+	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the folder of the data set")
+	f.StringVar(&o.Cache, "cache", "", "`DIR` to keep encodings in, so that a network opens faster the next time; empty keeps nothing")
+	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost and addresses; may be repeated")
+	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
+	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
+	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	for _, name := range []string{"data", "images", "cache"} {
+		must(c.MarkFlagDirname(name))
+	}
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return c
+}
+
+func (o *viewOptions) run(ctx context.Context, a *app) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	o.BLAS = a.getenv("VSETRAIN_BLAS")
+	l, err := o.listen()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	host, _, _ := net.SplitHostPort(o.Listen)
+	if host != "" {
+		o.Hosts = append(o.Hosts, host)
+	}
+	if !isLoopback(l.Addr()) {
+		if name, err := os.Hostname(); err == nil && name != "" {
+			o.Hosts = append(o.Hosts, name)
+		}
+		a.Errorf("warning: %s is not the loopback address: everybody who reaches it may read the runs, captions and pictures", l.Addr())
+	}
+	s, err := view.New(o.Options)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	url := "http://" + browseAddr(l.Addr()) + "/"
+	a.Printf("%s of %s at %s\n", count(s.Runs(), "run"), o.Dir, url)
+	if o.Open {
+		if err := openBrowser(url); err != nil {
+			a.Errorf("warning: no browser could be started (%v); open %s", err, url)
+		}
+	}
+	return s.Serve(ctx, l)
+}
+
+// listen opens the address, or where none is named the first free port.
+func (o *viewOptions) listen() (net.Listener, error) {
+	if o.Listen != "" {
+		return view.Listen(o.Listen)
+	}
+	for port := viewPort; port < viewPort+viewPorts; port++ {
+		l, err := view.Listen(net.JoinHostPort(viewHost, strconv.Itoa(port)))
+		var taken *view.PortInUse
+		if !errors.As(err, &taken) {
+			return l, err
+		}
+	}
+	return view.Listen(net.JoinHostPort(viewHost, "0"))
+}
+
+func isLoopback(addr net.Addr) bool {
+	t, ok := addr.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
+
+// browseAddr is the address for a browser on this machine: a server that listens everywhere also listens on the loopback address.
+func browseAddr(addr net.Addr) string {
+	t, ok := addr.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort(viewHost, strconv.Itoa(t.Port))
+}
+
+// openBrowser starts the browser of the system and does not wait for it.
+func openBrowser(url string) error {
+	name, args := "xdg-open", []string{url}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	}
+	cmd := exec.Command(name, args...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait()
+	return nil
+}
+
+// count writes a number with what is counted.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The values are those of the written file, key by key.
+func TestValues(t *testing.T) {
+	c := Default()
+	c.Optim.LR = 1e-7
+	text := string(Marshal(&c))
+	seen := map[string]bool{}
+	for _, v := range Values(&c) {
+		key := v.Key[strings.LastIndexByte(v.Key, '.')+1:]
+		if !strings.Contains(text, key+": "+v.Text+"\n") {
+			t.Errorf("%s: %s is not in the file", v.Key, v.Text)
+		}
+		seen[v.Key] = true
+	}
+	if !seen["optim.lr"] || !seen["seed"] || len(seen) != len(paths()) {
+		t.Errorf("%d values, the configuration has %d", len(seen), len(paths()))
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	a, b, c := Default(), Default(), Default()
+	a.Optim.LR, b.Optim.LR, c.Optim.LR = 1e-3, 1e-4, 1e-3
+	b.Loss.Name = "lseh"
+	b.Run.Dir, c.Device.Threads = "elsewhere", 3
+	keys, values := Differing([]*Config{&a, &b, &c})
+	if want := []string{"loss.name", "optim.lr"}; !reflect.DeepEqual(keys, want) {
+		t.Errorf("keys %v, want %v", keys, want)
+	}
+	if want := [][]string{{"lmh", "lseh", "lmh"}, {"0.001", "0.0001", "0.001"}}; !reflect.DeepEqual(values, want) {
+		t.Errorf("values %v, want %v", values, want)
+	}
+	if keys, _ := Differing([]*Config{&a}); keys != nil {
+		t.Errorf("one configuration differs in %v", keys)
+	}
+}

@@ -1,0 +1,29 @@
+package runfs
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held by nobody.
+func TestHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	for _, p := range []string{path, t.TempDir()} {
+		if o, held, err := Holder(p); held || err != nil {
+			t.Errorf("%s, never locked: %v, %v, %v", p, o, held, err)
+		}
+	}
+	d, err := Open(path, Owner{PID: 4711, Host: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // asking changes nothing
+		if o, held, err := Holder(path); !held || err != nil || o.PID != 4711 || o.Host != "here" {
+			t.Errorf("locked: %v, %v, %v", o, held, err)
+		}
+	}
+	d.Close()
+	if o, held, err := Holder(path); held || err != nil {
+		t.Errorf("closed: %v, %v, %v", o, held, err)
+	}
+}

@@ -1,0 +1,362 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"vsetrain/train"
+)
+
+// chromiumPath finds a browser; VSETRAIN_CHROMIUM names one.
+func chromiumPath(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("VSETRAIN_CHROMIUM"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium on this machine; scripts/install-test-tools.sh installs one, or VSETRAIN_CHROMIUM names its program")
+	return ""
+}
+
+// browser is a tab of a real headless Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu     sync.Mutex
+	errors []string // of scripts and of the content security policy
+}
+
+// chromium is the one browser of all tests; closeBrowser ends it.
+var chromium struct {
+	sync.Once
+	ctx  context.Context
+	stop []context.CancelFunc
+	err  error
+}
+
+func startBrowser(path string) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.NoSandbox, chromedp.DisableGPU)
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	chromium.stop = append(chromium.stop, stop)
+	quiet := func(string, ...any) {} // of events that this version of the driver does not know
+	chromium.ctx, stop = chromedp.NewContext(alloc, chromedp.WithErrorf(quiet))
+	chromium.stop = append(chromium.stop, stop)
+	chromium.err = chromedp.Run(chromium.ctx)
+}
+
+func closeBrowser() {
+	for _, stop := range slices.Backward(chromium.stop) {
+		stop()
+	}
+}
+
+// browse opens a tab without cookies for a site. What its console calls an error fails the test.
+func browse(t *testing.T, s *site) *browser {
+	t.Helper()
+	path := chromiumPath(t)
+	chromium.Do(func() { startBrowser(path) })
+	if chromium.err != nil {
+		t.Fatalf("%s does not start: %v", path, chromium.err)
+	}
+	ctx, stop := chromedp.NewContext(chromium.ctx)
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, 90*time.Second)
+	t.Cleanup(stop)
+	b := &browser{t: t, ctx: ctx, url: s.URL}
+	chromedp.ListenTarget(ctx, func(e any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := e.(type) {
+		case *runtime.EventExceptionThrown:
+			b.errors = append(b.errors, e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError {
+				b.errors = append(b.errors, e.Entry.Text+" "+e.Entry.URL)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range b.errors {
+			t.Errorf("console: %s", e)
+		}
+	})
+	b.do(log.Enable(), network.ClearBrowserCookies())
+	return b
+}
+
+// do runs actions, all of which must succeed.
+func (b *browser) do(actions ...chromedp.Action) {
+	b.t.Helper()
+	for i, a := range actions {
+		if err := chromedp.Run(b.ctx, a); err != nil {
+			b.t.Fatalf("action %d: %v", i, err)
+		}
+	}
+}
+
+func (b *browser) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url+path), chromedp.WaitReady("main"))
+}
+
+// value returns the value of an expression.
+func value[T any](b *browser, js string) (v T) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(js, &v))
+	return v
+}
+
+// until waits for an expression to be true.
+func (b *browser) until(what, js string) {
+	b.t.Helper()
+	for range 150 {
+		if value[bool](b, js) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.t.Fatalf("not within 15 s: %s (%s); the page says\n%.2000s", what, js, value[string](b, "document.body.innerText"))
+}
+
+// keys presses keys on what has the focus, once the page and its script are there.
+func (b *browser) keys(keys string) {
+	b.t.Helper()
+	b.until("the page is whole", `document.readyState === "complete"`)
+	b.do(chromedp.KeyEvent(keys))
+}
+
+// The curve of a run grows while it trains, and what the person did to the page stays.
+func TestBrowserFollowsTraining(t *testing.T) {
+	chromiumPath(t)
+	root := t.TempDir()
+	cfg := tiny()
+	cfg.Train.Epochs = 400
+	turn := make(chan bool, 1000)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	started := make(chan bool, 1)
+	go func() {
+		done <- trainTo(ctx, cfg, filepath.Join(root, "live"), func(i train.StepInfo) {
+			if i.Position.Step == 1 {
+				started <- true
+			}
+			select {
+			case <-turn:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	advance := func(steps int) {
+		for range steps {
+			turn <- true
+		}
+	}
+	defer func() {
+		stop()
+		<-done
+	}()
+	select {
+	case <-started:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	advance(12)
+	s := open(t, Options{Dir: root})
+	b := browse(t, s)
+	b.open("/run?id=live")
+	b.until("twelve steps are shown", `+document.querySelector("#step").textContent >= 12`)
+	if !value[bool](b, `document.querySelector(".state").textContent === "running"`) {
+		t.Error("the run is not shown as running")
+	}
+	const points = `document.querySelector("#plot-loss polyline:last-of-type").getAttribute("points").split(" ").length`
+	before := value[int](b, points)
+	b.do(chromedp.Click("#settings summary"), chromedp.Click("#data-loss summary"))
+	advance(20)
+	b.until("the curve grows without a reload", points+fmt.Sprintf(" >= %d", before+15))
+	b.until("the step counts on", `+document.querySelector("#step").textContent >= 32`)
+	if value[bool](b, `document.querySelector("#settings").open`) || !value[bool](b, `document.querySelector("#data-loss").open`) {
+		t.Error("what was closed or opened did not stay")
+	}
+	b.open("/")
+	b.do(chromedp.Click(`input[name=r]`))
+	best := value[string](b, `document.querySelector("tbody tr").innerText`)
+	advance(20)
+	b.until("the table of runs follows", fmt.Sprintf("document.querySelector('tbody tr').innerText !== %q", best))
+	if !value[bool](b, `document.querySelector("input[name=r]").checked`) {
+		t.Error("the choice of a run did not stay")
+	}
+	stop()
+	b.until("the end is shown", `document.querySelector(".state").textContent === "interrupted"`)
+}
+
+// A search from the keyboard: open a network, type, walk to a picture, open it.
+func TestBrowserSearch(t *testing.T) {
+	chromiumPath(t)
+	s := open(t, Options{Dir: runs})
+	b := browse(t, s)
+	b.open("/search?r=one")
+	b.do(chromedp.Click("form[action='/load'] button"))
+	b.until("the network opens without a reload", `document.activeElement.id === "q"`)
+	b.keys("a dog" + kb.Enter)
+	b.until("images are found", `document.querySelectorAll(".card img").length === 8`)
+	b.until("their pictures are drawn", `[...document.querySelectorAll(".card img")].every((i) => i.complete && i.naturalWidth > 0 || i.loading === "lazy" && i.getBoundingClientRect().top > innerHeight)`)
+	b.keys(kb.Escape + "jj")
+	if got := value[int](b, `[...document.querySelectorAll("[data-row]")].indexOf(document.activeElement)`); got != 1 {
+		t.Errorf("jj leads to row %d, want 1", got)
+	}
+	want := value[string](b, "document.activeElement.href")
+	b.keys(kb.Enter)
+	b.until("Enter opens the image", "location.href === "+quote(want))
+	b.until("its captions are found", `document.querySelectorAll("ol.lines li").length === 20`)
+	b.open("/image?r=one&i=3")
+	b.keys("]")
+	b.until("] opens the next image", `new URLSearchParams(location.search).get("i") === "4"`)
+	b.keys("gr")
+	b.until("g r leads to the runs", `location.pathname === "/"`)
+	b.open("/queries?r=one")
+	b.until("the ranks are there", `document.querySelectorAll("table.ranks tbody tr").length === 40`)
+	b.do(chromedp.Click(".histogram a"))
+	b.until("a bar chooses its queries", `new URLSearchParams(location.search).get("bin") === "1"`)
+	b.open("/mistakes?r=one")
+	b.until("mistakes stand side by side", `document.querySelectorAll(".mistake .pair .card").length >= 2`)
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", s) }
+
+// Keys on the table of runs: filter, rows, choice, comparison, help.
+func TestBrowserKeyboard(t *testing.T) {
+	chromiumPath(t)
+	s := open(t, Options{Dir: runs})
+	b := browse(t, s)
+	b.open("/")
+	b.keys("?")
+	b.until("? opens the list of keys", `document.querySelector("#keys").open`)
+	b.keys(kb.Escape)
+	b.until("Esc closes it", `!document.querySelector("#keys").open`)
+	b.keys("jxjxc")
+	b.until("c compares the chosen runs", `location.pathname === "/compare" && document.querySelectorAll("table.compare tbody tr").length === 2`)
+	if got := value[string](b, `document.querySelector("#plot-m_recall svg").getAttribute("aria-labelledby").split(" ").map((id) => document.getElementById(id).textContent).join("|")`); !strings.Contains(got, "M-Recall") || !strings.Contains(got, "one: from") {
+		t.Errorf("the plot is called %q", got)
+	}
+	b.do(chromedp.Focus("#plot-m_recall svg"))
+	b.keys(kb.ArrowRight + kb.ArrowRight + kb.ArrowRight)
+	b.until("arrows read values", `document.querySelector(".readout")?.innerText.includes("epoch")`)
+	b.open("/")
+	b.keys("/")
+	b.until("/ goes to the filter", `document.activeElement.id === "filter"`)
+	b.keys("two" + kb.Enter)
+	b.until("the filter applies", `document.querySelectorAll("tbody tr").length === 1`)
+}
+
+// Colours follow the system, and the person's choice, which stays.
+func TestBrowserDark(t *testing.T) {
+	chromiumPath(t)
+	s := open(t, Options{Dir: runs})
+	b := browse(t, s)
+	const luminance = `(() => { const c = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number); return (c[0] + c[1] + c[2]) / 765; })()`
+	system := func(scheme string) {
+		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	}
+	shade := func(what string, dark bool) {
+		t.Helper()
+		if l := value[float64](b, luminance); (l < 0.3) != dark {
+			t.Errorf("%s: the ground has luminance %.2f", what, l)
+		}
+	}
+	system("light")
+	b.open("/")
+	shade("light system", false)
+	system("dark")
+	shade("dark system", true)
+	b.keys("t")
+	b.until("t changes", `document.documentElement.dataset.theme === "light"`)
+	shade("light by choice on a dark system", false)
+	b.until("the choice is stored", `fetch("/", {cache: "no-store"}).then((r) => r.text()).then((t) => { window.stored = t.includes('data-theme="light"'); }) && window.stored === true`)
+	b.open("/compare")
+	shade("the next page", false)
+	b.do(chromedp.Click(".theme button[value=dark]"))
+	system("light")
+	shade("dark by button on a light system", true)
+	// Text stands out from its ground: 4.5 to 1 at least (WCAG AA), in both.
+	for _, theme := range []string{"light", "dark"} {
+		b.do(chromedp.Evaluate(`document.documentElement.dataset.theme = `+quote(theme), nil))
+		for _, pair := range [][2]string{{"--ink", "--ground"}, {"--soft", "--ground"}, {"--soft", "--wash"}, {"--link", "--ground"}, {"--bad", "--bad-wash"}, {"--good", "--good-wash"}, {"--warn", "--ground"}} {
+			ratio := value[float64](b, fmt.Sprintf(`((a, b) => {
+				const l = (name) => {
+					const c = getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(1).match(/../g).map((h) => parseInt(h, 16) / 255)
+						.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+					return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2];
+				};
+				const [x, y] = [l(a), l(b)].sort((p, q) => q - p);
+				return (x + 0.05) / (y + 0.05);
+			})(%q, %q)`, pair[0], pair[1]))
+			if ratio < 4.5 {
+				t.Errorf("%s: contrast of %s on %s is %.2f, want 4.5", theme, pair[0], pair[1], ratio)
+			}
+		}
+	}
+}
+
+// Without JavaScript the same is done with links and forms.
+func TestBrowserWithoutScript(t *testing.T) {
+	chromiumPath(t)
+	s := open(t, Options{Dir: runs})
+	s.load(bookKey{"one", "best", "test"})
+	b := browse(t, s)
+	b.do(emulation.SetScriptExecutionDisabled(true))
+	b.open("/search?r=one")
+	b.do(chromedp.SendKeys("#q", "a dog", chromedp.ByID), chromedp.Submit("#q", chromedp.ByID), chromedp.WaitVisible(".card img"))
+	var here string
+	b.do(chromedp.Location(&here))
+	if u, err := url.Parse(here); err != nil || u.Query().Get("q") != "a dog" {
+		t.Errorf("the search led to %s", here)
+	}
+	b.open("/run?id=one")
+	b.do(chromedp.WaitVisible("#plot-m_recall polyline"))
+	b.do(chromedp.Click(".theme button[value=dark]"), chromedp.WaitReady("html[data-theme=dark]"))
+	b.do(chromedp.Location(&here))
+	if !strings.HasSuffix(here, "/run?id=one") {
+		t.Errorf("the choice of colours led to %s", here)
+	}
+	b.open("/")
+	b.do(chromedp.Click("input[name=r]"), chromedp.Click("#compare button"), chromedp.WaitVisible("table.compare"))
+}
+
+// The page fits a telephone: nothing but tables scrolls sideways.
+func TestBrowserNarrow(t *testing.T) {
+	chromiumPath(t)
+	s := open(t, Options{Dir: runs})
+	s.load(bookKey{"one", "best", "test"})
+	b := browse(t, s)
+	b.do(chromedp.EmulateViewport(390, 800))
+	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one"} {
+		b.open(page)
+		if w := value[int](b, "document.documentElement.scrollWidth"); w > 390 {
+			t.Errorf("%s is %d pixels wide on a screen of 390", page, w)
+		}
+	}
+}

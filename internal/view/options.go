@@ -1,0 +1,67 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/search"
+)
+
+// Options say what New shows. Dir is required; the zero value of every other field is usable.
+type Options struct {
+	Dir    string   // folder of runs, at any depth up to five, or one run
+	Data   string   // data set that networks retrieve from; "" is the one each run was trained on
+	Images string   // folder of pictures; "" is the folder images of the data set, where there is one
+	Cache  string   // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
+	Hosts  []string // host names under which the page may be called, beside localhost and IP addresses
+	Device device.Options
+	BLAS   string
+	Now    func() time.Time // nil is time.Now
+
+	open opener // nil is search.Open; tests put small ones in its place
+}
+
+// opener opens what answers queries.
+type opener func(context.Context, search.Options) (searcher, error)
+
+// Validate returns an error for the first option that cannot be used.
+func (o *Options) Validate() error {
+	for _, d := range []struct{ what, dir string }{{"runs", o.Dir}, {"data", o.Data}, {"images", o.Images}} {
+		if d.dir == "" && d.what != "runs" {
+			continue
+		}
+		st, err := os.Stat(d.dir)
+		if err != nil {
+			return fmt.Errorf("%s: no such folder: %w", d.what, err)
+		}
+		if !st.IsDir() {
+			return fmt.Errorf("%s: %s is not a directory; expected a folder", d.what, d.dir)
+		}
+	}
+	for _, h := range o.Hosts {
+		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
+			return fmt.Errorf("host name %q: expected a name without port", h)
+		}
+	}
+	if o.Device == (device.Options{}) {
+		return nil
+	}
+	return o.Device.Validate()
+}
+
+// imagesOf returns the folder of pictures for a data set, "" where there is none.
+func (o *Options) imagesOf(dir string) string {
+	if o.Images != "" {
+		return o.Images
+	}
+	images := filepath.Join(dir, "images")
+	if st, err := os.Stat(images); dir == "" || err != nil || !st.IsDir() {
+		return ""
+	}
+	return images
+}

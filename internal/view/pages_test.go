@@ -1,0 +1,308 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/report"
+	"vsetrain/internal/search"
+)
+
+// The table of runs says what the files say; filter and order are links and forms.
+func TestRunsPage(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	one, err := report.Open(filepath.Join(runs, "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, _ := report.Best(one.History())
+	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall), `<polyline class="curve s0"`,
+		`aria-label="Choose sub/two"`, `<title>Runs · vsetrain</title>`)
+	first := func(path string) string {
+		return regexp.MustCompile(`data-row href="[^"]*">([^<]*)<`).FindStringSubmatch(s.get(path))[1]
+	}
+	if a, b := first("/?sort=name"), first("/?sort=name&desc=1"); a != "one" || b != "sub/two" {
+		t.Errorf("sorted by name: %s first, and from the end %s", a, b)
+	}
+	if !strings.Contains(s.get("/?sort=name"), `aria-sort="ascending"`) {
+		t.Error("the order is not told")
+	}
+	if text := s.get("/?q=two+VSEPP"); strings.Contains(text, ">one</a>") || !strings.Contains(text, ">sub/two</a>") {
+		t.Error("filter")
+	}
+	s.has("/?q=nothing", "No run matches “nothing”")
+}
+
+func TestRunPage(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	text := s.has("/run?id=sub%2Ftwo", "<h1>sub/two</h1>", "M-Recall on the validation split", "Learning rate", "Gradient norm", "Loss of a batch", `role="img"`,
+		"<desc", "optim.lr", "vsetrain train", "All 4 validations", `<dd id="step">16</dd>`)
+	if n := strings.Count(text, `<svg viewBox="0 0 600 270"`); n != 7 {
+		t.Errorf("%d plots, want 7", n)
+	}
+	r, _ := s.ask("GET", "/run?id=three", nil)
+	if r.StatusCode != http.StatusNotFound {
+		t.Errorf("a run that is not there: %s", r.Status)
+	}
+	alone := open(t, Options{Dir: filepath.Join(runs, "one")}) // one run is a folder of runs, too
+	alone.has("/run?id=.", "<h1>one</h1>")
+}
+
+// The comparison has the numbers of the report, in the order of the request.
+func TestComparePage(t *testing.T) {
+	root := t.TempDir()
+	slow, fast, other := tiny(), tiny(), tiny()
+	fast.Optim.LR, other.Data.Dir = 0.01, "elsewhere"
+	fakeRun(t, filepath.Join(root, "slow"), slow, line2(10, 1, 30, true)+line2(20, 2, 40, true)+line2(40, 4, 50, true))
+	fakeRun(t, filepath.Join(root, "fast"), fast, line2(10, 1, 50, true)+line2(20, 2, 51, true))
+	fakeRun(t, filepath.Join(root, "other"), other, line2(10, 1, 90, true))
+	s := open(t, Options{Dir: root})
+	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note\">(\u221250.0 %)", "<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
+		"fast: passes the best of slow", "slow: best")
+	if strings.Contains(text, "different data") {
+		t.Error("the data are the same")
+	}
+	s.has("/compare?r=slow&r=fast&eq=1", "1.0</td><td class=\"num\">\u22123.0")
+	s.has("/compare?r=fast&r=slow", "not reached")
+	s.has("/compare?r=slow&r=other", "were trained on different data", "other data")
+	s.has("/compare", "Choose runs to compare")
+	if r, _ := s.ask("GET", "/compare?r=slow&r=gone", nil); r.StatusCode != http.StatusNotFound {
+		t.Errorf("a run that is not there: %s", r.Status)
+	}
+	many := "/compare?r=slow"
+	for i := range maxCompared {
+		fakeRun(t, filepath.Join(root, fmt.Sprint("n", i)), slow, "")
+		many += fmt.Sprint("&r=n", i)
+	}
+	s.server.store.at = time.Time{}
+	if r, text := s.ask("GET", many, nil); r.StatusCode != http.StatusBadRequest || !strings.Contains(text, "more than 16 runs") {
+		t.Errorf("too many runs: %s", r.Status)
+	}
+}
+
+// Runs in a folder named trials are a sweep; its table has the settings that differ.
+func TestSweepPage(t *testing.T) {
+	root := t.TempDir()
+	for i, lr := range []float64{0.001, 0.002, 0.004} {
+		c := tiny()
+		c.Optim.LR = lr
+		fakeRun(t, filepath.Join(root, "lr/trials", fmt.Sprint("t", i)), c, line2(16, 2, float64(10*(i+1)), true))
+	}
+	write(t, filepath.Join(root, "lr/trials/t0/failed.json"), `{"error":"loss is NaN","exit":1}`)
+	c := tiny()
+	c.Train.Epochs = 9 // successive halving: the first rung is two epochs
+	fakeRun(t, filepath.Join(root, "lr/trials/t1"), c, line2(16, 2, 20, true))
+	write(t, filepath.Join(root, "lr/trials/t1/target"), "2\n")
+	mustMkdir(t, filepath.Join(root, "lr/trials/t7"))
+	mustMkdir(t, filepath.Join(root, "lr/trials/t8"))
+	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
+	s := open(t, Options{Dir: root})
+	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>", "rests</span> <span class=\"note\">after 2 epochs", `failed</span> <span class="note bad">loss is NaN`)
+	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>", "Best M-Recall <b>30.00</b>", ">t2</a>")
+	if strings.Contains(text, "loss.name") {
+		t.Error("a setting that is the same in all trials is in the table")
+	}
+	s.has("/", `<a href="/sweep?id=lr">lr</a>`)
+	whole := open(t, Options{Dir: filepath.Join(root, "lr")})
+	whole.has("/sweep", "3 trials")
+	open(t, Options{Dir: runs}).has("/sweep", "No sweep below this folder")
+}
+
+// The retrieval pages have the answers of search and the ranks of evaluation.
+func TestRetrieval(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	s.has("/search?r=one", "has to be encoded", `action="/load"`)
+	key := bookKey{"one", "best", "test"}
+	s.load(key)
+	x, err := search.Open(t.Context(), search.Options{Checkpoints: []string{filepath.Join(runs, "one")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	caption := x.Caption(11)
+	answer, err := x.Text(t.Context(), caption, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := func(n int) string {
+		return fmt.Sprintf("<b>%d</b> <span class=\"num\" title=\"score\">%s</span>", n+1, minus(fmt.Sprintf("%.3f", answer.Hits[n].Score)))
+	}
+	text := s.has("/search?r=one&q="+url.QueryEscape(caption), "The best 8 of 8 images", card(0), card(1), card(2), `<img src="/picture?ck=best&amp;i=`)
+	if a, b := strings.Index(text, x.Image(answer.Hits[0].Index).Captions[0]), strings.Index(text, x.Image(answer.Hits[2].Index).Captions[0]); a < 0 || b < a {
+		t.Error("the images are not in the order of their scores")
+	}
+	if r, _ := s.ask("GET", "/search?r=one&part=1", nil); r.Header.Get("X-Live") != "done" {
+		t.Error("an open page asks the script to look again")
+	}
+	s.has("/search?r=one&c=11", "the image of this caption has rank", `<span class="tag">match</span>`)
+	s.has("/search?r=one&q=qqqq+zzzz", `role="alert"`)
+	if text := s.get("/search?r=one&q=qqqq+" + url.QueryEscape(caption)); !strings.Contains(text, "Not in the vocabulary: <b>qqqq</b>") {
+		t.Error("an unknown word is not named")
+	}
+
+	out, err := x.Outcomes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "one")}, Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]float64{"t2i": rep.Results[0].Metrics.T2I.R1, "i2t": rep.Results[0].Metrics.I2T.R1} {
+		s.has("/queries?r=one&dir="+dir, fmt.Sprintf("<dt>R@1</dt><dd>%.1f</dd>", want), "Queries by the rank")
+		s.has("/mistakes?r=one&dir="+dir, "Hardest mistakes")
+	}
+	worst := 0
+	for i, o := range out.Captions {
+		if o.Rank > out.Captions[worst].Rank {
+			worst = i
+		}
+	}
+	rows := regexp.MustCompile(`<th scope="row"><a data-row href="[^"]*">([^<]*)</a></th><td class="num"><b>(\d+)</b>`).FindAllStringSubmatch(s.get("/queries?r=one"), -1)
+	if len(rows) != 40 || rows[0][2] != fmt.Sprint(out.Captions[worst].Rank+1) {
+		t.Errorf("%d queries, the first of rank %s; want 40, rank %d", len(rows), rows[0][2], out.Captions[worst].Rank+1)
+	}
+	first := 0
+	for _, o := range out.Captions {
+		if o.Rank == 0 {
+			first++
+		}
+	}
+	if got := strings.Count(s.get("/queries?r=one&bin=1"), "data-row"); got != first {
+		t.Errorf("%d queries of rank 1, want %d", got, first)
+	}
+	if hard := search.Hardest(out.Captions, 1); len(hard) == 1 {
+		s.has("/mistakes?r=one", fmt.Sprintf("match at rank <b>%d</b>, %.3f behind", hard[0].Rank+1, hard[0].Margin()))
+	}
+	id := x.Image(2).ID
+	s.has("/image?r=one&id="+id, "<h1>Image "+id+"</h1>", "finds this image at rank", `rel="prev"`, `rel="next"`, `<span class="tag">match</span>`)
+	for path, want := range map[string]int{"/image?r=one&i=8": 400, "/image?r=one&i=-1": 400, "/image?r=one&id=nobody": 400, "/search?r=one&c=40": 400, "/search?r=one&ck=other": 400,
+		"/search?r=gone": 404, "/search?r=one&split=dev": 200} {
+		if r, _ := s.ask("GET", path, nil); r.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, r.Status, want)
+		}
+	}
+}
+
+// What cannot be opened says why; opened anew it can succeed. Networks beyond the limit are given back.
+func TestShelf(t *testing.T) {
+	fail := true
+	var opened, closed int
+	s := open(t, Options{Dir: runs, open: func(ctx context.Context, o search.Options) (searcher, error) {
+		if fail {
+			return nil, errors.New("weights <b>gone</b>")
+		}
+		opened++
+		return &fake{closed: &closed}, nil
+	}})
+	key := bookKey{"one", "best", "test"}
+	s.ask("POST", "/load", url.Values{"r": {"one"}})
+	s.server.shelf.work.Wait()
+	s.has("/search?r=one", "weights &lt;b&gt;gone&lt;/b&gt;", "Try again")
+	fail = false
+	s.load(key)
+	s.has("/search?r=one", "Captions of this split")
+	for _, split := range []string{"dev", "train", "other"} {
+		s.load(bookKey{"one", "best", split})
+	}
+	if opened != 4 || closed != 1 {
+		t.Errorf("%d opened, %d closed; want 4 and 1", opened, closed)
+	}
+	s.server.Close()
+	if closed != 4 {
+		t.Errorf("%d closed at the end, want 4", closed)
+	}
+	for _, form := range []url.Values{{"r": {"gone"}}, {"r": {"one"}, "ck": {"../best"}}, {"r": {"one"}, "split": {"../test"}}} {
+		if r, _ := s.ask("POST", "/load", form); r.StatusCode < 400 {
+			t.Errorf("%v: %s", form, r.Status)
+		}
+	}
+}
+
+// A page that has not changed is not sent again, and one that changes is.
+func TestLivePart(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "r")
+	fakeRun(t, dir, tiny(), line2(10, 1, 30, true))
+	s := open(t, Options{Dir: root})
+	r, text := s.ask("GET", "/run?id=r&part=1", nil)
+	if strings.Contains(text, "<html") || !strings.Contains(text, "30.00") {
+		t.Error("the part is not the part")
+	}
+	tag := r.Header.Get("ETag")
+	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusNotModified || text != "" {
+		t.Errorf("unchanged: %s", r.Status)
+	}
+	write(t, filepath.Join(dir, "metrics.jsonl"), line2(10, 1, 30, true)+line2(20, 2, 35, true))
+	s.server.store.at = time.Time{}
+	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusOK || !strings.Contains(text, "35.00") {
+		t.Errorf("changed: %s", r.Status)
+	}
+}
+
+// Options that cannot be used are refused with what was expected.
+func TestOptions(t *testing.T) {
+	empty := t.TempDir()
+	file := filepath.Join(empty, "file")
+	write(t, file, "")
+	for want, o := range map[string]Options{
+		"runs: no such folder":       {Dir: filepath.Join(empty, "gone")},
+		"file is not a directory":    {Dir: file},
+		"nothing to show: no run":    {Dir: empty},
+		"data: no such folder":       {Dir: runs, Data: filepath.Join(empty, "gone")},
+		"images: ":                   {Dir: runs, Images: file},
+		`host name "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The server ends with its context; a port that is taken is an error that says so.
+func TestServe(t *testing.T) {
+	s, err := New(Options{Dir: runs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken *PortInUse
+	if _, err := Listen(l.Addr().String()); !errors.As(err, &taken) || !strings.Contains(err.Error(), "port in use") {
+		t.Errorf("a second listener: %v", err)
+	}
+	for _, addr := range []string{"nonsense", "127.0.0.1:99999999"} {
+		if _, err := Listen(addr); err == nil || !strings.Contains(err.Error(), "expected HOST:PORT") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, l) }()
+	r, err := http.Get("http://" + l.Addr().String() + "/")
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", r, err)
+	}
+	r.Body.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("still listening")
+	}
+}

@@ -1,0 +1,105 @@
+package view
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Points land in the frame, at the places of their values.
+func TestPlot(t *testing.T) {
+	p := newPlot(plot{X: "epoch", Zero: true, Curves: []curve{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{0, 10, 5}}, {Name: "none"},
+		{Name: "wild", X: []float64{1, 1, 1, 1e300}, Y: []float64{math.NaN(), math.Inf(1), 3, 1}}}})
+	if len(p.Curves) != 2 || len(p.Curves[1].X) != 1 {
+		t.Fatalf("%+v", p.Curves)
+	}
+	want := "52,236 320,20.76 588,128.38" // the axis ends 5 % above the highest value
+	if got := p.Points(p.Curves[0]); got != want {
+		t.Errorf("points %s, want %s", got, want)
+	}
+	if got := p.XTicks(); len(got) < 3 || got[0] != (tick{"52", "0"}) || got[len(got)-1] != (tick{"588", "2"}) {
+		t.Errorf("ticks %v", got)
+	}
+	if d := p.Description(); !strings.Contains(d, "a: from 0 to 5 at epoch 2; lowest 0 at 0, highest 10 at 1.") {
+		t.Error(d)
+	}
+	if rows := p.Table(); len(rows) != 3 || !slices.Equal(rows[1], []string{"1", "10", "3"}) {
+		t.Errorf("table %v", rows)
+	}
+	if !newPlot(plot{}).Empty() || !newPlot(plot{Log: true, Curves: []curve{{X: []float64{1}, Y: []float64{0}}}}).Empty() {
+		t.Error("a plot without values is not empty")
+	}
+	flat := newPlot(plot{Curves: []curve{{X: []float64{0, 5}, Y: []float64{3, 3}}}})
+	if strings.Contains(flat.Points(flat.Curves[0]), "NaN") || len(flat.YTicks()) == 0 {
+		t.Error("a constant curve")
+	}
+}
+
+// Equal ratios are equal distances on a logarithmic axis.
+func TestLogAxis(t *testing.T) {
+	p := newPlot(plot{Log: true, Curves: []curve{{X: []float64{0, 1, 2}, Y: []float64{1, 10, 100}}}})
+	var y []float64
+	for xy := range strings.SplitSeq(p.Points(p.Curves[0]), " ") {
+		_, v, _ := strings.Cut(xy, ",")
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y = append(y, f)
+	}
+	if d := (y[0] - y[1]) - (y[1] - y[2]); math.Abs(d) > 0.02 || y[0] <= y[2] {
+		t.Errorf("places %v", y)
+	}
+	var text []string
+	for _, k := range p.YTicks() {
+		text = append(text, k.Text)
+	}
+	if !slices.Equal(text, []string{"1", "10", "100"}) {
+		t.Errorf("ticks %v", text)
+	}
+}
+
+func TestTicksAndNumbers(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		want   []float64
+	}{{0, 25, []float64{0, 5, 10, 15, 20, 25}}, {18.9, 56, []float64{20, 30, 40, 50}}, {0, 4e-4, []float64{0, 1e-4, 2e-4, 3e-4, 4e-4}}} {
+		got := niceTicks(c.lo, c.hi, 6)
+		ok := len(got) == len(c.want)
+		for i := range c.want {
+			ok = ok && math.Abs(got[i]-c.want[i]) < 1e-12
+		}
+		if !ok {
+			t.Errorf("[%g, %g]: %v, want %v", c.lo, c.hi, got, c.want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4", 0.05: "0.05", 1.5e7: "1.5e7", -2.5: "-2.5", 100: "100", 99999: "99999"} {
+		if got := number(v); got != want {
+			t.Errorf("%g is %s, want %s", v, got, want)
+		}
+	}
+}
+
+// What is left out of a long curve cannot be seen: ends, highest and lowest values stay, in their order.
+func TestThin(t *testing.T) {
+	n := 10_000
+	x, y := make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i], y[i] = float64(i), math.Sin(float64(i)/500)
+	}
+	y[1234], y[8765] = 9, -9
+	tx, ty := thin(x, y, 100)
+	if len(tx) > 200 || len(tx) < 150 || !slices.IsSorted(tx) || slices.Max(ty) != 9 || slices.Min(ty) != -9 || tx[0] != 0 || tx[len(tx)-1] != float64(n-1) {
+		t.Errorf("%d points from %g to %g, values %g to %g", len(tx), tx[0], tx[len(tx)-1], slices.Min(ty), slices.Max(ty))
+	}
+	for i, at := range tx {
+		if y[int(at)] != ty[i] {
+			t.Fatalf("at %g the curve is %g, not %g", at, y[int(at)], ty[i])
+		}
+	}
+	if got := smooth([]float64{0, 3, 6, 9}, 3); !slices.Equal(got, []float64{1.5, 3, 6, 7.5}) {
+		t.Errorf("means %v", got)
+	}
+}

@@ -1,0 +1,331 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"vsetrain/data"
+	"vsetrain/internal/search"
+)
+
+// picked is the network and split that retrieval pages work with, and what the choice offers.
+type picked struct {
+	Key         bookKey
+	Run         *Run
+	Runs        []*Run // that have a checkpoint
+	Splits      []string
+	State       progressOf
+	Asked, Open bool
+	Info        search.Info
+	NoPicture   int // images without a picture
+	NoFolder    bool
+	Data        string
+	Page        string // path of the page that asks
+
+	book    *book
+	release func()
+}
+
+// keyOf reads the choice from a query.
+func keyOf(q url.Values) bookKey {
+	k := bookKey{q.Get("r"), q.Get("ck"), q.Get("split")}
+	if k.Checkpoint == "" {
+		k.Checkpoint = checkpointNames[0]
+	}
+	if k.Split == "" {
+		k.Split = "test"
+	}
+	return k
+}
+
+// pick opens what the query names. The caller must call done.
+func (s *Server) pick(r *request) (*picked, error) {
+	p := &picked{Key: keyOf(r.q), Page: r.URL.Path, release: func() {}}
+	runs, _ := s.store.all(r.now)
+	for _, run := range runs {
+		if len(run.Saved) > 0 {
+			p.Runs = append(p.Runs, run)
+		}
+	}
+	if p.Key.Run == "" && r.q.Has("r") || p.Key.Run == "" && len(p.Runs) == 0 {
+		return p, nil
+	}
+	if p.Key.Run == "" { // the run of the best result, as a proposal
+		best := slices.MaxFunc(p.Runs, func(a, b *Run) int { return cmpFloat(a.Best.MRecall, b.Best.MRecall) })
+		p.Key.Run = best.ID
+	}
+	if p.Run = s.store.find(p.Key.Run, r.now); p.Run == nil {
+		return nil, errNoRun
+	}
+	if !slices.Contains(checkpointNames, p.Key.Checkpoint) {
+		return nil, &badRequest{fmt.Sprintf("checkpoint %q: expected best or last", p.Key.Checkpoint)}
+	}
+	p.Data = s.opt.Data
+	if p.Data == "" && p.Run.Config != nil {
+		p.Data = p.Run.Config.Data.Dir
+	}
+	p.Splits, _ = data.Splits(p.Data) // a folder that cannot be read is an error when it is opened
+	if len(p.Splits) == 0 {
+		p.Splits = []string{"test", "dev", "train"}
+	}
+	p.State, p.Asked = s.shelf.state(p.Key)
+	if b, release := s.shelf.borrow(p.Key); b != nil {
+		p.book, p.release, p.Open = b, release, true
+		p.Info = b.index.Info()
+		p.NoPicture, p.NoFolder = len(b.pictures.missing), b.pictures.gallery == nil
+	}
+	return p, nil
+}
+
+func cmpFloat(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// URL returns the address of a page for the same network and split, with further parameters in pairs.
+func (p *picked) URL(page string, more ...any) string {
+	q := url.Values{"r": {p.Key.Run}, "ck": {p.Key.Checkpoint}, "split": {p.Key.Split}}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(fmt.Sprint(more[i]), fmt.Sprint(more[i+1]))
+	}
+	return page + "?" + q.Encode()
+}
+
+// figure is an image in a page.
+type figure struct {
+	Index       int
+	ID, Caption string
+	Picture     string // address, "" without a picture
+	URL         string
+	Score       float64
+	Rank        int // from 1; 0 is none
+	Own         bool
+}
+
+// figure describes image i.
+func (p *picked) figure(i int) figure {
+	m := p.book.index.Image(i)
+	f := figure{Index: i, ID: m.ID, URL: p.URL("/image", "i", i)}
+	if len(m.Captions) > 0 {
+		f.Caption = m.Captions[0]
+	}
+	if p.book.pictures.has(m.ID) {
+		f.Picture = p.URL("/picture", "i", i)
+	}
+	return f
+}
+
+// line is a caption in a page.
+type line struct {
+	Index int
+	Text  string
+	URL   string
+	Score float64
+	Rank  int // from 1; 0 is none
+	Own   bool
+	Image figure // of the image it describes
+}
+
+func (p *picked) line(c int) line {
+	return line{Index: c, Text: p.book.index.Caption(c), URL: p.URL("/search", "c", c), Image: p.figure(c / p.Info.CaptionsPerImage)}
+}
+
+// load starts to open the network that a form names, and goes back to the page.
+func (s *Server) load(r *request) error {
+	if err := r.ParseForm(); err != nil {
+		return &badRequest{"the form cannot be read"}
+	}
+	k := keyOf(r.PostForm)
+	run := s.store.find(k.Run, r.now)
+	if run == nil {
+		return errNoRun
+	}
+	if !slices.Contains(run.Saved, k.Checkpoint) {
+		return &badRequest{fmt.Sprintf("%s has no checkpoint %q yet", run.Name, k.Checkpoint)}
+	}
+	if !isSplit(k.Split) {
+		return &badRequest{"split: expected a name such as test"}
+	}
+	s.shelf.load(k, run)
+	p := picked{Key: k}
+	r.redirect(p.URL(pageOf(r.PostForm.Get("page"))))
+	return nil
+}
+
+// rank starts to rank every query.
+func (s *Server) rank(r *request) error {
+	if err := r.ParseForm(); err != nil {
+		return &badRequest{"the form cannot be read"}
+	}
+	p := picked{Key: keyOf(r.PostForm)}
+	s.shelf.rank(p.Key)
+	r.redirect(p.URL(pageOf(r.PostForm.Get("page"))))
+	return nil
+}
+
+func pageOf(page string) string {
+	if slices.Contains([]string{"/search", "/queries", "/mistakes"}, page) {
+		return page
+	}
+	return "/search"
+}
+
+// isSplit reports whether a name may be part of a file name.
+func isSplit(name string) bool {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
+
+// whole reads a parameter that is a whole number in [0, below).
+func (r *request) whole(name string, below int) (int, error) {
+	i, err := strconv.Atoi(r.q.Get(name))
+	if err != nil || i < 0 || i >= below {
+		return 0, &badRequest{fmt.Sprintf("%s: expected a whole number from 0 to %d, found %q", name, below-1, r.q.Get(name))}
+	}
+	return i, nil
+}
+
+// show shows a retrieval page, or what has to happen before: choose, wait.
+func (p *picked) show(r *request, name string, f frame) error {
+	f.Query = p
+	if !p.Open || p.State.Ranking {
+		f.Part = r.partURL()
+	}
+	return r.show(name, f)
+}
+
+// results is how many results a search shows.
+const results = 24
+
+// searchPage finds images for a caption that was typed (q) or is one of the split (c).
+func (s *Server) searchPage(r *request) error {
+	p, err := s.pick(r)
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	var d struct {
+		Text     string
+		Caption  *line
+		Hits     []figure
+		Answer   *search.Answer
+		TookMS   float64
+		Problem  string
+		Examples []line
+		OwnRank  int // of the image that the caption describes
+	}
+	d.Text = r.q.Get("q")
+	if p.Open {
+		var a search.Answer
+		own := -1
+		switch {
+		case r.q.Has("c"):
+			c, err := r.whole("c", p.Info.Captions)
+			if err != nil {
+				return err
+			}
+			l := p.line(c)
+			d.Caption, d.Text, own = &l, l.Text, l.Image.Index
+			if a, err = p.book.index.OfCaption(r.Context(), c, results); err != nil {
+				return err
+			}
+			d.Answer = &a
+			if out := s.shelf.ranks(p.book); out != nil {
+				d.OwnRank = out.Captions[c].Rank + 1
+			}
+		case d.Text != "":
+			if len(d.Text) > 4096 {
+				return &badRequest{"the caption is too long; expected at most 4096 bytes"}
+			}
+			var unknown *search.UnknownError
+			if a, err = p.book.index.Text(r.Context(), d.Text, results); errors.As(err, &unknown) {
+				d.Problem = err.Error()
+			} else if err != nil {
+				return err
+			} else {
+				d.Answer = &a
+			}
+		default:
+			for i := range 5 {
+				d.Examples = append(d.Examples, p.line(i*p.Info.Captions/5))
+			}
+		}
+		for i, h := range a.Hits {
+			f := p.figure(h.Index)
+			f.Score, f.Rank, f.Own = h.Score, i+1, h.Index == own
+			d.Hits = append(d.Hits, f)
+		}
+		d.TookMS = float64(a.Took.Microseconds()) / 1000
+	}
+	return p.show(r, "search", frame{Title: "Search", Tab: "search", Data: d})
+}
+
+// imagePage finds captions for an image, i or the id of one.
+func (s *Server) imagePage(r *request) error {
+	p, err := s.pick(r)
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	var d struct {
+		Image      figure
+		Own        []line // its captions
+		Hits       []line
+		Rank       int // of the best own caption; 0 until ranked
+		Prev, Next string
+		TookMS     float64
+		Problem    string
+	}
+	if p.Open {
+		i, err := 0, error(nil)
+		if id := r.q.Get("id"); id != "" {
+			if i, err = p.book.index.FindImage(id); err != nil {
+				return &badRequest{err.Error()}
+			}
+		} else if i, err = r.whole("i", p.Info.Images); err != nil {
+			return err
+		}
+		k := p.Info.CaptionsPerImage
+		d.Image = p.figure(i)
+		out := s.shelf.ranks(p.book)
+		for c := i * k; c < (i+1)*k && c < p.Info.Captions; c++ {
+			l := p.line(c)
+			if out != nil {
+				l.Rank = out.Captions[c].Rank + 1
+			}
+			d.Own = append(d.Own, l)
+		}
+		if out != nil {
+			d.Rank = out.Images[i].Rank + 1
+		}
+		a, err := p.book.index.OfImage(r.Context(), i, 20)
+		if err != nil {
+			return err
+		}
+		for n, h := range a.Hits {
+			l := p.line(h.Index)
+			l.Score, l.Rank, l.Own = h.Score, n+1, h.Index/k == i
+			d.Hits = append(d.Hits, l)
+		}
+		d.TookMS = float64(a.Took.Microseconds()) / 1000
+		if i > 0 {
+			d.Prev = p.URL("/image", "i", i-1)
+		}
+		if i+1 < p.Info.Images {
+			d.Next = p.URL("/image", "i", i+1)
+		}
+	}
+	return p.show(r, "image", frame{Title: "Image " + d.Image.ID, Tab: "search", Data: d})
+}

@@ -1,0 +1,157 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+
+	"vsetrain/internal/experiment"
+)
+
+// logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic axis.
+const logFrom = 50
+
+// class is the style of curve i; the palette begins again after eight.
+func class(i int) string { return "s" + strconv.Itoa(i%8) }
+
+// steps and validations take one value of every record.
+func (m *metrics) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(m.Steps)), Y: make([]float64, len(m.Steps))}
+	for i := range m.Steps {
+		c.X[i], c.Y[i] = m.Steps[i].Epoch, value(&m.Steps[i])
+	}
+	return c
+}
+
+func (m *metrics) validations(name, class string, value func(*experiment.ValidationRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(m.Validations)), Y: make([]float64, len(m.Validations))}
+	for i := range m.Validations {
+		c.X[i], c.Y[i] = m.Validations[i].Epoch, value(&m.Validations[i])
+	}
+	return c
+}
+
+func mRecall(v *experiment.ValidationRecord) float64  { return v.MRecall }
+func lossOf(s *experiment.StepRecord) float64         { return s.Loss }
+func learningRate(s *experiment.StepRecord) float64   { return s.LearningRate }
+func gradNorm(s *experiment.StepRecord) float64       { return s.GradNorm }
+func hardCaptions(s *experiment.StepRecord) float64   { return float64(s.HardCaptions) }
+func hardImages(s *experiment.StepRecord) float64     { return float64(s.HardImages) }
+func captionsPerSec(s *experiment.StepRecord) float64 { return s.CaptionsPerS }
+func i2tR1(v *experiment.ValidationRecord) float64    { return v.I2T.R1 }
+func i2tR5(v *experiment.ValidationRecord) float64    { return v.I2T.R5 }
+func i2tR10(v *experiment.ValidationRecord) float64   { return v.I2T.R10 }
+func t2iR1(v *experiment.ValidationRecord) float64    { return v.T2I.R1 }
+func t2iR5(v *experiment.ValidationRecord) float64    { return v.T2I.R5 }
+func t2iR10(v *experiment.ValidationRecord) float64   { return v.T2I.R10 }
+
+// wide reports whether positive values span so much that a linear axis would show the largest alone.
+func wide(curves ...curve) bool {
+	lo, hi := 0.0, 0.0
+	for _, c := range curves {
+		for _, y := range c.Y {
+			if y > 0 && (lo == 0 || y < lo) {
+				lo = y
+			}
+			hi = max(hi, y)
+		}
+	}
+	return lo > 0 && hi/lo >= logFrom
+}
+
+// averaged returns a curve twice: as it is, faint, and as a mean over neighbours that lets its course be seen.
+func averaged(c curve) []curve {
+	n := len(c.Y) / 40
+	if n < 3 {
+		return []curve{c}
+	}
+	mean := curve{Name: fmt.Sprintf("%s (mean of %d)", c.Name, n/2*2+1), Class: c.Class, X: c.X, Y: smooth(c.Y, n)}
+	c.Class += " faint"
+	return []curve{c, mean}
+}
+
+// runPlots are the plots of one run.
+func runPlots(r *Run) []*plot {
+	const x = "epoch"
+	loss := r.steps("loss", class(1), lossOf)
+	norm := r.steps("gradient norm", class(2), gradNorm)
+	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%", Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
+	if r.HasBest {
+		recall.Marks = []mark{{Name: fmt.Sprintf("best %.2f", r.Best.MRecall), Class: class(0), X: r.Best.Epoch}}
+	}
+	all := []plot{
+		recall,
+		{ID: "recalls", Title: "Recalls on the validation split", X: x, Y: "%", Curves: []curve{
+			r.validations("image to text R@1", "s0", i2tR1), r.validations("R@5", "s0 mid", i2tR5), r.validations("R@10", "s0 low", i2tR10),
+			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5), r.validations("R@10", "s1 low", t2iR10)}},
+		{ID: "loss", Title: "Loss of a batch", X: x, Log: wide(loss), Curves: averaged(loss)},
+		{ID: "grad_norm", Title: "Gradient norm before clipping", X: x, Log: wide(norm), Curves: averaged(norm)},
+		{ID: "lr", Title: "Learning rate", X: x, Zero: true, Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
+		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Zero: true, Curves: append(
+			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5), hardImages))...)},
+		{ID: "speed", Title: "Captions a second", X: x, Zero: true, Curves: averaged(r.steps("captions a second", class(6), captionsPerSec))},
+	}
+	var out []*plot
+	for _, p := range all {
+		if p := newPlot(p); !p.Empty() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// quantities are what runs can be compared by, one plot for each.
+var quantities = []struct {
+	ID, Title string
+	log       bool
+	curve     func(r *Run, name, class string) curve
+}{
+	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve { return r.validations(n, c, mRecall) }},
+	{"loss", "Loss of a batch (mean)", true, func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, lossOf))) }},
+	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return r.steps(n, c, learningRate) }},
+	{"grad_norm", "Gradient norm before clipping (mean)", true, func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, gradNorm))) }},
+}
+
+func last(c []curve) curve {
+	out := c[len(c)-1]
+	return out
+}
+
+// comparePlots draws several runs into each plot. marks are vertical lines of the first.
+func comparePlots(runs []*Run, marks []mark) []*plot {
+	var out []*plot
+	for i, q := range quantities {
+		p := plot{ID: q.ID, Title: q.Title, X: "epoch"}
+		for k, r := range runs {
+			c := q.curve(r, r.Name, class(k))
+			c.Name = r.Name
+			p.Curves = append(p.Curves, c)
+		}
+		p.Log = q.log && wide(p.Curves...)
+		if i == 0 {
+			p.Marks = marks
+		}
+		if p := newPlot(p); !p.Empty() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sparkline is the M-Recall of a run as a small polyline in a box of 96 x 24.
+func sparkline(r *Run) string {
+	c := r.validations("", "", mRecall)
+	p := newPlot(plot{Curves: []curve{c}})
+	if p.Empty() || len(p.Curves[0].X) < 2 {
+		return ""
+	}
+	c = p.Curves[0]
+	c.X, c.Y = thin(c.X, c.Y, 48)
+	var b []byte
+	for i := range c.X {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = fmt.Appendf(b, "%s,%s", coordinate(1+94*(c.X[i]-p.x0)/(p.x1-p.x0)), coordinate(23-22*(c.Y[i]-p.y0)/(p.y1-p.y0)))
+	}
+	return string(b)
+}

@@ -1,0 +1,119 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// Server shows the runs of a folder.
+type Server struct {
+	opt   Options
+	store *store
+	shelf *shelf
+	pages pages
+}
+
+// New checks the options and looks for runs. A folder without runs is an error: there would be nothing to show.
+func New(o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.open == nil {
+		o.open = openIndex
+	}
+	s := &Server{opt: o, store: newStore(o.Dir)}
+	s.shelf = newShelf(&s.opt)
+	runs, _ := s.store.all(o.Now())
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%s: nothing to show: no run directory (a folder with config.yaml) in it or up to %d folders below it", o.Dir, maxDepth)
+	}
+	var err error
+	s.pages, err = parsePages()
+	return s, err
+}
+
+// Runs returns how many runs are shown now.
+func (s *Server) Runs() int {
+	runs, _ := s.store.all(s.opt.Now())
+	return len(runs)
+}
+
+// Handler returns the pages behind the checks of guard.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, page := range map[string]func(*request) error{
+		"/{$}": s.runsPage, "/run": s.runPage, "/compare": s.comparePage, "/sweep": s.sweepPage,
+		"/search": s.searchPage, "/image": s.imagePage, "/queries": s.queriesPage, "/mistakes": s.mistakesPage,
+	} {
+		mux.Handle("GET "+path, s.page(page))
+	}
+	mux.HandleFunc("GET /picture", s.picture)
+	mux.Handle("GET /assets/", assetHandler())
+	mux.Handle("POST /load", s.page(s.load))
+	mux.Handle("POST /rank", s.page(s.rank))
+	mux.Handle("POST /theme", s.page(s.theme))
+	mux.Handle("GET /", s.page(func(*request) error { return errNotFound }))
+	return guard(s.opt.Hosts, mux)
+}
+
+// Close stops what is loading and closes the networks.
+func (s *Server) Close() { s.shelf.close() }
+
+// Listen opens the address. A port that is taken is an error that says so.
+func Listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) || isAddrInUse(err) {
+		return nil, &PortInUse{addr}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: %w; expected HOST:PORT, such as 127.0.0.1:8420", addr, err)
+	}
+	return l, nil
+}
+
+// PortInUse is the error of an address that another process listens on.
+type PortInUse struct{ Addr string }
+
+// Error implements error.
+func (e *PortInUse) Error() string {
+	return fmt.Sprintf("%s: port in use by another program; choose one with --listen HOST:PORT, port 0 for any that is free", e.Addr)
+}
+
+// isAddrInUse knows the number that Windows has for the same (WSAEADDRINUSE).
+func isAddrInUse(err error) bool {
+	var n syscall.Errno
+	return errors.As(err, &n) && n == 10048
+}
+
+// Serve answers requests on l until ctx ends, then lets those in progress finish for a moment.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	h := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    1 << 16,
+	}
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	rest, stop := context.WithTimeout(context.Background(), 3*time.Second)
+	defer stop()
+	if err := h.Shutdown(rest); err != nil {
+		h.Close()
+	}
+	return nil
+}

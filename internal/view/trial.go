@@ -1,0 +1,67 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to be trained to for now
+// (successive halving raises it rung by rung), and failed.json, why it is not gone on with.
+type trialNote struct {
+	Target int    // 0 without
+	Failed string // "" without
+}
+
+// maxNote bounds what is read of these files.
+const maxNote = 1 << 16
+
+func readTrial(dir string) (n trialNote) {
+	if b, err := readNote(filepath.Join(dir, "target")); err == nil {
+		n.Target, _ = strconv.Atoi(string(bytes.TrimSpace(b)))
+	}
+	if b, err := readNote(filepath.Join(dir, "failed.json")); err == nil {
+		var f struct {
+			Error string `json:"error"`
+		}
+		if n.Failed = "failed"; json.Unmarshal(b, &f) == nil && f.Error != "" {
+			n.Failed = f.Error
+		}
+	}
+	return n
+}
+
+func readNote(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxNote))
+}
+
+// waiting lists the folders of trials that hold no run yet, with those that failed before they had one.
+func waiting(sweep string, trials []*Run) (none int, failed []string) {
+	begun := map[string]bool{}
+	for _, t := range trials {
+		begun[t.TrialName()] = true
+	}
+	entries, err := os.ReadDir(filepath.Join(sweep, "trials"))
+	if err != nil {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if !e.IsDir() || begun[e.Name()] {
+			continue
+		}
+		if n := readTrial(filepath.Join(sweep, "trials", e.Name())); n.Failed != "" {
+			failed = append(failed, e.Name()+": "+n.Failed)
+			continue
+		}
+		none++
+	}
+	return none, failed
+}
