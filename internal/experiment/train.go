@@ -233,8 +233,7 @@ func (t *training) onStep(i train.StepInfo) error {
 	if !t.logs.due(i.Step) {
 		return nil
 	}
-	captions, images := t.step.HardNegatives()
-	return t.logs.step(i, captions, images)
+	return t.logs.step(i, t.step.HardNegatives())
 }
 
 func (t *training) onWarning(err error) error {
