@@ -26,6 +26,18 @@ type Attention struct {
 // attentionLambda is the λ of the authors.
 const attentionLambda = 50
 
+// correlate returns the products of the features of regions [k, e] with the embedding [e] of their image.
+func correlate[T float32 | float64](features, image []T) []float64 {
+	e := len(image)
+	out := make([]float64, len(features)/e)
+	for i := range out {
+		for d, v := range image {
+			out[i] += float64(features[i*e+d]) * float64(v)
+		}
+	}
+	return out
+}
+
 // AttentionScores ranks the regions by their correlation: the regions from the highest on, and the score of each region.
 func AttentionScores(correlation []float64, lambda float64) (order []int, scores []float64) {
 	k := len(correlation)
@@ -107,13 +119,10 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		if err := l.model.EncodeRegions(image, features, regions, 1); err != nil {
 			return nil, err
 		}
-		a := Attention{Checkpoint: l.describe, Image: i, ImageID: id, Correlation: make([]float64, k), Boxes: make([][4]float64, k)}
+		a := Attention{Checkpoint: l.describe, Image: i, ImageID: id, Correlation: correlate(features, image), Boxes: make([][4]float64, k)}
 		w, h := s.ImageSize(row)
 		a.Width, a.Height = float64(w), float64(h)
 		for j := range k {
-			for d := range e {
-				a.Correlation[j] += float64(features[j*e+d]) * float64(image[d])
-			}
 			for d := range 4 {
 				a.Boxes[j][d] = float64(boxes[4*j+d])
 			}

@@ -108,7 +108,7 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			}
 		}
 		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
-			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1, ""), signedCell(percent, 1, " %"), textCell(runs)}})
+			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1), textCell(runs)}})
 		if len(epochs) > 0 {
 			key := c.Base.Loss + "\x00" + c.Target.Loss
 			if averages[key] == nil {
@@ -125,7 +125,10 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		}
 		base, target, _ := strings.Cut(key, "\x00")
 		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base), textCell(target), {}, {}, {},
-			signedCell([]float64{meanOf(m.epochs)}, 1, ""), signedCell([]float64{meanOf(m.percent)}, 1, " %"), textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+	}
+	if running := d.running(); len(running) > 0 {
+		t.Notes = append(t.Notes, "Not finished, counted as they stand: "+strings.Join(running, ", ")+".")
 	}
 	if some {
 		t.Notes = append(t.Notes, "Pairs that did not get there count in neither the differences nor the averages.")

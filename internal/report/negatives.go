@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // counts is one kind of unique hard negatives (specification, analysis.md §2).
@@ -37,13 +38,13 @@ func (r *Run) steps() []step {
 var kinds = []counts{
 	{"#DesEmbs", "different captions among the hard negatives of all images", func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
 	{"#ImEmbs", "different images among the hard negatives of all captions", func(s step) (float64, bool) { return float64(s.Images), s.Active }},
-	{"#DesEmbs, violated only", "the same of the images whose margin is violated", func(s step) (float64, bool) {
+	{"#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated", func(s step) (float64, bool) {
 		if s.Active {
 			return float64(s.ActiveCaptions), true
 		}
 		return float64(s.Captions), s.Captions > 0
 	}},
-	{"#ImEmbs, violated only", "the same of the captions whose margin is violated", func(s step) (float64, bool) {
+	{"#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated", func(s step) (float64, bool) {
 		if s.Active {
 			return float64(s.ActiveImages), true
 		}
@@ -105,7 +106,7 @@ func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
 			if len(f.Series) == 0 {
 				continue
 			}
-			f.Caption = fmt.Sprintf("%s; moving average of up to %d logged batches.", kind.what, window)
+			f.Caption = strings.ToUpper(kind.what[:1]) + kind.what[1:] + fmt.Sprintf("; moving average of %d logged batches.", window)
 			if old {
 				f.Caption += " Some runs were logged by an older version, whose counts are at most one too high."
 			}

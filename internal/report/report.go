@@ -5,7 +5,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"vsetrain/internal/experiment"
 	"vsetrain/loss"
@@ -176,7 +175,7 @@ func (r *Report) unique() {
 // RunTable lists the runs of a data set.
 func (d *DataSet) RunTable() *Table {
 	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: []Head{{Name: "run"}, {Name: "network"}, {Name: "loss"}, {Name: "margin", Number: true}, {Name: "lr", Number: true},
-		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true}, {Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}}}
+		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true}, {Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}, {Name: "finished"}}}
 	for _, g := range d.Groups {
 		for _, r := range g.Runs {
 			c := r.Config
@@ -189,10 +188,22 @@ func (d *DataSet) RunTable() *Table {
 				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss), textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
-				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at}})
+				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at, textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
 		}
 	}
 	return t
+}
+
+// running names the runs that have not come to their end.
+func (d *DataSet) running() (names []string) {
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			if !r.Finished() {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	return names
 }
 
 // protocols lists those by which runs were measured on the test split.
@@ -218,15 +229,17 @@ func (d *DataSet) Pairs() (pairs [][]*Run) {
 			continue
 		}
 		seen[c.Base.Network] = true
-		base, target := c.Base.Runs[0], c.Target.Runs[0]
+		pair := []*Run{c.Base.Runs[0], c.Target.Runs[0]}
+	seeds:
 		for _, b := range c.Base.Runs {
 			for _, t := range c.Target.Runs {
 				if b.Config.Seed == t.Config.Seed {
-					base, target = b, t
+					pair = []*Run{b, t}
+					break seeds
 				}
 			}
 		}
-		pairs = append(pairs, []*Run{base, target})
+		pairs = append(pairs, pair)
 	}
 	return pairs
 }
@@ -241,14 +254,17 @@ func (d *DataSet) Reasoners() (runs []*Run) {
 	return runs
 }
 
+// cardSide is the longer side of a small picture in pixels.
+const cardSide = 160
+
 // hardestItems shows hard negatives as pictures and as a table.
 func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) {
 	where := fmt.Sprintf("line %d of the captions of split %s, in a batch of %d", h.Line, h.Split, h.Batch)
-	g := &Gallery{Title: "“" + h.Caption + "”", Note: where + ". The images of the batch by their hinge, margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in evaluation mode."}
+	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in evaluation mode."}
 	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")", Heads: []Head{{Name: "run"}, {Name: "rank", Number: true}, {Name: "image"},
 		{Name: "similarity", Number: true}, {Name: "semantic", Number: true}, {Name: "margin", Number: true}, {Name: "hinge", Number: true}}}
 	card := func(id string, lines ...string) (Card, error) {
-		data, err := p.Embed(id, 160)
+		data, err := p.Embed(id, cardSide)
 		return Card{ID: id, Data: data, Lines: lines}, err
 	}
 	for i, l := range h.Lists {
@@ -262,9 +278,9 @@ func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) 
 		for k, n := range l.Negatives {
 			sem, semantic := "", textCell("-")
 			if !math.IsNaN(n.Semantic) {
-				sem, semantic = fmt.Sprintf("sem %.2f", n.Semantic), numberCell(n.Semantic, 3)
+				sem, semantic = fmt.Sprintf("semantic %.2f", n.Semantic), numberCell(n.Semantic, 3)
 			}
-			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), strings.TrimSpace(fmt.Sprintf("S %.3f %s", n.Similarity, sem)))
+			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), fmt.Sprintf("S %.3f", n.Similarity), sem)
 			if err != nil {
 				return nil, nil, err
 			}

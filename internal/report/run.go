@@ -142,3 +142,19 @@ func (r *Run) best() (experiment.ValidationRecord, bool) {
 	}
 	return best, found
 }
+
+// Finished reports whether the run came to its end: the epochs or steps of its configuration, or so many validations without a better one.
+func (r *Run) Finished() bool {
+	o := r.Config.Train
+	if r.Epochs() >= float64(o.Epochs)-1e-9 {
+		return true
+	}
+	stale, best, step := 0, math.Inf(-1), int64(0)
+	for _, v := range r.Validations {
+		if stale++; v.MRecall > best {
+			best, stale = v.MRecall, 0
+		}
+		step = v.Step
+	}
+	return o.EarlyStop > 0 && stale >= o.EarlyStop || o.MaxSteps > 0 && step >= int64(o.MaxSteps)
+}

@@ -48,13 +48,10 @@ func numberCell(v float64, decimals int) Cell {
 }
 
 // signedCell shows the sign of a difference.
-func signedCell(values []float64, decimals int, unit string) Cell {
+func signedCell(values []float64, decimals int) Cell {
 	c := statCell(values, decimals)
-	if c.Number {
-		if c.Value >= 0 {
-			c.Text = "+" + c.Text
-		}
-		c.Text += unit
+	if c.Number && !strings.HasPrefix(c.Text, "-") {
+		c.Text = "+" + c.Text
 	}
 	return c
 }
