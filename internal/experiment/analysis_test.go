@@ -190,6 +190,7 @@ func TestHardest(t *testing.T) {
 // Every loss is measured on every subset, by a clock that ticks once a look.
 func TestSamples(t *testing.T) {
 	c := tinyConfig()
+	c.Loss.WarmupEpochs = 1 // which luwm does not have
 	now := time.Time{}
 	stages := map[string]bool{}
 	r := SamplesRequest{Config: c, Subsets: 3, StepImages: 5, Now: func() time.Time { now = now.Add(time.Second); return now },

@@ -93,7 +93,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 // measure runs all subsets with one loss.
 func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesReport) (err error) {
 	c := *r.Config
-	c.Loss.Name = name
+	c.Loss.Name, c.Loss.WarmupEpochs = name, 0 // it is the loss itself that is timed, not its warm-up
 	if err := c.Loss.Validate(); err != nil {
 		return err
 	}

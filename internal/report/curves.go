@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxDots is the largest number of validations whose curve has dots.
+const maxDots = 60
+
 // Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a colour for each loss and
 // a line for each run. Vertical lines stand where a base reached its best and where the loss passed it.
 func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
@@ -18,6 +21,9 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
 				s := Series{Name: g.Loss, Color: i}
 				for _, p := range r.History() {
 					s.X, s.Y = append(s.X, p.Epoch), append(s.Y, p.MRecall)
+				}
+				if len(s.X) <= maxDots {
+					s.Style = Dotted
 				}
 				if len(s.X) > 0 {
 					f.Series = append(f.Series, s)

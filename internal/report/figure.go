@@ -46,8 +46,7 @@ type Style int
 // Styles.
 const (
 	Solid Style = iota
-	Faint
-	Dashed
+	Dotted // a line with a dot at each point
 	Points
 )
 
@@ -128,8 +127,12 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		p.Y.Min = 0
 	}
 	p.X.Min = min(p.X.Min, 0)
-	if p.Y.Max > p.Y.Min { // air above the lines
-		p.Y.Max += 0.04 * (p.Y.Max - p.Y.Min)
+	if p.Y.Max > p.Y.Min { // air above the lines, and room for a legend that stands there
+		air := 0.04
+		if p.Legend.Top {
+			air += 0.06 * float64(len(named))
+		}
+		p.Y.Max += air * (p.Y.Max - p.Y.Min)
 	}
 	for _, m := range f.Marks {
 		l, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: p.Y.Min}, {X: m.X, Y: p.Y.Max}})
@@ -157,13 +160,15 @@ func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error)
 		return nil, err
 	}
 	l.Color, l.Width = paletteAt(s.Color), vg.Points(1.6)
-	switch s.Style {
-	case Faint:
-		l.Width = vg.Points(0.5)
-	case Dashed:
-		l.Dashes = []vg.Length{5, 3}
-	}
 	p.Add(l)
+	if s.Style == Dotted {
+		dots, err := plotter.NewScatter(xy)
+		if err != nil {
+			return nil, err
+		}
+		dots.Color, dots.Shape, dots.Radius = l.Color, draw.CircleGlyph{}, 2
+		p.Add(dots)
+	}
 	return l, nil
 }
 
