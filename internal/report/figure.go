@@ -45,8 +45,8 @@ type Style int
 
 // Styles.
 const (
-	Solid Style = iota
-	Dotted // a line with a dot at each point
+	Solid  Style = iota
+	Dotted       // a line with a dot at each point
 	Points
 )
 
@@ -127,6 +127,9 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		p.Y.Min = 0
 	}
 	p.X.Min = min(p.X.Min, 0)
+	if p.X.Max > p.X.Min { // room for half of the last number
+		p.X.Max += 0.02 * (p.X.Max - p.X.Min)
+	}
 	if p.Y.Max > p.Y.Min { // air above the lines, and room for a legend that stands there
 		air := 0.04
 		if p.Legend.Top {

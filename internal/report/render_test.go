@@ -199,3 +199,22 @@ func TestHeat(t *testing.T) {
 		t.Errorf("light %d, %d, %d", light(10, 10), light(heatSide-10, 10), light(heatSide-10, b.Dy()-10))
 	}
 }
+
+// The lines of computation time are those of the points, by loss.
+func TestTiming(t *testing.T) {
+	r := &experiment.SamplesReport{Network: "vseinf", StepImages: 100}
+	for n := 1; n <= 4; n++ {
+		r.Points = append(r.Points, experiment.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n, Seconds: 2*float64(n) + 1, LossSeconds: 0.001 * float64(n)},
+			experiment.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n), LossSeconds: 0.004 * float64(n)})
+	}
+	figures, table := Timing(r)
+	text := table.Text(nil)
+	for _, want := range []string{"LMH                     9.000    2.000        1.000  1.0000               4.000     1.000", "LUWM                   20.000    5.000", "first 100·n images"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if len(figures) != 2 || len(figures[0].Series) != 4 || figures[0].Series[1].Y[1] != 9 {
+		t.Errorf("%+v", figures)
+	}
+}

@@ -278,7 +278,7 @@ func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) 
 		for k, n := range l.Negatives {
 			sem, semantic := "", textCell("-")
 			if !math.IsNaN(n.Semantic) {
-				sem, semantic = "semantic " + fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
+				sem, semantic = "semantic "+fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
 			}
 			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), fmt.Sprintf("S %.3f", n.Similarity), sem)
 			if err != nil {

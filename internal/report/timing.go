@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"vsetrain/internal/experiment"
 )
@@ -63,34 +64,41 @@ func OpenTiming(path string) (*experiment.SamplesReport, error) {
 // Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) = a·n + b of the paper, n the number
 // of the subset.
 func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
-	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + r.Network, X: "subset n", Y: "seconds", ZeroY: true, Legend: TopLeft}
-	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + r.Network, X: "subset n", Y: "seconds", ZeroY: true, Legend: TopLeft}
+	network := r.Network
+	for _, n := range networkNames {
+		if n.key == network {
+			network = n.name
+		}
+	}
+	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true, Legend: TopLeft}
+	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds", ZeroY: true, Legend: TopLeft}
 	t := &Table{Name: "timing", Title: "Computation time and number of samples",
 		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true}, {"An epoch", "intercept s", true}, {"An epoch", "r²", true},
-			{"In the loss", "seconds, largest subset", true}, {"In the loss", "slope s", true}, {"In the loss", "intercept s", true}, {"In the loss", "r²", true}},
-		Notes: []string{fmt.Sprintf("%s, batch %d, %s, %s; subset n is the first %d·n images with their captions. T(n) = slope·n + intercept by least squares.", r.Network, r.Batch, r.Device, r.Precision, r.StepImages)}}
+			{"In the loss", "ms, largest subset", true}, {"In the loss", "slope ms", true}, {"In the loss", "intercept ms", true}, {"In the loss", "r²", true}},
+		Notes: []string{fmt.Sprintf("%s, batch %d, %s; subset n is the first %d·n images with their captions. T(n) = slope·n + intercept by least squares.", network, r.Batch, r.Device, r.StepImages)}}
 	for c, name := range r.Losses() {
 		var x, epoch, loss []float64
 		for _, p := range r.Points {
 			if p.Loss == name {
-				x, epoch, loss = append(x, float64(p.Subset)), append(epoch, p.Seconds), append(loss, p.LossSeconds)
+				x, epoch, loss = append(x, float64(p.Subset)), append(epoch, p.Seconds), append(loss, 1000*p.LossSeconds)
 			}
 		}
-		cells := []Cell{textCell(name)}
+		label := strings.ToUpper(name)
+		cells := []Cell{textCell(label)}
 		for _, half := range []struct {
 			f *Figure
 			y []float64
 		}{{whole, epoch}, {inLoss, loss}} {
-			half.f.Series = append(half.f.Series, Series{Name: name, Color: c, X: x, Y: half.y, Style: Points})
-			cells = append(cells, numberCell(half.y[len(half.y)-1], 4))
+			half.f.Series = append(half.f.Series, Series{Name: label, Color: c, X: x, Y: half.y, Style: Points})
+			cells = append(cells, numberCell(half.y[len(half.y)-1], 3))
 			fit, ok := FitLine(x, half.y)
 			if !ok {
 				cells = append(cells, textCell("-"), textCell("-"), textCell("-"))
 				continue
 			}
-			cells = append(cells, numberCell(fit.Slope, 4), numberCell(fit.Intercept, 4), numberCell(fit.R2, 4))
+			cells = append(cells, numberCell(fit.Slope, 3), numberCell(fit.Intercept, 3), numberCell(fit.R2, 4))
 			ends := []float64{x[0], x[len(x)-1]}
-			half.f.Series = append(half.f.Series, Series{Name: name + " fitted", Color: c, X: ends, Hidden: true,
+			half.f.Series = append(half.f.Series, Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
 				Y: []float64{fit.Slope*ends[0] + fit.Intercept, fit.Slope*ends[1] + fit.Intercept}})
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
