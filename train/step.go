@@ -48,9 +48,9 @@ type shape struct {
 type program struct {
 	*backward
 	loss       *graph.Node
+	margins    *graph.Node // of the negatives, nil where the margin is constant
 	captioning *graph.Node // loss of the captioning branch, nil without one
 	scores     *graph.Node
-	margins    *graph.Node // of the negatives, nil where the margin is constant
 }
 
 // StepResult is what a step reports.

@@ -78,7 +78,7 @@ var immaterial = []string{"version", "seed", "data.dir", "run.", "device.", "tra
 // setting returns the keys of a run that make its group.
 func setting(c *config.Config) []config.Value {
 	return slices.DeleteFunc(config.Values(c), func(v config.Value) bool {
-		return slices.ContainsFunc(immaterial, func(p string) bool { return v.Path == p || strings.HasSuffix(p, ".") && strings.HasPrefix(v.Path, p) })
+		return slices.ContainsFunc(immaterial, func(p string) bool { return v.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(v.Key, p) })
 	})
 }
 
@@ -160,7 +160,7 @@ func tell(groups []*Group) {
 		mine := setting(&g.Runs[0].Config)
 		for i, v := range mine {
 			if slices.ContainsFunc(same, func(o *Group) bool { return setting(&o.Runs[0].Config)[i].Text != v.Text }) {
-				_, short, _ := strings.Cut(v.Path, ".")
+				_, short, _ := strings.Cut(v.Key, ".")
 				values = append(values, short+"="+v.Text)
 			}
 		}
