@@ -18,6 +18,7 @@ type LoaderOptions struct {
 	Shuffle  bool   // a new permutation each epoch; else file order
 	DropLast bool   // leave out the incomplete batch at the end of an epoch
 	Epochs   int    // end after this epoch (counted from 0); 0 never ends
+	Captions int    // train on the first so many captions only; 0 is all
 
 	StartEpoch, StartIter int // position of the first batch
 
@@ -101,7 +102,14 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if o.Augment && s.words != nil {
 		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
 	}
-	sampler, err := NewSampler(s.NumCaptions(), o.Batch, o.Seed, o.Shuffle, o.DropLast)
+	n := s.NumCaptions()
+	if o.Captions < 0 || o.Captions > n {
+		return nil, fmt.Errorf("data: the first %d captions of %d", o.Captions, n)
+	}
+	if o.Captions > 0 {
+		n = o.Captions
+	}
+	sampler, err := NewSampler(n, o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

@@ -152,7 +152,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		keep := []*graph.Node{scores}
 		l = o.Build(g, scores, ctx, !c.MaxViolation && o.Name == LSEH)
 		if ctx.Semantics != nil {
-			margins = o.margins(g, ctx, n)
+			margins = o.Margins(g, ctx, n)
 			keep = append(keep, margins)
 		}
 		if grads, err = g.Gradients(l, wrt...); err != nil {

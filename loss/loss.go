@@ -19,6 +19,7 @@ type Context struct {
 	Semantics *graph.Node // [N, k] semantic vectors of the captions; LSEH
 	Images    *graph.Node // int32 [N] identity of the image of each pair; LSEH
 	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, but for tests
+	Margins   *graph.Node // [N, N] what Margins returned; nil builds it
 }
 
 // Buffers that every loss op keeps; the host may read all but the gradient after a run (graph.Program.Kept).
@@ -44,7 +45,10 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 	case LMH:
 		return hinge(g, scores, nil, o.Margin, !sum)
 	case LSEH:
-		return hinge(g, scores, o.margins(g, c, n), o.Margin, !sum)
+		if c.Margins == nil {
+			c.Margins = o.Margins(g, c, n)
+		}
+		return hinge(g, scores, c.Margins, o.Margin, !sum)
 	case LUWM:
 		return o.universal(g, scores)
 	}

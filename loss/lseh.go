@@ -20,7 +20,11 @@ import (
 	"vsetrain/internal/graph"
 )
 
-func (o Options) margins(g *graph.Graph, c Context, n int) *graph.Node {
+// Margins adds the margins M [n, n] of LSEH to a graph. Other losses have a constant margin: nil.
+func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
+	if o.Name != LSEH {
+		return nil
+	}
 	if c.Semantics == nil || c.Images == nil || c.Captions == nil {
 		graph.Failf("loss lseh needs the semantic vectors and image identities of the batch")
 	}

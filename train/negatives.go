@@ -1,26 +1,76 @@
 package train
 
-import (
-	"slices"
+import "math"
 
-	"vsetrain/loss"
-)
-
-// HardNegatives counts the different hard negatives that the last step chose: captions over all images (#DesEmbs of the LSEH
-// paper) and images over all captions (#ImEmbs), each between 1 and the batch (specification, analysis.md §2). All anchors
-// count, also those without a violation. Both are 0 before the first step.
-func (s *Step) HardNegatives() (captions, images int) {
-	if s.last == nil {
-		return 0, 0
-	}
-	return s.distinct(loss.HardCaption), s.distinct(loss.HardImage)
+// Negatives counts the different hard negatives of a mini-batch of N pairs (specification, analysis.md §2). With scores S and
+// margins M the hard negatives are, the diagonal left out and the lowest index among equals,
+//
+//	of image i    the caption j with the largest M_ij + S_ij - S_ii    (#DesEmbs of the LSEH paper counts them)
+//	of caption j  the image i with the largest   M_ij + S_ij - S_jj    (#ImEmbs)
+//
+// each count between 1 and N; the Active ones count only what violates its margin, so they may be 0.
+type Negatives struct {
+	Captions, Images             int
+	ActiveCaptions, ActiveImages int
 }
 
-// distinct counts the different values of an int32 buffer that the loss keeps.
-func (s *Step) distinct(buffer int) int {
-	v := s.last.vm.Kept(s.last.loss, buffer)
-	index := make([]int32, v.N)
-	s.model.Session.Dev.DownloadInts(index, v)
-	slices.Sort(index)
-	return len(slices.Compact(index))
+// CountNegatives counts for scores [n, n], image by image, and margins [n, n]; nil margins are the constant one.
+func CountNegatives[T float32 | float64](n int, scores, margins []T, constant float64) Negatives {
+	hinge := func(i, j, match int) float64 {
+		m := constant
+		if margins != nil {
+			m = float64(margins[i*n+j])
+		}
+		return m + float64(scores[i*n+j]) - float64(scores[match*n+match])
+	}
+	var c Negatives
+	c.Captions, c.ActiveCaptions = distinct(n, func(i, j int) float64 { return hinge(i, j, i) })
+	c.Images, c.ActiveImages = distinct(n, func(j, i int) float64 { return hinge(i, j, j) })
+	return c
+}
+
+// distinct counts the different negatives that have the largest hinge of an anchor: of all anchors, and of those whose hinge is positive.
+func distinct(n int, hinge func(anchor, negative int) float64) (all, active int) {
+	const seen, violated = 1, 2
+	marks := make([]uint8, n)
+	for a := range n {
+		best, at := math.Inf(-1), -1
+		for b := range n {
+			if b == a {
+				continue
+			}
+			if h := hinge(a, b); h > best {
+				best, at = h, b
+			}
+		}
+		if at < 0 { // a batch of one pair
+			continue
+		}
+		marks[at] |= seen
+		if best > 0 {
+			marks[at] |= violated
+		}
+	}
+	for _, m := range marks {
+		all += int(m & seen)
+		active += int(m & violated >> 1)
+	}
+	return all, active
+}
+
+// HardNegatives counts the hard negatives of the last step, from its scores and margins. All counts are 0 before the first step.
+func (s *Step) HardNegatives() Negatives {
+	if s.last == nil {
+		return Negatives{}
+	}
+	v := s.last.vm.View(s.last.scores)
+	n := int(math.Sqrt(float64(v.N)))
+	scores := make([]float32, n*n)
+	s.model.Session.Dev.DownloadFloats(scores, v)
+	var margins []float32
+	if s.last.margins != nil {
+		margins = make([]float32, n*n)
+		s.model.Session.Dev.DownloadFloats(margins, s.last.vm.View(s.last.margins))
+	}
+	return CountNegatives(n, scores, margins, s.loss.Margin)
 }

@@ -1,42 +1,92 @@
 package train
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/golden"
 	"vsetrain/loss"
 )
 
-// The count of different hard negatives against one made from the scores of the step.
-func TestHardNegatives(t *testing.T) {
-	s := tinyStep(t, cpu.FP32, loss.LMH, 0)
-	if c, i := s.HardNegatives(); c != 0 || i != 0 {
-		t.Errorf("before the first step: %d, %d", c, i)
-	}
-	run(t, s, tinyBatch(1, 6, 12))
-	scores := s.last.vm.Doubles(s.last.scores)
-	n := 6
-	captions, images := map[int]bool{}, map[int]bool{}
-	for i := range n {
-		bestRow, bestCol := -1, -1
-		var row, col float64
-		for j := range n {
-			if j == i {
-				continue
-			}
-			if c := s.loss.Margin + scores[i*n+j] - scores[i*n+i]; c > row {
-				bestRow, row = j, c
-			}
-			if c := s.loss.Margin + scores[j*n+i] - scores[i*n+i]; c > col {
-				bestCol, col = j, c
+// The unique negatives of analysis.json.
+func TestGoldenUniqueNegatives(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "analysis.json", &file)
+	seen := 0
+	for _, raw := range file.Cases {
+		var name struct{ Name string }
+		if err := json.Unmarshal(raw, &name); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(name.Name, "unique_negatives") {
+			continue
+		}
+		var c struct {
+			Scores   [][]float64
+			Margins  [][]float64 `json:"margin_matrix"`
+			Expected struct {
+				Captions int `json:"des_embs"`
+				Images   int `json:"im_embs"`
 			}
 		}
-		captions[max(0, bestRow)], images[max(0, bestCol)] = true, true // without a violation the lowest index counts
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		var scores, margins []float64
+		for i := range c.Scores {
+			scores, margins = append(scores, c.Scores[i]...), append(margins, c.Margins[i]...)
+		}
+		if got := CountNegatives(len(c.Scores), scores, margins, 0); got.Captions != c.Expected.Captions || got.Images != c.Expected.Images {
+			t.Errorf("%s: %+v, want %+v", name.Name, got, c.Expected)
+		}
+		seen++
 	}
-	if c, i := s.HardNegatives(); c != len(captions) || i != len(images) {
-		t.Errorf("%d captions and %d images, want %d and %d", c, i, len(captions), len(images))
+	if seen == 0 {
+		t.Fatal("analysis.json has no cases of unique negatives")
 	}
-	if len(captions) < 2 || len(images) < 2 {
-		t.Fatalf("a batch with %d and %d different negatives tests nothing", len(captions), len(images))
+}
+
+// Two anchors share a negative, one has no violation: it counts among all anchors and not among the active ones.
+func TestCountNegatives(t *testing.T) {
+	scores := []float32{
+		0.9, 0.1, 0.3,
+		0.2, 0.5, 0.6,
+		0.4, 0.2, 0.5}
+	// captions of images: 2 (inactive: 0.2+0.3-0.9), 2, 0; images of captions: 2 (inactive: 0.2+0.4-0.9), 2 (inactive: 0.2+0.2-0.5), 1
+	want := Negatives{Captions: 2, Images: 2, ActiveCaptions: 2, ActiveImages: 1}
+	if got := CountNegatives(3, scores, nil, 0.2); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := CountNegatives(3, scores, nil, 1); got.ActiveImages != 2 {
+		t.Errorf("with a margin of 1 every anchor is active: %+v", got)
+	}
+	if got := CountNegatives(1, []float32{1}, nil, 1); got != (Negatives{}) {
+		t.Errorf("a batch of one pair has no negatives: %+v", got)
+	}
+}
+
+// The counts of a step are those of its scores and margins, for a constant margin and for LSEH's.
+func TestHardNegatives(t *testing.T) {
+	for name, semantic := range map[string]int{loss.LMH: 0, loss.LSEH: 4} {
+		s := tinyStep(t, cpu.FP32, name, 0)
+		if got := s.HardNegatives(); got != (Negatives{}) {
+			t.Errorf("before the first step: %+v", got)
+		}
+		const n = 6
+		run(t, s, tinyBatch(1, n, 12))
+		scores := s.last.vm.Doubles(s.last.scores)
+		var margins []float64
+		if semantic > 0 {
+			margins = s.last.vm.Doubles(s.last.margins)
+			if margins[1] == margins[2] || margins[0] != 0 {
+				t.Fatalf("margins %v", margins[:n])
+			}
+		}
+		got, want := s.HardNegatives(), CountNegatives(n, scores, margins, s.loss.Margin)
+		if got != want || want.Captions < 2 || want.Images < 2 {
+			t.Errorf("%s: %+v, want %+v, with more than one different negative", name, got, want)
+		}
 	}
 }

@@ -50,6 +50,7 @@ type shape struct {
 type program struct {
 	*backward
 	loss       *graph.Node
+	margins    *graph.Node // of the negatives, nil where the margin is constant
 	captioning *graph.Node // loss of the captioning branch, nil without one
 	scores     *graph.Node
 	hypers     device.View // of updates on a device.Recorder, see optimiser.hypers
@@ -244,8 +245,13 @@ func (s *Step) compile(sh shape) (*program, error) {
 			c.Images = g.InputInts(inputImages, sh.n)
 			c.Captions = c.Images
 		}
+		p.margins = s.loss.Margins(g, c, sh.n)
+		c.Margins = p.margins
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
 		cost, keep := p.loss, []*graph.Node{p.loss, p.scores}
+		if p.margins != nil {
+			keep = append(keep, p.margins)
+		}
 		if p.captioning != nil {
 			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
 		}

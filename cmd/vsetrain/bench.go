@@ -17,6 +17,10 @@ type benchOptions struct {
 	configFlags
 	experiment.BenchRequest
 	JSON bool
+
+	Samples             string
+	Losses              []string
+	Subsets, StepImages int
 }
 
 func newCmdBench(a *app) *cobra.Command {
@@ -27,10 +31,14 @@ func newCmdBench(a *app) *cobra.Command {
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches are synthetic, with the
 sizes and caption lengths of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent
 waiting for them is measured too. The share of the peak compares the arithmetic of the network with the fastest large
-matrix product in the same process.`,
+matrix product in the same process.
+
+With --samples it measures computation time over the number of samples in place of the step: one epoch over each of ten growing
+subsets of the training images, for each of several losses, and the time in the loss alone. 'vsetrain report --timing' draws it.`,
 		Example: `  vsetrain bench --config configs/vsepp/f30k-lseh.yaml
   vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set device.precision=bf16 --json
-  vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k --with-data`,
+  vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k --with-data
+  vsetrain bench --config configs/vseinf/f30k-lseh.yaml --samples times.json --step-images 100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -42,6 +50,10 @@ matrix product in the same process.`,
 	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature")
 	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
+	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to `FILE`")
+	f.StringSliceVar(&o.Losses, "losses", []string{"lmh", "luwm", "lseh"}, "losses that --samples compares")
+	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
+	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
 	return c
 }
@@ -53,6 +65,9 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	cfg, err := o.load(a)
 	if err != nil {
 		return err
+	}
+	if o.Samples != "" {
+		return o.runSamples(ctx, a, cfg)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

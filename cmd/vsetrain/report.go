@@ -1,76 +1,301 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
+	"vsetrain/internal/runfs"
 )
 
 type reportOptions struct {
-	Out     string
-	OrEqual bool
+	Curves, HTML, Out, Format string
+	OrEqual, Test, Hardest    bool
+	Query, Batch, Top         int
+	Split, Semantics, Images  string
+	Attention, Timing         []string
+	Device                    device.Options
+
+	bars stages
 }
 
 func newCmdReport(a *app) *cobra.Command {
-	o := &reportOptions{}
+	o := &reportOptions{Device: device.DefaultOptions()}
 	c := &cobra.Command{
-		Use:   "report RUN...",
-		Short: "Compare runs: best M-Recall, epochs needed, learning curves",
-		Long: `Compare run directories, finished or still running. The first run is the base: for every other the table says after how
-many epochs its validation M-Recall first exceeds the best of the base, and the difference to the epochs the base
-itself needed (training efficiency as the LSEH paper measures it).`,
+		Use:   "report [LABEL=]RUN...",
+		Short: "Turn runs into the tables and figures of the paper",
+		Long: `Compare run directories, finished or still running: training efficiency and learning curves, recalls, unique hard negatives
+of a batch, and on request the hardest negatives of a caption, attention maps of VSRN and computation time.
+
+Runs are put together by data set, network and loss; those that differ only in their seed share a row, with mean and population standard
+deviation. Runs of different data sets stand in sections of their own and are not compared. LMH with margin 0.16 is called LMH2, any other
+LMH1; LABEL=RUN gives the loss of a run another name. docs/reports.md explains every table.
+
+Recalls are those of the best validation. --test measures the best weights on the test split; with --out the result is kept in
+that folder and used again until the weights change.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
-  vsetrain report runs/lmh1 runs/lseh --curves curves.svg`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args) },
+  vsetrain report runs/* --test --out report
+  vsetrain report runs/lmh1 runs/lseh --hardest --split test --images data/f8k/pictures --html report.html
+  vsetrain report runs/vsrn-lseh --attention 1056338697_4f7d7ce270.jpg --images data/f8k/pictures --out report`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && len(o.Timing) == 0 {
+				return usagef("expected at least one run directory, or --timing")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
 	}
-	c.Flags().StringVar(&o.Out, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf)")
-	c.Flags().BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
+	f := c.Flags()
+	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PNG, CSV) into `DIR`")
+	f.StringVar(&o.HTML, "html", "", "write one page that needs nothing else to `FILE`")
+	f.StringVar(&o.Format, "format", "text", "how tables are printed: text, markdown, latex or csv")
+	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several networks the first")
+	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
+	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
+	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
+	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
+	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
+	f.IntVar(&o.Top, "top", 8, "negatives to show")
+	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
+	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds SPLIT_svd.npy in the data folder")
+	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`; repeat for more")
+	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
+	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
+	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
+	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
+	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	must(c.MarkFlagDirname("out"))
+	must(c.MarkFlagDirname("images"))
 	return c
 }
 
-func (o *reportOptions) run(a *app, dirs []string) error {
-	var runs []*report.Run
-	for _, dir := range dirs {
-		r, err := report.Open(dir)
+var reportFormats = []string{"text", "markdown", "latex", "csv"}
+
+func (o *reportOptions) check() error {
+	if !slices.Contains(reportFormats, o.Format) {
+		return usagef("--format: expected %s, found %q", strings.Join(reportFormats, ", "), o.Format)
+	}
+	if o.Query < 0 || o.Batch < 0 || o.Top < 1 {
+		return usagef("expected --query >= 0, --batch >= 0 and --top >= 1")
+	}
+	if err := o.Device.Validate(); err != nil {
+		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
+	}
+	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
+		return fmt.Errorf("--images: %s is no folder", o.Images)
+	}
+	for _, file := range []string{o.HTML, o.Curves} { // before the work, not after it
+		if st, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !st.IsDir()) {
+			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
+		}
+	}
+	return nil
+}
+
+func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	runs, err := openRuns(args)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	o.bars = stages{app: a}
+	defer o.bars.close()
+	if o.Test {
+		if err := o.measure(ctx, a, runs); err != nil {
+			return err
+		}
+	}
+	sets := report.Collect(runs)
+	opt := report.Options{OrEqual: o.OrEqual}
+	if o.Images != "" {
+		opt.Pictures = &report.Pictures{Dir: o.Images}
+	}
+	for _, path := range o.Timing {
+		t, err := report.OpenTiming(path)
 		if err != nil {
 			return err
 		}
-		if len(runs) > 0 && r.Config.Data.Dir != runs[0].Config.Data.Dir {
-			return fmt.Errorf("%s was trained on %s, %s on %s: runs on different data cannot be compared", dir, r.Config.Data.Dir, dirs[0], runs[0].Config.Data.Dir)
-		}
-		runs = append(runs, r)
+		opt.Timing = append(opt.Timing, t)
 	}
-	t := ui.NewTable("run", "network", "loss", ">seed", ">epochs", ">best M-Recall", ">at epoch", ">exceeds base at", ">difference")
-	for i, r := range runs {
-		h := r.History()
-		b, _ := report.Best(h)
-		exceeds, diff := "", ""
-		if i > 0 {
-			e := report.Compare(runs[0].History(), h, o.OrEqual)
-			exceeds, diff = "not reached", ""
-			if e.Reached {
-				abs, pct := e.Difference()
-				exceeds, diff = fmt.Sprintf("%.1f", e.Epochs), fmt.Sprintf("%+.1f (%+.1f %%)", abs, pct)
-			}
-		}
-		last := 0.0
-		if len(h) > 0 {
-			last = h[len(h)-1].Epoch
-		}
-		t.Row(r.Name, r.Config.Model.Network, r.Config.Loss.Name, fmt.Sprint(r.Config.Seed), fmt.Sprintf("%.1f", last),
-			fmt.Sprintf("%.2f", b.MRecall), fmt.Sprintf("%.1f", b.Epoch), exceeds, diff)
-	}
-	t.Write(a.Streams)
-	if o.Out == "" {
-		return nil
-	}
-	if err := report.Curves(o.Out, runs); err != nil {
+	if opt.Hardest, err = o.hardest(ctx, a, sets); err != nil {
 		return err
 	}
-	a.Printf("curves in %s\n", o.Out)
+	if opt.Attention, err = o.attention(ctx, a, sets); err != nil {
+		return err
+	}
+	o.bars.close()
+	r, err := report.Build(sets, opt)
+	if err != nil {
+		return err
+	}
+	warning, err := opt.Pictures.Missing()
+	if err != nil {
+		return fmt.Errorf("--images: %w", err)
+	}
+	if warning != "" {
+		a.Errorf("%s", warning)
+	}
+	return o.write(a, r, sets)
+}
+
+// openRuns opens [LABEL=]RUN arguments.
+func openRuns(args []string) ([]*report.Run, error) {
+	var runs []*report.Run
+	seen := map[string]string{}
+	for _, arg := range args {
+		label, dir := "", arg
+		if l, d, ok := strings.Cut(arg, "="); ok && !strings.ContainsAny(l, `/\`) {
+			if _, err := os.Stat(arg); err != nil {
+				label, dir = l, d
+			}
+		}
+		r, err := report.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if before, twice := seen[abs]; twice {
+			return nil, usagef("%s and %s are one run; name it once", before, arg)
+		}
+		seen[abs] = arg
+		r.Label = label
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// measure measures the runs on the test split; a run without weights is left out.
+func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
+	cache := ""
+	if o.Out != "" {
+		cache = filepath.Join(o.Out, "test")
+	}
+	for _, r := range runs {
+		q := experiment.EvalRequest{Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: o.bars.show}
+		if len(r.Validations) == 0 {
+			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
+			continue
+		}
+		if err := r.MeasureTest(ctx, cache, q); err != nil {
+			return fmt.Errorf("--test: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *reportOptions) request(a *app, split string) experiment.AnalysisRequest {
+	if o.Split != "" {
+		split = o.Split
+	}
+	return experiment.AnalysisRequest{Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS")}
+}
+
+func (o *reportOptions) hardest(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {
+	if !o.Hardest && o.Query == 0 {
+		return nil, nil
+	}
+	out := map[*report.DataSet][]*experiment.Hardest{}
+	for _, d := range sets {
+		for _, pair := range d.Pairs() {
+			q := experiment.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics, Query: o.Query, Batch: o.Batch, Top: o.Top}
+			for _, r := range pair {
+				q.Runs = append(q.Runs, r.Dir)
+			}
+			h, err := experiment.HardestNegatives(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			out[d] = append(out[d], h)
+		}
+	}
+	if len(out) == 0 {
+		return nil, usagef("--hardest: expected validated runs of one network with two losses")
+	}
+	return out, nil
+}
+
+func (o *reportOptions) attention(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention, error) {
+	if len(o.Attention) == 0 {
+		return nil, nil
+	}
+	out := map[*report.DataSet][]experiment.Attention{}
+	for _, d := range sets {
+		for _, r := range d.Reasoners() {
+			maps, err := experiment.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			if err != nil {
+				return nil, err
+			}
+			out[d] = append(out[d], maps...)
+		}
+	}
+	if len(out) == 0 {
+		return nil, usagef("--attention: none of the runs is of network vsrn, whose attention is defined")
+	}
+	return out, nil
+}
+
+func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) error {
+	switch o.Format {
+	case "markdown":
+		a.Printf("%s", r.Markdown())
+	case "latex":
+		a.Printf("%s", r.LaTeX())
+	case "csv":
+		a.Printf("%s", r.CSV())
+	default:
+		if err := r.Text(a.Out, func(s string) string { return a.Paint(ui.Bold, s) }); err != nil {
+			return err
+		}
+	}
+	say := func(format string, args ...any) {
+		if o.Format == "text" {
+			a.Printf(format, args...)
+		}
+	}
+	if o.Curves != "" {
+		for _, d := range sets {
+			figures := d.Curves(d.Comparisons(o.OrEqual))
+			if len(figures) == 0 {
+				continue
+			}
+			if err := figures[0].Save(o.Curves); err != nil {
+				return err
+			}
+			say("curves in %s\n", o.Curves)
+			break
+		}
+	}
+	if o.HTML != "" {
+		if err := runfs.WriteFile(o.HTML, func(w io.Writer) error { return r.HTML(w, a.Now()) }); err != nil {
+			return err
+		}
+		say("page in %s\n", o.HTML)
+	}
+	if o.Out != "" {
+		n, err := r.Write(o.Out, a.Now())
+		if err != nil {
+			return err
+		}
+		say("%d files in %s, the page in %s\n", n, o.Out, filepath.Join(o.Out, "index.html"))
+	}
 	return nil
 }

@@ -41,8 +41,12 @@ type StepRecord struct {
 	StepMS       float64 `json:"step_ms"`
 	DataWaitMS   float64 `json:"data_wait_ms"`
 	CaptionsPerS float64 `json:"captions_per_s"`
-	HardCaptions int     `json:"hard_captions"` // different captions among the hard negatives of all images
+	HardCaptions int     `json:"hard_captions"` // different captions among the hard negatives of all images (train.Negatives)
 	HardImages   int     `json:"hard_images"`   // different images among those of all captions
+	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and HardImages,
+	// and one more where an anchor without a violation was there.
+	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
+	ActiveImages   *int `json:"hard_images_active,omitempty"`
 }
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
@@ -114,15 +118,17 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // due reports whether a step is logged.
 func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
 
-func (l *logs) step(i train.StepInfo, hardCaptions, hardImages int) error {
+func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
 	r := StepRecord{Kind: kindStep, Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
 		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
-		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hardCaptions, HardImages: hardImages}
+		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
+		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages}
 	scalars := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
 		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch,
-		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages)}
+		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages),
+		"train/hard_captions_active": float64(hard.ActiveCaptions), "train/hard_images_active": float64(hard.ActiveImages)}
 	if r.Captioning != 0 {
 		scalars["train/loss_captioning"] = r.Captioning
 	}

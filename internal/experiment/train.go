@@ -275,8 +275,7 @@ func (t *training) onStep(i train.StepInfo) error {
 	if !t.logs.due(i.Step) {
 		return nil
 	}
-	captions, images := t.step.HardNegatives()
-	return t.logs.step(i, captions, images)
+	return t.logs.step(i, t.step.HardNegatives())
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.

@@ -2,67 +2,72 @@ package report
 
 import (
 	"fmt"
-	"image/color"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
+	"strings"
 )
 
-// palette are colours that stay apart for colour-blind readers (Okabe and Ito).
-var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255},
-	{86, 180, 233, 255}, {0, 0, 0, 255}}
+// maxDots is the largest number of validations whose curve has dots.
+const maxDots = 60
 
-// Curves draws M-Recall over epochs for several runs, with a vertical line where each run after the first passes the best of the first.
-// The ending of the path chooses the format: .svg, .png or .pdf.
-func Curves(path string, runs []*Run) error {
-	p := plot.New()
-	p.Title.Text = "Validation M-Recall"
-	p.X.Label.Text = "epoch"
-	p.Y.Label.Text = "M-Recall"
-	p.Y.Min = 0
-	p.Legend.Top = false
-	p.Add(plotter.NewGrid())
-	top := 0.0
-	for _, r := range runs {
-		if b, ok := Best(r.History()); ok {
-			top = max(top, b.MRecall)
+// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a colour for each loss and
+// a line for each run. Vertical lines stand where a base reached its best and where the loss passed it.
+func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
+	var out []*Figure
+	for _, groups := range d.networks() {
+		f := &Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name, X: "epoch", Y: "M-Recall on dev"}
+		color := map[*Group]int{}
+		for i, g := range groups {
+			color[g] = i
+			for _, r := range g.Runs {
+				s := Series{Name: g.Loss, Color: i}
+				for _, p := range r.History() {
+					s.X, s.Y = append(s.X, p.Epoch), append(s.Y, p.MRecall)
+				}
+				if len(s.X) <= maxDots {
+					s.Style = Dotted
+				}
+				if len(s.X) > 0 {
+					f.Series = append(f.Series, s)
+				}
+			}
 		}
-	}
-	for i, r := range runs {
-		var xy plotter.XYs
-		for _, pt := range r.History() {
-			xy = append(xy, plotter.XY{X: pt.Epoch, Y: pt.MRecall})
-		}
-		if len(xy) == 0 {
+		if len(f.Series) == 0 {
 			continue
 		}
-		line, err := plotter.NewLine(xy)
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", r.Dir, err)
+		seeds := 0
+		for _, g := range groups {
+			seeds = max(seeds, len(g.Runs))
 		}
-		line.Color, line.Width = palette[i%len(palette)], vg.Points(1.5)
-		p.Add(line)
-		p.Legend.Add(r.Name, line)
-		at, ok := 0.0, false
-		if i == 0 {
-			b, found := Best(r.History())
-			at, ok = b.Epoch, found
-		} else {
-			e := Compare(runs[0].History(), r.History(), false)
-			at, ok = e.Epochs, e.Reached
-		}
-		if ok {
-			mark, err := plotter.NewLine(plotter.XYs{{X: at, Y: 0}, {X: at, Y: top}})
-			if err != nil {
-				return fmt.Errorf("draw %s: %w", r.Dir, err)
+		marked := map[Mark]bool{}
+		mark := func(m Mark) {
+			if !marked[m] {
+				marked[m] = true
+				f.Marks = append(f.Marks, m)
 			}
-			mark.Color, mark.Dashes = palette[i%len(palette)], []vg.Length{vg.Points(3), vg.Points(3)}
-			p.Add(mark)
 		}
+		for _, c := range comparisons {
+			if c.Base.Network != groups[0].Network {
+				continue
+			}
+			for _, e := range c.Pairs {
+				mark(Mark{e.BaseEpochs, color[c.Base]})
+				if e.Reached {
+					mark(Mark{e.Epochs, color[c.Target]})
+				}
+			}
+		}
+		if len(f.Marks) > 0 {
+			f.Caption = "Vertical lines: where a base reached its best, and where another loss passed that value."
+		}
+		if seeds > 1 {
+			f.Caption = strings.TrimSpace(f.Caption + fmt.Sprintf(" A line for each of up to %d seeds.", seeds))
+		}
+		out = append(out, f)
 	}
-	if err := p.Save(18*vg.Centimeter, 11*vg.Centimeter, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return out
+}
+
+// slug is a text as part of a file name: lower case, letters, digits and dashes.
+func slug(s string) string {
+	s = strings.ReplaceAll(strings.ToLower(s), "+", "p")
+	return strings.Trim(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-"), "-")
 }

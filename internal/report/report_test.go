@@ -105,16 +105,30 @@ func TestOpenAndDraw(t *testing.T) {
 	if h := r.History(); len(h) != 2 || h[1] != (Point{0.4, 20}) || len(r.Steps) != 1 {
 		t.Fatalf("history %v, %d steps", h, len(r.Steps))
 	}
+	d := Collect([]*Run{r})[0]
 	out := filepath.Join(dir, "curves.svg")
-	if err := Curves(out, []*Run{r, r}); err != nil {
+	if err := d.Curves(nil)[0].Save(out); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
-	if err != nil || !strings.Contains(string(b), "<svg") || strings.Count(string(b), "<path") < 4 {
+	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH1") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))
 	}
-	write("metrics.jsonl", "{\n{\"kind\":\"val\"}\n")
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "metrics.jsonl:1:") {
-		t.Errorf("a broken line before the last: %v", err)
+	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil || !strings.Contains(err.Error(), "expected .svg, .png or .pdf") {
+		t.Errorf("a figure in an unknown format: %v", err)
+	}
+	for text, want := range map[string]string{
+		"{\n{\"kind\":\"val\"}\n":                      "metrics.jsonl:1: expected a JSON object",
+		"{\"kind\":\"val\",\"m_recall\":3}\n\n":        "metrics.jsonl:2: expected a JSON object",
+		"{\"kind\":\"val\",\"m_recall\":300}\n":        "metrics.jsonl:1: m_recall 300; expected 0 to 100",
+		"{\"kind\":\"val\",\"epoch\":\"x\"}\n":         "metrics.jsonl:1: expected a JSON object",
+		"{\"kind\":\"train\",\"epoch\":-1}\n":          "metrics.jsonl:1: epoch -1",
+		"{\"kind\":\"train\",\"hard_images\":\"a\"}\n": "metrics.jsonl:1: json",
+		"{\"kind\":\"test\"}\n":                        `metrics.jsonl:1: kind "test"; expected "train" or "val"`,
+	} {
+		write("metrics.jsonl", text)
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
 	}
 }

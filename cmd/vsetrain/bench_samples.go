@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/report"
+	"vsetrain/internal/runfs"
+)
+
+// runSamples measures computation time over the number of samples.
+func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resolved) error {
+	if o.Subsets < 2 || o.StepImages < 0 {
+		return usagef("expected --subsets >= 2 and --step-images >= 0")
+	}
+	if st, err := os.Stat(filepath.Dir(o.Samples)); err != nil || !st.IsDir() { // before the work, not after it
+		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Samples, filepath.Dir(o.Samples))
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	bars := stages{app: a}
+	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Losses: o.Losses, Subsets: o.Subsets,
+		StepImages: o.StepImages, Now: time.Now, Progress: bars.show})
+	bars.close()
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := runfs.WriteFile(o.Samples, writeBytes(append(b, '\n'))); err != nil {
+		return err
+	}
+	_, t := report.Timing(&r)
+	a.Printf("%s\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", t.Text(nil), o.Samples, o.Samples)
+	return nil
+}

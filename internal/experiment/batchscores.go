@@ -1,0 +1,87 @@
+package experiment
+
+import (
+	"context"
+
+	"vsetrain/data"
+	"vsetrain/models"
+)
+
+// batchScores scores the images of some captions with the captions themselves, as a training step does but with the network in evaluation
+// mode: [n, n], row i the image of captions[i], column j captions[j].
+func batchScores(ctx context.Context, l *loaded, captions []int32) ([]float64, error) {
+	n, s, m := len(captions), l.split, l.model
+	size := s.Regions() * s.Dim()
+	regions := make([]float32, n*size)
+	var boxes []float32
+	if m.Options.NeedsBoxes() {
+		boxes = make([]float32, n*4*s.Regions())
+	}
+	for i, c := range captions {
+		row := s.ImageRow(int(c))
+		if err := s.ReadImage(regions[i*size:(i+1)*size], row); err != nil {
+			return nil, err
+		}
+		if boxes != nil {
+			if err := s.ReadBoxes(boxes[i*4*s.Regions():(i+1)*4*s.Regions()], row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	loader, err := data.NewCaptionLoader(s, l.vocab, captions, data.LoaderOptions{Batch: n, Workers: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer loader.Close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b, err := loader.Next()
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float32, n*n)
+	if _, ok := m.PairScorer(); ok {
+		err = scorePairBatch(m, scores, regions, boxes, b)
+	} else {
+		err = scoreEmbedded(m, scores, regions, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	place := map[int32]int{} // the batch is sorted by length
+	for j, c := range b.Captions {
+		place[c] = j
+	}
+	out := make([]float64, n*n)
+	for i := range n {
+		for j, c := range captions {
+			out[i*n+j] = float64(scores[i*n+place[c]])
+		}
+	}
+	return out, nil
+}
+
+func scoreEmbedded(m *models.Model, scores, regions []float32, b *data.Batch) error {
+	n, e := b.N, m.EmbedDim()
+	images, captions := make([]float32, n*e), make([]float32, n*e)
+	if err := m.EncodeImages(images, regions, n); err != nil {
+		return err
+	}
+	if err := m.EncodeCaptions(captions, b.Words, b.Lengths, n, b.L); err != nil {
+		return err
+	}
+	return m.Scores(scores, images, captions, n, n)
+}
+
+func scorePairBatch(m *models.Model, scores, regions, boxes []float32, b *data.Batch) error {
+	var images, captions models.EncodedSet
+	if err := m.AppendImages(&images, regions, boxes, b.N, b.N); err != nil {
+		return err
+	}
+	if err := m.AppendCaptions(&captions, b.Words, b.Lengths, b.N, b.L, b.N); err != nil {
+		return err
+	}
+	captions.AppendEdges(b.Edges, b.EdgeStart)
+	return m.ScorePairs(scores, &images, 0, b.N, &captions, 0, b.N, captions.First[b.N])
+}

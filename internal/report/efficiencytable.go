@@ -1,0 +1,145 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Comparison is how soon the runs of one group pass the best of a base group of the same network and data set.
+type Comparison struct {
+	Base, Target *Group
+	Pairs        []Efficiency // by seed; of all pairs of runs where no seed is in both groups
+	OrEqual      bool
+}
+
+// Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and LSEH-SVD with
+// LSEH-BERT. In a network without both kinds the first group is the base of the others.
+func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
+	var out []*Comparison
+	for _, groups := range d.networks() {
+		var bases, targets []*Group
+		for _, g := range groups {
+			if g.isLSEH() {
+				targets = append(targets, g)
+			} else {
+				bases = append(bases, g)
+			}
+		}
+		if len(bases) == 0 || len(targets) == 0 {
+			bases, targets = groups[:1], groups[1:]
+		}
+		for _, b := range bases {
+			for _, t := range targets {
+				if c := compareGroups(b, t, orEqual); len(c.Pairs) > 0 {
+					out = append(out, c)
+				}
+			}
+		}
+		svd := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-SVD") })
+		bert := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-BERT") })
+		if svd >= 0 && bert >= 0 && bases[0] != groups[svd] {
+			if c := compareGroups(groups[svd], groups[bert], orEqual); len(c.Pairs) > 0 {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func compareGroups(base, target *Group, orEqual bool) *Comparison {
+	c := &Comparison{Base: base, Target: target, OrEqual: orEqual}
+	add := func(sameSeed bool) {
+		for _, b := range base.Runs {
+			for _, t := range target.Runs {
+				if len(b.Validations) > 0 && len(t.Validations) > 0 && (!sameSeed || b.Config.Seed == t.Config.Seed) {
+					c.Pairs = append(c.Pairs, Compare(b.History(), t.History(), orEqual))
+				}
+			}
+		}
+	}
+	if add(true); len(c.Pairs) == 0 {
+		add(false)
+	}
+	return c
+}
+
+// differences returns the differences of the pairs that reached the best of their base: in epochs, and in percent.
+func (c *Comparison) differences() (epochs, percent []float64) {
+	for _, e := range c.Pairs {
+		if e.Reached {
+			abs, pct := e.Difference()
+			epochs, percent = append(epochs, abs), append(percent, pct)
+		}
+	}
+	return epochs, percent
+}
+
+// EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the best M-Recall of its base,
+// the difference, and its average over the networks where there are several.
+func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
+	how, sign := "exceeds", ">"
+	if len(comparisons) > 0 && comparisons[0].OrEqual {
+		how, sign = "reaches", "≥"
+	}
+	t := &Table{Name: "efficiency", Title: "Training efficiency on " + d.Name,
+		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "best M-Recall", Number: true}, {Over: "base", Name: "at epoch", Number: true},
+			{Over: "loss", Name: sign + " best at epoch", Number: true}, {Over: "Difference", Name: "epochs", Number: true}, {Over: "Difference", Name: "%", Number: true},
+			{Name: "runs", Number: true}},
+		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, less the epoch at which the base reached it; negative is faster."}}
+	type mean struct{ epochs, percent []float64 }
+	averages, order, some := map[string]*mean{}, []string(nil), false
+	for i, c := range comparisons {
+		var best, at, target []float64
+		for _, e := range c.Pairs {
+			best, at = append(best, e.BaseBest), append(at, e.BaseEpochs)
+			if e.Reached {
+				target = append(target, e.Epochs)
+			}
+		}
+		epochs, percent := c.differences()
+		runs := fmt.Sprint(len(c.Pairs))
+		reached := statCell(target, 1)
+		if len(target) < len(c.Pairs) {
+			runs = fmt.Sprintf("%d of %d", len(target), len(c.Pairs))
+			some = true
+			if len(target) == 0 {
+				reached = textCell("not reached")
+			}
+		}
+		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
+			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1), textCell(runs)}})
+		if len(epochs) > 0 {
+			key := c.Base.Loss + "\x00" + c.Target.Loss
+			if averages[key] == nil {
+				averages[key], order = &mean{}, append(order, key)
+			}
+			m := averages[key]
+			m.epochs, m.percent = append(m.epochs, meanOf(epochs)), append(m.percent, meanOf(percent))
+		}
+	}
+	for i, key := range order {
+		m := averages[key]
+		if len(m.epochs) < 2 {
+			continue
+		}
+		base, target, _ := strings.Cut(key, "\x00")
+		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base), textCell(target), {}, {}, {},
+			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+	}
+	if running := d.running(); len(running) > 0 {
+		t.Notes = append(t.Notes, "Not finished, counted as they stand: "+strings.Join(running, ", ")+".")
+	}
+	if some {
+		t.Notes = append(t.Notes, "Pairs that did not get there count in neither the differences nor the averages.")
+	}
+	return t
+}
+
+func meanOf(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}

@@ -1,0 +1,239 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"vsetrain/internal/runfs"
+)
+
+// Figure is a plot of lines over one axis, with the numbers that it shows.
+type Figure struct {
+	Name    string // of its files
+	Title   string
+	Caption string // below it
+	X, Y    string // what the axes are
+	Series  []Series
+	Marks   []Mark
+	ZeroY   bool // the axis begins at 0
+	Legend  Corner
+}
+
+// Series is a line, or points with a line through them.
+type Series struct {
+	Name   string // in the legend; the same name and colour may stand for several lines
+	Color  int    // of the palette
+	X, Y   []float64
+	Style  Style
+	Hidden bool // not in the legend
+}
+
+// Style is how a series is drawn.
+type Style int
+
+// Styles.
+const (
+	Solid  Style = iota
+	Dotted       // a line with a dot at each point
+	Points
+)
+
+// Mark is a vertical line.
+type Mark struct {
+	X     float64
+	Color int
+}
+
+// Corner is the place of a legend.
+type Corner int
+
+// Corners.
+const (
+	BottomRight Corner = iota
+	TopRight
+	TopLeft
+)
+
+// palette are colours that stay apart for colour-blind readers, on white and on black (Okabe and Ito, blue a little lighter).
+var palette = []color.RGBA{{0, 128, 200, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {136, 136, 136, 255}}
+
+// Sizes of a figure.
+const (
+	figureWidth  = 17 * vg.Centimeter
+	figureHeight = 9.5 * vg.Centimeter
+)
+
+// plot draws the figure.
+func (f *Figure) plot() (*plot.Plot, error) {
+	p := plot.New()
+	sans := func(size vg.Length, bold bool) font.Font {
+		w := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+		if bold {
+			w.Weight = 3 // bold, of golang.org/x/image/font
+		}
+		return w
+	}
+	style := func(s *text.Style, size vg.Length) { s.Font = sans(size, false) }
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
+	p.Title.TextStyle.Font, p.Title.Padding = sans(11, true), 8
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		style(&a.Label.TextStyle, 10)
+		style(&a.Tick.Label, 9)
+		a.Label.Padding, a.Padding = 4, 0
+	}
+	style(&p.Legend.TextStyle, 9)
+	p.Legend.Top, p.Legend.Left = f.Legend != BottomRight, f.Legend == TopLeft
+	p.Legend.Padding, p.Legend.XOffs, p.Legend.YOffs = 2, -6, 6
+	if p.Legend.Left {
+		p.Legend.XOffs = 6
+	}
+	if p.Legend.Top {
+		p.Legend.YOffs = -6
+	}
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{200}, color.Gray{200}
+	p.Add(grid)
+	named := map[string]bool{}
+	for _, s := range f.Series {
+		if len(s.X) == 0 {
+			continue
+		}
+		xy := make(plotter.XYs, len(s.X))
+		for i := range xy {
+			xy[i] = plotter.XY{X: s.X[i], Y: s.Y[i]}
+		}
+		thumb, err := addSeries(p, xy, s)
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.Title, err)
+		}
+		if !s.Hidden && !named[s.Name] {
+			named[s.Name] = true
+			p.Legend.Add(s.Name, thumb)
+		}
+	}
+	if f.ZeroY {
+		p.Y.Min = 0
+	}
+	p.X.Min = min(p.X.Min, 0)
+	if p.X.Max > p.X.Min { // room for half of the last number
+		p.X.Max += 0.02 * (p.X.Max - p.X.Min)
+	}
+	if p.Y.Max > p.Y.Min { // air above the lines, and room for a legend that stands there
+		air := 0.04
+		if p.Legend.Top {
+			air += 0.06 * float64(len(named))
+		}
+		p.Y.Max += air * (p.Y.Max - p.Y.Min)
+	}
+	for _, m := range f.Marks {
+		l, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: p.Y.Min}, {X: m.X, Y: p.Y.Max}})
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.Title, err)
+		}
+		l.Color, l.Width, l.Dashes = paletteAt(m.Color), vg.Points(1), []vg.Length{4, 3}
+		p.Add(l)
+	}
+	return p, nil
+}
+
+func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error) {
+	if s.Style == Points {
+		dots, err := plotter.NewScatter(xy)
+		if err != nil {
+			return nil, err
+		}
+		dots.Color, dots.Shape, dots.Radius = paletteAt(s.Color), draw.CircleGlyph{}, 2.5
+		p.Add(dots)
+		return dots, nil
+	}
+	l, err := plotter.NewLine(xy)
+	if err != nil {
+		return nil, err
+	}
+	l.Color, l.Width = paletteAt(s.Color), vg.Points(1.6)
+	p.Add(l)
+	if s.Style == Dotted {
+		dots, err := plotter.NewScatter(xy)
+		if err != nil {
+			return nil, err
+		}
+		dots.Color, dots.Shape, dots.Radius = l.Color, draw.CircleGlyph{}, 2
+		p.Add(dots)
+	}
+	return l, nil
+}
+
+func paletteAt(i int) color.RGBA { return palette[i%len(palette)] }
+
+// Bytes renders the figure in a format: svg, png or pdf.
+func (f *Figure) Bytes(format string) ([]byte, error) {
+	p, err := f.plot()
+	if err != nil {
+		return nil, err
+	}
+	w, err := p.WriterTo(figureWidth, figureHeight, format)
+	if err != nil {
+		return nil, fmt.Errorf("draw %s: %w", f.Title, err)
+	}
+	var b bytes.Buffer
+	_, err = w.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// Save writes the figure to a file whose ending chooses the format: .svg, .png or .pdf.
+func (f *Figure) Save(path string) error {
+	format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+	if !slices.Contains([]string{"svg", "png", "pdf"}, format) {
+		return fmt.Errorf("%s: cannot draw a file ending in %q; expected .svg, .png or .pdf", path, filepath.Ext(path))
+	}
+	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
+		return fmt.Errorf("cannot write %s: %s is no folder; make it first", path, filepath.Dir(path))
+	}
+	b, err := f.Bytes(format)
+	if err != nil {
+		return err
+	}
+	return runfs.WriteFile(path, writeBytes(b))
+}
+
+// Inline returns the figure as an SVG element for a page: as wide as its place, black in the colour of the text, without a background.
+func (f *Figure) Inline() (string, error) {
+	b, err := f.Bytes("svg")
+	if err != nil {
+		return "", err
+	}
+	s := string(b)
+	s = s[strings.Index(s, "<svg"):]
+	s = s[strings.Index(s, "viewBox"):]
+	s = `<svg role="img" ` + s
+	// the first shape is the background
+	if i := strings.Index(s, `<path `); i >= 0 && strings.Contains(s[i:i+200], "fill:#FFFFFF") {
+		s = s[:i] + s[i+strings.Index(s[i:], "/>")+2:]
+	}
+	s = strings.NewReplacer("stroke:#000000", "stroke:currentColor", "fill:#000000", "fill:currentColor", "stroke:#C8C8C8", "stroke:currentColor;stroke-opacity:0.18",
+		"font-family:Liberation Sans", "font-family:system-ui,sans-serif").Replace(s)
+	return s, nil
+}
+
+// Table returns the numbers of the figure.
+func (f *Figure) Table() *Table {
+	t := &Table{Name: f.Name, Title: f.Title, Heads: []Head{{Name: "series"}, {Name: f.X, Number: true}, {Name: f.Y, Number: true}}}
+	for _, s := range f.Series {
+		for i := range s.X {
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(s.Name), numberCell(s.X[i], 3), numberCell(s.Y[i], 3)}})
+		}
+	}
+	return t
+}

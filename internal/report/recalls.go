@@ -1,0 +1,197 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/eval"
+	"vsetrain/models"
+)
+
+// Measure returns the recalls of a run that a table shows; ok is false where it has none.
+type Measure func(*Run) (m eval.Metrics, ok bool)
+
+// Validation measures the best validation of a run.
+func Validation(r *Run) (eval.Metrics, bool) {
+	v, ok := r.best()
+	return eval.Metrics{I2T: v.I2T, T2I: v.T2I, RSum: v.RSum, MRecall: v.MRecall}, ok
+}
+
+// Test measures the test split by a protocol.
+func Test(protocol string) Measure {
+	return func(r *Run) (eval.Metrics, bool) {
+		for _, m := range r.Test {
+			if m.Protocol == protocol {
+				return m, true
+			}
+		}
+		return eval.Metrics{}, false
+	}
+}
+
+// directions are the two halves of a recall table.
+var directions = []struct {
+	name string
+	of   func(m eval.Metrics) eval.Recalls
+}{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }}, {"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
+
+// measured is a group with what its runs have.
+type measured struct {
+	*Group
+	metrics []eval.Metrics
+}
+
+func measureAll(groups []*Group, of Measure) (out []measured) {
+	for _, g := range groups {
+		m := measured{Group: g}
+		for _, r := range g.Runs {
+			if v, ok := of(r); ok {
+				m.metrics = append(m.metrics, v)
+			}
+		}
+		if len(m.metrics) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// recalls returns R@1, R@5 and R@10 of one direction, each over the runs of the group.
+func (g *measured) recalls(of func(eval.Metrics) eval.Recalls) (r [3][]float64) {
+	for _, m := range g.metrics {
+		for k, v := range []float64{of(m).R1, of(m).R5, of(m).R10} {
+			r[k] = append(r[k], v)
+		}
+	}
+	return r
+}
+
+// meanRecalls returns the three recalls of one direction, each the mean over the runs.
+func (g *measured) meanRecalls(of func(eval.Metrics) eval.Recalls) []float64 {
+	r := g.recalls(of)
+	return []float64{meanOf(r[0]), meanOf(r[1]), meanOf(r[2])}
+}
+
+// RecallTable is the paper's table of recalls: a row for each network and loss, both directions. R@K is mean and population standard deviation
+// over the seeds; the columns Mean are mean and population standard deviation of the three recalls, as in the paper.
+func RecallTable(name, title string, groups []*Group, of Measure) *Table {
+	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "loss"}}}
+	for _, d := range directions {
+		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
+			t.Heads = append(t.Heads, Head{d.name, n, true})
+		}
+	}
+	t.Heads = append(t.Heads, Head{Name: "M-Recall", Number: true}, Head{Name: "seeds", Number: true})
+	seeds := 1
+	all := measureAll(groups, of)
+	for i, g := range all {
+		cells := []Cell{textCell(g.Network), textCell(g.Loss)}
+		for _, d := range directions {
+			for _, r := range g.recalls(d.of) {
+				cells = append(cells, statCell(r, 1))
+			}
+			mean, std := eval.MeanStd(g.meanRecalls(d.of)...)
+			cells = append(cells, spreadCell(mean, std, 1))
+		}
+		var m []float64
+		for _, v := range g.metrics {
+			m = append(m, v.MRecall)
+		}
+		seeds = max(seeds, len(m))
+		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network, Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})
+	}
+	if seeds > 1 {
+		t.Notes = append(t.Notes, "R@K and M-Recall: mean ± population standard deviation over the seeds.")
+	}
+	t.Notes = append(t.Notes, "Mean: of the three recalls, ± their population standard deviation, as in the paper.")
+	return t
+}
+
+// SummaryTable is the paper's summary over networks: for each loss the mean and the population standard deviation of all recalls of
+// a direction, of the networks that have every one of the losses. GSMN, which the paper treats by itself, is left out. It is nil with fewer than two
+// networks or losses.
+func SummaryTable(name, title string, groups []*Group, of Measure) *Table {
+	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.Runs[0].Config.Model.Network == models.GSMN }), of)
+	var losses, networks []string
+	at := map[[2]string]*measured{}
+	for i := range all {
+		g := &all[i]
+		at[[2]string{g.Network, g.Loss}] = g
+		if !slices.Contains(losses, g.Loss) {
+			losses = append(losses, g.Loss)
+		}
+	}
+	// the losses that more than one network has
+	losses = slices.DeleteFunc(losses, func(l string) bool {
+		n := 0
+		for _, g := range all {
+			n += b2i(g.Loss == l)
+		}
+		return n < 2
+	})
+	for _, g := range all {
+		missing := slices.ContainsFunc(losses, func(l string) bool { return at[[2]string{g.Network, l}] == nil })
+		if !missing && !slices.Contains(networks, g.Network) {
+			networks = append(networks, g.Network)
+		}
+	}
+	if len(losses) < 2 || len(networks) < 2 {
+		return nil
+	}
+	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "loss"}, {Name: directions[0].name, Number: true}, {Name: directions[1].name, Number: true}},
+		Notes: []string{fmt.Sprintf("Mean ± population standard deviation of the %d recalls R@1, R@5 and R@10 of %s.", 3*len(networks), strings.Join(networks, ", "))}}
+	for _, l := range losses {
+		cells := []Cell{textCell(l)}
+		for _, d := range directions {
+			var values []float64
+			for _, n := range networks {
+				values = append(values, at[[2]string{n, l}].meanRecalls(d.of)...)
+			}
+			mean, std := eval.MeanStd(values...)
+			cells = append(cells, spreadCell(mean, std, 1))
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
+	}
+	return t
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD against LSEH-BERT. what names the
+// measure in titles ("test split, 1k").
+func (d *DataSet) RecallTables(prefix, what string, of Measure) (tables []*Table) {
+	var main, gsmn, semantics []*Group
+	for _, groups := range d.networks() {
+		svd, bert := false, false
+		for _, g := range groups {
+			svd, bert = svd || strings.HasPrefix(g.Loss, "LSEH-SVD"), bert || strings.HasPrefix(g.Loss, "LSEH-BERT")
+		}
+		for _, g := range groups {
+			if g.Runs[0].Config.Model.Network == models.GSMN {
+				gsmn = append(gsmn, g)
+			} else {
+				main = append(main, g)
+			}
+			if svd && bert && g.isLSEH() {
+				semantics = append(semantics, g)
+			}
+		}
+	}
+	for _, t := range []*Table{
+		RecallTable(prefix, "Recalls on "+d.Name+", "+what, main, of),
+		SummaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of),
+		RecallTable(prefix+"-gsmn", "GSMN with different losses on "+d.Name+", "+what, gsmn, of),
+		RecallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of),
+	} {
+		if t != nil && len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}

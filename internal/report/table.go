@@ -1,0 +1,164 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"vsetrain/eval"
+)
+
+// Table is a table for people and programs: render it with Text, Markdown, LaTeX, CSV or as HTML in a page.
+type Table struct {
+	Name  string // of its files
+	Title string
+	Notes []string // below it
+	Heads []Head
+	Rows  []Row
+}
+
+// Head is the heading of a column.
+type Head struct {
+	Over   string // heading above several columns, "" none
+	Name   string
+	Number bool // right-aligned
+}
+
+// Row is a row of a table.
+type Row struct {
+	Cells []Cell
+	Rule  bool // a line above it
+	Bold  bool
+}
+
+// Cell is a text, or a number with the deviation of the values it is the mean of.
+type Cell struct {
+	Text     string  // for people
+	Value    float64 // for programs, where Number is set
+	Std      float64 // NaN where there is none
+	Number   bool
+	Decimals int
+}
+
+func textCell(s string) Cell { return Cell{Text: s} }
+
+func numberCell(v float64, decimals int) Cell {
+	return Cell{Text: fixed(v, decimals), Value: v, Std: math.NaN(), Number: true, Decimals: decimals}
+}
+
+// signedCell shows the sign of a difference.
+func signedCell(values []float64, decimals int) Cell {
+	c := statCell(values, decimals)
+	if c.Number && !strings.HasPrefix(c.Text, "-") {
+		c.Text = "+" + c.Text
+	}
+	return c
+}
+
+// statCell shows mean and population standard deviation; one value by itself, and a dash for none.
+func statCell(values []float64, decimals int) Cell {
+	switch len(values) {
+	case 0:
+		return textCell("-")
+	case 1:
+		return numberCell(values[0], decimals)
+	}
+	mean, std := eval.MeanStd(values...)
+	return spreadCell(mean, std, decimals)
+}
+
+func spreadCell(mean, std float64, decimals int) Cell {
+	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true, Decimals: decimals}
+}
+
+// fixed writes a number with so many decimals, and never as -0.0.
+func fixed(v float64, decimals int) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-")
+	}
+	return s
+}
+
+// Text returns the table in aligned columns, its title and notes around it. bold marks headings, where it is not nil.
+func (t *Table) Text(bold func(string) string) string {
+	if bold == nil {
+		bold = func(s string) string { return s }
+	}
+	width := make([]int, len(t.Heads))
+	for i, h := range t.Heads {
+		width[i] = runes(h.Name)
+		for _, r := range t.Rows {
+			width[i] = max(width[i], runes(r.Cells[i].Text))
+		}
+	}
+	over := t.overs()
+	for _, o := range over { // a wide heading widens its last column
+		have := 2 * (o.to - o.from - 1)
+		for i := o.from; i < o.to; i++ {
+			have += width[i]
+		}
+		width[o.to-1] += max(0, runes(o.text)-have)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", bold(t.Title))
+	if len(over) > 0 {
+		line, at := "", 0
+		for _, o := range over {
+			for ; at < o.from; at++ {
+				line += strings.Repeat(" ", width[at]+2)
+			}
+			span := 2 * (o.to - o.from - 1)
+			for ; at < o.to; at++ {
+				span += width[at]
+			}
+			line += strings.Repeat(" ", span-runes(o.text)) + o.text + "  "
+		}
+		fmt.Fprintf(&b, "%s\n", bold(strings.TrimRight(line, " ")))
+	}
+	row := func(cells func(i int) string) string {
+		line := ""
+		for i, h := range t.Heads {
+			text := cells(i)
+			pad := strings.Repeat(" ", width[i]-runes(text))
+			if h.Number {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			line += text + "  "
+		}
+		return strings.TrimRight(line, " ")
+	}
+	fmt.Fprintf(&b, "%s\n", bold(row(func(i int) string { return t.Heads[i].Name })))
+	for _, r := range t.Rows {
+		fmt.Fprintf(&b, "%s\n", row(func(i int) string { return r.Cells[i].Text }))
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "  %s\n", n)
+	}
+	return b.String()
+}
+
+func runes(s string) int { return len([]rune(s)) }
+
+// over is a heading above the columns [from, to).
+type over struct {
+	text     string
+	from, to int
+}
+
+func (t *Table) overs() []over {
+	var out []over
+	for i, h := range t.Heads {
+		switch {
+		case h.Over == "":
+		case len(out) > 0 && out[len(out)-1].to == i && out[len(out)-1].text == h.Over:
+			out[len(out)-1].to++
+		default:
+			out = append(out, over{h.Over, i, i + 1})
+		}
+	}
+	return out
+}

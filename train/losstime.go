@@ -1,0 +1,81 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"vsetrain/internal/graph"
+	"vsetrain/loss"
+)
+
+const inputScores = "in.scores" // [B, B]
+
+// lossShape is what a graph of the loss alone depends on.
+type lossShape struct{ n, semantic int }
+
+// LossTimer measures what the loss of a step costs without its network: margins, hard negatives and the gradient of the scores.
+type LossTimer struct {
+	step     *Step
+	programs map[lossShape]*graph.Program
+	scores   []float32
+}
+
+// NewLossTimer measures the loss of a step.
+func NewLossTimer(s *Step) *LossTimer {
+	return &LossTimer{step: s, programs: map[lossShape]*graph.Program{}}
+}
+
+// Time runs the loss once more on the scores of the last step, whose batch must not have been released, and returns the time it took.
+func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, error) {
+	s := t.step
+	if s.last == nil {
+		return 0, fmt.Errorf("time the loss: no step was run before")
+	}
+	v := s.last.vm.View(s.last.scores)
+	sh := lossShape{n: int(math.Sqrt(float64(v.N)))}
+	if s.loss.NeedsSemantics() {
+		sh.semantic = semantic
+	}
+	if cap(t.scores) < v.N {
+		t.scores = make([]float32, v.N)
+	}
+	s.model.Session.Dev.DownloadFloats(t.scores[:v.N], v)
+	if err := s.model.Session.Feed(inputScores, t.scores[:v.N]); err != nil {
+		return 0, err
+	}
+	p, err := t.program(sh)
+	if err != nil {
+		return 0, err
+	}
+	start := now()
+	if err := p.RunAll(); err != nil {
+		return 0, fmt.Errorf("time the loss: %w", err)
+	}
+	if err := s.model.Session.Dev.Sync(); err != nil {
+		return 0, err
+	}
+	return now().Sub(start), nil
+}
+
+func (t *LossTimer) program(sh lossShape) (*graph.Program, error) {
+	if p := t.programs[sh]; p != nil {
+		return p, nil
+	}
+	g := t.step.model.Session.Graph()
+	var p *graph.Program
+	err := graph.Build(func() (err error) {
+		var c loss.Context
+		if sh.semantic > 0 {
+			c.Semantics, c.Images = g.Input(inputSemantics, sh.n, sh.semantic), g.InputInts(inputImages, sh.n)
+			c.Captions = c.Images
+		}
+		l := t.step.loss.Build(g, g.Input(inputScores, sh.n, sh.n), c, false)
+		p, err = graph.Compile(t.step.model.Session, g, []*graph.Node{l}, nil)
+		return err
+	})
+	if err == nil {
+		t.programs[sh] = p
+	}
+	return p, err
+}
