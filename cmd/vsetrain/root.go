@@ -36,7 +36,7 @@ Images are region features (.npy), captions are text files; see README.md for th
 		}
 	}
 	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a))
-	add(groupTrain, newCmdTrain(a), newCmdEval(a), newCmdReport(a), newCmdImport(a), newCmdExport(a))
+	add(groupTrain, newCmdTrain(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a), newCmdImport(a), newCmdExport(a))
 	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdVersion(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

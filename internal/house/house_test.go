@@ -29,7 +29,7 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/house"},
+	{"internal/config", "internal/experiment", "internal/report", "internal/sweep", "internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -48,6 +48,7 @@ var sideways = map[string][]string{
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
+	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"}, // trials are runs
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -63,7 +64,7 @@ var tests = map[string][]string{
 var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/vsetrain"},
 	"github.com/spf13/viper":       {"internal/config"},
-	"go.yaml.in":                   {"internal/config"},
+	"go.yaml.in":                   {"internal/config", "internal/sweep"},
 	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
 	"gorgonia.org":                 {"internal/graph", "loss"},

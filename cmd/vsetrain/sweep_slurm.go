@@ -1,0 +1,10 @@
+package main
+
+import (
+	"context"
+
+	"vsetrain/internal/sweep"
+)
+
+func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan) error { return nil }
+func printScript(a *app, plan *sweep.Plan) error                                     { return nil }
