@@ -51,7 +51,7 @@ func chooseLauncher(d *sweep.Definition, kind string) error {
 }
 
 func (o *sweepPlanOptions) run(a *app) error {
-	plan, _, err := o.load()
+	plan, store, err := o.load()
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (o *sweepPlanOptions) run(a *app) error {
 	case o.Output == "json":
 		return planJSON(a, plan)
 	case o.Output == "yaml" && kind == sweep.OnKubernetes:
-		return printManifest(a, plan)
+		return printManifest(a, plan, store)
 	case o.Output == "script" && kind == sweep.OnSlurm:
-		return printScript(a, plan)
+		return printScript(a, plan, store)
 	}
 	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher slurm", o.Output)
 }

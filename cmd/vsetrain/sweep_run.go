@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -84,9 +83,9 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 	}
 	switch l.Kind {
 	case sweep.OnSlurm:
-		return o.slurm(ctx, a, plan)
+		return o.slurm(ctx, a, plan, store)
 	case sweep.OnKubernetes:
-		return o.kubernetes(ctx, a, plan)
+		return o.kubernetes(ctx, a, plan, store)
 	}
 	return work(ctx, a, plan, store, -1, "")
 }
@@ -111,7 +110,7 @@ func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
 
 // work runs a worker in this process. Its error says how many trials failed, or that it was interrupted.
 func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, index int, job string) error {
-	exe, err := os.Executable()
+	exe, err := programPath()
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
 			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads", strconv.Itoa(threads))
-			c.Args[0], c.Env = os.Args[0], a.Environ
+			c.Env = a.Environ
 			return c
 		},
 		Report: func(e sweep.Event) {
@@ -146,7 +145,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	} else if err != nil {
 		return err
 	}
-	return summary(a, plan, store, failed)
+	return summary(a, plan, store, index, failed)
 }
 
 func eventText(e sweep.Event, d *sweep.Definition) string {
@@ -162,13 +161,19 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	return s
 }
 
-// summary says how the sweep stands; the error counts all failed trials, those of earlier sessions too.
-func summary(a *app, plan *sweep.Plan, store *sweep.Store, now int) error {
+// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an index it is about that trial.
+func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error {
 	st, err := sweep.ReadStatus(plan, store, a.Now())
 	if err != nil {
 		return err
 	}
 	a.Printf("%s\n", countsText(st))
+	if index >= 0 {
+		if l := st.Trials[index]; l.State == sweep.Failed {
+			return fmt.Errorf("trial %s failed: %s", l.ID, l.Error)
+		}
+		return nil
+	}
 	if n := st.Counts[sweep.Failed]; n > 0 {
 		return fmt.Errorf("%d of %d trials failed (%d now); vsetrain sweep status shows why, sweep run --retry tries them again", n, len(st.Trials), now)
 	}

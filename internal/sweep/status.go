@@ -51,9 +51,8 @@ func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, wait := p.Def.next(states)
 	out := &Status{Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Points: p.Points, Counts: map[string]int{}, Trials: []Line{}}
-	out.Done = job == nil && !wait && (p.Def.Method != TPE || len(groups(states)) == p.Points)
+	out.Done = p.finished(states)
 	left, speed := 0.0, 0.0 // epochs, epochs per second
 	for _, st := range states {
 		l, rate, err := lineOf(st, p.Def.Metric, now)
