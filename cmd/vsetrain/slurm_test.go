@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-const slurmSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 10, epochs: 8, log_step: 1}}
+const slurmSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 10, epochs: 10, log_step: 1}}
 axes:
   - {param: optim.lr, values: [1e-4, 1e-3, 1e-2]}
 seeds: [7, 8]
@@ -115,14 +115,14 @@ func TestSlurmSweep(t *testing.T) {
 		}
 		s := sweepStatus(t, dir)
 		for _, l := range s.Trials {
-			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.5 || l.Epoch > 6 || len(hurt) == 1 && hurt[0].ID == l.ID {
+			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.3 || l.Epoch > 5 || len(hurt) == 1 && hurt[0].ID == l.ID {
 				continue
 			}
-			if len(hurt) == 0 {
-				call("scancel", "--signal=KILL", l.Job+".0")
-			} else {
-				call("scancel", "--batch", "--signal=USR1", l.Job)
+			how := []string{"--signal=KILL", l.Job + ".0"}
+			if len(hurt) == 1 {
+				how = []string{"--batch", "--signal=USR1", l.Job}
 			}
+			exec.Command("scancel", how...).Run() // which may complain that the job is being queued again already
 			hurt = append(hurt, l)
 		}
 		queue := call("squeue", "--noheader", "--format=%i %r")

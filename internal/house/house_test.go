@@ -47,7 +47,7 @@ var sideways = map[string][]string{
 	"data":                       {"data/text"},
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
-	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
+	"internal/report":            {"internal/config", "internal/experiment"},                    // reads what experiment writes
 	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"}, // trials are runs
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -72,6 +72,8 @@ var outside = map[string][]string{
 	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse"},
 	"gonum.org/v1/plot":            {"internal/report"},
 	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
+	"k8s.io":                       {}, // tests alone
+	"sigs.k8s.io":                  {},
 	"flag":                         {"internal/gemm/asmgen", "internal/vec/asmgen"},
 	"math/rand":                    {},
 	"os/signal":                    {"cmd/vsetrain"},

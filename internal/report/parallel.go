@@ -40,6 +40,7 @@ func ramp(t float64) color.RGBA {
 func Parallel(path, title string, columns []Column, tracks []Track) error {
 	p := plot.New()
 	p.Title.Text = title
+	p.Title.Padding = vg.Points(8)
 	p.HideY()
 	names := make([]string, len(columns))
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -49,25 +50,13 @@ func Parallel(path, title string, columns []Column, tracks []Track) error {
 	tracks = slices.Clone(tracks)
 	slices.SortStableFunc(tracks, func(a, b Track) int { return cmp.Compare(a.Value, b.Value) })
 	for _, t := range tracks {
-		var xy plotter.XYs
-		for i, y := range t.At {
-			if !math.IsNaN(y) {
-				xy = append(xy, plotter.XY{X: float64(i), Y: y})
-			}
-		}
-		if len(xy) < 2 {
-			continue
-		}
-		line, err := plotter.NewLine(xy)
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", path, err)
-		}
 		share := 1.0
 		if hi > lo {
 			share = (t.Value - lo) / (hi - lo)
 		}
-		line.Color, line.Width = ramp(share), vg.Points(0.8+1.4*share)
-		p.Add(line)
+		if err := track(p, t, ramp(share), vg.Points(0.8+1.4*share)); err != nil {
+			return fmt.Errorf("draw %s: %w", path, err)
+		}
 	}
 	for i, c := range columns {
 		names[i] = c.Name
@@ -79,6 +68,28 @@ func Parallel(path, title string, columns []Column, tracks []Track) error {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.3, float64(len(columns))-0.3, -0.05, 1.05
 	if err := p.Save(vg.Length(max(14, 4*len(columns)))*vg.Centimeter, 11*vg.Centimeter, path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// track draws one line; where it has no height on a column it passes over it with dashes.
+func track(p *plot.Plot, t Track, c color.Color, width vg.Length) error {
+	last := -1
+	for i, y := range t.At {
+		if math.IsNaN(y) {
+			continue
+		}
+		if last >= 0 {
+			line, err := plotter.NewLine(plotter.XYs{{X: float64(last), Y: t.At[last]}, {X: float64(i), Y: y}})
+			if err != nil {
+				return err
+			}
+			if line.Color, line.Width = c, width; i > last+1 {
+				line.Dashes = []vg.Length{vg.Points(2), vg.Points(3)}
+			}
+			p.Add(line)
+		}
+		last = i
 	}
 	return nil
 }
@@ -137,6 +148,7 @@ func Bars(path, title, axis string, names []string, shares []float64) error {
 	}
 	p.Add(bars, numbers)
 	p.NominalY(labels...)
+	p.Title.Padding = vg.Points(8)
 	p.X.Min, p.X.Max = 0, 1.08
 	if err := p.Save(16*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

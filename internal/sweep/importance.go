@@ -18,22 +18,23 @@ type Importance struct {
 // importances computes the main effect of every axis, the first step of a functional analysis of variance: the points are grouped by
 // their value on the axis (an interval is cut into three parts with equally many points; points without the axis are a group), and
 //
-//	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n points, k groups
+//	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n scores, k groups
 //
 // is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 where it would be negative. Effects
-// of two axes together are in no share, so the shares need not sum to one. The scores are the means over seeds after the epochs
-// that most points have: with asha the first rung.
+// of two axes together are in no share, so the shares need not sum to one. Every seed of a point is a score of its own. The scores are those after the
+// epochs that most points have: with asha the first rung.
 func importances(d *Definition, all []group) []Importance {
 	epochs, points := common(all)
-	var scores []float64
-	for _, g := range points {
-		mean, _ := g.mean(epochs)
-		scores = append(scores, mean)
-	}
 	out := []Importance{}
 	for _, key := range d.Keys() {
-		share, ok := epsilonSquared(groupBy(d, key, points), scores)
-		if ok {
+		var names []string
+		var scores []float64
+		for i, name := range groupBy(d, key, points) {
+			for _, s := range points[i].states {
+				names, scores = append(names, name), append(scores, s.Results[epochs].Score)
+			}
+		}
+		if share, ok := epsilonSquared(names, scores); ok {
 			out = append(out, Importance{key, share, len(points), epochs})
 		}
 	}

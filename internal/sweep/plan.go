@@ -10,7 +10,7 @@ import (
 )
 
 // mostTrials is the largest sweep.
-const mostTrials = 100_000
+const mostTrials = 20_000
 
 // Plan is what a sweep is going to do. With tpe Trials are those of the first random points; the others depend on results.
 type Plan struct {
@@ -18,6 +18,7 @@ type Plan struct {
 	Points     int
 	Trials     []Trial // by point, then seed
 	Duplicates int     // points left out because their settings equal those of an earlier one
+	proposed   []Trial // with tpe, those of the points written so far
 }
 
 // NewPlan makes and checks the trials of a sweep. The error is a *config.Error for settings that do not work together.
@@ -123,10 +124,16 @@ func (b *builder) note(e *config.Error, p Point) {
 
 // random adds n different random points, fewer where the axes do not have so many.
 func (b *builder) random(n int) {
+	drawn := map[string]bool{}
 	for i := range n {
-		for attempt := range 200 {
+		for attempt := range 1000 {
+			p := b.d.draw(i, attempt)
+			if drawn[p.String()] {
+				continue
+			}
+			drawn[p.String()] = true
 			duplicates := b.plan.Duplicates
-			if !b.add(b.d.draw(i, attempt)) || b.plan.Duplicates == duplicates {
+			if !b.add(p) || b.plan.Duplicates == duplicates {
 				break
 			}
 			b.plan.Duplicates = duplicates

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// Trials returns the trials that exist now: those of the plan, and with tpe those of the points proposed so far.
+// trials returns the trials that exist now: those of the plan, and with tpe those of the points proposed so far.
 func (p *Plan) trials(s *Store) ([]Trial, error) {
 	if p.Def.Method != TPE {
 		return p.Trials, nil
 	}
-	var out []Trial
-	for n := range p.Points {
+	out := p.proposed // a point that was written stays as it is
+	for n := len(out) / len(p.Def.Seeds); n < p.Points; n++ {
 		b, err := os.ReadFile(s.pointFile(n))
 		if errors.Is(err, fs.ErrNotExist) {
-			return out, nil
+			break
 		}
 		if err != nil {
 			return nil, err
@@ -34,6 +34,7 @@ func (p *Plan) trials(s *Store) ([]Trial, error) {
 			out = append(out, t)
 		}
 	}
+	p.proposed = out
 	return out, nil
 }
 
@@ -48,16 +49,19 @@ func (p *Plan) propose(s *Store, states []*State) error {
 	taken := map[string]bool{}
 	var seen []observation
 	for _, g := range all {
-		taken[g.states[0].ID] = true
+		taken[g.states[0].ID], taken[g.states[0].Point.String()] = true, true
 		if mean, ok := g.mean(g.states[0].Epochs); ok {
 			seen = append(seen, observation{g.states[0].Point, mean})
 		}
 	}
 	n := len(all)
-	for attempt := range 200 {
+	for attempt := range 1000 {
 		point := d.draw(n, attempt)
 		if n >= d.Startup && len(seen) > 0 {
 			point = d.propose(n, attempt, seen)
+		}
+		if taken[point.String()] {
+			continue
 		}
 		t, err := d.trial(n, point, d.Seeds[0])
 		if err != nil {

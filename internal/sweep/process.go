@@ -37,6 +37,10 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		w.report(Event{Kind: Finished, Slot: slot, Job: job, Result: r})
 		return nil
 	case code == ExitInterrupted, ctx.Err() != nil && code < 0:
+		select { // a signal to the whole job may reach the trial first
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 		w.report(Event{Kind: Paused, Slot: slot, Job: job})
 		return nil
 	case code < 0 && w.count(t.ID) < mostKills:

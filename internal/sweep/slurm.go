@@ -114,7 +114,7 @@ func (p *Plan) JobScript(at Placement, indices []int) string {
 	add(`task="${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"`)
 	add(`srun --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
 	add(`step=$!
-trap 'kill -USR1 "$step"' USR1 TERM # the worker saves its trial
+trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # the worker saves its trial
 while :; do
   wait "$step"
   code=$?
