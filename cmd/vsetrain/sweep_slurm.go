@@ -56,6 +56,9 @@ func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	if err != nil {
 		return err
 	}
+	if len(indices) == 0 {
+		return fmt.Errorf("%s: nothing is left to do", at.Dir)
+	}
 	a.Printf("%s", plan.JobScript(at, indices))
 	return nil
 }

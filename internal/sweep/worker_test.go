@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The test program is also the process of a trial: VSETRAIN_TEST_TRIAL holds what it does.
+// The test program is also the process of a trial: SWEEP_TEST_TRIAL holds what it does.
 func TestMain(m *testing.M) {
 	if how := os.Getenv("SWEEP_TEST_TRIAL"); how != "" {
 		os.Exit(pretend(how, os.Args[1], os.Args[2]))
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend is a trial: an epoch is a line of metrics. A folder "hurt" in the sweep's folder says what goes wrong where.
+// pretend is a trial: an epoch is a line of metrics. how says what goes wrong with the trials of batch 32.
 func pretend(how, dir, epochs string) int {
 	n, _ := strconv.Atoi(epochs)
 	b, _ := os.ReadFile(filepath.Join(dir, trialConfig))
