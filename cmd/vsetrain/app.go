@@ -38,7 +38,11 @@ func (a *app) run(args []string) int {
 	}
 	var usage *usageError
 	var bad *config.Error
+	var coded *codedError
 	switch {
+	case errors.As(err, &coded):
+		a.Errorf("%v", err)
+		return coded.code
 	case errors.As(err, &bad):
 		a.Errorf("%v", err)
 		return exitUsage

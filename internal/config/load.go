@@ -15,6 +15,8 @@ type Request struct {
 	File string   // YAML file; empty for the defaults alone
 	Env  []string // the process environment as "NAME=value"
 	Set  []string // --set flags as "key=value"
+
+	Settings []Setting // of another file, such as a sweep; over all others
 }
 
 // Resolved is a complete, valid configuration and the origin of its values.
@@ -35,12 +37,12 @@ func Load(req Request) (*Resolved, error) {
 	if req.File != "" {
 		files = readFiles(req.File, Source{File: req.File}, nil, &p)
 	}
-	env, sets := envLayer(req.Env, &p), setLayer(req.Set, &p)
+	env, sets, outside := envLayer(req.Env, &p), setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
 	r := &Resolved{Config: Default(), File: req.File, origins: map[string]Source{}}
-	r.merge(files, env, sets)
+	r.merge(files, env, sets, outside)
 	if err := r.Validate(); err != nil {
 		r.report(err, &p)
 		return nil, p.err()
@@ -50,7 +52,7 @@ func Load(req Request) (*Resolved, error) {
 
 // merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither
 // its weak conversions nor its folding of case can touch them.
-func (r *Resolved) merge(files []layer, env, sets layer) {
+func (r *Resolved) merge(files []layer, stronger ...layer) {
 	store := viper.New()
 	cfg := reflect.ValueOf(&r.Config).Elem()
 	root.leaves(func(f *field) { store.SetDefault(f.path, cfg.FieldByIndex(f.index).Interface()) })
@@ -60,7 +62,7 @@ func (r *Resolved) merge(files []layer, env, sets layer) {
 		}
 		r.remember(l)
 	}
-	for _, l := range []layer{env, sets} {
+	for _, l := range stronger {
 		for path, s := range l {
 			store.Set(path, s.value)
 		}

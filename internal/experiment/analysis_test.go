@@ -105,8 +105,8 @@ func TestAttend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := l.split.ImageID(3)
-	l.close()
+	id := l.Split.ImageID(3)
+	l.Close()
 	maps, err := Attend(t.Context(), r, run, []string{id})
 	if err != nil {
 		t.Fatal(err)

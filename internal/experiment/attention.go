@@ -91,13 +91,13 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	s := l.split
+	defer l.Close()
+	s := l.Split
 	byID := map[string]int{}
 	for i := range s.NumImages() {
 		byID[s.ImageID(s.RowOf(i))] = i
 	}
-	k, e := s.Regions(), l.model.EmbedDim()
+	k, e := s.Regions(), l.Model.EmbedDim()
 	regions, boxes := make([]float32, k*s.Dim()), make([]float32, 4*k)
 	image, features := make([]float32, e), make([]float32, k*e)
 	var out []Attention
@@ -116,10 +116,10 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		if err := s.ReadBoxes(boxes, row); err != nil {
 			return nil, err
 		}
-		if err := l.model.EncodeRegions(image, features, regions, 1); err != nil {
+		if err := l.Model.EncodeRegions(image, features, regions, 1); err != nil {
 			return nil, err
 		}
-		a := Attention{Checkpoint: l.describe, Image: i, ImageID: id, Correlation: correlate(features, image), Boxes: make([][4]float64, k)}
+		a := Attention{Checkpoint: l.Found, Image: i, ImageID: id, Correlation: correlate(features, image), Boxes: make([][4]float64, k)}
 		w, h := s.ImageSize(row)
 		a.Width, a.Height = float64(w), float64(h)
 		for j := range k {

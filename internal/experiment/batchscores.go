@@ -9,8 +9,8 @@ import (
 
 // batchScores scores the images of some captions with the captions themselves, as a training step does but with the network in evaluation
 // mode: [n, n], row i the image of captions[i], column j captions[j].
-func batchScores(ctx context.Context, l *loaded, captions []int32) ([]float64, error) {
-	n, s, m := len(captions), l.split, l.model
+func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, error) {
+	n, s, m := len(captions), l.Split, l.Model
 	size := s.Regions() * s.Dim()
 	regions := make([]float32, n*size)
 	var boxes []float32
@@ -28,7 +28,7 @@ func batchScores(ctx context.Context, l *loaded, captions []int32) ([]float64, e
 			}
 		}
 	}
-	loader, err := data.NewCaptionLoader(s, l.vocab, captions, data.LoaderOptions{Batch: n, Workers: 1})
+	loader, err := data.NewCaptionLoader(s, l.Lexicon, captions, data.LoaderOptions{Batch: n, Workers: 1})
 	if err != nil {
 		return nil, err
 	}

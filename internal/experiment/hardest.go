@@ -100,15 +100,15 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
 	first := h.captions == nil
 	if first {
 		if err := h.choose(l, &cfg.Config); err != nil {
 			return err
 		}
 	}
-	if slices.Max(h.captions) >= int32(l.split.NumCaptions()) {
-		return fmt.Errorf("%s: split %s has %d captions, the one of the first run has more; compare runs on one data set", l.split.Dir(), h.Split, l.split.NumCaptions())
+	if slices.Max(h.captions) >= int32(l.Split.NumCaptions()) {
+		return fmt.Errorf("%s: split %s has %d captions, the one of the first run has more; compare runs on one data set", l.Split.Dir(), h.Split, l.Split.NumCaptions())
 	}
 	n := len(h.captions)
 	scores, err := batchScores(ctx, l, h.captions)
@@ -117,7 +117,7 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 	}
 	images := make([]int32, n)
 	for i, c := range h.captions {
-		images[i] = int32(l.split.ImageOf(int(c)))
+		images[i] = int32(l.Split.ImageOf(int(c)))
 	}
 	margins, similar, err := h.margins(l, &cfg.Config.Loss, images)
 	if err != nil {
@@ -128,10 +128,10 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 	}
 	if first {
 		c := int(h.captions[h.query])
-		h.out.Caption, h.out.Line, h.out.Batch = l.split.Caption(c), c+1, n
-		h.out.ImageID = l.split.ImageID(l.split.ImageRow(c))
+		h.out.Caption, h.out.Line, h.out.Batch = l.Split.Caption(c), c+1, n
+		h.out.ImageID = l.Split.ImageID(l.Split.ImageRow(c))
 	}
-	list := HardestList{Run: dir, Checkpoint: l.describe, Match: scores[h.query*n+h.query]}
+	list := HardestList{Run: dir, Checkpoint: l.Found, Match: scores[h.query*n+h.query]}
 	order, hinges := TopNegatives(scores, margins, n, h.query)
 	seen := map[int32]bool{images[h.query]: true}
 	for _, i := range order {
@@ -140,7 +140,7 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 		}
 		seen[images[i]] = true
 		at := i*n + h.query
-		neg := Negative{ImageID: l.split.ImageID(l.split.ImageRow(int(h.captions[i]))), Similarity: scores[at], Semantic: math.NaN(), Margin: margins[at], Hinge: hinges[i]}
+		neg := Negative{ImageID: l.Split.ImageID(l.Split.ImageRow(int(h.captions[i]))), Similarity: scores[at], Semantic: math.NaN(), Margin: margins[at], Hinge: hinges[i]}
 		if similar != nil {
 			neg.Semantic = similar[at]
 		}
@@ -151,17 +151,17 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 }
 
 // choose draws the batch.
-func (h *hardest) choose(l *loaded, c *config.Config) error {
+func (h *hardest) choose(l *Trained, c *config.Config) error {
 	size := h.Batch
 	if size == 0 {
-		size = min(c.Train.Batch, l.split.NumCaptions())
+		size = min(c.Train.Batch, l.Split.NumCaptions())
 	}
-	s, err := data.NewSampler(l.split.NumCaptions(), size, c.Seed, c.Train.Shuffle, true)
+	s, err := data.NewSampler(l.Split.NumCaptions(), size, c.Seed, c.Train.Shuffle, true)
 	if err != nil {
 		return err
 	}
-	if h.Query > l.split.NumCaptions() {
-		return fmt.Errorf("line %d of %s: split %s has %d captions", h.Query, l.split.Dir(), h.Split, l.split.NumCaptions())
+	if h.Query > l.Split.NumCaptions() {
+		return fmt.Errorf("line %d of %s: split %s has %d captions", h.Query, l.Split.Dir(), h.Split, l.Split.NumCaptions())
 	}
 	for i := range s.BatchesPerEpoch() {
 		h.captions = slices.Clone(s.Batch(0, i))
@@ -192,7 +192,7 @@ func hardestCaption(scores, margins []float64, n, top int) int {
 }
 
 // margins returns the margins [n, n] of a loss and the semantic similarities, nil without semantic vectors.
-func (h *hardest) margins(l *loaded, o *loss.Options, images []int32) (margins, similar []float64, err error) {
+func (h *hardest) margins(l *Trained, o *loss.Options, images []int32) (margins, similar []float64, err error) {
 	n := len(h.captions)
 	if err := h.readVectors(l, o); err != nil {
 		return nil, nil, err
@@ -216,25 +216,25 @@ func (h *hardest) margins(l *loaded, o *loss.Options, images []int32) (margins, 
 }
 
 // readVectors reads the semantic vectors of the batch, once.
-func (h *hardest) readVectors(l *loaded, o *loss.Options) error {
+func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 	if h.vectors != nil {
 		return nil
 	}
 	path, err := h.Semantics, error(nil)
 	if path == "" && h.Split == "train" {
-		path, err = semanticsPath(l.data, o)
+		path, err = semanticsPath(l.Data, o)
 	} else if path == "" {
-		path = filepath.Join(l.split.Dir(), h.Split+"_"+o.LSEH.Semantics+".npy")
+		path = filepath.Join(l.Split.Dir(), h.Split+"_"+o.LSEH.Semantics+".npy")
 	}
 	var store *semantic.Store
 	if err == nil {
-		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.split.NumCaptions(), CaptionFile: filepath.Join(l.split.Dir(), h.Split+"_caps.txt")})
+		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.Split.NumCaptions(), CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt")})
 	}
 	if err != nil {
 		if !o.NeedsSemantics() && h.Semantics == "" {
 			return nil // wanted only to be listed
 		}
-		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes them", h.Split, err, l.split.Dir(), h.Split)
+		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes them", h.Split, err, l.Split.Dir(), h.Split)
 	}
 	defer store.Close()
 	h.dim = store.RowLen()
@@ -249,9 +249,9 @@ func (h *hardest) readVectors(l *loaded, o *loss.Options) error {
 }
 
 // lsehMargins computes margins as a training step does.
-func lsehMargins(l *loaded, o *loss.Options, vectors []float32, dim int, images []int32) ([]float64, error) {
+func lsehMargins(l *Trained, o *loss.Options, vectors []float32, dim int, images []int32) ([]float64, error) {
 	const inVectors, inImages = "in.hardest.semantics", "in.hardest.images"
-	n, s := len(images), l.model.Session
+	n, s := len(images), l.Model.Session
 	g := s.Graph()
 	var m *graph.Node
 	var prog *graph.Program

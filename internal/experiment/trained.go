@@ -20,6 +20,7 @@ type TrainedRequest struct {
 	Data       string // folder; empty is the one the run was trained on
 	Vocab      string // file; empty is the run's own, or the data set's
 	Split      string // "" opens none: for a network that is applied to captions that are typed
+	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
 	Device     device.Options
 	BLAS       string
 }
@@ -31,6 +32,7 @@ type Trained struct {
 	Lexicon text.Lexicon
 	Name    string // what the request called it, its last element
 	Found   string // the checkpoint that was found, and what it holds, for people
+	Data    data.Options
 	Choice  Choice // of the device
 	dev     device.Device
 }
@@ -48,18 +50,17 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 			t.Close()
 		}
 	}()
-	opt, err := r.dataOptions()
-	if err != nil {
+	if t.Data, err = r.dataOptions(); err != nil {
 		return nil, err
 	}
 	network := c.Network()
-	if t.Lexicon, err = r.lexicon(opt, &network); err != nil {
+	if t.Lexicon, err = r.lexicon(t.Data, &network); err != nil {
 		return nil, err
 	}
 	dims := c.Sizes()
 	if r.Split == "" {
 		err = sameVocabulary(c, t.Lexicon)
-	} else if t.Split, err = OpenSplit(opt, network, r.Split); err == nil {
+	} else if t.Split, err = r.open(t.Data, network); err == nil {
 		dims, err = fits(c, t.Split, t.Lexicon)
 	}
 	if err != nil {
@@ -72,6 +73,14 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 		return nil, err
 	}
 	return t, c.Restore(t.Model)
+}
+
+// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and captions.
+func (r *TrainedRequest) open(o data.Options, network models.Options) (*data.Split, error) {
+	if r.Boxes {
+		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: true})
+	}
+	return OpenSplit(o, network, r.Split)
 }
 
 // Close releases the device and the split.
@@ -153,4 +162,17 @@ func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) 
 		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
 	}
 	return d, sameVocabulary(c, v)
+}
+
+// AnalysisRequest names what an analysis looks at: a trained network and a split of its data.
+type AnalysisRequest struct {
+	Data   string // folder; empty is the one the run was trained on
+	Split  string
+	Device device.Options
+	BLAS   string
+}
+
+// load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked for.
+func (r *AnalysisRequest) load(path string, boxes bool) (*Trained, error) {
+	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device, BLAS: r.BLAS})
 }

@@ -29,7 +29,7 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/view", "internal/house"},
+	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view", "internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
@@ -49,6 +49,7 @@ var sideways = map[string][]string{
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
 	"internal/search":            {"internal/experiment"},
+	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"},                    // trials are runs
 	"internal/view":              {"internal/config", "internal/experiment", "internal/report", "internal/search"}, // a page on what they tell
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -67,7 +68,7 @@ var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/vsetrain"},
 	"github.com/spf13/viper":       {"internal/config"},
 	"github.com/chromedp":          {}, // drives a browser in tests
-	"go.yaml.in":                   {"internal/config"},
+	"go.yaml.in":                   {"internal/config", "internal/sweep"},
 	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
 	"gorgonia.org/gorgonia":        {"internal/graph", "loss"},
@@ -77,6 +78,8 @@ var outside = map[string][]string{
 	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse"},
 	"gonum.org/v1/plot":            {"internal/report"},
 	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
+	"k8s.io":                       {}, // tests alone
+	"sigs.k8s.io":                  {},
 	"flag":                         {"internal/gemm/asmgen", "internal/vec/asmgen"},
 	"math/rand":                    {},
 	"testing":                      {"internal/device/cuda/emulator"}, // of tests: the program links the suite of devicetest without it

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/sweep"
+)
+
+const slurmSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 10, epochs: 10, log_step: 1}}
+axes:
+  - {param: optim.lr, values: [1e-4, 1e-3, 1e-2]}
+seeds: [7, 8]
+launcher: {kind: slurm, slurm: {throttle: 2, signal_seconds: 30, time: "5"}}
+dir: sw
+`
+
+// slurmCluster starts a Slurm cluster of this machine and returns a function that calls a command of it.
+func slurmCluster(t *testing.T) func(name string, args ...string) string {
+	t.Helper()
+	for _, name := range []string{"bash", "sbatch", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("needs Slurm and munge (scripts/slurm-testcluster.sh install): %v", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "slurm") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("../../scripts/slurm-testcluster.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "start.log") // a file, because the daemons keep what they inherit open
+	cluster := func(command string) error {
+		f, err := os.Create(out)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		c := exec.Command(script, command, filepath.Join(dir, "c"))
+		c.Stdout, c.Stderr = f, f
+		c.Env = append(os.Environ(), "SLURM_TEST_CPUS=2")
+		return c.Run()
+	}
+	t.Cleanup(func() {
+		if err := cluster("stop"); err != nil {
+			t.Error(err)
+		}
+		os.RemoveAll(dir)
+	})
+	if err := cluster("start"); err != nil {
+		b, _ := os.ReadFile(out)
+		t.Fatalf("%v\n%s", err, b)
+	}
+	t.Setenv("SLURM_CONF", filepath.Join(dir, "c", "slurm.conf"))
+	return func(name string, args ...string) string {
+		b, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, b)
+		}
+		return string(b)
+	}
+}
+
+// sweepStatus reads `vsetrain sweep status --json`.
+func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
+	t.Helper()
+	c := exec.Command(*program, "sweep", "status", "--config", "s.yaml", "--json")
+	c.Dir = dir
+	b, err := c.Output()
+	if err != nil {
+		t.Fatalf("sweep status: %v", err)
+	}
+	var v struct {
+		Counts map[string]int
+		Done   bool
+		Trials []struct {
+			ID, State, Job, Dir string
+			Epoch               float64
+		}
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	s.Counts, s.Done = v.Counts, v.Done
+	for _, l := range v.Trials {
+		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir), Epoch: l.Epoch})
+	}
+	return s
+}
+
+// A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are queued again and go
+// on from their checkpoints, and their trials end as if nothing had happened.
+func TestSlurmSweep(t *testing.T) {
+	call := slurmCluster(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
+
+	var hurt []sweep.Line // the first is killed, the second warned
+	deadline := time.Now().Add(2 * time.Minute)
+	for ; ; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not done after two minutes:\n%s\n%s", call("squeue"), logsOf(t, dir))
+		}
+		s := sweepStatus(t, dir)
+		for _, l := range s.Trials {
+			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.3 || l.Epoch > 5 || len(hurt) == 1 && hurt[0].ID == l.ID {
+				continue
+			}
+			how := []string{"--signal=KILL", l.Job + ".0"}
+			if len(hurt) == 1 {
+				how = []string{"--batch", "--signal=USR1", l.Job}
+			}
+			exec.Command("scancel", how...).Run() // which may complain that the job is being queued again already
+			hurt = append(hurt, l)
+		}
+		queue := call("squeue", "--noheader", "--format=%i %r")
+		for line := range strings.Lines(queue) { // Slurm lets a job that was queued again wait for two minutes
+			if id, why, _ := strings.Cut(strings.TrimSpace(line), " "); why == "BeginTime" {
+				call("scontrol", "update", "JobId="+id, "StartTime=now")
+			}
+		}
+		if strings.TrimSpace(queue) == "" {
+			break
+		}
+	}
+	s := sweepStatus(t, dir)
+	if s.Counts[sweep.Done] != 6 || !s.Done || len(hurt) != 2 {
+		t.Fatalf("%+v, %d tasks hurt\n%s", s.Counts, len(hurt), logsOf(t, dir))
+	}
+	logs := logsOf(t, dir)
+	for i, l := range hurt {
+		want := "task " + l.Job + " ended with " + []string{"137", "75"}[i] + " and is queued again\n"
+		if !strings.Contains(logs, want) {
+			t.Errorf("no %q in\n%s", want, logs)
+		}
+		if n := sessions(t, l.Dir); n != 2 {
+			t.Errorf("trial %s had %d sessions, want 2", l.ID, n)
+		}
+		whole := filepath.Join(dir, "whole"+l.ID)
+		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
+		sameRuns(t, l.Dir, whole)
+	}
+	for _, name := range []string{"results.csv", "results.json", "best.yaml", "parallel.svg", "importance.png"} { // of the job that came last
+		if !exists(filepath.Join(dir, "sw", "collect", name)) {
+			t.Errorf("the job that collects wrote no %s", name)
+		}
+	}
+}
+
+func logsOf(t *testing.T, dir string) (all string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "sw", "slurm", "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += filepath.Base(f) + ":\n" + string(b)
+	}
+	return all
+}
+
+// sessions counts the sessions of a run.
+func sessions(t *testing.T, run string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(run, "env.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct{ Sessions []json.RawMessage }
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return len(v.Sessions)
+}

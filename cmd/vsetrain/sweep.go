@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/sweep"
+)
+
+func newCmdSweep(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "sweep",
+		Short: "Search settings: grids, random search, TPE, successive halving",
+		Long: `Train many settings of one sweep file and compare them: plan shows the trials, run trains them here, on Slurm or on
+Kubernetes, status shows how far they are, collect makes tables, the best configuration and plots.
+
+Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was killed goes on
+where it stood when it is started again, and several machines with a shared file system may work on the same sweep.`,
+		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
+  vsetrain sweep run --config configs/sweeps/demo.yaml`,
+	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a), newCmdSweepTrial(a))
+}
+
+// sweepFlags are the flags of every command about a sweep.
+type sweepFlags struct {
+	File, Dir string
+}
+
+func (f *sweepFlags) addTo(c *cobra.Command) {
+	c.Flags().StringVarP(&f.File, "config", "c", "", "sweep `FILE` (YAML)")
+	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME after it")
+	must(c.MarkFlagFilename("config", "yaml", "yml"))
+	must(c.MarkFlagDirname("dir"))
+}
+
+// load reads the sweep and checks all its trials.
+func (f *sweepFlags) load() (*sweep.Plan, *sweep.Store, error) {
+	if f.File == "" {
+		return nil, nil, usagef("which sweep? --config FILE names it")
+	}
+	d, err := sweep.Load(f.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Dir != "" {
+		d.Dir = f.Dir
+	}
+	p, err := sweep.NewPlan(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, &sweep.Store{Dir: d.Dir, Stale: time.Minute}, nil
+}
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error inside.
+func (e *codedError) Unwrap() error { return e.error }
+
+// sweepSignals returns a context that ends with the signals after which work is saved: Ctrl-C, SIGTERM and, where there is one, SIGUSR1,
+// which batch systems send some time before they end a job.
+func sweepSignals(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, append([]os.Signal{syscall.SIGINT, syscall.SIGTERM}, batchSignals...)...)
+}
+
+// trialName is what a trial is called in a line of text.
+func trialName(t sweep.Trial, seeds int) string {
+	name := fmt.Sprintf("%d %s %s", t.Number, t.ID, t.Point)
+	if seeds > 1 {
+		name += fmt.Sprintf(" seed=%d", t.Seed)
+	}
+	return name
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/sweep"
+)
+
+type sweepCollectOptions struct {
+	sweepFlags
+	Out  string
+	JSON bool
+}
+
+func newCmdSweepCollect(a *app) *cobra.Command {
+	o := &sweepCollectOptions{}
+	c := &cobra.Command{
+		Use:   "collect",
+		Short: "Make tables, the best configuration and plots of a sweep",
+		Long: `Gather the results of a sweep, done or not: a table with mean and standard deviation over the seeds, the best point first. Into the folder
+go results.csv and results.json, best.yaml (the configuration of the best point, for vsetrain train) and, as .svg and .png,
+a parallel-coordinates plot and the importance of the axes: the share of the variance of the points' scores that an
+axis explains on its own (main effects of an analysis of variance, corrected for the number of values).`,
+		Example: `  vsetrain sweep collect --config configs/sweeps/demo.yaml
+  vsetrain sweep collect --config configs/sweeps/demo.yaml --out tables --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+	}
+	o.addTo(c)
+	c.Flags().StringVar(&o.Out, "out", "", "write into `DIR`; empty is the folder collect of the sweep")
+	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON instead of tables")
+	must(c.MarkFlagDirname("out"))
+	return c
+}
+
+func (o *sweepCollectOptions) run(a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	c, err := sweep.Collect(plan, store)
+	if err != nil {
+		return err
+	}
+	if len(c.Rows) == 0 {
+		return fmt.Errorf("%s: no trial of the sweep has a result yet (%d failed); start it with vsetrain sweep run --config %s", store.Dir, c.Failed, o.File)
+	}
+	out := o.Out
+	if out == "" {
+		out = filepath.Join(store.Dir, "collect")
+	}
+	files, err := c.Write(plan.Def, out)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		enc := json.NewEncoder(a.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(c)
+	}
+	resultTable(a, plan, c)
+	if c.Failed+c.Left > 0 {
+		a.Printf("not all there: %d trials failed, %d not finished\n", c.Failed, c.Left)
+	}
+	for _, x := range c.Importance {
+		a.Printf("%-24s explains %3.0f %% of the variance of %d points after %d epochs\n", x.Axis, 100*x.Share, x.Points, x.Epochs)
+	}
+	for _, f := range files {
+		a.Printf("wrote %s\n", f)
+	}
+	return nil
+}
+
+func resultTable(a *app, plan *sweep.Plan, c *sweep.Collection) {
+	keys := plan.Def.Keys()
+	t := ui.NewTable(append([]string{">point", ">" + c.Metric, ">std", ">seeds", ">epochs", ">at epoch"}, keys...)...)
+	for _, r := range c.Rows {
+		std, at := "", 0.0
+		if r.Std != nil {
+			std = fmt.Sprintf("%.2f", *r.Std)
+		}
+		for _, s := range r.Seeds {
+			at += s.BestEpoch / float64(len(r.Seeds))
+		}
+		row := []string{fmt.Sprint(r.Number), fmt.Sprintf("%.2f", r.Mean), std, fmt.Sprint(len(r.Seeds)), fmt.Sprint(r.Epochs), fmt.Sprintf("%.1f", at)}
+		for _, k := range keys {
+			row = append(row, r.Point.Text(k))
+		}
+		t.Row(row...)
+	}
+	t.Write(a.Streams)
+}

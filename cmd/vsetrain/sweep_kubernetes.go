@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"vsetrain/internal/runfs"
+	"vsetrain/internal/sweep"
+)
+
+// manifest makes the Indexed Job. The paths of sweep file and folder stay as they were given, since the pods see them from their working
+// directory. All trials of the plan have an index, also those that are done: their pods end at once.
+func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
+	tasks := len(plan.Trials)
+	if !plan.Indexed() {
+		indices, err := plan.Indices(store)
+		if err != nil {
+			return nil, err
+		}
+		tasks = len(indices)
+	}
+	return plan.Manifest(sweep.Placement{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)}, tasks)
+}
+
+func printManifest(a *app, plan *sweep.Plan, store *sweep.Store) error {
+	b, err := manifest(plan, store)
+	if err != nil {
+		return err
+	}
+	a.Printf("%s", b)
+	return nil
+}
+
+// kubernetes writes the manifest and, where asked, hands it to kubectl.
+func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
+	b, err := manifest(plan, store)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(plan.Def.Dir, "kubernetes")
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	path := filepath.Join(folder, "job.yaml")
+	if err := runfs.WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return err
+	}
+	a.Printf("wrote %s\n", path)
+	if !o.Apply || o.DryRun {
+		a.Printf("next: kubectl apply -f %s\n", path)
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "kubectl", "apply", "-f", path)
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = a.Out, &errs, a.Environ
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("kubectl apply -f %s: %w: %s", path, err, bytes.TrimSpace(errs.Bytes()))
+	}
+	return nil
+}

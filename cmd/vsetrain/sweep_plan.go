@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/sweep"
+)
+
+var launchers = []string{sweep.Local, sweep.OnSlurm, sweep.OnKubernetes}
+
+type sweepPlanOptions struct {
+	sweepFlags
+	Launcher string
+	Output   string
+}
+
+func newCmdSweepPlan(a *app) *cobra.Command {
+	o := &sweepPlanOptions{}
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show the trials of a sweep and check their configurations",
+		Long: `Resolve and check the configuration of every trial and list them; nothing is written. With --output yaml and --launcher kubernetes
+the manifest of the Indexed Job is printed, with --output script and --launcher slurm the script of the job array.`,
+		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
+  vsetrain sweep plan --config configs/sweeps/demo.yaml --launcher slurm --output script`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+	}
+	o.addTo(c)
+	addLauncher(c, &o.Launcher)
+	c.Flags().StringVarP(&o.Output, "output", "o", "table", "table, json, yaml (kubernetes) or script (slurm)")
+	return c
+}
+
+// chooseLauncher puts the launcher of a flag over that of the sweep.
+func chooseLauncher(d *sweep.Definition, kind string) error {
+	if kind == "" {
+		return nil
+	}
+	if !slices.Contains(launchers, kind) {
+		return usagef("--launcher: expected one of %s, found %q", strings.Join(launchers, ", "), kind)
+	}
+	d.Launch.Kind = kind
+	return nil
+}
+
+func (o *sweepPlanOptions) run(a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	if err := chooseLauncher(plan.Def, o.Launcher); err != nil {
+		return err
+	}
+	kind := plan.Def.Launch.Kind
+	switch {
+	case o.Output == "table":
+		planTable(a, plan)
+		return nil
+	case o.Output == "json":
+		return planJSON(a, plan)
+	case o.Output == "yaml" && kind == sweep.OnKubernetes:
+		return printManifest(a, plan, store)
+	case o.Output == "script" && kind == sweep.OnSlurm:
+		return printScript(a, plan, store)
+	}
+	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher slurm", o.Output)
+}
+
+func planTable(a *app, plan *sweep.Plan) {
+	d := plan.Def
+	heads := []string{">point", "trial", ">seed", ">epochs"}
+	keys := d.Keys()
+	t := ui.NewTable(append(heads, keys...)...)
+	for _, tr := range plan.Trials {
+		row := []string{fmt.Sprint(tr.Number), tr.ID, fmt.Sprint(tr.Seed), fmt.Sprint(tr.Epochs)}
+		for _, k := range keys {
+			row = append(row, tr.Point.Text(k))
+		}
+		t.Row(row...)
+	}
+	t.Write(a.Streams)
+	a.Printf("%s: %d points x %d seeds, metric %s, folder %s\n", d.Method, plan.Points, len(d.Seeds), d.Metric, d.Dir)
+	if plan.Duplicates > 0 {
+		a.Printf("%d combinations left out: their settings are those of an earlier one\n", plan.Duplicates)
+	}
+	if rest := plan.Points - len(plan.Trials)/len(d.Seeds); rest > 0 {
+		a.Printf("%d further points depend on the results of these\n", rest)
+	}
+	if d.Method == sweep.ASHA {
+		a.Printf("rungs of %s epochs; one point in %d goes on to the next\n", strings.Trim(fmt.Sprint(d.Rungs), "[]"), d.Factor)
+	}
+}
+
+func planJSON(a *app, plan *sweep.Plan) error {
+	type trial struct {
+		Number int         `json:"number"`
+		ID     string      `json:"id"`
+		Seed   uint64      `json:"seed"`
+		Epochs int         `json:"epochs"`
+		Point  sweep.Point `json:"point"`
+		Dir    string      `json:"dir"`
+	}
+	list := []trial{}
+	for _, t := range plan.Trials {
+		list = append(list, trial{t.Number, t.ID, t.Seed, t.Epochs, t.Point, t.Config.Run.Dir})
+	}
+	enc := json.NewEncoder(a.Out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(map[string]any{"method": plan.Def.Method, "metric": plan.Def.Metric, "dir": plan.Def.Dir, "points": plan.Points, "trials": list})
+}

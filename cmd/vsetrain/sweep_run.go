@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/sweep"
+)
+
+type sweepRunOptions struct {
+	sweepFlags
+	Launcher string
+	Workers  int
+	Threads  int
+	Retry    bool
+	Apply    bool
+	DryRun   bool
+}
+
+func newCmdSweepRun(a *app) *cobra.Command {
+	o := &sweepRunOptions{}
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Train the trials of a sweep, or go on with them",
+		Long: `Train what is left of a sweep. With launcher local, the default, workers trials run at the same time on this machine, each a
+process of its own with its share of the processors, or with a GPU. With slurm a job array is submitted, with a job
+that collects after it; with kubernetes the manifest of an Indexed Job is written, and applied with --apply.
+
+Ctrl-C, SIGTERM and SIGUSR1 save the trials and end with code 75; the same command goes on with them, also after a kill. A trial that
+fails is recorded with its error, the others go on, and the exit code is 1; --retry tries failed trials again.`,
+		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
+  vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	f := c.Flags()
+	addLauncher(c, &o.Launcher)
+	f.IntVar(&o.Workers, "workers", 0, "trials at the same time; 0 is that of the sweep")
+	f.IntVar(&o.Threads, "threads", 0, "CPU threads of a trial; 0 is that of the sweep, or a share of the processors")
+	f.BoolVar(&o.Retry, "retry", false, "try failed trials again")
+	f.BoolVar(&o.Apply, "apply", false, "kubernetes: hand the manifest to kubectl apply")
+	f.BoolVar(&o.DryRun, "dry-run", false, "slurm and kubernetes: write the files, submit nothing")
+	return c
+}
+
+func addLauncher(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "launcher", "", "local, slurm or kubernetes instead of that of the sweep")
+	must(c.RegisterFlagCompletionFunc("launcher", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return launchers, cobra.ShellCompDirectiveNoFileComp
+	}))
+}
+
+func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	if err := chooseLauncher(plan.Def, o.Launcher); err != nil {
+		return err
+	}
+	if o.Retry {
+		if err := retry(a, plan, store); err != nil {
+			return err
+		}
+	}
+	l := &plan.Def.Launch
+	if o.Workers < 0 || o.Threads < 0 {
+		return usagef("expected --workers and --threads of at least 0")
+	}
+	if o.Workers > 0 {
+		l.Workers = o.Workers
+	}
+	if o.Threads > 0 {
+		l.Threads = o.Threads
+	}
+	switch l.Kind {
+	case sweep.OnSlurm:
+		return o.slurm(ctx, a, plan, store)
+	case sweep.OnKubernetes:
+		return o.kubernetes(ctx, a, plan, store)
+	}
+	return work(ctx, a, plan, store, -1, "")
+}
+
+// retry forgets every failure.
+func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
+	states, err := plan.States(store)
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		if s.Failed == nil {
+			continue
+		}
+		if err := store.Retry(s); err != nil {
+			return err
+		}
+		a.Printf("again: trial %s\n", trialName(s.Trial, len(plan.Def.Seeds)))
+	}
+	return nil
+}
+
+// work runs a worker in this process. Its error says how many trials failed, or that it was interrupted.
+func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, index int, job string) error {
+	exe, err := programPath()
+	if err != nil {
+		return err
+	}
+	l := plan.Def.Launch
+	slots := l.Workers
+	if slots == 0 {
+		slots = max(len(l.GPUs), 1)
+	}
+	threads := l.Threads
+	if threads == 0 {
+		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
+	}
+	ctx, stop := sweepSignals(ctx)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the trials see it gone and save their state
+	failed := 0
+	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job, Now: time.Now,
+		Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
+		Child: func(dir string, epochs, threads int) *exec.Cmd {
+			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads", strconv.Itoa(threads))
+			c.Env = a.Environ
+			return c
+		},
+		Report: func(e sweep.Event) {
+			if e.Kind == sweep.Failed {
+				failed++
+			}
+			a.Printf("%s %s\n", a.Now().Format("15:04:05"), eventText(e, plan.Def))
+		}}
+	if err := w.Run(ctx); errors.Is(err, sweep.ErrInterrupted) {
+		return &codedError{err, sweep.ExitInterrupted}
+	} else if err != nil {
+		return err
+	}
+	return summary(a, plan, store, index, failed)
+}
+
+func eventText(e sweep.Event, d *sweep.Definition) string {
+	s := fmt.Sprintf("%-8s trial %s", e.Kind, trialName(e.Job.State.Trial, len(d.Seeds)))
+	switch e.Kind {
+	case sweep.Started:
+		s += fmt.Sprintf(": up to epoch %d", e.Job.Epochs)
+	case sweep.Finished:
+		s += fmt.Sprintf(": %d epochs, best %s %.2f at epoch %.1f", e.Result.Epochs, d.Metric, e.Result.Score, e.Result.BestEpoch)
+	case sweep.Failed:
+		s += ": " + e.Fail.Error
+	}
+	return s
+}
+
+// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an index it is about that trial.
+func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error {
+	st, err := sweep.ReadStatus(plan, store, a.Now())
+	if err != nil {
+		return err
+	}
+	a.Printf("%s\n", countsText(st))
+	if index >= 0 {
+		if l := st.Trials[index]; l.State == sweep.Failed {
+			return fmt.Errorf("trial %s failed: %s", l.ID, l.Error)
+		}
+		return nil
+	}
+	if n := st.Counts[sweep.Failed]; n > 0 {
+		return fmt.Errorf("%d of %d trials failed (%d now); vsetrain sweep status shows why, sweep run --retry tries them again", n, len(st.Trials), now)
+	}
+	if st.Done {
+		a.Printf("next: vsetrain sweep collect --config %s\n", plan.Def.File)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"vsetrain/internal/runfs"
+	"vsetrain/internal/sweep"
+)
+
+// placement finds the sweep for programs on machines that share the file system.
+func placement(plan *sweep.Plan) (at sweep.Placement, err error) {
+	if at.Program, err = programPath(); err != nil {
+		return at, err
+	}
+	if at.File, err = filepath.Abs(plan.Def.File); err != nil {
+		return at, err
+	}
+	if at.Dir, err = filepath.Abs(plan.Def.Dir); err != nil {
+		return at, err
+	}
+	at.WorkDir, err = os.Getwd()
+	return at, err
+}
+
+// programPath is this program by the name it was started with, which a link may have given it.
+func programPath() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	named, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return exe, nil
+	}
+	a, errA := os.Stat(named)
+	b, errB := os.Stat(exe)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return exe, nil
+	}
+	return filepath.Abs(named)
+}
+
+func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
+	at, err := placement(plan)
+	if err != nil {
+		return err
+	}
+	indices, err := plan.Indices(store)
+	if err != nil {
+		return err
+	}
+	if len(indices) == 0 {
+		return fmt.Errorf("%s: nothing is left to do", at.Dir)
+	}
+	a.Printf("%s", plan.JobScript(at, indices))
+	return nil
+}
+
+// slurm writes the scripts and submits the array and, after it, the job that collects.
+func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
+	at, err := placement(plan)
+	if err != nil {
+		return err
+	}
+	indices, err := plan.Indices(store)
+	if err != nil {
+		return err
+	}
+	if len(indices) == 0 {
+		return summary(a, plan, store, -1, 0)
+	}
+	folder := filepath.Join(at.Dir, "slurm")
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")
+	for path, text := range map[string]string{job: plan.JobScript(at, indices), collect: plan.CollectScript(at)} {
+		if err := runfs.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+			return err
+		}
+	}
+	a.Printf("wrote %s and %s\n", job, collect)
+	if o.DryRun {
+		return nil
+	}
+	id, err := submit(ctx, a, job)
+	if err != nil {
+		return err
+	}
+	after, err := submit(ctx, a, "--dependency=afterany:"+id, collect)
+	if err != nil {
+		return err
+	}
+	a.Printf("job array %s of %d tasks, and job %s that collects after it; logs in %s\nnext: vsetrain sweep status --config %s\n",
+		id, len(indices), after, folder, plan.Def.File)
+	return nil
+}
+
+// submit calls sbatch and returns the number of the job.
+func submit(ctx context.Context, a *app, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sbatch", append([]string{"--parsable"}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, a.Environ
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("sbatch %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	}
+	id, _, _ := strings.Cut(strings.TrimSpace(out.String()), ";") // of several clusters, the name follows
+	return id, nil
+}

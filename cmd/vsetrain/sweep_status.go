@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/sweep"
+)
+
+type sweepStatusOptions struct {
+	sweepFlags
+	JSON  bool
+	Watch time.Duration
+}
+
+func newCmdSweepStatus(a *app) *cobra.Command {
+	o := &sweepStatusOptions{}
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how far the trials of a sweep are",
+		Long: `Show state, epochs, best metric so far and remaining time of every trial, from the files of the sweep; it does not matter who
+works on them, or whether anybody does.`,
+		Example: `  vsetrain sweep status --config configs/sweeps/demo.yaml
+  vsetrain sweep status --config configs/sweeps/demo.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	c.Flags().BoolVar(&o.JSON, "json", false, "write JSON")
+	c.Flags().DurationVar(&o.Watch, "watch", 0, "show it again after so long, such as 10s, until the sweep is done")
+	return c
+}
+
+func (o *sweepStatusOptions) run(ctx context.Context, a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	ctx, stop := sweepSignals(ctx)
+	defer stop()
+	for {
+		st, err := sweep.ReadStatus(plan, store, a.Now())
+		if err != nil {
+			return err
+		}
+		if o.JSON {
+			enc := json.NewEncoder(a.Out)
+			if o.Watch == 0 {
+				enc.SetIndent("", "  ")
+			}
+			if err := enc.Encode(st); err != nil {
+				return err
+			}
+		} else {
+			statusTable(a, plan, st)
+		}
+		if o.Watch <= 0 || st.Done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(o.Watch):
+		}
+	}
+}
+
+var stateStyles = map[string]ui.Style{sweep.Failed: ui.Red, sweep.Running: ui.Green, sweep.Stopped: ui.Yellow}
+
+func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
+	keys := plan.Def.Keys()
+	t := ui.NewTable(append([]string{">point", "trial", ">seed", "state", ">epoch", ">of", ">best", ">left", "where"}, keys...)...)
+	for _, l := range st.Trials {
+		row := []string{fmt.Sprint(l.Number), l.ID, fmt.Sprint(l.Seed), l.State, "", "", "", "", strings.TrimSpace(l.Host + " " + l.Job)}
+		if l.Target > 0 {
+			row[4], row[5] = fmt.Sprintf("%.1f", l.Epoch), fmt.Sprint(l.Target)
+		}
+		if l.Best != nil {
+			row[6] = fmt.Sprintf("%.2f", *l.Best)
+		}
+		if l.ETA != nil {
+			row[7] = seconds(*l.ETA)
+		}
+		for _, k := range keys {
+			row = append(row, l.Point.Text(k))
+		}
+		t.Row(row...)
+	}
+	t.Write(a.Streams)
+	for _, l := range st.Trials {
+		if l.Error != "" {
+			a.Printf("%s\n", a.Paint(stateStyles[sweep.Failed], fmt.Sprintf("trial %s failed: %s", l.ID, l.Error)))
+		}
+	}
+	a.Printf("%s\n", countsText(st))
+}
+
+// countsText counts the trials by state.
+func countsText(st *sweep.Status) string {
+	var parts []string
+	for _, name := range []string{sweep.Done, sweep.Halved, sweep.Rung, sweep.Running, sweep.Stopped, sweep.Waiting, sweep.Failed} {
+		if n := st.Counts[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	s := "trials: " + strings.Join(parts, ", ")
+	if st.ETA != nil && *st.ETA > 0 {
+		s += ", about " + seconds(*st.ETA) + " left"
+	}
+	return s
+}
+
+// seconds writes a time of whole seconds as 1h2m3s.
+func seconds(s float64) string { return (time.Duration(s+0.5) * time.Second).String() }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/runfs"
+	"vsetrain/internal/sweep"
+	"vsetrain/train"
+)
+
+// lockPatience is how long a trial waits for its run directory: the process of a killed worker needs a moment to save its state.
+const lockPatience = time.Minute
+
+type sweepTrialOptions struct {
+	Epochs, Threads int
+}
+
+// newCmdSweepTrial returns the command that a worker starts for a trial. It ends when its standard input does.
+func newCmdSweepTrial(a *app) *cobra.Command {
+	o := &sweepTrialOptions{}
+	c := &cobra.Command{
+		Use:    "trial DIR",
+		Short:  "Train one trial up to some epochs, or until standard input ends",
+		Hidden: true,
+		Args:   oneArg("DIR"),
+		RunE:   func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args[0]) },
+	}
+	c.Flags().IntVar(&o.Epochs, "epochs", 0, "train up to so many epochs")
+	c.Flags().IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
+	return c
+}
+
+func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
+	cfg, err := config.Load(config.Request{File: filepath.Join(dir, "trial.yaml")})
+	if err != nil {
+		return err
+	}
+	c := &cfg.Config
+	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
+	ctx, stop := sweepSignals(ctx)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // the worker closes the pipe, or is gone
+		io.Copy(io.Discard, a.In) // either way the pipe has ended
+		cancel()
+	}()
+	w := &trainView{app: a, cfg: c}
+	defer w.close()
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		_, statErr := os.Stat(filepath.Join(dir, runfs.ConfigName))
+		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: statErr == nil, BLAS: a.getenv("VSETRAIN_BLAS"),
+			Env: session(a.Now()), Now: time.Now, Observer: w})
+		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
+			break
+		}
+	}
+	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil {
+		return &codedError{err, sweep.ExitInterrupted}
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+type sweepWorkerOptions struct {
+	sweepFlags
+	Index   int
+	Threads int
+	Job     string
+}
+
+func newCmdSweepWorker(a *app) *cobra.Command {
+	o := &sweepWorkerOptions{}
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "Work on a sweep beside others, as the tasks of Slurm and Kubernetes do",
+		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on any number of machines may
+share the folder of a sweep. With --index only that trial of the plan is trained.
+
+SIGUSR1, SIGTERM and Ctrl-C save the trial and end with code 75: start the same command again to go on.`,
+		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
+  vsetrain sweep worker --config configs/sweeps/demo.yaml --index 3 --threads 1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	f := c.Flags()
+	f.IntVar(&o.Index, "index", -1, "train this trial of the plan only, from 0; -1 is all")
+	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
+	f.StringVar(&o.Job, "job", "", "`NAME` of the job, for status")
+	return c
+}
+
+func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	if o.Index >= len(plan.Trials) {
+		return usagef("--index %d: the sweep has trials 0 to %d", o.Index, len(plan.Trials)-1)
+	}
+	plan.Def.Launch.Workers, plan.Def.Launch.Threads, plan.Def.Launch.GPUs = 1, o.Threads, nil // the job brings its processors and GPUs
+	return work(ctx, a, plan, store, o.Index, o.Job)
+}

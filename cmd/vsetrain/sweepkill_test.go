@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/sweep"
+)
+
+const killedSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 5, epochs: 3, log_step: 1}}
+axes: [{param: optim.lr, values: [1e-3, 1e-2]}]
+launcher: {workers: 2, threads: 1}
+dir: sw
+`
+
+// A sweep that is killed goes on where it stood: its trials end as if they had been trained alone in one piece, and none is trained
+// again.
+func TestKilledSweepGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, dir, "data", "synth", "world", "--train", "80", "--dev", "10", "--test", "0", "--regions", "4", "--dim", "128")
+	for kills := 0; ; kills++ {
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		if kills == 2 {
+			if err := <-ended; err != nil {
+				t.Fatalf("%v\n%s", err, &out)
+			}
+			break
+		}
+		before := steps(t, dir)
+		deadline := time.Now().Add(time.Minute)
+		for steps(t, dir) < before+8 && time.Now().Before(deadline) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+	}
+	s := sweepStatus(t, dir)
+	if !s.Done || s.Counts[sweep.Done] != 2 {
+		t.Fatalf("%+v", s.Counts)
+	}
+	hit := 0
+	for _, l := range s.Trials {
+		if sessions(t, l.Dir) > 1 {
+			hit++
+		}
+		whole := filepath.Join(dir, "whole"+l.ID)
+		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
+		sameRuns(t, l.Dir, whole)
+	}
+	if hit == 0 {
+		t.Error("no trial was interrupted")
+	}
+	var out bytes.Buffer
+	if err := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml").Run(); err != nil || strings.Contains(out.String(), "started") {
+		t.Errorf("a sweep that is done: %v\n%s", err, &out)
+	}
+}
+
+// steps counts the lines of metrics of all trials.
+func steps(t *testing.T, dir string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(b, []byte("\n"))
+	}
+	return n
+}

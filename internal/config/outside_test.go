@@ -1,0 +1,48 @@
+package config
+
+import (
+	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func given(key, tag, value string) Setting {
+	at := Source{File: "s.yaml", Line: 3, Column: 9}
+	return Setting{Key: key, Value: &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}, KeyAt: at, At: at}
+}
+
+// Settings of another file win over the configuration, are checked as strictly, and their place is remembered.
+func TestSettings(t *testing.T) {
+	r := load(t, Request{File: "testdata/good/top.yaml", Set: []string{"optim.lr=0.5"}, Settings: []Setting{given("optim.lr", "!!float", "0.25"), given("train.batch", "!!int", "9")}})
+	if r.Optim.LR != 0.25 || r.Train.Batch != 9 || r.Origin("optim.lr").String() != "s.yaml:3" {
+		t.Errorf("lr %v from %v, batch %d", r.Optim.LR, r.Origin("optim.lr"), r.Train.Batch)
+	}
+	for _, c := range []struct {
+		setting Setting
+		want    string
+	}{
+		{given("optim.lrr", "!!float", "1"), "s.yaml:3:9: optim.lrr: unknown key; did you mean optim.lr?"},
+		{given("optim.lr", "!!float", "11"), "s.yaml:3:9: optim.lr: expected a number in (0, 10], found 11"},
+		{given("optim", "!!float", "11"), "s.yaml:3:9: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, lr_update2, clip, weight_decay, betas, eps, legacy_eps"},
+	} {
+		if _, err := Load(Request{Settings: []Setting{c.setting}}); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+// Changed lists what differs from the defaults and nothing else.
+func TestChanged(t *testing.T) {
+	c := Default()
+	if got := c.Changed(); len(got) != 0 {
+		t.Errorf("the defaults differ from themselves: %q", got)
+	}
+	c.Seed, c.Optim.Betas[1] = 8, 0.5
+	if got := c.Changed(); !slices.Equal(got, []string{"seed: 8", "optim.betas: [0.9, 0.5]"}) {
+		t.Errorf("%q", got)
+	}
+	if c.Text("optim.betas") != "[0.9, 0.5]" || c.Text("optim") != "" || c.Text("nothing") != "" {
+		t.Errorf("%q", c.Text("optim.betas"))
+	}
+}

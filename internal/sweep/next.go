@@ -1,0 +1,143 @@
+package sweep
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Job is a trial to be trained to some epochs.
+type Job struct {
+	State  *State
+	Epochs int
+}
+
+// next returns what to do now, a function of the trials' files alone. Without a job, wait says whether a trial that others work on may
+// still bring one.
+func (d *Definition) next(states []*State) (job *Job, wait bool) {
+	if d.Method == ASHA {
+		return d.nextRung(states)
+	}
+	for _, s := range states {
+		switch {
+		case s.Failed != nil || s.done(s.Epochs):
+		case s.Claim != nil:
+			wait = true
+		default:
+			return &Job{s, s.Epochs}, false
+		}
+	}
+	return nil, wait
+}
+
+// group is a point with the trials of its seeds.
+type group struct {
+	number int
+	states []*State
+}
+
+// groups returns the points of trials that are in order.
+func groups(states []*State) (out []group) {
+	for _, s := range states {
+		if n := len(out); n > 0 && out[n-1].number == s.Number {
+			out[n-1].states = append(out[n-1].states, s)
+			continue
+		}
+		out = append(out, group{s.Number, []*State{s}})
+	}
+	return out
+}
+
+// mean returns the mean score of all seeds after some epochs; ok is false while one is missing.
+func (g group) mean(epochs int) (mean float64, ok bool) {
+	for _, s := range g.states {
+		r, done := s.Results[epochs]
+		if !done {
+			return 0, false
+		}
+		mean += r.Score / float64(len(g.states))
+	}
+	return mean, true
+}
+
+// reached returns the most epochs that a trial of the point was sent to.
+func (g group) reached() (epochs int) {
+	for _, s := range g.states {
+		epochs = max(epochs, s.Target)
+	}
+	return epochs
+}
+
+func (g group) failed() bool {
+	return slices.ContainsFunc(g.states, func(s *State) bool { return s.Failed != nil })
+}
+
+// open returns a trial of the point that is not trained to the epochs and that nobody works on.
+func (g group) open(epochs int) (open *State, claimed bool) {
+	for _, s := range g.states {
+		switch {
+		case s.done(epochs):
+		case s.Claim != nil:
+			claimed = true
+		case open == nil:
+			open = s
+		}
+	}
+	return open, claimed
+}
+
+// nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, algorithm 2): a
+// point that is among the best 1/factor of all that finished a rung goes on to the next one, the highest rung first; when
+// there is none, a new point begins. What was begun is finished first, so that a killed sweep goes on as it stood. The score of a point is the mean over its seeds.
+func (d *Definition) nextRung(states []*State) (job *Job, wait bool) {
+	all := groups(states)
+	for _, g := range all {
+		if target := g.reached(); target > 0 && !g.failed() {
+			open, claimed := g.open(target)
+			if open != nil {
+				return &Job{open, target}, false
+			}
+			wait = wait || claimed
+		}
+	}
+	for k := len(d.Rungs) - 2; k >= 0; k-- {
+		for _, g := range d.best(all, k) {
+			if g.reached() > d.Rungs[k] || g.failed() {
+				continue
+			}
+			if open, claimed := g.open(d.Rungs[k+1]); open != nil && !claimed {
+				return &Job{open, d.Rungs[k+1]}, false
+			}
+		}
+	}
+	for _, g := range all {
+		if g.reached() == 0 && !g.failed() {
+			open, claimed := g.open(d.Rungs[0])
+			if open != nil {
+				return &Job{open, d.Rungs[0]}, false
+			}
+			wait = wait || claimed
+		}
+	}
+	return nil, wait
+}
+
+// best returns the best 1/factor of the points that finished rung k, the best first; of equal points the earlier.
+func (d *Definition) best(all []group, k int) []group {
+	type scored struct {
+		group
+		score float64
+	}
+	var list []scored
+	for _, g := range all {
+		if mean, ok := g.mean(d.Rungs[k]); ok && !math.IsNaN(mean) {
+			list = append(list, scored{g, mean})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	out := make([]group, len(list)/d.Factor)
+	for i := range out {
+		out[i] = list[i].group
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// mostKills is how often the process of a trial may be ended by a signal before the trial counts as failed.
+const mostKills = 3
+
+// work trains a trial in a process of its own, keeps the claim alive, and records how it ended. The error is one of this worker, not of the
+// trial.
+func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) error {
+	t := job.State.Trial
+	if err := w.Store.begin(t, job.Epochs); err != nil {
+		return err
+	}
+	w.report(Event{Kind: Started, Slot: slot, Job: job})
+	code, tail, err := w.child(ctx, slot, job, claim)
+	switch {
+	case errors.Is(err, errLost):
+		return nil
+	case err != nil:
+		return err
+	case code == 0:
+		r, err := w.Store.finish(t, job.Epochs, w.Plan.Def.Metric, w.Now())
+		if err != nil {
+			return w.fail(slot, job, Failure{Error: err.Error(), Exit: code})
+		}
+		w.report(Event{Kind: Finished, Slot: slot, Job: job, Result: r})
+		return nil
+	case code == ExitInterrupted, ctx.Err() != nil && code < 0:
+		select { // a signal to the whole job may reach the trial first
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		w.report(Event{Kind: Paused, Slot: slot, Job: job})
+		return nil
+	case code < 0 && w.count(t.ID) < mostKills:
+		w.report(Event{Kind: Paused, Slot: slot, Job: job})
+		return nil // the next turn goes on from its checkpoint
+	case code < 0:
+		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s", mostKills, filepath.Join(job.State.Dir, LogName))
+	}
+	return w.fail(slot, job, Failure{Error: tail, Exit: code})
+}
+
+// count counts the kills of a trial.
+func (w *Worker) count(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.killed[id]++
+	return w.killed[id]
+}
+
+func (w *Worker) fail(slot int, job Job, f Failure) error {
+	f.Time = w.Now()
+	if err := w.Store.fail(job.State.Trial, f); err != nil {
+		return err
+	}
+	w.report(Event{Kind: Failed, Slot: slot, Job: job, Fail: f})
+	return nil
+}
+
+// child runs the process of a trial to its end and returns its exit code, -1 for a signal, and what it said last. When ctx ends, the
+// process is told so by the end of its standard input; so it is when this worker is killed.
+func (w *Worker) child(ctx context.Context, slot int, job Job, claim *Claim) (code int, tail string, err error) {
+	log, err := os.OpenFile(filepath.Join(job.State.Dir, LogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return 0, "", err
+	}
+	defer log.Close()
+	cmd := w.Child(job.State.Dir, job.Epochs, w.Threads)
+	last := &tailWriter{file: log}
+	cmd.Stdout, cmd.Stderr = log, last
+	if len(w.GPUs) > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%d", w.GPUs[slot%len(w.GPUs)]))
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, "", err
+	}
+	defer stdin.Close()
+	if err := cmd.Start(); err != nil {
+		return 0, "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	beat := time.NewTicker(w.Beat)
+	defer beat.Stop()
+	stop := ctx.Done()
+	for lost := false; ; {
+		select {
+		case err := <-ended:
+			var exit *exec.ExitError
+			switch {
+			case lost:
+				return 0, "", errLost
+			case err != nil && !errors.As(err, &exit):
+				return 0, "", err
+			}
+			return cmd.ProcessState.ExitCode(), last.message(), nil
+		case <-stop:
+			stop = nil
+			stdin.Close()
+		case <-beat.C:
+			if err := claim.beat(); errors.Is(err, errLost) {
+				lost = true
+				cmd.Process.Kill() // an error says that it has ended
+			} // any other failure shows as age, should it last
+		}
+	}
+}
+
+// tailWriter passes everything on to a file and keeps the end.
+type tailWriter struct {
+	file *os.File
+	end  []byte
+}
+
+// Write implements io.Writer.
+func (t *tailWriter) Write(b []byte) (int, error) {
+	t.end = append(t.end, b...)
+	if extra := len(t.end) - 4096; extra > 0 {
+		t.end = append(t.end[:0], t.end[extra:]...)
+	}
+	return t.file.Write(b)
+}
+
+// message returns the error message a program of ours ended with, the panic, or the last line.
+func (t *tailWriter) message() string {
+	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.end, []byte("?"))))
+	for _, mark := range []string{"vsetrain: ", "panic: ", "fatal error: "} {
+		if i := strings.LastIndex(text, mark); i >= 0 {
+			text = strings.TrimPrefix(text[i:], "vsetrain: ")
+			if mark != "vsetrain: " {
+				text, _, _ = strings.Cut(text, "\n")
+			}
+			return text
+		}
+	}
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,168 @@
+package sweep
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Placement is how a program on another machine finds a sweep: absolute paths on a shared file system.
+type Placement struct {
+	Program string
+	File    string // the sweep file
+	Dir     string // the folder of the sweep
+	WorkDir string // which paths of configurations are relative to
+}
+
+// Indices returns which tasks an array has: the trials of a grid or random search that are left; with tpe and asha, where what comes next depends
+// on results, as many workers as may run at a time.
+func (p *Plan) Indices(s *Store) ([]int, error) {
+	states, err := p.States(s)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Indexed() {
+		if p.finished(states) {
+			return nil, nil
+		}
+		n := p.Def.Launch.Workers
+		if n == 0 {
+			n = max(p.Def.Launch.Slurm.Throttle, p.Def.Launch.Kubernetes.Parallelism, 1)
+		}
+		var out []int
+		for i := range min(n, p.Points*len(p.Def.Seeds)) {
+			out = append(out, i)
+		}
+		return out, nil
+	}
+	var out []int
+	for i, st := range states {
+		if st.Failed == nil && !st.done(st.Epochs) {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// Indexed reports whether every task of an array has a trial of its own.
+func (p *Plan) Indexed() bool { return p.Def.Method == Grid || p.Def.Method == Random }
+
+// finished reports whether nothing is left to do.
+func (p *Plan) finished(states []*State) bool {
+	job, wait := p.Def.next(states)
+	return job == nil && !wait && (p.Def.Method != TPE || len(groups(states)) == p.Points)
+}
+
+// ranges writes ascending numbers as Slurm does: 0-3,7.
+func ranges(n []int) string {
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		if j == i {
+			parts = append(parts, fmt.Sprint(n[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// shell quotes a word for sh.
+func shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// option quotes a value of an #SBATCH line; % begins a pattern there.
+func option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
+
+// JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm signals the script, the worker saves its
+// trial and ends with 75, and the task is put back into the queue; so it is when the step was killed. Slurm itself queues the tasks
+// of a node that failed.
+func (p *Plan) JobScript(at Placement, indices []int) string {
+	s := p.Def.Launch.Slurm
+	logs := filepath.Join(at.Dir, "slurm")
+	var b strings.Builder
+	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	array := ranges(indices)
+	if s.Throttle > 0 {
+		array += fmt.Sprintf("%%%d", s.Throttle)
+	}
+	add("#!/bin/bash")
+	add("# A worker of the sweep %s for each task; written by vsetrain sweep run.", strings.Map(printable, filepath.Base(at.File)))
+	add("#SBATCH --job-name=%s", option("vsetrain-"+filepath.Base(at.Dir)))
+	add("#SBATCH --array=%s", array)
+	add("#SBATCH --requeue")
+	add("#SBATCH --open-mode=append")
+	add("#SBATCH --output=%s", strings.TrimSuffix(option(logs), `"`)+`/%A_%a.log"`)
+	add("#SBATCH --chdir=%s", option(at.WorkDir))
+	add("#SBATCH --ntasks=1")
+	add("#SBATCH --cpus-per-task=%d", s.CPUs)
+	add("#SBATCH --signal=B:USR1@%d", s.SignalSeconds)
+	for _, o := range s.options() {
+		add("#SBATCH %s", o)
+	}
+	add("set -u")
+	for _, line := range s.Setup {
+		add("%s", line)
+	}
+	worker := []string{shell(at.Program), "sweep worker --config", shell(at.File), "--dir", shell(at.Dir), fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
+	if p.Indexed() {
+		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
+	}
+	add(`task="${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"`)
+	add(`srun --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
+	add(`step=$!
+trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # the worker saves its trial
+while :; do
+  wait "$step"
+  code=$?
+  kill -0 "$step" 2>/dev/null || break # else a signal ended the waiting, not the step
+done
+# 75: saved; above 128: killed. A job that was cancelled is not queued again.
+if [ "$code" -eq 75 ] || [ "$code" -gt 128 ]; then
+  if [ "${SLURM_RESTART_COUNT:-0}" -lt %d ] && scontrol show job "$task" | grep -q JobState=RUNNING; then
+    echo "task $task ended with $code and is queued again"
+    scontrol requeue "$task" && sleep 60 # until Slurm ends this script
+  fi
+fi
+exit "$code"`, s.Requeues)
+	return b.String()
+}
+
+// printable keeps a comment on its line.
+func printable(r rune) rune {
+	if r < ' ' {
+		return '?'
+	}
+	return r
+}
+
+// options returns the #SBATCH options of the resources.
+func (s *Slurm) options() (out []string) {
+	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"account", s.Account}, {"qos", s.QOS}, {"time", s.Time},
+		{"mem", s.Memory}, {"gpus-per-task", s.GPUs}, {"constraint", s.Constraint}} {
+		if o.value != "" {
+			out = append(out, "--"+o.name+"="+option(o.value))
+		}
+	}
+	return append(out, s.Extra...)
+}
+
+// CollectScript writes the script of the job that collects after the array.
+func (p *Plan) CollectScript(at Placement) string {
+	s := p.Def.Launch.Slurm
+	s.GPUs, s.Memory, s.Time = "", "", ""
+	var b strings.Builder
+	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH --job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
+		option("vsetrain-collect-"+filepath.Base(at.Dir)), option(filepath.Join(at.Dir, "slurm", "collect.log")), option(at.WorkDir))
+	for _, o := range s.options() {
+		fmt.Fprintf(&b, "#SBATCH %s\n", o)
+	}
+	for _, line := range s.Setup {
+		fmt.Fprintln(&b, line)
+	}
+	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", shell(at.Program), shell(at.File), shell(at.Dir))
+	return b.String()
+}
