@@ -45,11 +45,30 @@ func (d *dev) reasoning(what string, a device.ReasonArgs) (r reasoning) {
 // room is the width of a row of attention weights.
 func (r *reasoning) room() int { return r.longest + 1 }
 
-// cut chooses the tiles, a query of which takes the given number of rows of S floats and of attention weights, and makes room for more floats behind.
-func (r *reasoning) cut(d *dev, rows, weights, more int) workspace {
-	floats := r.queries * (rows*r.a.S + weights*r.room())
+// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, and those of weights, a row of attention weights each.
+// More floats lie behind.
+func (r *reasoning) cut(d *dev, rows, weights []*driver.Ptr, more int) workspace {
+	floats := r.queries * (len(rows)*r.a.S + len(weights)*r.room())
 	r.tile = tileOf(r.a.B, 4*floats, r.queries)
-	return d.workspace(r.tile*floats + more)
+	w := d.workspace(r.tile*floats + more)
+	for _, p := range rows {
+		*p = w.cut(r.tile * r.queries * r.a.S)
+	}
+	for _, p := range weights {
+		*p = w.cut(r.tile * r.queries * r.room())
+	}
+	return w
+}
+
+// fewer chooses how many rows a query needs: where Y is kept, where it is not, and with First.
+func (r *reasoning) fewer(kept, made, first int) int {
+	switch {
+	case r.a.First:
+		return first
+	case r.y != 0:
+		return kept
+	}
+	return made
 }
 
 // reasonTile is the images [i0, i0+images): n queries of them, x where their nodes begin.
@@ -104,9 +123,8 @@ func (d *dev) GraphReason(a device.ReasonArgs) {
 	if r.captions == 0 {
 		return
 	}
-	w := r.cut(d, 3, 1, 0)
-	room := r.tile * r.queries
-	r.e, r.q, r.gather, r.weights = w.cut(room*a.S), w.cut(room*a.S), w.cut(room*a.S), w.cut(room*r.room())
+	rows := [...]*driver.Ptr{&r.e, &r.q, &r.gather}
+	r.cut(d, rows[:r.fewer(1, 2, 3)], []*driver.Ptr{&r.weights}, 0)
 	for t := (reasonTile{}); r.next(&t); {
 		r.attend(d, &t, true)
 		r.mix(d, &t, r.e, r.weights)
@@ -135,12 +153,8 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 	}
 	// Chunks of sums are a small part of what they sum.
 	sums := tallFloats(a.B, r.queries, s)
-	w := r.cut(d, 7, 2, 2*sums)
-	room := r.tile * r.queries
-	for _, p := range [7]*driver.Ptr{&r.e, &r.q, &r.gather, &r.dP, &r.dE, &r.dQ, &r.back} {
-		*p = w.cut(room * s)
-	}
-	r.weights, r.dWeights = w.cut(room*r.room()), w.cut(room*r.room())
+	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}
+	w := r.cut(d, rows[:r.fewer(4, 5, 7)], []*driver.Ptr{&r.weights, &r.dWeights}, 2*sums)
 	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.queries * s
