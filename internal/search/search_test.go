@@ -29,7 +29,8 @@ func checkpointOf(network string) string {
 }
 
 func optionsOf(networks ...string) Options {
-	o := Options{Data: filepath.Join(fixtureOf(networks[0]), "data"), Device: device.Options{Kind: "cpu", Precision: "fp32", Threads: 2}}
+	o := Options{Data: filepath.Join(fixtureOf(networks[0]), "data"), Device: device.DefaultOptions()}
+	o.Device.Kind, o.Device.Threads = "cpu", 2
 	for _, n := range networks {
 		o.Checkpoints = append(o.Checkpoints, checkpointOf(n))
 	}
