@@ -74,6 +74,7 @@ model() {
     dim=$((wide ? wide : 2048))
     [ -n "$emulated" ] && extra=', "vsrn": {"caption": false}' # its decoder has sizes of its own
     ;;
+  gsmn) ((wide && wide < 64)) && dim=64 ;; # sixteen blocks: a cosine of blocks of one value is a sign, which rounding turns
   saf | sgr) ((wide)) && extra=', "sgraf": {"sim_dim": 16}' ;;
   esac
   ((wide)) && extra+=', "word_dim": 32'
