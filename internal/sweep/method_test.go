@@ -142,6 +142,14 @@ func TestASHASeeds(t *testing.T) {
 	expect(1, 2)
 	finish(1, 2, 10)
 	expect(-1, 0)
+	// Another has written a result and not given up its claim yet: what comes next is open.
+	states[7].Claim, states[7].Results[1] = &Claim{}, Result{Epochs: 1, Score: 99}
+	finish(6, 1, 99)
+	if job, wait := p.Def.next(states); job != nil || !wait {
+		t.Errorf("next is %+v, wait %v", job, wait)
+	}
+	states[7].Claim = nil
+	expect(6, 2)
 }
 
 // TPE finds the valley of a smooth function better than random search with as many points, and proposes the same after the same results.

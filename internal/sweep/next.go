@@ -16,18 +16,12 @@ type Job struct {
 // still bring one.
 func (d *Definition) next(states []*State) (job *Job, wait bool) {
 	if d.Method == ASHA {
-		return d.nextRung(states)
+		job = d.nextRung(states)
+	} else if i := slices.IndexFunc(states, func(s *State) bool { return s.Failed == nil && s.Claim == nil && !s.done(s.Epochs) }); i >= 0 {
+		job = &Job{states[i], states[i].Epochs}
 	}
-	for _, s := range states {
-		switch {
-		case s.Failed != nil || s.done(s.Epochs):
-		case s.Claim != nil:
-			wait = true
-		default:
-			return &Job{s, s.Epochs}, false
-		}
-	}
-	return nil, wait
+	// A claim that is there a moment longer than its trial was worked on counts too: what it brought may decide what comes next.
+	return job, job == nil && slices.ContainsFunc(states, func(s *State) bool { return s.Claim != nil })
 }
 
 // group is a point with the trials of its seeds.
@@ -88,16 +82,15 @@ func (g group) open(epochs int) (open *State, claimed bool) {
 
 // nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, algorithm 2): a
 // point that is among the best 1/factor of all that finished a rung goes on to the next one, the highest rung first; when
-// there is none, a new point begins. What was begun is finished first, so that a killed sweep goes on as it stood. The score of a point is the mean over its seeds.
-func (d *Definition) nextRung(states []*State) (job *Job, wait bool) {
+// there is none, a new point begins. What was begun is finished first, so that a killed sweep goes on as it stood. The score of a
+// point is the mean over its seeds.
+func (d *Definition) nextRung(states []*State) *Job {
 	all := groups(states)
 	for _, g := range all {
 		if target := g.reached(); target > 0 && !g.failed() {
-			open, claimed := g.open(target)
-			if open != nil {
-				return &Job{open, target}, false
+			if open, _ := g.open(target); open != nil {
+				return &Job{open, target}
 			}
-			wait = wait || claimed
 		}
 	}
 	for k := len(d.Rungs) - 2; k >= 0; k-- {
@@ -106,20 +99,18 @@ func (d *Definition) nextRung(states []*State) (job *Job, wait bool) {
 				continue
 			}
 			if open, claimed := g.open(d.Rungs[k+1]); open != nil && !claimed {
-				return &Job{open, d.Rungs[k+1]}, false
+				return &Job{open, d.Rungs[k+1]}
 			}
 		}
 	}
 	for _, g := range all {
 		if g.reached() == 0 && !g.failed() {
-			open, claimed := g.open(d.Rungs[0])
-			if open != nil {
-				return &Job{open, d.Rungs[0]}, false
+			if open, _ := g.open(d.Rungs[0]); open != nil {
+				return &Job{open, d.Rungs[0]}
 			}
-			wait = wait || claimed
 		}
 	}
-	return nil, wait
+	return nil
 }
 
 // best returns the best 1/factor of the points that finished rung k, the best first; of equal points the earlier.
