@@ -86,7 +86,7 @@ func (r *request) columns(list ...column) []column {
 		if again {
 			c.Sorted = map[bool]string{false: "ascending", true: "descending"}[down]
 		}
-		if again && !down || !again && c.Class == "num" {
+		if again && !down || !again && strings.Contains(c.Class, "num") {
 			q.Set("desc", "1")
 		}
 		c.URL = r.URL.Path + "?" + q.Encode()
@@ -142,9 +142,9 @@ func (s *Server) runsPage(r *request) error {
 	}
 	d.Hidden = len(runs) - len(d.Rows)
 	r.sorted(d.Rows)
-	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network"}, column{Key: "loss", Text: "Loss"},
-		column{Key: "data", Text: "Data"}, column{Key: "epochs", Text: "Epochs", Class: "num"}, column{Key: "best", Text: "Best M-Recall", Class: "num"},
-		column{Key: "state", Text: "State"}, column{Key: "updated", Text: "Updated", Class: "num"})
+	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network", Class: "wide"}, column{Key: "loss", Text: "Loss"},
+		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num"}, column{Key: "best", Text: "Best M-Recall", Class: "num"},
+		column{Key: "state", Text: "State"}, column{Key: "updated", Text: "Updated", Class: "num wide"})
 	d.Sweeps = sweepsOf(runs)
 	return r.show("runs", frame{Title: "Runs", Tab: "runs", Part: r.partURL(), Data: d})
 }
