@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -122,7 +123,10 @@ func TestSlurmSweep(t *testing.T) {
 			if len(hurt) == 1 {
 				how = []string{"--batch", "--signal=USR1", l.Job}
 			}
-			exec.Command("scancel", how...).Run() // which may complain that the job is being queued again already
+			// The signal is sent at once, but scancel goes on for minutes where the job is queued again meanwhile.
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			exec.CommandContext(ctx, "scancel", how...).Run()
+			cancel()
 			hurt = append(hurt, l)
 		}
 		queue := call("squeue", "--noheader", "--format=%i %r")

@@ -19,11 +19,12 @@ func newCmdSweepWorker(a *app) *cobra.Command {
 		Use:   "worker",
 		Short: "Work on a sweep beside others, as the tasks of Slurm and Kubernetes do",
 		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on any number of machines may
-share the folder of a sweep. With --index only that trial of the plan is trained.
+share the folder of a sweep. With --index only that trial of a grid or random search is
+trained.
 
 SIGUSR1, SIGTERM and Ctrl-C save the trial and end with code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
-  vsetrain sweep worker --config configs/sweeps/demo.yaml --index 3 --threads 1`,
+  vsetrain sweep worker --config configs/sweeps/paper.yaml --index 3 --threads 8`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -39,6 +40,9 @@ func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {
 	plan, store, err := o.load()
 	if err != nil {
 		return err
+	}
+	if o.Index >= 0 && !plan.Indexed() {
+		return usagef("--index: with method %s results decide what comes next, so a worker takes what there is; leave it out", plan.Def.Method)
 	}
 	if o.Index >= len(plan.Trials) {
 		return usagef("--index %d: the sweep has trials 0 to %d", o.Index, len(plan.Trials)-1)
