@@ -161,7 +161,7 @@ func gsmnSettings(c *Config, name string) bool {
 		epochs, lambda = 20, 10
 	}
 	if strings.Contains(name, "/f8k") {
-		warmup = 1 // our own choice
+		epochs, warmup, batch = 10, 1, 64 // our own choice
 	}
 	switch {
 	case strings.HasSuffix(name, "coco-benchmark"):

@@ -55,6 +55,7 @@ var sideways = map[string][]string{
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
+	"internal/search":               {"internal/config"},
 	"internal/device/cpu":           {"internal/device/devicetest"},
 	"internal/device/cuda":          {"internal/device/devicetest", "internal/device/cuda/emulator"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},

@@ -19,11 +19,11 @@ import (
 
 type silent struct{}
 
-func (silent) Started(experiment.Plan)         {}
-func (silent) Step(train.StepInfo)             {}
-func (silent) Validating(_, _ int)             {}
-func (silent) Validation(train.ValidationInfo) {}
-func (silent) Warning(error)                   {}
+func (silent) Started(experiment.Plan)                         {}
+func (silent) Step(train.StepInfo)                             {}
+func (silent) Validating(experiment.ValidationStage, int, int) {}
+func (silent) Validation(train.ValidationInfo)                 {}
+func (silent) Warning(error)                                   {}
 
 // makeWorld is a synthetic data set of 12 test images.
 func makeWorld(t *testing.T, seed uint64) string {

@@ -1,12 +1,10 @@
 package search
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -288,84 +286,6 @@ func TestOutcomes(t *testing.T) {
 	}
 	if all := Hardest(o.Captions, m); slices.ContainsFunc(all, func(o Outcome) bool { return o.Rank == 0 }) {
 		t.Errorf("a query whose match is first among the mistakes")
-	}
-}
-
-func TestUnknownWords(t *testing.T) {
-	x := open(t, optionsOf("vsepp"))
-	for query, words := range map[string]string{
-		"zyzzyva quux":  "(unknown: zyzzyva, quux)",
-		" zyzzyva . ":   "(unknown: zyzzyva", // the full stop is a word of the vocabulary
-		"":              "has no words",
-		" \t ":          "has no words",
-		"<start> <unk>": "no word is in the vocabulary",
-	} {
-		_, err := x.Text(t.Context(), query, 3)
-		var unknown *UnknownError
-		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), words) {
-			t.Errorf("query %q: %v, want %q", query, err, words)
-		}
-	}
-	a, err := x.Text(t.Context(), "a rusty zyzzyva near the quux , zyzzyva", 3)
-	if err != nil || !slices.Equal(a.Unknown, []string{"zyzzyva", "quux"}) {
-		t.Errorf("unknown %q, %v", a.Unknown, err)
-	}
-	if _, err := x.Text(t.Context(), strings.Repeat("rusty ", 5000), 3); err == nil || !strings.Contains(err.Error(), "5000 words") {
-		t.Errorf("a query of 5,000 words: %v", err)
-	}
-}
-
-func TestFindImage(t *testing.T) {
-	x := open(t, optionsOf("vsepp"))
-	for i := range x.Info().Images {
-		if at, err := x.FindImage(x.Image(i).ID); err != nil || at != i {
-			t.Errorf("image %d by its id %q: %d, %v", i, x.Image(i).ID, at, err)
-		}
-	}
-	if im := x.Image(1); len(im.Captions) != x.Info().CaptionsPerImage || im.Captions[0] != x.Caption(len(im.Captions)) {
-		t.Errorf("%+v", im)
-	}
-	for _, id := range []string{"", "none.jpg", "-1", "99999", "1.5"} {
-		if at, err := x.FindImage(id); err == nil {
-			t.Errorf("%q is image %d", id, at)
-		}
-	}
-	for _, i := range []int{-1, x.Info().Images} {
-		if _, err := x.OfImage(t.Context(), i, 1); err == nil {
-			t.Errorf("image %d is found", i)
-		}
-	}
-	for _, c := range []int{-1, x.Info().Captions} {
-		if _, err := x.OfCaption(t.Context(), c, 1); err == nil {
-			t.Errorf("caption %d is found", c)
-		}
-	}
-}
-
-func TestBadOptions(t *testing.T) {
-	with := func(f func(*Options)) Options {
-		o := optionsOf("vsepp")
-		f(&o)
-		return o
-	}
-	for want, o := range map[string]Options{
-		"no checkpoint":             with(func(o *Options) { o.Checkpoints = nil }),
-		"shortlist of -1":           with(func(o *Options) { o.Depth = -1 }),
-		"batch -1":                  with(func(o *Options) { o.Batch = -1 }),
-		"precision":                 with(func(o *Options) { o.Device.Precision = "fp31" }),
-		"no split \"none\"":         with(func(o *Options) { o.Split = "none" }),
-		"which data set":            with(func(o *Options) { o.Data = "" }),
-		"which scores pairs itself": with(func(o *Options) { o.Shortlist, o.Data = checkpointOf("gsmn"), filepath.Join(fixtureOf("gsmn"), "data") }),
-		"no such file":              with(func(o *Options) { o.Checkpoints = []string{"none"} }),
-		"expected a folder":         with(func(o *Options) { o.Cache = "search_test.go" }),
-	} {
-		x, err := Open(t.Context(), o)
-		if x != nil {
-			x.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
 	}
 }
 
