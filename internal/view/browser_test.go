@@ -120,7 +120,8 @@ func (b *browser) do(actions ...chromedp.Action) {
 
 func (b *browser) open(path string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(b.url+path), chromedp.WaitReady("main"))
+	b.do(chromedp.Navigate(b.url + path))
+	b.until(path+" is whole", `location.href === `+quote(b.url+path)+` && document.querySelector("main")`)
 }
 
 // value returns the value of an expression.
@@ -130,22 +131,25 @@ func value[T any](b *browser, js string) (v T) {
 	return v
 }
 
-// until waits for an expression to be true.
+// until waits for an expression to be true on a page that is whole. Between two pages there is none; then it is not true yet.
 func (b *browser) until(what, js string) {
 	b.t.Helper()
+	js = fmt.Sprintf(`(() => { try { return document.readyState === "complete" && !!(%s); } catch { return false; } })()`, js)
+	var err error
 	for range 150 {
-		if value[bool](b, js) {
+		ok := false
+		if err = chromedp.Run(b.ctx, chromedp.Evaluate(js, &ok)); ok {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	b.t.Fatalf("not within 15 s: %s (%s); the page says\n%.2000s", what, js, value[string](b, "document.body.innerText"))
+	b.t.Fatalf("not within 15 s: %s (%s, %v); the page says\n%.2000s", what, js, err, value[string](b, "document.body.innerText"))
 }
 
 // keys presses keys on what has the focus, once the page and its script are there.
 func (b *browser) keys(keys string) {
 	b.t.Helper()
-	b.until("the page is whole", `document.readyState === "complete"`)
+	b.until("the page is whole", "true")
 	b.do(chromedp.KeyEvent(keys))
 }
 

@@ -12,13 +12,11 @@ import (
 var functions = template.FuncMap{
 	"asset":   func(name string) string { return "/assets/" + name + "?v=" + assetVersion },
 	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
-	"fixed":   func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
-	"signed": func(digits int, v float64) string {
-		return strings.Replace(fmt.Sprintf("%+.*f", digits, v), "-", "\u2212", 1)
-	},
-	"number": number,
-	"class":  class,
-	"add":    func(a, b int) int { return a + b },
+	"fixed":   func(digits int, v float64) string { return minus(fmt.Sprintf("%.*f", digits, v)) },
+	"signed":  func(digits int, v float64) string { return minus(fmt.Sprintf("%+.*f", digits, v)) },
+	"number":  number,
+	"class":   class,
+	"add":     func(a, b int) int { return a + b },
 	"when": func(t time.Time) string {
 		if t.IsZero() {
 			return ""

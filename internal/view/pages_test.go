@@ -198,18 +198,31 @@ func TestRetrieval(t *testing.T) {
 func TestShelf(t *testing.T) {
 	fail := true
 	var opened, closed int
-	s := open(t, Options{Dir: runs, open: func(ctx context.Context, o search.Options) (searcher, error) {
+	counted := func(context.Context, search.Options) (searcher, error) {
 		if fail {
 			return nil, errors.New("weights <b>gone</b>")
 		}
 		opened++
 		return &fake{closed: &closed}, nil
-	}})
+	}
+	s := open(t, Options{Dir: runs, open: counted})
 	key := bookKey{"one", "best", "test"}
 	s.ask("POST", "/load", url.Values{"r": {"one"}})
 	s.server.shelf.work.Wait()
 	s.has("/search?r=one", "weights &lt;b&gt;gone&lt;/b&gt;", "Try again")
 	fail = false
+	pairs := bookKey{"one", "last", "test"} // a network that scores pairs ranks when it is asked to
+	s.server.opt.open = opensFake(&fake{pairs: true})
+	s.ask("POST", "/load", url.Values{"r": {"one"}, "ck": {"last"}})
+	s.server.shelf.work.Wait()
+	s.has("/mistakes?r=one&ck=last", "takes minutes to hours. </p>", "Rank every query")
+	s.ask("POST", "/rank", url.Values{"r": {"one"}, "ck": {"last"}})
+	s.server.shelf.work.Wait()
+	if p, _ := s.server.shelf.state(pairs); !p.Ranked || p.Ranking {
+		t.Errorf("after the ranking: %+v", p)
+	}
+	delete(s.server.shelf.books, pairs)
+	s.server.opt.open = counted
 	s.load(key)
 	s.has("/search?r=one", "Captions of this split")
 	for _, split := range []string{"dev", "train", "other"} {

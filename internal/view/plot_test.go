@@ -103,3 +103,11 @@ func TestThin(t *testing.T) {
 		t.Errorf("means %v", got)
 	}
 }
+
+// Negative numbers have the sign of mathematics.
+func TestMinus(t *testing.T) {
+	fixed, signed := functions["fixed"].(func(int, float64) string), functions["signed"].(func(int, float64) string)
+	if a, b, c := fixed(3, -0.0064), signed(1, -2), signed(1, 2); a != "\u22120.006" || b != "\u22122.0" || c != "+2.0" {
+		t.Errorf("%s, %s, %s", a, b, c)
+	}
+}

@@ -21,10 +21,11 @@ const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(2)>{{.}}` 
 type fake struct {
 	ids    []string
 	closed *int
+	pairs  bool
 }
 
 func (f *fake) Info() search.Info {
-	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()), CaptionsPerImage: 1, Scored: len(f.list())}
+	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()), CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs}
 }
 
 func (f *fake) list() []string {

@@ -226,7 +226,7 @@ func (s *shelf) open(ctx context.Context, b *book, o search.Options, data string
 	}
 	b.err, b.pictures = err, found
 	if err == nil {
-		b.index = index
+		b.index, b.stage = index, ""
 	}
 	start := b.index != nil && !b.index.Info().Pairs
 	s.mu.Unlock()

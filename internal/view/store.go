@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -189,11 +188,3 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 
 // sessions returns the records of env.json.
 func (r *Run) sessions() ([]runfs.Env, error) { return runfs.ReadSessions(r.Dir) }
-
-// title names a run with its network and loss.
-func (r *Run) title() string {
-	if r.Config == nil {
-		return r.Name
-	}
-	return fmt.Sprintf("%s (%s, %s)", r.Name, r.Config.Model.Network, r.Config.Loss.Name)
-}
