@@ -2,26 +2,11 @@
 //
 // A row of 256 or 1024 values is worked through by one warp, neighbouring lanes at neighbouring columns, so that no barrier is needed.
 #pragma once
-#include "common.cuh"
+#include "warp.cuh"
 
 // WARPS: w runs over n units of work, each done by the 32 lanes of a warp together. LANES: i runs over n values of a unit.
 #define WARPS(w, n) for (i64 w = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; w < (n); w += (i64)gridDim.x * (blockDim.x / 32))
 #define LANES(i, n) for (int i = threadIdx.x & 31; i < (n); i += 32)
-
-// warp_sum returns the sum of v over a warp to every lane, in a fixed order.
-VSE_INLINE float warp_sum(float v) {
-  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
-  return v;
-}
-
-// warp_max is the greatest v of the warp; NaN wins.
-VSE_INLINE float warp_max(float v) {
-  for (int d = 16; d > 0; d >>= 1) {
-    float o = __shfl_xor_sync(0xffffffffu, v, d);
-    if (o > v || o != o) v = o;
-  }
-  return v;
-}
 
 // half_sum adds two values over the halves of a warp, which differ in one bit of the lane: the lower half keeps the sums of low, the upper those of high.
 VSE_INLINE float half_sum(float low, float high, int bit) {

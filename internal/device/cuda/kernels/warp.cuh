@@ -2,6 +2,7 @@
 #pragma once
 #include "common.cuh"
 
+// warp_sum returns the sum of v over a warp to every lane, as the others do.
 VSE_INLINE float warp_sum(float v) {
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
   return v;
