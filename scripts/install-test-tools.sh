@@ -1,30 +1,45 @@
 #!/usr/bin/env bash
-# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser. Those tests skip without it.
-# For Debian and Ubuntu, as root (CI calls it before `make test`). Where no apt is, or no mirror can be reached, it says so and ends
-# with 0, so that the tests run and skip.
+# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, and Slurm with munge, for sweeps on
+# a cluster of one machine (scripts/slurm-testcluster.sh). Those tests skip without them. For Debian and Ubuntu, as root or with sudo
+# (CI calls it before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and skip.
 #
 #   scripts/install-test-tools.sh
 set -euo pipefail
 
-skip() {
-  echo "install-test-tools: $*; the tests that need it will skip" >&2
-  exit 0
+updated=
+
+# install PACKAGE... installs the first package there is a candidate of.
+install() {
+  command -v apt-get >/dev/null || return 1
+  local sudo=
+  [ "$(id -u)" = 0 ] || sudo="sudo -n"
+  if [ -z "$updated" ]; then
+    timeout 300 $sudo apt-get update -qq || return 1
+    updated=yes
+  fi
+  for packages; do
+    # shellcheck disable=SC2086 # several packages that belong together
+    timeout 900 $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null && return 0
+  done
+  return 1
 }
 
-for name in chromium chromium-browser google-chrome; do
-  if command -v "$name" >/dev/null; then
-    echo "install-test-tools: $("$name" --version 2>/dev/null || echo "$name") is here"
-    exit 0
+# tool NAME PROGRAMS PACKAGES... makes sure that one of the programs is there.
+tool() {
+  local name=$1 programs=$2
+  shift 2
+  for p in $programs; do
+    if PATH=$PATH:/usr/sbin command -v "$p" >/dev/null; then
+      echo "install-test-tools: $name is here"
+      return
+    fi
+  done
+  if install "$@"; then
+    echo "install-test-tools: installed $name"
+  else
+    echo "install-test-tools: $name cannot be installed here; the tests that need it will skip" >&2
   fi
-done
-command -v apt-get >/dev/null || skip "no apt-get on this system: install Chromium with its own tools"
-[ "$(id -u)" = 0 ] || skip "not root: run it with sudo"
-export DEBIAN_FRONTEND=noninteractive
-timeout 300 apt-get update -qq || skip "the package mirror cannot be reached"
-for package in chromium chromium-browser; do # Debian, Ubuntu
-  if timeout 900 apt-get install -y -qq --no-install-recommends "$package" fonts-dejavu-core >/dev/null; then
-    echo "install-test-tools: installed $package"
-    exit 0
-  fi
-done
-skip "Chromium cannot be installed"
+}
+
+tool Chromium "chromium chromium-browser google-chrome" "chromium fonts-dejavu-core" "chromium-browser fonts-dejavu-core"
+tool Slurm slurmctld "slurm-wlm munge"
