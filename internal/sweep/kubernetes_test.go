@@ -13,7 +13,7 @@ seeds: [7, 8]
 set: {data.dir: data/x}
 launcher:
   kind: kubernetes
-  kubernetes: {image: "registry.example/vsetrain:1", namespace: team-a, cpu: "2", memory: 8Gi, gpus: "1", volume: shared, mount: /work,
+  kubernetes: {image: "registry.example/vsetrain:1", namespace: team-a, cpu: "2", memory: 8Gi, gpus: "1", volume: shared, mount: /shared,
     parallelism: 4, retries: 3, grace_seconds: 90, service_account: trainer}
 dir: sweeps/My_Sweep.x
 `
@@ -59,7 +59,7 @@ func TestManifest(t *testing.T) {
 		t.Errorf("resources %v", c.Resources)
 	}
 	want := []string{"sweep", "worker", "--config", "s.yaml", "--dir", "sweeps/My_Sweep.x", "--job", "$(JOB_COMPLETION_INDEX)", "--index", "$(JOB_COMPLETION_INDEX)"}
-	if len(c.Args) != len(want) || c.WorkingDir != "/work" || c.VolumeMounts[0].MountPath != "/work" || pod.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
+	if len(c.Args) != len(want) || c.WorkingDir != "/shared" || c.VolumeMounts[0].MountPath != "/shared" || pod.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
 		t.Errorf("%q in %s, %v of %v", c.Args, c.WorkingDir, c.VolumeMounts, pod.Volumes)
 	}
 	for i := range min(len(want), len(c.Args)) {

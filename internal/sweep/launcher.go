@@ -9,7 +9,7 @@ import (
 func defaultLauncher() Launcher {
 	return Launcher{Kind: Local,
 		Slurm:      Slurm{CPUs: 1, SignalSeconds: 120, Requeues: 20},
-		Kubernetes: Kubernetes{CPU: "1", Memory: "4Gi", Mount: "/work", Retries: 6, GraceSeconds: 120}}
+		Kubernetes: Kubernetes{CPU: "1", Memory: "4Gi", Mount: "/shared", Retries: 6, GraceSeconds: 120}}
 }
 
 var (

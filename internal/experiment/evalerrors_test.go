@@ -1,0 +1,52 @@
+package experiment
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/eval"
+	"vsetrain/internal/device"
+)
+
+func TestEvalErrors(t *testing.T) {
+	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // also where there is a GPU
+	run := mustTrain(t, tinyConfig())
+	good := EvalRequest{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
+	short := filepath.Join(t.TempDir(), "short.safetensors")
+	b, err := os.ReadFile(checkpoint(run, bestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(short, b[:len(b)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*EvalRequest)
+		words  []string
+	}{
+		{"no such path", func(r *EvalRequest) { r.Checkpoints = []string{"nowhere/best.safetensors"} }, []string{"checkpoint nowhere/best.safetensors: no such file or directory"}},
+		{"empty folder", func(r *EvalRequest) { r.Checkpoints = []string{t.TempDir()} }, []string{"no checkpoint in this directory", "best.safetensors"}},
+		{"another kind of file", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(world, "vocab.json")} }, []string{"vocab.json", "not a checkpoint", ".pth.tar"}},
+		{"half a file", func(r *EvalRequest) { r.Checkpoints, r.Data = []string{short}, world }, []string{short, "truncated"}},
+		{"no data", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(fixture, fixtureCheckpoints[0])} }, []string{"--data"}},
+		{"another split", func(r *EvalRequest) { r.Split = "val" }, []string{"val"}},
+		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") }, []string{"trained on features of 3 x 16", "36 x 8"}},
+		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
+		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
+		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
+		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := good
+			c.change(&r)
+			_, err := Eval(t.Context(), r)
+			wantError(t, err, c.words...)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %v", err)
+			}
+		})
+	}
+}
