@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +76,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
 	opened := func(variant, device, skipped string) {

@@ -123,9 +123,8 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	if threads == 0 {
 		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
 	}
-	ctx, stop := sweepSignals(ctx)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the trials see it gone and save their state
 	failed := 0
 	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job, Now: time.Now,
 		Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
