@@ -4,8 +4,8 @@ package gemm
 
 import (
 	"fmt"
-	"runtime"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"unsafe"
 
