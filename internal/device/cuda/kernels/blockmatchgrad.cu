@@ -32,20 +32,22 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
   }
 }
 
-// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds'. The gradients are 0
-// for a word of no caption, and A and Z are 0 there as it is.
+// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds'. All are zero for a word
+// of no caption.
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, const float* alpha, const float* beta, const float* grams, const float* word_dot,
                         const float* word_square, const float* region_dot, const float* region_square, const int* of, const int* starts, const i64* squares,
                         int captions, int all, int image, int columns, int r, int blocks) {
   int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
   if (col >= columns) return;
+  int i = col / r, k = col - i * r, images = columns / r;
   i64 at = (i64)w * all + (i64)image * r + col;
   if (c < 0) {
     dalpha[at] = dbeta[at] = 0;
+    for (int b = 0; b < blocks; b++) tile[((i64)b * t + w) * columns + col] = z[(((i64)b * images + i) * t + w) * r + k] = 0;
     return;
   }
   Item it = item_of(starts, squares, c, 0);
-  int j = (int)(w - it.first), i = col / r, k = col - i * r, images = columns / r;
+  int j = (int)(w - it.first);
   const float* a = alpha + it.first * all + (i64)image * r + col;
   float own = alpha[at], other = beta[at], da = 0, db = 0;
   for (int b = 0; b < blocks; b++) {
