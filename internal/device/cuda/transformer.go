@@ -151,16 +151,19 @@ func (d *dev) heads(what string, a device.SelfAttentionArgs) heads {
 	return h
 }
 
-// part returns the captions [first, end) whose weights are kept at once, and the number of weights.
+// part returns the captions [first, end) whose weights are kept at once, and room for the weights.
 func (h *heads) part(first int) (end, places int) {
 	for end = first; end < h.c.n; end++ {
 		n := int(h.a.Lengths.Host[end])
+		if h.a.Lengths.Loose {
+			n = h.c.longest
+		}
 		if end > first && places+h.a.Heads*n*n > selfPlaces {
 			break
 		}
 		places += h.a.Heads * n * n
 	}
-	return end, places
+	return end, min(places, h.a.Heads*h.c.squares)
 }
 
 func (d *dev) attend(k kernel, h *heads, first, end int) *command {
@@ -178,6 +181,7 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D)
 		first = end
 	}
+	h.c.clear(d, context, a.D)
 }
 
 // SelfAttentionGrad implements device.Transformer.
@@ -193,5 +197,8 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D)
 		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D)
 		first = end
+	}
+	for _, x := range [3]driver.Ptr{dQuery, dKey, dValue} {
+		h.c.clear(d, x, a.D)
 	}
 }
