@@ -19,8 +19,11 @@ type EncodeOptions struct {
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
 	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
 	// nothing.
-	Work  string
-	Pairs func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	Work        string
+	WorkSetting string                // how a person names another folder for Work, for messages; "" is --work
+	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	// Plan is told what a device with memory of its own keeps while a network scores pairs; nil reports nothing.
+	Plan func(PairPlan)
 	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.
 	Warn func(error)
 }

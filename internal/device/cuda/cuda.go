@@ -84,6 +84,7 @@ type (
 var (
 	_ device.Recorder = complete{}
 	_ device.Resident = complete{}
+	_ device.Scratch  = complete{}
 )
 
 // Missing lists the methods of device.Device that this package lacks.
