@@ -24,20 +24,24 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lex
 			o.Progress(done, n+c)
 		}
 	}
-	lo := o.loader()
-	il, err := data.NewImageLoader(s, lo)
+	il, err := data.NewImageLoader(s, o.imageLoader())
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	err = drain(ctx, il, func(b *data.Batch) error {
-		err := m.AppendImages(images, b.Images, b.Boxes, b.N, n)
+		var err error
+		if o.Kept.HasFeatures() {
+			err = m.AppendKept(images, o.Kept, b.ImageRows, b.Boxes, n)
+		} else {
+			err = m.AppendImages(images, b.Images, b.Boxes, b.N, n)
+		}
 		report(images.N)
 		return err
 	})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("encode images of split %s: %w", s.Name(), err)
 	}
-	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), lo)
+	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
 		return nil, nil, nil, err
 	}

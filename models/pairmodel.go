@@ -59,6 +59,28 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 
 // AppendImages encodes n images with a PairScorer: regions [n, R, D], and boxes [n, R, 4] where the network needs them. room is the number of images that s will hold in the end.
 func (m *Model) AppendImages(s *EncodedSet, regions, boxes []float32, n, room int) error {
+	return m.appendImages(s, n, room, func() error {
+		if err := m.Session.Feed(InputRegions, regions); err != nil {
+			return err
+		}
+		return m.FeedBoxes(boxes, n)
+	})
+}
+
+// AppendKept is AppendImages for rows of the feature file of a split whose features are on the device; boxes are there too, or given.
+func (m *Model) AppendKept(s *EncodedSet, k *Kept, rows []int32, boxes []float32, room int) error {
+	return m.appendImages(s, len(rows), room, func() error {
+		if err := m.feedRegionRows(k, rows); err != nil {
+			return err
+		}
+		if m.Options.NeedsBoxes() && k.HasBoxes() {
+			return m.feedBoxRows(k, rows)
+		}
+		return m.FeedBoxes(boxes, len(rows))
+	})
+}
+
+func (m *Model) appendImages(s *EncodedSet, n, room int, feed func() error) error {
 	e := m.pairs.images[n]
 	if e == nil {
 		p, ok := m.PairScorer()
@@ -76,10 +98,7 @@ func (m *Model) AppendImages(s *EncodedSet, regions, boxes []float32, n, room in
 		}
 		m.pairs.images[n] = e
 	}
-	if err := m.Session.Feed(InputRegions, regions); err != nil {
-		return err
-	}
-	if err := m.FeedBoxes(boxes, n); err != nil {
+	if err := feed(); err != nil {
 		return err
 	}
 	if err := m.runPairs(e); err != nil {
