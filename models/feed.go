@@ -74,7 +74,7 @@ func (m *Model) FeedCaptions(captions, words, lengths []int32, n, l int) error {
 	if err := m.Session.FeedLists(InputWords, m.kept.Device, m.kept.Words, m.kept.Starts, captions, wide, m.words); err != nil {
 		return err
 	}
-	return m.feedLengths(lengths, wide)
+	return m.feedLengths(lengths, n, l)
 }
 
 // FeedTrainBoxes is FeedBoxes for rows of the feature file, from the device where they are there.

@@ -116,14 +116,13 @@ func WordRoom(lengths []int32) int {
 // FeedWords feeds captions [n, l] padded to the bucket of l, and their lengths, which must be in descending order. The
 // slices are read until the programs have run.
 func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
-	wide, err := m.padWords(words, lengths, n, l)
-	if err != nil {
+	if _, err := m.padWords(words, lengths, n, l); err != nil {
 		return err
 	}
 	if err := m.Session.FeedInts(InputWords, m.words); err != nil {
 		return err
 	}
-	return m.feedLengths(lengths, wide)
+	return m.feedLengths(lengths, n, l)
 }
 
 // padWords leaves captions [n, l] padded to the bucket of l in m.words, and returns the bucket.
@@ -146,9 +145,10 @@ func (m *Model) padWords(words, lengths []int32, n, l int) (wide int, err error)
 	return wide, nil
 }
 
-func (m *Model) feedLengths(lengths []int32, wide int) error {
+// feedLengths feeds the lengths of n captions of at most l words.
+func (m *Model) feedLengths(lengths []int32, n, l int) error {
 	if m.Loosely {
-		return m.feedLoose(0, InputLengths, lengths, wide)
+		return m.feedLoose(0, InputLengths, lengths[:n], Bucket(l))
 	}
 	return m.Session.FeedInts(InputLengths, lengths)
 }
