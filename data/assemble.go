@@ -35,7 +35,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		w.encode(l, b, items)
 		w.place(s, b)
 		readEdges(s, b)
-		if err := readSemantics(s, b); err != nil {
+		if err := l.readSemantics(b); err != nil {
 			return err
 		}
 	} else {
@@ -47,7 +47,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		b.Images = b.Images[:0]
 		return nil
 	}
-	if err := readBoxes(s, b); err != nil {
+	if err := l.readBoxes(b); err != nil {
 		return err
 	}
 	if l.opts.BoxDecay && l.sampler != nil && s.boxes != nil {
@@ -140,12 +140,17 @@ func (w *worker) place(s *Split, b *Batch) {
 	}
 }
 
-func readSemantics(s *Split, b *Batch) error {
+func (l *Loader) readSemantics(b *Batch) error {
+	s := l.split
+	b.Semantics = b.Semantics[:0]
 	if s.semantics == nil {
 		return nil
 	}
 	k := s.SemanticDim()
 	b.SemanticDim = k
+	if l.opts.SemanticsInPlace {
+		return nil
+	}
 	b.Semantics = resize(b.Semantics, b.N*k)
 	for i, c := range b.Captions {
 		if err := s.ReadSemantics(b.Semantics[i*k:(i+1)*k], int(c)); err != nil {
@@ -155,9 +160,10 @@ func readSemantics(s *Split, b *Batch) error {
 	return nil
 }
 
-func readBoxes(s *Split, b *Batch) error {
+func (l *Loader) readBoxes(b *Batch) error {
+	s := l.split
 	b.Boxes = b.Boxes[:0]
-	if s.boxes == nil {
+	if s.boxes == nil || l.opts.BoxesInPlace {
 		return nil
 	}
 	size := 4 * s.regions

@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"vsetrain/data/text"
@@ -13,7 +14,7 @@ import (
 // the batches change nothing.
 
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
-// empty. Of the options it reads Batch, Workers, Ahead and NoImages.
+// empty. Of the options it reads Batch, Workers, Ahead, NoImages, InPlace and BoxesInPlace.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	images := make([]int32, s.NumImages())
 	for i := range images {
@@ -71,4 +72,20 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })
 	return order
+}
+
+// CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all at the end.
+func CaptionIDs(s *Split, v text.Lexicon) (ids, starts []int32, err error) {
+	if err := s.fits(v); err != nil {
+		return nil, nil, err
+	}
+	c := v.Coder()
+	starts = make([]int32, 1, s.NumCaptions()+1)
+	for i := range s.NumCaptions() {
+		if ids, _, _ = s.appendWords(ids, c, i); len(ids) > math.MaxInt32 {
+			return nil, nil, fmt.Errorf("data: split %s has more than 2^31 words", s.name)
+		}
+		starts = append(starts, int32(len(ids)))
+	}
+	return ids, starts, nil
 }

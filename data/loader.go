@@ -24,8 +24,10 @@ type LoaderOptions struct {
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length
 	NoImages bool // leave Batch.Images empty: the features are already where they are used
-	// InPlace says the same of training batches, and fills Batch.RegionRows where regions are dropped; boxes are still read.
+	// InPlace says the same, and fills Batch.RegionRows where regions are dropped; boxes are still read.
 	InPlace bool
+	// BoxesInPlace and SemanticsInPlace leave Batch.Boxes and Batch.Semantics empty, for the same reason.
+	BoxesInPlace, SemanticsInPlace bool
 
 	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
 	// See text.Coder. Training batches only.
@@ -101,6 +103,9 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	}
 	if o.Augment && s.words != nil {
 		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
+	}
+	if o.BoxDecay && o.BoxesInPlace {
+		return nil, errors.New("data: boxes that change at every use cannot stay in place")
 	}
 	n := s.NumCaptions()
 	if o.Captions < 0 || o.Captions > n {

@@ -41,6 +41,12 @@ func (s *Split) Dir() string { return s.dir }
 // FeaturePath returns the file of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }
 
+// CaptionPath returns the file of the captions.
+func (s *Split) CaptionPath() string { return s.captions.path }
+
+// SemanticsPath returns the file of the semantic vectors, "" when there are none.
+func (s *Split) SemanticsPath() string { return s.semanticsPath }
+
 // FeatureRows returns the number of rows of the feature file.
 func (s *Split) FeatureRows() int { return s.rows }
 

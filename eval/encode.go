@@ -16,11 +16,15 @@ import (
 type EncodeOptions struct {
 	Batch    int                   // images or captions at a time; 0 is 128
 	Workers  int                   // goroutines that read ahead; 0 is 2
+	Kept     *models.Kept          // what of the split is on the device already; nil is nothing
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
 	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
 	// nothing.
-	Work  string
-	Pairs func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	Work        string
+	WorkSetting string                // how a person names another folder for Work, for messages; "" is --work
+	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
+	// Plan is told what a device with memory of its own keeps while a network scores pairs; nil reports nothing.
+	Plan func(PairPlan)
 	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.
 	Warn func(error)
 }
@@ -48,13 +52,19 @@ func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon,
 func EncodeImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) ([]float32, error) {
 	e, n := m.EmbedDim(), s.NumImages()
 	images := make([]float32, n*e)
-	l, err := data.NewImageLoader(s, o.loader())
+	l, err := data.NewImageLoader(s, o.imageLoader())
 	if err != nil {
 		return nil, err
 	}
 	done := 0
 	err = drain(ctx, l, func(b *data.Batch) error {
-		err := m.EncodeImages(images[done*e:(done+b.N)*e], b.Images, b.N)
+		to := images[done*e : (done+b.N)*e]
+		var err error
+		if o.Kept.HasFeatures() {
+			err = m.EncodeKept(to, o.Kept, b.ImageRows)
+		} else {
+			err = m.EncodeImages(to, b.Images, b.N)
+		}
 		done += b.N
 		if o.Progress != nil {
 			o.Progress(done, n)
@@ -106,6 +116,13 @@ func (o *EncodeOptions) loader() data.LoaderOptions {
 		batch = 128
 	}
 	return data.LoaderOptions{Batch: batch, Workers: o.Workers}
+}
+
+// imageLoader returns those of a loader of images, which reads what is not on the device.
+func (o *EncodeOptions) imageLoader() data.LoaderOptions {
+	lo := o.loader()
+	lo.InPlace, lo.BoxesInPlace = o.Kept.HasFeatures(), o.Kept.HasFeatures() && o.Kept.HasBoxes()
+	return lo
 }
 
 // drain hands every batch of a loader to f.

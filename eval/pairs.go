@@ -9,9 +9,9 @@ import (
 	"vsetrain/models"
 )
 
-// Tiles of a PairScorer: images x captions scored in one run. All but those at the edges have one shape, so few graphs serve a
-// split. Captions are in the order of their length, so that the captions of a tile differ little.
-// Variables for the test that other sizes change nothing.
+// Tiles of a PairScorer: images x captions scored in one run on a CPU, and the least a GPU scores in one; work files keep tiles of this size. All
+// but those at the edges have one shape, so few graphs serve a split. Captions are in the order of their length, so that the
+// captions of a tile differ little. Variables for the test that other sizes change nothing.
 var pairImages, pairCaptions = 64, 64
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
@@ -24,20 +24,24 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lex
 			o.Progress(done, n+c)
 		}
 	}
-	lo := o.loader()
-	il, err := data.NewImageLoader(s, lo)
+	il, err := data.NewImageLoader(s, o.imageLoader())
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	err = drain(ctx, il, func(b *data.Batch) error {
-		err := m.AppendImages(images, b.Images, b.Boxes, b.N, n)
+		var err error
+		if o.Kept.HasFeatures() {
+			err = m.AppendKept(images, o.Kept, b.ImageRows, b.Boxes, n)
+		} else {
+			err = m.AppendImages(images, b.Images, b.Boxes, b.N, n)
+		}
 		report(images.N)
 		return err
 	})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("encode images of split %s: %w", s.Name(), err)
 	}
-	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), lo)
+	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -63,62 +67,24 @@ func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexi
 	return ScorePairs(ctx, m, images, captions, order, o)
 }
 
-// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work and Pairs.
+// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan and Warn.
 func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.EncodedSet, order []int32, o EncodeOptions) (Scores, error) {
-	t := tiling{images.N, captions.N, pairImages, pairCaptions}
-	d, err := NewDense[float32](t.images, t.captions)
+	d, err := NewDense[float32](images.N, captions.N)
 	if err != nil {
 		return nil, err
 	}
-	put := func(tile int, scores []float32) {
-		i0, i1, c0, c1 := t.tile(tile)
-		for i := i0; i < i1; i++ {
-			for j, caption := range order[c0:c1] {
-				d.Data[i*t.captions+int(caption)] = scores[(i-i0)*(c1-c0)+j]
-			}
-		}
+	s := &pairScoring{m: m, images: images, captions: captions, order: order, o: o, into: d, kept: tiling{images.N, captions.N, pairImages, pairCaptions}}
+	if s.plan, err = planPairs(m, images, captions); err != nil {
+		return nil, err
 	}
-	var work *workFile
+	if o.Plan != nil && s.plan.Total > 0 {
+		o.Plan(s.plan)
+	}
 	if o.Work != "" {
-		if work, err = openWork(o.Work, m.Network.Name(), scoreKey(m, images, captions, order), t, put); err != nil {
+		if s.work, err = openWork(o.Work, o.WorkSetting, m.Network.Name(), scoreKey(m, images, captions, order), s.kept, s.put); err != nil {
 			return nil, err
 		}
-		defer work.close()
+		defer s.work.close()
 	}
-	scorer := &pairTiles{m: m, images: images, captions: captions, tileI: t.tileI, tileC: t.tileC, warn: o.Warn}
-	out, done := make([]float32, t.tileI*t.tileC), 0
-	report := func() {
-		if o.Pairs != nil {
-			o.Pairs(done, t.images*t.captions)
-		}
-	}
-	if work != nil {
-		for tile := range work.done {
-			i0, i1, c0, c1 := t.tile(tile)
-			done += (i1 - i0) * (c1 - c0)
-		}
-	}
-	report()
-	for tile := range t.count() {
-		i0, i1, c0, c1 := t.tile(tile)
-		if work != nil && work.done[tile] {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		scores := out[:(i1-i0)*(c1-c0)]
-		if err := scorer.score(scores, i0, i1, c0, c1); err != nil {
-			return nil, err
-		}
-		put(tile, scores)
-		if work != nil {
-			if err := work.add(tile, scores); err != nil {
-				return nil, err
-			}
-		}
-		done += len(scores)
-		report()
-	}
-	return d, nil
+	return d, s.run(ctx)
 }

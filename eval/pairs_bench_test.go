@@ -1,6 +1,9 @@
 package eval
 
 import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
 	"testing"
 
 	"vsetrain/internal/device/cpu"
@@ -8,39 +11,44 @@ import (
 	"vsetrain/models"
 )
 
-// BenchmarkGSMNPairs scores tiles of encoded images and captions of 12 to 19 words, as evaluation does; it reports pairs/s.
+// gsmnBench is a GSMN of the published size with encoded images and captions of 12 to 19 words.
+func gsmnBench(b *testing.B, precision string, ni, nc int) (m *models.Model, images, captions *models.EncodedSet) {
+	const regions, embed = 36, 1024
+	dev, err := cpu.New(cpu.Options{Precision: precision})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { dev.Close() })
+	o := models.DefaultOptions()
+	o.Network, o.TextEncoder = models.GSMN, "bigru"
+	if m, err = models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10}); err != nil {
+		b.Fatal(err)
+	}
+	m.Init(1, nil)
+	r := philox.NewKey(1, "bench").Stream(0)
+	rows := func(n, width int) models.Rows {
+		x := models.Rows{Width: width}
+		for range n * width {
+			x.Data = append(x.Data, float32(r.Norm()+0.5)/40)
+		}
+		return x
+	}
+	images = &models.EncodedSet{N: ni, Values: []models.Rows{rows(ni, regions*embed), rows(ni, regions*8)}}
+	captions = &models.EncodedSet{N: nc, First: []int{0}}
+	for i := range nc {
+		captions.Length = append(captions.Length, int32(19-i*8/nc))
+		captions.First = append(captions.First, captions.First[i]+int(captions.Length[i]))
+	}
+	captions.Words = []models.Rows{rows(captions.First[nc], embed)}
+	return m, images, captions
+}
+
+// BenchmarkGSMNPairs scores a tile of pairs, as evaluation does; it reports pairs/s.
 func BenchmarkGSMNPairs(b *testing.B) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16} {
 		b.Run(precision, func(b *testing.B) {
-			const regions, embed = 36, 1024
-			dev, err := cpu.New(cpu.Options{Precision: precision})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer dev.Close()
-			o := models.DefaultOptions()
-			o.Network, o.TextEncoder = models.GSMN, "bigru"
-			m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10})
-			if err != nil {
-				b.Fatal(err)
-			}
-			m.Init(1, nil)
-			r := philox.NewKey(1, "bench").Stream(0)
-			rows := func(n, width int) models.Rows {
-				x := models.Rows{Width: width}
-				for range n * width {
-					x.Data = append(x.Data, float32(r.Norm()+0.5)/40)
-				}
-				return x
-			}
-			images := &models.EncodedSet{N: pairImages, Values: []models.Rows{rows(pairImages, regions*embed), rows(pairImages, regions*8)}}
-			captions := &models.EncodedSet{N: pairCaptions, First: []int{0}}
-			for i := range pairCaptions {
-				captions.Length = append(captions.Length, int32(19-i*8/pairCaptions))
-				captions.First = append(captions.First, captions.First[i]+int(captions.Length[i]))
-			}
+			m, images, captions := gsmnBench(b, precision, pairImages, pairCaptions)
 			room := captions.First[pairCaptions]
-			captions.Words = []models.Rows{rows(room, embed)}
 			out := make([]float32, pairImages*pairCaptions)
 			score := func() {
 				if err := m.ScorePairs(out, images, 0, pairImages, captions, 0, pairCaptions, room); err != nil {
@@ -55,4 +63,31 @@ func BenchmarkGSMNPairs(b *testing.B) {
 			b.ReportMetric(float64(b.N*len(out))/b.Elapsed().Seconds(), "pairs/s")
 		})
 	}
+}
+
+// BenchmarkGSMNSplit scores all pairs of 96 images and 200 captions in their tiles; it reports pairs/s, and logs a digest of the scores.
+func BenchmarkGSMNSplit(b *testing.B) {
+	m, images, captions := gsmnBench(b, cpu.FP32, 96, 200)
+	order := make([]int32, captions.N)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	var scores []float32
+	score := func() {
+		s, err := ScorePairs(b.Context(), m, images, captions, order, EncodeOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		scores = s.(*Dense[float32]).Data
+	}
+	score()
+	for b.Loop() {
+		score()
+	}
+	b.ReportMetric(float64(b.N*len(scores))/b.Elapsed().Seconds(), "pairs/s")
+	h := fnv.New64a()
+	for _, v := range scores {
+		h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)))
+	}
+	b.Logf("scores %x", h.Sum64())
 }

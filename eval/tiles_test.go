@@ -64,7 +64,7 @@ func TestTilesThatFit(t *testing.T) {
 		dev.most = most
 		p := &pairTiles{m: m, images: &images, captions: &captions, tileI: n, tileC: n, warn: func(err error) { warnings = append(warnings, err) }}
 		scores = make([]float32, n*n)
-		err = p.score(scores, 0, n, 0, n)
+		err = p.score(scores, 0, n, 0, n, func() error { return nil })
 		return scores, warnings, err
 	}
 	want, warnings, err := score(1 << 30)

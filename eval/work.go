@@ -46,13 +46,16 @@ func (t tiling) tile(k int) (i0, i1, c0, c1 int) {
 	return i0, min(t.images, i0+t.tileI), c0, min(t.captions, c0+t.tileC)
 }
 
-// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put.
-func openWork(dir, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile, error) {
+// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put. setting is how a person names another folder.
+func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("folder for scored tiles: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%x.tiles", name, key[:8]))
-	lock, err := runfs.Lock(path, "name another folder with --work DIR")
+	if setting == "" {
+		setting = "--work"
+	}
+	lock, err := runfs.Lock(path, "name another folder with "+setting+" DIR")
 	if err != nil {
 		return nil, fmt.Errorf("scored tiles: %w", err)
 	}

@@ -17,7 +17,7 @@ var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}
 func openTest(t *testing.T, dir string, key byte) (*workFile, map[int][]float32) {
 	t.Helper()
 	got := map[int][]float32{}
-	w, err := openWork(dir, "saf", [32]byte{key}, workTiling, func(k int, s []float32) { got[k] = slices.Clone(s) })
+	w, err := openWork(dir, "", "saf", [32]byte{key}, workTiling, func(k int, s []float32) { got[k] = slices.Clone(s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		at, _ := w.f.Seek(0, 1)
 		ends = append(ends, at)
 	}
-	if _, err := openWork(dir, "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "--work") {
+	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "--work") {
 		t.Fatalf("a second program at the same tiles: %v", err)
 	}
 	if err := w.close(); err != nil {
@@ -115,7 +115,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	if err := os.WriteFile(names[0], append([]byte("VSETILE1"), make([]byte, 100)...), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openWork(dir, "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), "remove it") {
+	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("a file of other scores: %v", err)
 	}
 }

@@ -6,17 +6,26 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Features are those of a data set that stay on a device: a table of all regions of all rows of its feature file.
-type Features struct {
+// Kept are the parts of a split that stay on a device; of what is not there the batches bring their own.
+type Kept struct {
 	Device device.Resident
-	Table  device.Table // nil: features come with the batches
+	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
+	Features, Boxes, Semantics device.Table
+	// Words int32 are the ids of all captions one after the other, those of caption c from Starts[c] to Starts[c+1]; int32 [captions + 1].
+	Words, Starts device.View
 }
 
-// KeepFeatures makes FeedFeatures read a table [rows, R, D] on the device.
-func (m *Model) KeepFeatures(f Features) { m.features = f }
+// HasFeatures, HasBoxes, HasSemantics and HasWords report what is there.
+func (k *Kept) HasFeatures() bool  { return k != nil && k.Features != nil }
+func (k *Kept) HasBoxes() bool     { return k != nil && k.Boxes != nil }
+func (k *Kept) HasSemantics() bool { return k != nil && k.Semantics != nil }
+func (k *Kept) HasWords() bool     { return k != nil && k.Words.Present() }
 
-// Resident reports whether the features are on the device.
-func (m *Model) Resident() bool { return m.features.Table != nil }
+// Keep makes FeedFeatures and its like read a training split on the device; nil ends that.
+func (m *Model) Keep(k *Kept) { m.kept = k }
+
+// Kept is what Keep was given.
+func (m *Model) Kept() *Kept { return m.kept }
 
 // FeedFeatures is FeedRegions for features that are on the device. images are the rows of the feature file of n images; with counts, regions lists
 // the regions that are kept of them, as rows of a table [rows·R, D].
@@ -26,7 +35,7 @@ func (m *Model) FeedFeatures(images, regions, counts []int32, n int) error {
 		return fmt.Errorf("feed images: %d rows for %d images", len(images), n)
 	}
 	if counts == nil {
-		if err := m.Session.FeedRows(InputRegions, m.features.Device, m.features.Table, images, r*d, n*r*d); err != nil {
+		if err := m.feedRegionRows(m.kept, images); err != nil {
 			return err
 		}
 		return m.feedCounts(m.all(n))
@@ -38,10 +47,55 @@ func (m *Model) FeedFeatures(images, regions, counts []int32, n int) error {
 	if len(counts) != n || sum != len(regions) {
 		return fmt.Errorf("feed images: %d counts of %d regions in all for %d images, %d regions are listed", len(counts), sum, n, len(regions))
 	}
-	if err := m.Session.FeedRows(InputRegions, m.features.Device, m.features.Table, regions, d, n*r*d); err != nil {
+	if err := m.Session.FeedRows(InputRegions, m.kept.Device, m.kept.Features, regions, d, n*r*d); err != nil {
 		return err
 	}
 	return m.feedCounts(counts)
+}
+
+// feedRegionRows feeds all regions of rows of the feature file.
+func (m *Model) feedRegionRows(k *Kept, rows []int32) error {
+	width := m.Dims.Regions * m.Dims.Feature
+	return m.Session.FeedRows(InputRegions, k.Device, k.Features, rows, width, len(rows)*width)
+}
+
+// FeedCaptions is FeedWords for captions with the given numbers, from the device where they are there.
+func (m *Model) FeedCaptions(captions, words, lengths []int32, n, l int) error {
+	if !m.kept.HasWords() {
+		return m.FeedWords(words, lengths, n, l)
+	}
+	if len(captions) != n {
+		return fmt.Errorf("feed captions: %d numbers for %d captions", len(captions), n)
+	}
+	wide, err := m.padWords(words, lengths, n, l)
+	if err != nil {
+		return err
+	}
+	if err := m.Session.FeedLists(InputWords, m.kept.Device, m.kept.Words, m.kept.Starts, captions, wide, m.words); err != nil {
+		return err
+	}
+	return m.feedLengths(lengths, n, l)
+}
+
+// FeedTrainBoxes is FeedBoxes for rows of the feature file, from the device where they are there.
+func (m *Model) FeedTrainBoxes(rows []int32, boxes []float32, n int) error {
+	if !m.Options.NeedsBoxes() || !m.kept.HasBoxes() {
+		return m.FeedBoxes(boxes, n)
+	}
+	return m.feedBoxRows(m.kept, rows)
+}
+
+func (m *Model) feedBoxRows(k *Kept, rows []int32) error {
+	width := 4 * m.Dims.Regions
+	return m.Session.FeedRows(InputBoxes, k.Device, k.Boxes, rows, width, len(rows)*width)
+}
+
+// FeedSemantics feeds the semantic vectors [n, dim] of captions with the given numbers to an input, from the device where they are there.
+func (m *Model) FeedSemantics(name string, captions []int32, vectors []float32, dim int) error {
+	if !m.kept.HasSemantics() {
+		return m.Session.Feed(name, vectors)
+	}
+	return m.Session.FeedRows(name, m.kept.Device, m.kept.Semantics, captions, dim, len(captions)*dim)
 }
 
 // all returns R for each of n images.

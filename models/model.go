@@ -44,8 +44,8 @@ type Model struct {
 	words     []int32    // staging of padded words
 	counts    []int32    // R for every image
 	bounds    [2][]int32 // staging of upper bounds of words and regions, see Loosely
-	features  Features
-	edges     []int32 // staging of dependencies
+	kept      *Kept      // of the training split
+	edges     []int32    // staging of dependencies
 	edgeStart []int32
 }
 
@@ -116,12 +116,23 @@ func WordRoom(lengths []int32) int {
 // FeedWords feeds captions [n, l] padded to the bucket of l, and their lengths, which must be in descending order. The
 // slices are read until the programs have run.
 func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
-	wide := Bucket(l)
+	if _, err := m.padWords(words, lengths, n, l); err != nil {
+		return err
+	}
+	if err := m.Session.FeedInts(InputWords, m.words); err != nil {
+		return err
+	}
+	return m.feedLengths(lengths, n, l)
+}
+
+// padWords leaves captions [n, l] padded to the bucket of l in m.words, and returns the bucket.
+func (m *Model) padWords(words, lengths []int32, n, l int) (wide int, err error) {
+	wide = Bucket(l)
 	if len(words) != n*l || len(lengths) != n {
-		return fmt.Errorf("feed captions: %d words and %d lengths for %d captions of %d", len(words), len(lengths), n, l)
+		return 0, fmt.Errorf("feed captions: %d words and %d lengths for %d captions of %d", len(words), len(lengths), n, l)
 	}
 	if most := m.Options.Bert.Positions; m.Options.TextEncoder == TextBert && l > most {
-		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, most)
+		return 0, fmt.Errorf("feed captions: %d words, BERT has %d positions", l, most)
 	}
 	if cap(m.words) < n*wide {
 		m.words = make([]int32, n*wide)
@@ -131,11 +142,13 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 	for i := range n {
 		copy(m.words[i*wide:], words[i*l:(i+1)*l])
 	}
-	if err := m.Session.FeedInts(InputWords, m.words); err != nil {
-		return err
-	}
+	return wide, nil
+}
+
+// feedLengths feeds the lengths of n captions of at most l words.
+func (m *Model) feedLengths(lengths []int32, n, l int) error {
 	if m.Loosely {
-		return m.feedLoose(0, InputLengths, lengths, m.longest(l), wordUnit(n))
+		return m.feedLoose(0, InputLengths, lengths[:n], m.longest(l), wordUnit(n))
 	}
 	return m.Session.FeedInts(InputLengths, lengths)
 }
@@ -190,6 +203,15 @@ func (m *Model) PadsLabels() bool {
 
 // EncodeImages embeds n images: regions [n, R, D] → dst [n, E].
 func (m *Model) EncodeImages(dst, regions []float32, n int) error {
+	return m.encodeImages(dst, n, func() error { return m.Session.Feed(InputRegions, regions) })
+}
+
+// EncodeKept embeds images of a split whose features are on the device, by their rows of the feature file: dst [len(rows), E].
+func (m *Model) EncodeKept(dst []float32, k *Kept, rows []int32) error {
+	return m.encodeImages(dst, len(rows), func() error { return m.feedRegionRows(k, rows) })
+}
+
+func (m *Model) encodeImages(dst []float32, n int, feed func() error) error {
 	e := m.images[n]
 	if e == nil {
 		var err error
@@ -198,7 +220,7 @@ func (m *Model) EncodeImages(dst, regions []float32, n int) error {
 		}
 		m.images[n] = e
 	}
-	if err := m.Session.Feed(InputRegions, regions); err != nil {
+	if err := feed(); err != nil {
 		return err
 	}
 	return m.run(e, dst)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 )
 
@@ -33,6 +34,8 @@ type EncodedSet struct {
 	First  []int   // captions: row of the first word of each, and the total at the end
 
 	Edges, EdgeStart []int32 // captions: dependencies, see Captions; empty where there are none
+
+	placed *placed // what of it lies on the device, see Place
 }
 
 // Rows are rows of one width.
@@ -56,6 +59,28 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 
 // AppendImages encodes n images with a PairScorer: regions [n, R, D], and boxes [n, R, 4] where the network needs them. room is the number of images that s will hold in the end.
 func (m *Model) AppendImages(s *EncodedSet, regions, boxes []float32, n, room int) error {
+	return m.appendImages(s, n, room, func() error {
+		if err := m.Session.Feed(InputRegions, regions); err != nil {
+			return err
+		}
+		return m.FeedBoxes(boxes, n)
+	})
+}
+
+// AppendKept is AppendImages for rows of the feature file of a split whose features are on the device; boxes are there too, or given.
+func (m *Model) AppendKept(s *EncodedSet, k *Kept, rows []int32, boxes []float32, room int) error {
+	return m.appendImages(s, len(rows), room, func() error {
+		if err := m.feedRegionRows(k, rows); err != nil {
+			return err
+		}
+		if m.Options.NeedsBoxes() && k.HasBoxes() {
+			return m.feedBoxRows(k, rows)
+		}
+		return m.FeedBoxes(boxes, len(rows))
+	})
+}
+
+func (m *Model) appendImages(s *EncodedSet, n, room int, feed func() error) error {
 	e := m.pairs.images[n]
 	if e == nil {
 		p, ok := m.PairScorer()
@@ -73,10 +98,7 @@ func (m *Model) AppendImages(s *EncodedSet, regions, boxes []float32, n, room in
 		}
 		m.pairs.images[n] = e
 	}
-	if err := m.Session.Feed(InputRegions, regions); err != nil {
-		return err
-	}
-	if err := m.FeedBoxes(boxes, n); err != nil {
+	if err := feed(); err != nil {
 		return err
 	}
 	if err := m.runPairs(e); err != nil {
@@ -151,35 +173,27 @@ func (m *Model) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows, roo
 }
 
 // ScorePairs scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. roomWords is at least the
-// number of their words; tiles of one size and one roomWords share a graph.
+// number of their words; tiles of one size and one roomWords share a graph. What Place brought to the device is read there.
 func (m *Model) ScorePairs(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
+	e, err := m.feedPairs(images, i0, i1, captions, c0, c1, roomWords)
+	if err != nil {
+		return err
+	}
+	return m.run(e, dst)
+}
+
+// Names of the inputs of pairs.
+const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
+
+// feedPairs finds or compiles the program of a tile and feeds the tile.
+func (m *Model) feedPairs(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) (*encoder, error) {
 	key := tileShape{i1 - i0, c1 - c0, roomWords}
 	e := m.pairs.tiles[key]
-	const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
 	if e == nil {
-		p, ok := m.PairScorer()
-		if !ok {
-			return fmt.Errorf("network %s does not score pairs", m.Options.Network)
-		}
 		g := m.Session.Graph()
 		var err error
-		e, err = m.compile(g, func() *graph.Node {
-			var im EncodedImages
-			for k, v := range images.Values {
-				im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
-			}
-			c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
-			c.Edges, c.EdgeStart = m.EdgeNodes(g, key.captions, key.room)
-			for k, v := range captions.Words {
-				c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.room, v.Width))
-			}
-			for k, v := range captions.Values {
-				c.Values = append(c.Values, g.Input(fmt.Sprintf(inCaptions, k), key.captions, v.Width))
-			}
-			return p.Pairs(g, im, c)
-		})
-		if err != nil {
-			return err
+		if e, err = m.compile(g, func() *graph.Node { return m.pairNodes(g, key, images, captions) }); err != nil {
+			return nil, err
 		}
 		if m.pairs.tiles == nil {
 			m.pairs.tiles = map[tileShape]*encoder{}
@@ -188,29 +202,58 @@ func (m *Model) ScorePairs(dst []float32, images *EncodedSet, i0, i1 int, captio
 	}
 	s := m.Session
 	for k := range images.Values {
-		if err := s.Feed(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1)); err != nil {
-			return err
+		if err := m.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1), images.placed.rows(k, i0, i1)); err != nil {
+			return nil, err
 		}
 	}
 	for k := range captions.Values {
-		if err := s.Feed(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1)); err != nil {
-			return err
+		if err := m.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1), captions.placed.rows(k, c0, c1)); err != nil {
+			return nil, err
 		}
 	}
 	for k := range captions.Words {
-		v := &captions.Words[k]
-		if err := s.FeedPart(fmt.Sprintf(inWords, k), v.rows(captions.First[c0], captions.First[c1]), roomWords*v.Width); err != nil {
-			return err
+		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
+		if on := captions.placed.wordRows(k, c0, c1, captions.First, roomWords); on.Present() {
+			s.Lend(name, on)
+		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]), roomWords*v.Width); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.FeedInts(InputLengths, captions.Length[c0:c1]); err != nil {
-		return err
+		return nil, err
 	}
 	edges, start := captions.edgesOf(c0, c1)
-	if err := m.FeedEdges(edges, start, c1-c0, roomWords); err != nil {
-		return err
+	return e, m.FeedEdges(edges, start, c1-c0, roomWords)
+}
+
+// feedRows feeds values, from the device where they are there.
+func (m *Model) feedRows(name string, values []float32, on device.View) error {
+	if on.Present() {
+		m.Session.Lend(name, on)
+		return nil
 	}
-	return m.run(e, dst)
+	return m.Session.Feed(name, values)
+}
+
+// pairNodes are the scores of a tile.
+func (m *Model) pairNodes(g *graph.Graph, key tileShape, images, captions *EncodedSet) *graph.Node {
+	p, ok := m.PairScorer()
+	if !ok {
+		graph.Failf("network %s does not score pairs", m.Options.Network)
+	}
+	var im EncodedImages
+	for k, v := range images.Values {
+		im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
+	}
+	c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
+	c.Edges, c.EdgeStart = m.EdgeNodes(g, key.captions, key.room)
+	for k, v := range captions.Words {
+		c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.room, v.Width))
+	}
+	for k, v := range captions.Values {
+		c.Values = append(c.Values, g.Input(fmt.Sprintf(inCaptions, k), key.captions, v.Width))
+	}
+	return p.Pairs(g, im, c)
 }
 
 func (m *Model) compilePairs(g *graph.Graph, build func() *pairEncoder) (e *pairEncoder, err error) {

@@ -6,8 +6,8 @@
 #
 # It needs bash, coreutils, awk and the static program; no Go and no network. Parts, each with a time limit of its own, none of which stops
 # the others: doctor, selftest, memcheck and racecheck (compute-sanitizer), ptxas, parity (losses of 100 training steps beside those of the
-# processor), bench (the training step of every network beside scripts/torch_peer.py; PYTHON names an interpreter with torch). What is not
-# there is skipped, with the reason. DIR gets report.md, report.json and the output of every part. Exit status: 0 if no part failed.
+# processor), bench (the training step of every network beside scripts/torch_peer.py; PYTHON names an interpreter with torch), evaluation (all
+# pairs of 5,000 images and 25,000 captions, as many as MS-COCO's, with each network that scores pairs). What is not there is skipped, with the reason. DIR gets report.md, report.json and the output of every part. Exit status: 0 if no part failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -125,6 +125,34 @@ bench() {
   record bench "$ok" $((SECONDS - started)) "${torch:+PyTorch: $torch}"
 }
 
+# evaluation scores all pairs of a split of MS-COCO's size with networks of full size after one step; the seconds are those of the whole command. Features
+# are short: only their encoding depends on them.
+evaluation() {
+  local network ok=ok wide=0 images=5000 came before times=''
+  [ -n "$emulated" ] && wide=16 images=5
+  [[ ,$networks, =~ ,(saf|sgr|gsmn), ]] || { skip evaluation "no network of --networks scores pairs"; return; }
+  begin evaluation
+  "$binary" data synth "$work/coco" --train 20 --dev 4 --test $images --regions 36 --dim 64 >"$log" 2>&1 || {
+    record evaluation failed $((SECONDS - started)) "no synthetic split, see evaluation.log"
+    return
+  }
+  for network in saf sgr gsmn; do
+    [[ ,$networks, = *,$network,* ]] || continue
+    printf '{"version": 1, "data": {"dir": "%s"}, "model": {%s}, "loss": {"name": "lmh"}, "train": {"max_steps": 1, "batch": 4}, "run": {"tensorboard": false}}\n' \
+      "$work/coco" "$(model $network $wide)" >"$work/evaluation.yaml"
+    limited $((emulated ? 300 : 60)) "$binary" train --config "$work/evaluation.yaml" --set device.kind=cuda --run "$work/coco-$network" >>"$log" 2>&1
+    came=$? before=$(date +%s%N)
+    [ $came = 0 ] && { limited $((emulated ? 300 : 120)) "$binary" eval --checkpoint "$work/coco-$network" --device cuda --precision tf32 >>"$log" 2>&1; came=$?; }
+    case $came in
+    0) times+="$network $(awk -v n=$(($(date +%s%N) - before)) 'BEGIN { printf "%.1f", n / 1e9 }') s, " ;;
+    125) times+="$network: nothing was left of the budget, " ;;
+    *) times+="$network failed with exit $came, " ok=failed ;;
+    esac
+  done
+  [ -n "$emulated" ] && times=$(sed -E 's/ [0-9.]+ s,/ ran,/g' <<<"$times")
+  record evaluation $ok $((SECONDS - started)) "$images images, $((5 * images)) captions, tf32: ${times%, }"
+}
+
 wanted() { [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
 wanted doctor && doctor
 wanted selftest && selftest
@@ -135,4 +163,5 @@ wanted ptxas && ptxas &
 wanted parity && parity &
 wait
 wanted bench && bench
+wanted evaluation && evaluation
 report

@@ -179,17 +179,17 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		s.model.Loosely = true
 		defer func() { s.model.Loosely = false }()
 	}
-	if s.model.Resident() {
+	if s.model.Kept().HasFeatures() {
 		if err := s.model.FeedFeatures(b.ImageRows, b.RegionRows, b.RegionCounts, b.N); err != nil {
 			return err
 		}
 	} else if err := s.model.FeedRegions(b.Images, b.RegionCounts, b.N); err != nil {
 		return err
 	}
-	if err := s.model.FeedWords(b.Words, b.Lengths, b.N, b.L); err != nil {
+	if err := s.model.FeedCaptions(b.Captions, b.Words, b.Lengths, b.N, b.L); err != nil {
 		return err
 	}
-	if err := s.model.FeedBoxes(b.Boxes, b.N); err != nil {
+	if err := s.model.FeedTrainBoxes(b.ImageRows, b.Boxes, b.N); err != nil {
 		return err
 	}
 	if err := s.model.FeedEdges(b.Edges, b.EdgeStart, b.N, sh.room); err != nil {
@@ -207,7 +207,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if sh.semantic == 0 {
 		return nil
 	}
-	if err := ses.Feed(inputSemantics, b.Semantics); err != nil {
+	if err := s.model.FeedSemantics(inputSemantics, b.Captions, b.Semantics, sh.semantic); err != nil {
 		return err
 	}
 	return ses.FeedInts(inputImages, b.ImageIDs)

@@ -34,7 +34,7 @@ and mean rank in both directions, their sum and M-Recall.
 A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
 reference repository. Several checkpoints are an ensemble, of any networks: the mean of their score matrices is ranked.
 
-SAF, SGR and GSMN score every pair of an image and a caption, which takes hours for MS-COCO's 5,000 x 25,000. With --work they
+SAF, SGR and GSMN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x 25,000. With --work they
 keep what they have scored in a folder, and the same command finds it there.`,
 		Example: `  vsetrain eval --checkpoint runs/vsepp-f30k-lseh
   vsetrain eval --checkpoint runs/a --checkpoint runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
@@ -119,6 +119,9 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	a.Printf("on %s\n", rep.Device)
 	if rep.Choice != "" {
 		a.Printf("%s\n", rep.Choice)
+	}
+	for _, m := range rep.Memory {
+		a.Printf("%s\n", m)
 	}
 	for _, r := range rep.Results {
 		m := r.Metrics

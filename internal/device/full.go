@@ -20,3 +20,9 @@ type Failed struct{ Err error }
 func (e *Failed) Error() string { return e.Err.Error() }
 
 func (e *Failed) Unwrap() error { return e.Err }
+
+// Scratch is implemented by devices whose kernels need memory of their own. Where a call finds no room for it, it and all later ones do nothing.
+type Scratch interface {
+	// Lacked returns what no room was found for, as Sync would, without waiting for the kernels; then the device goes on.
+	Lacked() error
+}

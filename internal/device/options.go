@@ -11,8 +11,9 @@ type Options struct {
 	Kind string `yaml:"kind" enum:"auto|cpu|cuda" doc:"auto takes a GPU when there is one"`
 	// Index is which GPU, counted from 0.
 	Index int `yaml:"index" min:"0" max:"1023" doc:"which GPU (cuda), counted from 0"`
-	// Resident: auto keeps the features of the training split on the GPU where they fit, and streams them otherwise; the results are the same.
-	Resident string `yaml:"resident" enum:"auto|always|never" doc:"features of the training split on the GPU: auto where they fit, always or an error, never (streamed)"`
+	// Resident: auto keeps features, word ids, boxes and semantic vectors of the training split and features of the validation split on the GPU as far as they
+	// fit, and streams the rest; the results are the same.
+	Resident string `yaml:"resident" enum:"auto|always|never" doc:"the data set on the GPU: auto what fits, always all of it or an error, never (streamed with the batches)"`
 	// Capture: auto records training steps as CUDA graphs; the results are the same.
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.

@@ -38,7 +38,8 @@ const FetchSlots = 2
 // Recording is what a Recorder recorded.
 type Recording any
 
-// Resident is implemented by devices with memory of their own, in which the features of a data set can stay.
+// Resident is implemented by devices with memory of their own, in which a data set can stay: tables of rows of one width, and lists of different
+// lengths.
 type Resident interface {
 	// FreeMemory returns the bytes of memory that are free, and all there are.
 	FreeMemory() (free, total int64, err error)
@@ -48,6 +49,9 @@ type Resident interface {
 	Store(t Table, at int, values []float32)
 	// Gather sets dst to rows index[0], index[1], … of the table taken as rows of the given width, and what is left of dst to zero.
 	Gather(dst View, t Table, index View, width int)
+	// GatherLists sets dst [n, width], Int32, to lists index[0], index[1], … of those that lie one behind the other in values, list k from starts[k] to
+	// starts[k+1], and what is left of each row to zero. Of a longer list it takes the beginning.
+	GatherLists(dst, values, starts, index View, width int)
 	// FreeTable releases a table.
 	FreeTable(t Table)
 }

@@ -132,8 +132,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return nil, err
 	}
 	if b.WithData {
-		b.loader, err = data.NewLoader(b.train, b.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true,
-			Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(), InPlace: b.model.Resident()})
+		b.loader, err = data.NewLoader(b.train, b.vocab, b.inPlace(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
 	for i := range syntheticBatches {

@@ -33,7 +33,8 @@ type EvalReport struct {
 	Data, Split      string
 	Checkpoints      []string // as they were found
 	Images, Captions int
-	Device, Choice   string // of the last checkpoint; how auto chose, empty where the device was named
+	Device, Choice   string   // of the last checkpoint; how auto chose, empty where the device was named
+	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
 }
 
@@ -86,7 +87,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	if t.Choice.Warning != nil && r.Warn != nil {
 		r.Warn(t.Choice.Warning)
 	}
-	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn}
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn, Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
 		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }

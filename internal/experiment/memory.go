@@ -25,18 +25,28 @@ type MemoryPlan struct {
 	Words      int   `json:"words"`    // of the longest caption
 	Half       bool  `json:"half"`     // features as float16
 	Resident   bool  `json:"resident"` // features stay on the device
+	// Tables are what else of the data set can stay on the device.
+	Tables []*MemoryTable `json:"tables,omitempty"`
 	// CallByCall is why steps are not recorded, empty where they are.
 	CallByCall string `json:"call_by_call,omitempty"`
 }
 
+// MemoryTable is a part of the data set beside the features of the training split.
+type MemoryTable struct {
+	Name     string `json:"name"`
+	Bytes    int64  `json:"bytes"`
+	Resident bool   `json:"resident"` // otherwise it comes with the batches
+}
+
+func gb(n int64) string {
+	if n < 1e8 {
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+}
+
 // String is the plan in one line.
 func (p *MemoryPlan) String() string {
-	gb := func(n int64) string {
-		if n < 1e8 {
-			return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-		}
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	}
 	kind, where := "f32", "streamed with the batches"
 	if p.Half {
 		kind = "f16"
@@ -44,8 +54,12 @@ func (p *MemoryPlan) String() string {
 	if p.Resident {
 		where = "resident"
 	}
-	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s, reserve %s; features %s as %s, %s; %s of %s free before them",
-		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), gb(p.Reserve), gb(p.Features), kind, where, gb(p.Free), gb(p.Total))
+	tables := ""
+	for _, t := range p.Tables {
+		tables += fmt.Sprintf("%s %s, %s; ", t.Name, gb(t.Bytes), map[bool]string{true: "resident", false: "streamed"}[t.Resident])
+	}
+	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
+		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), gb(p.Reserve), gb(p.Features), kind, where, tables, gb(p.Free), gb(p.Total))
 }
 
 // Steps says how training steps are started.
@@ -87,47 +101,7 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}
-	p.Half = t.train.HalfFeatures()
-	values := t.train.FeatureRows() * t.train.Regions() * t.train.Dim()
-	p.Features = 4 * int64(values)
-	if p.Half {
-		p.Features = 2 * int64(values)
-	}
-	room := p.Free - p.Inputs - p.Reserve
-	switch kind := t.cfg.Device.Resident; {
-	case kind == "never":
-		return p, nil
-	case p.Features > room && kind == "always":
-		return nil, fmt.Errorf("device.resident always: the features of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
-			t.train.FeaturePath(), float64(p.Features)/1e6, float64(max(0, room))/1e6, p)
-	case p.Features > room:
-		return p, nil
-	}
-	p.Resident = true
-	return p, t.keep(ctx, r, values, p.Half)
-}
-
-// keep copies all features of the training split to the device.
-func (t *training) keep(ctx context.Context, r device.Resident, values int, half bool) error {
-	table, err := r.NewTable(values, half)
-	if err != nil {
-		return fmt.Errorf("features of %s on the GPU: %w", t.train.FeaturePath(), err)
-	}
-	row := make([]float32, t.train.Regions()*t.train.Dim())
-	for i := range t.train.FeatureRows() {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("features of %s on the GPU: %w", t.train.FeaturePath(), err)
-		}
-		if t.Placing != nil && i%100 == 0 {
-			t.Placing(i, t.train.FeatureRows())
-		}
-		if err := t.train.ReadImage(row, i); err != nil {
-			return err
-		}
-		r.Store(table, i*len(row), row)
-	}
-	t.model.KeepFeatures(models.Features{Device: r, Table: table})
-	return t.dev.Sync()
+	return p, t.keep(ctx, r, p)
 }
 
 // longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two more, for BERT with half as many again.

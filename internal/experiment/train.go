@@ -106,8 +106,9 @@ type training struct {
 	loop       *train.Loop
 	logs       *logs
 	warned     bool
-	callByCall string // what the plan said
-	saved      int64  // step of the last checkpoint, 0 without one
+	keptVal    *models.Kept // what of the validation split is on the device; may be nil
+	callByCall string       // what the plan said
+	saved      int64        // step of the last checkpoint, 0 without one
 }
 
 // kept says what of a run is safe on disk.
@@ -184,8 +185,8 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.callByCall = t.step.CallByCall()
-	t.loader, err = data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes(),
-		InPlace: t.model.Resident(), DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter})
+	t.loader, err = data.NewLoader(t.train, t.vocab, t.inPlace(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
+		StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	stage := func(what ValidationStage) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring),
+	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Kept: t.keptVal, Progress: stage(Encoding), Pairs: stage(Scoring),
 		Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err

@@ -62,6 +62,7 @@ type input struct {
 	host   []int32
 	loose  bool // host is an upper bound of the values
 	shared bool // view is the host's own memory
+	lent   bool // view is memory on the device that belongs to somebody else, see Lend
 }
 
 // shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
@@ -75,8 +76,8 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 		in = &input{}
 		s.feed[name] = in
 	}
-	if in.shared {
-		in.view, in.shared = device.View{}, false
+	if in.shared || in.lent {
+		in.view, in.shared, in.lent = device.View{}, false, false
 	}
 	if in.view.N < n {
 		b, err := s.Dev.Alloc(t, n)
@@ -113,6 +114,9 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
+	}
+	if in.lent {
+		in.view, in.lent = device.View{}, false
 	}
 	var old device.View
 	if in.shared {

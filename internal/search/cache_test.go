@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/runfs"
 )
 
 // answers asks every query of a split, and counts what was encoded for it.
@@ -93,6 +96,28 @@ func TestCache(t *testing.T) {
 			}
 			ask("changed features", 1, 2)
 		})
+	}
+}
+
+// Two programs that score a split with one cache folder are told so, by the name that the folder has here.
+func TestCacheOfTwoPrograms(t *testing.T) {
+	o := optionsOf("gsmn")
+	o.Cache = t.TempDir()
+	if _, err := open(t, o).Outcomes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tiles, _ := filepath.Glob(filepath.Join(o.Cache, "*.tiles"))
+	if len(tiles) != 1 {
+		t.Fatalf("tiles %v", tiles)
+	}
+	lock, err := runfs.Lock(tiles[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	_, err = open(t, o).Outcomes(t.Context())
+	if !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "name another folder with --cache DIR") {
+		t.Errorf("a folder in use: %v", err)
 	}
 }
 

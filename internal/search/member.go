@@ -37,10 +37,11 @@ func (e *encoder) common() *encoder { return e }
 
 func (e *encoder) options() eval.EncodeOptions {
 	return eval.EncodeOptions{
-		Batch:    e.opt.Batch,
-		Work:     e.opt.Cache,
-		Progress: func(done, total int) { e.opt.Progress("encode "+e.Name, done, total) },
-		Pairs:    func(done, total int) { e.opt.Progress("score "+e.Name, done, total) },
+		Batch:       e.opt.Batch,
+		Work:        e.opt.Cache,
+		WorkSetting: "--cache",
+		Progress:    func(done, total int) { e.opt.Progress("encode "+e.Name, done, total) },
+		Pairs:       func(done, total int) { e.opt.Progress("score "+e.Name, done, total) },
 	}
 }
 

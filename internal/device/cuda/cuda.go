@@ -74,6 +74,7 @@ type dev struct {
 var (
 	_ device.Recorder = (*dev)(nil)
 	_ device.Resident = (*dev)(nil)
+	_ device.Scratch  = (*dev)(nil)
 )
 
 // NoSuchGPU is the error of an Index that is out of range.

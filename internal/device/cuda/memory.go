@@ -50,6 +50,9 @@ func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 
 // allocate returns bytes of memory. A full GPU is no failure of the device.
 func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
+	if d.full != nil { // nothing is carried out until it is reported
+		return 0, d.full
+	}
 	var full error
 	d.run(func() error {
 		p, full = d.drv.Alloc(bytes)
@@ -207,6 +210,13 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	}
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
+}
+
+// Lacked implements device.Scratch.
+func (d *dev) Lacked() error {
+	err := d.full
+	d.full = nil
+	return err
 }
 
 // Scratch memory: each slot grows to what is asked of it and is used within one kernel family.

@@ -189,6 +189,21 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// Lists come in the order of their numbers, cut or followed by zeros.
+func TestGatherLists(t *testing.T) {
+	b := newBench(t)
+	values, starts := b.ints(11, 21, 22, 23, 41, 42), b.ints(0, 1, 4, 4, 6)
+	for width, want := range map[int][]int32{1: {41, 11, 0, 21, 21}, 2: {41, 42, 11, 0, 0, 0, 21, 22, 21, 22}, 4: {41, 42, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 21, 22, 23, 0, 21, 22, 23, 0}} {
+		dst := b.alloc(device.Int32, len(want))
+		b.Device.(device.Resident).GatherLists(dst, values, starts, b.ints(3, 0, 2, 1, 1), width)
+		got := make([]int32, len(want))
+		b.DownloadInts(got, dst)
+		if !slices.Equal(got, want) {
+			t.Errorf("width %d: %v, want %v", width, got, want)
+		}
+	}
+}
+
 // Every half is the value that the host takes it for.
 func TestGatherDecodesEveryHalf(t *testing.T) {
 	b := newBench(t)

@@ -9,7 +9,10 @@ import (
 	"vsetrain/internal/half"
 )
 
-var kernelGatherTable = entryOf("gather_table")
+var (
+	kernelGatherTable = entryOf("gather_table")
+	kernelGatherLists = entryOf("gather_lists")
+)
 
 // table is memory for the features of a data set.
 type table struct {
@@ -111,4 +114,14 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 		singles = own.ptr
 	}
 	d.each(kernelGatherTable, dst.N).ptr(to, singles, halves, rows).int(index.N).long(width, dst.N)
+}
+
+// GatherLists implements device.Resident.
+func (d *dev) GatherLists(dst, values, starts, index device.View, width int) {
+	positive("GatherLists width", width)
+	to, from, first := d.ints("GatherLists dst", dst, index.N*width), d.ints("GatherLists values", values, -1), d.ints("GatherLists starts", starts, -1)
+	rows := d.ints("GatherLists index", index, -1)
+	if dst.N > 0 {
+		d.each(kernelGatherLists, index.N*width).ptr(to, from, first, rows).int(width).long(index.N * width)
+	}
 }

@@ -28,6 +28,12 @@ func Launches(t testing.TB) int {
 	return int(n)
 }
 
+// Uploaded returns the bytes copied from the host to the device so far.
+func Uploaded(t testing.TB) int {
+	n, _, _ := purego.SyscallN(symbol(t, "emu_uploaded"))
+	return int(n)
+}
+
 func symbol(t testing.TB, name string) uintptr {
 	t.Helper()
 	lib, err := purego.Dlopen(Library(t), purego.RTLD_NOW|purego.RTLD_LOCAL)

@@ -16,3 +16,13 @@ KERNEL gather_table(float* dst, const float* floats, const unsigned short* halve
     dst[i] = row >= rows ? 0 : halves ? from_half(halves[at]) : floats[at];
   }
 }
+
+// dst [rows, width]: the lists index[0], index[1], … of those that lie one behind the other in values, list k from starts[k] to starts[k+1], with zeros
+// behind what is shorter; of what is longer the beginning.
+KERNEL gather_lists(int* dst, const int* values, const int* starts, const int* index, int width, i64 n) {
+  EACH(i, n) {
+    i64 row = i / width;
+    int from = starts[index[row]], at = (int)(i - row * width);
+    dst[i] = at < starts[index[row] + 1] - from ? values[from + at] : 0;
+  }
+}

@@ -38,7 +38,7 @@ long lose;  // the GPU is lost at this launch from now on; 0 never
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
-long launches;
+long launches, uploaded;  // kernels, bytes from the host
 
 Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
 Result ready() { return !initialized ? kNotInitialized : !context ? kInvalidContext : broken ? broken : kOK; }
@@ -99,6 +99,7 @@ int emu_set(const char* name, long value) {
   return 0;
 }
 long emu_launches() { return launches; }
+long emu_uploaded() { return uploaded; }
 
 // EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program.
 Result cuInit(unsigned) {
@@ -132,6 +133,7 @@ Result cuMemFreeHost(void* p) { free(p); return kOK; }
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
   if (!emu::inside(d, n)) return kInvalidValue;
+  uploaded += n;
   return enqueue(stream(st), [=] { memcpy((void*)d, s, n); });
 }
 Result cuMemcpyDtoHAsync_v2(void* d, Address s, size_t n, void* st) {

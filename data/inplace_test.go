@@ -1,0 +1,57 @@
+package data
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are those of the batches.
+func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
+	w := newWorld(t, 6, 5, false, "train")
+	w.boxes(t)
+	vectors := make([]float32, 30*2)
+	for i := range vectors {
+		vectors[i] = float32(i)
+	}
+	w.array(t, "train_svd.npy", []int{30, 2}, vectors)
+	s, v := w.open(t, "train", OpenOptions{Boxes: true, Semantics: w.path("train_svd.npy")}), vocab(t)
+	ids, starts, err := CaptionIDs(s, v)
+	if err != nil || len(starts) != 31 || int(starts[30]) != len(ids) {
+		t.Fatalf("%d starts, %v", len(starts), err)
+	}
+	o := LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 1}
+	var all []Batch
+	l, err := NewLoader(s, v, o)
+	readAll(t, l, err, func(b *Batch) {
+		if len(b.Boxes) != b.N*12 || len(b.Semantics) != b.N*2 {
+			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
+		}
+		for i, c := range b.Captions {
+			if got := b.Words[i*b.L:][:b.Lengths[i]]; !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
+				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
+			}
+		}
+		all = append(all, Batch{Captions: slices.Clone(b.Captions), Words: slices.Clone(b.Words), ImageRows: slices.Clone(b.ImageRows)})
+	})
+	o.InPlace, o.BoxesInPlace, o.SemanticsInPlace = true, true, true
+	l, err = NewLoader(s, v, o)
+	at := 0
+	readAll(t, l, err, func(b *Batch) {
+		want := all[at]
+		at++
+		if len(b.Boxes)+len(b.Semantics)+len(b.Images) != 0 || b.SemanticDim != 2 {
+			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics), b.SemanticDim, len(b.Images))
+		}
+		if !slices.Equal(b.Captions, want.Captions) || !slices.Equal(b.Words, want.Words) || !slices.Equal(b.ImageRows, want.ImageRows) {
+			t.Errorf("batch %d is another", at)
+		}
+	})
+	if at != len(all) {
+		t.Errorf("%d batches, expected %d", at, len(all))
+	}
+	o.BoxDecay = true
+	if _, err := NewLoader(s, v, o); err == nil || !strings.Contains(err.Error(), "cannot stay in place") {
+		t.Errorf("boxes that decay: %v", err)
+	}
+}

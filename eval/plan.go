@@ -1,0 +1,118 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/models"
+)
+
+// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions come to the device once where they
+// fit. Otherwise a block of images stays there while all captions pass by, a tile of captions at a time, and then the next block. Where not even that
+// fits, both come with every tile.
+type PairPlan struct {
+	Images, Captions   int64 // bytes of the encoded values
+	BlockImages        int   // images that stay at a time; 0: they come with every tile
+	CaptionsStay       bool
+	TileImages         int // scored in one run
+	TileCaptions       int
+	Room               int   // words that the captions of a tile have at most
+	Values             int64 // bytes that such a run takes
+	Reserve            int64 // for scratch memory
+	Free, Total        int64 // before anything came; Total is 0 on devices that compute in the host's memory
+	images             int
+	imageBytes, column int64 // of an image, of the captions of a tile
+}
+
+// String is the plan in one line.
+func (p PairPlan) String() string {
+	mb := func(n int64) string {
+		if n < 1e8 {
+			return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+		}
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	}
+	where := "come with every tile"
+	switch {
+	case p.CaptionsStay:
+		where = "stay"
+	case p.BlockImages > 0:
+		where = fmt.Sprintf("pass by blocks of %d images", p.BlockImages)
+	}
+	return fmt.Sprintf("GPU memory: encoded images %s and captions %s %s; tiles of %d x %d pairs take %s, reserve %s; %s of %s free before them",
+		mb(p.Images), mb(p.Captions), where, p.TileImages, p.TileCaptions, mb(p.Values), mb(p.Reserve), mb(p.Free), mb(p.Total))
+}
+
+// pairFactors are the sides of tiles on a device with memory of its own, in tiles of pairImages x pairCaptions. A run of the largest has some
+// fifty kernels with work for every multiprocessor of a large GPU; larger tiles would gain nothing.
+var pairFactors = []int{4, 2, 1}
+
+const (
+	// pairReserve is left for what kernels need beside the values of a run: two workspaces of 640 MB at most, and tables.
+	pairReserve = 1536 << 20
+	// pairValues bounds the values of a run, so that kernels can count them in 32 bits.
+	pairValues = 4 << 31
+)
+
+// planPairs chooses tiles and what stays on the device, from its free memory.
+func planPairs(m *models.Model, images, captions *models.EncodedSet) (PairPlan, error) {
+	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, BlockImages: images.N, TileImages: pairImages, TileCaptions: pairCaptions}
+	dev, ok := m.Session.Dev.(interface {
+		FreeMemory() (free, total int64, err error)
+	})
+	if !ok {
+		p.BlockImages = pairImages
+		return p, nil
+	}
+	var err error
+	if p.Free, p.Total, err = dev.FreeMemory(); err != nil {
+		return p, err
+	}
+	p.Reserve = min(pairReserve, p.Free/4)
+	p.imageBytes = images.BytesOf(0, 1)
+	for _, stay := range []bool{true, false} {
+		for _, f := range pairFactors {
+			fits, err := p.try(m, images, captions, f, stay)
+			if err != nil || fits {
+				return p, err
+			}
+		}
+	}
+	p.BlockImages = 0
+	return p, nil
+}
+
+// try fills in the plan with tiles of a size and reports whether it fits.
+func (p *PairPlan) try(m *models.Model, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
+	p.TileImages, p.TileCaptions = factor*pairImages, factor*pairCaptions
+	p.Room, p.column = 0, 0
+	for c := 0; c < captions.N; c += p.TileCaptions {
+		end := min(captions.N, c+p.TileCaptions)
+		p.Room = max(p.Room, captions.First[end]-captions.First[c])
+		p.column = max(p.column, captions.BytesOf(c, end))
+	}
+	ni, nc := min(images.N, p.TileImages), min(captions.N, p.TileCaptions)
+	if p.Values, err = m.PairBytes(images, captions, ni, nc, p.Room); err != nil {
+		return false, err
+	}
+	if p.Values > pairValues && factor > 1 {
+		return false, nil
+	}
+	room := p.Free - p.Reserve - p.Values
+	if p.CaptionsStay = stay; stay {
+		p.BlockImages = images.N
+		return p.Images+p.Captions+p.column <= room, nil // a column more: see Place
+	}
+	block := min(int64(images.N), (room-2*p.column)/max(1, p.imageBytes))
+	if p.BlockImages = int(block); p.BlockImages < images.N {
+		p.BlockImages -= p.BlockImages % p.TileImages
+	}
+	return p.BlockImages > 0, nil
+}
+
+// isFull reports whether an error is that of a device without enough memory.
+func isFull(err error) bool {
+	var full *device.Full
+	return errors.As(err, &full)
+}

@@ -1,0 +1,169 @@
+package eval
+
+import (
+	"context"
+
+	"vsetrain/models"
+)
+
+// pairScoring scores all pairs of two encoded sets in the order of a plan: block of images by block, in it captions by the width of a tile, in them images
+// by its height. What is scored goes to the matrix, and to the work file in tiles of its own size, whatever the size of those that are scored.
+type pairScoring struct {
+	m                *models.Model
+	images, captions *models.EncodedSet
+	order            []int32
+	o                EncodeOptions
+	plan             PairPlan
+	into             *Dense[float32]
+	kept             tiling // of the work file
+	work             *workFile
+	tiles            *pairTiles
+	done             int // pairs
+
+	buf  []float32   // a tile for the work file
+	free [][]float32 // memory of scores
+}
+
+// put takes over a tile of the work file.
+func (s *pairScoring) put(tile int, scores []float32) {
+	i0, i1, c0, c1 := s.kept.tile(tile)
+	s.copy(scores, i0, i1, c0, c1)
+	s.done += len(scores)
+}
+
+// copy writes scores [i1-i0, c1-c0] to the places of their captions.
+func (s *pairScoring) copy(scores []float32, i0, i1, c0, c1 int) {
+	for i := i0; i < i1; i++ {
+		row := s.into.Data[i*s.kept.captions:][:s.kept.captions]
+		for j, caption := range s.order[c0:c1] {
+			row[caption] = scores[(i-i0)*(c1-c0)+j]
+		}
+	}
+}
+
+func (s *pairScoring) report() {
+	if s.o.Pairs != nil {
+		s.o.Pairs(s.done, s.kept.images*s.kept.captions)
+	}
+}
+
+func (s *pairScoring) run(ctx context.Context) error {
+	p := &s.plan
+	s.tiles = &pairTiles{m: s.m, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, room: p.Room, warn: s.o.Warn, spare: s.giveBack}
+	_, s.tiles.ahead = s.m.Session.Dev.(models.Fetcher)
+	defer s.m.Remove(s.images)
+	defer s.m.Remove(s.captions)
+	s.report()
+	images, captions, block := s.kept.images, s.kept.captions, max(p.BlockImages, p.TileImages)
+	for b0 := 0; b0 < images; b0 += block {
+		b1 := min(images, b0+block)
+		for c0 := 0; c0 < captions; c0 += p.TileCaptions {
+			c1 := min(captions, c0+p.TileCaptions)
+			for i0 := b0; i0 < b1; i0 += p.TileImages {
+				i1 := min(b1, i0+p.TileImages)
+				missing := s.missing(i0, i1, c0, c1)
+				if s.work != nil && len(missing) == 0 {
+					continue
+				}
+				if err := ctx.Err(); err != nil {
+					if e := s.tiles.flush(); e != nil {
+						return e
+					}
+					return err
+				}
+				if err := s.place(b0, b1, c0, c1); err != nil {
+					return err
+				}
+				scores := s.memory((i1 - i0) * (c1 - c0))
+				err := s.tiles.score(scores, i0, i1, c0, c1, func() error { return s.finish(scores, i0, i1, c0, c1, missing) })
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.tiles.flush()
+}
+
+// missing are the tiles of the work file in a tile that is scored, as far as the file lacks them.
+func (s *pairScoring) missing(i0, i1, c0, c1 int) (tiles []int) {
+	if s.work == nil {
+		return nil
+	}
+	k := &s.kept
+	for i := i0 / k.tileI; i*k.tileI < i1; i++ {
+		for c := c0 / k.tileC; c*k.tileC < c1; c++ {
+			if tile := i*k.across() + c; !s.work.done[tile] {
+				tiles = append(tiles, tile)
+			}
+		}
+	}
+	return tiles
+}
+
+// finish takes over the scores of a tile.
+func (s *pairScoring) finish(scores []float32, i0, i1, c0, c1 int, missing []int) error {
+	s.free = append(s.free, scores)
+	if s.work == nil {
+		s.copy(scores, i0, i1, c0, c1)
+		s.done += len(scores)
+		s.report()
+		return nil
+	}
+	for _, tile := range missing {
+		k0, k1, l0, l1 := s.kept.tile(tile)
+		s.buf = s.buf[:0]
+		for i := k0; i < k1; i++ {
+			s.buf = append(s.buf, scores[(i-i0)*(c1-c0)+l0-c0:][:l1-l0]...)
+		}
+		s.put(tile, s.buf)
+		if err := s.work.add(tile, s.buf); err != nil {
+			return err
+		}
+	}
+	s.report()
+	return nil
+}
+
+// memory returns room for the scores of a tile.
+func (s *pairScoring) memory(n int) []float32 {
+	if last := len(s.free) - 1; last >= 0 && cap(s.free[last]) >= n {
+		x := s.free[last][:n]
+		s.free = s.free[:last]
+		return x
+	}
+	return make([]float32, n)
+}
+
+// place brings a block of images, and captions of the width of a tile or all of them, to the device, where the plan has it and they are not yet there.
+func (s *pairScoring) place(b0, b1, c0, c1 int) error {
+	if s.plan.Total == 0 || s.plan.BlockImages == 0 {
+		return nil
+	}
+	if s.plan.CaptionsStay {
+		c0, c1 = 0, s.captions.N
+	}
+	var err error
+	if !s.images.Placed(b0, b1) {
+		err = s.m.Place(s.images, b0, b1, 0)
+	}
+	if err == nil && !s.captions.Placed(c0, c1) {
+		err = s.m.Place(s.captions, c0, c1, s.plan.Room)
+	}
+	if isFull(err) && s.giveBack() {
+		s.tiles.tell(err)
+		return nil
+	}
+	return err
+}
+
+// giveBack frees the encoded values on the device, so that they come with every tile from now on. It returns false where there is nothing to be given back.
+func (s *pairScoring) giveBack() bool {
+	if s.plan.BlockImages == 0 || s.plan.Total == 0 {
+		return false
+	}
+	s.plan.BlockImages = 0
+	s.m.Remove(s.images)
+	s.m.Remove(s.captions)
+	return true
+}

@@ -1,0 +1,156 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+	"vsetrain/models"
+)
+
+// What of the data set stays on a device with memory of its own (device.resident): word ids, boxes, semantic vectors and features of the training split, and
+// the features of the validation split. Of what stays a batch needs numbers only.
+
+// residentTable is a part of the data set that can stay on the device.
+type residentTable struct {
+	name, path string
+	bytes      int64
+	room       int64 // that has to be left beside it
+	keep       func() error
+	resident   *bool
+}
+
+// keep decides what stays where, fills in the plan, and brings to the device what is to stay there.
+func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) error {
+	kept := &models.Kept{Device: r}
+	tables, err := t.tables(ctx, kept, p)
+	if err != nil {
+		return err
+	}
+	if t.cfg.Device.Resident == "never" {
+		return nil
+	}
+	room := p.Free - p.Inputs - p.Reserve
+	for i := range tables {
+		switch w := &tables[i]; {
+		case w.bytes+w.room <= room:
+			room -= w.bytes
+			*w.resident = true
+		case t.cfg.Device.Resident == "always":
+			return fmt.Errorf("device.resident always: %s of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
+				w.name, w.path, float64(w.bytes)/1e6, float64(max(0, room-w.room))/1e6, p)
+		}
+	}
+	for i := range tables {
+		if w := &tables[i]; *w.resident {
+			if err := w.keep(); err != nil {
+				return fmt.Errorf("%s of %s on the GPU: %w", w.name, w.path, err)
+			}
+		}
+	}
+	t.model.Keep(kept)
+	return t.dev.Sync()
+}
+
+// tables lists what can stay, the small parts first: word ids unless they are augmented, boxes unless they change at every use.
+func (t *training) tables(ctx context.Context, kept *models.Kept, p *MemoryPlan) (all []residentTable, err error) {
+	s, c := t.train, t.cfg
+	add := func(w residentTable) {
+		m := &MemoryTable{Name: w.name, Bytes: w.bytes}
+		w.resident = &m.Resident
+		p.Tables, all = append(p.Tables, m), append(all, w)
+	}
+	if !c.Model.Augments() {
+		ids, starts, err := data.CaptionIDs(s, t.vocab)
+		if err != nil {
+			return nil, err
+		}
+		add(residentTable{name: "word ids", path: s.CaptionPath(), bytes: 4 * int64(len(ids)+len(starts)), keep: func() (err error) {
+			if kept.Words, err = t.ints(ids); err == nil {
+				kept.Starts, err = t.ints(starts)
+			}
+			return err
+		}})
+	}
+	if s.HasBoxes() && c.Model.NeedsBoxes() && !c.Model.DecaysBoxes() {
+		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()), keep: func() (err error) {
+			kept.Boxes, err = storeRows(ctx, kept.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
+			return err
+		}})
+	}
+	if k := s.SemanticDim(); k > 0 {
+		add(residentTable{name: "semantic vectors", path: s.SemanticsPath(), bytes: 4 * int64(s.NumCaptions()) * int64(k), keep: func() (err error) {
+			kept.Semantics, err = storeRows(ctx, kept.Device, s.NumCaptions(), k, false, s.ReadSemantics, nil)
+			return err
+		}})
+	}
+	features := func(name string, s *data.Split, to *device.Table, done func(done, total int)) residentTable {
+		width := s.Regions() * s.Dim()
+		w := residentTable{name: name, path: s.FeaturePath(), bytes: 4 * int64(s.FeatureRows()) * int64(width)}
+		if s.HalfFeatures() {
+			w.bytes /= 2
+		}
+		w.keep = func() (err error) {
+			*to, err = storeRows(ctx, kept.Device, s.FeatureRows(), width, s.HalfFeatures(), s.ReadImage, done)
+			return err
+		}
+		return w
+	}
+	w := features("features", s, &kept.Features, t.Placing)
+	p.Half, p.Features, w.resident = s.HalfFeatures(), w.bytes, &p.Resident
+	all = append(all, w)
+	if t.val != nil {
+		t.keptVal = &models.Kept{Device: kept.Device}
+		w := features("validation features", t.val, &t.keptVal.Features, nil)
+		if _, ok := t.model.PairScorer(); ok {
+			w.room = min(4<<30, p.Total/8) // for encoded values and tiles of pairs
+		}
+		add(w)
+	}
+	return all, nil
+}
+
+// inPlace completes the options of a loader of training batches: what the network does to them, and what they need not bring.
+func (t *training) inPlace(o data.LoaderOptions) data.LoaderOptions {
+	k := t.model.Kept()
+	o.Augment, o.BoxDecay = t.cfg.Model.Augments(), t.cfg.Model.DecaysBoxes()
+	o.InPlace, o.BoxesInPlace, o.SemanticsInPlace = k.HasFeatures(), k.HasBoxes(), k.HasSemantics()
+	return o
+}
+
+// storeRows brings rows to the device.
+func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool, read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {
+	table, err := r.NewTable(rows*width, half)
+	if err != nil {
+		return nil, err
+	}
+	piece := max(1, (1<<18)/width)
+	buf := make([]float32, min(piece, rows)*width)
+	for lo := 0; lo < rows; lo += piece {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if done != nil {
+			done(lo, rows)
+		}
+		hi := min(rows, lo+piece)
+		for i := lo; i < hi; i++ {
+			if err := read(buf[(i-lo)*width:(i-lo+1)*width], i); err != nil {
+				return nil, err
+			}
+		}
+		r.Store(table, lo*width, buf[:(hi-lo)*width])
+	}
+	return table, nil
+}
+
+func (t *training) ints(x []int32) (device.View, error) {
+	b, err := t.dev.Alloc(device.Int32, len(x))
+	if err != nil {
+		return device.View{}, err
+	}
+	v := device.Of(b)
+	t.dev.UploadInts(v, x)
+	return v, nil
+}

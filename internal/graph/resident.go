@@ -1,0 +1,62 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+)
+
+// Lend makes a float input a view of memory on the device, which is read where it lies: it belongs to the caller and must stay as it is until the programs that
+// read it have run. The next Feed of the input ends the loan. Recordings keep addresses, so what a program reads that is recorded must not be lent.
+func (s *Session) Lend(name string, v device.View) {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	if in.view.Present() && !in.shared && !in.lent {
+		s.Dev.Free(in.view.Buf)
+	}
+	in.view, in.n, in.shared, in.lent = v, v.N, false, true
+}
+
+// FeedLists sets an int32 input [n, width] to lists that lie on the device one behind the other (device.Resident.GatherLists), of which only the numbers are
+// sent there. host is the same on the host, and read as that of FeedInts.
+func (s *Session) FeedLists(name string, d device.Resident, values, starts device.View, lists []int32, width int, host []int32) error {
+	if len(host) != len(lists)*width {
+		return fmt.Errorf("input %s: %d lists of %d values, %d values on the host", name, len(lists), width, len(host))
+	}
+	for _, k := range lists {
+		if k < 0 || int(k)+1 >= starts.N {
+			return fmt.Errorf("input %s: list %d of %d", name, k, starts.N-1)
+		}
+	}
+	in, err := s.slot(name, device.Int32, len(host))
+	if err != nil {
+		return err
+	}
+	index, err := s.slot(name+".lists", device.Int32, len(lists))
+	if err != nil {
+		return err
+	}
+	in.host, in.loose = host, false
+	s.Dev.UploadInts(index.view.Slice(0, len(lists)), lists)
+	d.GatherLists(in.view.Slice(0, in.n), values, starts, index.view.Slice(0, len(lists)), width)
+	return nil
+}
+
+// Need returns the bytes that compiling the part of a graph that keep needs would allocate for its values: 0 where the memory of programs compiled before is
+// large enough.
+func (s *Session) Need(g *Graph, keep ...*Node) (int64, error) {
+	pl, err := newPlan(g.expr, keep, nil)
+	if err != nil {
+		return 0, err
+	}
+	bytes := int64(0)
+	for t, slab := range map[device.DType]*slab{device.Float: &s.floats, device.Int32: &s.ints} {
+		if n := pl.size[t]; n > slab.view.N {
+			bytes += 4 * int64(n)
+		}
+	}
+	return bytes, nil
+}

@@ -1,0 +1,184 @@
+package models
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what each tile of pairs reads is brought there
+// once, where it fits, and the tiles read it in its place.
+
+// placed are the rows of images or captions [lo, hi) of a set on the device.
+type placed struct {
+	lo, hi        int
+	values, words []device.View // buffers, at least as large as the rows
+	width         []int         // of values
+	wordWidth     []int
+}
+
+// Bytes are those of the values of a set.
+func (s *EncodedSet) Bytes() int64 {
+	n := int64(0)
+	for _, rows := range [2][]Rows{s.Values, s.Words} {
+		for _, r := range rows {
+			n += 4 * int64(len(r.Data))
+		}
+	}
+	return n
+}
+
+// BytesOf are those of the values of images or captions [lo, hi).
+func (s *EncodedSet) BytesOf(lo, hi int) int64 {
+	n := int64(0)
+	for _, r := range s.Values {
+		n += 4 * int64(hi-lo) * int64(r.Width)
+	}
+	for _, r := range s.Words {
+		n += 4 * int64(s.First[hi]-s.First[lo]) * int64(r.Width)
+	}
+	return n
+}
+
+// Placed reports whether images or captions [lo, hi) are on the device.
+func (s *EncodedSet) Placed(lo, hi int) bool { return s.placed.has(lo, hi) }
+
+// Place brings the values of images or captions [lo, hi) of a set to the device, where those of an earlier Place of the set go. room is the largest
+// roomWords of the tiles that will read them. A device without memory for them is a device.Full; then none of the set are there.
+func (m *Model) Place(s *EncodedSet, lo, hi, room int) error {
+	p := s.placed
+	if p == nil {
+		p = &placed{}
+		s.placed = p
+	}
+	p.lo, p.hi = lo, hi
+	if p.values == nil {
+		p.values, p.words = make([]device.View, len(s.Values)), make([]device.View, len(s.Words))
+		p.width, p.wordWidth = widths(s.Values), widths(s.Words)
+	}
+	put := func(to *device.View, rows []float32, size int) error {
+		if to.N < size {
+			if to.Present() {
+				m.Session.Dev.Free(to.Buf)
+				*to = device.View{}
+			}
+			b, err := m.Session.Dev.Alloc(device.Float, size)
+			if err != nil {
+				m.Remove(s)
+				return fmt.Errorf("encoded values on the device: %w", err)
+			}
+			*to = device.Of(b)
+		}
+		m.Session.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
+		return nil
+	}
+	for k := range s.Values {
+		v := &s.Values[k]
+		if err := put(&p.values[k], v.rows(lo, hi), (hi-lo)*v.Width); err != nil {
+			return err
+		}
+	}
+	for k := range s.Words { // a tile of any first caption reads room rows
+		v := &s.Words[k]
+		if err := put(&p.words[k], v.rows(s.First[lo], s.First[hi]), (s.First[hi]-s.First[lo]+room)*v.Width); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func widths(rows []Rows) (w []int) {
+	for _, r := range rows {
+		w = append(w, r.Width)
+	}
+	return w
+}
+
+// Remove frees what Place brought to the device.
+func (m *Model) Remove(s *EncodedSet) {
+	if s.placed == nil {
+		return
+	}
+	for _, views := range [2][]device.View{s.placed.values, s.placed.words} {
+		for _, v := range views {
+			if v.Present() {
+				m.Session.Dev.Free(v.Buf)
+			}
+		}
+	}
+	s.placed = nil
+}
+
+func (p *placed) has(lo, hi int) bool { return p != nil && lo >= p.lo && hi <= p.hi }
+
+// rows is the part of values k of items [lo, hi), absent where they are not there.
+func (p *placed) rows(k, lo, hi int) device.View {
+	if !p.has(lo, hi) {
+		return device.View{}
+	}
+	w := p.width[k]
+	return p.values[k].Slice((lo-p.lo)*w, (hi-p.lo)*w)
+}
+
+// wordRows is the part of the words of captions [lo, hi), with room for so many rows.
+func (p *placed) wordRows(k, lo, hi int, first []int, room int) device.View {
+	if !p.has(lo, hi) {
+		return device.View{}
+	}
+	at, w := first[lo]-first[p.lo], p.wordWidth[k]
+	if (at+room)*w > p.words[k].N {
+		return device.View{}
+	}
+	return p.words[k].Slice(at*w, (at+room)*w)
+}
+
+// PairBytes are the bytes that the values of a tile of pairs would take of the device's memory beside what the network has already.
+func (m *Model) PairBytes(images, captions *EncodedSet, ni, nc, roomWords int) (bytes int64, err error) {
+	g := m.Session.Graph()
+	err = graph.Build(func() (err error) {
+		bytes, err = m.Session.Need(g, m.pairNodes(g, tileShape{ni, nc, roomWords}, images, captions))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("network %s: %w", m.Options.Network, err)
+	}
+	return bytes, nil
+}
+
+// Fetcher is what StartPairs needs of a device, a part of device.Recorder.
+type Fetcher interface {
+	Fetch(slot int, views ...device.View)
+	Fetched(slot int) ([]float32, error)
+}
+
+// StartPairs is ScorePairs on a device that is a Fetcher, without the wait: the scores come from FinishPairs of the same slot. There are device.FetchSlots
+// slots. On an error nothing was started.
+func (m *Model) StartPairs(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
+	e, err := m.feedPairs(images, i0, i1, captions, c0, c1, roomWords)
+	if err != nil {
+		return err
+	}
+	err = e.prog.RunAll()
+	if d, ok := m.Session.Dev.(device.Scratch); ok && err == nil {
+		err = d.Lacked()
+	}
+	if err != nil {
+		return fmt.Errorf("network %s: %w", m.Options.Network, err)
+	}
+	m.Session.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
+	return nil
+}
+
+// FinishPairs waits for the scores of a slot.
+func (m *Model) FinishPairs(dst []float32, slot int) error {
+	x, err := m.Session.Dev.(Fetcher).Fetched(slot)
+	if err != nil {
+		return fmt.Errorf("network %s: %w", m.Options.Network, err)
+	}
+	if len(x) != len(dst) {
+		return fmt.Errorf("network %s: %d scores, expected %d", m.Options.Network, len(x), len(dst))
+	}
+	copy(dst, x)
+	return nil
+}
