@@ -93,6 +93,9 @@ type OrderArgs struct {
 type Recurrent interface {
 	GRU(GRUArgs)
 	GRUGrad(GRUArgs)
+	// BiGRU runs both directions at once.
+	BiGRU(BiGRUArgs)
+	BiGRUGrad(BiGRUArgs)
 }
 
 // GRUArgs describes one direction of a GRU layer over a packed batch (specification, models.md §1.1):
@@ -117,6 +120,30 @@ type GRUArgs struct {
 	DY, DFinal, DX View
 	DWIH, DWHH     View
 	DBIH, DBHH     View
+}
+
+// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their states:
+//
+//	Y = (→h + ←h)/2
+//
+// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and writes DX (optional), the sum of
+// both directions, and the gradients of the weights of both; it may overwrite Gates. Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX
+// [T, H+I] for BiGRUGrad; what it holds afterwards is arbitrary.
+type BiGRUArgs struct {
+	I, H       int
+	Lengths    Ints // [B], descending, each at least 1
+	X          View // [T, I]
+	Y          View // [T, H]
+	DY, DX     View
+	Work       View
+	Directions [2]GRUDirection
+}
+
+// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRUArgs.
+type GRUDirection struct {
+	WIH, WHH, BIH, BHH     View
+	Gates, Prev            View
+	DWIH, DWHH, DBIH, DBHH View
 }
 
 // Losses are the retrieval losses over a score matrix S [N, N] with the matching pairs on the diagonal.

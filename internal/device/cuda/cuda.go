@@ -57,6 +57,7 @@ type dev struct {
 
 	queue
 	match   blockMatch
+	gru     layer
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	pack    device.Packing

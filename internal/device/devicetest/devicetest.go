@@ -51,6 +51,8 @@ var suite = []struct {
 	{"Order", testOrder},
 	{"GRU", testGRU},
 	{"GRUGrad", testGRUGrad},
+	{"BiGRU", testBiGRU},
+	{"BiGRUGrad", testBiGRUGrad},
 	{"Cells", testCells},
 	{"Attention", testAttention},
 	{"BlockMatch", testBlockMatch},
