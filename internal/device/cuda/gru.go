@@ -49,11 +49,11 @@ func (d *dev) layer(what string, a *device.BiGRUArgs, directions int) *layer {
 	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, loose: a.Lengths.Loose}
 	l.lengths, l.starts = d.starts(what, a.Lengths)
 	l.rows, l.steps = d.pack.Rows(), d.pack.Steps()
-	l.x = d.floats(what+" X", a.X, l.rows*a.I)
+	l.x = d.argument(what, "X", a.X, l.rows*a.I)
 	for k := range directions {
 		w := &a.Directions[k]
-		l.of[k] = direction{wih: d.floats(what+" WIH", w.WIH, 3*a.H*a.I), whh: d.floats(what+" WHH", w.WHH, 3*a.H*a.H),
-			gates: d.floats(what+" Gates", w.Gates, l.rows*4*a.H), prev: d.floats(what+" Prev", w.Prev, l.rows*a.H)}
+		l.of[k] = direction{wih: d.argument(what, "WIH", w.WIH, 3*a.H*a.I), whh: d.argument(what, "WHH", w.WHH, 3*a.H*a.H),
+			gates: d.argument(what, "Gates", w.Gates, l.rows*4*a.H), prev: d.argument(what, "Prev", w.Prev, l.rows*a.H)}
 	}
 	return l
 }
@@ -77,7 +77,7 @@ func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Pt
 	h := l.h
 	for k := range l.directions {
 		w := &a.Directions[k]
-		l.of[k].bih, l.of[k].bhh = d.floats(what+" BIH", w.BIH, 3*h), d.floats(what+" BHH", w.BHH, 3*h)
+		l.of[k].bih, l.of[k].bhh = d.argument(what, "BIH", w.BIH, 3*h), d.argument(what, "BHH", w.BHH, 3*h)
 	}
 	if l.rows == 0 {
 		return
@@ -114,10 +114,10 @@ func (d *dev) backward(what string, a *device.BiGRUArgs, l *layer, dy, final dri
 	h := l.h
 	for k := range l.directions {
 		w, of := &a.Directions[k], &l.of[k]
-		of.dwih, of.dwhh = d.floats(what+" DWIH", w.DWIH, 3*h*l.i), d.floats(what+" DWHH", w.DWHH, 3*h*h)
-		of.dbih, of.dbhh = d.floats(what+" DBIH", w.DBIH, 3*h), d.floats(what+" DBHH", w.DBHH, 3*h)
+		of.dwih, of.dwhh = d.argument(what, "DWIH", w.DWIH, 3*h*l.i), d.argument(what, "DWHH", w.DWHH, 3*h*h)
+		of.dbih, of.dbhh = d.argument(what, "DBIH", w.DBIH, 3*h), d.argument(what, "DBHH", w.DBHH, 3*h)
 	}
-	dx := d.optional(what+" DX", a.DX, l.rows*l.i)
+	dx := d.optionalArgument(what, "DX", a.DX, l.rows*l.i)
 	l.order()
 	p, q := &l.of[0], &l.of[1]
 	n := l.batch * h
