@@ -40,6 +40,7 @@ var suite = []struct {
 	{"Memory", testMemory},
 	{"Gemm", testGemm},
 	{"Elementwise", testElementwise},
+	{"Active", testActive},
 	{"ColumnSum", testColumnSum},
 	{"L2Norm", testL2Norm},
 	{"BatchNorm", testBatchNorm},
