@@ -98,6 +98,8 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if len(l.started) == device.FetchSlots {
 		return fmt.Errorf("training step: %d steps are not finished", len(l.started))
 	}
+	l.at("the inputs of a training step")
+	defer l.at("")
 	p, sh, err := s.prepare(b, sum)
 	if err != nil {
 		return err
@@ -115,7 +117,6 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	}
 	l.at(p.name)
 	l.run(key, s.model.Session.Generation(), func() { s.calls(p, g) })
-	l.at("")
 	views := []device.View{p.vm.View(p.loss).Slice(0, 3), s.opt.norm, p.vm.View(p.scores)}
 	if p.captioning != nil {
 		views = append(views, p.vm.View(p.captioning))

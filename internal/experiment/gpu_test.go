@@ -195,19 +195,19 @@ func TestLostGPU(t *testing.T) {
 	if _, err := Train(t.Context(), request(config(), whole, &watcher{})); err != nil {
 		t.Fatal(err)
 	}
-	lose := func(step int64) *watcher {
+	lose := func(step int64, launch int) *watcher {
 		return &watcher{onStep: func(i train.StepInfo) {
 			if i.Step == step {
-				emulator.Set(t, "lose", 1, 0)
+				emulator.Set(t, "lose", launch, 0)
 			}
 		}}
 	}
 	early := filepath.Join(t.TempDir(), "early")
-	_, err := Train(t.Context(), request(config(), early, lose(2)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "the GPU or its driver failed", "no checkpoint had been written yet")
+	_, err := Train(t.Context(), request(config(), early, lose(2, 1)))
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " of the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
 	dir := filepath.Join(t.TempDir(), "run")
-	_, err = Train(t.Context(), request(config(), dir, lose(7)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "the checkpoint of step 5 stands", "--resume --run "+dir)
+	_, err = Train(t.Context(), request(config(), dir, lose(7, 2)))
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 5 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	r := request(config(), dir, &watcher{})
 	r.Resume = true

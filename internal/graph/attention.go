@@ -224,8 +224,8 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 				ba.Y = pre
 			}
 			dev.BiasActivateGrad(ba)
-			outer.weights(dev, rows, c.Out[3], c.Out[4], branch, pre)
 			inner.weights(dev, rows, c.Out[1], device.View{}, hidden, c.In[0])
+			outer.weights(dev, rows, c.Out[3], c.Out[4], branch, pre)
 			if c.Out[0].Present() {
 				inner.input(dev, rows, dx, hidden, c.In[2], 1)
 			}
