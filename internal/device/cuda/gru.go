@@ -58,13 +58,6 @@ func (d *dev) layer(what string, a *device.BiGRUArgs, directions int) *layer {
 	return l
 }
 
-// order puts the direction first whose weights lie first, so that the states can be multiplied in one strided batch.
-func (l *layer) order() {
-	if l.directions == 2 && l.of[1].whh < l.of[0].whh {
-		l.of[0], l.of[1], l.reverse = l.of[1], l.of[0], !l.reverse
-	}
-}
-
 // both begins a kernel over n values of each direction.
 func (d *dev) both(k kernel, l *layer, n int) *command {
 	c := d.each(k, n)
@@ -72,7 +65,7 @@ func (d *dev) both(k kernel, l *layer, n int) *command {
 	return c
 }
 
-// forward writes the states of each direction to y.
+// forward writes the states of one direction to y[0], of the other to y[1].
 func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 	h := l.h
 	for k := range l.directions {
@@ -81,10 +74,6 @@ func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Pt
 	}
 	if l.rows == 0 {
 		return
-	}
-	first := l.of[0].whh
-	if l.order(); l.of[0].whh != first {
-		y[0], y[1] = y[1], y[0]
 	}
 	p, q := &l.of[0], &l.of[1]
 	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i, c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
@@ -118,7 +107,6 @@ func (d *dev) backward(what string, a *device.BiGRUArgs, l *layer, dy, final dri
 		of.dbih, of.dbhh = d.argument(what, "DBIH", w.DBIH, 3*h), d.argument(what, "DBHH", w.DBHH, 3*h)
 	}
 	dx := d.optionalArgument(what, "DX", a.DX, l.rows*l.i)
-	l.order()
 	p, q := &l.of[0], &l.of[1]
 	n := l.batch * h
 	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))

@@ -23,7 +23,7 @@ func (c biCase) loss(dy []float64) float64 {
 	return (c[0].loss(dy, nil) + c[1].loss(dy, nil)) / 2
 }
 
-// args places what both passes read. turned gives the second direction the lower addresses: a device may want them in one order.
+// biArgs places what both passes read. turned gives the second direction the lower addresses: a device may take advantage of one order.
 func (h *harness) biArgs(c biCase, turned bool) device.BiGRUArgs {
 	a := device.BiGRUArgs{I: c[0].i, H: c[0].h, Lengths: h.inInts(c[0].lengths), X: h.in(c[0].x)}
 	t := len(c[0].rows)
