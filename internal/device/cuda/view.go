@@ -16,7 +16,7 @@ func (d *dev) floats(what string, v device.View, n int) driver.Ptr {
 // argument is floats for an argument of a kernel whose name is in two parts: they are joined for the message only.
 func (d *dev) argument(what, name string, v device.View, n int) driver.Ptr {
 	if b, ok := v.Buf.(*buffer); ok && b.owner == d && !b.freed && b.dtype == device.Float && v.Off >= 0 && v.N >= n && v.Off <= b.n-v.N {
-		return at(b.ptr, v.Off)
+		return d.floats(name, v, n)
 	}
 	return d.floats(what+" "+name, v, n)
 }
