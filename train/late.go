@@ -15,8 +15,9 @@ import (
 // optimiser, counter of dropout. A loss or a norm that is not finite stops the update on the device (device.Recorder.Guard).
 type late struct {
 	dev     device.Recorder
-	never   bool   // run everything call by call
-	failed  string // why the device could not
+	at      func(string) // says what calls belong to (device.Namer)
+	never   bool         // run everything call by call
+	failed  string       // why the device could not
 	table   map[recordKey]*recorded
 	started []startedStep // and not finished, at most device.FetchSlots
 	slot    int           // of the next Fetch
@@ -44,7 +45,13 @@ type startedStep struct {
 // maxRecordings bounds the memory that recordings take; batches of further shapes run call by call.
 const maxRecordings = 256
 
-func newLate(r device.Recorder) *late { return &late{dev: r, table: map[recordKey]*recorded{}} }
+func newLate(r device.Recorder) *late {
+	l := &late{dev: r, at: func(string) {}, table: map[recordKey]*recorded{}}
+	if n, ok := r.(device.Namer); ok {
+		l.at = n.At
+	}
+	return l
+}
 
 // Record sets whether steps are recorded where they can be (the default). The results are the same bits.
 func (s *Step) Record(on bool) {
@@ -88,6 +95,8 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if len(l.started) == device.FetchSlots {
 		return fmt.Errorf("training step: %d steps are not finished", len(l.started))
 	}
+	l.at("the inputs of a training step")
+	defer l.at("")
 	p, sh, err := s.prepare(b, sum)
 	if err != nil {
 		return err
@@ -103,6 +112,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if b.RegionCounts != nil {
 		key.regions = s.model.RegionBound(b.RegionCounts)
 	}
+	l.at(p.name)
 	l.run(key, s.model.Session.Generation(), func() { s.calls(p, g) })
 	views := []device.View{p.vm.View(p.loss).Slice(0, 3), s.opt.norm, p.vm.View(p.scores)}
 	if p.captioning != nil {
@@ -118,6 +128,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 // calls are the kernel calls of a step.
 func (s *Step) calls(p *program, g *gradients) {
 	p.vm.Run()
+	s.late.at("the norm of the gradients, the clip or the update")
 	s.opt.computeNorm(g)
 	captioning := device.View{}
 	if p.captioning != nil {

@@ -16,7 +16,7 @@ type MemoryPlan struct {
 	Gradients  int64 `json:"gradients"`
 	Optimiser  int64 `json:"optimiser"`
 	Values     int64 `json:"values"`  // of a step on Words words a caption
-	Inputs     int64 `json:"inputs"`  // features of a batch
+	Inputs     int64 `json:"inputs"`  // features of a batch, of two where they are streamed
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
 	Free       int64 `json:"free"` // before the features came
@@ -101,7 +101,18 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}
-	return p, t.keep(ctx, r, p)
+	err = t.keep(ctx, r, p)
+	if !p.Resident {
+		p.stream(t.dev)
+	}
+	return p, err
+}
+
+// stream counts the features of a batch twice on a device that receives those of the next step while it works on one.
+func (p *MemoryPlan) stream(d device.Device) {
+	if _, ok := d.(device.Streamer); ok {
+		p.Inputs *= 2
+	}
 }
 
 // longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two more, for BERT with half as many again.

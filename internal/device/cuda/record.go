@@ -13,6 +13,7 @@ var kernelGuard = entryOf("guard")
 type recording struct {
 	graph driver.Graph
 	exec  driver.Exec
+	at    string // what it belongs to
 }
 
 func (r *recording) destroy(d *dev) (first error) {
@@ -57,7 +58,7 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 		d.captureErr, d.capturing = nil, true
 		return d.drv.BeginCapture(d.stream)
 	})
-	r := &recording{}
+	r := &recording{at: d.at}
 	var err error
 	func() {
 		d.recording, d.refused = true, nil
@@ -101,8 +102,8 @@ func (d *dev) endCapture(r *recording) error {
 
 // Replay implements device.Recorder.
 func (d *dev) Replay(r device.Recording) {
-	c := d.next()
-	c.kind, c.exec = commandReplay, d.recorded(r).exec
+	own, c := d.recorded(r), d.next()
+	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
 }
 
 // Forget implements device.Recorder.

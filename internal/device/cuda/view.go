@@ -13,6 +13,21 @@ func (d *dev) floats(what string, v device.View, n int) driver.Ptr {
 	return d.address(what, v, device.Float, n)
 }
 
+// argument is floats for an argument of a kernel whose name is in two parts: they are joined for the message only.
+func (d *dev) argument(what, name string, v device.View, n int) driver.Ptr {
+	if b, ok := v.Buf.(*buffer); ok && b.owner == d && !b.freed && b.dtype == device.Float && v.Off >= 0 && v.N >= n && v.Off <= b.n-v.N {
+		return d.floats(name, v, n)
+	}
+	return d.floats(what+" "+name, v, n)
+}
+
+func (d *dev) optionalArgument(what, name string, v device.View, n int) driver.Ptr {
+	if !v.Present() {
+		return 0
+	}
+	return d.argument(what, name, v, n)
+}
+
 // exactly is floats for a view that must have n elements.
 func (d *dev) exactly(what string, v device.View, n int) driver.Ptr {
 	if v.Present() && v.N != n {

@@ -45,11 +45,13 @@ Status cublasGetVersion_v2(void*, int* v) { *v = 130000; return kSuccess; }
 Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A, int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
                                   const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute, int) {
   if (!emu_ready()) return kNotInitialized;
-  if (m < 0 || n < 0 || k < 0 || count < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
+  if (m < 0 || n < 0 || k < 0 || count < 0 || sa < 0 || sb < 0 || sc < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
   if (at || bt || ct || (compute != kFloat32 && compute != kFast16BF && compute != kFastTF32)) return kNotSupported;
   size_t as = (size_t)(ta ? m : k), bs = (size_t)(tb ? k : n);
   auto reaches = [&](const void* p, size_t columns, int rows, int ld, long long stride) {
-    return !columns || !rows || emu::inside((uint64_t)p, 4 * (stride * (count - 1) + (columns - 1) * ld + rows));
+    for (long long i = 0; i < count; i++)
+      if (columns && rows && !emu::inside((uint64_t)p + 4 * stride * i, 4 * ((columns - 1) * ld + rows))) return false;
+    return true;
   };
   if (!reaches(A, as, ta ? k : m, lda, sa) || !reaches(B, bs, tb ? n : k, ldb, sb) || !reaches(C, n, m, ldc, sc)) return kInvalidValue;
   if (!((Handle*)h)->lent && emu_records(((Handle*)h)->stream)) return kNotSupported;  // cuBLAS would allocate: stricter than it is
