@@ -163,7 +163,7 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 		}
 	}
 	emulator.Set(t, "defer", 0, 0)
-	emulator.Set(t, "memory", int(m.Total-m.Free+m.Inputs)+100_000, 4<<30)
+	emulator.Set(t, "memory", int(m.Total-m.Free+m.Inputs+100_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
 	_, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
 	wantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
@@ -253,7 +253,8 @@ func TestLostGPU(t *testing.T) {
 	onEmulator(t, true)
 	config := func() *config.Config {
 		c := tinyConfig()
-		c.Device.Kind, c.Train.MaxSteps = "cuda", 9
+		c.Device.Kind, c.Train.MaxSteps, c.Train.Epochs = "cuda", 9, 9
+		c.Train.Batch = 100 // half of the captions: batches of one shape
 		return c
 	}
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -268,11 +269,11 @@ func TestLostGPU(t *testing.T) {
 		}}
 	}
 	early := filepath.Join(t.TempDir(), "early")
-	_, err := Train(t.Context(), request(config(), early, lose(2, 1)))
+	_, err := Train(t.Context(), request(config(), early, lose(1, 1)))
 	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
 	dir := filepath.Join(t.TempDir(), "run")
-	_, err = Train(t.Context(), request(config(), dir, lose(7, 2)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 5 stands", "--resume --run "+dir)
+	_, err = Train(t.Context(), request(config(), dir, lose(7, 4)))
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	r := request(config(), dir, &watcher{})
 	r.Resume = true
