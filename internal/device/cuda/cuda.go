@@ -56,6 +56,7 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
+	copies  copies
 	match   blockMatch
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
@@ -134,6 +135,7 @@ func Open(o Options) (device.Device, error) {
 	if d.precision == "" {
 		d.precision = FP32
 	}
+	d.copies.on = d.precision == BF16
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
 	if err := d.Sync(); err != nil {
@@ -191,6 +193,7 @@ func (d *dev) Sync() error {
 	}
 	if err := d.full; err != nil {
 		d.full = nil
+		d.copies.forget() // calls were dropped
 		return err
 	}
 	d.next().kind = commandSync
@@ -220,6 +223,11 @@ func (d *dev) end() (first error) {
 	}
 	if d.stream != 0 {
 		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
+	}
+	for _, m := range d.copies.memory {
+		if m.half != 0 {
+			keep(d.drv.Free(m.half))
+		}
 	}
 	for b := range d.buffers {
 		b.freed = true

@@ -58,6 +58,16 @@ func TestConformanceOfProducts(t *testing.T) {
 	}
 }
 
+// Operands of all products in memory as bfloat16, whatever their size.
+func TestConformanceOfCopies(t *testing.T) {
+	cuda.RoundFrom(t, 0)
+	families := []string{"Memory", "Gemm", "GRU", "GRUGrad", "BlockMatch", "LayerNorm", "SelfAttention", "Elementwise", "Similarities", "GraphReason", "Factored", "Adam"}
+	devicetest.RunOnly(t, variant(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 2, 1), families...)
+	t.Run("own", func(t *testing.T) {
+		devicetest.RunOnly(t, variant(t, cuda.Options{Precision: cuda.BF16}, 1, 0), "Gemm", "Factored")
+	})
+}
+
 // What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
 func TestConformanceInParts(t *testing.T) {
 	cuda.LimitScratch(t, 20_000, 100)

@@ -15,3 +15,10 @@ func LimitScratch(t *testing.T, match, weights int) {
 	matchBytes, selfPlaces = match, weights
 	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
 }
+
+// RoundFrom sets the number of multiplications from which operands are read as bfloat16, for one test.
+func RoundFrom(t *testing.T, n int) {
+	old := roundFrom
+	roundFrom = n
+	t.Cleanup(func() { roundFrom = old })
+}

@@ -84,6 +84,7 @@ func (d *dev) Free(b device.Buffer) {
 	own.freed = true
 	delete(d.buffers, own)
 	if p := own.ptr; p != 0 {
+		d.releaseCopies(p)
 		d.run(func() error { return d.drv.Free(p) })
 	}
 }
@@ -125,6 +126,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, hav
 	if n == 0 || d.refuse(what) {
 		return
 	}
+	d.copies.changed(dst, n)
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
 	d.wait()
@@ -184,6 +186,7 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	if bytes == 0 {
 		return
 	}
+	d.copies.changed(p, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
@@ -205,6 +208,7 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {
 		return
 	}
+	d.copies.changed(dst, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
 }
@@ -220,6 +224,7 @@ const (
 	scratchHidden
 	scratchCarry
 	scratchPanel
+	scratchOperand // rounded
 	scratchSlots
 )
 
@@ -238,6 +243,7 @@ func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
 		return 0
 	}
 	if old := r.ptr; old != 0 {
+		d.releaseCopies(old)
 		d.run(func() error { return d.drv.Free(old) })
 	}
 	*r = region{}

@@ -70,9 +70,63 @@ type product struct {
 	count                     int // 0 means 1
 	strideA, strideB, strideC int
 	exact                     bool
+	halfA, halfB              bool // a, b are bfloat16; leading dimensions and strides count elements
 }
 
 const gemmTile = 64
+
+// What operands are: the numbers of gemm.cu.
+const (
+	operandsSingle = iota
+	operandsRounded
+	operandsHalf
+)
+
+// last is the number of elements from the first of an operand or a result, rows of cols, to the last.
+func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (rows-1)*ld + cols }
+
+// halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
+func (d *dev) halve(p *product) bool {
+	if p.halfA && p.halfB {
+		return true
+	}
+	if !d.copies.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= roundFrom) {
+		return false
+	}
+	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n
+	if p.transA {
+		rowsA, colsA = colsA, rowsA
+	}
+	if p.transB {
+		rowsB, colsB = colsB, rowsB
+	}
+	needA, needB := last(rowsA, colsA, p.lda, p.count, p.strideA), last(rowsB, colsB, p.ldb, p.count, p.strideB)
+	a, b, okA, okB := p.a, p.b, p.halfA, p.halfB
+	if !okA {
+		a, okA = d.rounded(p.a, needA)
+	}
+	if !okB {
+		b, okB = d.rounded(p.b, needB)
+	}
+	switch {
+	case okA && okB:
+	case p.halfA:
+		b = d.roundedHere(p.b, needB)
+	case p.halfB:
+		a = d.roundedHere(p.a, needA)
+	default:
+		return false
+	}
+	p.a, p.b, p.halfA, p.halfB = a, b, true, true
+	return true
+}
+
+// roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.
+func (d *dev) roundedHere(p driver.Ptr, n int) driver.Ptr {
+	to := d.need(scratchOperand, 2*(n+4)) + 2*(p/4&3)
+	d.round(to, p, n)
+	return to
+}
 
 // multiply runs a product with cuBLAS, or with the own kernel.
 func (d *dev) multiply(p *product) {
@@ -80,6 +134,8 @@ func (d *dev) multiply(p *product) {
 		return
 	}
 	p.count = max(1, p.count)
+	half := d.halve(p)
+	d.copies.changed(p.c, last(p.m, p.n, p.ldc, p.count, p.strideC))
 	if d.blas == nil || p.k == 0 {
 		ar, ac, br, bc := p.lda, 1, p.ldb, 1
 		if p.transA {
@@ -88,13 +144,21 @@ func (d *dev) multiply(p *product) {
 		if p.transB {
 			br, bc = 1, p.ldb
 		}
-		d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count).ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).
-			float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).flag(d.precision == BF16 && !p.exact)
+		operands := operandsSingle
+		switch {
+		case half:
+			operands = operandsHalf
+		case d.precision == BF16 && !p.exact:
+			operands = operandsRounded
+		}
+		c := d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
+		c.written = 0 // said above
+		c.ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).int(operands)
 		return
 	}
 	compute := driver.Compute32F
 	switch {
-	case p.exact:
+	case p.exact || half:
 	case d.precision == BF16:
 		compute = driver.ComputeBF16
 	case d.precision == TF32:
@@ -103,8 +167,10 @@ func (d *dev) multiply(p *product) {
 	c := d.next()
 	c.kind = commandProduct
 	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c, LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
-		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute}
+		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute, Half: half}
 	if p.bias != 0 {
-		d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1).ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
+		c := d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1)
+		c.written = 0
+		c.ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
 	}
 }

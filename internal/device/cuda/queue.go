@@ -69,6 +69,8 @@ type command struct {
 	run      func() error
 	exec     driver.Exec
 	slot     int // of mail
+	copies   *copies
+	written  uint64 // parameters that the kernel may write through
 }
 
 func (q *queue) start(d *dev) {

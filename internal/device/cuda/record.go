@@ -11,8 +11,9 @@ var kernelGuard = entryOf("guard")
 
 // recording is a CUDA graph of kernel calls.
 type recording struct {
-	graph driver.Graph
-	exec  driver.Exec
+	graph  driver.Graph
+	exec   driver.Exec
+	copies []recordedCopies
 }
 
 func (r *recording) destroy(d *dev) (first error) {
@@ -49,8 +50,10 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 	var err error
 	func() {
 		d.recording, d.refused = true, nil
+		finish := d.recordCopies()
 		defer func() {
 			d.recording = false
+			r.copies = finish()
 			d.run(func() error { err = d.endCapture(r); return nil })
 		}()
 		f()
@@ -89,8 +92,11 @@ func (d *dev) endCapture(r *recording) error {
 
 // Replay implements device.Recorder.
 func (d *dev) Replay(r device.Recording) {
+	own := d.recorded(r)
+	d.expect(own.copies)
 	c := d.next()
-	c.kind, c.exec = commandReplay, d.recorded(r).exec
+	c.kind, c.exec = commandReplay, own.exec
+	d.behind(own.copies)
 }
 
 // Forget implements device.Recorder.
