@@ -17,6 +17,7 @@ var kernelRoundCopy = entryOf("round_copy")
 // does not know of it.
 type copies struct {
 	on      bool // precision bf16
+	from    int  // Options.RoundFrom
 	memory  []*copied
 	views   [64]extent // the last views that were given to a method, more than any method has
 	seen    int
@@ -36,9 +37,8 @@ type copied struct {
 
 type extent struct{ lo, hi driver.Ptr }
 
-// roundFrom is the number of multiplications from which the operands of a product are read as bfloat16: rounding may take a kernel of its own. It depends on
-// nothing but the sizes, so a product is computed in the same way in every step. A variable for tests.
-var roundFrom = 1 << 26
+// roundFrom is the default of Options.RoundFrom.
+const roundFrom = 1 << 26
 
 // note remembers the extent of a view.
 func (c *copies) note(p driver.Ptr, elements int) {
@@ -132,7 +132,7 @@ func (d *dev) copiesOf(p driver.Ptr) *copied {
 	}
 	d.copies.memory = append(d.copies.memory, m)
 	var err error
-	if m.half, err = d.allocate(2 * m.n); err != nil {
+	if m.half, err = d.allocate((2*m.n + 3) / 4 * 4); err != nil {
 		return nil
 	}
 	return m

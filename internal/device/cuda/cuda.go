@@ -29,10 +29,17 @@ type Options struct {
 	BLAS      string
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
+	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
+	// means 2²⁶, for which rounding an operand by a kernel of its own pays. The rule knows the sizes alone, so a product is computed in the same way in every
+	// step. For tests.
+	RoundFrom int
 }
 
 // Validate reports the first option that is out of range.
 func (o Options) Validate() error {
+	if o.RoundFrom < 0 {
+		return fmt.Errorf("device: operands rounded from %d multiplications: expected 0 or a positive number", o.RoundFrom)
+	}
 	if o.Index < 0 {
 		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
 	}
@@ -135,7 +142,10 @@ func Open(o Options) (device.Device, error) {
 	if d.precision == "" {
 		d.precision = FP32
 	}
-	d.copies.on = d.precision == BF16
+	d.copies.on, d.copies.from = d.precision == BF16, o.RoundFrom
+	if d.copies.from == 0 {
+		d.copies.from = roundFrom
+	}
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
 	if err := d.Sync(); err != nil {

@@ -1,6 +1,13 @@
 package cuda
 
-import "testing"
+import (
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"vsetrain/internal/device"
+)
 
 // SetTile gives the tiles of pairs another size for one test.
 func SetTile(t *testing.T, bytes int) {
@@ -16,9 +23,45 @@ func LimitScratch(t *testing.T, match, weights int) {
 	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
 }
 
-// RoundFrom sets the number of multiplications from which operands are read as bfloat16, for one test.
-func RoundFrom(t *testing.T, n int) {
-	old := roundFrom
-	roundFrom = n
-	t.Cleanup(func() { roundFrom = old })
+// WithoutCopies makes a device of precision bf16 round operands in its products.
+func WithoutCopies(d device.Device) device.Device {
+	d.(complete).copies.on = false
+	return d
+}
+
+// CopyAll rounds the copy of every value on a device.
+func CopyAll(d device.Device) {
+	own := d.(complete).dev
+	for b := range own.buffers {
+		if b.dtype == device.Float {
+			own.rounded(b.ptr, b.n)
+		}
+	}
+}
+
+// StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
+func StaleCopies(d device.Device) string {
+	own := d.(complete).dev
+	for _, m := range own.copies.memory {
+		if m.half == 0 || len(m.same) == 0 {
+			continue
+		}
+		values, halves := make([]float32, m.n), make([]float32, (m.n+1)/2)
+		own.download("StaleCopies", unsafe.Pointer(&values[0]), m.n, m.base, m.n)
+		own.download("StaleCopies", unsafe.Pointer(&halves[0]), len(halves), m.half, len(halves))
+		for _, s := range m.same {
+			for i := s.lo; i < s.hi; i++ {
+				u := math.Float32bits(values[i])
+				want := (u + 0x7fff + u>>16&1) >> 16
+				got := math.Float32bits(halves[i/2]) >> (16 * (i % 2)) & 0xffff
+				if values[i] != values[i] {
+					want = 0x7fc0
+				}
+				if got != want {
+					return fmt.Sprintf("element %d of %d is %v, its copy %#x, want %#x", i, m.n, values[i], got, want)
+				}
+			}
+		}
+	}
+	return ""
 }

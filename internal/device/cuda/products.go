@@ -90,7 +90,7 @@ func (d *dev) halve(p *product) bool {
 	if p.halfA && p.halfB {
 		return true
 	}
-	if !d.copies.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= roundFrom) {
+	if !d.copies.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= d.copies.from) {
 		return false
 	}
 	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n

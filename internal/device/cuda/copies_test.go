@@ -1,0 +1,110 @@
+package cuda_test
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/device/devicetest"
+)
+
+// watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
+type watched struct {
+	device.Device
+	t *testing.T
+}
+
+func (w watched) UploadDoubles(dst device.View, src []float64) {
+	w.Device.UploadDoubles(dst, src)
+	cuda.CopyAll(w.Device)
+}
+
+func (w watched) Sync() error {
+	w.t.Helper()
+	if stale := cuda.StaleCopies(w.Device); stale != "" {
+		w.t.Errorf("stale copy: %s", stale)
+	}
+	return w.Device.Sync()
+}
+
+// No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands that are rounded where they are read.
+func TestCopiesOfAllKernels(t *testing.T) {
+	o := cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1}
+	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
+	defer copied.Close()
+	defer plain.Close()
+	devicetest.Identical(t, watched{copied, t}, plain)
+}
+
+// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what follows a replay finds
+// the copies as it left them.
+func TestRecordedCopies(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	r := d.(device.Recorder)
+	x, w, extra, y, z := b.floats(1, 2), b.floats(10, 20), b.floats(3, 5), b.floats(0), b.floats(0)
+	dot := func(to, a, c device.View) {
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: a, B: c, C: to})
+	}
+	for range 2 {
+		dot(y, x, w)
+		dot(z, x, extra)
+	}
+	b.want("product", y, 50)
+	p := device.AdamArgs{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1), Beta1: 0, Beta2: 0, Eps: 0} // takes 1 away
+	rec, err := r.Record(func() {
+		dot(y, x, w) // of w as it was before
+		d.Adam(p)
+		d.Add(x, x, x)
+		dot(z, x, w) // of what was written here
+		d.Add(extra, extra, extra)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dot(y, x, w)
+	b.want("nothing has run", y, 50)
+	r.Replay(rec)
+	b.want("first", y, 50)
+	b.want("first, behind Adam", z, 2*9+4*19)
+	d.UploadFloats(w, []float32{100, 200})
+	r.Replay(rec)
+	b.want("with other parameters", y, 2*100+4*200)
+	b.want("with other parameters, behind Adam", z, 4*99+8*199)
+	dot(y, x, w)
+	b.want("behind a replay", y, 4*99+8*199)
+	d.Fill(x.Slice(1, 2), 1)
+	r.Replay(rec)
+	b.want("after a fill", y, 4*99+1*199)
+	r.Replay(rec)
+	dot(y, x, w)
+	b.want("behind two replays", y, 16*97+4*197)
+	dot(y, extra, w)
+	b.want("a value that the recording writes last", y, 16*3*97+16*5*197)
+	if stale := cuda.StaleCopies(d); stale != "" {
+		t.Error(stale)
+	}
+	if err := d.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the GPU has no room for copies, products round operands themselves.
+func TestNoRoomForCopies(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	x, y := b.floats(1+1./1024, 2), b.floats(0)
+	free, total, err := d.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free), 4<<30)
+	d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+	b.want("product", y, 5)
+	if err := d.Sync(); err != nil {
+		t.Error(err)
+	}
+}
