@@ -156,7 +156,7 @@ func (d *dev) releaseCopies(base driver.Ptr) {
 // rounded returns the address of the copy of n elements, rounding those that are not copied. ok is false where there is no copy.
 func (d *dev) rounded(p driver.Ptr, n int) (copy driver.Ptr, ok bool) {
 	m := d.copiesOf(p)
-	if m == nil || n == 0 {
+	if m == nil || n == 0 || m.place(p)+n > m.n {
 		return 0, false
 	}
 	lo := m.place(p)
@@ -177,6 +177,11 @@ func (d *dev) complete(m *copied, lo, hi int) {
 	m.made.add(gap.lo, gap.hi)
 	found := m.made.missing(lo, hi)
 	m.needs.add(found.lo, found.hi)
+}
+
+// takesHalf reports whether products of that many multiplications read bfloat16: then kernels may write their operands as such alone.
+func (d *dev) takesHalf(multiplications int) bool {
+	return d.copies.on && multiplications >= d.copies.from
 }
 
 func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }

@@ -100,25 +100,39 @@ func (d *dev) halve(p *product) bool {
 	if p.transB {
 		rowsB, colsB = colsB, rowsB
 	}
-	needA, needB := last(rowsA, colsA, p.lda, p.count, p.strideA), last(rowsB, colsB, p.ldb, p.count, p.strideB)
 	a, b, okA, okB := p.a, p.b, p.halfA, p.halfB
 	if !okA {
-		a, okA = d.rounded(p.a, needA)
+		a, okA = d.roundedItems(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
 	}
 	if !okB {
-		b, okB = d.rounded(p.b, needB)
+		b, okB = d.roundedItems(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
 	}
 	switch {
 	case okA && okB:
 	case p.halfA:
-		b = d.roundedHere(p.b, needB)
+		b = d.roundedHere(p.b, last(rowsB, colsB, p.ldb, p.count, p.strideB))
 	case p.halfB:
-		a = d.roundedHere(p.a, needA)
+		a = d.roundedHere(p.a, last(rowsA, colsA, p.lda, p.count, p.strideA))
 	default:
 		return false
 	}
 	p.a, p.b, p.halfA, p.halfB = a, b, true, true
 	return true
+}
+
+// roundedItems is rounded for the items of a batch; what lies between two of them that are far apart is not rounded.
+func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.Ptr, ok bool) {
+	if count == 1 || stride < 2*size || count > 4 {
+		return d.rounded(p, (count-1)*stride+size)
+	}
+	m := d.copiesOf(p)
+	if m == nil || m.place(p)+(count-1)*stride+size > m.n {
+		return 0, false
+	}
+	for i := range count {
+		d.complete(m, m.place(p)+i*stride, m.place(p)+i*stride+size)
+	}
+	return m.at(m.place(p)), true
 }
 
 // roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.

@@ -44,7 +44,7 @@ type Launch struct {
 }
 
 // MaxParameters is the greatest number of parameters of a kernel.
-const MaxParameters = 20
+const MaxParameters = 24
 
 // Driver is what the device needs of libcuda.
 type Driver interface {
