@@ -32,8 +32,9 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
   }
 }
 
-// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds'.
-KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, const float* alpha, const float* beta, const float* grams, const float* word_dot,
+// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds': operands of
+// products alone, which go to tile16 and z16 where those are not null.
+KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha, const float* beta, const float* grams, const float* word_dot,
                         const float* word_square, const float* region_dot, const float* region_square, const int* of, const int* starts, const i64* squares,
                         int captions, int all, int image, int columns, int r, int blocks) {
   int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
@@ -51,8 +52,13 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, cons
     for (int l = 0; l < it.n; l++) s += g[l] * a[(i64)l * all];
     da += rd * product + 2 * rs * s;
     db += wd * product + 2 * ws * z[tz];
-    tile[to] = own * rd + other * wd;
-    z[tz] = ws * other;
+    if (tile16) {
+      tile16[to] = bf16_of(own * rd + other * wd);
+      z16[tz] = bf16_of(ws * other);
+    } else {
+      tile[to] = own * rd + other * wd;
+      z[tz] = ws * other;
+    }
   }
   dalpha[at] = da;
   dbeta[at] = db;
