@@ -17,6 +17,7 @@ type MemoryPlan struct {
 	Optimiser  int64 `json:"optimiser"`
 	Values     int64 `json:"values"`  // of a step on Words words a caption
 	Inputs     int64 `json:"inputs"`  // features of a batch
+	Copies     int64 `json:"copies"`  // of parameters, values and inputs as bfloat16, at most
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
 	Free       int64 `json:"free"` // before the features came
@@ -44,8 +45,12 @@ func (p *MemoryPlan) String() string {
 	if p.Resident {
 		where = "resident"
 	}
-	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s, reserve %s; features %s as %s, %s; %s of %s free before them",
-		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), gb(p.Reserve), gb(p.Features), kind, where, gb(p.Free), gb(p.Total))
+	copies := ""
+	if p.Copies > 0 {
+		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", gb(p.Copies))
+	}
+	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s%s, reserve %s; features %s as %s, %s; %s of %s free before them",
+		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), copies, gb(p.Reserve), gb(p.Features), kind, where, gb(p.Free), gb(p.Total))
 }
 
 // Steps says how training steps are started.
@@ -84,6 +89,9 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 		return nil, err
 	}
 	p.Reserve = min(1<<29, p.Total/16)
+	if t.cfg.Device.Precision == "bf16" {
+		p.Copies = (p.Parameters + p.Values + p.Inputs) / 2
+	}
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}
@@ -93,7 +101,7 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	if p.Half {
 		p.Features = 2 * int64(values)
 	}
-	room := p.Free - p.Inputs - p.Reserve
+	room := p.Free - p.Inputs - p.Copies - p.Reserve
 	switch kind := t.cfg.Device.Resident; {
 	case kind == "never":
 		return p, nil

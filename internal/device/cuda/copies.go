@@ -38,7 +38,7 @@ type copied struct {
 type extent struct{ lo, hi driver.Ptr }
 
 // roundFrom is the default of Options.RoundFrom.
-const roundFrom = 1 << 26
+const roundFrom = 1 << 29
 
 // note remembers the extent of a view.
 func (c *copies) note(p driver.Ptr, elements int) {
@@ -205,6 +205,14 @@ func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 		return 0
 	}
 	return m.at(m.place(p))
+}
+
+// rowsCopy is copyFor for n rows of the given width that a linear layer follows, about as wide as they are.
+func (d *dev) rowsCopy(p driver.Ptr, n, width int) driver.Ptr {
+	if !d.takesHalf(n * width * width) {
+		return 0
+	}
+	return d.copyFor(p, n*width)
 }
 
 // fresh says that n elements from p on and their copies were written, where copyFor gave a place.

@@ -108,3 +108,53 @@ func TestNoRoomForCopies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Kernels whose results are operands write the copies with them: nothing is left to round for the product behind.
+func TestCopiesOfProducers(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	r := d.(device.Resident)
+	const n, w = 3, 5
+	some := func(n int) device.View {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i%7) - 2.7
+		}
+		return b.floats(x...)
+	}
+	table, err := r.NewTable(n*w, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Store(table, 0, make([]float32, n*w))
+	y, dx := some(n*w), some(n*w)
+	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n), InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
+	back := norm
+	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
+	index, product := b.ints(2, 1, 0), some(n*n)
+	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5, Beta2: 0.5, Eps: 1}
+	for _, c := range []struct {
+		name string
+		of   device.View
+		call func()
+	}{
+		{"LayerNorm", y, func() { d.LayerNorm(norm) }},
+		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
+		{"Gather", y, func() { r.Gather(y, table, index, w) }},
+		{"Adam", y, func() { d.Adam(adam) }},
+	} {
+		before := emulator.Launches(t)
+		c.call()
+		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: w, Alpha: 1, A: c.of, B: c.of, C: product})
+		if err := d.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if n := emulator.Launches(t) - before; n != 1 {
+			t.Errorf("%s: %d kernels, want its own and none that rounds", c.name, n)
+		}
+		if stale := cuda.StaleCopies(d); stale != "" {
+			t.Errorf("%s: %s", c.name, stale)
+		}
+	}
+}

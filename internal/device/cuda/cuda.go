@@ -30,8 +30,8 @@ type Options struct {
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
-	// means 2²⁶, for which rounding an operand by a kernel of its own pays. The rule knows the sizes alone, so a product is computed in the same way in every
-	// step. For tests.
+	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda.md). The rule knows the sizes alone, so a product is computed in the
+	// same way in every step. For tests.
 	RoundFrom int
 }
 

@@ -81,7 +81,9 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 		panic("cuda: LayerNorm: a branch needs a Sum to keep")
 	}
 	if a.N > 0 {
-		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+		copy := d.rowsCopy(y, a.N, a.D)
+		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+		d.fresh(copy, y, n)
 	}
 }
 
@@ -102,7 +104,9 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	dx, dBranch := d.floats("LayerNormGrad DX", a.DX, n), d.optional("LayerNormGrad DBranch", a.DBranch, n)
 	dWeight, dBias := d.optional("LayerNormGrad DWeight", a.DWeight, a.D), d.optional("LayerNormGrad DBias", a.DBias, a.D)
 	if a.N > 0 {
-		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+		copy := d.rowsCopy(dBranch, a.N, a.D)
+		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+		d.fresh(copy, dBranch, n)
 	}
 	if dWeight == 0 && dBias == 0 {
 		return
