@@ -82,6 +82,9 @@ const (
 	operandsHalf
 )
 
+// few is the greatest number of products of a batch whose operands may lie far apart, in different memory too.
+const few = 4
+
 // last is the number of elements from the first of an operand or a result, rows of cols, to the last.
 func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (rows-1)*ld + cols }
 
@@ -122,7 +125,7 @@ func (d *dev) halve(p *product) bool {
 
 // roundedItems is rounded for the items of a batch; what lies between two of them that are far apart is not rounded.
 func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.Ptr, ok bool) {
-	if count == 1 || stride < 2*size || count > 4 {
+	if count == 1 || stride < 2*size || count > few {
 		return d.rounded(p, (count-1)*stride+size)
 	}
 	m := d.copiesOf(p)
@@ -149,7 +152,13 @@ func (d *dev) multiply(p *product) {
 	}
 	p.count = max(1, p.count)
 	half := d.halve(p)
-	d.copies.changed(p.c, last(p.m, p.n, p.ldc, p.count, p.strideC))
+	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
+		d.copies.changed(p.c, (p.count-1)*p.strideC+size)
+	} else {
+		for i := range p.count {
+			d.copies.changed(at(p.c, i*p.strideC), size)
+		}
+	}
 	if d.blas == nil || p.k == 0 {
 		ar, ac, br, bc := p.lda, 1, p.ldb, 1
 		if p.transA {
