@@ -74,7 +74,9 @@ Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, 
   if ((uint64_t)A % a.size() || (uint64_t)B % b.size() || (uint64_t)C % c.size()) return kInvalidValue;
   size_t as = (size_t)(ta ? m : k), bs = (size_t)(tb ? k : n);
   auto reaches = [&](const Matrix& x, size_t columns, int rows, int ld, long long stride) {
-    return !columns || !rows || emu::inside((uint64_t)x.p, x.size() * (stride * (count - 1) + (columns - 1) * ld + rows));
+    for (long long i = 0; i < count; i++)
+      if (columns && rows && !emu::inside((uint64_t)x.p + x.size() * stride * i, x.size() * ((columns - 1) * ld + rows))) return false;
+    return true;
   };
   if (!reaches(a, as, ta ? k : m, lda, sa) || !reaches(b, bs, tb ? n : k, ldb, sb) || !reaches(c, n, m, ldc, sc)) return kInvalidValue;
   float x = *(const float*)alpha, y = *(const float*)beta;
