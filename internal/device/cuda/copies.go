@@ -102,7 +102,7 @@ func (m *copied) drop(lo, hi int) {
 
 // copiesOf returns the memory that an address lies in, with room for a copy, or nil.
 func (d *dev) copiesOf(p driver.Ptr) *copied {
-	if m := d.copies.find(p); m != nil {
+	if m := d.bf16.find(p); m != nil {
 		if m.half == 0 {
 			return nil
 		}
@@ -130,7 +130,7 @@ func (d *dev) copiesOf(p driver.Ptr) *copied {
 	if m.n == 0 {
 		return nil
 	}
-	d.copies.memory = append(d.copies.memory, m)
+	d.bf16.memory = append(d.bf16.memory, m)
 	var err error
 	if m.half, err = d.allocate((2*m.n + 3) / 4 * 4); err != nil {
 		return nil
@@ -140,14 +140,14 @@ func (d *dev) copiesOf(p driver.Ptr) *copied {
 
 // releaseCopies frees the copy of memory that is freed.
 func (d *dev) releaseCopies(base driver.Ptr) {
-	all := d.copies.memory
+	all := d.bf16.memory
 	for i, m := range all {
 		if m.base == base {
 			if p := m.half; p != 0 {
 				d.run(func() error { return d.drv.Free(p) })
 			}
 			m.half, m.same = 0, nil
-			d.copies.memory = append(all[:i], all[i+1:]...)
+			d.bf16.memory = append(all[:i], all[i+1:]...)
 			return
 		}
 	}
@@ -181,7 +181,7 @@ func (d *dev) complete(m *copied, lo, hi int) {
 
 // takesHalf reports whether products of that many multiplications read bfloat16: then kernels may write their operands as such alone.
 func (d *dev) takesHalf(multiplications int) bool {
-	return d.copies.on && multiplications >= d.copies.from
+	return d.bf16.on && multiplications >= d.bf16.from
 }
 
 func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
@@ -197,7 +197,7 @@ func (d *dev) round(to, from driver.Ptr, n int) {
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has to write all of them; behind its call
 // fresh says so.
 func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
-	if !d.copies.on || n == 0 || p == 0 {
+	if !d.bf16.on || n == 0 || p == 0 {
 		return 0
 	}
 	m := d.copiesOf(p)
@@ -220,7 +220,7 @@ func (d *dev) fresh(copy, p driver.Ptr, n int) {
 	if copy == 0 {
 		return
 	}
-	m := d.copies.find(p)
+	m := d.bf16.find(p)
 	lo := m.place(p)
 	m.same.add(lo, lo+n)
 	if d.recording {
@@ -236,13 +236,13 @@ type recordedCopies struct {
 
 // recordCopies begins to note what recorded calls need and make. finish ends it: nothing has run.
 func (d *dev) recordCopies() (finish func() []recordedCopies) {
-	before := make([]spans, len(d.copies.memory))
-	for i, m := range d.copies.memory {
+	before := make([]spans, len(d.bf16.memory))
+	for i, m := range d.bf16.memory {
 		before[i] = append(spans(nil), m.same...)
 		m.made, m.needs = nil, nil
 	}
 	return func() (all []recordedCopies) {
-		for i, m := range d.copies.memory {
+		for i, m := range d.bf16.memory {
 			r := recordedCopies{m: m, needs: m.needs}
 			for _, s := range m.needs { // what was needed and is still the same, and what was made
 				r.behind.add(s.lo, s.hi)
@@ -271,7 +271,7 @@ func (d *dev) expect(all []recordedCopies) {
 }
 
 func (d *dev) behind(all []recordedCopies) {
-	d.copies.forget()
+	d.bf16.forget()
 	for _, r := range all {
 		r.m.same = append(r.m.same[:0], r.behind...)
 	}

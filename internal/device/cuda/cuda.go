@@ -63,7 +63,7 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
-	copies  copies
+	bf16    copies // of operands
 	match   blockMatch
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
@@ -142,9 +142,9 @@ func Open(o Options) (device.Device, error) {
 	if d.precision == "" {
 		d.precision = FP32
 	}
-	d.copies.on, d.copies.from = d.precision == BF16, o.RoundFrom
-	if d.copies.from == 0 {
-		d.copies.from = roundFrom
+	d.bf16.on, d.bf16.from = d.precision == BF16, o.RoundFrom
+	if d.bf16.from == 0 {
+		d.bf16.from = roundFrom
 	}
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
@@ -203,7 +203,7 @@ func (d *dev) Sync() error {
 	}
 	if err := d.full; err != nil {
 		d.full = nil
-		d.copies.forget() // calls were dropped
+		d.bf16.forget() // calls were dropped
 		return err
 	}
 	d.next().kind = commandSync
@@ -234,7 +234,7 @@ func (d *dev) end() (first error) {
 	if d.stream != 0 {
 		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
 	}
-	for _, m := range d.copies.memory {
+	for _, m := range d.bf16.memory {
 		if m.half != 0 {
 			keep(d.drv.Free(m.half))
 		}

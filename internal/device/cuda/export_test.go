@@ -25,7 +25,7 @@ func LimitScratch(t *testing.T, match, weights int) {
 
 // WithoutCopies makes a device of precision bf16 round operands in its products.
 func WithoutCopies(d device.Device) device.Device {
-	d.(complete).copies.on = false
+	d.(complete).bf16.on = false
 	return d
 }
 
@@ -42,7 +42,7 @@ func CopyAll(d device.Device) {
 // StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
 func StaleCopies(d device.Device) string {
 	own := d.(complete).dev
-	for _, m := range own.copies.memory {
+	for _, m := range own.bf16.memory {
 		if m.half == 0 || len(m.same) == 0 {
 			continue
 		}

@@ -51,7 +51,7 @@ func (d *dev) load() error {
 		return err
 	}
 	for _, name := range kernelNames {
-		d.copies.written = append(d.copies.written, written[name])
+		d.bf16.written = append(d.bf16.written, written[name])
 		f, ok := found[name]
 		if !ok {
 			return fmt.Errorf("no kernel %s in the PTX", name)
@@ -75,8 +75,8 @@ const threads = 256 // of a block, at most
 func (d *dev) start(k kernel, width, x, y, z int) *command {
 	c := d.next()
 	c.kind, c.kernel = commandLaunch, k
-	if d.copies.on {
-		c.copies, c.written = &d.copies, d.copies.written[k]
+	if d.bf16.on {
+		c.copies, c.written = &d.bf16, d.bf16.written[k]
 	}
 	c.launch.Threads, c.launch.Grid = uint32(width), [3]uint32{uint32(x), uint32(y), uint32(z)}
 	return c

@@ -126,7 +126,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, hav
 	if n == 0 || d.refuse(what) {
 		return
 	}
-	d.copies.changed(dst, n)
+	d.bf16.changed(dst, n)
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
 	d.wait()
@@ -186,7 +186,7 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	if bytes == 0 {
 		return
 	}
-	d.copies.changed(p, bytes/4)
+	d.bf16.changed(p, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
@@ -208,7 +208,7 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {
 		return
 	}
-	d.copies.changed(dst, bytes/4)
+	d.bf16.changed(dst, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
 }

@@ -46,7 +46,7 @@ func (d *dev) Adam(a device.AdamArgs) {
 
 // copyOfParameters is copyFor for parameters that products have read; a copy of others would not be used.
 func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
-	if d.copies.find(p) == nil {
+	if d.bf16.find(p) == nil {
 		return 0
 	}
 	return d.copyFor(p, n)

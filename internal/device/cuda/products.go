@@ -93,7 +93,7 @@ func (d *dev) halve(p *product) bool {
 	if p.halfA && p.halfB {
 		return true
 	}
-	if !d.copies.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= d.copies.from) {
+	if !d.bf16.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= d.bf16.from) {
 		return false
 	}
 	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n
@@ -153,10 +153,10 @@ func (d *dev) multiply(p *product) {
 	p.count = max(1, p.count)
 	half := d.halve(p)
 	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
-		d.copies.changed(p.c, (p.count-1)*p.strideC+size)
+		d.bf16.changed(p.c, (p.count-1)*p.strideC+size)
 	} else {
 		for i := range p.count {
-			d.copies.changed(at(p.c, i*p.strideC), size)
+			d.bf16.changed(at(p.c, i*p.strideC), size)
 		}
 	}
 	if d.blas == nil || p.k == 0 {

@@ -62,7 +62,7 @@ func (d *dev) address(what string, v device.View, t device.DType, n int) driver.
 		panic(fmt.Sprintf("cuda: %s: a view of %d elements, expected at least %d", what, v.N, n))
 	}
 	p := at(b.ptr, v.Off)
-	d.copies.note(p, v.N)
+	d.bf16.note(p, v.N)
 	return p
 }
 
