@@ -15,9 +15,10 @@ import (
 // optimiser, counter of dropout. A loss or a norm that is not finite stops the update on the device (device.Recorder.Guard).
 type late struct {
 	dev     device.Recorder
-	never   bool   // run everything call by call
-	refused string // why steps of this network cannot be recorded, empty where they can
-	failed  string // why the device could not
+	at      func(string) // says what calls belong to (device.Namer)
+	never   bool         // run everything call by call
+	refused string       // why steps of this network cannot be recorded, empty where they can
+	failed  string       // why the device could not
 	table   map[recordKey]*recorded
 	started []startedStep // and not finished, at most device.FetchSlots
 	slot    int           // of the next Fetch
@@ -46,7 +47,11 @@ type startedStep struct {
 const maxRecordings = 256
 
 func newLate(r device.Recorder, m *models.Model) *late {
-	return &late{dev: r, refused: m.Options.HostShaped(), table: map[recordKey]*recorded{}}
+	l := &late{dev: r, at: func(string) {}, refused: m.Options.HostShaped(), table: map[recordKey]*recorded{}}
+	if n, ok := r.(device.Namer); ok {
+		l.at = n.At
+	}
+	return l
 }
 
 // Record sets whether steps are recorded where they can be (the default). The results are the same bits.
@@ -93,6 +98,8 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if len(l.started) == device.FetchSlots {
 		return fmt.Errorf("training step: %d steps are not finished", len(l.started))
 	}
+	l.at("the inputs of a training step")
+	defer l.at("")
 	p, sh, err := s.prepare(b, sum)
 	if err != nil {
 		return err
@@ -108,6 +115,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if b.RegionCounts != nil {
 		key.regions = models.Room(b.RegionCounts, s.model.Dims.Regions)
 	}
+	l.at(p.name)
 	l.run(key, s.model.Session.Generation(), func() { s.calls(p, g) })
 	views := []device.View{p.vm.View(p.loss).Slice(0, 3), s.opt.norm, p.vm.View(p.scores)}
 	if p.captioning != nil {
@@ -123,6 +131,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 // calls are the kernel calls of a step.
 func (s *Step) calls(p *program, g *gradients) {
 	p.vm.Run()
+	s.late.at("norm of the gradients, clip and update")
 	s.opt.computeNorm(g)
 	captioning := device.View{}
 	if p.captioning != nil {

@@ -53,6 +53,7 @@ type program struct {
 	margins    *graph.Node // of the negatives, nil where the margin is constant
 	captioning *graph.Node // loss of the captioning branch, nil without one
 	scores     *graph.Node
+	name       string      // of the step, for errors of a device
 	hypers     device.View // of updates on a device.Recorder, see optimiser.hypers
 }
 
@@ -234,7 +235,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 }
 
 func (s *Step) compile(sh shape) (*program, error) {
-	p := &program{}
+	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words", s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
 	g := s.model.Session.Graph()
 	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {

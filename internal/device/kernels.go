@@ -11,6 +11,8 @@ type Products interface {
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
 // operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
 // accumulated in float32, unless Exact asks for float32 products.
+//
+// Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
 type GemmArgs struct {
 	TransA, TransB            bool
 	M, N, K                   int
@@ -21,6 +23,8 @@ type GemmArgs struct {
 	Batch                     int  // 0 and 1 mean one product
 	StrideA, StrideB, StrideC int
 	Exact                     bool
+	F                         Activation
+	Active                    View // optional [M, N]
 }
 
 // Activation names an elementwise function.
@@ -46,6 +50,8 @@ type Rows interface {
 	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
 	// two may be absent. dx may be dy.
 	ActivateGrad(f Activation, dx, x, y, dy View)
+	// BiasActivateGrad goes back through y = f(x), x = … + bias in every row.
+	BiasActivateGrad(BiasActivateArgs)
 	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
 	ColumnSum(dst, x View, rows, cols int)
 	// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
@@ -61,6 +67,16 @@ type Rows interface {
 	OrderScores(OrderArgs)
 	// OrderScoresGrad computes the gradients of both embeddings.
 	OrderScoresGrad(OrderArgs)
+}
+
+// BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), made anew for the gradient of what reads it. F
+// is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X.
+type BiasActivateArgs struct {
+	F      Activation
+	M, N   int
+	X, Y   View // [M, N]
+	DY, DX View // [M, N]
+	DBias  View // [N]
 }
 
 // L2NormArgs are the arguments of L2Norm (X, Y, Norm) and L2NormGrad (X, Norm, DY → DX).
@@ -93,6 +109,9 @@ type OrderArgs struct {
 type Recurrent interface {
 	GRU(GRUArgs)
 	GRUGrad(GRUArgs)
+	// BiGRU runs both directions at once.
+	BiGRU(BiGRUArgs)
+	BiGRUGrad(BiGRUArgs)
 }
 
 // GRUArgs describes one direction of a GRU layer over a packed batch (specification, models.md §1.1):
@@ -117,6 +136,30 @@ type GRUArgs struct {
 	DY, DFinal, DX View
 	DWIH, DWHH     View
 	DBIH, DBHH     View
+}
+
+// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their states:
+//
+//	Y = (→h + ←h)/2
+//
+// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and writes DX (optional), the sum of
+// both directions, and the gradients of the weights of both; it may overwrite Gates. Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX
+// [T, H+I] for BiGRUGrad; what it holds afterwards is arbitrary.
+type BiGRUArgs struct {
+	I, H       int
+	Lengths    Ints // [B], descending, each at least 1
+	X          View // [T, I]
+	Y          View // [T, H]
+	DY, DX     View
+	Work       View
+	Directions [2]GRUDirection
+}
+
+// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRUArgs.
+type GRUDirection struct {
+	WIH, WHH, BIH, BHH     View
+	Gates, Prev            View
+	DWIH, DWHH, DBIH, DBHH View
 }
 
 // Losses are the retrieval losses over a score matrix S [N, N] with the matching pairs on the diagonal.

@@ -37,6 +37,20 @@ const FetchSlots = 2
 // Recording is what a Recorder recorded.
 type Recording any
 
+// Namer is implemented by devices whose kernels run behind their calls: what fails is then said with what it belongs to.
+type Namer interface {
+	// At says what the calls that follow belong to, such as a node of a graph with its shapes; empty is nothing in particular. A recording belongs to what
+	// was said before Record.
+	At(what string)
+}
+
+// Streamer is implemented by devices that can copy values of the host to their memory while kernels run.
+type Streamer interface {
+	// StreamFloats is UploadFloats for large inputs that come with every step: the values reach the device beside the kernels called before, and dst
+	// behind them. It takes device memory of the size of the largest such input of a buffer.
+	StreamFloats(dst View, src []float32)
+}
+
 // Resident is implemented by devices with memory of their own, in which the features of a data set can stay.
 type Resident interface {
 	// FreeMemory returns the bytes of memory that are free, and all there are.

@@ -65,9 +65,10 @@ type LayerNormArgs struct {
 //
 // over the rows j whose word is not 0; a caption of which every word is 0 attends to all. Adding -10000 to what is masked,
 // as BERT does, gives exactly that: e^-10000 is 0. Place of P_ij of head h in the dropout: Heads·Σ n² over the captions before, plus
-// (h·n + i)·n + j. SelfAttentionGrad reads Query, Key, Value and DContext and writes DQuery, DKey and DValue.
+// (h·n + i)·n + j. SelfAttentionGrad reads Query, Key, Value and DContext and writes DQuery, DKey and DValue. The rows of queries, keys, values and their
+// gradients lie LD elements apart (0: D), so that they can be columns of one matrix.
 type SelfAttentionArgs struct {
-	Heads, D          int
+	Heads, D, LD      int
 	L                 int  // columns of Words
 	Words             Ints // [B, L]; absent: no word is 0
 	Lengths           Ints // [B], each at least 1

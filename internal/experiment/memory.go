@@ -16,7 +16,7 @@ type MemoryPlan struct {
 	Gradients  int64 `json:"gradients"`
 	Optimiser  int64 `json:"optimiser"`
 	Values     int64 `json:"values"`  // of a step on Words words a caption
-	Inputs     int64 `json:"inputs"`  // features of a batch
+	Inputs     int64 `json:"inputs"`  // features of a batch, of two where they are streamed
 	Copies     int64 `json:"copies"`  // of parameters, values and inputs as bfloat16, at most
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
@@ -104,15 +104,24 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	room := p.Free - p.Inputs - p.Copies - p.Reserve
 	switch kind := t.cfg.Device.Resident; {
 	case kind == "never":
+		p.stream(t.dev)
 		return p, nil
 	case p.Features > room && kind == "always":
 		return nil, fmt.Errorf("device.resident always: the features of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
 			t.train.FeaturePath(), float64(p.Features)/1e6, float64(max(0, room))/1e6, p)
 	case p.Features > room:
+		p.stream(t.dev)
 		return p, nil
 	}
 	p.Resident = true
 	return p, t.keep(ctx, r, values, p.Half)
+}
+
+// stream counts the features of a batch twice on a device that receives those of the next step while it works on one.
+func (p *MemoryPlan) stream(d device.Device) {
+	if _, ok := d.(device.Streamer); ok {
+		p.Inputs *= 2
+	}
 }
 
 // keep copies all features of the training split to the device.

@@ -21,46 +21,36 @@ func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 		ins, wants = append(ins, w.WIH, w.WHH, w.BIH, w.BHH), append(wants, true, true, true, true)
 	}
 	op := &Op{Name: fmt.Sprintf("bigru %d→%d", in, h), Wants: wants, Outs: []tensor.Shape{{rows, h}}, Temp: []int{rows * h}}
-	for range 2 {
-		op.Keep = append(op.Keep, Slot{DType: device.Float, N: rows * 4 * h}, Slot{DType: device.Float, N: rows * h})
-	}
-	direction := func(c *Call, k int) device.GRUArgs {
-		w, keep := c.In[2+4*k:], c.Keep[2*k:]
-		return device.GRUArgs{I: in, H: h, Reverse: k == 1, X: c.In[0], Lengths: c.Ints(1), WIH: w[0], WHH: w[1], BIH: w[2], BHH: w[3],
-			Gates: keep[0], Prev: keep[1]}
+	gates, prev := rows*4*h, rows*h // of a direction; those of both lie side by side
+	op.Keep = []Slot{{DType: device.Float, N: 2 * gates}, {DType: device.Float, N: 2 * prev}}
+	args := func(c *Call) device.BiGRUArgs {
+		a := device.BiGRUArgs{I: in, H: h, X: c.In[0], Lengths: c.Ints(1), Work: c.Temp[0]}
+		for k := range a.Directions {
+			w := c.In[2+4*k:]
+			a.Directions[k] = device.GRUDirection{WIH: w[0], WHH: w[1], BIH: w[2], BHH: w[3],
+				Gates: c.Keep[0].Slice(k*gates, (k+1)*gates), Prev: c.Keep[1].Slice(k*prev, (k+1)*prev)}
+		}
+		return a
 	}
 	op.Run = func(d device.Device, c *Call) {
-		for k, y := range []device.View{c.Out[0], c.Temp[0]} {
-			a := direction(c, k)
-			a.Y = y
-			d.GRU(a)
-		}
-		n := total(c.Host[1]) * h
-		d.Combine(c.Out[0].Slice(0, n), c.Out[0].Slice(0, n), c.Temp[0].Slice(0, n), 0.5, 0.5)
+		a := args(c)
+		a.Y = c.Out[0]
+		d.BiGRU(a)
 	}
 	op.Grad = func(n []*Node, _, dy *Node) []*Node {
 		outs := []tensor.Shape{{rows, in}}
 		for range 2 {
 			outs = append(outs, tensor.Shape{3 * h, in}, tensor.Shape{3 * h, h}, tensor.Shape{3 * h}, tensor.Shape{3 * h})
 		}
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: outs, Temp: []int{rows * h, rows * in}}
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: outs, Temp: []int{rows * (h + in)}}
 		bw.Run = func(d device.Device, c *Call) {
-			words := total(c.Host[1])
-			half := c.Temp[0].Slice(0, words*h)
-			d.Combine(half, c.In[len(c.In)-1].Slice(0, words*h), device.View{}, 0.5, 0)
-			dx := [2]device.View{}
-			if c.Out[0].Present() {
-				dx = [2]device.View{c.Out[0].Slice(0, words*in), c.Temp[1].Slice(0, words*in)}
+			a := args(c)
+			a.DY, a.DX = c.In[len(c.In)-1], c.Out[0]
+			for k := range a.Directions {
+				w := &a.Directions[k]
+				w.DWIH, w.DWHH, w.DBIH, w.DBHH = c.Out[1+4*k], c.Out[2+4*k], c.Out[3+4*k], c.Out[4+4*k]
 			}
-			for k := range 2 {
-				a := direction(c, k)
-				a.DY, a.DX = half, dx[k]
-				a.DWIH, a.DWHH, a.DBIH, a.DBHH = c.Out[1+4*k], c.Out[2+4*k], c.Out[3+4*k], c.Out[4+4*k]
-				d.GRUGrad(a)
-			}
-			if dx[0].Present() {
-				d.Add(dx[0], dx[0], dx[1])
-			}
+			d.BiGRUGrad(a)
 		}
 		out := g.ApplyMulti(bw, append(append([]*Node(nil), n...), dy)...)
 		return append([]*Node{out[0], nil}, out[1:]...)

@@ -19,6 +19,7 @@ type Program struct {
 	floats int           // generations of the slabs the views were made for
 	ints   int
 	bound  bool
+	namer  device.Namer // nil where the device names nothing
 }
 
 var _ G.VM = (*Program)(nil)
@@ -26,6 +27,7 @@ var _ G.VM = (*Program)(nil)
 // instr is one kernel call; the refs say where its views come from.
 type instr struct {
 	name string
+	at   string // the node, for a device.Namer
 	run  func(d device.Device, c *Call)
 	call Call
 	refs [4][]ref // of In, Out, Keep, Temp
@@ -66,6 +68,7 @@ func Compile(s *Session, g *Graph, keep []*Node, targets []Target) (*Program, er
 		return nil, err
 	}
 	p := &Program{s: s, plan: pl, leaves: g.leaves, viewed: map[*Node]ref{}}
+	p.namer, _ = s.Dev.(device.Namer)
 	for _, n := range pl.order {
 		if err := p.emit(n); err != nil {
 			return nil, err
@@ -134,8 +137,36 @@ func (p *Program) emit(n *Node) error {
 		}
 		in.refs[0] = append(in.refs[0], r)
 	}
+	if p.namer != nil {
+		in.at = p.describe(in.name, n)
+	}
 	p.instrs = append(p.instrs, in)
 	return nil
+}
+
+// describe names a node with its arguments and their shapes: node 7: linear 2048→1024 of in.regions (128, 2048), img.fc.weight (1024, 2048) → (128, 1024).
+func (p *Program) describe(name string, n *Node) string {
+	s := fmt.Sprintf("node %d: %s of", len(p.instrs)+1, name)
+	for i, c := range p.plan.kids[n] {
+		if i > 0 {
+			s += ","
+		}
+		if c.Op() == nil {
+			s += " " + c.Name()
+		}
+		s += fmt.Sprintf(" %v", c.Shape())
+	}
+	s += " →"
+	if op, ok := n.Op().(*Op); ok {
+		for i, o := range op.Outs {
+			if i > 0 {
+				s += ","
+			}
+			s += fmt.Sprintf(" %v", o)
+		}
+		return s
+	}
+	return s + fmt.Sprintf(" %v", n.Shape())
 }
 
 // arg says where the value of a node lies.
@@ -258,9 +289,21 @@ func (p *Program) look() error {
 }
 
 func (p *Program) run() {
+	if p.namer != nil {
+		p.runNamed()
+		return
+	}
 	for _, in := range p.instrs {
 		in.run(p.s.Dev, &in.call)
 	}
+}
+
+func (p *Program) runNamed() {
+	for _, in := range p.instrs {
+		p.namer.At(in.at)
+		in.run(p.s.Dev, &in.call)
+	}
+	p.namer.At("")
 }
 
 // Prepare looks at the inputs fed to the session, as RunAll does, and Run calls the kernels: together they are RunAll. A device.Recorder can

@@ -65,7 +65,7 @@ type input struct {
 }
 
 // shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
-// regions of a batch costs a few per cent of a training step.
+// regions of a batch costs a few per cent of a training step. Devices with memory of their own may stream it.
 const shareFrom = 1 << 16
 
 // slot returns the memory of an input with room for n elements.
@@ -103,8 +103,17 @@ func (s *Session) Feed(name string, values []float32) error {
 	if err != nil {
 		return err
 	}
-	s.Dev.UploadFloats(in.view.Slice(0, in.n), values)
+	s.upload(in.view.Slice(0, in.n), values)
 	return nil
+}
+
+// upload copies values to an input, large ones beside the kernels of the step before.
+func (s *Session) upload(dst device.View, values []float32) {
+	if d, ok := s.Dev.(device.Streamer); ok && len(values) >= shareFrom {
+		d.StreamFloats(dst, values)
+		return
+	}
+	s.Dev.UploadFloats(dst, values)
 }
 
 // share makes the input name a view of values themselves, if the device can.
@@ -201,7 +210,7 @@ func (s *Session) FeedPart(name string, values []float32, n int) error {
 	if err != nil {
 		return err
 	}
-	s.Dev.UploadFloats(in.view.Slice(0, len(values)), values)
+	s.upload(in.view.Slice(0, len(values)), values)
 	if _, ok := s.Dev.(device.Recorder); ok && len(values) < n { // where a sum over rows meets them
 		s.Dev.Fill(in.view.Slice(len(values), n), 0)
 	}

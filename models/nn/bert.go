@@ -43,10 +43,14 @@ func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
 // BertLayer is one layer.
 type BertLayer struct {
 	Attention struct {
+		// Self holds the three weights, then the three biases: parameters lie in memory in the order of the fields, and side by side they are those of one product.
 		Self struct {
-			Query Linear `param:"query"`
-			Key   Linear `param:"key"`
-			Value Linear `param:"value"`
+			QueryW Param `param:"query.weight"`
+			KeyW   Param `param:"key.weight"`
+			ValueW Param `param:"value.weight"`
+			QueryB Param `param:"query.bias"`
+			KeyB   Param `param:"key.bias"`
+			ValueB Param `param:"value.bias"`
 		} `param:"self"`
 		Output bertOutput `param:"output"`
 	} `param:"attention"`
@@ -88,7 +92,9 @@ func NewBert(s BertSizes) Bert {
 	b.Embeddings.Norm = newLayerNorm(s.Hidden)
 	for range s.Layers {
 		var l BertLayer
-		l.Attention.Self.Query, l.Attention.Self.Key, l.Attention.Self.Value = bertLinear(s.Hidden, s.Hidden), bertLinear(s.Hidden, s.Hidden), bertLinear(s.Hidden, s.Hidden)
+		self, part := &l.Attention.Self, bertLinear(s.Hidden, s.Hidden)
+		self.QueryW, self.KeyW, self.ValueW = part.Weight, part.Weight, part.Weight
+		self.QueryB, self.KeyB, self.ValueB = part.Bias, part.Bias, part.Bias
 		l.Attention.Output = bertOutput{bertLinear(s.Hidden, s.Hidden), newLayerNorm(s.Hidden)}
 		l.Intermediate.Dense = bertLinear(s.Hidden, s.Intermediate)
 		l.Output = bertOutput{bertLinear(s.Intermediate, s.Hidden), newLayerNorm(s.Hidden)}
@@ -119,7 +125,8 @@ func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 	for i := range b.Encoder.Layers {
 		l, name := &b.Encoder.Layers[i], fmt.Sprintf("bert.%d.", i)
 		s, o := &l.Attention.Self, &l.Attention.Output
-		x = g.AttentionLayer(x, words, lengths, graph.AttentionWeights{Query: s.Query.weights(g), Key: s.Key.weights(g), Value: s.Value.weights(g),
+		part := func(w, b *Param) graph.LinearWeights { return graph.LinearWeights{W: w.Node(g), B: b.Node(g)} }
+		x = g.AttentionLayer(x, words, lengths, graph.AttentionWeights{Query: part(&s.QueryW, &s.QueryB), Key: part(&s.KeyW, &s.KeyB), Value: part(&s.ValueW, &s.ValueB),
 			Output: o.Dense.weights(g), Norm: o.Norm.weights(g), Heads: b.sizes.Heads}, rate, name+"attention")
 		x = g.PerceptronLayer(x, lengths, graph.PerceptronWeights{Inner: l.Intermediate.Dense.weights(g), Outer: l.Output.Dense.weights(g),
 			Norm: l.Output.Norm.weights(g)}, rate, name+"perceptron")

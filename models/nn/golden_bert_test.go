@@ -120,6 +120,30 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 	}
 }
 
+// The weights of queries, keys and values lie side by side in memory, and so do their biases, so that they are one product; the names are those of checkpoints.
+func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 1})
+	check(t, err)
+	defer dev.Close()
+	net := nn.NewBert(nn.BertSizes{Vocab: 3, Layers: 2, Hidden: 32, Heads: 2, Intermediate: 5, Positions: 4})
+	var specs []graph.ParamSpec
+	for _, p := range nn.Collect(&net) {
+		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
+	}
+	s, err := graph.NewSession(dev, specs)
+	check(t, err)
+	for _, kind := range []string{"weight", "bias"} {
+		end := -1
+		for _, part := range []string{"query", "key", "value"} {
+			lo, hi := s.Params.Range("encoder.layer.1.attention.self." + part + "." + kind)
+			if end >= 0 && lo != end {
+				t.Errorf("the %s of %s begins at %d, expected %d", kind, part, lo, end)
+			}
+			end = hi
+		}
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

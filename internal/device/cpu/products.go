@@ -55,8 +55,15 @@ func (d *dev[T]) Gemm(a device.GemmArgs) {
 	p.b, p.ldb = d.matrix("Gemm B", a.B, a.TransB, a.K, a.N, a.LDB, count, a.StrideB)
 	p.c, p.ldc = d.matrix("Gemm C", a.C, false, a.M, a.N, a.LDC, count, a.StrideC)
 	p.bias = d.optional("Gemm Bias", a.Bias, a.N)
+	if a.Active.Present() && (count > 1 || p.ldc != a.N) {
+		panic(fmt.Sprintf("cpu: Gemm: Active of %d products with LDC=%d, expected one with LDC=%d", count, p.ldc, a.N))
+	}
 	d.products.gemm(p, count, a.StrideA, a.StrideB, a.StrideC)
 	*p = product[T]{}
+	if n := a.M * a.N; a.Active.Present() {
+		d.floats("Gemm Active", a.Active, n)
+		d.Activate(a.F, a.Active.Slice(0, n), a.C.Slice(0, n))
+	}
 }
 
 func leading(what string, ld, cols int) int {

@@ -21,6 +21,8 @@ type selfAttentionLoop[T vec.Float] struct {
 	drop         drops[T]
 	back         bool
 	size, most   int     // columns of a head; longest caption
+	ld           int     // distance between rows of queries, keys, values
+	rows         int     // of all captions
 	factor       T       // 1/√d
 	start        []int   // first row of each caption
 	place        []int   // of the dropout of each caption
@@ -56,7 +58,14 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	if a.Words.Present() {
 		l.tokens = d.ints("SelfAttention Words", a.Words.View, len(l.start)*a.L)
 	}
-	n := rows * a.D
+	if l.ld = a.LD; l.ld == 0 {
+		l.ld = a.D
+	}
+	if l.ld < a.D {
+		panic(fmt.Sprintf("cpu: %s: rows of %d columns %d apart", what, a.D, l.ld))
+	}
+	l.rows = rows
+	n := l.span(l.ld)
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
 	l.perWorker = 3*l.most + 2*l.most*l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
@@ -67,25 +76,34 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	return l
 }
 
+// span is the number of elements from the first row to the end of the last one.
+func (l *selfAttentionLoop[T]) span(ld int) int {
+	if l.rows == 0 {
+		return 0
+	}
+	return (l.rows-1)*ld + l.a.D
+}
+
 // SelfAttention implements device.Transformer.
 func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
 	l := d.attend("SelfAttention", a)
-	l.c = d.floats("SelfAttention Context", a.Context, len(l.q))
+	l.c = d.floats("SelfAttention Context", a.Context, l.span(a.D))
 	d.pool.For(len(l.start)*a.Heads, l)
 }
 
 // SelfAttentionGrad implements device.Transformer.
 func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	l := d.attend("SelfAttentionGrad", a)
-	n := len(l.q)
-	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, n)
+	n := l.span(l.ld)
+	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, l.span(a.D))
 	l.dq, l.dk, l.dv = d.floats("SelfAttentionGrad DQuery", a.DQuery, n), d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
 	d.pool.For(len(l.start)*a.Heads, l)
 }
 
 // head is one head of one caption.
 type head[T vec.Float] struct {
-	n, at  int      // rows; first element of the head
+	n      int      // rows
+	at, in int      // first element of the head in contexts, and in queries, keys, values
 	masked []int32  // word of each row, nil where none is masked
 	words  []uint32 // draws of the dropout, [n, n]
 }
@@ -93,7 +111,7 @@ type head[T vec.Float] struct {
 func (l *selfAttentionLoop[T]) Do(worker, i int) {
 	b, h := i/l.a.Heads, i%l.a.Heads
 	n := int(l.a.Lengths.Host[b])
-	x := head[T]{n: n, at: l.start[b]*l.a.D + h*l.size}
+	x := head[T]{n: n, at: l.start[b]*l.a.D + h*l.size, in: l.start[b]*l.ld + h*l.size}
 	if l.tokens != nil {
 		x.masked = masked(l.tokens[b*l.a.L:][:n])
 	}
@@ -112,7 +130,7 @@ func (l *selfAttentionLoop[T]) Do(worker, i int) {
 		if x.words != nil {
 			l.drop.apply(l.ops, p, p, x.words[r*n:])
 		}
-		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.at:], l.a.D)
+		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.in:], l.ld)
 	}
 }
 
@@ -133,9 +151,12 @@ func masked(words []int32) []int32 {
 // row is row r of the head in a matrix [T, D].
 func (l *selfAttentionLoop[T]) row(m []T, x head[T], r int) []T { return m[x.at+r*l.a.D:][:l.size] }
 
+// part is row r of the head in queries, keys, values or their gradients.
+func (l *selfAttentionLoop[T]) part(m []T, x head[T], r int) []T { return m[x.in+r*l.ld:][:l.size] }
+
 // weights writes row r of P to p.
 func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
-	l.ops.Dots(p, l.row(l.q, x, r), l.k[x.at:], l.a.D)
+	l.ops.Dots(p, l.part(l.q, x, r), l.k[x.in:], l.ld)
 	top := T(math.Inf(-1))
 	for j, s := range p {
 		if x.masked == nil || x.masked[j] != 0 {
@@ -163,10 +184,10 @@ func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
 
 // backward uses extra for a row of M∘P, kept and slopes for (M∘P)ᵀ and dSᵀ.
 func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []T) {
-	n, ld := x.n, l.a.D
+	n := x.n
 	for r := range n {
 		l.weights(x, r, p)
-		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.at:], ld)
+		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.in:], l.ld)
 		dropped := p
 		if x.words != nil {
 			dropped = extra
@@ -182,10 +203,10 @@ func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []
 			dp[j] = w * (dp[j] - mean) * l.factor
 			slopes[j*n+r] = dp[j]
 		}
-		l.ops.Mix(l.row(l.dq, x, r), dp, l.k[x.at:], ld)
+		l.ops.Mix(l.part(l.dq, x, r), dp, l.k[x.in:], l.ld)
 	}
 	for j := range n {
-		l.ops.Mix(l.row(l.dv, x, j), kept[j*n:(j+1)*n], l.dc[x.at:], ld)
-		l.ops.Mix(l.row(l.dk, x, j), slopes[j*n:(j+1)*n], l.q[x.at:], ld)
+		l.ops.Mix(l.part(l.dv, x, j), kept[j*n:(j+1)*n], l.dc[x.at:], l.a.D)
+		l.ops.Mix(l.part(l.dk, x, j), slopes[j*n:(j+1)*n], l.q[x.in:], l.ld)
 	}
 }

@@ -1,7 +1,7 @@
 // Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), started through the driver that is found at
 // run time (driver).
 //
-// Kernels run asynchronously in one stream. A call of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of
+// Kernels run asynchronously in one stream; features that come with every step travel in another (staging.go). A call of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of
 // the context, hands commands to the driver in batches (queue.go), so that the caller runs ahead of the GPU. What the driver
 // finds wrong comes back from Sync, with the name of the kernel; after that the device does nothing more. Results are the same bits
 // in every run: no float atomics, reductions in fixed order.
@@ -58,13 +58,15 @@ type dev struct {
 	index     int
 	precision string
 	context   driver.Context
-	stream    driver.Stream
+	stream    driver.Stream // of the kernels
+	copies    driver.Stream // of values that are streamed
 	modules   []driver.Module
 	functions []function // by kernel
 
 	queue
 	bf16    copies // of operands
 	match   blockMatch
+	gru     layer
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	pack    device.Packing
@@ -92,6 +94,8 @@ type (
 var (
 	_ device.Recorder = complete{}
 	_ device.Resident = complete{}
+	_ device.Streamer = complete{}
+	_ device.Namer    = complete{}
 )
 
 // Missing lists the methods of device.Device that this package lacks.
@@ -172,6 +176,9 @@ func (d *dev) begin(o Options) (err error) {
 	if d.stream, err = d.drv.NewStream(); err != nil {
 		return err
 	}
+	if d.copies, err = d.drv.NewStream(); err != nil {
+		return err
+	}
 	if err = d.staging.open(d.drv); err != nil {
 		return err
 	}
@@ -244,6 +251,7 @@ func (d *dev) end() (first error) {
 		if b.ptr != 0 {
 			keep(d.drv.Free(b.ptr))
 		}
+		keep(b.stage.close(d.drv))
 	}
 	clear(d.buffers)
 	for r := range d.recordings {
@@ -267,8 +275,10 @@ func (d *dev) end() (first error) {
 	for i := range d.mail {
 		keep(d.mail[i].close(d.drv))
 	}
-	if d.stream != 0 {
-		keep(d.drv.DestroyStream(d.stream))
+	for _, s := range [2]driver.Stream{d.copies, d.stream} {
+		if s != 0 {
+			keep(d.drv.DestroyStream(s))
+		}
 	}
 	if d.context != 0 {
 		keep(d.drv.SetCurrent(0))

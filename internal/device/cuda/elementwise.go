@@ -13,6 +13,7 @@ var (
 	kernelCombine      = entryOf("combine")
 	kernelActivate     = entryOf("activate")
 	kernelActivateGrad = entryOf("activate_grad")
+	kernelBiasActGrad  = entryOf("bias_activate_grad")
 	kernelSwapAxes     = entryOf("swap_axes")
 	kernelColumnSum    = entryOf("column_sum")
 )
@@ -62,6 +63,33 @@ func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	at := d.exactly("ActivateGrad x or y", of, dx.N)
 	if dx.N > 0 {
 		d.each(kernelActivateGrad, dx.N).ptr(to, at, from).int(int(f)).long(dx.N)
+	}
+}
+
+// BiasActivateGrad implements device.Rows.
+func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
+	const what = "BiasActivateGrad"
+	positive(what, a.N)
+	known(what, a.F)
+	if a.F == device.Tanh || a.F == device.Sigmoid {
+		panic(fmt.Sprintf("cuda: %s: function %d, expected one whose slope is known from the input", what, a.F))
+	}
+	n, pieces := a.M*a.N, (a.M+columnPiece-1)/columnPiece
+	x, dy := d.floats("BiasActivateGrad X", a.X, n), d.floats("BiasActivateGrad DY", a.DY, n)
+	dx, y, dbias := d.floats("BiasActivateGrad DX", a.DX, n), d.optional("BiasActivateGrad Y", a.Y, n), d.optional("BiasActivateGrad DBias", a.DBias, a.N)
+	part := dbias
+	if pieces > 1 && dbias != 0 {
+		part = d.need(scratchPanel, 4*pieces*a.N)
+	}
+	if n > 0 {
+		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+	}
+	switch {
+	case dbias == 0:
+	case n == 0:
+		d.fill(dbias, 4*a.N, 0)
+	case pieces > 1:
+		d.start(kernelColumnSum, threads, (a.N+31)/32, 1, 1).ptr(dbias, part).int(pieces, a.N).long(a.N).int(pieces)
 	}
 }
 

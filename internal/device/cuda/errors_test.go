@@ -94,6 +94,82 @@ func TestFaultInAKernel(t *testing.T) {
 	}
 }
 
+// A fault that is seen late is laid to the work since the host last saw all done: to one kernel, or to those between two.
+func TestLateFaultIsNarrowedDown(t *testing.T) {
+	const bad = "node 7: rows"
+	for _, c := range []struct {
+		before, behind, fetch bool
+		says                  []string
+		not                   string
+	}{
+		{says: []string{"the GPU failed at kernel gather_table of node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"}, not: "LAUNCH_BLOCKING"},
+		{before: true, says: []string{"from kernel add of node 6: sum to kernel gather_table of node 7: rows", "CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
+		{behind: true, says: []string{"from kernel gather_table of node 7: rows to kernel add of node 8: sum"}, not: "device.capture"},
+		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table of node 7: rows"}, not: "node 6"},
+	} {
+		b := newBench(t)
+		emulator.Set(t, "defer", 1, 0)
+		at, r := b.Device.(device.Namer).At, b.Device.(device.Resident)
+		x, index := b.floats(1, 2), b.ints(1<<20) // a row beyond the table
+		table, err := r.NewTable(4, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if c.before {
+			at("node 6: sum")
+			b.Add(x, x, x)
+		}
+		if c.fetch {
+			b.Device.(device.Recorder).Fetch(0, x)
+		}
+		at(bad)
+		r.Gather(x, table, index, 2)
+		if c.behind {
+			at("node 8: sum")
+			b.Add(x, x, x)
+		}
+		if c.fetch {
+			if _, err := b.Device.(device.Recorder).Fetched(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = b.Sync()
+		wantError(t, "a bad row", err, c.says...)
+		if err != nil && strings.Contains(err.Error(), c.not) {
+			t.Errorf("%v: says %q", err, c.not)
+		}
+		b.Device.Close()
+	}
+	b := newBench(t)
+	emulator.Set(t, "defer", 1, 0)
+	b.Device.(device.Namer).At(bad)
+	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}}, Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
+		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
+	wantError(t, "several kernels of a node", b.Sync(), "it was work of node 7: rows, from kernel pack_starts to kernel gather_words")
+}
+
+// A recording is named by what was said before it was made, with the way to find the node.
+func TestFaultInARecording(t *testing.T) {
+	for _, late := range []int{0, 1} {
+		b := newBench(t)
+		emulator.Set(t, "defer", late, 0)
+		n, r := b.Device.(device.Namer), b.Device.(device.Recorder)
+		x := b.floats(1, 2)
+		n.At("training step of vsepp")
+		rec, err := r.Record(func() { n.At("node 1: sum"); b.Add(x, x, x); n.At("") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		emulator.Set(t, "lose", 1, 0)
+		r.Replay(rec)
+		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never", "CUDA_LAUNCH_BLOCKING=1")
+		b.Device.Close()
+	}
+}
+
 // What the device lacks is refused when it is chosen, and documented.
 func TestMissingKernelsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/cuda.md")

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
 )
 
 // SetTile gives the tiles of pairs another size for one test.
@@ -64,4 +65,16 @@ func StaleCopies(d device.Device) string {
 		}
 	}
 	return ""
+}
+
+// DropFollow leaves out the waits between streams for which drop returns true, until the function it returns is called.
+func DropFollow(drop func() bool) (restore func()) {
+	old := follow
+	follow = func(d *dev, s driver.Stream, e driver.Event) error {
+		if drop() {
+			return nil
+		}
+		return old(d, s, e)
+	}
+	return func() { follow = old }
 }

@@ -12,100 +12,209 @@ var (
 	kernelGRUPackedGrad = entryOf("gru_packed_grad")
 	kernelGRUFinal      = entryOf("gru_final")
 	kernelGRUBias       = entryOf("gru_bias")
+	kernelGRUMean       = entryOf("gru_mean")
+	kernelGRUTails      = entryOf("gru_tails")
 )
 
-// The GRU over a packed batch (device.GRUArgs), as on the CPU: the products with the inputs of all words are one product, then each step is one
+// The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one product, then each step is one
 // product with the states of all sequences and one kernel for the gates, which knows from the lengths in device memory which sequences have a word there. So
 // no address and no size depends on the lengths, but for the number of rows and of steps.
+//
+// Two directions take the same number of launches: their products are one strided batch where the addresses allow it, their steps one kernel, in which the one is
+// at the other end of the captions. The kernels add the biases.
 
-// GRU implements device.Recurrent.
-func (d *dev) GRU(a device.GRUArgs) {
-	positive("GRU", a.I, a.H)
-	h := a.H
-	lengths, starts := d.starts("GRU", a.Lengths)
-	rows, batch, steps := d.pack.Rows(), len(a.Lengths.Host), d.pack.Steps()
-	x := d.floats("GRU X", a.X, rows*a.I)
-	wih, whh := d.floats("GRU WIH", a.WIH, 3*h*a.I), d.floats("GRU WHH", a.WHH, 3*h*h)
-	bih, bhh := d.floats("GRU BIH", a.BIH, 3*h), d.floats("GRU BHH", a.BHH, 3*h)
-	y, final := d.floats("GRU Y", a.Y, rows*h), d.optional("GRU Final", a.Final, batch*h)
-	gates, prev := d.floats("GRU Gates", a.Gates, rows*4*h), d.floats("GRU Prev", a.Prev, rows*h)
-	if rows == 0 {
+// direction are the checked views of a direction.
+type direction struct {
+	wih, whh, bih, bhh driver.Ptr
+	gates, prev        driver.Ptr
+	dwih, dwhh         driver.Ptr
+	dbih, dbhh         driver.Ptr
+}
+
+// layer is a GRU of one or two directions.
+type layer struct {
+	i, h, rows, batch, steps int
+	directions               int
+	reverse                  bool // whether the first direction runs backward; the other runs the other way
+	x                        driver.Ptr
+	lengths, starts          driver.Ptr
+	loose                    bool
+	of                       [2]direction
+}
+
+// layer checks what both passes read.
+func (d *dev) layer(what string, a *device.BiGRUArgs, directions int) *layer {
+	positive(what, a.I, a.H)
+	l := &d.gru
+	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, loose: a.Lengths.Loose}
+	l.lengths, l.starts = d.starts(what, a.Lengths)
+	l.rows, l.steps = d.pack.Rows(), d.pack.Steps()
+	l.x = d.argument(what, "X", a.X, l.rows*a.I)
+	for k := range directions {
+		w := &a.Directions[k]
+		l.of[k] = direction{wih: d.argument(what, "WIH", w.WIH, 3*a.H*a.I), whh: d.argument(what, "WHH", w.WHH, 3*a.H*a.H),
+			gates: d.argument(what, "Gates", w.Gates, l.rows*4*a.H), prev: d.argument(what, "Prev", w.Prev, l.rows*a.H)}
+	}
+	return l
+}
+
+// both begins a kernel over n values of each direction.
+func (d *dev) both(k kernel, l *layer, n int) *command {
+	c := d.each(k, n)
+	c.launch.Grid[1] = uint32(l.directions)
+	return c
+}
+
+// forward writes the states of one direction to y[0], of the other to y[1].
+func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
+	h := l.h
+	for k := range l.directions {
+		w := &a.Directions[k]
+		l.of[k].bih, l.of[k].bhh = d.argument(what, "BIH", w.BIH, 3*h), d.argument(what, "BHH", w.BHH, 3*h)
+	}
+	if l.rows == 0 {
 		return
 	}
-	d.multiply(&product{transB: true, m: rows, n: 3 * h, k: a.I, alpha: 1, a: x, lda: a.I, b: wih, ldb: a.I, c: gates, ldc: 4 * h, bias: bih})
-	hidden, state := d.need(scratchHidden, 4*batch*3*h), d.need(scratchCarry, 4*batch*h)
-	for n := range steps {
-		t, from := n, n-1
-		if a.Reverse {
-			t, from = steps-1-n, steps-n
+	p, q := &l.of[0], &l.of[1]
+	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i, c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	n := l.batch * h
+	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 4*l.directions*n)
+	for done := range l.steps {
+		if done > 0 {
+			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1, a: state, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
+				at(state, n), q.whh, at(hidden, 3*n))
 		}
-		if n == 0 {
-			from = -1
-		} else {
-			d.multiply(&product{transB: true, m: batch, n: 3 * h, k: h, alpha: 1, a: state, lda: h, b: whh, ldb: h, c: hidden, ldc: 3 * h, bias: bhh})
-		}
-		d.each(kernelGRUPacked, batch*h).ptr(gates, y, prev, state, hidden, bhh, starts).int(t, from, h)
+		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, hidden, p.bih, q.bih, p.bhh, q.bhh, l.starts).
+			int(done, l.steps, l.batch, h).flag(l.reverse)
 	}
-	d.clearTail(y, a.Lengths, lengths, h)
-	d.clearTail(prev, a.Lengths, lengths, h)
-	if final != 0 {
-		d.each(kernelGRUFinal, batch*h).ptr(final, y, lengths, starts).int(batch, h).flag(a.Reverse)
+	d.clearTails(l, p.prev, q.prev, h)
+}
+
+// clearTails zeroes the rows of values of each direction behind those that there are.
+func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
+	if l.loose && l.rows > 0 {
+		d.both(kernelGRUTails, l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
 	}
 }
 
-// GRUGrad implements device.Recurrent: backpropagation through time in the opposite order of the steps. Each step turns its gates into the
-// gradients of the gate inputs, stored [n, r, z, hn]; all weight gradients are products over all rows at the end.
-func (d *dev) GRUGrad(a device.GRUArgs) {
-	positive("GRUGrad", a.I, a.H)
-	h := a.H
-	lengths, starts := d.starts("GRUGrad", a.Lengths)
-	rows, batch, steps := d.pack.Rows(), len(a.Lengths.Host), d.pack.Steps()
-	final, whh := d.optional("GRUGrad DFinal", a.DFinal, batch*h), d.floats("GRUGrad WHH", a.WHH, 3*h*h)
-	gates, prev := d.floats("GRUGrad Gates", a.Gates, rows*4*h), d.floats("GRUGrad Prev", a.Prev, rows*h)
-	dy := d.optional("GRUGrad DY", a.DY, rows*h)
-	carry, slopes := d.need(scratchCarry, 4*max(1, batch*h)), d.need(scratchHidden, 4*max(1, batch*3*h))
-	done := -1
-	for n := range steps {
-		t := steps - 1 - n
-		if a.Reverse {
-			t = n
-		}
-		d.each(kernelGRUPackedGrad, batch*h).ptr(gates, slopes, carry, prev, dy, final, starts).int(t, done, h)
-		done = t
-		if n+1 < steps {
-			d.multiply(&product{m: batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, lda: 3 * h, b: whh, ldb: h, c: carry, ldc: h})
+// backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of the final states. Each step turns its gates
+// into the gradients of the gate inputs, stored [n, r, z, hn]; all weight gradients are products over all rows at the end.
+func (d *dev) backward(what string, a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scale float64) {
+	h := l.h
+	for k := range l.directions {
+		w, of := &a.Directions[k], &l.of[k]
+		of.dwih, of.dwhh = d.argument(what, "DWIH", w.DWIH, 3*h*l.i), d.argument(what, "DWHH", w.DWHH, 3*h*h)
+		of.dbih, of.dbhh = d.argument(what, "DBIH", w.DBIH, 3*h), d.argument(what, "DBHH", w.DBHH, 3*h)
+	}
+	dx := d.optionalArgument(what, "DX", a.DX, l.rows*l.i)
+	p, q := &l.of[0], &l.of[1]
+	n := l.batch * h
+	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
+	for done := range l.steps {
+		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, carry, p.prev, q.prev, dy, final, l.starts).float(scale).
+			int(done, l.steps, l.batch, h).flag(l.reverse)
+		if done+1 < l.steps {
+			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, lda: 3 * h, b: p.whh, ldb: h, c: carry, ldc: h},
+				at(slopes, 3*n), q.whh, at(carry, n))
 		}
 	}
-	d.clearTail(gates, a.Lengths, lengths, 4*h)
-	d.gruWeights(a, gates, prev, rows)
+	d.clearTails(l, p.gates, q.gates, 4*h)
+	d.gruWeights(l, dx)
 }
 
 // gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
-func (d *dev) gruWeights(a device.GRUArgs, gates, prev driver.Ptr, rows int) {
-	h := a.H
-	x, wih := d.floats("GRUGrad X", a.X, rows*a.I), d.floats("GRUGrad WIH", a.WIH, 3*h*a.I)
-	dwih, dwhh := d.floats("GRUGrad DWIH", a.DWIH, 3*h*a.I), d.floats("GRUGrad DWHH", a.DWHH, 3*h*h)
-	dbih, dbhh := d.floats("GRUGrad DBIH", a.DBIH, 3*h), d.floats("GRUGrad DBHH", a.DBHH, 3*h)
-	dx := d.optional("GRUGrad DX", a.DX, rows*a.I)
-
-	sums := d.need(scratchSums, 4*4*h)
-	d.columnSum(sums, gates, rows, 4*h, 4*h)
-	d.each(kernelGRUBias, 3*h).ptr(dbih, dbhh, sums).int(h)
-
-	of := func(n int) driver.Ptr { // part n of the gates: n, r, z, hn
-		if rows == 0 {
-			return gates
-		}
-		return at(gates, n*h)
+func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
+	h, in, p, q := l.h, l.i, &l.of[0], &l.of[1]
+	sums := d.need(scratchSums, 4*l.directions*4*h)
+	for k := range l.directions {
+		d.columnSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h, 4*h)
 	}
-	d.multiply(&product{transA: true, m: 3 * h, n: h, k: rows, alpha: 1, a: of(1), lda: 4 * h, b: prev, ldb: h, c: dwhh, ldc: h})
-	d.multiply(&product{transA: true, m: 2 * h, n: a.I, k: rows, alpha: 1, a: of(1), lda: 4 * h, b: x, ldb: a.I, c: dwih, ldc: a.I})
-	d.multiply(&product{transA: true, m: h, n: a.I, k: rows, alpha: 1, a: of(0), lda: 4 * h, b: x, ldb: a.I, c: at(dwih, 2*h*a.I), ldc: a.I})
-	if dx == 0 || rows == 0 {
+	d.both(kernelGRUBias, l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
+
+	part := func(w *direction, n int) driver.Ptr { // of the gates: n, r, z, hn
+		if l.rows == 0 {
+			return w.gates
+		}
+		return at(w.gates, n*h)
+	}
+	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev, ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
+	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x, ldb: in, c: p.dwih, ldc: in}, part(q, 1), l.x, q.dwih)
+	d.multiplyBoth(l, product{transA: true, m: h, n: in, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: l.x, ldb: in, c: at(p.dwih, 2*h*in), ldc: in},
+		q.gates, l.x, at(q.dwih, 2*h*in))
+	if dx == 0 || l.rows == 0 {
 		return
 	}
-	d.multiply(&product{m: rows, n: a.I, k: 2 * h, alpha: 1, a: of(1), lda: 4 * h, b: wih, ldb: a.I, c: dx, ldc: a.I})
-	d.multiply(&product{m: rows, n: a.I, k: h, alpha: 1, beta: 1, a: of(0), lda: 4 * h, b: at(wih, 2*h*a.I), ldb: a.I, c: dx, ldc: a.I})
+	for k := range l.directions {
+		w, beta := &l.of[k], 1.0
+		if k == 0 {
+			beta = 0
+		}
+		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: beta, a: part(w, 1), lda: 4 * h, b: w.wih, ldb: in, c: dx, ldc: in})
+		d.multiply(&product{m: l.rows, n: in, k: h, alpha: 1, beta: 1, a: w.gates, lda: 4 * h, b: at(w.wih, 2*h*in), ldb: in, c: dx, ldc: in})
+	}
+}
+
+// multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are a, b and c: as one batch where they lie behind
+// those of the first.
+func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
+	if l.directions == 1 {
+		d.multiply(&p)
+		return
+	}
+	if a >= p.a && b >= p.b && c > p.c {
+		p.count, p.strideA, p.strideB, p.strideC = 2, int(a-p.a)/4, int(b-p.b)/4, int(c-p.c)/4
+		d.multiply(&p)
+		return
+	}
+	d.multiply(&p)
+	p.a, p.b, p.c = a, b, c
+	d.multiply(&p)
+}
+
+// single is one direction as the first of two.
+func single(a *device.GRUArgs) device.BiGRUArgs {
+	b := device.BiGRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX}
+	b.Directions[0] = device.GRUDirection{WIH: a.WIH, WHH: a.WHH, BIH: a.BIH, BHH: a.BHH, Gates: a.Gates, Prev: a.Prev, DWIH: a.DWIH, DWHH: a.DWHH, DBIH: a.DBIH, DBHH: a.DBHH}
+	return b
+}
+
+// GRU implements device.Recurrent.
+func (d *dev) GRU(a device.GRUArgs) {
+	b := single(&a)
+	l := d.layer("GRU", &b, 1)
+	l.reverse = a.Reverse
+	y, final := d.floats("GRU Y", a.Y, l.rows*l.h), d.optional("GRU Final", a.Final, l.batch*l.h)
+	d.forward("GRU", &b, l, [2]driver.Ptr{y})
+	d.clearTail(y, a.Lengths, l.lengths, l.h)
+	if final != 0 && l.rows > 0 {
+		d.each(kernelGRUFinal, l.batch*l.h).ptr(final, y, l.lengths, l.starts).int(l.batch, l.h).flag(a.Reverse)
+	}
+}
+
+// GRUGrad implements device.Recurrent.
+func (d *dev) GRUGrad(a device.GRUArgs) {
+	b := single(&a)
+	l := d.layer("GRUGrad", &b, 1)
+	l.reverse = a.Reverse
+	dy, final := d.optional("GRUGrad DY", a.DY, l.rows*l.h), d.optional("GRUGrad DFinal", a.DFinal, l.batch*l.h)
+	d.backward("GRUGrad", &b, l, dy, final, 1)
+}
+
+// BiGRU implements device.Recurrent.
+func (d *dev) BiGRU(a device.BiGRUArgs) {
+	l := d.layer("BiGRU", &a, 2)
+	n := l.rows * l.h
+	y, other := d.floats("BiGRU Y", a.Y, n), d.floats("BiGRU Work", a.Work, n)
+	d.forward("BiGRU", &a, l, [2]driver.Ptr{y, other})
+	if n > 0 {
+		d.each(kernelGRUMean, n).ptr(y, other, l.starts).int(l.steps, l.h).long(n)
+	}
+}
+
+// BiGRUGrad implements device.Recurrent.
+func (d *dev) BiGRUGrad(a device.BiGRUArgs) {
+	l := d.layer("BiGRUGrad", &a, 2)
+	d.backward("BiGRUGrad", &a, l, d.floats("BiGRUGrad DY", a.DY, l.rows*l.h), 0, 0.5)
 }
 
 // GRUCell implements device.Cells.

@@ -16,6 +16,7 @@ type buffer struct {
 	n     int
 	ptr   driver.Ptr // 0 without elements
 	freed bool
+	stage stage // where values are streamed to it
 }
 
 // DType implements device.Buffer.
@@ -85,7 +86,13 @@ func (d *dev) Free(b device.Buffer) {
 	delete(d.buffers, own)
 	if p := own.ptr; p != 0 {
 		d.releaseCopies(p)
-		d.run(func() error { return d.drv.Free(p) })
+		d.run(func() error {
+			err := d.drv.Free(p)
+			if e := own.stage.close(d.drv); err == nil {
+				err = e
+			}
+			return err
+		})
 	}
 }
 
@@ -93,6 +100,37 @@ func (d *dev) Free(b device.Buffer) {
 func (d *dev) UploadFloats(dst device.View, src []float32) {
 	p := d.floats("UploadFloats dst", dst, -1)
 	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+}
+
+// StreamFloats implements device.Streamer. Where there is no room for a stage it uploads.
+func (d *dev) StreamFloats(dst device.View, src []float32) {
+	p := d.floats("StreamFloats dst", dst, -1)
+	if dst.N != len(src) {
+		panic(fmt.Sprintf("cuda: StreamFloats: %d elements into %d", len(src), dst.N))
+	}
+	if len(src) == 0 || d.refuse("StreamFloats") {
+		return
+	}
+	to, bytes := &dst.Buf.(*buffer).stage, 4*len(src)
+	if to.bytes < bytes && !d.makeStage(to, bytes) {
+		d.UploadFloats(dst, src)
+		return
+	}
+	d.bf16.changed(p, len(src))
+	c := d.next()
+	c.kind, c.dst, c.host, c.bytes, c.stage = commandStream, p, unsafe.Pointer(unsafe.SliceData(src)), bytes, to
+	d.wait()
+}
+
+// makeStage gives a stage room for bytes and reports whether the GPU has it.
+func (d *dev) makeStage(s *stage, bytes int) bool {
+	d.run(func() error { return s.close(d.drv) })
+	p, err := d.allocate(bytes)
+	if err != nil {
+		return false
+	}
+	s.ptr, s.bytes = p, bytes
+	return true
 }
 
 // UploadDoubles implements device.Memory.

@@ -10,6 +10,7 @@ import (
 var (
 	kernelGemm    = entryOf("gemm")
 	kernelAddBias = entryOf("add_bias")
+	kernelBiasAct = entryOf("bias_activate")
 )
 
 // Gemm implements device.Products.
@@ -31,7 +32,18 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	p.b, p.ldb = d.matrix("Gemm B", a.B, a.TransB, a.K, a.N, a.LDB, count, a.StrideB)
 	p.c, p.ldc = d.matrix("Gemm C", a.C, false, a.M, a.N, a.LDC, count, a.StrideC)
 	p.bias = d.optional("Gemm Bias", a.Bias, a.N)
+	if !a.Active.Present() {
+		d.multiply(&p)
+		return
+	}
+	known("Gemm Active", a.F)
+	if count > 1 || p.ldc != a.N {
+		panic(fmt.Sprintf("cuda: Gemm: Active of %d products with LDC=%d, expected one with LDC=%d", count, p.ldc, a.N))
+	}
+	active, bias := d.floats("Gemm Active", a.Active, a.M*a.N), p.bias
+	p.bias = 0 // the kernel behind adds it
 	d.multiply(&p)
+	d.each(kernelBiasAct, a.M*a.N).ptr(active, p.c, bias).int(int(a.F), a.N).long(a.M * a.N)
 }
 
 func leading(what string, ld, cols int) int {
@@ -145,11 +157,13 @@ func (d *dev) roundedHere(p driver.Ptr, n int) driver.Ptr {
 	return to
 }
 
-// multiply runs a product with cuBLAS, or with the own kernel.
-func (d *dev) multiply(p *product) {
-	if p.m == 0 || p.n == 0 {
+// multiply runs a product with cuBLAS, or with the own kernel. It leaves the description as it is.
+func (d *dev) multiply(as *product) {
+	if as.m == 0 || as.n == 0 {
 		return
 	}
+	run := *as
+	p := &run
 	p.count = max(1, p.count)
 	half := d.halve(p)
 	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -23,8 +22,10 @@ type queue struct {
 	staging staging
 	mail    [device.FetchSlots]mail
 
-	capturing  bool  // commands are recorded (record.go)
-	captureErr error // why they cannot be
+	capturing  bool   // commands are recorded (record.go)
+	captureErr error  // why they cannot be
+	at         string // what the calls belong to
+	trail      trail
 	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
 	dropped    command
 }
@@ -52,6 +53,7 @@ const (
 	commandFetch
 	commandPost
 	commandAwait
+	commandStream
 )
 
 // command is one piece of work for the owner.
@@ -71,6 +73,8 @@ type command struct {
 	slot     int // of mail
 	copies   *copies
 	written  uint64 // parameters that the kernel may write through
+	stage    *stage // of what is streamed
+	at       string // what the command belongs to
 }
 
 func (q *queue) start(d *dev) {
@@ -92,10 +96,13 @@ func (q *queue) next() *command {
 		q.flush(false)
 	}
 	c := &q.batch.commands[q.batch.n]
-	*c = command{}
+	*c = command{at: q.at}
 	q.batch.n++
 	return c
 }
+
+// At implements device.Namer.
+func (q *queue) At(what string) { q.at = what }
 
 func (q *queue) flush(wait bool) {
 	q.batch.wait = wait
@@ -129,9 +136,15 @@ func (q *queue) own() {
 			if q.capturing && q.captureErr != nil && c.kind != commandRun {
 				continue
 			}
-			if err := q.execute(c); err != nil && q.capturing {
+			if !q.capturing {
+				q.trail.begin(c)
+			}
+			switch err := q.execute(c); {
+			case err == nil:
+				q.trail.end(c)
+			case q.capturing:
 				q.captureErr = q.describe(c, err)
-			} else if err != nil {
+			default:
 				q.failure = &device.Failed{Err: q.describe(c, err)}
 			}
 			c.run, c.host = nil, nil
@@ -170,21 +183,8 @@ func (q *queue) execute(c *command) error {
 		return d.drv.Record(q.mail[c.slot].event, d.stream)
 	case commandAwait:
 		return d.drv.Wait(q.mail[c.slot].event)
+	case commandStream:
+		return q.staging.stream(d, c.dst, c.host, c.bytes, c.stage)
 	}
 	return c.run()
-}
-
-// describe names what failed: a kernel with its grid, a product with its sizes.
-func (q *queue) describe(c *command, err error) error {
-	switch c.kind {
-	case commandLaunch:
-		return fmt.Errorf("kernel %s on a grid of %d blocks of %d threads: %w", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, err)
-	case commandProduct:
-		return fmt.Errorf("product of %d x %d x %d: %w", c.product.M, c.product.N, c.product.K, err)
-	case commandReplay:
-		return fmt.Errorf("recorded training step: %w", err)
-	case commandSync, commandAwait:
-		return fmt.Errorf("the GPU failed at work given to it before: %w", err)
-	}
-	return err
 }

@@ -14,6 +14,7 @@ type recording struct {
 	graph  driver.Graph
 	exec   driver.Exec
 	copies []recordedCopies
+	at     string // what it belongs to
 }
 
 func (r *recording) destroy(d *dev) (first error) {
@@ -46,7 +47,7 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 		d.captureErr, d.capturing = nil, true
 		return d.drv.BeginCapture(d.stream)
 	})
-	r := &recording{}
+	r := &recording{at: d.at}
 	var err error
 	func() {
 		d.recording, d.refused = true, nil
@@ -95,7 +96,7 @@ func (d *dev) Replay(r device.Recording) {
 	own := d.recorded(r)
 	d.expect(own.copies)
 	c := d.next()
-	c.kind, c.exec = commandReplay, own.exec
+	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
 	d.behind(own.copies)
 }
 

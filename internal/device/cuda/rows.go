@@ -17,7 +17,6 @@ var (
 	kernelPackStarts      = entryOf("pack_starts")
 	kernelPackWords       = entryOf("pack_words")
 	kernelGatherWords     = entryOf("gather_words")
-	kernelScatterWords    = entryOf("scatter_words")
 	kernelClearTail       = entryOf("clear_tail")
 )
 
@@ -137,8 +136,5 @@ func (d *dev) ScatterWords(a device.GatherArgs) {
 	rows := d.words("ScatterWords Words", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
 	table, out := d.floats("ScatterWords Table", a.Table, a.V*a.D), d.floats("ScatterWords Out", a.Out, n*a.D)
-	d.fill(table, 4*a.V*a.D, 0)
-	if n > 0 {
-		d.start(kernelScatterWords, threads, n, 1, 1).ptr(table, out, rows).int(n, a.D)
-	}
+	d.sumWords(table, out, rows, n, a.V, a.D)
 }

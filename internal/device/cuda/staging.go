@@ -80,6 +80,11 @@ func (s *staging) take(d *dev, bytes int) (*ring, int, error) {
 }
 
 func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) error {
+	return s.send(d, dst, src, bytes, d.stream)
+}
+
+// send copies host values to the device in a stream.
+func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, stream driver.Stream) error {
 	for at := 0; at < bytes; at += stagingBytes {
 		n := min(stagingBytes, bytes-at)
 		r, i, err := s.take(d, n)
@@ -87,15 +92,75 @@ func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) 
 			return err
 		}
 		copy(unsafe.Slice((*byte)(r.memory[i]), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
-		if err := d.drv.Upload(dst+driver.Ptr(at), r.memory[i], n, d.stream); err != nil {
+		if err := d.drv.Upload(dst+driver.Ptr(at), r.memory[i], n, stream); err != nil {
 			return err
 		}
-		if err := d.drv.Record(r.event[i], d.stream); err != nil {
+		if err := d.drv.Record(r.event[i], stream); err != nil {
 			return err
 		}
 		r.used[i] = true
 	}
 	return nil
+}
+
+// stage is device memory through which values are streamed to a buffer: the stream of copies fills it beside the kernels that still read the buffer, and that of the
+// kernels copies it on when it comes there.
+type stage struct {
+	ptr         driver.Ptr
+	bytes       int
+	full, empty driver.Event
+	used        bool
+}
+
+func (s *stage) close(drv driver.Driver) (first error) {
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if s.ptr != 0 {
+		keep(drv.Free(s.ptr))
+	}
+	for _, e := range [2]driver.Event{s.full, s.empty} {
+		if e != 0 {
+			keep(drv.DestroyEvent(e))
+		}
+	}
+	*s = stage{}
+	return first
+}
+
+// follow is Driver.Follow; tests leave one out.
+var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
+
+// stream is upload through a stage.
+func (s *staging) stream(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, to *stage) (err error) {
+	for _, e := range [2]*driver.Event{&to.full, &to.empty} {
+		if *e == 0 {
+			if *e, err = d.drv.NewEvent(); err != nil {
+				return err
+			}
+		}
+	}
+	if to.used {
+		if err := follow(d, d.copies, to.empty); err != nil {
+			return err
+		}
+	}
+	if err := s.send(d, to.ptr, src, bytes, d.copies); err != nil {
+		return err
+	}
+	if err := d.drv.Record(to.full, d.copies); err != nil {
+		return err
+	}
+	if err := follow(d, d.stream, to.full); err != nil {
+		return err
+	}
+	if err := d.drv.Copy(dst, to.ptr, bytes, d.stream); err != nil {
+		return err
+	}
+	to.used = true
+	return d.drv.Record(to.empty, d.stream)
 }
 
 func (s *staging) download(d *dev, dst unsafe.Pointer, src driver.Ptr, bytes int) error {

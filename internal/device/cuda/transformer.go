@@ -150,9 +150,23 @@ func (d *dev) heads(what string, a device.SelfAttentionArgs) heads {
 		h.words = d.ints("SelfAttention Words", a.Words.View, len(a.Lengths.Host)*a.L)
 	}
 	h.c = d.captions(what, a.Lengths, most)
-	n := h.c.rows * a.D
+	if h.a.LD == 0 {
+		h.a.LD = a.D
+	}
+	if h.a.LD < a.D {
+		panic(fmt.Sprintf("cuda: %s: rows of %d columns %d apart", what, a.D, a.LD))
+	}
+	n := h.span()
 	h.query, h.key, h.value = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
 	return h
+}
+
+// span is the number of elements of queries, from the first row to the end of the last one.
+func (h *heads) span() int {
+	if h.c.rows == 0 {
+		return 0
+	}
+	return (h.c.rows-1)*h.a.LD + h.a.D
 }
 
 // part returns the captions [first, end) whose weights are kept at once, and the number of weights.
@@ -179,7 +193,7 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 		end, places := h.part(first)
 		weights := d.need(scratchHidden, 4*places)
 		d.attend(kernelSelfAttention, &h, first, end).ptr(context, weights, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D)
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		first = end
 	}
 }
@@ -187,15 +201,15 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 // SelfAttentionGrad implements device.Transformer.
 func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	h := d.heads("SelfAttentionGrad", a)
-	n, p := h.c.rows*a.D, h.drop
-	dContext, dQuery := d.floats("SelfAttentionGrad DContext", a.DContext, n), d.floats("SelfAttentionGrad DQuery", a.DQuery, n)
+	n, p := h.span(), h.drop
+	dContext, dQuery := d.floats("SelfAttentionGrad DContext", a.DContext, h.c.rows*a.D), d.floats("SelfAttentionGrad DQuery", a.DQuery, n)
 	dKey, dValue := d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
 	for first := 0; first < h.c.n; {
 		end, places := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*places), d.need(scratchCarry, 4*places)
 		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D)
-		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D)
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
+		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
 		first = end
 	}
 }

@@ -157,44 +157,13 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 		a.DX = h.out(len(c.x) + 3)
 	}
 	h.run(what, func() { h.d.GRUGrad(a) })
-	const step = 1e-5
 	for _, p := range []struct {
 		name  string
 		value []float64
 		grad  device.View
 	}{{"DX", c.x, a.DX}, {"DWIH", c.wih, a.DWIH}, {"DWHH", c.whh, a.DWHH}, {"DBIH", c.bih, a.DBIH}, {"DBHH", c.bhh, a.DBHH}} {
-		if !p.grad.Present() {
-			continue
-		}
-		got := h.read(p.grad)
-		if h.record != nil {
-			*h.record = append(*h.record, got...)
-			continue
-		}
-		for range h.directions(c) {
-			direction := make([]float64, len(p.value))
-			for i := range direction {
-				direction[i] = h.rng.Norm()
-			}
-			saved := append([]float64(nil), p.value...)
-			along := func(s float64) float64 {
-				for i := range saved {
-					p.value[i] = saved[i] + s*direction[i]
-				}
-				return c.loss(dy, fin)
-			}
-			want := (along(step) - along(-step)) / (2 * step)
-			copy(p.value, saved)
-			var slope, size float64
-			for i := range direction {
-				slope += got[i] * direction[i]
-				size += got[i] * got[i]
-			}
-			limit := h.tol.deriv * (math.Sqrt(size) + 1e-3)
-			if !(math.Abs(slope-want) <= limit) {
-				h.errorf("%s: %s along a random direction is %.9g, want %.9g (allowed %.2g)", what, p.name, slope, want, limit)
-			}
-			h.observe([]float64{slope}, []float64{want}, limit)
+		if p.grad.Present() {
+			h.slope(what, p.name, p.value, p.grad, func() float64 { return c.loss(dy, fin) }, h.directions(c))
 		}
 	}
 	h.steady(what, func() { h.d.GRUGrad(a) })

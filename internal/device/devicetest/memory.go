@@ -86,6 +86,16 @@ func testMistakes(h *harness) {
 			d.Embed(device.EmbedArgs{L: 3, V: 9, P: 2, K: 1, D: 1, Words: h.inInts(make([]int32, 9)), Lengths: i})
 		},
 		"SelfAttention of 3 heads in 4": func() { d.SelfAttention(device.SelfAttentionArgs{Heads: 3, D: 4, Lengths: i}) },
+		"SelfAttention of overlapping rows": func() {
+			d.SelfAttention(device.SelfAttentionArgs{Heads: 1, D: 4, LD: 3, Lengths: i})
+		},
+		"BiGRU without scratch memory": func() { d.BiGRU(device.BiGRUArgs{I: 1, H: 1, Lengths: h.inInts([]int32{1}), X: a, Y: a}) },
+		"two active products": func() {
+			d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, Batch: 2, StrideC: 1, A: a, B: a, C: b, Active: b})
+		},
+		"BiasActivateGrad of tanh": func() {
+			d.BiasActivateGrad(device.BiasActivateArgs{F: device.Tanh, M: 1, N: 1, X: a, DY: a, DX: b})
+		},
 		"LayerNorm without a sum": func() {
 			d.LayerNorm(device.LayerNormArgs{N: 2, D: 3, X: a, Branch: a, Y: a, Mean: a, InvStd: a, Weight: a, Bias: a})
 		},

@@ -103,6 +103,64 @@ func (h *harness) activation(f device.Activation, n int) {
 	h.release()
 }
 
+// testActive is a product with an activation behind it, and the way back through bias and activation.
+func testActive(h *harness) {
+	for n, s := range [][3]int{{1, 1, 1}, {3, 5, 4}, {7, 33, 16}, {130, 40, 9}, {300, 257, 3}} {
+		for _, f := range []device.Activation{device.ReLU, device.GELU, device.Abs, device.Tanh} {
+			h.active(f, s[0], s[1], s[2], n%2 == 1)
+		}
+	}
+}
+
+func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
+	what := fmt.Sprintf("Gemm %dx%dx%d with %s, bias=%v", m, n, k, functions[f].name, bias)
+	x, w, b := h.normal(m*k, 1), h.normal(n*k, 1), make([]float64, n)
+	a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2), Exact: true, F: f, Active: h.out(m*n + 2)}
+	if bias {
+		b = h.normal(n, 1)
+		a.Bias = h.in(b)
+	}
+	h.run(what, func() { h.d.Gemm(a) })
+	pre := referenceGemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b, func(v float64) float64 { return v })
+	y := make([]float64, m*n)
+	for i, v := range pre {
+		y[i] = functions[f].value(v)
+	}
+	h.equal(what, a.C, padded(append([]float64(nil), pre...), 2), h.tol.product)
+	h.equal(what+": active", a.Active, padded(y, 2), h.tol.product)
+	h.steady(what, func() { h.d.Gemm(a) })
+	h.release()
+	if f == device.Tanh {
+		return
+	}
+
+	what = fmt.Sprintf("BiasActivateGrad %dx%d of %s", m, n, functions[f].name)
+	h.hold(pre)
+	dy, dx, dbias := h.normal(m*n, 1), make([]float64, m*n), make([]float64, n)
+	for i, v := range pre {
+		y[i] = functions[f].value(v)
+		dx[i] = dy[i] * functions[f].slope(v)
+		dbias[i%n] += dx[i]
+	}
+	g := device.BiasActivateArgs{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n), DBias: h.out(n)}
+	h.run(what, func() { h.d.BiasActivateGrad(g) })
+	h.equal(what+": DX", g.DX, dx, h.tol.exact)
+	h.equal(what+": Y", g.Y, y, h.tol.exact)
+	h.equal(what+": DBias", g.DBias, dbias, h.tol.product)
+	h.steady(what, func() { h.d.BiasActivateGrad(g) })
+	slopes := h.inout(dy)
+	both := h.inout(pre)
+	g.X, g.Y, g.DY, g.DX, g.DBias = both, both, slopes, slopes, device.View{}
+	h.run(what+" in place", func() { h.d.BiasActivateGrad(g) })
+	h.equal(what+" in place: DX", slopes, dx, h.tol.exact)
+	h.equal(what+" in place: Y", both, y, h.tol.exact)
+	g.X, g.Y, g.DY, g.DX, g.DBias = h.in(pre), device.View{}, h.in(dy), h.out(m*n), h.out(n)
+	h.run(what+" without Y", func() { h.d.BiasActivateGrad(g) })
+	h.equal(what+" without Y: DX", g.DX, dx, h.tol.exact)
+	h.equal(what+" without Y: DBias", g.DBias, dbias, h.tol.product)
+	h.release()
+}
+
 func testColumnSum(h *harness) {
 	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}} {
 		rows, cols := s[0], s[1]

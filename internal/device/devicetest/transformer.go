@@ -261,7 +261,36 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	h.slopes(what+": DKey", c.k, g.DKey, loss)
 	h.slopes(what+": DValue", c.v, g.DValue, loss)
 	h.steady(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
+
+	// The same with queries, keys and values as columns of one matrix, bit for bit.
+	ld := 3*d + 1
+	columns := func(values []float64) [3]device.View {
+		v := h.inout(values)
+		return [3]device.View{v.Slice(0, rows*ld), v.Slice(d, rows*ld), v.Slice(2*d, rows*ld)}
+	}
+	one, into := columns(columnsOf(ld, d, c.q, c.k, c.v)), columns(nans(rows*ld))
+	w := a
+	w.LD, w.Query, w.Key, w.Value, w.Context = ld, one[0], one[1], one[2], h.out(rows*d)
+	w.DContext, w.DQuery, w.DKey, w.DValue = g.DContext, into[0], into[1], into[2]
+	h.run(what+" of columns", func() { h.d.SelfAttention(w); h.d.SelfAttentionGrad(w) })
+	h.equal(what+" of columns", w.Context, h.read(a.Context.Slice(0, rows*d)), 0)
+	got, want := h.read(into[0]), columnsOf(ld, d, h.read(g.DQuery), h.read(g.DKey), h.read(g.DValue))
+	if err := near(got, want, 0); err != nil && !h.short {
+		h.errorf("%s: gradients of columns: %v", what, err)
+	}
 	h.release()
+}
+
+// columnsOf puts matrices of d columns side by side, in rows ld apart with NaN behind them.
+func columnsOf(ld, d int, parts ...[]float64) []float64 {
+	rows := len(parts[0]) / d
+	all := nans(rows * ld)
+	for i, p := range parts {
+		for r := range rows {
+			copy(all[r*ld+i*d:], p[r*d:(r+1)*d])
+		}
+	}
+	return all
 }
 
 func nans(n int) []float64 {

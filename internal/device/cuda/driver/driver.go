@@ -79,6 +79,7 @@ type Driver interface {
 	NewEvent() (Event, error)
 	DestroyEvent(Event) error
 	Record(Event, Stream) error
+	Follow(Stream, Event) error                         // what is sent to the stream from now on runs behind the event, as it was recorded last
 	Wait(Event) error                                   // until the host sees it
 	Elapsed(from, to Event) (millis float32, err error) // of events that were waited for
 
@@ -114,6 +115,22 @@ const (
 	codeOutOfMemory = 2
 	codeNoDevice    = 100
 )
+
+// Fault reports whether an error is of work that a GPU did, such as an address outside memory: the call that returns it need not be the one that gave the GPU this
+// work, and the context is lost.
+func Fault(err error) bool {
+	e, ok := err.(*Error)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case 214, 220, 226, 999: // memory, NVLink, an exception; unknown
+		return true
+	case 700, 702, 710, 714, 715, 716, 717, 718, 719, 721: // address, timeout, assertion, stack, instruction, alignment, address space, program counter, launch, tensor
+		return true
+	}
+	return false
+}
 
 // OutOfMemory reports whether an error is that of an allocation on a full device.
 func OutOfMemory(err error) bool {

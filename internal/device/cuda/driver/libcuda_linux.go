@@ -41,7 +41,7 @@ type symbols struct {
 	launch                                       entry
 	streamCreate, streamDestroy, streamSync      entry
 	eventCreate, eventDestroy, eventRecord       entry
-	eventSync, eventElapsed                      entry
+	eventSync, eventElapsed, streamWait          entry
 	beginCapture, endCapture, instantiate        entry
 	graphLaunch, graphDestroy, execDestroy       entry
 	errorName, errorString                       entry
@@ -62,7 +62,7 @@ func (s *symbols) list() map[string]*entry {
 		"cuMemsetD32Async": &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule, "cuModuleGetFunction": &s.getFunction,
 		"cuLaunchKernel": &s.launch, "cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy, "cuStreamSynchronize": &s.streamSync,
 		"cuEventCreate": &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord, "cuEventSynchronize": &s.eventSync,
-		"cuEventElapsedTime": &s.eventElapsed, "cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
+		"cuEventElapsedTime": &s.eventElapsed, "cuStreamWaitEvent": &s.streamWait, "cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
 		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch, "cuGraphDestroy": &s.graphDestroy,
 		"cuGraphExecDestroy": &s.execDestroy, "cuGetErrorName": &s.errorName, "cuGetErrorString": &s.errorString,
 	}
@@ -274,6 +274,9 @@ func (d *libcuda) NewEvent() (Event, error) {
 func (d *libcuda) DestroyEvent(e Event) error { return d.call(&d.fn.eventDestroy, uintptr(e)) }
 func (d *libcuda) Record(e Event, s Stream) error {
 	return d.call(&d.fn.eventRecord, uintptr(e), uintptr(s))
+}
+func (d *libcuda) Follow(s Stream, e Event) error {
+	return d.call(&d.fn.streamWait, uintptr(s), uintptr(e), 0)
 }
 func (d *libcuda) Wait(e Event) error { return d.call(&d.fn.eventSync, uintptr(e)) }
 

@@ -50,6 +50,7 @@ func start(t *testing.T) *machine {
 	m.must(err)
 	m.stream, err = d.NewStream()
 	m.must(err)
+	t.Cleanup(func() { d.DestroyStream(m.stream) })
 	return m
 }
 
@@ -213,5 +214,69 @@ func TestGraph(t *testing.T) {
 	m.must(m.DestroyGraph(g))
 	if n := emulator.Launches(t) - before; n != 1 {
 		t.Errorf("%d launches, want the one that was recorded", n)
+	}
+}
+
+// A stream that does not wait for the event of another works on what memory holds too early or too late, in one of the two ways in which streams are out of
+// step; with the events it does not. value and result are in turn written by one stream and read by the other.
+func TestMissingEventShows(t *testing.T) {
+	m := start(t)
+	other, err := m.NewStream()
+	m.must(err)
+	defer m.DestroyStream(other)
+	var events [2]driver.Event
+	for i := range events {
+		events[i], err = m.NewEvent()
+		m.must(err)
+		defer m.DestroyEvent(events[i])
+	}
+	written, read := events[0], events[1]
+	value, result := m.memory(1), m.memory(2)
+	defer m.Free(value)
+	defer m.Free(result)
+	source := [2]float32{1, 2}
+	for _, c := range []struct {
+		missing   string
+		late      int
+		first, at float32
+	}{{"", 0, 1, 2}, {"", 1, 1, 2}, {"", 2, 1, 2}, {"written", 1, 0, 0}, {"read", 2, 2, 2}} {
+		emulator.Set(t, "defer", c.late, 0)
+		m.must(m.Fill(value, 0, 1, m.stream))
+		m.must(m.Synchronize(m.stream))
+		for i := range source {
+			if i > 0 && c.missing != "read" {
+				m.must(m.Follow(other, read))
+			}
+			m.must(m.Upload(value, unsafe.Pointer(&source[i]), 4, other))
+			m.must(m.Record(written, other))
+			if c.missing != "written" {
+				m.must(m.Follow(m.stream, written))
+			}
+			m.must(m.Copy(result+driver.Ptr(4*i), value, 4, m.stream))
+			m.must(m.Record(read, m.stream))
+		}
+		var got [2]float32
+		m.must(m.Download(unsafe.Pointer(&got[0]), result, 8, m.stream))
+		m.must(m.Synchronize(m.stream))
+		if got != [2]float32{c.first, c.at} {
+			t.Errorf("defer %d, without the event %q: read %v, want %v and %v", c.late, c.missing, got, c.first, c.at)
+		}
+		m.must(m.Synchronize(other))
+	}
+}
+
+// A stream that records cannot wait for an event of one that does not.
+func TestForeignEventSpoilsARecording(t *testing.T) {
+	m := start(t)
+	e, err := m.NewEvent()
+	m.must(err)
+	defer m.DestroyEvent(e)
+	m.must(m.Record(e, m.stream))
+	m.must(m.BeginCapture(m.stream))
+	if err := m.Follow(m.stream, e); err == nil || !strings.Contains(err.Error(), "CAPTURE_ISOLATION") {
+		t.Errorf("waiting for an event while recording: %v", err)
+	}
+	if _, err := m.EndCapture(m.stream); err == nil || !strings.Contains(err.Error(), "CAPTURE_INVALIDATED") {
+		t.Errorf("the recording: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Set changes a setting of the loaded emulator until the test ends: order (0 forward, 1 reverse, 2 random), defer (1: work waits until somebody
-// waits for it), no_device, memory (bytes of the device), version (of the driver), devices (how many there are), lose (the GPU is lost at this launch from
+// waits for it; 2: that of the first stream does, other streams go ahead as far as events allow), no_device, memory (bytes of the device), version (of the driver), devices (how many there are), lose (the GPU is lost at this launch from
 // now on), no_capture.
 func Set(t testing.TB, name string, value, after int) {
 	t.Helper()
@@ -25,6 +25,12 @@ func Set(t testing.TB, name string, value, after int) {
 // Launches returns the number of kernels launched so far.
 func Launches(t testing.TB) int {
 	n, _, _ := purego.SyscallN(symbol(t, "emu_launches"))
+	return int(n)
+}
+
+// Finished returns the number of kernels that have run so far.
+func Finished(t testing.TB) int {
+	n, _, _ := purego.SyscallN(symbol(t, "emu_finished"))
 	return int(n)
 }
 

@@ -20,21 +20,55 @@ KERNEL combine(float* dst, const float* a, const float* b, float alpha, float be
 // The numbers of device.Activation.
 enum { kReLU, kTanh, kSigmoid, kAbs, kGELU };
 
+VSE_INLINE float value_of(int f, float v) {
+  return f == kReLU ? (v < 0 ? 0 : v) : f == kTanh ? tanh_(v) : f == kSigmoid ? sigmoid_(v) : f == kGELU ? gelu_(v) : (v < 0 ? -v : v);
+}
+
+// of is the output y of tanh and of the sigmoid, the input x of the others.
+VSE_INLINE float slope_of(int f, float of) {
+  return f == kReLU ? (of > 0) : f == kTanh ? 1 - of * of : f == kSigmoid ? of * (1 - of) : f == kGELU ? gelu_slope_(of) : (float)((of > 0) - (of < 0));
+}
+
 // y = f(x)
 KERNEL activate(float* y, const float* x, int f, i64 n) {
+  EACH(i, n) y[i] = value_of(f, x[i]);
+}
+
+// x += bias in every row of cols values, and y = f(x); bias may be absent (null).
+KERNEL bias_activate(float* y, float* x, const float* bias, int f, int cols, i64 n) {
   EACH(i, n) {
     float v = x[i];
-    y[i] = f == kReLU ? (v < 0 ? 0 : v) : f == kTanh ? tanh_(v) : f == kSigmoid ? sigmoid_(v) : f == kGELU ? gelu_(v) : (v < 0 ? -v : v);
+    if (bias) x[i] = v = v + bias[i % cols];
+    y[i] = value_of(f, v);
   }
 }
 
-// dx = dy·f'; of is the output y of tanh and of the sigmoid, the input x of the others.
+// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over each piece of per rows, part [pieces, cols] (may be
+// absent). A block takes 32 columns of a piece, eight rows at a time.
+KERNEL bias_activate_grad(float* dx, float* y, float* part, const float* x, const float* dy, int f, int rows, int cols, int per) {
+  __shared__ float sums[8][32];
+  int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
+  i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
+  float s = 0;
+  if (col < cols)
+    for (i64 r = lo + first; r < hi; r += 8) {
+      i64 i = r * cols + col;
+      float v = x[i], d = dy[i] * slope_of(f, v);
+      dx[i] = d;
+      if (y) y[i] = value_of(f, v);
+      s += d;
+    }
+  if (!part) return;
+  sums[first][lane] = s;
+  __syncthreads();
+  if (first || col >= cols) return;
+  for (int w = 1; w < 8; w++) s += sums[w][lane];
+  part[blockIdx.y * (i64)cols + col] = s;
+}
+
+// dx = dy·f'
 KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 n) {
-  EACH(i, n) {
-    float v = of[i];
-    float slope = f == kReLU ? (v > 0) : f == kTanh ? 1 - v * v : f == kSigmoid ? v * (1 - v) : f == kGELU ? gelu_slope_(v) : (float)((v > 0) - (v < 0));
-    dx[i] = dy[i] * slope;
-  }
+  EACH(i, n) dx[i] = dy[i] * slope_of(f, of[i]);
 }
 
 // dst [B, A, inner] = x [A, B, inner]

@@ -35,44 +35,79 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
   }
 }
 
-// Step t of packed sequences, behind step from (-1: none). starts is the table of the packing (device.Packing), b the number of sequences; those that have
-// no word at step t are left alone. state [b, h] is the state before and after the step, hidden = W_h state + b_h.
-KERNEL gru_packed_step(float* gates, float* y, float* prev, float* state, const float* hidden, const float* bias, const int* starts, int t, int from, int h) {
+// Packed sequences (device.Packing), both directions of a layer in one launch: blockIdx.y counts them, the second one reads the other way round than the first,
+// which reads backwards with reverse. starts is the table of the packing, b the number of sequences, n counts the steps that are done.
+
+// word returns the step in the sequences that is worked on when n of all steps are done.
+VSE_INLINE int word(int n, int steps, int reverse) { return (reverse != 0) != (blockIdx.y != 0) ? steps - 1 - n : n; }
+
+// A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden [2, b, 3h] = W_h state. The gates hold W_i x.
+KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state, const float* hidden, const float* bih0,
+                       const float* bih1, const float* bhh0, const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
+  int second = blockIdx.y, t = word(n, steps, reverse), from = word(n - 1, steps, reverse);
+  float *gates = second ? gates1 : gates0, *y = second ? y1 : y0, *prev = second ? prev1 : prev0;
+  const float *bi = second ? bih1 : bih0, *bh = second ? bhh1 : bhh0;
+  state += second * (i64)b * h;
+  hidden += second * (i64)b * 3 * h;
   i64 start = starts[t], active = starts[t + 1] - start;
-  i64 continued = from < 0 ? 0 : starts[from + 1] - starts[from];
+  i64 continued = n == 0 ? 0 : starts[from + 1] - starts[from];
   EACH(i, active * h) {
-    i64 b = i / h, k = i - b * h;
-    const float* gh = b < continued ? hidden + b * 3 * h : bias;
-    float before = b < continued ? state[i] : 0;
-    float* g = gates + (start + b) * 4 * h;
-    float c = gh[2 * h + k];
-    float r = sigmoid_(g[k] + gh[k]), z = sigmoid_(g[h + k] + gh[h + k]), n = tanh_(g[2 * h + k] + r * c);
+    i64 s = i / h, k = i - s * h;
+    float *g = gates + (start + s) * 4 * h, before = 0, hr = bh[k], hz = bh[h + k], c = bh[2 * h + k];
+    if (s < continued) {
+      const float* gh = hidden + s * 3 * h;
+      before = state[i];
+      hr = gh[k] + hr;
+      hz = gh[h + k] + hz;
+      c = gh[2 * h + k] + c;
+    }
+    float r = sigmoid_(g[k] + bi[k] + hr), z = sigmoid_(g[h + k] + bi[h + k] + hz), m = tanh_(g[2 * h + k] + bi[2 * h + k] + r * c);
     g[k] = r;
     g[h + k] = z;
-    g[2 * h + k] = n;
+    g[2 * h + k] = m;
     g[3 * h + k] = c;
     prev[start * h + i] = before;
-    state[i] = y[start * h + i] = (1 - z) * n + z * before;
+    state[i] = y[start * h + i] = (1 - z) * m + z * before;
   }
 }
 
-// The gradient of step t, computed behind that of step done (-1: none). slopes [b, 3h] receives what belongs to W_h, a copy of three parts of the gates.
-KERNEL gru_packed_grad(float* gates, float* slopes, float* carry, const float* prev, const float* dy, const float* final, const int* starts, int t, int done, int h) {
+// The gradient of a step, in the opposite order. slopes [2, b, 3h] receives what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and
+// final may be null.
+KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, float* carry, const float* prev0, const float* prev1, const float* dy, const float* final,
+                       const int* starts, float scale, int n, int steps, int b, int h, int reverse) {
+  int second = blockIdx.y, t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse);
+  float* gates = second ? gates1 : gates0;
+  const float* prev = second ? prev1 : prev0;
+  slopes += second * (i64)b * 3 * h;
+  carry += second * (i64)b * h;
   i64 start = starts[t], active = starts[t + 1] - start;
-  i64 carried = done < 0 ? 0 : starts[done + 1] - starts[done];
+  i64 carried = n == 0 ? 0 : starts[done + 1] - starts[done];
   EACH(i, active * h) {
-    i64 b = i / h, k = i - b * h;
-    float* g = gates + (start + b) * 4 * h;
-    float* s = slopes + b * 3 * h;
-    float r = g[k], z = g[h + k], n = g[2 * h + k], c = g[3 * h + k];
-    float d = (b < carried ? carry[i] : final ? final[i] : 0) + (dy ? dy[start * h + i] : 0);
-    float dn = d * (1 - z) * (1 - n * n);
+    i64 q = i / h, k = i - q * h;
+    float* g = gates + (start + q) * 4 * h;
+    float* s = slopes + q * 3 * h;
+    float r = g[k], z = g[h + k], m = g[2 * h + k], c = g[3 * h + k];
+    float d = (q < carried ? carry[i] : final ? final[i] : 0) + (dy ? scale * dy[start * h + i] : 0);
+    float dn = d * (1 - z) * (1 - m * m);
     g[k] = dn;
     s[k] = g[h + k] = dn * c * (r * (1 - r));
-    s[h + k] = g[2 * h + k] = d * (prev[start * h + i] - n) * (z * (1 - z));
+    s[h + k] = g[2 * h + k] = d * (prev[start * h + i] - m) * (z * (1 - z));
     s[2 * h + k] = g[3 * h + k] = dn * r;
     carry[i] = d * z;
   }
+}
+
+// y = (y + other)/2 for the words; rows behind them become zero.
+KERNEL gru_mean(float* y, const float* other, const int* starts, int steps, int h, i64 n) {
+  i64 words = (i64)starts[steps] * h;
+  EACH(i, n) y[i] = i < words ? 0.5f * y[i] + 0.5f * other[i] : 0;
+}
+
+// Zeroes the rows behind the words, of values of both directions.
+KERNEL gru_tails(float* x0, float* x1, const int* starts, int steps, int width, i64 n) {
+  float* x = blockIdx.y ? x1 : x0;
+  i64 first = (i64)starts[steps] * width;
+  EACH(i, n - first) x[first + i] = 0;
 }
 
 // final[b] = y of the last word of sequence b, of its first word where the sequence is read backwards.
@@ -84,8 +119,10 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
   }
 }
 
-// The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n).
-KERNEL gru_bias(float* dbih, float* dbhh, const float* sums, int h) {
+// The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of both directions lie one behind the other.
+KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int h) {
+  float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
+  sums += (i64)blockIdx.y * 4 * h;
   EACH(i, (i64)3 * h) {
     dbhh[i] = sums[h + i];
     dbih[i] = i < 2 * h ? sums[h + i] : sums[i - 2 * h];

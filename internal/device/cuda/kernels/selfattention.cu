@@ -1,6 +1,6 @@
 // Self-attention of captions (device.SelfAttentionArgs; the formulas of device/cpu/selfattention.go). A block works on 16 rows (blockIdx.z) of
 // one head (blockIdx.y) of one caption (first + blockIdx.x); the weights [n, n] of its rows lie in scratch memory, the heads of a
-// caption one behind the other.
+// caption one behind the other. The rows of queries, keys, values and their gradients lie ld apart.
 #include "philox.cuh"
 #include "warp.cuh"
 
@@ -11,11 +11,12 @@ struct Tile {
   int n, row, rows;  // rows of the caption; the first of the tile and their number
   int size;          // columns of the head
   i64 at;            // first element of the head in a matrix [T, D]
+  i64 in;            // and in queries, keys and values
   i64 place;         // of the tile's first weight in the dropout
   i64 scratch;       // and in the scratch memory
 };
 
-VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* squares, int first, int d) {
+VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* squares, int first, int d, int ld) {
   Tile t;
   int c = first + blockIdx.x, h = blockIdx.y, heads = gridDim.y;
   t.size = d / heads;
@@ -23,13 +24,14 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   t.row = blockIdx.z * kRows;
   t.rows = t.n - t.row < kRows ? t.n - t.row : kRows;
   t.at = (i64)starts[c] * d + h * t.size;
+  t.in = (i64)starts[c] * ld + h * t.size;
   t.place = heads * squares[c] + ((i64)h * t.n + t.row) * t.n;
   t.scratch = t.place - heads * squares[first];
   return t;
 }
 
-// products sets out[i, j] = a_i·b_j for the rows of a tile and all n rows of b; vectors have size values, their rows lie ld apart.
-VSE_INLINE void products(float* out, const float* a, const float* b, int rows, int n, int size, i64 ld) {
+// products sets out[i, j] = a_i·b_j for the rows of a tile and all n rows of b; vectors have size values, their rows lie lda and ldb apart.
+VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i64 ldb, int rows, int n, int size) {
   __shared__ float ta[kRows][kDepth + 1], tb[kRows][kDepth + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int j0 = 0; j0 < n; j0 += kRows) {
@@ -38,8 +40,8 @@ VSE_INLINE void products(float* out, const float* a, const float* b, int rows, i
       __syncthreads();
       for (int e = threadIdx.x; e < kRows * kDepth; e += 256) {
         int r = e / kDepth, k = e % kDepth;
-        ta[r][k] = r < rows && k0 + k < size ? a[r * ld + k0 + k] : 0;
-        tb[r][k] = j0 + r < n && k0 + k < size ? b[(j0 + r) * ld + k0 + k] : 0;
+        ta[r][k] = r < rows && k0 + k < size ? a[r * lda + k0 + k] : 0;
+        tb[r][k] = j0 + r < n && k0 + k < size ? b[(j0 + r) * ldb + k0 + k] : 0;
       }
       __syncthreads();
       int depth = size - k0 < kDepth ? size - k0 : kDepth;
@@ -51,8 +53,8 @@ VSE_INLINE void products(float* out, const float* a, const float* b, int rows, i
   __syncthreads();
 }
 
-// mix sets out_i = Σ_j w_ij v_j for the rows of a tile; w_ij lies at i·down + j·across.
-VSE_INLINE void mix(float* out, const float* w, i64 down, i64 across, const float* v, int rows, int n, int size, i64 ld) {
+// mix sets out_i = Σ_j w_ij v_j for the rows of a tile; w_ij lies at i·down + j·across. Rows of out lie ldo apart, those of v ld.
+VSE_INLINE void mix(float* out, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows, int n, int size, i64 ld) {
   __shared__ float tw[kRows][kRows + 1], tv[kRows][kWide + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int c0 = 0; c0 < size; c0 += kWide) {
@@ -74,7 +76,7 @@ VSE_INLINE void mix(float* out, const float* w, i64 down, i64 across, const floa
     }
     if (y < rows)
       for (int q = 0; q < 4; q++)
-        if (c0 + x + 16 * q < size) out[y * ld + c0 + x + 16 * q] = sum[q];
+        if (c0 + x + 16 * q < size) out[y * ldo + c0 + x + 16 * q] = sum[q];
   }
 }
 
@@ -103,31 +105,30 @@ VSE_INLINE void softmax(float* p, const int* words, int n, float factor) {
 
 // words may be null; factor is 1/√(columns of a head).
 KERNEL self_attention(float* context, float* weights, const float* query, const float* key, const float* value, const int* words, const int* lengths,
-                      const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d) {
-  Tile t = tile_of(lengths, starts, squares, first, d);
+                      const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
+  Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float* p = weights + t.scratch;
-  i64 from = t.at + (i64)t.row * d;
-  products(p, query + from, key + t.at, t.rows, t.n, t.size, d);
+  products(p, query + t.in + (i64)t.row * ld, ld, key + t.in, ld, t.rows, t.n, t.size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
     float* row = p + (i64)i * t.n;
     softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
     if (keep != 0)
       for (int j = threadIdx.x % 32; j < t.n; j += 32) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
   }
-  mix(context + from, p, t.n, 1, value + t.at, t.rows, t.n, t.size, d);
+  mix(context + t.at + (i64)t.row * d, d, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
 }
 
 // The first half of the gradient: the weights with dropout, dS, and dQ = dS K.
 KERNEL self_attention_rows(float* dquery, float* weights, float* slopes, const float* dcontext, const float* query, const float* key, const float* value, const int* words,
                            const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
-                           int l, int d) {
-  Tile t = tile_of(lengths, starts, squares, first, d);
+                           int l, int d, int ld) {
+  Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float *p = weights + t.scratch, *s = slopes + t.scratch;
-  i64 from = t.at + (i64)t.row * d;
-  products(p, query + from, key + t.at, t.rows, t.n, t.size, d);
-  products(s, dcontext + from, value + t.at, t.rows, t.n, t.size, d);
+  i64 from = t.in + (i64)t.row * ld;
+  products(p, query + from, ld, key + t.in, ld, t.rows, t.n, t.size);
+  products(s, dcontext + t.at + (i64)t.row * d, d, value + t.in, ld, t.rows, t.n, t.size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
     float *row = p + (i64)i * t.n, *ds = s + (i64)i * t.n, mean = 0;
     softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
@@ -142,15 +143,15 @@ KERNEL self_attention_rows(float* dquery, float* weights, float* slopes, const f
       if (keep != 0) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
     }
   }
-  mix(dquery + from, s, t.n, 1, key + t.at, t.rows, t.n, t.size, d);
+  mix(dquery + from, ld, s, t.n, 1, key + t.in, t.rows, t.n, t.size, ld);
 }
 
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
 KERNEL self_attention_columns(float* dkey, float* dvalue, const float* weights, const float* slopes, const float* dcontext, const float* query, const int* lengths,
-                              const int* starts, const i64* squares, int first, int d) {
-  Tile t = tile_of(lengths, starts, squares, first, d);
+                              const int* starts, const i64* squares, int first, int d, int ld) {
+  Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
-  i64 head = t.scratch - (i64)t.row * t.n + t.row, to = t.at + (i64)t.row * d;
-  mix(dvalue + to, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size, d);
-  mix(dkey + to, slopes + head, 1, t.n, query + t.at, t.rows, t.n, t.size, d);
+  i64 head = t.scratch - (i64)t.row * t.n + t.row, to = t.in + (i64)t.row * ld;
+  mix(dvalue + to, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size, d);
+  mix(dkey + to, ld, slopes + head, 1, t.n, query + t.in, t.rows, t.n, t.size, ld);
 }

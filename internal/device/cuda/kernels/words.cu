@@ -1,4 +1,4 @@
-// Packed batches (device.Packing): the table of first rows, the words of the rows, the word vectors and their gradient.
+// Packed batches (device.Packing): the table of first rows, the words of the rows, and the word vectors. For their gradient see sum_words.
 #include "common.cuh"
 
 // starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps: the first packed row of step t, and the number of rows.
@@ -25,19 +25,4 @@ KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
   const float* from = table + (i64)w * d;
   float* to = out + (i64)blockIdx.x * d;
   for (int k = threadIdx.x; k < d; k += blockDim.x) to[k] = w < 0 ? 0 : from[k];
-}
-
-// table[w] = Σ dout[p] over the rows of word w, in packed order: the block of the first row of a word adds all its rows. table is zero before. Rows
-// below 0 are no words.
-KERNEL scatter_words(float* table, const float* dout, const int* rows, int count, int d) {
-  int p = blockIdx.x, w = rows[p], found = 0;
-  if (w < 0) return;
-  for (int q = threadIdx.x; q < p; q += blockDim.x) found |= rows[q] == w;
-  if (block_max((float)found) > 0) return;
-  for (int k = threadIdx.x; k < d; k += blockDim.x) {
-    float s = 0;
-    for (int q = p; q < count; q++)
-      if (rows[q] == w) s += dout[(i64)q * d + k];
-    table[(i64)w * d + k] = s;
-  }
 }

@@ -66,7 +66,7 @@ Status cublasGetVersion_v2(void*, int* v) { *v = 130000; return kSuccess; }
 Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A, int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
                                   const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute, int) {
   if (!emu_ready()) return kNotInitialized;
-  if (m < 0 || n < 0 || k < 0 || count < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
+  if (m < 0 || n < 0 || k < 0 || count < 0 || sa < 0 || sb < 0 || sc < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
   // The combinations of types that the reference of cublasGemmStridedBatchedEx lists for these kinds of compute.
   bool single = at == kSingle && bt == kSingle && ct == kSingle, half = at == kHalf && bt == kHalf && (ct == kSingle || ct == kHalf);
   if (!(single && (compute == kFloat32 || compute == kFast16BF || compute == kFastTF32)) && !(half && compute == kFloat32)) return kNotSupported;

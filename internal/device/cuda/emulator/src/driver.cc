@@ -2,11 +2,14 @@
 //
 // A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the kernels compiled
 // by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a fault in a kernel every call
-// fails with the same error, as on a GPU; cuGetErrorString then tells what happened. With defer set, work waits in its stream
-// until somebody waits for it or frees memory, so that memory reused too early shows.
+// fails with the same error, as on a GPU; cuGetErrorString then tells what happened. With defer set to 1, work waits in its stream
+// until somebody waits for it or frees memory, so that memory reused too early shows. A stream that waits for an event makes another one go on up to that event,
+// no further. With 2 all streams but the first of a context work at once, unless they wait for an event. So what two streams do to the same memory without an
+// event between them happens in the wrong order with one of the two.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,26 +22,31 @@ typedef int Result;
 typedef uint64_t Address;
 enum {
   kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
-  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901,
+  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901, kCaptureIsolation = 905,
   kUnknown = 999,
 };
 
 namespace {
 typedef std::function<void()> Work;
 struct Graph { std::vector<Work> work; };
-struct Stream { std::vector<Work> queue; Graph* capture = nullptr; bool spoiled = false; };
-struct Event { std::chrono::steady_clock::time_point at; Stream* stream = nullptr; };
+struct Stream;
+struct Mark { std::chrono::steady_clock::time_point at; Stream* stream = nullptr; long recorded = 0, reached = 0; };
+struct Event { std::shared_ptr<Mark> mark = std::make_shared<Mark>(); };
+// Item is work, or without work the wait until an event has reached a recording of it in another stream.
+struct Item { Work work; std::shared_ptr<Mark> event; Stream* of = nullptr; long recorded = 0; };
+struct Stream { std::deque<Item> queue; Graph* capture = nullptr; bool spoiled = false, first = false; };
 struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
 struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
 
-bool initialized, no_device, no_capture, defer_work;
+bool initialized, no_device, no_capture, retained;  // retained: a context, and no stream was made since
+long defer_work;
 size_t memory = 4ull << 30;
 int driver_version = 13000, devices = 1, context_object, broken;
 long lose;  // the GPU is lost at this launch from now on; 0 never
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
-long launches;
+long launches, finished;
 
 Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
 Result ready() { return !initialized ? kNotInitialized : !context ? kInvalidContext : broken ? broken : kOK; }
@@ -52,15 +60,39 @@ bool recording() {
 #define NOT_RECORDED if (recording()) return kCaptureUnsupported
 // lost counts a launch.
 Result lost() { return lose > 0 && --lose == 0 ? broken = kUnknown : kOK; }
-void flush(Stream* s) {
-  std::vector<Work> queue;
-  queue.swap(s->queue);
-  for (auto& w : queue) w();
+void go_ahead();
+// flush does the work of a stream, with a mark until the mark has reached a recording.
+void flush(Stream* s, Mark* until = nullptr, long recorded = 0) {
+  while (!s->queue.empty() && !(until && until->reached >= recorded)) {
+    Item i = s->queue.front();
+    if (!i.work && i.event->reached < i.recorded) {  // it stays in its place meanwhile: the stream must not go ahead
+      flush(i.of, i.event.get(), i.recorded);
+      continue;
+    }
+    s->queue.pop_front();
+    if (i.work) i.work();
+    go_ahead();
+  }
+}
+// go_ahead lets streams that work at once do so until they have to wait.
+void go_ahead() {
+  static bool going;
+  if (defer_work != 2 || going) return;
+  going = true;
+  for (size_t i = 0; i < streams.size(); i++)
+    for (Stream* s = streams[i]; !s->first && !s->queue.empty();) {
+      Item& item = s->queue.front();
+      if (!item.work && item.event->reached < item.recorded) break;
+      Work w = std::move(item.work);
+      s->queue.pop_front();
+      if (w) w();
+    }
+  going = false;
 }
 void flush_all() { for (size_t i = 0; i < streams.size(); i++) flush(streams[i]); }
 Result enqueue(Stream* s, Work w) {
   if (s->capture) s->capture->work.push_back(std::move(w));
-  else if (defer_work) s->queue.push_back(std::move(w));
+  else if (defer_work) s->queue.push_back({std::move(w)}), go_ahead();
   else w();
   return broken;
 }
@@ -98,6 +130,7 @@ int emu_set(const char* name, long value) {
   return 0;
 }
 long emu_launches() { return launches; }
+long emu_finished() { return finished; }
 
 // EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program.
 Result cuInit(unsigned) {
@@ -113,7 +146,7 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
   return kOK;
 }
 Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
-Result cuDevicePrimaryCtxRetain(void** c, int) { return initialized ? (*c = &context_object, kOK) : kNotInitialized; }
+Result cuDevicePrimaryCtxRetain(void** c, int) { return initialized ? (retained = true, *c = &context_object, kOK) : kNotInitialized; }
 Result cuDevicePrimaryCtxRelease_v2(int) { broken = 0, emu::forget_failure(); return kOK; }  // a fault ends with its context
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
 Result cuCtxSynchronize() { READY; flush_all(); return broken; }
@@ -181,10 +214,18 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     std::vector<void*> p;
     for (auto& v : *values) p.push_back(&v);
     emu::run_grid(*fn->kernel, {gx, gy, gz}, {bx, by, bz}, p.data());
+    finished++;
     if (emu::failed()) broken = kIllegalAddress;
   });
 }
-Result cuStreamCreate(void** s, unsigned) { READY; *s = new Stream; streams.push_back((Stream*)*s); return kOK; }
+Result cuStreamCreate(void** s, unsigned) {
+  READY;
+  Stream* made = new Stream;
+  made->first = retained;
+  retained = false;
+  streams.push_back(made);
+  return *s = made, kOK;
+}
 Result cuStreamDestroy_v2(void* s) {
   flush((Stream*)s);
   for (size_t i = 0; i < streams.size(); i++) if (streams[i] == s) streams.erase(streams.begin() + i--);
@@ -192,12 +233,31 @@ Result cuStreamDestroy_v2(void* s) {
   return kOK;
 }
 Result cuStreamSynchronize(void* s) { READY; NOT_RECORDED; flush(stream(s)); return broken; }
-Result cuStreamWaitEvent(void*, void*, unsigned) { return kOK; }
+Result cuStreamWaitEvent(void* s, void* e, unsigned flags) {
+  READY;
+  if (flags) return kInvalidValue;
+  std::shared_ptr<Mark> m = ((Event*)e)->mark;
+  if (stream(s)->capture) return stream(s)->spoiled = true, kCaptureIsolation;  // the event is of no stream that records
+  if (m->reached < m->recorded) stream(s)->queue.push_back({nullptr, m, m->stream, m->recorded}), go_ahead();
+  return broken;
+}
 Result cuEventCreate(void** e, unsigned) { READY; *e = new Event; return kOK; }
 Result cuEventDestroy_v2(void* e) { delete (Event*)e; return kOK; }
-Result cuEventRecord(void* e, void* s) { READY; ((Event*)e)->stream = stream(s); return enqueue(stream(s), [e] { ((Event*)e)->at = std::chrono::steady_clock::now(); }); }
-Result cuEventSynchronize(void* e) { READY; NOT_RECORDED; if (((Event*)e)->stream) flush(((Event*)e)->stream); return broken; }
-Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->at - ((Event*)a)->at).count(), kOK; }
+Result cuEventRecord(void* e, void* s) {
+  READY;
+  std::shared_ptr<Mark> m = ((Event*)e)->mark;
+  m->stream = stream(s);
+  long recorded = ++m->recorded;
+  return enqueue(stream(s), [=] { m->at = std::chrono::steady_clock::now(), m->reached = recorded; });
+}
+Result cuEventSynchronize(void* e) {
+  READY;
+  NOT_RECORDED;
+  std::shared_ptr<Mark> m = ((Event*)e)->mark;
+  if (m->reached < m->recorded) flush(m->stream, m.get(), m->recorded);
+  return broken;
+}
+Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->mark->at - ((Event*)a)->mark->at).count(), kOK; }
 Result cuStreamBeginCapture_v2(void* s, int) {
   READY;
   if (no_capture) return kNotSupported;
@@ -224,7 +284,8 @@ Result cuGetErrorName(Result r, const char** s) {
   static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}};
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
   auto it = names.find(r);
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }

@@ -1,0 +1,78 @@
+package cuda_test
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+)
+
+// launches counts the kernels of calls that were made before, with products by the own kernel.
+func (b *bench) launches(call func()) int {
+	b.Helper()
+	call()
+	if err := b.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	before := emulator.Launches(b.TB)
+	call()
+	if err := b.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	return emulator.Launches(b.TB) - before
+}
+
+// A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network do, one behind the other.
+func TestLaunchesOfBiGRU(t *testing.T) {
+	b := newBench(t)
+	const in, h, steps = 3, 5, 6
+	lengths := device.Ints{Host: []int32{steps, 4, 1}}
+	rows := 11
+	lengths.View = b.ints(lengths.Host...)
+	a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in), Y: b.alloc(device.Float, rows*h), Work: b.alloc(device.Float, rows*(h+in)),
+		DY: b.alloc(device.Float, rows*h), DX: b.alloc(device.Float, rows*in)}
+	sizes := []int{3 * h * in, 3 * h * h, 3 * h, 3 * h}
+	params, grads, kept := b.alloc(device.Float, 1000), b.alloc(device.Float, 1000), b.alloc(device.Float, 2*rows*5*h)
+	at := 0
+	for k := range a.Directions {
+		w := &a.Directions[k]
+		for i, v := range []*device.View{&w.WIH, &w.WHH, &w.BIH, &w.BHH} {
+			*v = params.Slice(at, at+sizes[i])
+			*[]*device.View{&w.DWIH, &w.DWHH, &w.DBIH, &w.DBHH}[i] = grads.Slice(at, at+sizes[i])
+			at += sizes[i]
+		}
+		w.Gates, w.Prev = kept.Slice(k*rows*4*h, (k+1)*rows*4*h), kept.Slice(rows*(8+k)*h, rows*(9+k)*h)
+	}
+	// The table of first rows, the product with the inputs, the steps with a product between any two, the mean.
+	if n, want := b.launches(func() { b.BiGRU(a) }), 1+1+2*steps-1+1; n != want {
+		t.Errorf("BiGRU: %d launches, want %d", n, want)
+	}
+	// The table, the steps, two column sums and the biases, three products of the weights and four of the inputs.
+	if n, want := b.launches(func() { b.BiGRUGrad(a) }), 1+2*steps-1+2+1+3+4; n != want {
+		t.Errorf("BiGRUGrad: %d launches, want %d", n, want)
+	}
+}
+
+// A product with bias and GELU is the product and one kernel, and so is the way back through both but for the sum over pieces of rows.
+func TestLaunchesOfActivation(t *testing.T) {
+	for _, blas := range []string{"", "emulated"} {
+		d := open(t, cuda.Options{BLAS: blas})
+		b := &bench{t, d}
+		const m, n, k = 300, 7, 2
+		a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k), B: b.alloc(device.Float, n*k), C: b.alloc(device.Float, m*n),
+			Bias: b.alloc(device.Float, n), F: device.GELU, Active: b.alloc(device.Float, m*n)}
+		want := 2
+		if blas != "" {
+			want = 1 // a product of cuBLAS is no launch
+		}
+		if got := b.launches(func() { d.Gemm(a) }); got != want {
+			t.Errorf("cuBLAS %q: product with GELU: %d launches, want %d", blas, got, want)
+		}
+		g := device.BiasActivateArgs{F: device.GELU, M: m, N: n, X: a.C, Y: a.C, DY: a.Active, DX: a.Active, DBias: a.Bias}
+		if got := b.launches(func() { d.BiasActivateGrad(g) }); got != 2 {
+			t.Errorf("cuBLAS %q: gradient of bias and GELU: %d launches, want 2", blas, got)
+		}
+		d.Close()
+	}
+}

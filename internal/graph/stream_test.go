@@ -1,0 +1,56 @@
+package graph_test
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/graph"
+)
+
+// A large input is sent to a GPU while the program of the input before it runs, which does not see it; a small one waits for its turn.
+func TestLargeInputsAreStreamed(t *testing.T) {
+	for _, late := range []int{1, 2} {
+		dev, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)})
+		check(t, err)
+		emulator.Set(t, "defer", late, 0)
+		s, err := graph.NewSession(dev, nil)
+		check(t, err)
+		const n = 5 << 19 // more than the pinned buffers hold
+		g := s.Graph()
+		y := g.Activate(device.Abs, g.Input("x", n/64, 64))
+		p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
+		check(t, err)
+		before := emulator.Finished(t)
+		host, kept := make([]float32, n), make([]device.View, 3)
+		for i := range kept {
+			b, err := dev.Alloc(device.Float, 2)
+			check(t, err)
+			kept[i] = device.Of(b)
+		}
+		for i := range kept {
+			host[0], host[n-1] = float32(-1-i), float32(10+i)
+			if i == 2 { // the last one comes in part
+				check(t, s.FeedPart("x", host[:n-64], n))
+			} else {
+				check(t, s.Feed("x", host))
+			}
+			// The stage is empty when the copy of the input before has come, behind the kernel of the one before that.
+			if late == 1 && i > 0 && emulator.Finished(t)-before >= i {
+				t.Errorf("input %d waited for the kernel of the one before", i)
+			}
+			check(t, p.RunAll())
+			dev.Copy(kept[i].Slice(0, 1), p.View(y).Slice(0, 1))
+			dev.Copy(kept[i].Slice(1, 2), p.View(y).Slice(n-1, n))
+		}
+		for i, want := range [][2]float32{{1, 10}, {2, 11}, {3, 0}} {
+			var got [2]float32
+			dev.DownloadFloats(got[:], kept[i])
+			if got != want {
+				t.Errorf("defer %d: input %d gave %v, want %v", late, i, got, want)
+			}
+		}
+		check(t, dev.Close())
+	}
+}
