@@ -115,9 +115,12 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		at("node 5: sum, seen done")
+		b.Add(x, x, x)
 		if err := b.Sync(); err != nil {
 			t.Fatal(err)
 		}
+		at("")
 		if c.before {
 			at("node 6: sum")
 			b.Add(x, x, x)

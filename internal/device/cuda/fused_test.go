@@ -1,6 +1,8 @@
 package cuda_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -74,5 +76,77 @@ func TestLaunchesOfActivation(t *testing.T) {
 			t.Errorf("cuBLAS %q: gradient of bias and GELU: %d launches, want 2", blas, got)
 		}
 		d.Close()
+	}
+}
+
+// With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for bit, and rows behind the words are zero.
+func TestBiGRUWithLooseLengths(t *testing.T) {
+	const in, h = 3, 5
+	actual, bound := []int32{4, 3, 1}, []int32{6, 4, 4}
+	run := func(loose bool) (y, dx []float32, rest [][]float32) {
+		b := newBench(t)
+		lengths := device.Ints{Host: actual, Loose: loose, View: b.ints(actual...)}
+		rows := 8
+		if loose {
+			lengths.Host, rows = bound, 14
+		}
+		out := func(n int) device.View {
+			v := b.alloc(device.Float, n)
+			b.Fill(v, math.NaN())
+			return v
+		}
+		x := make([]float32, rows*in) // inputs are zero behind the words
+		for i := range 8 * in {
+			x[i] = float32(math.Cos(float64(i)))
+		}
+		a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h), Work: out(rows * (h + in)), DX: out(rows * in)}
+		dy := make([]float32, rows*h)
+		for i := range dy {
+			dy[i] = float32(math.NaN())
+			if i < 8*h {
+				dy[i] = float32(math.Sin(float64(i)))
+			}
+		}
+		a.DY = b.floats(dy...)
+		weights := func(n, seed int) device.View {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(math.Sin(float64(seed*1000+i))) / 2
+			}
+			return b.floats(x...)
+		}
+		var grads []device.View
+		for k := range a.Directions {
+			a.Directions[k] = device.GRUDirection{WIH: weights(3*h*in, 4*k), WHH: weights(3*h*h, 4*k+1), BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: out(rows * 4 * h),
+				Prev: out(rows * h), DWIH: out(3 * h * in), DWHH: out(3 * h * h), DBIH: out(3 * h), DBHH: out(3 * h)}
+			w := &a.Directions[k]
+			grads = append(grads, w.DWIH, w.DWHH, w.DBIH, w.DBHH)
+		}
+		b.BiGRU(a)
+		b.BiGRUGrad(a)
+		read := func(v device.View) []float32 {
+			x := make([]float32, v.N)
+			b.DownloadFloats(x, v)
+			return x
+		}
+		for _, g := range grads {
+			rest = append(rest, read(g))
+		}
+		return read(a.Y), read(a.DX), rest
+	}
+	y, dx, rest := run(false)
+	looseY, looseDX, looseRest := run(true)
+	if !slices.Equal(looseY[:8*h], y) || !slices.Equal(looseDX[:8*in], dx) {
+		t.Errorf("Y %v, DX %v; with exact lengths %v, %v", looseY, looseDX, y, dx)
+	}
+	for i, v := range append(looseY[8*h:], looseDX[8*in:]...) {
+		if v != 0 {
+			t.Fatalf("element %d behind the words is %v", i, v)
+		}
+	}
+	for i := range rest {
+		if !slices.Equal(looseRest[i], rest[i]) {
+			t.Errorf("gradient %d is %v, with exact lengths %v", i, looseRest[i], rest[i])
+		}
 	}
 }

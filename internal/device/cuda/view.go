@@ -16,7 +16,7 @@ func (d *dev) floats(what string, v device.View, n int) driver.Ptr {
 // argument is floats for an argument of a kernel whose name is in two parts: they are joined for the message only.
 func (d *dev) argument(what, name string, v device.View, n int) driver.Ptr {
 	if b, ok := v.Buf.(*buffer); ok && b.owner == d && !b.freed && b.dtype == device.Float && v.Off >= 0 && v.N >= n && v.Off <= b.n-v.N {
-		return d.noted(b, v)
+		return d.floats(name, v, n)
 	}
 	return d.floats(what+" "+name, v, n)
 }
@@ -76,11 +76,6 @@ func (d *dev) address(what string, v device.View, t device.DType, n int) driver.
 	if v.N < n {
 		panic(fmt.Sprintf("cuda: %s: a view of %d elements, expected at least %d", what, v.N, n))
 	}
-	return d.noted(b, v)
-}
-
-// noted is the address of a view, of which the copies know the extent (copies.go).
-func (d *dev) noted(b *buffer, v device.View) driver.Ptr {
 	p := at(b.ptr, v.Off)
 	d.bf16.note(p, v.N)
 	return p
