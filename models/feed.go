@@ -54,21 +54,50 @@ func (m *Model) all(n int) []int32 {
 
 func (m *Model) feedCounts(counts []int32) error {
 	if m.Loosely {
-		return m.feedLoose(1, InputRegionCounts, counts, m.Dims.Regions)
+		return m.feedLoose(1, InputRegionCounts, counts, m.Dims.Regions, 2*len(counts))
 	}
 	return m.Session.FeedInts(InputRegionCounts, counts)
 }
 
-func (m *Model) feedLoose(which int, name string, lengths []int32, longest int) error {
-	m.bounds[which] = bound(m.bounds[which][:0], Room(lengths, longest), len(lengths), longest)
+func (m *Model) feedLoose(which int, name string, lengths []int32, longest, unit int) error {
+	m.bounds[which] = bound(m.bounds[which][:0], room(lengths, longest, unit), len(lengths), longest)
 	return m.Session.FeedLoose(name, lengths, m.bounds[which])
 }
 
-// Room rounds the sum of n lengths of at most longest up to the numbers that steps are recorded for: multiples of two a sequence, with enough for one
-// sequence of the longest length.
-func Room(lengths []int32, longest int) int {
-	n := len(lengths)
-	return min(max(WordRoom(lengths), longest+n-1), n*longest)
+// Steps are recorded for a number of words and of kept regions, rounded up (see Loosely): room is the sum of n lengths of at most longest, as a
+// multiple of unit, with enough for one sequence of the longest length.
+func room(lengths []int32, longest, unit int) int {
+	n, sum := len(lengths), 0
+	for _, l := range lengths {
+		sum += int(l)
+	}
+	return min(max((sum+unit-1)/unit*unit, longest+n-1), n*longest)
+}
+
+// wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done for the upper bound.
+func wordUnit(n int) int { return max(8, n/2) }
+
+// WordBound is the number of words that programs for captions of at most l words are told of with Loosely.
+func (m *Model) WordBound(lengths []int32, l int) int {
+	return room(lengths, m.longest(l), wordUnit(len(lengths)))
+}
+
+// RegionBound is WordBound for kept regions.
+func (m *Model) RegionBound(counts []int32) int { return room(counts, m.Dims.Regions, 2*len(counts)) }
+
+// PairRoom rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are compiled for: a multiple of two a
+// caption that is no less than WordBound.
+func (m *Model) PairRoom(lengths []int32, l int) int {
+	unit := 2 * len(lengths)
+	return (m.WordBound(lengths, l) + unit - 1) / unit * unit
+}
+
+// longest is the longest caption that programs for captions of l words serve.
+func (m *Model) longest(l int) int {
+	if m.Options.TextEncoder == TextBert {
+		return min(Bucket(l), m.Options.Bert.Positions)
+	}
+	return Bucket(l)
 }
 
 // bound appends n lengths, descending, the first longest and none greater, whose sum is room.

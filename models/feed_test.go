@@ -17,7 +17,7 @@ func TestBound(t *testing.T) {
 					lengths[i] = int32(1 + (k*7+i*i*3+k*i)%longest)
 					sum += int(lengths[i])
 				}
-				room := Room(lengths, longest)
+				room := room(lengths, longest, wordUnit(n))
 				b := bound(nil, room, n, longest)
 				total := 0
 				for _, x := range b {
@@ -29,7 +29,7 @@ func TestBound(t *testing.T) {
 				}
 				rooms[room] = true
 			}
-			if len(rooms) > (longest+1)/2+1 {
+			if len(rooms) > n*longest/8+2 {
 				t.Errorf("%d sequences of at most %d have %d different rooms", n, longest, len(rooms))
 			}
 		}

@@ -103,7 +103,7 @@ func (m *Model) EmbedDim() int { return m.Options.EmbedDim }
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
-// WordRoom rounds the number of words of captions up to the numbers that training graphs of a PairScorer are compiled for: a
+// WordRoom rounds the number of words of captions up to the numbers that graphs of a PairScorer are compiled for: a
 // multiple of two words a caption.
 func WordRoom(lengths []int32) int {
 	words, unit := 0, max(1, 2*len(lengths))
@@ -135,7 +135,7 @@ func (m *Model) FeedWords(words, lengths []int32, n, l int) error {
 		return err
 	}
 	if m.Loosely {
-		return m.feedLoose(0, InputLengths, lengths, wide)
+		return m.feedLoose(0, InputLengths, lengths, m.longest(l), wordUnit(n))
 	}
 	return m.Session.FeedInts(InputLengths, lengths)
 }

@@ -147,12 +147,3 @@ func (o *Options) Validate() error {
 	}
 	return nil
 }
-
-// HostShaped returns why training steps of a network must look at the lengths of every batch on the host, so that a device cannot record them; empty where
-// they need not.
-func (o *Options) HostShaped() string {
-	if o.Network == VSEPP || o.Network == VSRN || o.Network == VSEInf && o.TextEncoder != TextBert {
-		return ""
-	}
-	return "network " + o.Network + " lays its work out by the lengths of the captions on the host"
-}

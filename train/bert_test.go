@@ -15,9 +15,14 @@ import (
 // bertStepOn is a tiny VSE-infinity with BERT, its weights drawn from the seed 3.
 func bertStepOn(t testing.TB, dev device.Device, o OptimOptions) *Step {
 	t.Helper()
+	return bertStepOf(t, dev, o, 16)
+}
+
+func bertStepOf(t testing.TB, dev device.Device, o OptimOptions, positions int) *Step {
+	t.Helper()
 	opt := models.DefaultOptions()
 	opt.Network, opt.TextEncoder, opt.EmbedDim = models.VSEInf, models.TextBert, 8
-	opt.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: 16, Dropout: 0.1}
+	opt.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: positions, Dropout: 0.1}
 	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab + 1})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func gsmnStepOn(t testing.TB, dev device.Device, g models.GSMNOptions, l string)
 func gsmnBatch(seed uint64, n, longest int) *data.Batch {
 	b := tinyBatch(seed, n, longest)
 	r := philox.NewKey(seed, "test boxes").Stream(0)
-	b.Images, b.EdgeStart = nil, []int32{0}
+	b.Images = nil
 	for range n * tinyRegions * tinyFeature {
 		b.Images = append(b.Images, float32(r.Float64()))
 	}
@@ -58,6 +58,12 @@ func gsmnBatch(seed uint64, n, longest int) *data.Batch {
 		x, y := float32(r.Float64()/2), float32(r.Float64()/2)
 		b.Boxes = append(b.Boxes, x, y, x+0.3, y+0.4)
 	}
+	return chain(b)
+}
+
+// chain joins the words of every caption to their neighbours, but for the first.
+func chain(b *data.Batch) *data.Batch {
+	b.Edges, b.EdgeStart = nil, []int32{0}
 	for _, l := range b.Lengths {
 		for i := int32(2); i < l; i++ {
 			b.Edges = append(b.Edges, i-1, i)

@@ -17,7 +17,6 @@ type late struct {
 	dev     device.Recorder
 	at      func(string) // says what calls belong to (device.Namer)
 	never   bool         // run everything call by call
-	refused string       // why steps of this network cannot be recorded, empty where they can
 	failed  string       // why the device could not
 	table   map[recordKey]*recorded
 	started []startedStep // and not finished, at most device.FetchSlots
@@ -29,7 +28,7 @@ type late struct {
 // recordKey is all that the calls of a step depend on beside addresses.
 type recordKey struct {
 	shape
-	words, regions int // rows that packed captions and concatenated regions have room for (models.Room)
+	words, regions int // upper bounds of words and kept regions (models.Model.WordBound, RegionBound)
 }
 
 type recorded struct {
@@ -46,8 +45,8 @@ type startedStep struct {
 // maxRecordings bounds the memory that recordings take; batches of further shapes run call by call.
 const maxRecordings = 256
 
-func newLate(r device.Recorder, m *models.Model) *late {
-	l := &late{dev: r, at: func(string) {}, refused: m.Options.HostShaped(), table: map[recordKey]*recorded{}}
+func newLate(r device.Recorder) *late {
+	l := &late{dev: r, at: func(string) {}, table: map[recordKey]*recorded{}}
 	if n, ok := r.(device.Namer); ok {
 		l.at = n.At
 	}
@@ -61,15 +60,13 @@ func (s *Step) Record(on bool) {
 	}
 }
 
-// CallByCall returns why the steps of the model are not recorded on a device that records, empty where they are or the device does not.
+// CallByCall returns why steps are not recorded on a device that records, empty where they are or the device does not.
 func (s *Step) CallByCall() string {
 	switch {
 	case s.late == nil:
 		return ""
 	case s.late.never:
 		return "device.capture is never"
-	case s.late.refused != "":
-		return s.late.refused
 	}
 	return s.late.failed
 }
@@ -83,7 +80,7 @@ func (s *Step) Reserve(n, longest, semantic int) error {
 		for i := range lengths {
 			lengths[i] = int32(max(1, longest/2))
 		}
-		sh.room = models.WordRoom(lengths)
+		sh.room = s.model.PairRoom(lengths, longest)
 	}
 	_, err := s.program(sh)
 	return err
@@ -111,9 +108,9 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err := s.opt.uploadHypers(&p.hypers, g, lr); err != nil {
 		return err
 	}
-	key := recordKey{shape: sh, words: models.Room(b.Lengths, sh.bucket)}
+	key := recordKey{shape: sh, words: s.model.WordBound(b.Lengths, b.L)}
 	if b.RegionCounts != nil {
-		key.regions = models.Room(b.RegionCounts, s.model.Dims.Regions)
+		key.regions = s.model.RegionBound(b.RegionCounts)
 	}
 	l.at(p.name)
 	l.run(key, s.model.Session.Generation(), func() { s.calls(p, g) })
@@ -143,7 +140,7 @@ func (s *Step) calls(p *program, g *gradients) {
 
 // run does the calls of a step, by a recording where there is one.
 func (l *late) run(key recordKey, session int, calls func()) {
-	if l.never || l.refused != "" || l.failed != "" {
+	if l.never || l.failed != "" {
 		calls()
 		return
 	}

@@ -75,7 +75,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	}
 	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
 	if r, ok := m.Session.Dev.(device.Recorder); ok {
-		s.late = newLate(r, m)
+		s.late = newLate(r)
 	}
 	return s, nil
 }
@@ -108,7 +108,7 @@ func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 func (s *Step) prepare(b *data.Batch, sum bool) (*program, shape, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.room = models.WordRoom(b.Lengths)
+		sh.room = s.model.PairRoom(b.Lengths, b.L)
 	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
@@ -176,7 +176,7 @@ func (s *Step) program(sh shape) (*program, error) {
 
 func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses := s.model.Session
-	if s.late != nil && s.late.refused == "" {
+	if s.late != nil {
 		s.model.Loosely = true
 		defer func() { s.model.Loosely = false }()
 	}

@@ -13,7 +13,7 @@ type Options struct {
 	Index int `yaml:"index" min:"0" max:"1023" doc:"which GPU (cuda), counted from 0"`
 	// Resident: auto keeps the features of the training split on the GPU where they fit, and streams them otherwise; the results are the same.
 	Resident string `yaml:"resident" enum:"auto|always|never" doc:"features of the training split on the GPU: auto where they fit, always or an error, never (streamed)"`
-	// Capture: auto records training steps as CUDA graphs where the network allows; the results are the same.
+	// Capture: auto records training steps as CUDA graphs; the results are the same.
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`

@@ -91,6 +91,7 @@ func (d *dev) beginMatch(what string, a device.BlockMatchArgs, grad bool) (*bloc
 	p := panel{d.need(scratchPanel, 4*floats)}
 	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams), p.take(imgGrams)
 	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words, m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
+	m.c.clear(d, m.wordNorm, a.Blocks)
 	tiles := (a.R + matchTile - 1) / matchTile
 	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R, a.E, tiles)
 	return m, p

@@ -17,7 +17,8 @@ var (
 // captions are captions whose rows lie one behind the other, with tables of them in scratch memory (captions.cu).
 type captions struct {
 	n, rows, longest int
-	squares          int // Σ lengths²
+	squares          int // Σ lengths², or where they are loose no less
+	from             device.Ints
 	lengths          driver.Ptr
 	starts, of       driver.Ptr // int [n+1], [rows]
 	squaresAt        driver.Ptr // long [n+1]
@@ -25,7 +26,7 @@ type captions struct {
 
 // captions checks that the lengths lie between 1 and most, 0 for any, and writes the tables.
 func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) {
-	c.n = len(lengths.Host)
+	c.n, c.from = len(lengths.Host), lengths
 	for i, n := range lengths.Host {
 		if n < 1 || most > 0 && int(n) > most {
 			panic(fmt.Sprintf("cuda: %s: caption %d has %d words, expected 1 to %d", what, i, n, most))
@@ -34,6 +35,9 @@ func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) 
 		c.squares += int(n) * int(n)
 		c.longest = max(c.longest, int(n))
 	}
+	if lengths.Loose {
+		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
+	}
 	c.lengths = d.ints(what, lengths.View, c.n)
 	c.squaresAt = d.need(scratchStarts, 8*(c.n+1)+4*(c.n+1+c.rows))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
@@ -41,6 +45,9 @@ func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) 
 	d.each(kernelCaptionTables, c.n+1).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
 	return c
 }
+
+// clear zeroes the rows of x [rows, width] that belong to no caption.
+func (c *captions) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, c.from, c.lengths, width) }
 
 // captionWords lists the words of all rows in scratch memory. Ids are checked on the host.
 func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {

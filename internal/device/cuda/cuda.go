@@ -54,6 +54,7 @@ func (o Options) Validate() error {
 type dev struct {
 	drv       driver.Driver
 	blas      driver.BLAS // nil: products by the own kernel
+	blasSpace driver.Ptr  // memory that blas uses
 	info      driver.Info
 	index     int
 	precision string
@@ -185,10 +186,13 @@ func (d *dev) begin(o Options) (err error) {
 	if err = d.load(); err != nil {
 		return err
 	}
-	if o.BLAS != "" {
-		d.blas, err = driver.OpenBLAS(o.BLAS, d.stream)
+	if o.BLAS == "" {
+		return nil
 	}
-	return err
+	if d.blas, err = driver.OpenBLAS(o.BLAS, d.stream); err != nil {
+		return err
+	}
+	return d.lendWorkspace()
 }
 
 // Name implements device.Device: the GPU, its memory, the products, the precision.
@@ -267,6 +271,9 @@ func (d *dev) end() (first error) {
 	}
 	if d.blas != nil {
 		keep(d.blas.Close())
+	}
+	if d.blasSpace != 0 {
+		keep(d.drv.Free(d.blasSpace))
 	}
 	for _, m := range d.modules {
 		keep(d.drv.UnloadModule(m))

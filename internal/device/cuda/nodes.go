@@ -103,6 +103,9 @@ func (d *dev) wordGraph(what string, a device.WordGraphArgs) (c captions, words,
 		panic("cuda: " + what + ": edges do not fit the captions")
 	}
 	for i, n := range a.Lengths.Host {
+		if a.Lengths.Loose { // then nothing that leaves its caption is read
+			n = int32(c.longest)
+		}
 		for _, word := range a.Edges.Host[2*a.EdgeStart.Host[i] : 2*a.EdgeStart.Host[i+1]] {
 			if word < 0 || word >= n {
 				panic("cuda: " + what + ": an edge leaves its caption")

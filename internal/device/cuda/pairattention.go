@@ -49,6 +49,7 @@ func (d *dev) PairAttention(a device.PairAttentionArgs) {
 		factor := w.cut(v.pairs)
 		d.warps(kernelAttentionRegionNorms, v.pairs).ptr(factor, v.scores).float(a.Lambda).int(a.R).long(v.pairs)
 		d.each(kernelAttentionWords, v.columns).ptr(v.weights, v.scores, factor, v.first).int(a.B, a.R).long(v.columns)
+		v.clear(d, v.weights, v.wide)
 		return
 	}
 	w := d.workspace(v.columns)
@@ -67,6 +68,7 @@ func (d *dev) PairAttentionGrad(a device.PairAttentionArgs) {
 	}
 	if a.OverWords {
 		d.each(kernelAttentionWordsGrad, v.columns).ptr(ds, v.weights, dw, v.first).float(a.Lambda).long(v.wide, v.columns)
+		v.clear(d, ds, v.wide)
 		d.warps(kernelAttentionRegionNormsGrad, v.pairs).ptr(ds, v.scores).int(a.R).long(v.pairs)
 		return
 	}

@@ -31,7 +31,8 @@ func tileOf(n, bytes, rows int) int {
 	return (n + count - 1) / count
 }
 
-// pairLayout says where the words and nodes of captions lie, on the device and on the host.
+// pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are loose, words and nodes count those that there
+// is room for: the words behind the last have no caption, -1, and the nodes of an image behind the last, one for each of them.
 type pairLayout struct {
 	captions, words, nodes, longest int
 
@@ -40,7 +41,13 @@ type pairLayout struct {
 	wordNode    driver.Ptr // [T]
 	nodeCaption driver.Ptr // [T + C]
 	captionNode driver.Ptr // [C]
+
+	from    device.Ints
+	lengths driver.Ptr
 }
+
+// clear zeroes the rows of x [words, width] that are no words.
+func (l *pairLayout) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, l.from, l.lengths, width) }
 
 // layout computes the tables of lengths, each at least least, in scratch memory.
 func (d *dev) layout(what string, lengths device.Ints, least int32) (l pairLayout) {
@@ -52,8 +59,9 @@ func (d *dev) layout(what string, lengths device.Ints, least int32) (l pairLayou
 		l.words += int(n)
 		l.longest = max(l.longest, int(n))
 	}
-	l.nodes = l.words + l.captions
+	l.nodes, l.from = l.words+l.captions, lengths
 	on := d.ints(what, lengths.View, l.captions)
+	l.lengths = on
 	if l.captions == 0 {
 		return l
 	}
@@ -65,7 +73,7 @@ func (d *dev) layout(what string, lengths device.Ints, least int32) (l pairLayou
 	}
 	l.first, l.wordCaption, l.wordNode = cut(l.captions+1), cut(l.words), cut(l.words)
 	l.nodeCaption, l.captionNode = cut(l.nodes), cut(l.captions)
-	d.each(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode, on).int(l.captions)
+	d.each(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode, on).int(l.captions, l.words)
 	return l
 }
 

@@ -30,6 +30,18 @@ func (r *recording) destroy(d *dev) (first error) {
 	return first
 }
 
+// lendWorkspace gives cuBLAS the memory that it recommends, which all recordings then share.
+func (d *dev) lendWorkspace() (err error) {
+	bytes := 4 << 20
+	if d.info.Major >= 9 { // Hopper
+		bytes = 32 << 20
+	}
+	if d.blasSpace, err = d.drv.Alloc(bytes); err != nil {
+		return fmt.Errorf("memory for cuBLAS: %w", err)
+	}
+	return d.blas.Workspace(d.blasSpace, bytes)
+}
+
 // refuse reports whether calls are being recorded; then what cannot be: it would happen once, not at every replay.
 func (d *dev) refuse(what string) bool {
 	if d.recording && d.refused == nil {

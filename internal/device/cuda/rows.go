@@ -81,12 +81,17 @@ func (d *dev) starts(what string, lengths device.Ints) (on, table driver.Ptr) {
 
 // clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths are Loose; on is their address.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
+	d.clearColumns(x, lengths, on, width, width)
+}
+
+// clearColumns is clearTail of rows that lie ld values apart.
+func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, width, ld int) {
 	rows := 0
 	for _, n := range lengths.Host {
 		rows += int(n)
 	}
 	if lengths.Loose && rows > 0 && x != 0 {
-		d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1).ptr(x, on).int(len(lengths.Host), rows).long(width)
+		d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1).ptr(x, on).int(len(lengths.Host), rows).long(width, ld)
 	}
 }
 

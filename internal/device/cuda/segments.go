@@ -80,5 +80,7 @@ func (d *dev) GatedPoolGrad(a device.GatedPoolArgs) {
 	dots := d.need(scratchSums, 4*max(1, v.words))
 	if v.captions > 0 {
 		d.rows(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut, v.first).int(a.D)
+		v.clear(d, dl, a.D)
+		v.clear(d, dx, a.D)
 	}
 }

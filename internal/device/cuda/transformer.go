@@ -169,16 +169,19 @@ func (h *heads) span() int {
 	return (h.c.rows-1)*h.a.LD + h.a.D
 }
 
-// part returns the captions [first, end) whose weights are kept at once, and the number of weights.
+// part returns the captions [first, end) whose weights are kept at once, and room for the weights.
 func (h *heads) part(first int) (end, places int) {
 	for end = first; end < h.c.n; end++ {
 		n := int(h.a.Lengths.Host[end])
+		if h.a.Lengths.Loose {
+			n = h.c.longest
+		}
 		if end > first && places+h.a.Heads*n*n > selfPlaces {
 			break
 		}
 		places += h.a.Heads * n * n
 	}
-	return end, places
+	return end, min(places, h.a.Heads*h.c.squares)
 }
 
 func (d *dev) attend(k kernel, h *heads, first, end int) *command {
@@ -196,6 +199,7 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		first = end
 	}
+	h.c.clear(d, context, a.D)
 }
 
 // SelfAttentionGrad implements device.Transformer.
@@ -211,5 +215,8 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
 		first = end
+	}
+	for _, x := range [3]driver.Ptr{dQuery, dKey, dValue} {
+		d.clearColumns(x, a.Lengths, h.c.lengths, a.D, h.a.LD)
 	}
 }

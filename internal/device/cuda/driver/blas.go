@@ -5,6 +5,8 @@ import "fmt"
 // BLAS is what the device needs of cuBLAS. It is used on the thread of the context.
 type BLAS interface {
 	Gemm(*Gemm) error
+	// Workspace gives cuBLAS memory for its own use.
+	Workspace(p Ptr, bytes int) error
 	Version() int // 120805 for 12.8.5
 	Path() string
 	Close() error

@@ -33,16 +33,26 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
 }
 
 // The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds': operands of
-// products alone, which go to tile16 and z16 where those are not null.
+// products alone, which go to tile16 and z16 where those are not null. All are zero for a word of no caption.
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha, const float* beta, const float* grams, const float* word_dot,
                         const float* word_square, const float* region_dot, const float* region_square, const int* of, const int* starts, const i64* squares,
                         int captions, int all, int image, int columns, int r, int blocks) {
   int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
   if (col >= columns) return;
-  Item it = item_of(starts, squares, c, 0);
-  int j = (int)(w - it.first), i = col / r, k = col - i * r, images = columns / r;
-  const float* a = alpha + it.first * all + (i64)image * r + col;
+  int i = col / r, k = col - i * r, images = columns / r;
   i64 at = (i64)w * all + (i64)image * r + col;
+  if (c < 0) {
+    dalpha[at] = dbeta[at] = 0;
+    for (int b = 0; b < blocks; b++) {
+      i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)b * images + i) * t + w) * r + k;
+      if (tile16) tile16[to] = z16[tz] = 0;
+      else tile[to] = z[tz] = 0;
+    }
+    return;
+  }
+  Item it = item_of(starts, squares, c, 0);
+  int j = (int)(w - it.first);
+  const float* a = alpha + it.first * all + (i64)image * r + col;
   float own = alpha[at], other = beta[at], da = 0, db = 0;
   for (int b = 0; b < blocks; b++) {
     i64 x = ((i64)i * t + w) * blocks + b, y = (((i64)i * captions + c) * r + k) * blocks + b;
@@ -92,10 +102,11 @@ KERNEL match_gram_grad(float* dgrams, const float* alpha, const float* region_sq
   *to = add ? *to + s : s;
 }
 
-// out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null for images of n rows).
+// out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null for images of n rows). Rows
+// of no item stay as they are.
 KERNEL block_pull(float* out, const float* x, const float* pull, const float* dgrams, const int* of, const int* starts, const i64* squares, int n, int e, int blocks) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x, b = k / (e / blocks);
-  if (k >= e) return;
+  if (k >= e || (of && of[row] < 0)) return;
   Item it = item_of(starts, squares, of ? of[row] : row / n, n);
   const float* g = dgrams + blocks * it.square + ((i64)b * it.n + (row - it.first)) * it.n;
   float s = 0;

@@ -147,10 +147,15 @@ KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const flo
   sums[2 * captions + c] = sum;
 }
 
-// dX of every node.
-KERNEL filter_nodes_grad(float* dx, const float* dr, const float* w, const float* a, const float* dz, const int* node_caption, int captions, int nodes, int s, i64 units) {
+// dX of every node. For nodes of no caption it becomes 0, and so does dz, over which a sum goes.
+KERNEL filter_nodes_grad(float* dx, const float* dr, const float* w, const float* a, float* dz, const int* node_caption, int captions, int nodes, int s, i64 units) {
   WARPS(t, units) {
     i64 b = t / nodes, r = b * captions + node_caption[t - b * nodes];
+    if (node_caption[t - b * nodes] < 0) {
+      LANES(i, s) dx[t * s + i] = 0;
+      if ((threadIdx.x & 31) == 0) dz[t] = 0;
+      continue;
+    }
     LANES(i, s) dx[t * s + i] = a[t] * dr[r * s + i] + dz[t] * w[i];
   }
 }

@@ -31,23 +31,27 @@ KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captio
   }
 }
 
-// dx [images·t, h]: the gradients of the means.
+// dx [images·t, h]: the gradients of the means, 0 for words of no caption.
 KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h, i64 count) {
   EACH(i, count) {
     i64 row = i / h, image = row / t;
     int c = of[row - image * t];
-    dx[i] = dy[(image * captions + c) * h + (i - row * h)] * (1.0f / (float)(starts[c + 1] - starts[c]));
+    dx[i] = c < 0 ? 0 : dy[(image * captions + c) * h + (i - row * h)] * (1.0f / (float)(starts[c + 1] - starts[c]));
   }
 }
 
 // y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to images with pairs of n rows, captions
-// of them in turn; where starts is given, to captions with t rows in all.
+// of them in turn; where starts is given, to captions with t rows in all. Words of no caption get 0.
 KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, const int* starts, const i64* squares, int t, int n, int captions, int k, int h, int back, i64 count) {
   EACH(i, count) {
     i64 row = i / (k * h), w;
     int col = (int)(i - row * (k * h)), g = col / h, j, size = n;
     if (starts) {
       int word = (int)(row % t), c = of[word];
+      if (c < 0) {
+        y[i] = 0;
+        continue;
+      }
       Item it = item_of(starts, squares, c, 0);
       size = it.n;
       j = (int)(word - it.first);

@@ -31,10 +31,14 @@ KERNEL attention_word_norms(float* factor, const float* scores, const int* first
   }
 }
 
-// α = softmax over regions of factor·x; units are words × images.
+// α = softmax over regions of factor·x; units are words × images. Words of no caption get zeros.
 KERNEL attention_regions(float* weights, const float* scores, const float* factor, const int* captions, int images, int r, i64 units) {
   WARPS(t, units) {
     i64 w = t / images, at = t * r;
+    if (captions[w] < 0) {
+      LANES(k, r) weights[at + k] = 0;
+      continue;
+    }
     const float* f = factor + ((i64)captions[w] * images + (t - w * images)) * r;
     float s = 0;
     LANES(k, r) s += exp_(f[k] * leaky_(scores[at + k]));

@@ -2,13 +2,19 @@
 #include "pairs.cuh"
 
 // first [C + 1]: the first word of every caption, and their number. Of every word: its caption, and its node. Of every node: its caption. Of every
-// caption: its own node. One thread for each caption.
-KERNEL pair_layout(int* first, int* word_caption, int* word_node, int* node_caption, int* caption_node, const int* lengths, int captions) {
+// caption: its own node. Words up to room that no caption has belong to caption -1, their nodes lie behind all others. One thread for each caption.
+KERNEL pair_layout(int* first, int* word_caption, int* word_node, int* node_caption, int* caption_node, const int* lengths, int captions, int room) {
   EACH(i, captions) {
     int c = (int)i, at = 0, n = lengths[c];
     for (int k = 0; k < c; k++) at += lengths[k];
     first[c] = at;
-    if (c == captions - 1) first[captions] = at + n;
+    if (c == captions - 1) {
+      first[captions] = at + n;
+      for (int j = at + n; j < room; j++) {
+        word_caption[j] = node_caption[j + captions] = -1;
+        word_node[j] = j + captions;
+      }
+    }
     caption_node[c] = at + c;
     node_caption[at + c] = c;
     for (int j = 0; j < n; j++) {

@@ -8,10 +8,16 @@
 // what is more than that too, to a copy.
 #include "pairs.cuh"
 
-// The graph of query r: captions lists the caption of every node.
+// The graph of query r: captions lists the caption of every node. A node of no caption is a graph of its own, so that everything is finite there.
 VSE_INLINE Graph query_(const int* first, const int* captions, i64 r, int nodes, int per) {
   i64 b = r / (per ? per : nodes);
   int p = (int)(r - b * (per ? per : nodes));
+  if (!per && captions[p] < 0) {
+    Graph alone;
+    alone.base = r;
+    alone.n = 1;
+    return alone;
+  }
   return graph_(first, b, per ? p : captions[p], nodes);
 }
 
@@ -78,12 +84,16 @@ KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, c
   }
 }
 
-// dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own query gives.
+// dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own query gives. 0 for nodes of no caption.
 KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back, const int* first, const int* captions, int nodes,
                      int per, int room, int s, i64 units) {
   WARPS(t, units) {
     i64 b = t / nodes;
     int c = captions[t - b * nodes];
+    if (c < 0) {
+      LANES(i, s) dx[t * s + i] = 0;
+      continue;
+    }
     i64 r = b * per + c, k = t - (b * nodes + first[c] + c);
     float w = a[r * room + k], d = ds[r * room + k];
     LANES(i, s) {

@@ -11,19 +11,27 @@ KERNEL segment_means(float* dst, const float* x, const int* first, int d, i64 co
   }
 }
 
-// dx of every row; units are rows, owner lists the item of each.
+// dx of every row; units are rows, owner lists the item of each. Rows of no item, -1, become zero.
 KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const int* owner, int d, i64 units) {
   WARPS(r, units) {
     int b = owner[r];
+    if (b < 0) {
+      LANES(k, d) dx[r * d + k] = 0;
+      continue;
+    }
     float f = 1.0f / (float)(first[b + 1] - first[b]);
     LANES(k, d) dx[r * d + k] = ddst[(i64)b * d + k] * f;
   }
 }
 
-// Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way.
+// Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way. Rows of no caption become zero.
 KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d, int back, i64 units) {
   WARPS(r, units) {
     int b = owner[r];
+    if (b < 0) {
+      LANES(k, d) dst[r * d + k] = 0;
+      continue;
+    }
     i64 packed = (i64)starts[r - first[b]] + b, to = back ? packed : r, from = back ? r : packed;
     LANES(k, d) dst[to * d + k] = src[from * d + k];
   }

@@ -48,10 +48,14 @@ KERNEL word_graph_slopes(float* slopes, const float* weights, const float* dweig
   for (int l = threadIdx.x; l < it.n; l += 32) slopes[at + l] = lambda * weights[at + l] * (dweights[at + l] - mean);
 }
 
-// dwords_j = Σ_l (slopes_jl + slopes_lj) w_l: a block for each word and 256 columns (blockIdx.y).
+// dwords_j = Σ_l (slopes_jl + slopes_lj) w_l: a block for each word and 256 columns (blockIdx.y). 0 for a word of no caption.
 KERNEL word_graph_grad(float* dwords, const float* slopes, const float* words, const int* of, const int* starts, const i64* squares, int e) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x;
   if (k >= e) return;
+  if (of[row] < 0) {
+    dwords[(i64)row * e + k] = 0;
+    return;
+  }
   Item it = item_of(starts, squares, of[row], 0);
   int j = (int)(row - it.first);
   const float* ds = slopes + it.square;

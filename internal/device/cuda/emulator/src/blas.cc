@@ -9,9 +9,9 @@ typedef int Status;
 enum { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kNotSupported = 15 };
 enum { kSingle = 0, kHalf = 14 };  // cudaDataType: float32, bfloat16
 enum { kFloat32 = 68, kFast16F = 74, kFast16BF = 75, kFastTF32 = 77 };
-struct Handle { void* stream = nullptr; };
+struct Handle { void* stream = nullptr; bool lent = false; };  // lent: has memory of the caller's
 void emu_enqueue(void* stream, std::function<void()> work);
-bool emu_ready();
+bool emu_ready(), emu_records(void* stream);
 
 // rounded is an operand as the tensor cores take it: 7 bits of mantissa for bf16, 10 for TF32.
 static float rounded(float x, int compute) {
@@ -61,7 +61,12 @@ static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, i
 extern "C" {
 Status cublasCreate_v2(void** h) { return emu_ready() ? (*h = new Handle, kSuccess) : kNotInitialized; }
 Status cublasDestroy_v2(void* h) { delete (Handle*)h; return kSuccess; }
-Status cublasSetStream_v2(void* h, void* stream) { ((Handle*)h)->stream = stream; return kSuccess; }
+Status cublasSetStream_v2(void* h, void* stream) { *(Handle*)h = {stream}; return kSuccess; }
+// Setting the stream takes the workspace back, as in cuBLAS.
+Status cublasSetWorkspace_v2(void* h, void* p, size_t bytes) {
+  if ((uint64_t)p % 256 || !emu::inside((uint64_t)p, bytes)) return kInvalidValue;
+  return ((Handle*)h)->lent = true, kSuccess;
+}
 Status cublasGetVersion_v2(void*, int* v) { *v = 130000; return kSuccess; }
 Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A, int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
                                   const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute, int) {
@@ -79,6 +84,7 @@ Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, 
     return true;
   };
   if (!reaches(a, as, ta ? k : m, lda, sa) || !reaches(b, bs, tb ? n : k, ldb, sb) || !reaches(c, n, m, ldc, sc)) return kInvalidValue;
+  if (!((Handle*)h)->lent && emu_records(((Handle*)h)->stream)) return kNotSupported;  // cuBLAS would allocate: stricter than it is
   float x = *(const float*)alpha, y = *(const float*)beta;
   emu_enqueue(((Handle*)h)->stream, [=] {
     for (long long i = 0; i < count; i++) gemm(ta, tb, m, n, k, x, a, i * sa, lda, b, i * sb, ldb, y, c, i * sc, ldc, compute);

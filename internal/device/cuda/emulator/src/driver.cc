@@ -113,6 +113,7 @@ std::map<std::string, std::vector<int>> entries(const std::string& ptx) {
 
 void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::move(w)); }
 bool emu_ready() { return ready() == kOK; }
+bool emu_records(void* s) { return stream(s)->capture; }
 
 extern "C" {
 // Settings of the emulator, for tests: order, defer, no_device, memory, version, devices, lose, no_capture.

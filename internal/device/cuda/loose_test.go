@@ -1,0 +1,334 @@
+package cuda_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/philox"
+)
+
+// The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints, Loose) give what they give with the lengths
+// themselves. What they write behind the last word is zero where it is said to be, whatever memory holds there before.
+//
+// Three long captions among short ones: their squares add up to more than those of the bound.
+
+var (
+	looseLengths = []int32{12, 12, 12, 1, 1, 1, 1, 1}
+	looseBound   = []int32{12, 5, 5, 5, 5, 4, 4, 4}
+)
+
+const looseImages, looseRegions, looseWords, looseSquares, looseWidth = 3, 4, 41, 437, 8
+
+// looseCase is one run of kernels, on the lengths or on the bound.
+type looseCase struct {
+	*bench
+	lengths device.Ints
+	room    int // words of the lengths that the host knows
+	rng     *philox.Stream
+	results []looseResult
+}
+
+type looseResult struct {
+	name   string
+	values []float64 // of the words there are
+	behind []float64
+	zero   bool
+}
+
+func newLooseCase(t *testing.T, loose bool) *looseCase {
+	c := &looseCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), room: looseWords}
+	c.lengths = device.Ints{View: c.ints(looseLengths...), Host: looseLengths}
+	if loose {
+		c.lengths.Host, c.lengths.Loose, c.room = looseBound, true, 0
+		for _, n := range looseBound {
+			c.room += int(n)
+		}
+	}
+	return c
+}
+
+func (c *looseCase) draw(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(0.3 * c.rng.Norm())
+	}
+	return x
+}
+
+// flat is an input that has nothing to do with words.
+func (c *looseCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
+
+// rows is an input of the given width with a row for each word, and extra rows before them, for each image; behind are the values of the other rows.
+func (c *looseCase) rows(images, extra, width int, behind float32) device.View {
+	var all []float32
+	for range images {
+		all = append(all, c.draw((looseWords+extra)*width)...)
+		for range (c.room - looseWords) * width {
+			all = append(all, behind)
+		}
+	}
+	return c.floats(all...)
+}
+
+func (c *looseCase) nan(n int) device.View {
+	v := c.alloc(device.Float, n)
+	c.Fill(v, math.NaN())
+	return v
+}
+
+// out is a result like rows; finish reads it.
+func (c *looseCase) out(name string, images, extra, width int, zero bool) (v device.View, finish func()) {
+	per := (c.room + extra) * width
+	v = c.nan(images * per)
+	return v, func() {
+		x, r := make([]float64, v.N), looseResult{name: name, zero: zero}
+		c.DownloadDoubles(x, v)
+		for i := range images {
+			r.values = append(r.values, x[i*per:][:(looseWords+extra)*width]...)
+			r.behind = append(r.behind, x[i*per+(looseWords+extra)*width:(i+1)*per]...)
+		}
+		c.results = append(c.results, r)
+	}
+}
+
+// sum is a result without rows, of which the first n values count.
+func (c *looseCase) sum(name string, n, room int) (v device.View, finish func()) {
+	v = c.nan(room)
+	return v, func() {
+		x := make([]float64, n)
+		c.DownloadDoubles(x, v.Slice(0, n))
+		c.results = append(c.results, looseResult{name: name, values: x})
+	}
+}
+
+// squares is the number of weights between the words of captions that memory has room for.
+func (c *looseCase) squares() int { return c.room * c.room }
+
+const (
+	garbage = 0.25 // finite
+	zeros   = 0
+)
+
+var nothing = float32(math.NaN())
+
+var looseKernels = map[string]func(c *looseCase){
+	"embeddings": func(c *looseCase) {
+		const v, p, k, d = 6, 12, 2, looseWidth
+		ids := make([]int32, len(looseLengths)*12)
+		for i := range ids {
+			ids[i] = int32(c.rng.IntN(v))
+		}
+		a := device.EmbedArgs{Words: device.Ints{View: c.ints(ids...), Host: ids}, Lengths: c.lengths, L: 12, V: v, P: p, K: k, D: d, Word: c.flat(v * d), Position: c.flat(p * d), Type: c.flat(k * d)}
+		var read [4]func()
+		a.Out, read[0] = c.out("rows", 1, 0, d, true)
+		c.Embed(a)
+		a.Out = c.rows(1, 0, d, zeros)
+		a.Word, read[1] = c.sum("words", v*d, v*d)
+		a.Position, read[2] = c.sum("positions", p*d, p*d)
+		a.Type, read[3] = c.sum("types", k*d, k*d)
+		c.EmbedGrad(a)
+		for _, f := range read {
+			f()
+		}
+	},
+	"self-attention": func(c *looseCase) {
+		const d = looseWidth
+		a := device.SelfAttentionArgs{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage), Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
+			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)}}}
+		var read [4]func()
+		a.Context, read[0] = c.out("context", 1, 0, d, true)
+		c.SelfAttention(a)
+		a.DContext = c.rows(1, 0, d, zeros)
+		a.DQuery, read[1] = c.out("dquery", 1, 0, d, true)
+		a.DKey, read[2] = c.out("dkey", 1, 0, d, true)
+		a.DValue, read[3] = c.out("dvalue", 1, 0, d, true)
+		c.SelfAttentionGrad(a)
+		for _, f := range read {
+			f()
+		}
+	},
+	"words of packed captions": func(c *looseCase) {
+		for _, back := range []bool{false, true} {
+			dst, read := c.out(fmt.Sprint("back ", back), 1, 0, 3, true)
+			c.UnpackWords(dst, c.rows(1, 0, 3, nothing), c.lengths, 3, back)
+			read()
+		}
+	},
+	"means": func(c *looseCase) {
+		dst, read := c.sum("means", len(looseLengths)*3, len(looseLengths)*3)
+		c.SegmentMeans(dst, c.rows(1, 0, 3, nothing), c.lengths, 3)
+		read()
+		dx, read := c.out("dx", 1, 0, 3, true)
+		c.SegmentMeansGrad(dx, c.flat(len(looseLengths)*3), c.lengths, 3)
+		read()
+	},
+	"gated pool": func(c *looseCase) {
+		const d = looseWidth
+		n := len(looseLengths) * d
+		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing), G: c.flat(n), W: c.flat(d), Weights: c.nan(c.room), DOut: c.flat(n)}
+		var read [5]func()
+		a.Out, read[0] = c.sum("out", n, n)
+		c.GatedPool(a)
+		a.DL, read[1] = c.out("dl", 1, 0, d, true)
+		a.DX, read[2] = c.out("dx", 1, 0, d, true)
+		a.DG, read[3] = c.sum("dg", n, n)
+		a.DW, read[4] = c.sum("dw", n, n)
+		c.GatedPoolGrad(a)
+		for _, f := range read {
+			f()
+		}
+	},
+	"attention of words":   func(c *looseCase) { c.attention(false) },
+	"attention of regions": func(c *looseCase) { c.attention(true) },
+	"similarities": func(c *looseCase) {
+		const b, e, s = looseImages, looseWidth, 5
+		n := len(looseLengths)
+		nodes, read := c.out("nodes", b, n, s, false)
+		local := device.SimilarityArgs{B: b, R: looseRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * looseRegions * e), Weights: c.rows(1, 0, b*looseRegions, zeros),
+			Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room)}
+		global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e), Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
+		c.Similarities(local)
+		c.Similarities(global)
+		local.DNodes = c.rows(b, n, s, zeros)
+		global.DNodes = local.DNodes
+		reads := []func(){read}
+		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		local.DImages, local.DRows = keep(c.sum("dregions", b*looseRegions*e, b*looseRegions*e)), keep(c.out("dwords", 1, 0, e, true))
+		local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*looseRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
+		global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
+		global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
+		c.SimilaritiesGrad(local)
+		c.SimilaritiesGrad(global)
+		for _, f := range reads {
+			f()
+		}
+	},
+	"reasoning":             func(c *looseCase) { c.reason(false) },
+	"reasoning of captions": func(c *looseCase) { c.reason(true) },
+	"filtration": func(c *looseCase) {
+		const b, s = looseImages, 5
+		n := len(looseLengths)
+		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: c.rows(b, n, s, garbage), W: c.flat(s), Bias: c.flat(1), Gamma: c.flat(1), Beta: c.flat(1),
+			RunningMean: c.floats(0), RunningVar: c.floats(1), Logits: c.nan(b * (c.room + n)), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n), InvStd: c.nan(n), Norms: c.nan(b * n)}
+		var reads []func()
+		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		a.Out, a.RunningMean, a.RunningVar = keep(c.sum("out", b*n*s, b*n*s)), keep(c.sum("mean", 1, 1)), keep(c.sum("variance", 1, 1))
+		c.Fill(a.RunningMean, 0)
+		c.Fill(a.RunningVar, 1)
+		c.Filtrate(a)
+		a.DOut, a.DX = c.flat(b*n*s), keep(c.out("dx", b, n, s, true))
+		a.DW, a.DBias, a.DGamma, a.DBeta = keep(c.sum("dw", s, s)), keep(c.sum("dbias", 1, 1)), keep(c.sum("dgamma", 1, 1)), keep(c.sum("dbeta", 1, 1))
+		c.FiltrateGrad(a)
+		for _, f := range reads {
+			f()
+		}
+	},
+	"block match": func(c *looseCase) {
+		const b, r, e, blocks = looseImages, looseRegions, looseWidth, 2
+		n := len(looseLengths) * b * r * blocks
+		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros), Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
+			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.room * blocks), RegionNorm: c.nan(n)}
+		var reads []func()
+		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		a.WordMatch, a.RegionMatch = keep(c.out("words", b, 0, blocks, true)), keep(c.sum("regions", n, n))
+		c.BlockMatch(a)
+		a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
+		a.DWords, a.DRegions = keep(c.out("dwords", 1, 0, e, true)), keep(c.sum("dregions", b*r*e, b*r*e))
+		a.DWordAttention, a.DRegionAttention = keep(c.out("dbeta", 1, 0, b*r, true)), keep(c.out("dalpha", 1, 0, b*r, true))
+		c.BlockMatchGrad(a)
+		for _, f := range reads {
+			f()
+		}
+	},
+	"mixing, means and weights of nodes": func(c *looseCase) {
+		const b, k, h = looseImages, 1, 4
+		n := len(looseLengths) * b * h
+		var reads []func()
+		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		weights := c.nan(c.squares())
+		c.UploadFloats(weights.Slice(0, looseSquares), c.draw(looseSquares))
+		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights, Y: keep(c.out("mixed", b, 0, h, true))}
+		c.MixNodes(m)
+		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)), keep(c.sum("dweights", looseSquares, c.squares()))
+		c.MixNodesGrad(m)
+		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Y: keep(c.sum("means", n, n))}
+		c.MeanNodes(a)
+		a.DY, a.DX = c.flat(n), keep(c.out("dx of means", b, 0, h, true))
+		c.MeanNodesGrad(a)
+		g := device.WordGraphArgs{E: looseWidth, Lambda: 2, Lengths: c.lengths, Words: c.rows(1, 0, looseWidth, zeros), Weights: keep(c.sum("graph", looseSquares, c.squares())), Sparse: true}
+		edges, start := []int32{11, 0, 3, 9, 0, 5}, []int32{0, 0, 2, 3, 3, 3, 3, 3, 3}
+		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...), Host: start}
+		c.WordGraph(g)
+		g.DWeights, g.DWords = c.nan(c.squares()), keep(c.out("dwords", 1, 0, looseWidth, true))
+		c.UploadFloats(g.DWeights.Slice(0, looseSquares), c.draw(looseSquares))
+		c.WordGraphGrad(g)
+		for _, f := range reads {
+			f()
+		}
+	},
+}
+
+func (c *looseCase) attention(overWords bool) {
+	const wide = looseImages * looseRegions
+	a := device.PairAttentionArgs{B: looseImages, R: looseRegions, Lambda: 9, OverWords: overWords, Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
+	var read [2]func()
+	a.Weights, read[0] = c.out("weights", 1, 0, wide, true)
+	c.PairAttention(a)
+	a.DWeights = c.rows(1, 0, wide, garbage)
+	a.DScores, read[1] = c.out("dscores", 1, 0, wide, true)
+	c.PairAttentionGrad(a)
+	read[0]()
+	read[1]()
+}
+
+func (c *looseCase) reason(first bool) {
+	const b, s = looseImages, 5
+	n := len(looseLengths)
+	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s), V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
+	var reads []func()
+	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+	if first {
+		a.Out, a.DOut = keep(c.sum("out", b*n*s, b*n*s)), c.flat(b*n*s)
+	} else {
+		a.Out, a.DOut, a.Y = keep(c.out("out", b, n, s, false)), c.rows(b, n, s, zeros), c.nan(b*(c.room+n)*s)
+	}
+	c.GraphReason(a)
+	a.DX, a.DM, a.DV = keep(c.out("dx", b, n, s, true)), keep(c.sum("dm", s*s, s*s)), keep(c.sum("dv", s, s))
+	a.DW, a.DBias = keep(c.sum("dw", s*s, s*s)), keep(c.sum("dbias", s, s))
+	c.GraphReasonGrad(a)
+	for _, f := range reads {
+		f()
+	}
+}
+
+func TestLooseLengths(t *testing.T) {
+	for name, run := range looseKernels {
+		t.Run(name, func(t *testing.T) {
+			exact, loose := newLooseCase(t, false), newLooseCase(t, true)
+			run(exact)
+			run(loose)
+			for _, c := range []*looseCase{exact, loose} {
+				if err := c.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, got := range loose.results {
+				want := exact.results[i]
+				for k, v := range want.values {
+					if d := math.Abs(got.values[k] - v); !(d <= 1e-5*(1+math.Abs(v))) {
+						t.Errorf("%s: value %d is %v, with the lengths themselves %v", got.name, k, got.values[k], v)
+						break
+					}
+				}
+				for k, v := range got.behind {
+					if got.zero && v != 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Errorf("%s: value %d behind the words is %v", got.name, k, v)
+						break
+					}
+				}
+			}
+		})
+	}
+}
