@@ -207,12 +207,24 @@ func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 	return m.at(m.place(p))
 }
 
-// rowsCopy is copyFor for n rows of the given width that a linear layer follows, about as wide as they are.
-func (d *dev) rowsCopy(p driver.Ptr, n, width int) driver.Ptr {
-	if !d.takesHalf(n * width * width) {
+// operandCopy is copyFor for values that a linear layer of some hundreds of columns follows.
+func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
+	if !d.takesHalf(n * 512) {
 		return 0
 	}
-	return d.copyFor(p, n*width)
+	return d.copyFor(p, n)
+}
+
+// keptCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of their values, and stay so.
+func (d *dev) keptCopy(p driver.Ptr, n int) driver.Ptr {
+	m := d.bf16.find(p)
+	if m == nil || m.half == 0 || m.place(p)+n > m.n {
+		return 0
+	}
+	if gap := m.same.missing(m.place(p), m.place(p)+n); gap.lo < gap.hi {
+		return 0
+	}
+	return m.at(m.place(p))
 }
 
 // fresh says that n elements from p on and their copies were written, where copyFor gave a place.

@@ -43,7 +43,10 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	active, bias := d.floats("Gemm Active", a.Active, a.M*a.N), p.bias
 	p.bias = 0 // the kernel behind adds it
 	d.multiply(&p)
-	d.each(kernelBiasAct, a.M*a.N).ptr(active, p.c, bias).int(int(a.F), a.N).long(a.M * a.N)
+	n := a.M * a.N
+	copy := d.operandCopy(active, n)
+	d.each(kernelBiasAct, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(n)
+	d.fresh(copy, active, n)
 }
 
 func leading(what string, ld, cols int) int {

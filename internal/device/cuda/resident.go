@@ -110,10 +110,7 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 	} else {
 		singles = own.ptr
 	}
-	copy := driver.Ptr(0)
-	if d.takesHalf(dst.N * 1024) { // a layer of about so many columns follows
-		copy = d.copyFor(to, dst.N)
-	}
+	copy := d.operandCopy(to, dst.N)
 	d.each(kernelGatherTable, dst.N).ptr(to, copy, singles, halves, rows).int(index.N).long(width, dst.N)
 	d.fresh(copy, to, dst.N)
 }
