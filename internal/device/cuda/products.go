@@ -145,11 +145,13 @@ func (d *dev) roundedHere(p driver.Ptr, n int) driver.Ptr {
 	return to
 }
 
-// multiply runs a product with cuBLAS, or with the own kernel.
-func (d *dev) multiply(p *product) {
-	if p.m == 0 || p.n == 0 {
+// multiply runs a product with cuBLAS, or with the own kernel. It leaves the description as it is.
+func (d *dev) multiply(as *product) {
+	if as.m == 0 || as.n == 0 {
 		return
 	}
+	run := *as
+	p := &run
 	p.count = max(1, p.count)
 	half := d.halve(p)
 	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
