@@ -171,7 +171,7 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	if a >= p.a && b >= p.b && c > p.c {
 		p.count, p.strideA, p.strideB, p.strideC = 2, int(a-p.a)/4, int(b-p.b)/4, int(c-p.c)/4
 		if p.halfA {
-			p.strideA *= 2
+			p.strideA = int(a-p.a) / 2
 		}
 		d.multiply(&p)
 		return

@@ -128,9 +128,9 @@ func (d *dev) halve(p *product) bool {
 	switch {
 	case okA && okB:
 	case p.halfA:
-		b = d.roundedHere(p.b, last(rowsB, colsB, p.ldb, p.count, p.strideB))
+		b, p.strideB = d.roundedHere(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
 	case p.halfB:
-		a = d.roundedHere(p.a, last(rowsA, colsA, p.lda, p.count, p.strideA))
+		a, p.strideA = d.roundedHere(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
 	default:
 		return false
 	}
@@ -154,10 +154,20 @@ func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.P
 }
 
 // roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.
-func (d *dev) roundedHere(p driver.Ptr, n int) driver.Ptr {
-	to := d.need(scratchOperand, 2*(n+4)) + 2*(p/4&3)
-	d.round(to, p, n)
-	return to
+// It returns the distance of the items there.
+func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, int) {
+	room, next := size+(stride-size)&3, stride // with which items keep their alignment
+	if count <= few && stride >= size {        // perhaps in different memory
+		next = room
+	} else {
+		size = (count-1)*stride + size
+		room, count = size, 1
+	}
+	to := d.need(scratchOperand, 2*(count*room+4)) + 2*(p/4&3)
+	for i := range count {
+		d.round(to+driver.Ptr(2*i*room), at(p, i*stride), size)
+	}
+	return to, next
 }
 
 // multiply runs a product with cuBLAS, or with the own kernel. It leaves the description as it is.
