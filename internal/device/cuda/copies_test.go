@@ -134,24 +134,35 @@ func TestCopiesOfProducers(t *testing.T) {
 	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
 	index, product := b.ints(2, 1, 0), some(n*n)
 	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5, Beta2: 0.5, Eps: 1}
+	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
+	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w), Bias: some(w), F: device.GELU, Active: active}
+	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
+	three := some(3 * n * w) // queries, keys and values of a row beside each other
+	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
+	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context, DContext: some(n * w),
+		Query: three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes, DKey: slopes.Slice(w, 3*n*w), DValue: slopes.Slice(2*w, 3*n*w)}
 	for _, c := range []struct {
 		name string
 		of   device.View
 		call func()
 	}{
+		{"GELU", active, func() { d.Gemm(gelu) }},
+		{"gradient of GELU", dActive, func() { d.BiasActivateGrad(geluBack) }},
+		{"GELU made again", active, func() { d.BiasActivateGrad(geluBack) }},
+		{"SelfAttention", context, func() { d.SelfAttention(attention) }},
+		{"SelfAttentionGrad", slopes, func() { d.SelfAttentionGrad(attention) }},
 		{"LayerNorm", y, func() { d.LayerNorm(norm) }},
 		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
 		{"Gather", y, func() { r.Gather(y, table, index, w) }},
 		{"Adam", y, func() { d.Adam(adam) }},
 	} {
-		before := emulator.Launches(t)
-		c.call()
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: w, Alpha: 1, A: c.of, B: c.of, C: product})
-		if err := d.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		if n := emulator.Launches(t) - before; n != 1 {
-			t.Errorf("%s: %d kernels, want its own and none that rounds", c.name, n)
+		alone := b.launches(c.call)
+		with := b.launches(func() {
+			c.call()
+			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: c.of.N / n, Alpha: 1, A: c.of, B: c.of, C: product})
+		})
+		if with != alone {
+			t.Errorf("%s: %d kernels, and with a product behind %d", c.name, alone, with)
 		}
 		if stale := cuda.StaleCopies(d); stale != "" {
 			t.Errorf("%s: %s", c.name, stale)
