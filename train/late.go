@@ -128,7 +128,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 // calls are the kernel calls of a step.
 func (s *Step) calls(p *program, g *gradients) {
 	p.vm.Run()
-	s.late.at("norm of the gradients, clip and update")
+	s.late.at("the norm of the gradients, the clip or the update")
 	s.opt.computeNorm(g)
 	captioning := device.View{}
 	if p.captioning != nil {

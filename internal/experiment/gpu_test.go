@@ -219,7 +219,7 @@ func TestLostGPU(t *testing.T) {
 	}
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := Train(t.Context(), request(config(), early, lose(2, 1)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " of the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = Train(t.Context(), request(config(), dir, lose(7, 2)))
 	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 5 stands", "--resume --run "+dir)

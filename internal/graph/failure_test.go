@@ -28,7 +28,7 @@ func TestFailureNamesTheNode(t *testing.T) {
 		check(t, p.RunAll())
 		err = dev.Sync()
 		for _, word := range []string{"kernel activate on a grid of [1 1 1] blocks of 256 threads", "node 2: activation 1 of (4, 5) → (4, 5)",
-			"from kernel gemm of node 1: linear 3→5 of x (4, 3), fc.weight (5, 3), fc.bias (5) → (4, 5) to kernel activate of node 2", "CUDA_LAUNCH_BLOCKING=1"} {
+			"from kernel gemm in node 1: linear 3→5 of x (4, 3), fc.weight (5, 3), fc.bias (5) → (4, 5) to kernel activate in node 2", "CUDA_LAUNCH_BLOCKING=1"} {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("defer %d: %v, expected an error with %q", late, err, word)
 			}

@@ -102,10 +102,10 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 		says                  []string
 		not                   string
 	}{
-		{says: []string{"the GPU failed at kernel gather_table of node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"}, not: "LAUNCH_BLOCKING"},
-		{before: true, says: []string{"from kernel add of node 6: sum to kernel gather_table of node 7: rows", "CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
-		{behind: true, says: []string{"from kernel gather_table of node 7: rows to kernel add of node 8: sum"}, not: "device.capture"},
-		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table of node 7: rows"}, not: "node 6"},
+		{says: []string{"the GPU failed at kernel gather_table in node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"}, not: "LAUNCH_BLOCKING"},
+		{before: true, says: []string{"from kernel add in node 6: sum to kernel gather_table in node 7: rows", "CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
+		{behind: true, says: []string{"from kernel gather_table in node 7: rows to kernel add in node 8: sum"}, not: "device.capture"},
+		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table in node 7: rows"}, not: "node 6"},
 	} {
 		b := newBench(t)
 		emulator.Set(t, "defer", 1, 0)
@@ -151,7 +151,7 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 	b.Device.(device.Namer).At(bad)
 	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}}, Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
 		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
-	wantError(t, "several kernels of a node", b.Sync(), "it was work of node 7: rows, from kernel pack_starts to kernel gather_words")
+	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to kernel gather_words")
 }
 
 // A recording is named by what was said before it was made, with the way to find the node.

@@ -61,15 +61,15 @@ func (o *origin) String() string {
 	if o.kind == commandReplay {
 		return recorded(o.at)
 	}
-	return o.name() + of(o.at)
+	return o.name() + in(o.at)
 }
 
-// of is the part of a message that names a node.
-func of(at string) string {
+// in is the part of a message that names a node.
+func in(at string) string {
 	if at == "" {
 		return ""
 	}
-	return " of " + at
+	return " in " + at
 }
 
 func recorded(at string) string {
@@ -85,9 +85,9 @@ func (q *queue) describe(c *command, err error) error {
 	var what string
 	switch c.kind {
 	case commandLaunch:
-		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, of(c.at))
+		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, in(c.at))
 	case commandProduct:
-		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, of(c.at))
+		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, in(c.at))
 	case commandReplay:
 		what = recorded(c.at)
 	default:
@@ -104,7 +104,7 @@ func (q *queue) describe(c *command, err error) error {
 		what = fmt.Sprintf("the GPU failed at %v", &t.last)
 	case t.first == t.last:
 	case t.first.at == t.last.at && t.first.at != "":
-		hint = fmt.Sprintf("; a GPU reports faults late: it was work of %s, from %s to %s", t.first.at, t.first.name(), t.last.name())
+		hint = fmt.Sprintf("; a GPU reports faults late: it was work in %s, from %s to %s", t.first.at, t.first.name(), t.last.name())
 	default:
 		hint = fmt.Sprintf("; a GPU reports faults late: it was work from %v to %v", &t.first, &t.last)
 	}
