@@ -22,6 +22,7 @@ type copies struct {
 	views   [64]extent // the last views that were given to a method, more than any method has
 	seen    int
 	written []uint64 // by kernel: parameters it writes through
+	lost    bool     // calls were dropped (queue.full): what the sets say may not have happened
 }
 
 // copied is memory with a copy.
@@ -100,8 +101,17 @@ func (m *copied) drop(lo, hi int) {
 	m.made.drop(lo, hi)
 }
 
+// settle empties the sets where calls were dropped that changed them.
+func (d *dev) settle() {
+	if d.bf16.lost && d.full == nil {
+		d.bf16.lost = false
+		d.bf16.forget()
+	}
+}
+
 // copiesOf returns the memory that an address lies in, with room for a copy, or nil.
 func (d *dev) copiesOf(p driver.Ptr) *copied {
+	d.settle()
 	if m := d.bf16.find(p); m != nil {
 		if m.half == 0 {
 			return nil
@@ -272,6 +282,7 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 
 // expect makes the copies as recorded calls found them; behind makes the sets those that the calls leave.
 func (d *dev) expect(all []recordedCopies) {
+	d.settle()
 	for _, r := range all {
 		if r.m.half == 0 {
 			continue

@@ -169,3 +169,31 @@ func TestCopiesOfProducers(t *testing.T) {
 		}
 	}
 }
+
+// Calls that are dropped because the GPU has no scratch memory change no copies.
+func TestCopiesAfterAFullGPU(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	x, y, sum := b.floats(1, 3), b.floats(0), b.floats(0)
+	product := func() {
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+	}
+	product()
+	b.want("product", y, 10)
+	norm := device.LayerNormArgs{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0), Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
+	free, total, err := d.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free), 4<<30)
+	d.UploadFloats(x, []float32{2, 3})
+	d.SumSquares(sum, x) // has no room
+	d.LayerNorm(norm)    // would write x and its copy
+	wantError(t, "no scratch memory", d.Sync(), "the GPU is full")
+	product()
+	b.want("product of what was uploaded", y, 13)
+	if stale := cuda.StaleCopies(d); stale != "" {
+		t.Error(stale)
+	}
+}

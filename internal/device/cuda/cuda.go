@@ -214,7 +214,6 @@ func (d *dev) Sync() error {
 	}
 	if err := d.full; err != nil {
 		d.full = nil
-		d.bf16.forget() // calls were dropped
 		return err
 	}
 	d.next().kind = commandSync

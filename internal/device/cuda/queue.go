@@ -90,6 +90,7 @@ func (q *queue) stop() { close(q.work) }
 func (q *queue) next() *command {
 	if q.full != nil {
 		q.dropped = command{}
+		q.dev.bf16.lost = true
 		return &q.dropped
 	}
 	if q.batch.n == batchSize {
