@@ -227,6 +227,7 @@ func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 
 // keptCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of their values, and stay so.
 func (d *dev) keptCopy(p driver.Ptr, n int) driver.Ptr {
+	d.settle()
 	m := d.bf16.find(p)
 	if m == nil || m.half == 0 || m.place(p)+n > m.n {
 		return 0
