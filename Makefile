@@ -53,7 +53,7 @@ gpu-check-emulated: build emulator ## run scripts/gpu-check.sh on the emulated d
 	scripts/gpu-check.sh --emulated --out bin/gpu-check
 
 gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bin/gpu-check.tar.gz
-	tar czf bin/gpu-check.tar.gz bin/vsetrain scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-report.awk scripts/torch_peer.py testdata/torch/vseinf-bert/bert
+	tar czf bin/gpu-check.tar.gz --exclude=__pycache__ bin/vsetrain scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-report.awk scripts/torch_peer.py scripts/peer testdata/torch/vseinf-bert/bert
 
 demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
 	bash scripts/demo.sh bin/vsetrain

@@ -23,9 +23,6 @@ type boxes struct {
 // boxNames and sizeNames are the ends of the file names, the references' last.
 var boxNames, sizeNames = []string{"_boxes.npy", "_ims_bbx.npy"}, []string{"_sizes.npy", "_ims_size.npy"}
 
-// HasBoxes reports whether the split was opened with boxes.
-func (s *Split) HasBoxes() bool { return s.boxes != nil }
-
 // ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes that are
 // not inside the picture are an error.
 func (s *Split) ReadBoxes(dst []float32, row int) error {

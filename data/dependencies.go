@@ -67,9 +67,6 @@ func (d *Dependencies) check(caption, words int) error {
 	return nil
 }
 
-// HasDependencies reports whether the split was opened with dependencies.
-func (s *Split) HasDependencies() bool { return s.dependencies != nil }
-
 // openDependencies reads the dependency file; required says that there must be one.
 func (s *Split) openDependencies(required bool) error {
 	d, err := ReadDependencies(s.path("_caps.json"))

@@ -78,7 +78,7 @@ func TestBatchesHaveTheEdgesOfTheirCaptions(t *testing.T) {
 	if _, err := Open(w.dir, "train", OpenOptions{Dependencies: "need"}); err == nil || !strings.Contains(err.Error(), "train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense") {
 		t.Errorf("missing dependencies: %v", err)
 	}
-	if s := w.open(t, "train", OpenOptions{Dependencies: "check"}); s.HasDependencies() {
+	if s := w.open(t, "train", OpenOptions{Dependencies: "check"}); s.dependencies != nil {
 		t.Error("dependencies out of nothing")
 	}
 	w.write(t, "train_caps.json", trees(10, "[[0,1],[1,2],[2,3],[5,1]]"))

@@ -23,8 +23,7 @@ type Embeddings struct {
 }
 
 // NewEmbeddings copies image embeddings [N, dim] and caption embeddings [M, dim], both row-major, into panels.
-// Where a network encodes the image once per caption, pass every k-th row (EveryKth). NaN and infinite
-// components are errors that name the row. pool may be nil.
+// NaN and infinite components are errors that name the row. pool may be nil.
 func NewEmbeddings(pool *par.Pool, images, captions []float32, dim int) (*Embeddings, error) {
 	n, err := rows("image", images, dim)
 	if err != nil {
@@ -46,19 +45,6 @@ func NewEmbeddings(pool *par.Pool, images, captions []float32, dim int) (*Embedd
 		return nil, notFinite("caption", captions, badC, dim)
 	}
 	return e, nil
-}
-
-// EveryKth returns rows 0, k, 2k, ... of a row-major [rows, dim] matrix: the image embeddings, where each was
-// encoded once for each of its k captions.
-func EveryKth(x []float32, dim, k int) ([]float32, error) {
-	if dim <= 0 || k <= 0 || len(x)%(dim*k) != 0 {
-		return nil, fmt.Errorf("%d values are not rows of %d for groups of %d captions", len(x), dim, k)
-	}
-	out := make([]float32, 0, len(x)/k)
-	for at := 0; at < len(x); at += k * dim {
-		out = append(out, x[at:at+dim]...)
-	}
-	return out, nil
 }
 
 // Dims implements Scores.

@@ -127,16 +127,6 @@ func TestEmbeddingsRefuseBadInput(t *testing.T) {
 	}
 }
 
-func TestEveryKth(t *testing.T) {
-	got, err := EveryKth([]float32{0, 1, 2, 3, 4, 5, 6, 7}, 2, 2)
-	if err != nil || len(got) != 4 || got[0] != 0 || got[1] != 1 || got[2] != 4 || got[3] != 5 {
-		t.Errorf("every second row of four: %v, %v", got, err)
-	}
-	if _, err := EveryKth(make([]float32, 6), 2, 2); err == nil {
-		t.Error("three rows are no groups of two, yet no error")
-	}
-}
-
 func BenchmarkRanksEmbeddings1K(b *testing.B) {
 	const n, k, dim = 1000, 5, 1024
 	rng := rand.New(rand.NewPCG(15, 16))

@@ -93,23 +93,6 @@ func MeanStd(values ...float64) (mean, std float64) {
 // (it calls this sum "rsum"); kept to compare with its logs.
 func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
 
-// Precision returns what LSEH's VSRN evaluation prints as "Precision" at 1, 5 and 10: the reciprocal rank cut
-// off at K,
-//
-//	P@K = 100 / #queries * sum over queries with rank < K of 1 / (rank + 1)
-//
-// which is not a precision. Kept to compare with its logs.
-func Precision(ranks []int) (p1, p5, p10 float64) {
-	for _, r := range ranks {
-		q := 1 / float64(r+1)
-		p1 += q * float64(b2i(r < 1))
-		p5 += q * float64(b2i(r < 5))
-		p10 += q * float64(b2i(r < 10))
-	}
-	f := 100 / float64(len(ranks))
-	return p1 * f, p5 * f, p10 * f
-}
-
 // MeanOf returns the mean of every number over folds or runs.
 func MeanOf(folds []Metrics) (Metrics, error) {
 	if len(folds) == 0 {

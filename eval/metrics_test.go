@@ -141,11 +141,6 @@ func TestMetricsJSONIsTheContract(t *testing.T) {
 	}
 }
 
-func TestPrecisionIsTheTruncatedReciprocalRank(t *testing.T) {
-	p1, p5, p10 := Precision([]int{0, 1, 4, 5, 9, 10})
-	golden.Close(t, "p1 p5 p10", []float64{p1, p5, p10}, []float64{100. / 6, 100 * (1 + .5 + .2) / 6, 100 * (1 + .5 + .2 + 1./6 + .1) / 6}, golden.FP64)
-}
-
 func TestProtocols(t *testing.T) {
 	for _, c := range []struct {
 		protocol Protocol

@@ -53,7 +53,7 @@ func LoadScores(path string) (Scores, error) {
 		return nil, fmt.Errorf("load scores: %w", err)
 	}
 	defer f.Close()
-	if len(f.Shape) != 2 || (f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
+	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 || (f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
 		return nil, fmt.Errorf("load scores: %s: expected floats of shape [images, captions], found %s %v", path, f.DType, f.Shape)
 	}
 	if f.DType == npy.F64 || f.Fortran {
@@ -61,7 +61,7 @@ func LoadScores(path string) (Scores, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load scores: %w", err)
 		}
-		return dense(path, f.Shape, v)
+		return &Dense[float64]{f.Shape[0], f.Shape[1], v}, nil
 	}
 	v := make([]float32, f.Rows()*f.RowLen())
 	for i := range f.Rows() {
@@ -69,13 +69,5 @@ func LoadScores(path string) (Scores, error) {
 			return nil, fmt.Errorf("load scores: %w", err)
 		}
 	}
-	return dense(path, f.Shape, v)
-}
-
-func dense[T float32 | float64](path string, shape []int, v []T) (Scores, error) {
-	d, err := NewDenseFrom(shape[0], shape[1], v)
-	if err != nil {
-		return nil, fmt.Errorf("load scores: %s: %w", path, err)
-	}
-	return d, nil
+	return &Dense[float32]{f.Shape[0], f.Shape[1], v}, nil
 }

@@ -40,14 +40,6 @@ func NewDense[T float32 | float64](images, captions int) (*Dense[T], error) {
 	return &Dense[T]{images, captions, make([]T, images*captions)}, nil
 }
 
-// NewDenseFrom wraps row-major scores without copying them.
-func NewDenseFrom[T float32 | float64](images, captions int, data []T) (*Dense[T], error) {
-	if images <= 0 || captions <= 0 || len(data)/images != captions || len(data)%images != 0 {
-		return nil, fmt.Errorf("score matrix of %d images x %d captions has %d values", images, captions, len(data))
-	}
-	return &Dense[T]{images, captions, data}, nil
-}
-
 // Put copies a row-major tile to S[i0:i1, c0:c1].
 func (d *Dense[T]) Put(tile []T, i0, i1, c0, c1 int) error {
 	w := c1 - c0

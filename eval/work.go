@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -166,16 +167,9 @@ func (w *workFile) add(tile int, scores []float32) error {
 func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int32) (key [32]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%+v\n%+v\n", m.Options, m.Dims)
-	buf := make([]byte, 0, 1<<16)
 	add := func(x []float32) {
-		for len(x) > 0 {
-			n := min(len(x), cap(buf)/4)
-			buf = buf[:0]
-			for _, v := range x[:n] {
-				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-			}
-			h.Write(buf)
-			x = x[n:]
+		for part := range slices.Chunk(x, 1<<14) {
+			binary.Write(h, binary.LittleEndian, part)
 		}
 	}
 	for _, p := range m.Network.Params() {

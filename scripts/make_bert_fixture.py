@@ -24,7 +24,9 @@ import torch
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import make_checkpoint_fixture as base  # noqa: E402
-import torch_peer as peer  # noqa: E402
+from peer.base import l2_eps  # noqa: E402
+from peer.bert import Bert  # noqa: E402
+from peer.vseinf import GPO, PooledImage  # noqa: E402
 
 HIDDEN, HEADS, INNER, LAYERS, POSITIONS, EMBED = 12, 3, 20, 2, 40, 16
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -57,17 +59,17 @@ def encode(text, vocab):
 class Text(torch.nn.Module):
     def __init__(self, vocab):
         super().__init__()
-        self.bert = peer.Bert(vocab, HIDDEN, HEADS, INNER, LAYERS, POSITIONS)
+        self.bert = Bert(vocab, HIDDEN, HEADS, INNER, LAYERS, POSITIONS)
         self.linear = torch.nn.Linear(HIDDEN, EMBED)
-        self.gpool = peer.GPO()
+        self.gpool = GPO()
 
     def forward(self, tokens, lengths):
         x, _ = self.gpool(self.linear(self.bert(tokens)[0]), torch.as_tensor(lengths))
-        return peer.l2_eps(x, -1)
+        return l2_eps(x, -1)
 
 
 def modules(vocab):
-    out = [peer.PooledImage(base.FEAT, EMBED), Text(vocab)]
+    out = [PooledImage(base.FEAT, EMBED), Text(vocab)]
     with torch.no_grad():
         for name, p in out[1].bert.named_parameters():      # as drawn, attention would hardly tell its keys apart
             p.normal_(1 if "LayerNorm.weight" in name else 0, 0.5)

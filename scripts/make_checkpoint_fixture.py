@@ -30,7 +30,12 @@ import torch
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import torch_peer as peer  # noqa: E402
+from peer.evaluation import recalls  # noqa: E402
+from peer.gsmn import ImageGraph, TextGraph  # noqa: E402
+from peer.sgraf import RegionWords, SgrafSimilarity, WordStates  # noqa: E402
+from peer.vseinf import PooledGruText, PooledImage  # noqa: E402
+from peer.vsepp import FlatImage, LastStateText  # noqa: E402
+from peer.vsrn import VsrnImage  # noqa: E402
 
 IMAGES, PER_IMAGE, REGIONS, FEAT = 6, 5, 36, 8
 SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"]
@@ -140,7 +145,7 @@ class Fixture:
 def vsepp(vocab_size):
     """fartashf/vsepp, train.py: the names and defaults of its options; sizes are this fixture's."""
     embed, word = 16, 6
-    modules = [peer.FlatImage(REGIONS, FEAT, embed), peer.LastStateText(vocab_size, word, embed)]
+    modules = [FlatImage(REGIONS, FEAT, embed), LastStateText(vocab_size, word, embed)]
     with torch.no_grad():
         modules[1].embed.weight.mul_(10)                    # so that the words matter more than the biases
         modules[0].fc.bias.uniform_(-0.5, 0.5)
@@ -156,7 +161,7 @@ def vsrn(vocab_size, name="f30k_precomp"):
     """KunpengLi1994/VSRN, train.py: its checkpoint leaves the captioning branch out.  The batch norms get statistics and gains as
     after some training; as drawn, the blocks would be the identity."""
     embed, word = 16, 6
-    modules = [peer.VsrnImage(FEAT, embed, name == "f30k_precomp"), peer.LastStateText(vocab_size, word, embed)]
+    modules = [VsrnImage(FEAT, embed, name == "f30k_precomp"), LastStateText(vocab_size, word, embed)]
     with torch.no_grad():
         modules[1].embed.weight.mul_(10)
         for m in modules[0].modules():
@@ -179,7 +184,7 @@ def vseinf(vocab_size):
     """woodfrog/vse_infty, branch bigru, lib/arguments.py: its table of word vectors has one more row, <mask>.  The batch norms get
     statistics and gains as after some training, and the scores of positions weights that tell them apart."""
     embed, word = 16, 6
-    modules = [peer.PooledImage(FEAT, embed), peer.PooledGruText(vocab_size + 1, word, embed)]
+    modules = [PooledImage(FEAT, embed), PooledGruText(vocab_size + 1, word, embed)]
     with torch.no_grad():
         modules[1].embed.weight.mul_(10)
         for m in modules:
@@ -202,8 +207,8 @@ def vseinf(vocab_size):
 def sgraf(vocab_size, module):
     """Paranioar/SGRAF, opts.py.  Batch norms as after some training."""
     embed, word, sim, steps = 16, 6, 5, 3
-    modules = [peer.RegionWords(FEAT, embed), peer.WordStates(vocab_size, word, embed),
-               peer.SgrafSimilarity(embed, sim, module, steps, REGIONS)]
+    modules = [RegionWords(FEAT, embed), WordStates(vocab_size, word, embed),
+               SgrafSimilarity(embed, sim, module, steps, REGIONS)]
     with torch.no_grad():
         modules[1].embed.weight.mul_(10)
         for m in modules[2].modules():
@@ -227,7 +232,7 @@ def sgraf(vocab_size, module):
 def gsmn(vocab_size):
     """CrossmodalGroup/GSMN, train.py."""
     embed, word = 32, 6
-    modules = [peer.RegionWords(FEAT, embed), peer.WordStates(vocab_size, word, embed, rnn_name="rnn", p=0), peer.ImageGraph(), peer.TextGraph()]
+    modules = [RegionWords(FEAT, embed), WordStates(vocab_size, word, embed, rnn_name="rnn", p=0), ImageGraph(), TextGraph()]
     with torch.no_grad():
         modules[1].embed.weight.mul_(10)
         modules[0].fc.bias.uniform_(-0.5, 0.5)
@@ -276,7 +281,7 @@ def scores(fixture, features, ids, dtype):
 
 
 def expected(s):
-    i2t, t2i, ri, rt = peer.recalls(s, PER_IMAGE, kind="stable")
+    i2t, t2i, ri, rt = recalls(s, PER_IMAGE, kind="stable")
     keys = ("r1", "r5", "r10", "medr", "meanr")
     total = float(sum(i2t[:3]) + sum(t2i[:3]))
     return {"i2t": dict(zip(keys, map(float, i2t))), "t2i": dict(zip(keys, map(float, t2i))), "rsum": total, "m_recall": total / 6,

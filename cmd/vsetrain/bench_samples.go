@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"vsetrain/internal/config"
@@ -24,7 +22,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	if st, err := os.Stat(filepath.Dir(o.Samples)); err != nil || !st.IsDir() { // before the work, not after it
 		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Samples, filepath.Dir(o.Samples))
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := stages{app: a}
 	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Losses: o.Losses, Subsets: o.Subsets,

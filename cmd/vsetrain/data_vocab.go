@@ -38,7 +38,7 @@ SCAN. With --from, convert a published vocabulary (SCAN JSON or the pickle of VS
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.Splits, "splits", []string{"train", "dev"}, "splits whose captions are counted; leave test out")
-	f.IntVar(&o.Threshold, "threshold", 4, "smallest number of occurrences of a word")
+	f.IntVar(&o.Threshold, "threshold", text.DefaultThreshold, "smallest number of occurrences of a word")
 	f.StringVar(&o.Out, "out", "", "output `FILE`; empty is vocab.json in the folder")
 	f.StringVar(&o.From, "from", "", "convert this vocabulary `FILE` instead")
 	c.MarkFlagsMutuallyExclusive("from", "threshold")

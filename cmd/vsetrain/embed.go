@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -89,7 +87,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	if st, err := os.Stat(filepath.Dir(o.Out)); err != nil || !st.IsDir() {
 		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Out, filepath.Dir(o.Out))
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
 		Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS")}}

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +84,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 			return fmt.Errorf("cannot write %s: %s is no folder; make it first", out, filepath.Dir(out))
 		}
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	bars := stages{app: a}

@@ -220,11 +220,12 @@ func metricLines(t *testing.T, run string) (out []string) {
 	return out
 }
 
-// Ctrl-C and SIGTERM save the state, say how to go on and end with 1; the resumed run ends as the uninterrupted one.
+// Ctrl-C, SIGTERM and SIGUSR1 save the state, say how to go on and end with 1; the resumed run ends as the uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
 	const epochs = 3
 	dir, _ := killWorld(t, epochs)
-	for name, sig := range map[string]os.Signal{"int": os.Interrupt, "term": syscall.SIGTERM} {
+	for i, sig := range append([]os.Signal{os.Interrupt, syscall.SIGTERM}, batchSignals...) {
+		name := fmt.Sprintf("signal%d", i)
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
 		if err := c.Start(); err != nil {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +57,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	if o.Batch < 1 {
 		return usagef("--batch %d; expected at least 1", o.Batch)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.Captions, o.BLAS = filepath.Join(o.Data, o.Split+"_caps.txt"), a.getenv("VSETRAIN_BLAS")
 	if o.Out == "" {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +47,7 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	if err := o.Options.Validate(); err != nil {
 		return usagef("--%v", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	out := o.Out
 	if out == "" {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,7 +117,7 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 
 // open encodes the split; an interrupt during it ends it in order, later ones end the program at once: nothing is being written then.
 func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars, start := stages{app: a}, time.Now()
 	defer bars.close()

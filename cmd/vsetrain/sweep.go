@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,12 +62,6 @@ type codedError struct {
 
 // Unwrap returns the error inside.
 func (e *codedError) Unwrap() error { return e.error }
-
-// sweepSignals returns a context that ends with the signals after which work is saved: Ctrl-C, SIGTERM and, where there is one, SIGUSR1,
-// which batch systems send some time before they end a job.
-func sweepSignals(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, append([]os.Signal{syscall.SIGINT, syscall.SIGTERM}, batchSignals...)...)
-}
 
 // trialName is what a trial is called in a line of text.
 func trialName(t sweep.Trial, seeds int) string {

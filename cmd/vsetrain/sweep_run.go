@@ -30,8 +30,9 @@ func newCmdSweepRun(a *app) *cobra.Command {
 		Use:   "run",
 		Short: "Train the trials of a sweep, or go on with them",
 		Long: `Train what is left of a sweep. With launcher local, the default, workers trials run at the same time on this machine, each a
-process of its own with its share of the processors, or with a GPU. With slurm a job array is submitted, with a job
-that collects after it; with kubernetes the manifest of an Indexed Job is written, and applied with --apply.
+process of its own with its share of the processors, or with a GPU; a terminal shows how many are through, the best result so far and
+the time left. With slurm a job array is submitted, with a job that collects after it; with kubernetes the manifest of an Indexed
+Job is written, and applied with --apply.
 
 Ctrl-C, SIGTERM and SIGUSR1 save the trials and end with code 75; the same command goes on with them, also after a kill. A trial that
 fails is recorded with its error, the others go on, and the exit code is 1; --retry tries failed trials again.`,
@@ -123,10 +124,9 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	if threads == 0 {
 		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
 	}
-	ctx, stop := sweepSignals(ctx)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the trials see it gone and save their state
-	failed := 0
+	v := &sweepView{app: a, plan: plan, store: store}
 	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job, Now: time.Now,
 		Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
@@ -134,18 +134,20 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 			c.Env = a.Environ
 			return c
 		},
-		Report: func(e sweep.Event) {
-			if e.Kind == sweep.Failed {
-				failed++
-			}
-			a.Printf("%s %s\n", a.Now().Format("15:04:05"), eventText(e, plan.Def))
-		}}
-	if err := w.Run(ctx); errors.Is(err, sweep.ErrInterrupted) {
+		Report: v.event}
+	if index < 0 {
+		if err := v.open(); err != nil {
+			return err
+		}
+	}
+	err = w.Run(ctx)
+	v.bar.close()
+	if errors.Is(err, sweep.ErrInterrupted) {
 		return &codedError{err, sweep.ExitInterrupted}
 	} else if err != nil {
 		return err
 	}
-	return summary(a, plan, store, index, failed)
+	return summary(a, plan, store, index, v.failed)
 }
 
 func eventText(e sweep.Event, d *sweep.Definition) string {

@@ -14,19 +14,22 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-// placement finds the sweep for programs on machines that share the file system.
-func placement(plan *sweep.Plan) (at sweep.Placement, err error) {
+// placement finds the sweep for programs on machines that share the file system, and the trials that are left for them.
+func placement(plan *sweep.Plan, store *sweep.Store) (at sweep.Placement, indices []int, err error) {
 	if at.Program, err = programPath(); err != nil {
-		return at, err
+		return at, nil, err
 	}
 	if at.File, err = filepath.Abs(plan.Def.File); err != nil {
-		return at, err
+		return at, nil, err
 	}
 	if at.Dir, err = filepath.Abs(plan.Def.Dir); err != nil {
-		return at, err
+		return at, nil, err
 	}
-	at.WorkDir, err = os.Getwd()
-	return at, err
+	if at.WorkDir, err = os.Getwd(); err != nil {
+		return at, nil, err
+	}
+	indices, err = plan.Indices(store)
+	return at, indices, err
 }
 
 // programPath is this program by the name it was started with, which a link may have given it.
@@ -48,11 +51,7 @@ func programPath() (string, error) {
 }
 
 func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
-	at, err := placement(plan)
-	if err != nil {
-		return err
-	}
-	indices, err := plan.Indices(store)
+	at, indices, err := placement(plan, store)
 	if err != nil {
 		return err
 	}
@@ -65,11 +64,7 @@ func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
 
 // slurm writes the scripts and submits the array and, after it, the job that collects.
 func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
-	at, err := placement(plan)
-	if err != nil {
-		return err
-	}
-	indices, err := plan.Indices(store)
+	at, indices, err := placement(plan, store)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (o *sweepStatusOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := sweepSignals(ctx)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	for {
 		st, err := sweep.ReadStatus(plan, store, a.Now())

@@ -46,9 +46,8 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 	}
 	c := &cfg.Config
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
-	ctx, stop := sweepSignals(ctx)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // the worker closes the pipe, or is gone

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,8 +30,9 @@ func newCmdTrain(a *app) *cobra.Command {
 best model by M-Recall.
 
 The run directory keeps the resolved configuration, the metrics of every logged step and validation (metrics.jsonl and
-TensorBoard events), and the checkpoints last and best. Ctrl-C and SIGTERM save the state and end the run; with --resume it
-continues exactly where it stood, also after a kill: then at the last validation.`,
+TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM and SIGUSR1 (which batch systems send before the time
+of a job is up) save the state and end the run; with --resume it continues exactly where it stood, also after a kill: then at
+the last validation.`,
 		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
   vsetrain train --config configs/demo.yaml --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8`,
@@ -66,9 +65,8 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if dir == "" {
 		dir = cfg.RunDir(o.File)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; what is on disk stays whole
 	w := &trainView{app: a, cfg: &cfg.Config, placing: stages{app: a}}
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Env: session(a.Now()), Now: time.Now, Observer: w,

@@ -7,11 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -75,9 +73,8 @@ DIR holds runs and sweeps, at any depth up to five, or is one run. The page read
 }
 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	l, err := o.listen()
 	if err != nil {

@@ -2,9 +2,6 @@ package text
 
 import "fmt"
 
-// MaxLabels is the caption length of VSRN's captioning branch.
-const MaxLabels = 60
-
 // CaptionLabels returns the targets of VSRN's captioning branch for the word ids of a caption (without <start> and
 // <end>): labels = <start>, words, <end>, zero padded to maxLen+1. A sequence longer than maxLen-1 keeps its first
 // maxLen ids, the last overwritten with <end>. mask is 1 up to and including the first <pad>, which thereby is

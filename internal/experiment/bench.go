@@ -116,7 +116,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		}
 		dims = dimsOf(b.train, b.vocab)
 	}
-	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS, &c.Model); err != nil {
+	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS); err != nil {
 		return nil, err
 	}
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/driver"
-	"vsetrain/models"
 )
 
 // Choice says how a device was chosen.
@@ -20,19 +18,18 @@ type Choice struct {
 	Warning error
 }
 
-// OpenDevice starts the device that the options name, for a network, or for any with nil. blas chooses the matrix product of the CPU
-// ("" is the fastest).
-func OpenDevice(o device.Options, blas string, network *models.Options) (device.Device, error) {
-	d, _, err := ChooseDevice(o, blas, network)
+// OpenDevice starts the device that the options name. blas chooses the matrix product of the CPU ("" is the fastest).
+func OpenDevice(o device.Options, blas string) (device.Device, error) {
+	d, _, err := ChooseDevice(o, blas)
 	return d, err
 }
 
-// ChooseDevice is OpenDevice, and says what auto chose and why: the GPU where driver, GPU and kernels are there, otherwise the CPU. A GPU that was asked for
-// by its number and does not exist is an error in any case.
-func ChooseDevice(o device.Options, blas string, network *models.Options) (device.Device, Choice, error) {
+// ChooseDevice is OpenDevice, and says what auto chose and why: the GPU where driver and GPU are there, otherwise the CPU. A GPU that was asked for by
+// its number and does not exist is an error in any case.
+func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
 	if o.Kind == "cuda" || o.Kind == "auto" {
-		d, missing, err := openCUDA(o, network)
+		d, missing, err := openCUDA(o)
 		var none *cuda.NoSuchGPU
 		switch {
 		case err == nil:
@@ -58,18 +55,11 @@ func ChooseDevice(o device.Options, blas string, network *models.Options) (devic
 	return d, c, err
 }
 
-// openCUDA starts the GPU for a network, with what was found of cuBLAS.
-func openCUDA(o device.Options, network *models.Options) (device.Device, driver.Library, error) {
+// openCUDA starts the GPU, with what was found of cuBLAS.
+func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	lib, blas := driver.Search("/", os.Getenv)
 	if o.Kind == "auto" && lib.Path == "" {
 		return nil, blas, errors.New("no CUDA driver was found")
-	}
-	if missing := cuda.Missing(); len(missing) > 0 && (network == nil || !onCUDA(network)) {
-		what := "this command"
-		if network != nil {
-			what = "network " + network.Network
-		}
-		return nil, blas, fmt.Errorf("%s may need CUDA kernels that this version lacks (%s)", what, strings.Join(missing, ", "))
 	}
 	if o.Precision == cpu.FP64 {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")

@@ -11,7 +11,6 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
-	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/npy"
 	"vsetrain/models"
@@ -122,9 +121,6 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 // Pairs for whose usual tiles the GPU has no room are scored in smaller ones, to the same scores, with one warning; a GPU that holds not even the encoder is
 // an error.
 func TestEvalInSmallTiles(t *testing.T) {
-	if lacks := cuda.Missing(); len(lacks) > 0 {
-		t.Skip("the GPU lacks the kernels of SGR")
-	}
 	onEmulator(t, true)
 	c := tinyConfig()
 	setNetwork(c, models.SGR)
@@ -146,14 +142,12 @@ func TestEvalInSmallTiles(t *testing.T) {
 	wantError(t, err, "the GPU is full", "lower train.batch (--batch), or end")
 }
 
-// device.kind auto takes the GPU where there is one that the network can use, the CPU otherwise, and says so.
+// device.kind auto takes the GPU where there is one, the CPU otherwise, and says so.
 func TestAutoChooses(t *testing.T) {
 	o := device.DefaultOptions()
-	choose := func(network string) (string, Choice) {
+	choose := func() (string, Choice) {
 		t.Helper()
-		m := models.DefaultOptions()
-		m.Network = network
-		d, c, err := ChooseDevice(o, "", &m)
+		d, c, err := ChooseDevice(o, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,35 +160,35 @@ func TestAutoChooses(t *testing.T) {
 			t.Errorf("auto chose %s because %q, expected %s and %q", name, c.Reason, device, reason)
 		}
 	}
-	name, c := choose(models.VSEPP)
+	name, c := choose()
 	want(name, c, "cpu", noDriver)
 	onEmulator(t, true)
-	if name, c = choose(models.VSEPP); c.Warning != nil {
+	if name, c = choose(); c.Warning != nil {
 		t.Errorf("warning %v with cuBLAS", c.Warning)
 	}
 	want(name, c, "cuda", "chose the GPU")
-	if name, _ = choose(models.VSEPP); !strings.Contains(name, "cuBLAS") {
+	if name, _ = choose(); !strings.Contains(name, "cuBLAS") {
 		t.Errorf("device %s", name)
 	}
 	t.Setenv("VSETRAIN_CUBLAS", "")
-	if name, c = choose(models.VSEPP); strings.Contains(name, "own products") && (c.Warning == nil || !strings.Contains(c.Warning.Error(), "cuBLAS not found")) {
+	if name, c = choose(); strings.Contains(name, "own products") && (c.Warning == nil || !strings.Contains(c.Warning.Error(), "cuBLAS not found")) {
 		t.Errorf("%s: warning %v", name, c.Warning)
 	}
 	o.Precision = "fp64"
-	name, c = choose(models.VSEPP)
+	name, c = choose()
 	want(name, c, "cpu", "fp64")
 	o.Precision, o.Index = "fp32", 3
-	_, _, err := ChooseDevice(o, "", &models.Options{Network: models.VSEPP})
+	_, _, err := ChooseDevice(o, "")
 	wantError(t, err, "GPU 3 does not exist", "lists 1", "device.index")
 	emulator.Set(t, "devices", 4, 1)
-	name, c = choose(models.VSEPP)
+	name, c = choose()
 	want(name, c, "cuda", "chose the GPU")
 	o.Index = 0
 	emulator.Set(t, "no_device", 1, 0)
-	name, c = choose(models.VSEPP)
+	name, c = choose()
 	want(name, c, "cpu", "finds no GPU")
 	o.Kind = "cuda"
-	_, _, err = ChooseDevice(o, "", &models.Options{Network: models.VSEPP})
+	_, _, err = ChooseDevice(o, "")
 	wantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
 }
 

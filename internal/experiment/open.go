@@ -15,15 +15,6 @@ import (
 	"vsetrain/models"
 )
 
-// onCUDA reports whether the CUDA device has every kernel of a network.
-func onCUDA(m *models.Options) bool {
-	switch m.Network {
-	case models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR, models.GSMN:
-		return true
-	}
-	return false
-}
-
 // OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or the word pieces
 // of its BERT.
 func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {

@@ -105,7 +105,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if err = t.openTrain(); err != nil {
 		return err
 	}
-	if t.dev, err = OpenDevice(c.Device, r.BLAS, &c.Model); err != nil {
+	if t.dev, err = OpenDevice(c.Device, r.BLAS); err != nil {
 		return err
 	}
 	rep.Device = t.dev.Name()

@@ -49,7 +49,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
-	dev, err := OpenDevice(r.Device, r.BLAS, nil)
+	dev, err := OpenDevice(r.Device, r.BLAS)
 	if err != nil {
 		return rep, err
 	}

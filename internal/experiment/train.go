@@ -163,7 +163,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	var choice Choice
-	if t.dev, choice, err = ChooseDevice(c.Device, t.BLAS, &c.Model); err != nil {
+	if t.dev, choice, err = ChooseDevice(c.Device, t.BLAS); err != nil {
 		return err
 	}
 	t.pool = par.New(c.Device.Threads)

@@ -66,7 +66,7 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.dev, t.Choice, err = ChooseDevice(r.Device, r.BLAS, &network); err != nil {
+	if t.dev, t.Choice, err = ChooseDevice(r.Device, r.BLAS); err != nil {
 		return nil, err
 	}
 	if t.Model, err = models.NewModel(t.dev, network, dims); err != nil {

@@ -10,9 +10,17 @@ import (
 	"vsetrain/internal/par"
 )
 
+// splitAlways is "amx" with products of any number of terms in bf16 parts, few ones included.
+const splitAlways = "amx always"
+
 // newEngine opens an engine on its own pool; it skips when a library is missing.
 func newEngine(t testing.TB, kernel string, threads int) *Engine {
 	t.Helper()
+	if kernel == splitAlways {
+		e := newEngine(t, "amx", threads)
+		e.f32 = e.split
+		return e
+	}
 	pool := par.New(threads)
 	t.Cleanup(pool.Close)
 	e, err := New(pool, Options{Kernel: kernel})
@@ -26,12 +34,18 @@ func newEngine(t testing.TB, kernel string, threads int) *Engine {
 }
 
 // implementations are the kernels every conformance test runs over: all that this machine has.
-func implementations() []string {
+func implementations() []string { return append(ownKernels(), "gonum", "openblas", "mkl") }
+
+// ownKernels are those that are no library of others.
+func ownKernels() []string {
 	var s []string
+	if splitting() != nil {
+		s = append(s, "amx", splitAlways)
+	}
 	for _, k := range available() {
 		s = append(s, k.name)
 	}
-	return append(s, "gonum", "openblas", "mkl")
+	return s
 }
 
 // bf16Engines returns an engine for each bf16 kernel of this machine.

@@ -9,7 +9,7 @@ import (
 
 // Options choose the implementation.
 type Options struct {
-	// Kernel is "" for the best of this CPU, or one of "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
+	// Kernel is "" for the best of this CPU, or one of "amx", "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
 	Kernel string
 }
 
@@ -41,6 +41,7 @@ type Engine struct {
 	pool    *par.Pool
 	name    string
 	f32     *kernel
+	split   *kernel // for float32 products of which splits is true; may be nil
 	bf16    *kernel
 	lib     library // external float32 products, or nil
 	workers []worker
@@ -66,9 +67,16 @@ var ErrNoLibrary = errors.New("library not found")
 func New(pool *par.Pool, o Options) (*Engine, error) {
 	e := &Engine{pool: pool}
 	kernels := available()
-	e.f32, e.bf16 = kernels[0], bestBF16()
+	e.f32, e.split, e.bf16 = kernels[0], splitting(), bestBF16()
+	if o.Kernel != "" {
+		e.split = nil
+	}
 	switch o.Kernel {
 	case "":
+	case "amx":
+		if e.split = splitting(); e.split == nil {
+			return nil, notAvailable(o.Kernel, kernels)
+		}
 	case "gonum":
 		e.lib = gonumBLAS{}
 	case "openblas", "mkl":
@@ -85,13 +93,16 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 			}
 		}
 		if e.f32 == nil {
-			return nil, fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %s", o.Kernel, names(kernels))
+			return nil, notAvailable(o.Kernel, kernels)
 		}
 		if o.Kernel != kernels[0].name {
 			e.bf16 = nil // a chosen lesser CPU has no bf16 instructions either
 		}
 	}
 	e.name = e.f32.name
+	if e.split != nil {
+		e.name = e.split.name
+	}
 	if e.lib != nil {
 		e.name = e.lib.name()
 	}
@@ -106,15 +117,18 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 	return e, nil
 }
 
-func names(kernels []*kernel) string {
+func notAvailable(name string, kernels []*kernel) error {
 	s := ""
+	if splitting() != nil {
+		s = "amx, "
+	}
 	for _, k := range kernels {
 		s += k.name + ", "
 	}
-	return s + "gonum, openblas, mkl"
+	return fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %sgonum, openblas, mkl", name, s)
 }
 
-// Name is the float32 implementation in use, e.g. "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
+// Name is the float32 implementation in use, e.g. "amx", "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
 func (e *Engine) Name() string { return e.name }
 
 // External reports whether float32 products are those of another package.
@@ -123,13 +137,20 @@ func (e *Engine) External() bool { return e.lib != nil }
 // BF16Name is the bf16 implementation in use: "amx", "avx512bf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
-// kernel is the kernel of a precision.
-func (e *Engine) kernel(bf16 bool) *kernel {
-	if bf16 {
+// kernel is the kernel of a precision for products of k terms.
+func (e *Engine) kernel(bf16 bool, k int) *kernel {
+	switch {
+	case bf16:
 		return e.bf16
+	case e.split != nil && splits(k):
+		return e.split
 	}
 	return e.f32
 }
+
+// splits reports whether float32 products of k terms are done as products of bf16 parts where the CPU can. What these gain
+// must not be lost to the terms, a multiple of 32, that they round k up to. It depends on k alone, as the results do.
+func splits(k int) bool { return k >= 64 && roundUp(k, 32)*4 <= 5*k }
 
 // Gemm computes the product a describes. It panics when a slice is too short for its shape.
 func (e *Engine) Gemm(a *Args) {

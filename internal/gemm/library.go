@@ -5,6 +5,7 @@ package gemm
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"unsafe"
 
@@ -34,13 +35,20 @@ type fortranArgs struct {
 	alpha, beta    float32
 }
 
+// load opens a shared library.
+func load(file string) (uintptr, error) {
+	runtime.LockOSThread() // the loader keeps what went wrong for each thread
+	defer runtime.UnlockOSThread()
+	return purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
 // openLibrary loads OpenBLAS or MKL and limits it to the given number of threads.
 func openLibrary(kind string, threads int) (library, error) {
 	var handle uintptr
 	var tried []string
 	var file string
 	for _, f := range libraryNames[kind] {
-		h, err := purego.Dlopen(f, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		h, err := load(f)
 		if err == nil {
 			handle, file = h, f
 			break

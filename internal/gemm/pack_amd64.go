@@ -14,6 +14,7 @@ type packing struct {
 	half     int // bytes between the 16-column halves of a destination row
 	k        int // float32 values per transposed row
 	ptr      [32]unsafe.Pointer
+	tmp      unsafe.Pointer // scratch of 3 x 16 x 16 words
 }
 
 //go:noescape
@@ -39,6 +40,18 @@ func roundRow512(p *packing)
 
 //go:noescape
 func pairTranspose512(p *packing)
+
+//go:noescape
+func splitPanels512(p *packing)
+
+//go:noescape
+func splitRow512(p *packing)
+
+//go:noescape
+func splitTranspose512(p *packing)
+
+//go:noescape
+func splitPairs512(p *packing)
 
 // at returns the address of element (k, o) of the operand.
 func (o *operand) at(outer, k int) unsafe.Pointer {
@@ -126,60 +139,72 @@ func packBBF16(w *worker, dst []float32, o *operand, s span) {
 	}
 }
 
-// packAAMX packs panels of 32 rows as [k/32][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
+// packAAMX packs panels of 32 rows as [k/32][parts][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
 // they meet only rows of the result that nobody stores.
-func packAAMX(w *worker, dst []float32, o *operand, s span, _ int) {
-	p, words := &w.p, roundUp(s.k, 32)/2
-	if !o.kMajor {
-		p.rows, p.k, p.next = words, s.k, 2048
-		for i := range s.outer {
-			p.dst, p.src = unsafe.Pointer(&dst[i/32*32*words+i%32*16]), o.at(s.o0+i, s.k0)
-			roundRow512(p)
-		}
-		return
+func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ int) {
+	row, pairs := roundRow512, pairTranspose512
+	if parts == 3 {
+		row, pairs = splitRow512, splitPairs512
 	}
-	p.stride = 64
-	for k := 0; k < s.k; k += 32 {
-		for i := range 32 {
-			if p.ptr[i] = unsafe.Pointer(&w.zeros[0]); k+i < s.k {
-				p.ptr[i] = o.at(s.o0, s.k0+k+i)
+	return func(w *worker, dst []float32, o *operand, s span, _ int) {
+		p, words := &w.p, parts*roundUp(s.k, 32)/2
+		if !o.kMajor {
+			p.rows, p.k, p.next = words/parts, s.k, parts*2048
+			for i := range s.outer {
+				p.dst, p.src = unsafe.Pointer(&dst[i/32*32*words+i%32*16]), o.at(s.o0+i, s.k0)
+				row(p)
 			}
+			return
 		}
-		for c := 0; c < s.outer; c += 16 {
-			p.cols = min(16, s.outer-c)
-			p.dst = unsafe.Pointer(&dst[c/32*32*words+k*16+c%32*16])
-			pairTranspose512(p)
-			if c+16 < s.outer {
-				for i := range min(32, s.k-k) {
-					p.ptr[i] = unsafe.Add(p.ptr[i], 64)
+		p.stride, p.tmp = 64, unsafe.Pointer(&w.tmp[0])
+		for k := 0; k < s.k; k += 32 {
+			for i := range 32 {
+				if p.ptr[i] = unsafe.Pointer(&w.zeros[0]); k+i < s.k {
+					p.ptr[i] = o.at(s.o0, s.k0+k+i)
+				}
+			}
+			for c := 0; c < s.outer; c += 16 {
+				p.cols = min(16, s.outer-c)
+				p.dst = unsafe.Pointer(&dst[c/32*32*words+parts*k*16+c%32*16])
+				pairs(p)
+				if c+16 < s.outer {
+					for i := range min(32, s.k-k) {
+						p.ptr[i] = unsafe.Add(p.ptr[i], 64)
+					}
 				}
 			}
 		}
 	}
 }
 
-// packBAMX packs panels of 32 columns as [k/32][2][16 pairs][16 columns].
-func packBAMX(w *worker, dst []float32, o *operand, s span) {
-	p, words := &w.p, roundUp(s.k, 32)/2
-	p.stride = 64
-	if o.kMajor {
-		p.ld, p.cols, p.next, p.half = 4*o.ld, s.outer, 128*words, 1024
-		if s.k%32 != 0 {
-			for c := 0; c < s.outer; c += 32 {
-				clear(dst[c*words+(words-16)*32:][:512])
-			}
-		}
-		for k := 0; k < s.k; k += 32 {
-			p.dst, p.src, p.rows = unsafe.Pointer(&dst[k*16]), o.at(s.o0, s.k0+k), min(32, s.k-k)
-			pairPanels512(p)
-		}
-		return
+// packBAMX packs panels of 32 columns as [k/32][parts][2][16 pairs][16 columns].
+func packBAMX(parts int) func(w *worker, dst []float32, o *operand, s span) {
+	panels, transpose := pairPanels512, roundTranspose512
+	if parts == 3 {
+		panels, transpose = splitPanels512, splitTranspose512
 	}
-	p.rows, p.cols, p.next, p.k = words, 16, 2048, s.k
-	for c := 0; c < s.outer; c += 16 {
-		p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32*16])
-		p.rowPointers(o, s, c, min(16, s.outer-c))
-		roundTranspose512(p)
+	return func(w *worker, dst []float32, o *operand, s span) {
+		p, words := &w.p, parts*roundUp(s.k, 32)/2
+		p.stride = 64
+		if o.kMajor {
+			p.ld, p.cols, p.next, p.half = 4*o.ld, s.outer, 128*words, 1024
+			if s.k%32 != 0 {
+				for c := 0; c < s.outer; c += 32 {
+					clear(dst[c*words+(words-16*parts)*32:][:512*parts])
+				}
+			}
+			for k := 0; k < s.k; k += 32 {
+				p.dst, p.src, p.rows = unsafe.Pointer(&dst[parts*k*16]), o.at(s.o0, s.k0+k), min(32, s.k-k)
+				panels(p)
+			}
+			return
+		}
+		p.rows, p.cols, p.next, p.k, p.tmp = words/parts, 16, 2048, s.k, unsafe.Pointer(&w.tmp[0])
+		for c := 0; c < s.outer; c += 16 {
+			p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32*16])
+			p.rowPointers(o, s, c, min(16, s.outer-c))
+			transpose(p)
+		}
 	}
 }
 

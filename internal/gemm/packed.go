@@ -16,7 +16,7 @@ type Packed struct {
 func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, bf16 bool) {
 	a := Args{TransB: transB, K: k, N: n, B: b, LDB: ldb}
 	a.checkB()
-	p.k, p.n, p.kn, p.lib = k, n, e.kernel(bf16), Args{}
+	p.k, p.n, p.kn, p.lib = k, n, e.kernel(bf16, k), Args{}
 	if e.lib != nil && !bf16 {
 		p.kn, p.lib = nil, a
 		return
@@ -37,7 +37,7 @@ func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, b
 
 // ReserveB makes room in p for an operand [K, N], so that packing it does not allocate.
 func (e *Engine) ReserveB(p *Packed, k, n int, bf16 bool) {
-	if kn := e.kernel(bf16); k > 0 && (e.lib == nil || bf16) {
+	if kn := e.kernel(bf16, k); k > 0 && (e.lib == nil || bf16) {
 		blocks, size := kn.blocks(k)
 		p.data = grow(p.data, roundUp(n, kn.nr)*blocks*kn.words(size))
 	}
@@ -47,7 +47,10 @@ func (e *Engine) ReserveB(p *Packed, k, n int, bf16 bool) {
 func (e *Engine) Reserve() {
 	for i := range e.workers {
 		w := &e.workers[i]
-		for _, kn := range []*kernel{e.f32, e.bf16} {
+		for _, kn := range []*kernel{e.f32, e.split, e.bf16} {
+			if kn == nil {
+				continue
+			}
 			words := kn.words(kn.kc)
 			w.a, w.b = grow(w.a, kn.paddedM(kn.rows)*words), grow(w.b, blockCols*words)
 			e.shared = grow(e.shared, blockCols*words)
@@ -73,8 +76,8 @@ func (e *Engine) GemmPacked(a *Args, p *Packed) {
 		e.product = Args{}
 		return
 	}
-	if p.kn != e.kernel(a.BF16) {
-		panic(fmt.Sprintf("gemm: B was packed for another kernel or precision than %q", e.kernel(a.BF16).name))
+	if p.kn != e.kernel(a.BF16, a.K) {
+		panic(fmt.Sprintf("gemm: B was packed for another kernel or precision than %q", e.kernel(a.BF16, a.K).name))
 	}
 	e.multiply(a, p)
 }

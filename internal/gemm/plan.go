@@ -30,7 +30,7 @@ type job struct {
 // multiply runs the blocked product; p, when not nil, holds op(B) packed before.
 func (e *Engine) multiply(a *Args, p *Packed) {
 	j := &e.job
-	*j = job{a: *a, kn: e.kernel(a.BF16), packed: p}
+	*j = job{a: *a, kn: e.kernel(a.BF16, a.K), packed: p}
 	j.opA = operand{a.A, a.LDA, a.TransA}
 	j.opB = operand{a.B, a.LDB, !a.TransB}
 	j.nkb, j.kSize = j.kn.blocks(a.K)

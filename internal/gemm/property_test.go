@@ -12,8 +12,8 @@ import (
 
 // own returns an engine for every kernel of ours, float32 and bf16, on the given number of threads.
 func own(t testing.TB, threads int) (es []*Engine, bf16 []bool) {
-	for _, k := range available() {
-		es, bf16 = append(es, newEngine(t, k.name, threads)), append(bf16, false)
+	for _, name := range ownKernels() {
+		es, bf16 = append(es, newEngine(t, name, threads)), append(bf16, false)
 	}
 	for _, e := range bf16Engines(t, threads) {
 		es, bf16 = append(es, e), append(bf16, true)
@@ -40,7 +40,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 			p.reset()
 			three[i].Gemm(&p.Args)
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: 3 threads give %v at %d, one thread %v", kernelName(e, bf16[i]), p, p.C[d], d, want[d])
+				t.Fatalf("%s %v: 3 threads give %v at %d, one thread %v", kernelName(e, bf16[i], p.K), p, p.C[d], d, want[d])
 			}
 			p.reset()
 			cut := p.Args
@@ -55,7 +55,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				e.Gemm(&cut)
 			}
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at row %d gives %v at %d, whole %v", kernelName(e, bf16[i]), p, first, p.C[d], d, want[d])
+				t.Fatalf("%s %v: cut at row %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d], d, want[d])
 			}
 			p.reset()
 			cut = p.Args
@@ -73,13 +73,13 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				e.Gemm(&cut)
 			}
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at column %d gives %v at %d, whole %v", kernelName(e, bf16[i]), p, first, p.C[d], d, want[d])
+				t.Fatalf("%s %v: cut at column %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d], d, want[d])
 			}
 		}
 	}
 }
 
-func kernelName(e *Engine, bf16 bool) string { return e.kernel(bf16).name }
+func kernelName(e *Engine, bf16 bool, k int) string { return e.kernel(bf16, k).name }
 
 // Shapes larger than the shared workspace are done in several passes over K, M and N.
 func TestManyPasses(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		run() // workspaces grow
 		run()
 		if n := testing.AllocsPerRun(20, run); n > 0.2 { // a worker may meet its first large task late
-			t.Errorf("%s: %v allocations per round, want 0", kernelName(e, bf16[i]), n)
+			t.Errorf("%s: %v allocations per round, want 0", kernelName(e, bf16[i], a.K), n)
 		}
 	}
 }

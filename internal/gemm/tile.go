@@ -33,7 +33,8 @@ type span struct{ o0, outer, k0, k int }
 // one word.
 type kernel struct {
 	name   string
-	bf16   bool // words are pairs of bf16
+	bf16   bool // operands are rounded to bf16
+	parts  int  // words are pairs of bf16, this many for each pair of values; 0: words are float32 values
 	mr, nr int  // most rows of a panel of A, columns of a panel of B
 	kc     int  // most values of k in one block
 	kUnit  int  // values of k that a step rounds up to
@@ -56,8 +57,8 @@ type kernel struct {
 
 // words returns how many words of k a block of k values occupies per row.
 func (kn *kernel) words(k int) int {
-	if kn.bf16 {
-		return (k + kn.kUnit - 1) / kn.kUnit * kn.kUnit / 2
+	if kn.parts > 0 {
+		return kn.parts * roundUp(k, kn.kUnit) / 2
 	}
 	return k
 }

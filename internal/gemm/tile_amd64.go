@@ -21,6 +21,9 @@ func tileAVX2(t *tile)
 //go:noescape
 func tileAMX(t *tile)
 
+//go:noescape
+func tileSplitAMX(t *tile)
+
 var kernelAVX512 = &kernel{
 	name: "avx512", mr: 14, nr: 32, kc: 512, kUnit: 1, rows: 168,
 	packA: packA512, packB: packB512,
@@ -35,20 +38,31 @@ var kernelAVX2 = &kernel{
 }
 
 var kernelAVX512BF16 = &kernel{
-	name: "avx512bf16", bf16: true, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
+	name: "avx512bf16", bf16: true, parts: 1, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
 	packA: packABF16, packB: packBBF16,
 	run: func(w *worker) { tileBF16AVX512(&w.t) },
 }
 
 var kernelAMX = &kernel{
-	name: "amx", bf16: true, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
-	packA: packAAMX, packB: packBAMX,
+	name: "amx", bf16: true, parts: 1, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
+	packA: packAAMX(1), packB: packBAMX(1),
 	run: func(w *worker) { tileAMX(&w.t) },
+}
+
+// kernelSplit computes float32 products as six products of bf16 parts (asmgen/amx.go, splitTerms).
+var kernelSplit = &kernel{
+	name: "amx", parts: 3, mr: 32, nr: 32, kc: 1024, kUnit: 32, square: true, tall: true, rows: 128,
+	packA: packAAMX(3), packB: packBAMX(3),
+	run: func(w *worker) { tileSplitAMX(&w.t) },
 }
 
 func hasAVX512() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
 		cpu.X86.HasBMI2 && cpu.X86.HasFMA
+}
+
+func hasAMX() bool {
+	return hasAVX512() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX()
 }
 
 // available lists the float32 kernels of this CPU, best first.
@@ -66,13 +80,21 @@ func available() []*kernel {
 // availableBF16 lists the bf16 kernels of this CPU, best first.
 func availableBF16() []*kernel {
 	var ks []*kernel
+	if hasAMX() {
+		ks = append(ks, kernelAMX)
+	}
 	if hasAVX512() && cpu.X86.HasAVX512BF16 {
-		if cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX() {
-			ks = append(ks, kernelAMX)
-		}
 		ks = append(ks, kernelAVX512BF16)
 	}
 	return ks
+}
+
+// splitting is the kernel of float32 products in bf16 parts, nil where this CPU has none.
+func splitting() *kernel {
+	if hasAMX() {
+		return kernelSplit
+	}
+	return nil
 }
 
 // runAVX2 computes a tile; one that is not full width goes through a full-width copy, so that the arithmetic is

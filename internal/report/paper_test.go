@@ -205,4 +205,8 @@ func TestFinished(t *testing.T) {
 	if !r.Finished() {
 		t.Error("3 of 3 epochs are not the end")
 	}
+	r.Steps = append(r.Steps, experiment.StepRecord{Step: 4, Epoch: 3})
+	if r.Finished() {
+		t.Error("a step without a validation after it is the end")
+	}
 }

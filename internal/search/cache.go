@@ -10,9 +10,9 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"vsetrain/internal/runfs"
@@ -89,7 +89,9 @@ func (e *encoder) key(ctx context.Context) (string, error) {
 		x := make([]float32, v.N)
 		e.Model.Session.Dev.DownloadFloats(x, v)
 		fmt.Fprintf(h, "%s %v\n", p.Name, p.Shape)
-		hashFloats(h, x)
+		for part := range slices.Chunk(x, 1<<14) {
+			binary.Write(h, binary.LittleEndian, part)
+		}
 	}
 	entries, err := os.ReadDir(e.Split.Dir())
 	if err != nil {
@@ -130,19 +132,6 @@ func hashFile(ctx context.Context, h hash.Hash, path string) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-func hashFloats(h hash.Hash, x []float32) {
-	buf := make([]byte, 0, 1<<16)
-	for len(x) > 0 {
-		n := min(len(x), cap(buf)/4)
-		buf = buf[:0]
-		for _, v := range x[:n] {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		}
-		h.Write(buf)
-		x = x[n:]
 	}
 }
 

@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// The parts of event.proto, summary.proto and tensor.proto that are written, with their field numbers:
+// The parts of event.proto and summary.proto that are written, with their field numbers:
 //
 //	Event         wall_time 1 (double), step 2 (int64), file_version 3, summary 5, session_log 7
 //	SessionLog    status 1 (1: start)
 //	Summary       value 1 (repeated)
-//	Summary.Value tag 1, simple_value 2 (float), tensor 8, metadata 9
-//	Metadata      plugin_data 1 { plugin_name 1 }
-//	Tensor        dtype 1 (7: string), tensor_shape 2 { dim 2 { size 1 } }, string_val 8
+//	Summary.Value tag 1, simple_value 2 (float)
 const (
 	varint  = 0
 	fixed64 = 1
@@ -44,16 +42,7 @@ func (e *Event) encode() []byte {
 		return appendBytes(b, 7, appendUvarintField(nil, 1, statusStart))
 	}
 	value := appendBytes(nil, 1, e.Tag)
-	if e.IsText {
-		shape := appendBytes(nil, 2, appendUvarintField(nil, 1, 1)) // [1]
-		tensor := appendUvarintField(nil, 1, 7)
-		tensor = appendBytes(tensor, 2, shape)
-		tensor = appendBytes(tensor, 8, e.Text)
-		value = appendBytes(value, 8, tensor)
-		value = appendBytes(value, 9, appendBytes(nil, 1, appendBytes(nil, 1, "text")))
-	} else {
-		value = binary.LittleEndian.AppendUint32(key(value, 2, fixed32), math.Float32bits(e.Value))
-	}
+	value = binary.LittleEndian.AppendUint32(key(value, 2, fixed32), math.Float32bits(e.Value))
 	return appendBytes(b, 5, appendBytes(nil, 1, value))
 }
 
@@ -164,13 +153,6 @@ func (e *Event) decodeValue(b []byte) error {
 			e.Tag = string(data)
 		case field == 2 && wire == fixed32:
 			e.Value = math.Float32frombits(uint32(number))
-		case field == 8 && wire == bytes:
-			return fields(data, func(field, wire int, _ uint64, data []byte) error {
-				if field == 8 && wire == bytes {
-					e.Text, e.IsText = string(data), true
-				}
-				return nil
-			})
 		}
 		return nil
 	})

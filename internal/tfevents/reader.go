@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// maxRecord bounds a record: texts are a few kilobytes.
+// maxRecord bounds a record.
 const maxRecord = 64 << 20
 
 // Read returns the events of a file. An incomplete record at the end, as a killed writer leaves it, is ignored; a wrong

@@ -14,16 +14,14 @@ import (
 	"time"
 )
 
-// Event is one entry of a file. Scalars have a tag and a value, texts a tag and a text; the first event of a file has
-// neither, but a file version; a start has a step only.
+// Event is one entry of a file. Scalars have a tag and a value; the first event of a file has neither, but a file version; a start has a
+// step only.
 type Event struct {
 	Wall        time.Time // to the microsecond
 	Step        int64
 	FileVersion string // "brain.Event:2"
 	Tag         string
 	Value       float32
-	Text        string
-	IsText      bool
 	Start       bool // a session begins at Step: what earlier sessions wrote from there on is void
 }
 

@@ -35,9 +35,6 @@ func TestRoundTrip(t *testing.T) {
 	if err := w.Scalar("zero", 0, later, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Text("config", 1, later, "seed: 7\nnäme"); err != nil {
-		t.Fatal(err)
-	}
 	if err := w.Start(301, later); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +49,6 @@ func TestRoundTrip(t *testing.T) {
 		{Wall: started, FileVersion: "brain.Event:2"},
 		{Wall: later, Step: 300, Tag: "train/loss", Value: -1.5},
 		{Wall: later, Tag: "zero"},
-		{Wall: later, Step: 1, Tag: "config", Text: "seed: 7\nnäme", IsText: true},
 		{Wall: later, Step: 301, Start: true},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -226,7 +222,7 @@ func TestConcurrentWriters(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, e := range []Event{{FileVersion: fileVersion}, {Tag: "a", Step: -1, Value: 2}, {Tag: "b", Text: "c", IsText: true}} {
+	for _, e := range []Event{{FileVersion: fileVersion}, {Tag: "a", Step: -1, Value: 2}} {
 		f.Add(e.encode(), []byte{})
 	}
 	f.Fuzz(func(t *testing.T, message, tail []byte) {

@@ -71,11 +71,6 @@ func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error
 	return w.add(Event{Tag: tag, Step: step, Wall: wall, Value: v})
 }
 
-// Text appends a text (Markdown) under tag at step.
-func (w *Writer) Text(tag string, step int64, wall time.Time, text string) error {
-	return w.add(Event{Tag: tag, Step: step, Wall: wall, Text: text, IsText: true})
-}
-
 // Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier session
 // forgets what it knows of that step and the later ones (tensorboard/backend/event_processing/event_accumulator.py).
 func (w *Writer) Start(step int64, wall time.Time) error {

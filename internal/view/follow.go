@@ -3,14 +3,13 @@ package view
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/report"
 )
 
 // Limits of a metrics file: the length of one line, and of what is read of the file.
@@ -20,17 +19,11 @@ const (
 	markBytes  = 64
 )
 
-// metrics are the lines of a metrics.jsonl. Slices grow at their ends only, so that a copy stays valid while the file is followed.
-type metrics struct {
-	Steps       []experiment.StepRecord
-	Validations []experiment.ValidationRecord
-}
-
 // follower reads a metrics.jsonl while it is written: each call of read takes the lines that were added since. A resumed run cuts lines
 // off; then the end of what was read is no longer there, and the file is read from its beginning.
 type follower struct {
 	path string
-	metrics
+	report.Log
 	offset int64  // of the first byte not yet read as a whole line
 	lines  int    // read so far
 	mark   []byte // the last bytes before offset
@@ -99,39 +92,11 @@ func (f *follower) take(r io.Reader) error {
 			line = append(long, part...)
 			long = nil
 		}
-		if err := f.add(line); err != nil {
+		if err := f.Add(line); err != nil {
 			return fmt.Errorf("%s:%d: %w", f.path, f.lines+1, err)
 		}
 		f.lines++
 		f.offset += int64(len(line))
 		f.mark = append(f.mark[:0], line[max(0, len(line)-markBytes):]...)
 	}
-}
-
-// add reads one line. Kinds that this version does not know are skipped.
-func (f *follower) add(line []byte) error {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return nil
-	}
-	var kind struct {
-		Kind string `json:"kind"`
-	}
-	if err := json.Unmarshal(line, &kind); err != nil {
-		return fmt.Errorf("expected a JSON object: %w", err)
-	}
-	switch kind.Kind {
-	case "train":
-		var r experiment.StepRecord
-		if err := json.Unmarshal(line, &r); err != nil {
-			return err
-		}
-		f.Steps = append(f.Steps, r)
-	case "val":
-		var r experiment.ValidationRecord
-		if err := json.Unmarshal(line, &r); err != nil {
-			return err
-		}
-		f.Validations = append(f.Validations, r)
-	}
-	return nil
 }

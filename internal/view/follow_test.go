@@ -21,7 +21,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	check(0, 0) // no file yet
-	text := `{"kind":"train","step":1,"loss":3}` + "\n" + `{"kind":"new","step":1}` + "\n\n" + `{"kind":"val","step":1,"m_recall":7}` + "\n"
+	text := `{"kind":"train","step":1,"loss":3}` + "\n" + `{"kind":"val","step":1,"m_recall":7}` + "\n"
 	for n := range len(text) + 1 {
 		write(t, path, text[:n])
 		if err := f.read(); err != nil {
@@ -30,7 +30,7 @@ func TestFollow(t *testing.T) {
 	}
 	check(1, 1)
 	if f.Steps[0].Loss != 3 || f.Validations[0].MRecall != 7 {
-		t.Errorf("%+v", f.metrics)
+		t.Errorf("%+v", f.Log)
 	}
 	long := `{"kind":"train","step":2,"pad":"` + strings.Repeat("x", 200_000) + "\"}\n" // longer than the buffer
 	write(t, path, text+long+`{"kind":"train","step":3}`+"\n")
@@ -54,7 +54,8 @@ func TestFollow(t *testing.T) {
 func TestFollowMistakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	for text, want := range map[string]string{
-		"{}\nno\n":                           ":2: expected a JSON object",
+		`{"kind":"val"}` + "\nno\n":          ":2: expected a JSON object",
+		`{"kind":"new"}` + "\n":              `:1: kind "new"; expected "train" or "val"`,
 		`{"kind":"train","step":"x"}` + "\n": ":1: ",
 		`{"kind":"val","i2t":3}` + "\n":      ":1: ",
 		strings.Repeat("x", maxLine+100_000): ":1: a line of more than",

@@ -159,7 +159,7 @@ func (s *Server) comparePage(r *request) error {
 			marks = append(marks, mark{run.Name + ": best", c.Class, run.Best.Epoch})
 		}
 		if i > 0 && c.Comparable && runs[0].HasBest {
-			e := report.Compare(runs[0].history(), run.history(), d.OrEqual)
+			e := report.Compare(runs[0].History(), run.History(), d.OrEqual)
 			c.Reached, c.At = e.Reached, e.Epochs
 			c.Abs, c.Pct = e.Difference()
 			if e.Reached {

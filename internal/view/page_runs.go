@@ -15,7 +15,6 @@ import (
 type runRow struct {
 	*Run
 	Spark   string
-	Epochs  float64
 	Data    string // last element of the data folder
 	Updated string
 	Values  []string // of the settings that differ, in a sweep
@@ -24,12 +23,6 @@ type runRow struct {
 
 func newRow(r *Run) runRow {
 	row := runRow{Run: r, Spark: sparkline(r)}
-	if n := len(r.Steps); n > 0 {
-		row.Epochs = r.Steps[n-1].Epoch
-	}
-	if n := len(r.Validations); n > 0 {
-		row.Epochs = max(row.Epochs, r.Validations[n-1].Epoch)
-	}
 	if r.Config != nil && r.Config.Data.Dir != "" {
 		row.Data = path.Base(strings.ReplaceAll(r.Config.Data.Dir, `\`, "/"))
 	}
@@ -50,7 +43,7 @@ var orders = map[string]func(a, b *runRow) int{
 	"network": func(a, b *runRow) int { return strings.Compare(networkOf(a), networkOf(b)) },
 	"loss":    func(a, b *runRow) int { return strings.Compare(lossName(a), lossName(b)) },
 	"data":    func(a, b *runRow) int { return strings.Compare(a.Data, b.Data) },
-	"epochs":  func(a, b *runRow) int { return cmp.Compare(a.Epochs, b.Epochs) },
+	"epochs":  func(a, b *runRow) int { return cmp.Compare(a.Epochs(), b.Epochs()) },
 	"best":    func(a, b *runRow) int { return cmp.Compare(a.Best.MRecall, b.Best.MRecall) },
 	"state":   func(a, b *runRow) int { return strings.Compare(string(a.State), string(b.State)) },
 	"updated": func(a, b *runRow) int { return a.Run.Updated.Compare(b.Run.Updated) },
@@ -262,7 +255,7 @@ func (r *runRow) Standing() string {
 	case r.State == Running:
 	case r.Trial.Failed != "":
 		return "failed"
-	case r.State == Interrupted && r.Trial.Target > 0 && r.Epochs >= float64(r.Trial.Target):
+	case r.State == Interrupted && r.Trial.Target > 0 && r.Epochs() >= float64(r.Trial.Target):
 		return "rests"
 	}
 	return string(r.State)

@@ -93,6 +93,26 @@ func (r *request) direction() string {
 	return textToImage
 }
 
+// paging is what one page shows of a long table, rows [From, To) of Total, and the addresses of its neighbours.
+type paging struct {
+	Total, From, To int
+	Prev, Next      string
+}
+
+// paging finds the page that is asked for; url is the address of page n.
+func (r *request) paging(total, size int, url func(n int) string) paging {
+	n, _ := strconv.Atoi(r.q.Get("page"))
+	n = max(0, min(n, (total-1)/size))
+	p := paging{Total: total, From: n * size, To: min(total, (n+1)*size)}
+	if n > 0 {
+		p.Prev = url(n - 1)
+	}
+	if p.To < total {
+		p.Next = url(n + 1)
+	}
+	return p
+}
+
 // queriesPage shows the ranks of all queries.
 func (s *Server) queriesPage(r *request) error {
 	p, err := s.pick(r)
@@ -101,15 +121,13 @@ func (s *Server) queriesPage(r *request) error {
 	}
 	defer p.release()
 	var d struct {
-		Dir        string
-		Bins       []bin
-		Recalls    eval.Recalls
-		Rows       []queryRow
-		Total      int
-		From, To   int
-		Columns    []column
-		Prev, Next string
-		Filter     string
+		Dir     string
+		Bins    []bin
+		Recalls eval.Recalls
+		Rows    []queryRow
+		paging
+		Columns []column
+		Filter  string
 	}
 	d.Dir = r.direction()
 	if p.Open && s.shelf.ranks(p.book) != nil {
@@ -131,10 +149,9 @@ func (s *Server) queriesPage(r *request) error {
 		}
 		of = slices.Clone(of)
 		sortOutcomes(of, r.q.Get("sort"), r.q.Get("desc") != "")
-		d.Total = len(of)
-		page, _ := strconv.Atoi(r.q.Get("page"))
-		page = max(0, min(page, (len(of)-1)/pageSize))
-		d.From, d.To = page*pageSize, min(len(of), (page+1)*pageSize)
+		d.paging = r.paging(len(of), pageSize, func(n int) string {
+			return p.URL("/queries", "dir", d.Dir, "bin", d.Filter, "sort", r.q.Get("sort"), "desc", r.q.Get("desc"), "page", n)
+		})
 		for _, o := range of[d.From:d.To] {
 			row := queryRow{Rank: o.Rank + 1, Margin: o.Margin(), Match: o.Match.Score, Away: o.Wrong.Score}
 			if d.Dir == textToImage {
@@ -144,15 +161,6 @@ func (s *Server) queriesPage(r *request) error {
 				row.Image = p.figure(o.Query)
 			}
 			d.Rows = append(d.Rows, row)
-		}
-		at := func(n int) string {
-			return p.URL("/queries", "dir", d.Dir, "bin", d.Filter, "sort", r.q.Get("sort"), "desc", r.q.Get("desc"), "page", n)
-		}
-		if page > 0 {
-			d.Prev = at(page - 1)
-		}
-		if d.To < d.Total {
-			d.Next = at(page + 1)
 		}
 		r.q.Del("page")
 		d.Columns = r.columns(column{Key: "query", Text: "Query"}, column{Key: "rank", Text: "Rank", Class: "num"},
@@ -209,19 +217,14 @@ func (s *Server) mistakesPage(r *request) error {
 	}
 	defer p.release()
 	var d struct {
-		Dir        string
-		Mistakes   []mistake
-		Total      int
-		From, To   int
-		Prev, Next string
+		Dir      string
+		Mistakes []mistake
+		paging
 	}
 	d.Dir = r.direction()
 	if p.Open && s.shelf.ranks(p.book) != nil {
 		of := search.Hardest(outcomesOf(s.shelf.ranks(p.book), d.Dir), p.Info.Captions)
-		d.Total = len(of)
-		page, _ := strconv.Atoi(r.q.Get("page"))
-		page = max(0, min(page, (len(of)-1)/mistakeSize))
-		d.From, d.To = page*mistakeSize, min(len(of), (page+1)*mistakeSize)
+		d.paging = r.paging(len(of), mistakeSize, func(n int) string { return p.URL("/mistakes", "dir", d.Dir, "page", n) })
 		for _, o := range of[d.From:d.To] {
 			m := mistake{Rank: o.Rank + 1, Margin: o.Margin()}
 			if d.Dir == textToImage {
@@ -234,12 +237,6 @@ func (s *Server) mistakesPage(r *request) error {
 				m.RightLine.Score, m.WrongLine.Score = o.Match.Score, o.Wrong.Score
 			}
 			d.Mistakes = append(d.Mistakes, m)
-		}
-		if page > 0 {
-			d.Prev = p.URL("/mistakes", "dir", d.Dir, "page", page-1)
-		}
-		if d.To < d.Total {
-			d.Next = p.URL("/mistakes", "dir", d.Dir, "page", page+1)
 		}
 	}
 	return p.show(r, "mistakes", frame{Title: "Hardest mistakes", Tab: "search", Data: d})

@@ -14,18 +14,18 @@ const logFrom = 50
 func class(i int) string { return "s" + strconv.Itoa(i%8) }
 
 // steps and validations take one value of every record.
-func (m *metrics) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
-	c := curve{Name: name, Class: class, X: make([]float64, len(m.Steps)), Y: make([]float64, len(m.Steps))}
-	for i := range m.Steps {
-		c.X[i], c.Y[i] = m.Steps[i].Epoch, value(&m.Steps[i])
+func (r *Run) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(r.Steps)), Y: make([]float64, len(r.Steps))}
+	for i := range r.Steps {
+		c.X[i], c.Y[i] = r.Steps[i].Epoch, value(&r.Steps[i])
 	}
 	return c
 }
 
-func (m *metrics) validations(name, class string, value func(*experiment.ValidationRecord) float64) curve {
-	c := curve{Name: name, Class: class, X: make([]float64, len(m.Validations)), Y: make([]float64, len(m.Validations))}
-	for i := range m.Validations {
-		c.X[i], c.Y[i] = m.Validations[i].Epoch, value(&m.Validations[i])
+func (r *Run) validations(name, class string, value func(*experiment.ValidationRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(r.Validations)), Y: make([]float64, len(r.Validations))}
+	for i := range r.Validations {
+		c.X[i], c.Y[i] = r.Validations[i].Epoch, value(&r.Validations[i])
 	}
 	return c
 }

@@ -22,7 +22,7 @@ type Run struct {
 	Name   string // for people: ID, or the name of the folder
 	Dir    string
 	Config *config.Config // nil where it cannot be read
-	metrics
+	report.Log
 	State   State
 	Owner   runfs.Owner // of a running run
 	Updated time.Time   // of metrics.jsonl; zero without
@@ -161,7 +161,7 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	if err == nil {
 		err = e.follow.read()
 	}
-	r.metrics = e.follow.metrics
+	r.Log = e.follow.Log
 	if err != nil {
 		r.Err = err.Error()
 		return r
@@ -180,9 +180,9 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 		return r
 	}
 	r.Owner = owner
-	r.State = stateOf(&r.Config.Train, &r.metrics, held)
-	r.Best, r.HasBest = report.Best(r.history())
-	r.Done = progress(&r.Config.Train, &r.metrics)
+	r.State = stateOf(&r.Config.Train, &r.Log, held)
+	r.Best, r.HasBest = report.Best(r.History())
+	r.Done = progress(&r.Config.Train, &r.Log)
 	return r
 }
 

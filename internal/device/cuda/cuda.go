@@ -9,7 +9,6 @@ package cuda
 
 import (
 	"fmt"
-	"reflect"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
@@ -50,7 +49,7 @@ func (o Options) Validate() error {
 	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
 }
 
-// dev implements device.Device, as far as Missing says.
+// dev implements device.Device.
 type dev struct {
 	drv       driver.Driver
 	blas      driver.BLAS // nil: products by the own kernel
@@ -82,34 +81,12 @@ type dev struct {
 	moves      int // of scratch memory
 }
 
-// device.Device grows with the networks. What *dev lacks comes from an interface without a value, so that the package builds; who
-// opens a device asks Missing first.
-type (
-	absent   struct{ device.Device }
-	complete struct {
-		absent
-		*dev
-	}
-)
-
 var (
-	_ device.Recorder = complete{}
-	_ device.Resident = complete{}
-	_ device.Streamer = complete{}
-	_ device.Namer    = complete{}
+	_ device.Recorder = (*dev)(nil)
+	_ device.Resident = (*dev)(nil)
+	_ device.Streamer = (*dev)(nil)
+	_ device.Namer    = (*dev)(nil)
 )
-
-// Missing lists the methods of device.Device that this package lacks.
-func Missing() []string {
-	var names []string
-	want, have := reflect.TypeFor[device.Device](), reflect.TypeFor[*dev]()
-	for i := range want.NumMethod() {
-		if _, ok := have.MethodByName(want.Method(i).Name); !ok {
-			names = append(names, want.Method(i).Name)
-		}
-	}
-	return names
-}
 
 // NoSuchGPU is the error of an Index that is out of range.
 type NoSuchGPU struct{ Index, Count int }
@@ -121,7 +98,7 @@ func (e *NoSuchGPU) Error() string {
 // oldest is the CUDA version that a driver has to support at least.
 const oldest = 11040
 
-// Open starts the GPU. A kernel that Missing lists panics when it is called.
+// Open starts the GPU.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -157,7 +134,7 @@ func Open(o Options) (device.Device, error) {
 		d.Close()
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
-	return complete{dev: d}, nil
+	return d, nil
 }
 
 // begin makes the context and loads the kernels, on the thread that owns the context.

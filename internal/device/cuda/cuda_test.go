@@ -36,8 +36,7 @@ func variant(t *testing.T, o cuda.Options, order, late int) func(t *testing.T) d
 
 // The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
 func TestConformance(t *testing.T) {
-	lacks := cuda.Missing() // families bear the name of a kernel
-	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1), lacks...)
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1))
 }
 
 // Every kind of product; threads forward and in reverse, work at once and late.

@@ -2,7 +2,6 @@ package cuda_test
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -170,18 +169,5 @@ func TestFaultInARecording(t *testing.T) {
 		r.Replay(rec)
 		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never", "CUDA_LAUNCH_BLOCKING=1")
 		b.Device.Close()
-	}
-}
-
-// What the device lacks is refused when it is chosen, and documented.
-func TestMissingKernelsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/cuda.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range cuda.Missing() {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/cuda.md does not list the missing kernel %s", name)
-		}
 	}
 }

@@ -26,13 +26,13 @@ func LimitScratch(t *testing.T, match, weights int) {
 
 // WithoutCopies makes a device of precision bf16 round operands in its products.
 func WithoutCopies(d device.Device) device.Device {
-	d.(complete).bf16.on = false
+	d.(*dev).bf16.on = false
 	return d
 }
 
 // CopyAll rounds the copy of every value on a device.
 func CopyAll(d device.Device) {
-	own := d.(complete).dev
+	own := d.(*dev)
 	for b := range own.buffers {
 		if b.dtype == device.Float {
 			own.rounded(b.ptr, b.n)
@@ -42,7 +42,7 @@ func CopyAll(d device.Device) {
 
 // StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
 func StaleCopies(d device.Device) string {
-	own := d.(complete).dev
+	own := d.(*dev)
 	for _, m := range own.bf16.memory {
 		if m.half == 0 || len(m.same) == 0 {
 			continue

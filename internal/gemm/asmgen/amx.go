@@ -1,17 +1,7 @@
 package main
 
-// tileAMX writes the bf16 kernel of AMX: C[m, n] for any number of rows and columns in panels of 32, each pair of panels as
-// 2 x 2 hardware tiles of 16 x 16.
-//
-// A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] for it, b two tiles [16
-// pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with nothing to scale
-// or add go there at once.
-//
-// Tile configuration and release cost as much as several steps, so a call does many panels; they stay inside one
-// call because a goroutine may move to another thread between calls and tile state belongs to the thread.
-//
-// On the stack: the panel of b and the part of C and the bias in work, and whether there is nothing to scale or add.
-func tileAMX() string {
+// tilesAMX writes the kernels of AMX.
+func tilesAMX() string {
 	g := newGen()
 	g.raw("\n// Palette 1; eight tiles of 16 rows of 64 bytes.")
 	g.raw("DATA tilecfg<>+0(SB)/8, $1\nDATA tilecfg<>+8(SB)/8, $0")
@@ -19,8 +9,39 @@ func tileAMX() string {
 	g.raw("DATA tilecfg<>+32(SB)/8, $0\nDATA tilecfg<>+40(SB)/8, $0")
 	g.raw("DATA tilecfg<>+48(SB)/8, $0x1010101010101010\nDATA tilecfg<>+56(SB)/8, $0")
 	g.raw("GLOBL tilecfg<>(SB), RODATA|NOPTR, $64")
-	g.raw("\n// func tileAMX(t *tile)")
-	g.text("tileAMX", 32)
+	tileAMX(g, "tileAMX", bf16Terms)
+	tileAMX(g, "tileSplitAMX", splitTerms)
+	return g.String()
+}
+
+// terms are the products of parts of a and of b, counted from 0 with the largest first, whose sum a kernel computes in this
+// order. Neighbours have a part in common, which stays in its registers.
+type terms struct {
+	parts int
+	pairs [][2]int
+}
+
+var (
+	bf16Terms = terms{1, [][2]int{{0, 0}}}
+	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine, the
+	// three left out are less than 2^-25 of the product.
+	splitTerms = terms{3, [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}}
+)
+
+// tileAMX writes a kernel of AMX: C[m, n] for any number of rows and columns in panels of 32, each pair of panels as
+// 2 x 2 hardware tiles of 16 x 16.
+//
+// A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] of each part for it, b two tiles
+// [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with nothing to scale
+// or add go there at once.
+//
+// Tile configuration and release cost as much as several steps, so a call does many panels; they stay inside one
+// call because a goroutine may move to another thread between calls and tile state belongs to the thread.
+//
+// On the stack: the panel of b and the part of C and the bias in work, and whether there is nothing to scale or add.
+func tileAMX(g *gen, name string, ts terms) {
+	g.raw("\n// func " + name + "(t *tile)")
+	g.text(name, 32)
 	g.ins("LEAQ tilecfg<>(SB), AX")
 	g.ldtilecfgAX()
 	g.ins("MOVQ t+0(FP), R12")
@@ -42,17 +63,17 @@ func tileAMX() string {
 	amxColumns(g)
 	g.ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
 	g.label("panel")
-	g.ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX\n\tSHRQ $4, CX", offK)
+	g.ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX", offK)
 	g.ins("MOVQ R14, R13\n\tMOVQ R9, R11")
 	g.ins("CMPQ R10, $16\n\tJLE narrow\n\tCMPQ R9, $16\n\tJLE short")
-	amxLoop(g, "full", 2, 2)
+	amxLoop(g, "full", ts, 2, 2)
 	g.label("short")
-	amxLoop(g, "half", 1, 2)
+	amxLoop(g, "half", ts, 1, 2)
 	g.label("narrow")
 	g.ins("CMPQ R9, $16\n\tJLE small")
-	amxLoop(g, "tall", 2, 1)
+	amxLoop(g, "tall", ts, 2, 1)
 	g.label("small")
-	amxLoop(g, "one", 1, 1)
+	amxLoop(g, "one", ts, 1, 1)
 	g.label("next")
 	amxStore(g)
 	g.ins("SUBQ $32, R9\n\tJG panel")
@@ -60,12 +81,11 @@ func tileAMX() string {
 	g.ins("SUBQ $32, R10\n\tJG column")
 	g.tilerelease()
 	g.ins("VZEROUPPER\n\tRET")
-	return g.String()
 }
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the
 // result, one a step.
-func amxLoop(g *gen, label string, rt, ct int) {
+func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	each := func(f func(t, disp int)) {
 		for i := range rt {
 			for j := range ct {
@@ -75,20 +95,28 @@ func amxLoop(g *gen, label string, rt, ct int) {
 	}
 	each(func(t, _ int) { g.tilezero(t) })
 	g.label("%s", label)
-	for j := range ct {
-		g.tileload(6+j, regDI, regDX, 1024*j)
-	}
-	for i := range rt {
-		g.tileload(4+i, regSI, regDX, 1024*i)
-		for j := range ct {
-			g.tdpbf16(2*i+j, 4+i, 6+j)
+	at := [2]int{-1, -1} // the parts in T4, T5 and in T6, T7
+	for _, p := range ts.pairs {
+		if at[1] != p[1] {
+			for j := range ct {
+				g.tileload(6+j, regDI, regDX, 2048*p[1]+1024*j)
+			}
 		}
+		for i := range rt {
+			if at[0] != p[0] {
+				g.tileload(4+i, regSI, regDX, 2048*p[0]+1024*i)
+			}
+			for j := range ct {
+				g.tdpbf16(2*i+j, 4+i, 6+j)
+			}
+		}
+		at = p
 	}
 	g.ins("SUBQ $1, R11\n\tJLT %sfetched", label)
 	g.ins("PREFETCHT0 (R13)\n\tPREFETCHT0 64(R13)\n\tADDQ R15, R13")
 	g.label("%sfetched", label)
-	g.ins("ADDQ $2048, SI\n\tADDQ $2048, DI")
-	g.ins("DECQ CX\n\tJNZ %s", label)
+	g.ins("ADDQ $%d, SI\n\tADDQ $%d, DI", 2048*ts.parts, 2048*ts.parts)
+	g.ins("SUBQ $%d, CX\n\tJNZ %s", 16*ts.parts, label)
 	if rt == 2 && ct == 2 {
 		g.ins("CMPQ 24(SP), $0\n\tJEQ scale\n\tCMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
 		g.ins("MOVQ R14, CX\n\tMOVQ R15, DI\n\tMOVQ R15, R8\n\tSHLQ $4, R8")

@@ -29,8 +29,9 @@ func files() map[string]string {
 	return map[string]string{
 		"tile_avx512_amd64.s": tiles512(),
 		"tile_avx2_amd64.s":   tilesAVX2(),
-		"tile_amx_amd64.s":    tileAMX(),
+		"tile_amx_amd64.s":    tilesAMX(),
 		"pack_avx512_amd64.s": packs512(),
+		"pack_amx_amd64.s":    packsSplit(),
 	}
 }
 

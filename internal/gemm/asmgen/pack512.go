@@ -14,26 +14,32 @@ const (
 	pkHalf   = 56  // bytes between the two 16-column halves of a destination row
 	pkK      = 64  // float32 values per transposed row (bf16: two per dword)
 	pkPtr    = 72  // row pointers
+	pkTmp    = 328 // scratch
 	prefetch = 512 // bytes ahead while rows are transposed
 )
 
 // packs512 writes the packing routines of AVX-512: copies, transposes, and the same with rounding to bf16.
 func packs512() string {
 	g := newGen()
-	copyPanels(g, "copyPanels512", false)
-	copyPanels(g, "pairPanels512", true)
+	copyPanels(g, "copyPanels512", false, 1)
+	copyPanels(g, "pairPanels512", true, 1)
 	copyRows(g, "copyRows512", false)
 	copyRows(g, "pairRows512", true)
 	transpose(g, "transpose512", false)
 	transpose(g, "roundTranspose512", true)
-	roundRow(g)
+	roundRow(g, "roundRow512", 1)
 	pairTranspose(g)
+	pairOrder(g)
+	return g.String()
+}
+
+// pairOrder writes the order of words that interleaves two halves.
+func pairOrder(g *gen) {
 	g.raw("\n// Order of words that interleaves two halves.")
 	for i := 0; i < 32; i += 4 {
 		g.raw(fmt.Sprintf("DATA pairs<>+%d(SB)/8, $%#x", 2*i, uint64(i/2)|uint64(16+i/2)<<16|uint64(i/2+1)<<32|uint64(17+i/2)<<48))
 	}
 	g.raw("GLOBL pairs<>(SB), RODATA|NOPTR, $64")
-	return g.String()
 }
 
 func packHead(g *gen, name string) {
@@ -58,8 +64,8 @@ func lanes(g *gen, reg string, lo, hi int) {
 	g.ins("KMOVW BX, K%d", hi)
 }
 
-// copyPanels copies rows of many panels of 32 columns; with pair, rows 2i and 2i+1 become row i of bf16 pairs.
-func copyPanels(g *gen, name string, pair bool) {
+// copyPanels copies rows of many panels of 32 columns; with pair, rows 2i and 2i+1 become row i of bf16 pairs, of each part.
+func copyPanels(g *gen, name string, pair bool, parts int) {
 	packHead(g, name)
 	g.ins("MOVQ %d(AX), R12", pkHalf)
 	g.ins("MOVQ R9, R13\n\tANDQ $31, R13\n\tSHRQ $5, R9")
@@ -82,8 +88,7 @@ func copyPanels(g *gen, name string, pair bool) {
 			}
 			g.ins("PREFETCHT0 %d(AX)(R8*8)", 64*v)
 		}
-		pairUp(g, pair, second)
-		g.ins("VMOVUPS Z0, (BX)\n\tVMOVUPS Z1, (BX)(R12*1)")
+		storePanel(g, pair, second, parts)
 		g.ins("ADDQ $128, AX\n\tADDQ R11, BX\n\tDECQ DX\n\tJNZ %spanel", label)
 		g.label("%stail", label)
 		g.ins("TESTQ R13, R13\n\tJZ %snext", label)
@@ -93,8 +98,7 @@ func copyPanels(g *gen, name string, pair bool) {
 				g.ins("VMOVUPS.Z %d(AX)(R8*1), K%d, Z%d", 64*v, 1+v, 2+v)
 			}
 		}
-		pairUp(g, pair, second)
-		g.ins("VMOVUPS Z0, (BX)\n\tVMOVUPS Z1, (BX)(R12*1)")
+		storePanel(g, pair, second, parts)
 		g.label("%snext", label)
 	}
 	row("row", true)
@@ -115,17 +119,21 @@ func copyPanels(g *gen, name string, pair bool) {
 	g.ins("VZEROUPPER\n\tRET")
 }
 
-// pairUp turns Z0, Z1 (row k) and Z2, Z3 (row k+1) into pairs in Z0, Z1.
-func pairUp(g *gen, pair, second bool) {
-	if !pair {
-		return
-	}
-	if !second {
+// storePanel stores Z0, Z1 (row k), with pair those and Z2, Z3 (row k+1) as pairs.
+func storePanel(g *gen, pair, second bool, parts int) {
+	if pair && !second {
 		g.ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
 	}
+	at := []string{"(BX)", "(BX)(R12*1)"}
 	for v := range 2 {
-		g.cvt2bf16(v, 2+v, v)
-		g.ins("VPERMW Z%d, Z31, Z%d", v, v)
+		if !pair {
+			g.ins("VMOVUPS Z%d, %s", v, at[v])
+			continue
+		}
+		split(g, v, 2+v, parts, func(part int) {
+			g.ins("VPERMW Z%d, Z31, Z%d", splitWord, splitWord)
+			g.ins("VMOVUPS Z%d, %d%s", splitWord, splitPart*part, at[v])
+		})
 	}
 }
 
@@ -261,23 +269,24 @@ func turn16(g *gen) {
 	}
 }
 
-// roundRow rounds one row to bf16 and writes 32 values every pkNext bytes, zeros after its end.
-func roundRow(g *gen) {
-	packHead(g, "roundRow512")
+// roundRow rounds one row to bf16 and writes 32 values of each part every pkNext bytes, zeros after its end.
+func roundRow(g *gen, name string, parts int) {
+	store := func(part int) { g.ins("VMOVUPS Z%d, %d(DI)", splitWord, splitPart*part) }
+	packHead(g, name)
 	g.ins("MOVQ %d(AX), R12", pkK)
 	g.label("block")
 	g.ins("CMPQ R12, $32\n\tJLT part")
 	g.ins("VMOVUPS (SI), Z0\n\tVMOVUPS 64(SI), Z1")
 	g.ins("PREFETCHT0 1024(SI)\n\tPREFETCHT0 1088(SI)")
-	g.cvt2bf16(0, 1, 0)
-	g.ins("VMOVUPS Z0, (DI)\n\tADDQ R11, DI\n\tADDQ $128, SI\n\tSUBQ $32, R12")
+	split(g, 0, 1, parts, store)
+	g.ins("ADDQ R11, DI\n\tADDQ $128, SI\n\tSUBQ $32, R12")
 	g.ins("SUBQ $16, CX\n\tJG block\n\tVZEROUPPER\n\tRET")
 	g.label("part")
 	g.ins("MOVL $0, BX\n\tTESTQ R12, R12\n\tCMOVQGT R12, BX\n\tMOVQ BX, R9")
 	lanes(g, "R9", 1, 2)
 	g.ins("VMOVUPS.Z (SI), K1, Z0\n\tVMOVUPS.Z 64(SI), K2, Z1")
-	g.cvt2bf16(0, 1, 0)
-	g.ins("VMOVUPS Z0, (DI)\n\tVZEROUPPER\n\tRET")
+	split(g, 0, 1, parts, store)
+	g.ins("VZEROUPPER\n\tRET")
 }
 
 // pairTranspose turns 32 source rows of at most 16 columns into 16 destination rows of 16 bf16 pairs.

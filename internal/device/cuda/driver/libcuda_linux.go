@@ -70,6 +70,8 @@ func (s *symbols) list() map[string]*entry {
 
 // load loads libcuda from a path and initialises it.
 func load(path string) (*libcuda, error) {
+	runtime.LockOSThread() // the loader keeps what went wrong for each thread
+	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("load the CUDA driver: %w", err)

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	"vsetrain/internal/sweep"
+)
+
+// sweepView shows a sweep that is worked on: a line for each thing that happens to a trial and, on a terminal, a bar of the trials that are through, with
+// the best result so far. The time that is left follows from those that came through in this session.
+type sweepView struct {
+	*app
+	plan   *sweep.Plan
+	store  *sweep.Store
+	failed int // in this session
+	bar    barLine
+}
+
+// open shows the bar, where there is a terminal for it.
+func (v *sweepView) open() error {
+	if !v.OutTTY || !v.ErrTTY {
+		return nil
+	}
+	st, err := sweep.ReadStatus(v.plan, v.store, v.Now())
+	if err != nil {
+		return err
+	}
+	through, best := sweepProgress(st, v.total())
+	v.bar = barLine{v.NewProgress("trials", through, v.total())}
+	v.bar.Set(through, best)
+	return nil
+}
+
+// event shows what happened to a trial.
+func (v *sweepView) event(e sweep.Event) {
+	if e.Kind == sweep.Failed {
+		v.failed++
+	}
+	line := v.Now().Format("15:04:05") + " " + eventText(e, v.plan.Def)
+	if v.bar.Progress == nil {
+		v.Printf("%s\n", line)
+		return
+	}
+	v.bar.Println(line)
+	st, err := sweep.ReadStatus(v.plan, v.store, v.Now())
+	if err != nil {
+		v.bar.Println("warning: " + err.Error())
+		return
+	}
+	v.bar.Set(sweepProgress(st, v.total()))
+}
+
+func (v *sweepView) total() int64 { return int64(v.plan.Points * len(v.plan.Def.Seeds)) }
+
+// sweepProgress counts the trials on which nothing is left to do, as far as is known, and names the best result. With asha results decide who goes on,
+// so that all are through only when the sweep is done.
+func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
+	top := -1
+	for i, l := range st.Trials {
+		switch l.State {
+		case sweep.Done, sweep.Rung, sweep.Halved, sweep.Failed:
+			through++
+		}
+		if l.Best != nil && (top < 0 || *l.Best > *st.Trials[top].Best) {
+			top = i
+		}
+	}
+	if !st.Done {
+		through = min(through, total-1)
+	}
+	if top >= 0 {
+		best = fmt.Sprintf("best %s %.2f, trial %d", st.Metric, *st.Trials[top].Best, st.Trials[top].Number)
+	}
+	return through, best
+}

@@ -1,0 +1,108 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"vsetrain/internal/experiment"
+	"vsetrain/train"
+)
+
+// Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid while lines are added.
+type Log struct {
+	Validations []experiment.ValidationRecord // in the order of their steps
+	Steps       []experiment.StepRecord
+}
+
+// Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its values cannot be.
+func (l *Log) Add(line []byte) error {
+	line = bytes.TrimSpace(line)
+	var kind struct {
+		Kind  string
+		Epoch float64
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return fmt.Errorf("expected a JSON object, found %.40q: %w", line, err)
+	}
+	if !(kind.Epoch >= 0) {
+		return fmt.Errorf("epoch %v; expected a position of at least 0", kind.Epoch)
+	}
+	switch kind.Kind {
+	case "val":
+		var v experiment.ValidationRecord
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		if !(v.MRecall >= 0 && v.MRecall <= 100) {
+			return fmt.Errorf("m_recall %v; expected 0 to 100", v.MRecall)
+		}
+		l.Validations = append(l.Validations, v)
+	case "train":
+		var v experiment.StepRecord
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		l.Steps = append(l.Steps, v)
+	default:
+		return fmt.Errorf(`kind %q; expected "train" or "val"`, kind.Kind)
+	}
+	return nil
+}
+
+// Point is a validation: the position in epochs and the M-Recall.
+type Point struct{ Epoch, MRecall float64 }
+
+// History returns the validations as points.
+func (l *Log) History() []Point {
+	out := make([]Point, len(l.Validations))
+	for i, v := range l.Validations {
+		out[i] = Point{v.Epoch, v.MRecall}
+	}
+	return out
+}
+
+// Epochs is how far the run has been logged.
+func (l *Log) Epochs() float64 {
+	last := 0.0
+	for _, s := range l.Steps {
+		last = math.Max(last, s.Epoch)
+	}
+	for _, v := range l.Validations {
+		last = math.Max(last, v.Epoch)
+	}
+	return last
+}
+
+// best returns the first validation with the largest M-Recall.
+func (l *Log) best() (experiment.ValidationRecord, bool) {
+	var best experiment.ValidationRecord
+	found := false
+	for _, v := range l.Validations {
+		if !found || v.MRecall > best.MRecall {
+			best, found = v, true
+		}
+	}
+	return best, found
+}
+
+// Finished reports whether the run came to its end by the rule of the training loop: epochs, max_steps or early_stop reached, and a validation after
+// the last step.
+func (l *Log) Finished(o *train.Options) bool {
+	if len(l.Validations) == 0 {
+		return false
+	}
+	last := l.Validations[len(l.Validations)-1]
+	if n := len(l.Steps); n > 0 && l.Steps[n-1].Step > last.Step {
+		return false
+	}
+	stale, best := 0, math.Inf(-1)
+	for _, v := range l.Validations {
+		if stale++; v.MRecall > best {
+			best, stale = v.MRecall, 0
+		}
+	}
+	const rounding = 1e-9 // of an epoch position, a quotient of steps
+	return last.Epoch >= float64(o.Epochs)-rounding || o.MaxSteps > 0 && last.Step >= int64(o.MaxSteps) || o.EarlyStop > 0 && stale >= o.EarlyStop
+}
