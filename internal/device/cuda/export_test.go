@@ -24,15 +24,20 @@ func LimitScratch(t *testing.T, match, weights int) {
 	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
 }
 
+func (d *dev) self() *dev { return d }
+
+// own is the device behind the interface.
+func own(d device.Device) *dev { return d.(interface{ self() *dev }).self() }
+
 // WithoutCopies makes a device of precision bf16 round operands in its products.
 func WithoutCopies(d device.Device) device.Device {
-	d.(*dev).bf16.on = false
+	own(d).bf16.on = false
 	return d
 }
 
 // CopyAll rounds the copy of every value on a device.
 func CopyAll(d device.Device) {
-	own := d.(*dev)
+	own := own(d)
 	for b := range own.buffers {
 		if b.dtype == device.Float {
 			own.rounded(b.ptr, b.n)
@@ -42,7 +47,7 @@ func CopyAll(d device.Device) {
 
 // StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
 func StaleCopies(d device.Device) string {
-	own := d.(*dev)
+	own := own(d)
 	for _, m := range own.bf16.memory {
 		if m.half == 0 || len(m.same) == 0 {
 			continue
