@@ -29,7 +29,7 @@ with references in float64 computed on the processor. A line for each family say
 its bound. Around every array lies NaN, which must neither leak in nor change. Exit status 1 means that a family failed.
 
 The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what has products in it also in
-reduced precisions (tf32, bf16, own-bf16). It takes a minute or less.`,
+reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16 (bf16-copies, own-bf16-copies). It takes a minute or less.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --variant own-fp32`,
@@ -39,7 +39,7 @@ reduced precisions (tf32, bf16, own-bf16). It takes a minute or less.`,
 	f := c.Flags()
 	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
 	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
-	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, own-fp32, own-bf16, on the processor fp64")
+	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(), cobra.ShellCompDirectiveNoFileComp)))

@@ -282,3 +282,17 @@ func TestLostGPU(t *testing.T) {
 	}
 	sameTensors(t, checkpoint(dir, "last.safetensors"), checkpoint(whole, "last.safetensors"))
 }
+
+// With precision bf16 the plan has room for the copies of operands, half of what the operands take.
+func TestMemoryPlanOfCopies(t *testing.T) {
+	onEmulator(t, true)
+	for precision, share := range map[string]int64{"fp32": 0, "bf16": 1} {
+		c := tinyConfig()
+		c.Device.Precision = precision
+		_, plan, _ := gpuRun(t, c)
+		m := plan.Memory
+		if want := share * (m.Parameters + m.Values + m.Inputs) / 2; m.Copies != want || m.Values == 0 || strings.Contains(m.String(), "bf16 copies") != (want > 0) {
+			t.Errorf("%s: copies of %d bytes, want %d: %v", precision, m.Copies, want, m)
+		}
+	}
+}

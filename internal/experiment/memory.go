@@ -17,6 +17,7 @@ type MemoryPlan struct {
 	Optimiser  int64 `json:"optimiser"`
 	Values     int64 `json:"values"`  // of a step on Words words a caption
 	Inputs     int64 `json:"inputs"`  // features of a batch, of two where they are streamed
+	Copies     int64 `json:"copies"`  // of parameters, values and inputs as bfloat16, at most
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
 	Free       int64 `json:"free"` // before the features came
@@ -58,8 +59,12 @@ func (p *MemoryPlan) String() string {
 	for _, t := range p.Tables {
 		tables += fmt.Sprintf("%s %s, %s; ", t.Name, gb(t.Bytes), map[bool]string{true: "resident", false: "streamed"}[t.Resident])
 	}
-	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
-		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), gb(p.Reserve), gb(p.Features), kind, where, tables, gb(p.Free), gb(p.Total))
+	copies := ""
+	if p.Copies > 0 {
+		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", gb(p.Copies))
+	}
+	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s%s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
+		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), copies, gb(p.Reserve), gb(p.Features), kind, where, tables, gb(p.Free), gb(p.Total))
 }
 
 // Steps says how training steps are started.
@@ -98,6 +103,9 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 		return nil, err
 	}
 	p.Reserve = min(1<<29, p.Total/16)
+	if t.cfg.Device.Precision == "bf16" {
+		p.Copies = (p.Parameters + p.Values + p.Inputs) / 2
+	}
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}

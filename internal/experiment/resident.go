@@ -31,7 +31,7 @@ func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) e
 	if t.cfg.Device.Resident == "never" {
 		return nil
 	}
-	room := p.Free - p.Inputs - p.Reserve
+	room := p.Free - p.Inputs - p.Copies - p.Reserve
 	for i := range tables {
 		switch w := &tables[i]; {
 		case w.bytes+w.room <= room:

@@ -39,14 +39,17 @@ type variant struct {
 	blas                  bool    // with cuBLAS; otherwise products by the own kernel
 	all                   bool    // every family; otherwise those with matrix products in them
 	rounds                float64 // devicetest.Measure
+	copies                bool    // all products read bfloat16 from memory, whatever their size; then copyFamilies too
 }
 
 var variants = []variant{
 	{kind: "cuda", name: "fp32", precision: cuda.FP32, blas: true, all: true},
 	{kind: "cuda", name: "tf32", precision: cuda.TF32, blas: true, rounds: devicetest.RoundsTF32},
 	{kind: "cuda", name: "bf16", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16},
+	{kind: "cuda", name: "bf16-copies", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16, copies: true},
 	{kind: "cuda", name: "own-fp32", precision: cuda.FP32, all: true},
 	{kind: "cuda", name: "own-bf16", precision: cuda.BF16, rounds: devicetest.RoundsBF16},
+	{kind: "cuda", name: "own-bf16-copies", precision: cuda.BF16, rounds: devicetest.RoundsBF16, copies: true},
 	{kind: "cpu", name: "fp32", precision: cpu.FP32, all: true},
 	{kind: "cpu", name: "bf16", precision: cpu.BF16, rounds: devicetest.RoundsBF16},
 	{kind: "cpu", name: "fp64", precision: cpu.FP64, all: true},
@@ -54,6 +57,14 @@ var variants = []variant{
 
 // productFamilies are tested in every variant.
 var productFamilies = []string{"Gemm", "GRU", "GRUGrad", "Factored"}
+
+// copyFamilies have kernels that write bfloat16.
+var copyFamilies = []string{"BlockMatch", "LayerNorm", "Similarities", "GraphReason", "Adam"}
+
+// tests reports whether a family is tested.
+func (v variant) tests(family string) bool {
+	return v.all || slices.Contains(productFamilies, family) || v.copies && slices.Contains(copyFamilies, family)
+}
 
 // SelftestVariants lists the variants of a kind of device.
 func SelftestVariants(kind string) (names []string) {
@@ -73,7 +84,7 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 		}
 		var d device.Device
 		for _, family := range devicetest.Families() {
-			if len(r.Families) > 0 && !slices.Contains(r.Families, family) || !v.all && !slices.Contains(productFamilies, family) {
+			if len(r.Families) > 0 && !slices.Contains(r.Families, family) || !v.tests(family) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -121,6 +132,9 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())
 	}
 	o := cuda.Options{Driver: lib.Path, Precision: v.precision}
+	if v.copies {
+		o.RoundFrom = 1
+	}
 	if v.blas {
 		if o.BLAS = blas.Path; o.BLAS == "" {
 			return nil, blas.Missing(), nil

@@ -37,6 +37,7 @@ type blockMatch struct {
 	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
 	capGrams, imgGrams driver.Ptr
 	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
+	tile16, z16        driver.Ptr // what the gradient multiplies of them, as bfloat16; 0 where its products read float32
 }
 
 var matchBytes = 512 << 20
@@ -68,9 +69,20 @@ func (d *dev) beginMatch(what string, a device.BlockMatchArgs, grad bool) (*bloc
 	m.regMatch, m.regCtx = d.floats("BlockMatch RegionMatch", a.RegionMatch, regions), d.floats("BlockMatch RegionNorm", a.RegionNorm, regions)
 
 	image := 4 * a.Blocks * (2*m.t*a.R + 3*(m.t+m.c.n*a.R)) // bytes of a group for each image
+	half := grad && d.takesHalf(m.t*m.all*a.E)
+	if half {
+		image += 2 * a.Blocks * 2 * m.t * a.R
+	}
 	groups := (a.B + max(1, matchBytes/image) - 1) / max(1, matchBytes/image)
 	m.per = (a.B + groups - 1) / groups
-	m.tile, m.z = d.need(scratchHidden, 4*a.Blocks*m.t*m.per*a.R), d.need(scratchCarry, 4*a.Blocks*m.t*m.per*a.R)
+	products, bytes := a.Blocks*m.t*m.per*a.R, 4
+	if half {
+		bytes = 6
+	}
+	m.tile, m.z = d.need(scratchHidden, bytes*products), d.need(scratchCarry, bytes*products)
+	if half {
+		m.tile16, m.z16 = at(m.tile, products), at(m.z, products)
+	}
 	capGrams, imgGrams := m.c.squares*a.Blocks, a.B*a.Blocks*a.R*a.R
 	floats := (m.t+m.all)*a.Blocks + capGrams + imgGrams
 	if grad {
@@ -140,21 +152,29 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
-		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
+		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z, m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
 			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
 		d.start(kernelMatchGramGrad, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(dCapGrams, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
 			int(m.all, m.image, columns, a.R, m.tiles).flag(later)
+		half := m.tile16 != 0
+		dz := func(b int) driver.Ptr {
+			if half {
+				return m.z16 + driver.Ptr(2*b*m.images*m.t*a.R)
+			}
+			return at(m.z, b*m.images*m.t*a.R)
+		}
+		dA := either(half, m.tile16, m.tile)
 		for b := range a.Blocks {
-			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: at(m.z, b*m.images*m.t*a.R), lda: a.R, strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
+			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: dz(b), halfA: half, lda: a.R, strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
 				strideB: a.R, c: at(dImgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldc: a.R, strideC: a.Blocks * a.R * a.R, count: m.images})
 		}
-		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: m.tile, lda: columns, strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
+		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns, strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
 			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})
 		add := 0.0
 		if later {
 			add = 1
 		}
-		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: m.tile, lda: columns, strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
+		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: dA, halfA: half, lda: columns, strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
 			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
 	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts, m.c.squaresAt).int(0, a.E, a.Blocks)

@@ -28,10 +28,17 @@ type Options struct {
 	BLAS      string
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
+	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
+	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda.md). The rule knows the sizes alone, so a product is computed in the
+	// same way in every step. For tests.
+	RoundFrom int
 }
 
 // Validate reports the first option that is out of range.
 func (o Options) Validate() error {
+	if o.RoundFrom < 0 {
+		return fmt.Errorf("device: operands rounded from %d multiplications: expected 0 or a positive number", o.RoundFrom)
+	}
 	if o.Index < 0 {
 		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
 	}
@@ -57,6 +64,7 @@ type dev struct {
 	functions []function // by kernel
 
 	queue
+	bf16    copies // of operands
 	match   blockMatch
 	gru     layer
 	buffers map[*buffer]struct{}
@@ -116,6 +124,10 @@ func Open(o Options) (device.Device, error) {
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	if d.precision == "" {
 		d.precision = FP32
+	}
+	d.bf16.on, d.bf16.from = d.precision == BF16, o.RoundFrom
+	if d.bf16.from == 0 {
+		d.bf16.from = roundFrom
 	}
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
@@ -209,6 +221,11 @@ func (d *dev) end() (first error) {
 	}
 	if d.stream != 0 {
 		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
+	}
+	for _, m := range d.bf16.memory {
+		if m.half != 0 {
+			keep(d.drv.Free(m.half))
+		}
 	}
 	for b := range d.buffers {
 		b.freed = true

@@ -50,6 +50,8 @@ func TestConformanceOfProducts(t *testing.T) {
 		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
 		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities"}},
 		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1, []string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
+		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
+		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1}, 2, 1, []string{"Gemm", "BlockMatch", "Similarities"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.late), c.families...)

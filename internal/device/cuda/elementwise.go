@@ -82,7 +82,10 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 		part = d.need(scratchPanel, 4*pieces*a.N)
 	}
 	if n > 0 {
-		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
+		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, dxCopy, yCopy, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+		d.fresh(dxCopy, dx, n)
+		d.fresh(yCopy, y, n)
 	}
 	switch {
 	case dbias == 0:

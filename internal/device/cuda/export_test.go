@@ -1,8 +1,12 @@
 package cuda
 
 import (
+	"fmt"
+	"math"
 	"testing"
+	"unsafe"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
 
@@ -18,6 +22,54 @@ func LimitScratch(t *testing.T, match, weights int) {
 	m, w := matchBytes, selfPlaces
 	matchBytes, selfPlaces = match, weights
 	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
+}
+
+func (d *dev) self() *dev { return d }
+
+// own is the device behind the interface.
+func own(d device.Device) *dev { return d.(interface{ self() *dev }).self() }
+
+// WithoutCopies makes a device of precision bf16 round operands in its products.
+func WithoutCopies(d device.Device) device.Device {
+	own(d).bf16.on = false
+	return d
+}
+
+// CopyAll rounds the copy of every value on a device.
+func CopyAll(d device.Device) {
+	own := own(d)
+	for b := range own.buffers {
+		if b.dtype == device.Float {
+			own.rounded(b.ptr, b.n)
+		}
+	}
+}
+
+// StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
+func StaleCopies(d device.Device) string {
+	own := own(d)
+	for _, m := range own.bf16.memory {
+		if m.half == 0 || len(m.same) == 0 {
+			continue
+		}
+		values, halves := make([]float32, m.n), make([]float32, (m.n+1)/2)
+		own.download("StaleCopies", unsafe.Pointer(&values[0]), m.n, m.base, m.n)
+		own.download("StaleCopies", unsafe.Pointer(&halves[0]), len(halves), m.half, len(halves))
+		for _, s := range m.same {
+			for i := s.lo; i < s.hi; i++ {
+				u := math.Float32bits(values[i])
+				want := (u + 0x7fff + u>>16&1) >> 16
+				got := math.Float32bits(halves[i/2]) >> (16 * (i % 2)) & 0xffff
+				if values[i] != values[i] {
+					want = 0x7fc0
+				}
+				if got != want {
+					return fmt.Sprintf("element %d of %d is %v, its copy %#x, want %#x", i, m.n, values[i], got, want)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // DropFollow leaves out the waits between streams for which drop returns true, until the function it returns is called.

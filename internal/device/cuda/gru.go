@@ -78,17 +78,22 @@ func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Pt
 	p, q := &l.of[0], &l.of[1]
 	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i, c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
 	n := l.batch * h
-	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 4*l.directions*n)
+	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 6*l.directions*n)
+	half := l.half(d)
+	state16 := either(half, at(state, l.directions*n), 0)
 	for done := range l.steps {
 		if done > 0 {
-			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1, a: state, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
-				at(state, n), q.whh, at(hidden, 3*n))
+			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1, a: either(half, state16, state), halfA: half, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
+				either(half, state16+driver.Ptr(2*n), at(state, n)), q.whh, at(hidden, 3*n))
 		}
-		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, hidden, p.bih, q.bih, p.bhh, q.bhh, l.starts).
+		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih, q.bih, p.bhh, q.bhh, l.starts).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 	}
 	d.clearTails(l, p.prev, q.prev, h)
 }
+
+// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by a kernel of its own, so it pays earlier than elsewhere.
+func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
 // clearTails zeroes the rows of values of each direction behind those that there are.
 func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
@@ -110,12 +115,14 @@ func (d *dev) backward(what string, a *device.BiGRUArgs, l *layer, dy, final dri
 	p, q := &l.of[0], &l.of[1]
 	n := l.batch * h
 	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
+	half := l.half(d)
+	slopes16 := either(half, slopes, 0) // in their place
 	for done := range l.steps {
-		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, carry, p.prev, q.prev, dy, final, l.starts).float(scale).
+		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final, l.starts).float(scale).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 		if done+1 < l.steps {
-			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, lda: 3 * h, b: p.whh, ldb: h, c: carry, ldc: h},
-				at(slopes, 3*n), q.whh, at(carry, n))
+			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, halfA: half, lda: 3 * h, b: p.whh, ldb: h, c: carry, ldc: h},
+				either(half, slopes+driver.Ptr(2*3*n), at(slopes, 3*n)), q.whh, at(carry, n))
 		}
 	}
 	d.clearTails(l, p.gates, q.gates, 4*h)
@@ -163,6 +170,9 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	}
 	if a >= p.a && b >= p.b && c > p.c {
 		p.count, p.strideA, p.strideB, p.strideC = 2, int(a-p.a)/4, int(b-p.b)/4, int(c-p.c)/4
+		if p.halfA {
+			p.strideA = int(a-p.a) / 2
+		}
 		d.multiply(&p)
 		return
 	}

@@ -46,7 +46,12 @@ func (d *dev) load() error {
 			found[e.Name] = function{f, e.Parameters}
 		}
 	}
+	written, err := kernels.Written()
+	if err != nil {
+		return err
+	}
 	for _, name := range kernelNames {
+		d.bf16.written = append(d.bf16.written, written[name])
 		f, ok := found[name]
 		if !ok {
 			return fmt.Errorf("no kernel %s in the PTX", name)
@@ -70,6 +75,9 @@ const threads = 256 // of a block, at most
 func (d *dev) start(k kernel, width, x, y, z int) *command {
 	c := d.next()
 	c.kind, c.kernel = commandLaunch, k
+	if d.bf16.on {
+		c.copies, c.written = &d.bf16, d.bf16.written[k]
+	}
 	c.launch.Threads, c.launch.Grid = uint32(width), [3]uint32{uint32(x), uint32(y), uint32(z)}
 	return c
 }
@@ -100,6 +108,9 @@ func (c *command) parameter(t byte, v uint64) *command {
 
 func (c *command) ptr(p ...driver.Ptr) *command {
 	for _, v := range p {
+		if c.written>>c.count&1 != 0 {
+			c.copies.wrote(v)
+		}
 		c.parameter('p', uint64(v))
 	}
 	return c

@@ -88,6 +88,7 @@ func (d *dev) Free(b device.Buffer) {
 	own.freed = true
 	delete(d.buffers, own)
 	if p := own.ptr; p != 0 {
+		d.releaseCopies(p)
 		d.run(func() error {
 			err := d.drv.Free(p)
 			if e := own.stage.close(d.drv); err == nil {
@@ -118,6 +119,7 @@ func (d *dev) StreamFloats(dst device.View, src []float32) {
 		d.UploadFloats(dst, src)
 		return
 	}
+	d.bf16.changed(p, len(src))
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes, c.stage = commandStream, p, unsafe.Pointer(unsafe.SliceData(src)), bytes, to
 	d.wait()
@@ -165,6 +167,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, hav
 	if n == 0 || d.refuse(what) {
 		return
 	}
+	d.bf16.changed(dst, n)
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
 	d.wait()
@@ -224,6 +227,7 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	if bytes == 0 {
 		return
 	}
+	d.bf16.changed(p, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
@@ -245,6 +249,7 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {
 		return
 	}
+	d.bf16.changed(dst, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
 }
@@ -267,6 +272,7 @@ const (
 	scratchHidden
 	scratchCarry
 	scratchPanel
+	scratchOperand // rounded
 	scratchSlots
 )
 
@@ -285,6 +291,7 @@ func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
 		return 0
 	}
 	if old := r.ptr; old != 0 {
+		d.releaseCopies(old)
 		d.run(func() error { return d.drv.Free(old) })
 	}
 	*r = region{}

@@ -39,14 +39,24 @@ func (d *dev) Adam(a device.AdamArgs) {
 	n := a.P.N
 	p, g := d.floats("Adam P", a.P, -1), d.exactly("Adam G", a.G, n)
 	m, v := d.exactly("Adam M", a.M, n), d.exactly("Adam V", a.V, n)
-	d.adam(a, p, m, v, g, n, n, n)
+	copy := d.copyOfParameters(p, n)
+	d.adam(a, copy, p, m, v, g, n, n, n)
+	d.fresh(copy, p, n)
+}
+
+// copyOfParameters is copyFor for parameters that products have read; a copy of others would not be used.
+func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
+	if d.bf16.find(p) == nil {
+		return 0
+	}
+	return d.copyFor(p, n)
 }
 
 // adam updates rows of the given width, ld apart.
-func (d *dev) adam(a device.AdamArgs, p, m, v, g driver.Ptr, n, width, ld int) {
+func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld int) {
 	hyper, clip := d.floats("Adam Hyper", a.Hyper, 3), d.optional("Adam Clip", a.Clip, 1)
 	if n > 0 {
-		d.each(kernelAdam, n).ptr(p, m, v, g, hyper, clip).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(n, width, ld)
+		d.each(kernelAdam, n).ptr(copy, p, m, v, g, hyper, clip).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(n, width, ld)
 	}
 }
 
@@ -63,11 +73,17 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 	}
 	width := min(f.I, max(64, panelFloats/f.O/64*64))
 	grad := d.need(scratchPanel, 4*f.O*width)
+	copy := d.copyOfParameters(p, n)
 	for from := 0; from < f.I; from += width {
 		w := min(width, f.I-from)
 		d.multiply(&product{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: at(x, from), ldb: f.I, c: grad, ldc: w})
-		d.adam(a, at(p, from), at(m, from), at(v, from), grad, f.O*w, w, f.I)
+		to := copy
+		if copy != 0 {
+			to += driver.Ptr(2 * from)
+		}
+		d.adam(a, to, at(p, from), at(m, from), at(v, from), grad, f.O*w, w, f.I)
 	}
+	d.fresh(copy, p, n)
 }
 
 // SumSquaresFactored implements device.Optimiser.

@@ -43,7 +43,10 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	active, bias := d.floats("Gemm Active", a.Active, a.M*a.N), p.bias
 	p.bias = 0 // the kernel behind adds it
 	d.multiply(&p)
-	d.each(kernelBiasAct, a.M*a.N).ptr(active, p.c, bias).int(int(a.F), a.N).long(a.M * a.N)
+	n := a.M * a.N
+	copy := d.operandCopy(active, n)
+	d.each(kernelBiasAct, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(n)
+	d.fresh(copy, active, n)
 }
 
 func leading(what string, ld, cols int) int {
@@ -82,16 +85,107 @@ type product struct {
 	count                     int // 0 means 1
 	strideA, strideB, strideC int
 	exact                     bool
+	halfA, halfB              bool // a, b are bfloat16; leading dimensions and strides count elements
 }
 
 const gemmTile = 64
 
-// multiply runs a product with cuBLAS, or with the own kernel.
-func (d *dev) multiply(p *product) {
-	if p.m == 0 || p.n == 0 {
+// What operands are: the numbers of gemm.cu.
+const (
+	operandsSingle = iota
+	operandsRounded
+	operandsHalf
+)
+
+// few is the greatest number of products of a batch whose operands may lie far apart, in different memory too.
+const few = 4
+
+// last is the number of elements from the first of an operand or a result, rows of cols, to the last.
+func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (rows-1)*ld + cols }
+
+// halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
+func (d *dev) halve(p *product) bool {
+	if p.halfA && p.halfB {
+		return true
+	}
+	if !d.bf16.on || p.exact || p.k == 0 || !(p.halfA || p.halfB || p.m*p.n*p.k*p.count >= d.bf16.from) {
+		return false
+	}
+	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n
+	if p.transA {
+		rowsA, colsA = colsA, rowsA
+	}
+	if p.transB {
+		rowsB, colsB = colsB, rowsB
+	}
+	a, b, okA, okB := p.a, p.b, p.halfA, p.halfB
+	if !okA {
+		a, okA = d.roundedItems(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
+	}
+	if !okB {
+		b, okB = d.roundedItems(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
+	}
+	switch {
+	case okA && okB:
+	case p.halfA:
+		b, p.strideB = d.roundedHere(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
+	case p.halfB:
+		a, p.strideA = d.roundedHere(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
+	default:
+		return false
+	}
+	p.a, p.b, p.halfA, p.halfB = a, b, true, true
+	return true
+}
+
+// roundedItems is rounded for the items of a batch; what lies between two of them that are far apart is not rounded.
+func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.Ptr, ok bool) {
+	if count == 1 || stride < 2*size || count > few {
+		return d.rounded(p, (count-1)*stride+size)
+	}
+	m := d.copiesOf(p)
+	if m == nil || m.place(p)+(count-1)*stride+size > m.n {
+		return 0, false
+	}
+	for i := range count {
+		d.complete(m, m.place(p)+i*stride, m.place(p)+i*stride+size)
+	}
+	return m.at(m.place(p)), true
+}
+
+// roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.
+// It returns the distance of the items there.
+func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, int) {
+	room, next := size+(stride-size)&3, stride // with which items keep their alignment
+	if count <= few && stride >= size {        // perhaps in different memory
+		next = room
+	} else {
+		size = (count-1)*stride + size
+		room, count = size, 1
+	}
+	to := d.need(scratchOperand, 2*(count*room+4)) + 2*(p/4&3)
+	for i := range count {
+		d.round(to+driver.Ptr(2*i*room), at(p, i*stride), size)
+	}
+	return to, next
+}
+
+// multiply runs a product with cuBLAS, or with the own kernel. It leaves the description as it is.
+func (d *dev) multiply(as *product) {
+	if as.m == 0 || as.n == 0 {
 		return
 	}
+	run := *as
+	p := &run
 	p.count = max(1, p.count)
+	half := d.halve(p)
+	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
+		d.bf16.changed(p.c, (p.count-1)*p.strideC+size)
+	} else {
+		for i := range p.count {
+			d.bf16.changed(at(p.c, i*p.strideC), size)
+		}
+	}
 	if d.blas == nil || p.k == 0 {
 		ar, ac, br, bc := p.lda, 1, p.ldb, 1
 		if p.transA {
@@ -100,13 +194,21 @@ func (d *dev) multiply(p *product) {
 		if p.transB {
 			br, bc = 1, p.ldb
 		}
-		d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count).ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).
-			float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).flag(d.precision == BF16 && !p.exact)
+		operands := operandsSingle
+		switch {
+		case half:
+			operands = operandsHalf
+		case d.precision == BF16 && !p.exact:
+			operands = operandsRounded
+		}
+		c := d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
+		c.written = 0 // said above
+		c.ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).int(operands)
 		return
 	}
 	compute := driver.Compute32F
 	switch {
-	case p.exact:
+	case p.exact || half:
 	case d.precision == BF16:
 		compute = driver.ComputeBF16
 	case d.precision == TF32:
@@ -115,8 +217,10 @@ func (d *dev) multiply(p *product) {
 	c := d.next()
 	c.kind = commandProduct
 	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c, LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
-		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute}
+		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute, Half: half}
 	if p.bias != 0 {
-		d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1).ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
+		c := d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1)
+		c.written = 0
+		c.ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
 	}
 }

@@ -70,7 +70,9 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int    // of mail
+	slot     int // of mail
+	copies   *copies
+	written  uint64 // parameters that the kernel may write through
 	stage    *stage // of what is streamed
 	at       string // what the command belongs to
 }
@@ -88,6 +90,7 @@ func (q *queue) stop() { close(q.work) }
 func (q *queue) next() *command {
 	if q.full != nil {
 		q.dropped = command{}
+		q.dev.bf16.lost = true
 		return &q.dropped
 	}
 	if q.batch.n == batchSize {

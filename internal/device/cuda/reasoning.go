@@ -12,6 +12,7 @@ var (
 	kernelReasonSpread  = entryOf("reason_spread")
 	kernelReasonGather  = entryOf("reason_gather")
 	kernelReasonOut     = entryOf("reason_out")
+	kernelReasonOutGrad = entryOf("reason_out_grad")
 )
 
 // A step of reasoning (device.ReasonArgs) on the graphs of a tile of images with all captions. The products with the weights run over the queries of
@@ -25,6 +26,19 @@ type reasoning struct {
 	x, m, v, w, y, out         driver.Ptr
 	weights, q, e, gather      driver.Ptr // of a tile: A, the products X M + v, A X, and the nodes of the queries with First
 	dP, dE, dQ, dWeights, back driver.Ptr
+
+	half                      bool       // products read bfloat16
+	e16, gather16, dP16, dQ16 driver.Ptr // of a tile
+}
+
+// operand is what a product over the queries of a tile reads: float32, or bfloat16 with half.
+type operand struct {
+	ptr  driver.Ptr
+	half bool
+}
+
+func (r *reasoning) operand(half, single driver.Ptr) operand {
+	return operand{either(r.half, half, single), r.half}
 }
 
 func (d *dev) reasoning(what string, a device.ReasonArgs) (r reasoning) {
@@ -39,18 +53,25 @@ func (d *dev) reasoning(what string, a device.ReasonArgs) (r reasoning) {
 	}
 	r.out, r.v = d.floats(what, a.Out, a.B*r.queries*a.S), d.floats(what, a.V, a.S)
 	r.m, r.w = d.floats(what, a.M, a.S*a.S), d.floats(what, a.W, a.S*a.S)
+	r.half = d.takesHalf(a.B * r.queries * a.S * a.S)
 	return r
 }
 
 // room is the width of a row of attention weights.
 func (r *reasoning) room() int { return r.longest + 1 }
 
-// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, and those of weights, a row of attention weights each.
-// More floats lie behind.
-func (r *reasoning) cut(d *dev, rows, weights []*driver.Ptr, more int) workspace {
-	floats := r.queries * (len(rows)*r.a.S + len(weights)*r.room())
+// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short where products read bfloat16, S bfloat16
+// each, and those of weights, a row of attention weights each. More floats lie behind.
+func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) workspace {
+	if !r.half {
+		short = nil
+	}
+	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.room())
 	r.tile = tileOf(r.a.B, 4*floats, r.queries)
 	w := d.workspace(r.tile*floats + more)
+	for _, p := range short {
+		*p = w.cut(r.tile * r.queries * halves(r.a.S))
+	}
 	for _, p := range rows {
 		*p = w.cut(r.tile * r.queries * r.a.S)
 	}
@@ -85,20 +106,20 @@ func (r *reasoning) next(t *reasonTile) bool {
 }
 
 // square computes c = a·b + beta·c for the queries of a tile and a weight [S, S].
-func (r *reasoning) square(d *dev, t *reasonTile, c, a driver.Ptr, transB bool, b, bias driver.Ptr, beta float64) {
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr, beta float64) {
 	s := r.a.S
-	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a, lda: s, b: b, ldb: s, c: c, ldc: s, bias: bias})
+	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b, ldb: s, c: c, ldc: s, bias: bias})
 }
 
 // attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries.
-func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking, q driver.Ptr) {
-	asking, q = t.x, r.q
+func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking operand, q driver.Ptr) {
+	asking, q = operand{ptr: t.x}, r.q
 	if r.y != 0 {
 		q = at(r.y, t.i0*r.nodes*r.a.S)
 	}
 	if r.a.First {
-		asking = r.gather
-		d.warps(kernelReasonGather, t.n).ptr(asking, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
+		asking = r.operand(r.gather16, r.gather)
+		d.warps(kernelReasonGather, t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
 	}
 	if fresh || r.y == 0 {
 		r.square(d, t, q, asking, false, r.m, r.v, 0)
@@ -112,8 +133,9 @@ func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y driver.Ptr) {
 	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), r.a.S).long(t.n)
 }
 
-func (r *reasoning) mix(d *dev, t *reasonTile, to, a driver.Ptr) {
-	d.warps(kernelReasonMix, t.n).ptr(to, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), r.a.S).long(t.n)
+// mix writes to, half or both; the other is 0.
+func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
+	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), r.a.S).long(t.n)
 }
 
 // GraphReason implements device.Pairs.
@@ -123,16 +145,24 @@ func (d *dev) GraphReason(a device.ReasonArgs) {
 	if r.captions == 0 {
 		return
 	}
-	rows := [...]*driver.Ptr{&r.e, &r.q, &r.gather}
-	r.cut(d, rows[:r.fewer(1, 2, 3)], []*driver.Ptr{&r.weights}, 0)
+	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
+	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
 	for t := (reasonTile{}); r.next(&t); {
 		r.attend(d, &t, true)
-		r.mix(d, &t, r.e, r.weights)
+		r.mix(d, &t, r.single(r.e), r.e16, r.weights)
 		out := at(r.out, t.i0*r.queries*a.S)
-		r.square(d, &t, out, r.e, true, r.w, 0, 0)
-		d.each(kernelReasonOut, t.n*a.S).ptr(out, bias).int(a.S).long(t.n * a.S)
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, 0)
+		copy := driver.Ptr(0)
+		if r.half && !a.First {
+			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
+		}
+		d.each(kernelReasonOut, t.n*a.S).ptr(out, copy, bias).int(a.S).long(t.n * a.S)
+		d.fresh(copy, out, t.n*a.S)
 	}
 }
+
+// single is where a kernel writes float32: nowhere where products read bfloat16.
+func (r *reasoning) single(p driver.Ptr) driver.Ptr { return either(r.half, 0, p) }
 
 // GraphReasonGrad implements device.Pairs. The attention is made again, and the queries where they are not kept.
 func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
@@ -154,28 +184,30 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 	// Chunks of sums are a small part of what they sum.
 	sums := tallFloats(a.B, r.queries, s)
 	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}
-	w := r.cut(d, rows[:r.fewer(4, 5, 7)], []*driver.Ptr{&r.weights, &r.dWeights}, 2*sums)
+	short := [...]*driver.Ptr{&r.e16, &r.dP16, &r.dQ16, &r.gather16}
+	w := r.cut(d, rows[:r.fewer(4, 5, 7)], short[:r.fewer(3, 3, 4)], []*driver.Ptr{&r.weights, &r.dWeights}, 2*sums)
 	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.queries * s
-		d.each(kernelActivateGrad, t.n*s).ptr(r.dP, at(r.out, from), at(dOut, from)).int(int(device.ReLU)).long(t.n * s)
+		d.each(kernelReasonOutGrad, t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
 		bias.add(d, r.dP, 0, t.n)
-		r.square(d, &t, r.dE, r.dP, false, r.w, 0, 0)
+		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
+		r.square(d, &t, r.dE, dP, false, r.w, 0, 0)
 		asking, q := r.attend(d, &t, false)
 		r.dots(d, &t, r.dWeights, r.weights, r.dE)
 		dx := at(dX, t.i0*r.nodes*s)
 		if a.First {
-			r.mix(d, &t, r.e, r.weights)
-			r.mix(d, &t, r.dQ, r.dWeights)
-			r.square(d, &t, r.back, r.dQ, true, r.m, 0, 0)
+			r.mix(d, &t, r.single(r.e), r.e16, r.weights)
+			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
+			r.square(d, &t, r.back, dQ, true, r.m, 0, 0)
 			nodes := t.images * r.nodes
 			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), s).long(nodes)
 		} else {
-			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.dQ, dx, r.weights, r.dWeights, t.x, q, r.dE, r.first, r.nodeCaption).int(r.nodes, r.room(), s).long(t.n)
-			r.square(d, &t, dx, r.dQ, true, r.m, 0, 1)
+			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE, r.first, r.nodeCaption).int(r.nodes, r.room(), s).long(t.n)
+			r.square(d, &t, dx, dQ, true, r.m, 0, 1)
 		}
-		r.sum(d, &t, dW, r.dP, r.e)
-		r.sum(d, &t, dM, asking, r.dQ)
+		r.sum(d, &t, dW, dP, e)
+		r.sum(d, &t, dM, asking, dQ)
 		v.add(d, r.dQ, 0, t.n)
 	}
 	bias.finish(d, dBias)
@@ -183,7 +215,7 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 }
 
 // sum adds aᵀ b over the queries of a tile to the gradient of a weight, which it sets in the first.
-func (r *reasoning) sum(d *dev, t *reasonTile, to, a, b driver.Ptr) {
+func (r *reasoning) sum(d *dev, t *reasonTile, to driver.Ptr, a, b operand) {
 	s := r.a.S
-	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a, lda: s, b: b, ldb: s, c: to, ldc: s})
+	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a.ptr, halfA: a.half, lda: s, b: b.ptr, halfB: b.half, ldb: s, c: to, ldc: s})
 }

@@ -11,9 +11,10 @@ var kernelGuard = entryOf("guard")
 
 // recording is a CUDA graph of kernel calls.
 type recording struct {
-	graph driver.Graph
-	exec  driver.Exec
-	at    string // what it belongs to
+	graph  driver.Graph
+	exec   driver.Exec
+	copies []recordedCopies
+	at     string // what it belongs to
 }
 
 func (r *recording) destroy(d *dev) (first error) {
@@ -62,8 +63,10 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 	var err error
 	func() {
 		d.recording, d.refused = true, nil
+		finish := d.recordCopies()
 		defer func() {
 			d.recording = false
+			r.copies = finish()
 			d.run(func() error { err = d.endCapture(r); return nil })
 		}()
 		f()
@@ -102,8 +105,11 @@ func (d *dev) endCapture(r *recording) error {
 
 // Replay implements device.Recorder.
 func (d *dev) Replay(r device.Recording) {
-	own, c := d.recorded(r), d.next()
+	own := d.recorded(r)
+	d.expect(own.copies)
+	c := d.next()
 	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
+	d.behind(own.copies)
 }
 
 // Forget implements device.Recorder.

@@ -113,7 +113,9 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 	} else {
 		singles = own.ptr
 	}
-	d.each(kernelGatherTable, dst.N).ptr(to, singles, halves, rows).int(index.N).long(width, dst.N)
+	copy := d.operandCopy(to, dst.N)
+	d.each(kernelGatherTable, dst.N).ptr(to, copy, singles, halves, rows).int(index.N).long(width, dst.N)
+	d.fresh(copy, to, dst.N)
 }
 
 // GatherLists implements device.Resident.

@@ -91,7 +91,12 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 		rows += int(n)
 	}
 	if lengths.Loose && rows > 0 && x != 0 {
-		d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1).ptr(x, on).int(len(lengths.Host), rows).long(width, ld)
+		copy := d.keptCopy(x, last(rows, width, ld, 1, 0))
+		c := d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1)
+		if copy != 0 {
+			c.written = 0
+		}
+		c.ptr(x, copy, on).int(len(lengths.Host), rows).long(width, ld)
 	}
 }
 

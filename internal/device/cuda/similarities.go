@@ -25,6 +25,21 @@ type similarities struct {
 	images, weights, values, w, out, norms driver.Ptr
 	tileI, tileR                           int        // images and rows of a tile
 	squares, inner                         driver.Ptr // of a tile: z and W z
+
+	// Where products read bfloat16: z, and then the gradient of the contexts, and the gradient of W z.
+	half                   bool
+	squares16, innerGrad16 driver.Ptr
+}
+
+// halves is the number of floats that n bfloat16 take.
+func halves(n int) int { return (n + 1) / 2 }
+
+// either returns the bfloat16 address of what a product reads where there is one.
+func either(half bool, h, f driver.Ptr) driver.Ptr {
+	if half {
+		return h
+	}
+	return f
 }
 
 // similarityTile is the part [i0, i0+images) × [r0, r0+rows) of all pairs; n counts them.
@@ -42,6 +57,7 @@ func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities
 	}
 	s.images, s.values = d.floats(what, a.Images, a.B*s.size), d.floats(what, a.Rows, s.rows*a.E)
 	s.w = d.floats(what, a.W, a.S*a.E)
+	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
 	s.out, s.norms = d.floats(what, a.Nodes, a.B*s.nodes*a.S), d.floats(what, a.Norms, a.B*s.rows)
 	return s
 }
@@ -86,7 +102,7 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 			count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
 		x = context
 	}
-	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, norm, x, s.row(t)).int(t.rows, a.E).flag(a.Global).long(t.n)
+	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows, a.E).flag(a.Global).long(t.n)
 	return x
 }
 
@@ -97,12 +113,19 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	if s.rows == 0 {
 		return
 	}
-	room, _ := s.cut(a.E + a.S)
-	w := d.workspace(room * (a.E + a.S))
+	pair := a.E + a.S
+	if s.half {
+		pair += halves(a.E)
+	}
+	room, _ := s.cut(pair)
+	w := d.workspace(room * pair)
 	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
+	if s.half {
+		s.squares16 = w.cut(room * halves(a.E))
+	}
 	for t := (similarityTile{}); s.next(&t); {
 		s.square(d, &t, s.squares, 0)
-		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: s.squares, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
+		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares), halfA: s.half, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
 		d.warps(kernelSimilarityNodes, t.n).ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), s.inner, bias, at(s.node, t.r0)).
 			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 	}
@@ -124,29 +147,39 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 		d.fill(dBias, 4*a.S, 0)
 		return
 	}
-	room, tiles := s.cut(2*a.E + a.S + 1)
+	pair := 2*a.E + a.S + 1
+	if s.half {
+		pair += halves(a.E) + halves(a.S)
+	}
+	room, tiles := s.cut(pair)
 	sums := tallFloats(tiles, room, a.S)
-	w := d.workspace(room*(2*a.E+a.S+1) + sums)
+	w := d.workspace(room*pair + sums)
 	context, norm := w.cut(room*a.E), w.cut(room)
 	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
 	bias := tallSum{part: w.cut(sums), cols: a.S}
+	if s.half {
+		s.squares16, s.innerGrad16 = w.cut(room*halves(a.E)), w.cut(room*halves(a.S))
+	}
 	for t := (similarityTile{}); s.next(&t); {
 		x := s.square(d, &t, context, norm)
-		d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
+		d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
 			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 		bias.add(d, s.inner, 0, t.n)
-		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: s.inner, lda: a.S, b: s.squares, ldb: a.E, c: dW, ldc: a.E})
-		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: s.inner, lda: a.S, b: s.w, ldb: a.E, c: s.squares, ldc: a.E})
-		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, at(dRows, t.r0*a.E), x, norm, s.row(&t)).
+		inner := either(s.half, s.innerGrad16, s.inner)
+		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner, lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
+			halfA: s.half, halfB: s.half})
+		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E, c: s.squares, ldc: a.E})
+		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm, s.row(&t)).
 			int(t.images, t.rows, a.E).flag(a.Global).flag(t.i0 > 0)
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
 			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows, a.E).flag(t.r0 > 0).long(t.images * a.E)
 			continue
 		}
-		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: s.squares, lda: a.E, b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
+		dContext := either(s.half, s.squares16, s.squares)
+		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E, b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
 			count: t.images, strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
-		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0), a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: s.squares, ldb: a.E,
+		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0), a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
 			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
 	}
 	bias.finish(d, dBias)

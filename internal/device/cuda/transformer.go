@@ -81,7 +81,9 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 		panic("cuda: LayerNorm: a branch needs a Sum to keep")
 	}
 	if a.N > 0 {
-		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+		copy := d.operandCopy(y, n)
+		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+		d.fresh(copy, y, n)
 	}
 }
 
@@ -102,7 +104,9 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	dx, dBranch := d.floats("LayerNormGrad DX", a.DX, n), d.optional("LayerNormGrad DBranch", a.DBranch, n)
 	dWeight, dBias := d.optional("LayerNormGrad DWeight", a.DWeight, a.D), d.optional("LayerNormGrad DBias", a.DBias, a.D)
 	if a.N > 0 {
-		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+		copy := d.operandCopy(dBranch, n)
+		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+		d.fresh(copy, dBranch, n)
 	}
 	if dWeight == 0 && dBias == 0 {
 		return
@@ -187,14 +191,17 @@ func (d *dev) attend(k kernel, h *heads, first, end int) *command {
 // SelfAttention implements device.Transformer.
 func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 	h := d.heads("SelfAttention", a)
-	context, p := d.floats("SelfAttention Context", a.Context, h.c.rows*a.D), h.drop
+	n, p := h.c.rows*a.D, h.drop
+	context := d.floats("SelfAttention Context", a.Context, n)
+	copy := d.operandCopy(context, n)
 	for first := 0; first < h.c.n; {
 		end, places := h.part(first)
 		weights := d.need(scratchHidden, 4*places)
-		d.attend(kernelSelfAttention, &h, first, end).ptr(context, weights, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
+		d.attend(kernelSelfAttention, &h, first, end).ptr(context, copy, weights, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		first = end
 	}
+	d.fresh(copy, context, n)
 	h.c.clear(d, context, a.D)
 }
 
@@ -204,15 +211,34 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	n, p := h.span(), h.drop
 	dContext, dQuery := d.floats("SelfAttentionGrad DContext", a.DContext, h.c.rows*a.D), d.floats("SelfAttentionGrad DQuery", a.DQuery, n)
 	dKey, dValue := d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
+	// The three lie beside each other, or each by itself.
+	var copies [3]driver.Ptr
+	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) && dValue == at(dQuery, 2*a.D)
+	for i, x := range grads {
+		switch {
+		case h.a.LD == a.D:
+			copies[i] = d.operandCopy(x, n)
+		case together && i == 0:
+			copies[0] = d.operandCopy(x, h.c.rows*h.a.LD)
+		case together && copies[0] != 0:
+			copies[i] = copies[0] + driver.Ptr(2*i*a.D)
+		}
+	}
 	for first := 0; first < h.c.n; {
 		end, places := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*places), d.need(scratchCarry, 4*places)
-		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
+		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, copies[0], weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
-		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
+		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, copies[1], copies[2], weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
 		first = end
 	}
-	for _, x := range [3]driver.Ptr{dQuery, dKey, dValue} {
-		d.clearColumns(x, h.c.from, h.c.lengths, a.D, h.a.LD)
+	if together {
+		d.fresh(copies[0], dQuery, h.c.rows*h.a.LD)
+	}
+	for i, x := range grads {
+		if !together {
+			d.fresh(copies[i], x, n)
+		}
+		d.clearColumns(x, a.Lengths, h.c.lengths, a.D, h.a.LD)
 	}
 }

@@ -76,7 +76,9 @@ func (d *dev) address(what string, v device.View, t device.DType, n int) driver.
 	if v.N < n {
 		panic(fmt.Sprintf("cuda: %s: a view of %d elements, expected at least %d", what, v.N, n))
 	}
-	return at(b.ptr, v.Off)
+	p := at(b.ptr, v.Off)
+	d.bf16.note(p, v.N)
+	return p
 }
 
 // at is the address of element i.

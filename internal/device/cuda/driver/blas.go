@@ -12,7 +12,7 @@ type BLAS interface {
 	Close() error
 }
 
-// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major float32 matrices.
+// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices; C is float32. Leading dimensions and strides count elements.
 type Gemm struct {
 	TransA, TransB            bool
 	M, N, K                   int
@@ -22,6 +22,7 @@ type Gemm struct {
 	Count                     int
 	Alpha, Beta               float32
 	Compute                   Compute
+	Half                      bool // A and B are bfloat16, otherwise float32
 }
 
 // Compute is how a product rounds its operands; sums are float32.
@@ -29,7 +30,7 @@ type Compute int
 
 // The values are those of cublasComputeType_t.
 const (
-	Compute32F  Compute = 68
+	Compute32F  Compute = 68 // the operands as they are
 	ComputeBF16 Compute = 75 // operands rounded to bfloat16
 	ComputeTF32 Compute = 77 // operands rounded to 10 bits of mantissa
 )

@@ -67,13 +67,18 @@ func (b *cublas) Version() int { return b.version }
 func (b *cublas) Close() error { return b.call(&b.destroy, b.handle) }
 
 const (
-	real32F     = 0
+	real32F     = 0           // CUDA_R_32F
+	real16BF    = 14          // CUDA_R_16BF
 	defaultAlgo = ^uintptr(0) // CUBLAS_GEMM_DEFAULT = -1
 )
 
 // Gemm turns the row-major product into the column-major one of the transposes, Cᵀ = op(B)ᵀ·op(A)ᵀ.
 func (b *cublas) Gemm(g *Gemm) error {
 	b.out.alpha, b.out.beta = g.Alpha, g.Beta
+	operand := uintptr(real32F)
+	if g.Half {
+		operand = real16BF
+	}
 	flag := func(t bool) uintptr {
 		if t {
 			return 1
@@ -81,6 +86,6 @@ func (b *cublas) Gemm(g *Gemm) error {
 		return 0
 	}
 	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K), uintptr(unsafe.Pointer(&b.out.alpha)),
-		uintptr(g.B), real32F, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), real32F, uintptr(g.LDA), uintptr(g.StrideA),
+		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA), uintptr(g.StrideA),
 		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC), uintptr(g.Count), uintptr(g.Compute), defaultAlgo)
 }

@@ -18,6 +18,9 @@ const planted = `.version 7.0
 .visible .entry planted_write_beyond( .param .u64 a, .param .u32 b )
 .visible .entry planted_read_beyond( .param .u64 a, .param .u64 b, .param .u32 c )
 .visible .entry planted_two_writers( .param .u64 a )
+.visible .entry planted_halves( .param .u64 a )
+.visible .entry planted_half_race( .param .u64 a, .param .u64 b )
+.visible .entry planted_half_writers( .param .u64 a )
 .visible .entry planted_half_barrier( .param .u64 a )
 `
 
@@ -88,6 +91,9 @@ func TestPlantedMistakes(t *testing.T) {
 				{"planted_write_beyond", "writes 4 bytes at byte 400 of an allocation of 400"},
 				{"planted_read_beyond", "reads 4 bytes at byte 400 of an allocation of 400"},
 				{"planted_two_writers", "race in device memory"},
+				{"planted_halves", ""},
+				{"planted_half_race", "race in device memory"},
+				{"planted_half_writers", "race in device memory"},
 				{"planted_half_barrier", "barrier"},
 			} {
 				m := start(t)
@@ -100,9 +106,9 @@ func TestPlantedMistakes(t *testing.T) {
 					err = m.launch(c.kernel, 4, 32, uint64(y), 100)
 				case "planted_read_beyond":
 					err = m.launch(c.kernel, 4, 32, uint64(y), uint64(x), 100)
-				case "planted_two_writers":
+				case "planted_two_writers", "planted_half_writers":
 					err = m.launch(c.kernel, 2, 32, uint64(y))
-				case "planted_half_barrier":
+				case "planted_halves", "planted_half_barrier":
 					err = m.launch(c.kernel, 1, 64, uint64(y))
 				default:
 					err = m.launch(c.kernel, 1, 64, uint64(y), uint64(x))

@@ -32,9 +32,9 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
   }
 }
 
-// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds'. All are zero for a word
-// of no caption.
-KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, const float* alpha, const float* beta, const float* grams, const float* word_dot,
+// The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z becomes β∘ds': operands of
+// products alone, which go to tile16 and z16 where those are not null. All are zero for a word of no caption.
+KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha, const float* beta, const float* grams, const float* word_dot,
                         const float* word_square, const float* region_dot, const float* region_square, const int* of, const int* starts, const i64* squares,
                         int captions, int all, int image, int columns, int r, int blocks) {
   int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
@@ -43,7 +43,11 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, cons
   i64 at = (i64)w * all + (i64)image * r + col;
   if (c < 0) {
     dalpha[at] = dbeta[at] = 0;
-    for (int b = 0; b < blocks; b++) tile[((i64)b * t + w) * columns + col] = z[(((i64)b * images + i) * t + w) * r + k] = 0;
+    for (int b = 0; b < blocks; b++) {
+      i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)b * images + i) * t + w) * r + k;
+      if (tile16) tile16[to] = z16[tz] = 0;
+      else tile[to] = z[tz] = 0;
+    }
     return;
   }
   Item it = item_of(starts, squares, c, 0);
@@ -58,8 +62,13 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, cons
     for (int l = 0; l < it.n; l++) s += g[l] * a[(i64)l * all];
     da += rd * product + 2 * rs * s;
     db += wd * product + 2 * ws * z[tz];
-    tile[to] = own * rd + other * wd;
-    z[tz] = ws * other;
+    if (tile16) {
+      tile16[to] = bf16_of(own * rd + other * wd);
+      z16[tz] = bf16_of(ws * other);
+    } else {
+      tile[to] = own * rd + other * wd;
+      z[tz] = ws * other;
+    }
   }
   dalpha[at] = da;
   dbeta[at] = db;

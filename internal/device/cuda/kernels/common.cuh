@@ -69,6 +69,11 @@ VSE_INLINE float to_bf16(float x) {
   return x != x ? x : as_float((u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u);
 }
 
+// bfloat16 in memory: the upper half of a float32.
+typedef unsigned short bf16;
+VSE_INLINE bf16 bf16_of(float x) { return (bf16)(x != x ? 0x7fc0u : as_bits(to_bf16(x)) >> 16); }
+VSE_INLINE float bf16_value(bf16 h) { return as_float((u32)h << 16); }
+
 // e^x as internal/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r. Beyond the float32
 // range the argument is clamped; NaN stays.
 VSE_INLINE float exp_(float x) {

@@ -34,18 +34,20 @@ KERNEL activate(float* y, const float* x, int f, i64 n) {
   EACH(i, n) y[i] = value_of(f, x[i]);
 }
 
-// x += bias in every row of cols values, and y = f(x); bias may be absent (null).
-KERNEL bias_activate(float* y, float* x, const float* bias, int f, int cols, i64 n) {
+// x += bias in every row of cols values, and y = f(x); bias may be absent (null), and copy, y rounded.
+KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 n) {
   EACH(i, n) {
     float v = x[i];
     if (bias) x[i] = v = v + bias[i % cols];
-    y[i] = value_of(f, v);
+    v = value_of(f, v);
+    y[i] = v;
+    if (copy) copy[i] = bf16_of(v);
   }
 }
 
 // For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over each piece of per rows, part [pieces, cols] (may be
-// absent). A block takes 32 columns of a piece, eight rows at a time.
-KERNEL bias_activate_grad(float* dx, float* y, float* part, const float* x, const float* dy, int f, int rows, int cols, int per) {
+// absent). dx_copy and y_copy, dx and y rounded, may be absent. A block takes 32 columns of a piece, eight rows at a time.
+KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x, const float* dy, int f, int rows, int cols, int per) {
   __shared__ float sums[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
@@ -55,7 +57,12 @@ KERNEL bias_activate_grad(float* dx, float* y, float* part, const float* x, cons
       i64 i = r * cols + col;
       float v = x[i], d = dy[i] * slope_of(f, v);
       dx[i] = d;
-      if (y) y[i] = value_of(f, v);
+      if (dx_copy) dx_copy[i] = bf16_of(d);
+      if (y) {
+        v = value_of(f, v);
+        y[i] = v;
+        if (y_copy) y_copy[i] = bf16_of(v);
+      }
       s += d;
     }
   if (!part) return;

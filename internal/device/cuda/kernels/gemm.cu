@@ -3,13 +3,20 @@
 
 enum { kTile = 64, kDepth = 16, kPer = 4 };  // a block makes 64 × 64 values, a thread 4 × 4
 
+// What operands are: float32, float32 to be rounded to bfloat16, bfloat16 (Go: operandKind).
+enum { kSingle, kRounded, kHalf };
+VSE_INLINE float operand_(const void* x, i64 at, int kind) {
+  if (kind == kHalf) return bf16_value(((const bf16*)x)[at]);
+  float v = ((const float*)x)[at];
+  return kind == kRounded ? to_bf16(v) : v;
+}
+
 // Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be null.
-// blockIdx.z counts the products of a batch. With round the operands are rounded to bfloat16.
-KERNEL gemm(float* c, const float* a, const float* b, const float* bias, int m, int n, int k, float alpha, float beta,
-            i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int round) {
+// blockIdx.z counts the products of a batch. operands says what A and B are.
+KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, int n, int k, float alpha, float beta,
+            i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int operands) {
   __shared__ float ta[kDepth][kTile + 1], tb[kDepth][kTile + 1];
-  a += blockIdx.z * stride_a;
-  b += blockIdx.z * stride_b;
+  i64 a0 = blockIdx.z * stride_a, b0 = blockIdx.z * stride_b;
   c += blockIdx.z * stride_c;
   i64 i0 = (i64)blockIdx.y * kTile, j0 = (i64)blockIdx.x * kTile;
   int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -21,11 +28,9 @@ KERNEL gemm(float* c, const float* a, const float* b, const float* bias, int m, 
     for (int e = threadIdx.x; e < kTile * kDepth; e += 256) {
       // Neighbouring threads read neighbouring memory.
       int kk = ac == 1 ? e % kDepth : e / kTile, i = ac == 1 ? e / kDepth : e % kTile;
-      float v = i0 + i < m && k0 + kk < k ? a[(i0 + i) * ar + (k0 + kk) * ac] : 0;
-      ta[kk][i] = round ? to_bf16(v) : v;
+      ta[kk][i] = i0 + i < m && k0 + kk < k ? operand_(a, a0 + (i0 + i) * ar + (k0 + kk) * ac, operands) : 0;
       int kb = bc == 1 ? e / kTile : e % kDepth, j = bc == 1 ? e % kTile : e / kDepth;
-      v = j0 + j < n && k0 + kb < k ? b[(k0 + kb) * br + (j0 + j) * bc] : 0;
-      tb[kb][j] = round ? to_bf16(v) : v;
+      tb[kb][j] = j0 + j < n && k0 + kb < k ? operand_(b, b0 + (k0 + kb) * br + (j0 + j) * bc, operands) : 0;
     }
     __syncthreads();
     int depth = k - k0 < kDepth ? k - k0 : kDepth;

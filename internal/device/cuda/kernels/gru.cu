@@ -42,7 +42,8 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
 VSE_INLINE int word(int n, int steps, int reverse) { return (reverse != 0) != (blockIdx.y != 0) ? steps - 1 - n : n; }
 
 // A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden [2, b, 3h] = W_h state. The gates hold W_i x.
-KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state, const float* hidden, const float* bih0,
+// half, the states as bfloat16, may be null.
+KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state, bf16* half, const float* hidden, const float* bih0,
                        const float* bih1, const float* bhh0, const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
   int second = blockIdx.y, t = word(n, steps, reverse), from = word(n - 1, steps, reverse);
   float *gates = second ? gates1 : gates0, *y = second ? y1 : y0, *prev = second ? prev1 : prev0;
@@ -67,13 +68,15 @@ KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float
     g[2 * h + k] = m;
     g[3 * h + k] = c;
     prev[start * h + i] = before;
-    state[i] = y[start * h + i] = (1 - z) * m + z * before;
+    float after = (1 - z) * m + z * before;
+    state[i] = y[start * h + i] = after;
+    if (half) half[second * (i64)b * h + i] = bf16_of(after);
   }
 }
 
-// The gradient of a step, in the opposite order. slopes [2, b, 3h] receives what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and
+// The gradient of a step, in the opposite order. slopes [2, b, 3h], or half as bfloat16 where it is not null, receives what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and
 // final may be null.
-KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, float* carry, const float* prev0, const float* prev1, const float* dy, const float* final,
+KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, float* carry, const float* prev0, const float* prev1, const float* dy, const float* final,
                        const int* starts, float scale, int n, int steps, int b, int h, int reverse) {
   int second = blockIdx.y, t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse);
   float* gates = second ? gates1 : gates0;
@@ -89,10 +92,21 @@ KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, float* carry
     float r = g[k], z = g[h + k], m = g[2 * h + k], c = g[3 * h + k];
     float d = (q < carried ? carry[i] : final ? final[i] : 0) + (dy ? scale * dy[start * h + i] : 0);
     float dn = d * (1 - z) * (1 - m * m);
+    float dr = dn * c * (r * (1 - r)), dz = d * (prev[start * h + i] - m) * (z * (1 - z)), dh = dn * r;
     g[k] = dn;
-    s[k] = g[h + k] = dn * c * (r * (1 - r));
-    s[h + k] = g[2 * h + k] = d * (prev[start * h + i] - m) * (z * (1 - z));
-    s[2 * h + k] = g[3 * h + k] = dn * r;
+    g[h + k] = dr;
+    g[2 * h + k] = dz;
+    g[3 * h + k] = dh;
+    if (half) {
+      bf16* s16 = half + (second * (i64)b + q) * 3 * h;
+      s16[k] = bf16_of(dr);
+      s16[h + k] = bf16_of(dz);
+      s16[2 * h + k] = bf16_of(dh);
+    } else {
+      s[k] = dr;
+      s[h + k] = dz;
+      s[2 * h + k] = dh;
+    }
     carry[i] = d * z;
   }
 }

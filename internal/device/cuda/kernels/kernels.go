@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-//go:embed *.ptx
+//go:embed *.ptx *.cu
 var files embed.FS
 
 // Module is the PTX of one source file.

@@ -1,8 +1,8 @@
 // Layer normalisation of s = x + dropout(branch) and its gradient (device.LayerNormArgs; the formulas of device/cpu/layernorm.go). A block for each row.
 #include "philox.cuh"
 
-// sum and branch may be null: then s is x.
-KERNEL layer_norm(float* y, float* sum, float* mean, float* inv, const float* x, const float* branch, const float* weight, const float* bias, const int* step,
+// sum and branch may be null: then s is x. copy, y rounded, may be null.
+KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch, const float* weight, const float* bias, const int* step,
                   u32 key0, u32 key1, u32 limit, float factor, int d, float eps) {
   i64 first = (i64)blockIdx.x * d;
   float total = 0;
@@ -38,11 +38,15 @@ KERNEL layer_norm(float* y, float* sum, float* mean, float* inv, const float* x,
     mean[blockIdx.x] = mu;
     inv[blockIdx.x] = scale;
   }
-  for (int k = threadIdx.x; k < d; k += blockDim.x) y[first + k] = (sum[first + k] - mu) * scale * weight[k] + bias[k];
+  for (int k = threadIdx.x; k < d; k += blockDim.x) {
+    float v = (sum[first + k] - mu) * scale * weight[k] + bias[k];
+    y[first + k] = v;
+    if (copy) copy[first + k] = bf16_of(v);
+  }
 }
 
-// dbranch may be null.
-KERNEL layer_norm_grad(float* dx, float* dbranch, const float* s, const float* mean, const float* inv, const float* weight, const float* dy, const int* step,
+// dbranch may be null, and copy, dbranch rounded.
+KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, const float* mean, const float* inv, const float* weight, const float* dy, const int* step,
                        u32 key0, u32 key1, u32 limit, float factor, int d) {
   i64 first = (i64)blockIdx.x * d;
   float mu = mean[blockIdx.x], scale = inv[blockIdx.x], all = 0, along = 0;
@@ -58,6 +62,7 @@ KERNEL layer_norm_grad(float* dx, float* dbranch, const float* s, const float* m
       float v = scale * (weight[k] * dy[first + k] - all - along * ((s[first + k] - mu) * scale));
       dx[first + k] = v;
       if (dbranch) dbranch[first + k] = v;
+      if (copy) copy[first + k] = bf16_of(v);
     }
     return;
   }
@@ -70,7 +75,9 @@ KERNEL layer_norm_grad(float* dx, float* dbranch, const float* s, const float* m
       if (k < 0 || k >= d) continue;
       float v = scale * (weight[k] * dy[at] - all - along * ((s[at] - mu) * scale));
       dx[at] = v;
-      dbranch[at] = c[w] < limit ? 0 : v * factor;
+      v = c[w] < limit ? 0 : v * factor;
+      dbranch[at] = v;
+      if (copy) copy[at] = bf16_of(v);
     }
   }
 }

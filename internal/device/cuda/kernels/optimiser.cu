@@ -39,17 +39,25 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
 }
 
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (device.AdamArgs). hyper holds StepSize, InvSqrt2,
-// Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2.
-KERNEL adam(float* p, float* m, float* v, const float* g, const float* hyper, const float* clip, float beta1, float c1, float beta2, float c2,
+// Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2. copy, p rounded, may be null; it lies as p does.
+KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip, float beta1, float c1, float beta2, float c2,
             float eps, int legacy, i64 n, i64 width, i64 ld) {
   float step = hyper[0], inverse = hyper[1], decay = hyper[2], factor = clip ? clip[0] : 1;
-  if (factor != factor) return;
+  if (factor != factor) {
+    EACH(i, copy ? n : 0) {
+      i64 row = i / width, at = row * ld + (i - row * width);
+      copy[at] = bf16_of(p[at]);
+    }
+    return;
+  }
   if (legacy) step = step / inverse, inverse = 1;
   EACH(i, n) {
     i64 row = i / width, at = row * ld + (i - row * width);
     float d = factor * g[i], m1 = beta1 * m[at] + c1 * d, v1 = beta2 * v[at] + c2 * (d * d);
     m[at] = m1;
     v[at] = v1;
-    p[at] = p[at] * decay - step * m1 / (sqrtf(v1) * inverse + eps);
+    float next = p[at] * decay - step * m1 / (sqrtf(v1) * inverse + eps);
+    p[at] = next;
+    if (copy) copy[at] = bf16_of(next);
   }
 }

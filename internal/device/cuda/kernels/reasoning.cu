@@ -4,7 +4,8 @@
 //
 // The products with M and W are matrix products between these kernels. A graph is a few rows of X which stay in the cache of a multiprocessor; a warp works
 // on one query at a time. There is a query for each node, or with per > 0 one for node 0 of each pair, query b·per + c. Rows of A and dS have
-// room for the longest caption.
+// room for the longest caption. What is an operand of products alone is written as bfloat16, to the place that is not null of the two there are;
+// what is more than that too, to a copy.
 #include "pairs.cuh"
 
 // The graph of query r: captions lists the caption of every node. A node of no caption is a graph of its own, so that everything is finite there.
@@ -46,21 +47,22 @@ KERNEL reason_weights(float* out, const float* a, const float* y, const float* x
   }
 }
 
-// e = Σ_k a_k x_k
-KERNEL reason_mix(float* e, const float* a, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
+// e = Σ_k a_k x_k; e or half may be null.
+KERNEL reason_mix(float* e, bf16* half, const float* a, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
     const float *w = a + r * room, *from = x + g.base * s;
     LANES(i, s) {
       float v = 0;
       for (int k = 0; k < g.n; k++) v += w[k] * from[(i64)k * s + i];
-      e[r * s + i] = v;
+      if (e) e[r * s + i] = v;
+      if (half) half[r * s + i] = bf16_of(v);
     }
   }
 }
 
-// For every node j: e = Σ_k A_jk x_k, dy = Σ_k dS_jk x_k, dx = Σ_k A_kj de_k + dS_kj y_k.
-KERNEL reason_mix_grad(float* e, float* dy, float* dx, const float* a, const float* ds, const float* x, const float* y, const float* de, const int* first,
+// For every node j: e = Σ_k A_jk x_k, dy = Σ_k dS_jk x_k, dx = Σ_k A_kj de_k + dS_kj y_k. copy [·] is dy rounded, half e; both are null or none.
+KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, const float* a, const float* ds, const float* x, const float* y, const float* de, const int* first,
                        const int* captions, int nodes, int room, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, 0);
@@ -74,7 +76,8 @@ KERNEL reason_mix_grad(float* e, float* dy, float* dx, const float* a, const flo
         sy += dj[k] * v;
         sx += ak[(i64)k * room] * de[at] + dk[(i64)k * room] * y[at];
       }
-      e[r * s + i] = se;
+      if (half) half[r * s + i] = bf16_of(se), copy[r * s + i] = bf16_of(sy);
+      else e[r * s + i] = se;
       dy[r * s + i] = sy;
       dx[r * s + i] = sx;
     }
@@ -101,17 +104,31 @@ KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de
 }
 
 // to [B·C, s]: node 0 of every pair.
-KERNEL reason_gather(float* to, const float* x, const int* first, int nodes, int per, int s, i64 units) {
+KERNEL reason_gather(float* to, bf16* half, const float* x, const int* first, int nodes, int per, int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / per, base = graph_(first, b, (int)(r - b * per), nodes).base;
-    LANES(i, s) to[r * s + i] = x[base * s + i];
+    LANES(i, s) {
+      if (half) half[r * s + i] = bf16_of(x[base * s + i]);
+      else to[r * s + i] = x[base * s + i];
+    }
   }
 }
 
-// out = ReLU(out + bias) for rows of s values.
-KERNEL reason_out(float* out, const float* bias, int s, i64 count) {
+// out = ReLU(out + bias) for rows of s values; copy may be null.
+KERNEL reason_out(float* out, bf16* copy, const float* bias, int s, i64 count) {
   EACH(i, count) {
     float v = out[i] + bias[i % s];
-    out[i] = v < 0 ? 0 : v;
+    v = v < 0 ? 0 : v;
+    out[i] = v;
+    if (copy) copy[i] = bf16_of(v);
+  }
+}
+
+// dp = dout·(out > 0), the gradient of what reason_out takes; copy may be null.
+KERNEL reason_out_grad(float* dp, bf16* copy, const float* out, const float* dout, i64 count) {
+  EACH(i, count) {
+    float v = dout[i] * (out[i] > 0);
+    dp[i] = v;
+    if (copy) copy[i] = bf16_of(v);
   }
 }

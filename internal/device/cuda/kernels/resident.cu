@@ -9,11 +9,13 @@ VSE_INLINE float from_half(u32 h) {
   return as_float(sign | 0x7f800000u | (em & 0x3ffu) << 13);
 }
 
-// dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind.
-KERNEL gather_table(float* dst, const float* floats, const unsigned short* halves, const int* index, int rows, i64 width, i64 n) {
+// dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind. copy, dst rounded to bfloat16, may be null.
+KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned short* halves, const int* index, int rows, i64 width, i64 n) {
   EACH(i, n) {
     i64 row = i / width, at = row < rows ? index[row] * width + (i - row * width) : 0;
-    dst[i] = row >= rows ? 0 : halves ? from_half(halves[at]) : floats[at];
+    float v = row >= rows ? 0 : halves ? from_half(halves[at]) : floats[at];
+    dst[i] = v;
+    if (copy) copy[i] = bf16_of(v);
   }
 }
 

@@ -53,8 +53,8 @@ VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i6
   __syncthreads();
 }
 
-// mix sets out_i = Σ_j w_ij v_j for the rows of a tile; w_ij lies at i·down + j·across. Rows of out lie ldo apart, those of v ld.
-VSE_INLINE void mix(float* out, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows, int n, int size, i64 ld) {
+// mix sets out_i = Σ_j w_ij v_j for the rows of a tile, and copy_i rounded where it is not null; w_ij lies at i·down + j·across. Rows of out lie ldo apart, those of v ld.
+VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows, int n, int size, i64 ld) {
   __shared__ float tw[kRows][kRows + 1], tv[kRows][kWide + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int c0 = 0; c0 < size; c0 += kWide) {
@@ -76,7 +76,10 @@ VSE_INLINE void mix(float* out, i64 ldo, const float* w, i64 down, i64 across, c
     }
     if (y < rows)
       for (int q = 0; q < 4; q++)
-        if (c0 + x + 16 * q < size) out[y * ldo + c0 + x + 16 * q] = sum[q];
+        if (c0 + x + 16 * q < size) {
+          out[y * ldo + c0 + x + 16 * q] = sum[q];
+          if (copy) copy[y * ldo + c0 + x + 16 * q] = bf16_of(sum[q]);
+        }
   }
 }
 
@@ -104,7 +107,7 @@ VSE_INLINE void softmax(float* p, const int* words, int n, float factor) {
 }
 
 // words may be null; factor is 1/√(columns of a head).
-KERNEL self_attention(float* context, float* weights, const float* query, const float* key, const float* value, const int* words, const int* lengths,
+KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key, const float* value, const int* words, const int* lengths,
                       const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
@@ -116,11 +119,11 @@ KERNEL self_attention(float* context, float* weights, const float* query, const 
     if (keep != 0)
       for (int j = threadIdx.x % 32; j < t.n; j += 32) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
   }
-  mix(context + t.at + (i64)t.row * d, d, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
+  mix(context + t.at + (i64)t.row * d, copy ? copy + t.at + (i64)t.row * d : 0, d, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
 }
 
 // The first half of the gradient: the weights with dropout, dS, and dQ = dS K.
-KERNEL self_attention_rows(float* dquery, float* weights, float* slopes, const float* dcontext, const float* query, const float* key, const float* value, const int* words,
+KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slopes, const float* dcontext, const float* query, const float* key, const float* value, const int* words,
                            const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
                            int l, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
@@ -143,15 +146,15 @@ KERNEL self_attention_rows(float* dquery, float* weights, float* slopes, const f
       if (keep != 0) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
     }
   }
-  mix(dquery + from, ld, s, t.n, 1, key + t.in, t.rows, t.n, t.size, ld);
+  mix(dquery + from, copy ? copy + from : 0, ld, s, t.n, 1, key + t.in, t.rows, t.n, t.size, ld);
 }
 
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
-KERNEL self_attention_columns(float* dkey, float* dvalue, const float* weights, const float* slopes, const float* dcontext, const float* query, const int* lengths,
+KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, const float* weights, const float* slopes, const float* dcontext, const float* query, const int* lengths,
                               const int* starts, const i64* squares, int first, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   i64 head = t.scratch - (i64)t.row * t.n + t.row, to = t.in + (i64)t.row * ld;
-  mix(dvalue + to, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size, d);
-  mix(dkey + to, ld, slopes + head, 1, t.n, query + t.in, t.rows, t.n, t.size, ld);
+  mix(dvalue + to, dvalue_copy ? dvalue_copy + to : 0, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size, d);
+  mix(dkey + to, dkey_copy ? dkey_copy + to : 0, ld, slopes + head, 1, t.n, query + t.in, t.rows, t.n, t.size, ld);
 }

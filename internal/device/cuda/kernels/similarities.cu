@@ -4,8 +4,10 @@
 //   z = (u - c)²    s = l2(W z + Bias)    back: d = u - c    dd = 2 d∘dz    dc = -Σ dd    d(Σ α v) = l2'(dd)
 #include "pairs.cuh"
 
+// What is an operand of products alone is written as bfloat16, to the place that is not null of the two there are.
+
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image [e], taken as it is.
-KERNEL similarity_squares(float* z, float* norm, const float* x, const float* c, int rows, int e, int global, i64 units) {
+KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e, int global, i64 units) {
   WARPS(t, units) {
     i64 b = t / rows;
     const float *u = x + (global ? b : t) * e, *v = c + (t - b * rows) * e;
@@ -19,7 +21,8 @@ KERNEL similarity_squares(float* z, float* norm, const float* x, const float* c,
     }
     LANES(k, e) {
       float d = u[k] * f - v[k];
-      z[t * e + k] = d * d;
+      if (half) half[t * e + k] = bf16_of(d * d);
+      else z[t * e + k] = d * d;
     }
   }
 }
@@ -42,20 +45,24 @@ KERNEL similarity_nodes(float* out, float* norms, const float* s, const float* b
   }
 }
 
-// ds: the gradient of W z + Bias.
-KERNEL similarity_nodes_grad(float* ds, const float* out, const float* dout, const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
+// ds: the gradient of W z + Bias; copy, the same rounded, may be null.
+KERNEL similarity_nodes_grad(float* ds, bf16* copy, const float* out, const float* dout, const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
   WARPS(t, units) {
     i64 b = t / rows, j = t - b * rows, at = (b * nodes + node[j]) * size;
     float dot = 0;
     LANES(k, size) dot += out[at + k] * dout[at + k];
     Unit f = unit_(norms[b * all + j], warp_sum(dot));
-    LANES(k, size) ds[t * size + k] = f.u * dout[at + k] + f.v * out[at + k];
+    LANES(k, size) {
+      float v = f.u * dout[at + k] + f.v * out[at + k];
+      ds[t * size + k] = v;
+      if (copy) copy[t * size + k] = bf16_of(v);
+    }
   }
 }
 
-// The gradient of the contexts x in the place of dz, and drows -= Σ_images dd, set before unless add; with global it is the gradient of the image's
+// The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add; with global it is the gradient of the image's
 // vector by this row. A block walks through the images of one row.
-KERNEL similarity_squares_grad(float* dz, float* drows, const float* x, const float* norm, const float* c, int images, int rows, int e, int global, int add) {
+KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c, int images, int rows, int e, int global, int add) {
   i64 j = blockIdx.x;
   const float* v = c + j * e;
   float* dv = drows + j * e;
@@ -68,11 +75,15 @@ KERNEL similarity_squares_grad(float* dz, float* drows, const float* x, const fl
       float y = u[k] * f, dd = 2 * (y - v[k]) * d[k];
       dot += dd * y;
       dv[k] = sum ? dv[k] - dd : -dd;
-      d[k] = dd;
+      if (global) d[k] = dd;
     }
     if (global) continue;
     Unit g = unit_(n, block_sum(dot));
-    for (int k = threadIdx.x; k < e; k += blockDim.x) d[k] = g.u * d[k] + g.v * f * u[k];
+    for (int k = threadIdx.x; k < e; k += blockDim.x) {
+      float dd = 2 * (u[k] * f - v[k]) * d[k], to = g.u * dd + g.v * f * u[k];
+      if (half) half[t * e + k] = bf16_of(to);
+      else d[k] = to;
+    }
   }
 }
 

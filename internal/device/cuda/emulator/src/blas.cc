@@ -7,6 +7,7 @@
 
 typedef int Status;
 enum { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kNotSupported = 15 };
+enum { kSingle = 0, kHalf = 14 };  // cudaDataType: float32, bfloat16
 enum { kFloat32 = 68, kFast16F = 74, kFast16BF = 75, kFastTF32 = 77 };
 struct Handle { void* stream = nullptr; bool lent = false; };  // lent: has memory of the caller's
 void emu_enqueue(void* stream, std::function<void()> work);
@@ -22,13 +23,38 @@ static float rounded(float x, int compute) {
   return x;
 }
 
-static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc, int compute) {
+// Matrix is an operand or the result: one of the two kinds of numbers.
+struct Matrix {
+  const void* p;
+  int kind;
+  size_t size() const { return kind == kHalf ? 2 : 4; }
+  float get(int64_t i) const {
+    if (kind == kSingle) return ((const float*)p)[i];
+    uint32_t u = (uint32_t)((const uint16_t*)p)[i] << 16;
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+  }
+  void set(int64_t i, float x) {
+    if (kind == kSingle) {
+      ((float*)p)[i] = x;
+      return;
+    }
+    uint32_t u;
+    x = x != x ? x : rounded(x, kFast16BF);
+    memcpy(&u, &x, 4);
+    ((uint16_t*)p)[i] = (uint16_t)(u >> 16 | (x != x ? 0x40 : 0));
+  }
+};
+
+static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, int64_t a0, int64_t lda, Matrix b, int64_t b0, int64_t ldb, float beta, Matrix c, int64_t c0, int64_t ldc,
+                 int compute) {
   for (int j = 0; j < n; j++)
     for (int i = 0; i < m; i++) {
       float s = 0;
-      for (int p = 0; p < k; p++) s += rounded(ta ? a[i * lda + p] : a[p * lda + i], compute) * rounded(tb ? b[p * ldb + j] : b[j * ldb + p], compute);
-      float& out = c[j * ldc + i];
-      out = beta == 0 ? alpha * s : alpha * s + beta * out;
+      for (int p = 0; p < k; p++) s += rounded(a.get(a0 + (ta ? i * lda + p : p * lda + i)), compute) * rounded(b.get(b0 + (tb ? p * ldb + j : j * ldb + p)), compute);
+      int64_t at = c0 + j * ldc + i;
+      c.set(at, beta == 0 ? alpha * s : alpha * s + beta * c.get(at));
     }
 }
 
@@ -46,19 +72,22 @@ Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, 
                                   const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute, int) {
   if (!emu_ready()) return kNotInitialized;
   if (m < 0 || n < 0 || k < 0 || count < 0 || sa < 0 || sb < 0 || sc < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
-  if (at || bt || ct || (compute != kFloat32 && compute != kFast16BF && compute != kFastTF32)) return kNotSupported;
+  // The combinations of types that the reference of cublasGemmStridedBatchedEx lists for these kinds of compute.
+  bool single = at == kSingle && bt == kSingle && ct == kSingle, half = at == kHalf && bt == kHalf && (ct == kSingle || ct == kHalf);
+  if (!(single && (compute == kFloat32 || compute == kFast16BF || compute == kFastTF32)) && !(half && compute == kFloat32)) return kNotSupported;
+  Matrix a{A, at}, b{B, bt}, c{C, ct};
+  if ((uint64_t)A % a.size() || (uint64_t)B % b.size() || (uint64_t)C % c.size()) return kInvalidValue;
   size_t as = (size_t)(ta ? m : k), bs = (size_t)(tb ? k : n);
-  auto reaches = [&](const void* p, size_t columns, int rows, int ld, long long stride) {
+  auto reaches = [&](const Matrix& x, size_t columns, int rows, int ld, long long stride) {
     for (long long i = 0; i < count; i++)
-      if (columns && rows && !emu::inside((uint64_t)p + 4 * stride * i, 4 * ((columns - 1) * ld + rows))) return false;
+      if (columns && rows && !emu::inside((uint64_t)x.p + x.size() * stride * i, x.size() * ((columns - 1) * ld + rows))) return false;
     return true;
   };
-  if (!reaches(A, as, ta ? k : m, lda, sa) || !reaches(B, bs, tb ? n : k, ldb, sb) || !reaches(C, n, m, ldc, sc)) return kInvalidValue;
+  if (!reaches(a, as, ta ? k : m, lda, sa) || !reaches(b, bs, tb ? n : k, ldb, sb) || !reaches(c, n, m, ldc, sc)) return kInvalidValue;
   if (!((Handle*)h)->lent && emu_records(((Handle*)h)->stream)) return kNotSupported;  // cuBLAS would allocate: stricter than it is
   float x = *(const float*)alpha, y = *(const float*)beta;
   emu_enqueue(((Handle*)h)->stream, [=] {
-    for (long long i = 0; i < count; i++)
-      gemm(ta, tb, m, n, k, x, (const float*)A + i * sa, lda, (const float*)B + i * sb, ldb, y, (float*)C + i * sc, ldc, compute);
+    for (long long i = 0; i < count; i++) gemm(ta, tb, m, n, k, x, a, i * sa, lda, b, i * sb, ldb, y, c, i * sc, ldc, compute);
   });
   return kSuccess;
 }

@@ -2,7 +2,8 @@
 //
 // The compiler calls __asan_load4_noabort(address) and its like before each access of a kernel. An address of device memory
 // must lie in a live allocation. For each 4 bytes of device and of shared memory a shadow holds who wrote and who read
-// last; a write and another access by two threads in one launch, with no barrier between them, is a race.
+// last; a write and another access by two threads in one launch, with no barrier between them, is a race. Accesses of 2 bytes have shadows of their
+// own, one for each 2 bytes, so that threads may write neighbouring halves of a word.
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -18,7 +19,8 @@ static const uint16_t kSeveralBlocks = 0xfffe;
 
 static const size_t kArena = 16ull << 30, kGap = 256;
 static char* arena;
-static Shadow* shadows;
+static Shadow *shadows, *halves;
+static uint32_t half_launch = ~0u;  // first block of the last launch with accesses of 2 bytes
 static size_t used, live;
 static std::map<uint64_t, size_t> blocks;
 static uint64_t cached_lo, cached_hi;  // the allocation that was accessed last
@@ -30,12 +32,19 @@ static void open_arena() {
   if (arena) return;
   arena = (char*)mmap(0, kArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   shadows = (Shadow*)mmap(0, kArena / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  halves = (Shadow*)mmap(0, kArena / 2 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+// give_back gives the whole pages of [lo, hi) back and keeps the addresses.
+static void give_back(char* base, size_t lo, size_t hi) {
+  lo = (lo + 4095) & ~4095ull, hi &= ~4095ull;
+  if (hi > lo) madvise(base + lo, hi - lo, MADV_DONTNEED);
 }
 
 void* allocate(size_t bytes) {
   open_arena();
   size_t size = (bytes + kGap - 1) / kGap * kGap;
-  if (arena == MAP_FAILED || shadows == MAP_FAILED || size > kArena - used - 2 * kGap) return nullptr;
+  if (arena == MAP_FAILED || shadows == MAP_FAILED || halves == MAP_FAILED || size > kArena - used - 2 * kGap) return nullptr;
   used += kGap;
   char* p = arena + used;
   used += size;
@@ -55,12 +64,12 @@ bool release(void* p) {
   if (blocks.empty()) {  // everything is free: begin anew
     madvise(arena, used, MADV_DONTNEED);
     madvise((char*)shadows, used / 4 * sizeof(Shadow), MADV_DONTNEED);
+    madvise((char*)halves, used / 2 * sizeof(Shadow), MADV_DONTNEED);
     used = 0;
-  } else if (size >= 1 << 20) {  // give pages back, keep the addresses
-    size_t lo = (at + 4095) & ~4095ull, hi = (at + size) & ~4095ull;
-    if (hi > lo) madvise(arena + lo, hi - lo, MADV_DONTNEED);
-    size_t slo = (at / 4 * sizeof(Shadow) + 4095) & ~4095ull, shi = (at + size) / 4 * sizeof(Shadow) & ~4095ull;
-    if (shi > slo) madvise((char*)shadows + slo, shi - slo, MADV_DONTNEED);
+  } else if (size >= 1 << 20) {
+    give_back(arena, at, at + size);
+    give_back((char*)shadows, at / 4 * sizeof(Shadow), (at + size) / 4 * sizeof(Shadow));
+    give_back((char*)halves, at / 2 * sizeof(Shadow), (at + size) / 2 * sizeof(Shadow));
   }
   return true;
 }
@@ -85,19 +94,25 @@ static __attribute__((noinline, cold)) void race(const char* what, const char* o
 }
 
 // first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory, of which each block has its own.
-static inline __attribute__((always_inline)) void look(Shadow& s, bool write, const char* where, uint32_t first) {
+static inline __attribute__((always_inline)) void compare(const Shadow& s, bool write, const char* where, uint32_t first) {
   const Position p = position;
-  if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral && s.wrote.block >= first && s.wrote.block == p.block &&
-      s.wrote.epoch != p.epoch)
-    return;  // one more reader of what an earlier epoch wrote: the common case
   auto conflict = [&](const Access& a) {
     if (a.block < first) return false;
     if (a.block != p.block || a.thread == kSeveralBlocks) return true;
     return a.epoch == p.epoch && a.thread != p.thread;
   };
   if (conflict(s.wrote)) return race(write ? "writes" : "reads", "written", where, s.wrote);
+  if (write && conflict(s.read)) race("writes", "read", where, s.read);
+}
+
+// look is compare, and notes the access.
+static inline __attribute__((always_inline)) void look(Shadow& s, bool write, const char* where, uint32_t first) {
+  const Position p = position;
+  if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral && s.wrote.block >= first && s.wrote.block == p.block &&
+      s.wrote.epoch != p.epoch)
+    return;  // one more reader of what an earlier epoch wrote: the common case
+  compare(s, write, where, first);
   if (write) {
-    if (conflict(s.read)) return race("writes", "read", where, s.read);
     s.wrote = {p.block, p.thread, p.epoch};
     return;
   }
@@ -122,7 +137,17 @@ static inline __attribute__((always_inline)) void access(uint64_t p, size_t byte
       cached_lo = it->first, cached_hi = it->first + it->second;
     }
     if (p % bytes) return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
-    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shadows[w - (uint64_t)arena / 4], write, "device", position.first);
+    size_t at = p - (uint64_t)arena;
+    if (bytes == 2) {
+      half_launch = position.first;
+      compare(shadows[at / 4], write, "device", position.first);
+      return look(halves[at / 2], write, "device", position.first);
+    }
+    for (size_t w = at / 4; w <= (at + bytes - 1) / 4; w++) {
+      look(shadows[w], write, "device", position.first);
+      if (half_launch != position.first) continue;
+      for (int i = 0; i < 2; i++) compare(halves[2 * w + i], write, "device", position.first);
+    }
   } else if (p < 4096) {
     fail("%s %zu bytes at address %llu", write ? "writes" : "reads", bytes, (unsigned long long)p);
   }

@@ -32,6 +32,22 @@ KERNEL planted_two_writers(float* y) {
   if (threadIdx.x == 0) y[0] = 1;
 }
 
+// Two threads write the two halves of each word, which is no mistake.
+KERNEL planted_halves(bf16* y) {
+  y[threadIdx.x] = 1;
+}
+
+// The same, and a thread reads a whole word that its neighbour has written a half of.
+KERNEL planted_half_race(bf16* y, float* z) {
+  y[threadIdx.x] = 1;
+  if (threadIdx.x % 2) z[threadIdx.x] = ((const float*)y)[threadIdx.x / 2];
+}
+
+// Two blocks write one half.
+KERNEL planted_half_writers(bf16* y) {
+  if (threadIdx.x == 0) y[1] = 1;
+}
+
 // A barrier that half of the block does not reach.
 KERNEL planted_half_barrier(float* y) {
   if (threadIdx.x < 32) __syncthreads();

@@ -1,0 +1,199 @@
+package cuda_test
+
+import (
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/device/devicetest"
+)
+
+// watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
+type watched struct {
+	device.Device
+	t *testing.T
+}
+
+func (w watched) UploadDoubles(dst device.View, src []float64) {
+	w.Device.UploadDoubles(dst, src)
+	cuda.CopyAll(w.Device)
+}
+
+func (w watched) Sync() error {
+	w.t.Helper()
+	if stale := cuda.StaleCopies(w.Device); stale != "" {
+		w.t.Errorf("stale copy: %s", stale)
+	}
+	return w.Device.Sync()
+}
+
+// No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands that are rounded where they are read.
+func TestCopiesOfAllKernels(t *testing.T) {
+	o := cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1}
+	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
+	defer copied.Close()
+	defer plain.Close()
+	devicetest.Identical(t, watched{copied, t}, plain)
+}
+
+// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what follows a replay finds
+// the copies as it left them.
+func TestRecordedCopies(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	r := d.(device.Recorder)
+	x, w, extra, y, z := b.floats(1, 2), b.floats(10, 20), b.floats(3, 5), b.floats(0), b.floats(0)
+	dot := func(to, a, c device.View) {
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: a, B: c, C: to})
+	}
+	for range 2 {
+		dot(y, x, w)
+		dot(z, x, extra)
+	}
+	b.want("product", y, 50)
+	p := device.AdamArgs{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1), Beta1: 0, Beta2: 0, Eps: 0} // takes 1 away
+	rec, err := r.Record(func() {
+		dot(y, x, w) // of w as it was before
+		d.Adam(p)
+		d.Add(x, x, x)
+		dot(z, x, w) // of what was written here
+		d.Add(extra, extra, extra)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dot(y, x, w)
+	b.want("nothing has run", y, 50)
+	r.Replay(rec)
+	b.want("first", y, 50)
+	b.want("first, behind Adam", z, 2*9+4*19)
+	d.UploadFloats(w, []float32{100, 200})
+	r.Replay(rec)
+	b.want("with other parameters", y, 2*100+4*200)
+	b.want("with other parameters, behind Adam", z, 4*99+8*199)
+	dot(y, x, w)
+	b.want("behind a replay", y, 4*99+8*199)
+	d.Fill(x.Slice(1, 2), 1)
+	r.Replay(rec)
+	b.want("after a fill", y, 4*99+1*199)
+	r.Replay(rec)
+	dot(y, x, w)
+	b.want("behind two replays", y, 16*97+4*197)
+	dot(y, extra, w)
+	b.want("a value that the recording writes last", y, 16*3*97+16*5*197)
+	if stale := cuda.StaleCopies(d); stale != "" {
+		t.Error(stale)
+	}
+	if err := d.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the GPU has no room for copies, products round operands themselves.
+func TestNoRoomForCopies(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	x, y := b.floats(1+1./1024, 2), b.floats(0)
+	free, total, err := d.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free), 4<<30)
+	d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+	b.want("product", y, 5)
+	if err := d.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Kernels whose results are operands write the copies with them: nothing is left to round for the product behind.
+func TestCopiesOfProducers(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	r := d.(device.Resident)
+	const n, w = 3, 5
+	some := func(n int) device.View {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i%7) - 2.7
+		}
+		return b.floats(x...)
+	}
+	table, err := r.NewTable(n*w, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Store(table, 0, make([]float32, n*w))
+	y, dx := some(n*w), some(n*w)
+	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n), InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
+	back := norm
+	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
+	index, product := b.ints(2, 1, 0), some(n*n)
+	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5, Beta2: 0.5, Eps: 1}
+	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
+	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w), Bias: some(w), F: device.GELU, Active: active}
+	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
+	three := some(3 * n * w) // queries, keys and values of a row beside each other
+	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
+	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context, DContext: some(n * w),
+		Query: three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes, DKey: slopes.Slice(w, 3*n*w), DValue: slopes.Slice(2*w, 3*n*w)}
+	for _, c := range []struct {
+		name string
+		of   device.View
+		call func()
+	}{
+		{"GELU", active, func() { d.Gemm(gelu) }},
+		{"gradient of GELU", dActive, func() { d.BiasActivateGrad(geluBack) }},
+		{"GELU made again", active, func() { d.BiasActivateGrad(geluBack) }},
+		{"SelfAttention", context, func() { d.SelfAttention(attention) }},
+		{"SelfAttentionGrad", slopes, func() { d.SelfAttentionGrad(attention) }},
+		{"LayerNorm", y, func() { d.LayerNorm(norm) }},
+		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
+		{"Gather", y, func() { r.Gather(y, table, index, w) }},
+		{"Adam", y, func() { d.Adam(adam) }},
+	} {
+		alone := b.launches(c.call)
+		with := b.launches(func() {
+			c.call()
+			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: c.of.N / n, Alpha: 1, A: c.of, B: c.of, C: product})
+		})
+		if with != alone {
+			t.Errorf("%s: %d kernels, and with a product behind %d", c.name, alone, with)
+		}
+		if stale := cuda.StaleCopies(d); stale != "" {
+			t.Errorf("%s: %s", c.name, stale)
+		}
+	}
+}
+
+// Calls that are dropped because the GPU has no scratch memory change no copies.
+func TestCopiesAfterAFullGPU(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	x, y, sum := b.floats(1, 3), b.floats(0), b.floats(0)
+	product := func() {
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+	}
+	product()
+	b.want("product", y, 10)
+	norm := device.LayerNormArgs{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0), Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
+	free, total, err := d.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free), 4<<30)
+	d.UploadFloats(x, []float32{2, 3})
+	d.SumSquares(sum, x) // has no room
+	d.LayerNorm(norm)    // would write x and its copy
+	wantError(t, "no scratch memory", d.Sync(), "the GPU is full")
+	product()
+	b.want("product of what was uploaded", y, 13)
+	if stale := cuda.StaleCopies(d); stale != "" {
+		t.Error(stale)
+	}
+}
