@@ -11,7 +11,7 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
-.PHONY: help build build-vsecu test test-vsecu test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
+.PHONY: help build build-vsecu test test-vsecu test-orders test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ test: ## check formatting, vet, and run all tests: under five minutes
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
+
+test-orders: ## run conformance, golden cases and small trainings on the emulated GPU with its threads in forward, reverse and random order
+	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
+	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
 
 test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh

@@ -1,7 +1,9 @@
 package cuda_test
 
 import (
+	"os"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -34,9 +36,17 @@ func variant(t *testing.T, o cuda.Options, order, late int) func(t *testing.T) d
 	return func(t *testing.T) device.Device { return open(t, o) }
 }
 
-// The suite that every device passes, on the emulated driver: threads in random order, and work done only when somebody waits for it.
+// The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names another (make test-orders), and work
+// done only when somebody waits for it.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, 2, 1))
+	order := 2
+	if v := os.Getenv("EMULATED_CUDA_ORDER"); v != "" {
+		var err error
+		if order, err = strconv.Atoi(v); err != nil || order < 0 || order > 2 {
+			t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
+		}
+	}
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, order, 1))
 }
 
 // Every kind of product; threads forward and in reverse, work at once and late.

@@ -134,9 +134,11 @@ long emu_launches() { return launches; }
 long emu_uploaded() { return uploaded; }
 long emu_finished() { return finished; }
 
-// EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program.
+// EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program; EMULATED_CUDA_ORDER is order, for
+// the same tests in every order of threads (make test-orders).
 Result cuInit(unsigned) {
   if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_LOSE")) lose = atol(n);
+  if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_ORDER")) emu_set("order", atol(n));
   return no_device ? kNoDevice : (initialized = true, kOK);
 }
 Result cuDriverGetVersion(int* v) { return *v = driver_version, kOK; }
