@@ -27,12 +27,6 @@ type PairPlan struct {
 
 // String is the plan in one line.
 func (p PairPlan) String() string {
-	mb := func(n int64) string {
-		if n < 1e8 {
-			return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-		}
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	}
 	where := "come with every tile"
 	switch {
 	case p.CaptionsStay:
@@ -41,7 +35,7 @@ func (p PairPlan) String() string {
 		where = fmt.Sprintf("pass by blocks of %d images", p.BlockImages)
 	}
 	return fmt.Sprintf("GPU memory: encoded images %s and captions %s %s; tiles of %d x %d pairs take %s, reserve %s; %s of %s free before them",
-		mb(p.Images), mb(p.Captions), where, p.TileImages, p.TileCaptions, mb(p.Values), mb(p.Reserve), mb(p.Free), mb(p.Total))
+		device.Size(p.Images), device.Size(p.Captions), where, p.TileImages, p.TileCaptions, device.Size(p.Values), device.Size(p.Reserve), device.Size(p.Free), device.Size(p.Total))
 }
 
 // pairFactors are the sides of tiles on a device with memory of its own, in tiles of pairImages x pairCaptions. A run of the largest has some

@@ -22,12 +22,7 @@ func bf16GPU(t testing.TB, copies, blas bool) device.Device {
 	if blas {
 		o.BLAS = o.Driver
 	}
-	dev, err := cuda.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return openGPU(t, o)
 }
 
 // Training on copies of the operands in bfloat16 does the same bits as on operands that every product rounds for itself: no copy is older than its value,

@@ -19,6 +19,12 @@ func emulatedGPU(t testing.TB, blas bool) device.Device {
 	if blas {
 		o.BLAS = o.Driver
 	}
+	return openGPU(t, o)
+}
+
+// openGPU opens a device until the test ends.
+func openGPU(t testing.TB, o cuda.Options) device.Device {
+	t.Helper()
 	dev, err := cuda.Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -26,3 +26,11 @@ type Scratch interface {
 	// Lacked returns what no room was found for, as Sync would, without waiting for the kernels; then the device goes on.
 	Lacked() error
 }
+
+// Size writes a number of bytes of device memory for people, in MB or GB.
+func Size(n int64) string {
+	if n < 1e8 {
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+}

@@ -39,13 +39,6 @@ type MemoryTable struct {
 	Resident bool   `json:"resident"` // otherwise it comes with the batches
 }
 
-func gb(n int64) string {
-	if n < 1e8 {
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-}
-
 // String is the plan in one line.
 func (p *MemoryPlan) String() string {
 	kind, where := "f32", "streamed with the batches"
@@ -57,14 +50,14 @@ func (p *MemoryPlan) String() string {
 	}
 	tables := ""
 	for _, t := range p.Tables {
-		tables += fmt.Sprintf("%s %s, %s; ", t.Name, gb(t.Bytes), map[bool]string{true: "resident", false: "streamed"}[t.Resident])
+		tables += fmt.Sprintf("%s %s, %s; ", t.Name, device.Size(t.Bytes), map[bool]string{true: "resident", false: "streamed"}[t.Resident])
 	}
 	copies := ""
 	if p.Copies > 0 {
-		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", gb(p.Copies))
+		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", device.Size(p.Copies))
 	}
 	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s%s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
-		gb(p.Parameters), gb(p.Gradients), gb(p.Optimiser), gb(p.Values), p.Batch, p.Words, gb(p.Inputs), copies, gb(p.Reserve), gb(p.Features), kind, where, tables, gb(p.Free), gb(p.Total))
+		device.Size(p.Parameters), device.Size(p.Gradients), device.Size(p.Optimiser), device.Size(p.Values), p.Batch, p.Words, device.Size(p.Inputs), copies, device.Size(p.Reserve), device.Size(p.Features), kind, where, tables, device.Size(p.Free), device.Size(p.Total))
 }
 
 // Steps says how training steps are started.
