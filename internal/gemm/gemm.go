@@ -164,7 +164,7 @@ func (e *Engine) Gemm(a *Args) {
 		e.lib.gemm(e, a)
 		return
 	}
-	e.multiply(a, nil)
+	e.multiply(a, nil, nil)
 }
 
 // scaleOnly does the products without terms (K or Alpha zero, or no elements) and reports whether it did.

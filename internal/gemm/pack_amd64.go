@@ -15,6 +15,7 @@ type packing struct {
 	k        int // float32 values per transposed row
 	ptr      [32]unsafe.Pointer
 	tmp      unsafe.Pointer // scratch of 3 x 16 x 16 words
+	ahead    int            // bytes ahead that rows of panels are fetched
 }
 
 //go:noescape
@@ -46,6 +47,9 @@ func splitPanels512(p *packing)
 
 //go:noescape
 func splitRow512(p *packing)
+
+//go:noescape
+func splitRows512(p *packing)
 
 //go:noescape
 func splitTranspose512(p *packing)
@@ -92,7 +96,7 @@ func packB512(w *worker, dst []float32, o *operand, s span) {
 	p := &w.p
 	p.rows, p.stride = s.k, 128
 	if o.kMajor {
-		p.dst, p.src, p.ld = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld
+		p.dst, p.src, p.ld, p.ahead = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, 32*o.ld
 		p.cols, p.next, p.half = s.outer, 128*s.k, 64
 		copyPanels512(p)
 		return
@@ -126,7 +130,7 @@ func packBBF16(w *worker, dst []float32, o *operand, s span) {
 	p, words := &w.p, (s.k+1)/2
 	p.stride = 128
 	if o.kMajor {
-		p.dst, p.src, p.ld, p.rows = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, s.k
+		p.dst, p.src, p.ld, p.ahead, p.rows = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, 32*o.ld, s.k
 		p.cols, p.next, p.half = s.outer, 128*words, 64
 		pairPanels512(p)
 		return
@@ -149,10 +153,16 @@ func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ in
 	return func(w *worker, dst []float32, o *operand, s span, _ int) {
 		p, words := &w.p, parts*roundUp(s.k, 32)/2
 		if !o.kMajor {
-			p.rows, p.k, p.next = words/parts, s.k, parts*2048
-			for i := range s.outer {
+			p.rows, p.k, p.next, p.ld = words/parts, s.k, parts*2048, 4*o.ld
+			for i := 0; i < s.outer; {
 				p.dst, p.src = unsafe.Pointer(&dst[i/32*32*words+i%32*16]), o.at(s.o0+i, s.k0)
+				if parts == 3 && i+splitTogether <= s.outer {
+					splitRows512(p)
+					i += splitTogether
+					continue
+				}
 				row(p)
+				i++
 			}
 			return
 		}
@@ -177,6 +187,20 @@ func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ in
 	}
 }
 
+// setRowsAMX packs rows of B as packBAMX does.
+func setRowsAMX(parts int) func(w *worker, dst []float32, k, i int, x []float32, rows, n int) {
+	panels := pairPanels512
+	if parts == 3 {
+		panels = splitPanels512
+	}
+	return func(w *worker, dst []float32, k, i int, x []float32, rows, n int) {
+		p, words := &w.p, parts*roundUp(k, 32)/2
+		p.stride, p.ld, p.ahead, p.cols, p.next, p.half, p.rows = 64, 4*n, 0, n, 128*words, 1024, rows
+		p.dst, p.src = unsafe.Pointer(&dst[parts*(i/32*512)+i%32/2*16]), unsafe.Pointer(&x[0])
+		panels(p)
+	}
+}
+
 // packBAMX packs panels of 32 columns as [k/32][parts][2][16 pairs][16 columns].
 func packBAMX(parts int) func(w *worker, dst []float32, o *operand, s span) {
 	panels, transpose := pairPanels512, roundTranspose512
@@ -187,15 +211,18 @@ func packBAMX(parts int) func(w *worker, dst []float32, o *operand, s span) {
 		p, words := &w.p, parts*roundUp(s.k, 32)/2
 		p.stride = 64
 		if o.kMajor {
-			p.ld, p.cols, p.next, p.half = 4*o.ld, s.outer, 128*words, 1024
+			p.ld, p.ahead, p.cols, p.next, p.half = 4*o.ld, 32*o.ld, s.outer, 128*words, 1024
 			if s.k%32 != 0 {
 				for c := 0; c < s.outer; c += 32 {
 					clear(dst[c*words+(words-16*parts)*32:][:512*parts])
 				}
 			}
 			for k := 0; k < s.k; k += 32 {
-				p.dst, p.src, p.rows = unsafe.Pointer(&dst[parts*k*16]), o.at(s.o0, s.k0+k), min(32, s.k-k)
-				panels(p)
+				p.rows = min(32, s.k-k)
+				for c := 0; c < s.outer; c += 32 { // panel by panel, for writes that follow each other
+					p.dst, p.src, p.cols = unsafe.Pointer(&dst[parts*k*16+c*words]), o.at(s.o0+c, s.k0+k), min(32, s.outer-c)
+					panels(p)
+				}
 			}
 			return
 		}
@@ -207,5 +234,7 @@ func packBAMX(parts int) func(w *worker, dst []float32, o *operand, s span) {
 		}
 	}
 }
+
+const splitTogether = 4 // rows that splitRows512 takes: whole cache lines of each part lie together
 
 const together = 6 // panels copied row by row at once: enough for whole cache lines, few enough for the level-1 cache

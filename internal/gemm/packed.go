@@ -7,18 +7,19 @@ import "fmt"
 // unchanged until the last GemmPacked.
 type Packed struct {
 	data []float32
-	kn   *kernel // nil: lib
+	kn   *kernel // nil: stored
 	k, n int
-	lib  Args // B, LDB, TransB for a library
+	// stored is B as it was given, in B, LDB, TransB, where kn is nil.
+	stored Args
 }
 
 // PackB packs op(B) [K, N] into p. TransB: B is stored [N, K]. It panics when b is too short.
 func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, bf16 bool) {
 	a := Args{TransB: transB, K: k, N: n, B: b, LDB: ldb}
 	a.checkB()
-	p.k, p.n, p.kn, p.lib = k, n, e.kernel(bf16, k), Args{}
+	p.k, p.n, p.kn, p.stored = k, n, e.kernel(bf16, k), Args{}
 	if e.lib != nil && !bf16 {
-		p.kn, p.lib = nil, a
+		p.kn, p.stored = nil, a
 		return
 	}
 	if k == 0 || n == 0 {
@@ -66,18 +67,28 @@ func (e *Engine) GemmPacked(a *Args, p *Packed) {
 		return
 	}
 	a.checkA()
-	if p.k != a.K || p.n != a.N {
-		panic(fmt.Sprintf("gemm: packed B is [%d, %d], the product needs [%d, %d]", p.k, p.n, a.K, a.N))
-	}
-	if p.kn == nil && !a.BF16 && e.lib != nil {
+	if p.kn == nil {
+		p.check(a, nil)
 		e.product = *a
-		e.product.B, e.product.LDB, e.product.TransB = p.lib.B, p.lib.LDB, p.lib.TransB
-		e.lib.gemm(e, &e.product)
+		e.product.B, e.product.LDB, e.product.TransB = p.stored.B, p.stored.LDB, p.stored.TransB
+		if e.lib != nil && !a.BF16 {
+			e.lib.gemm(e, &e.product)
+		} else {
+			e.multiply(&e.product, nil, nil)
+		}
 		e.product = Args{}
 		return
 	}
-	if p.kn != e.kernel(a.BF16, a.K) {
-		panic(fmt.Sprintf("gemm: B was packed for another kernel or precision than %q", e.kernel(a.BF16, a.K).name))
+	p.check(a, e.kernel(a.BF16, a.K))
+	e.multiply(a, nil, p)
+}
+
+// check panics when p is not op(B) of a in the layout of kn.
+func (p *Packed) check(a *Args, kn *kernel) {
+	if p.k != a.K || p.n != a.N {
+		panic(fmt.Sprintf("gemm: packed B is [%d, %d], the product needs [%d, %d]", p.k, p.n, a.K, a.N))
 	}
-	e.multiply(a, p)
+	if p.kn != kn {
+		panic(fmt.Sprintf("gemm: B was packed for another kernel or precision than %q", kn.name))
+	}
 }

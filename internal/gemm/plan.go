@@ -20,17 +20,21 @@ type job struct {
 	n0, n1     int // columns of C in this pass
 	sharedA    bool
 	sharedB    bool
-	packed     *Packed // B packed before
+	left       []float32 // A packed before
+	packed     *Packed   // B packed before
 	tasks      int
 	rowTasks   bool      // tasks cut the rows, else the columns
 	dst        []float32 // where the shared operand is packed
 	packGroups int       // packing tasks per block of k
 }
 
-// multiply runs the blocked product; p, when not nil, holds op(B) packed before.
-func (e *Engine) multiply(a *Args, p *Packed) {
+// multiply runs the blocked product; left and p, when not nil, hold A and op(B) packed before.
+func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 	j := &e.job
 	*j = job{a: *a, kn: e.kernel(a.BF16, a.K), packed: p}
+	if left != nil {
+		j.left = left.data
+	}
 	j.opA = operand{a.A, a.LDA, a.TransA}
 	j.opB = operand{a.B, a.LDB, !a.TransB}
 	j.nkb, j.kSize = j.kn.blocks(a.K)
@@ -42,10 +46,10 @@ func (e *Engine) multiply(a *Args, p *Packed) {
 	// must work on the same few rows.
 	j.rowTasks = a.N < a.M
 	if p != nil {
-		j.rowTasks = a.M >= j.kn.rows
+		j.rowTasks = a.M >= j.kn.rows && left == nil
 	}
 	j.sharedB = j.rowTasks && p == nil
-	j.sharedA = !j.rowTasks
+	j.sharedA = !j.rowTasks && left == nil
 	outer := a.M
 	if j.rowTasks {
 		outer = a.N
@@ -71,7 +75,7 @@ func (e *Engine) multiply(a *Args, p *Packed) {
 			e.pass()
 		}
 	}
-	j.a, j.opA, j.opB, j.packed, j.dst = Args{}, operand{}, operand{}, nil, nil // keep no caller's memory alive
+	j.a, j.opA, j.opB, j.left, j.packed, j.dst = Args{}, operand{}, operand{}, nil, nil, nil // keep no caller's memory alive
 }
 
 // pass packs the shared operand for its part of k and works through the tasks.
@@ -211,7 +215,12 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 	group := max(1, kn.rows/h) * h
 	for kb := j.kb0; kb < j.kb1; kb++ {
 		k0, k := j.kRange(kb)
-		a := e.shared[(kb-j.kb0)*kn.words(j.kSize)*kn.paddedM(m):]
+		a := j.left
+		if a == nil {
+			a = e.shared[(kb-j.kb0)*kn.words(j.kSize)*kn.paddedM(m):]
+		} else {
+			a = a[kb*kn.words(j.kSize)*kn.paddedM(m):]
+		}
 		for n := n0; n < n1; n += blockCols {
 			cols := min(blockCols, n1-n)
 			var b []float32

@@ -49,6 +49,9 @@ type kernel struct {
 	// every nr*words(k) words, one of A every height*words(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
 	packB func(w *worker, dst []float32, o *operand, s span)
+	// setRowsB writes up to RowsTogether rows of B from row i on, x [rows, n], to their places in dst, the packed panels of a block of k values.
+	// nil where a packed operand cannot be written row by row.
+	setRowsB func(w *worker, dst []float32, k, i int, x []float32, rows, n int)
 	// run computes w.t.
 	run func(w *worker)
 	// runRows is run with a not packed but stored by rows, t.lda bytes apart; nil where there is no such kernel.
@@ -89,6 +92,9 @@ func (kn *kernel) panels(m int) (count, height int) {
 	height = (m + count - 1) / count
 	return count, height
 }
+
+// rowOffset is where row i of A begins among the packed panels of a block of k values, for kernels that take operands row by row.
+func (kn *kernel) rowOffset(i, k int) int { return i/kn.mr*kn.mr*kn.words(k) + i%kn.mr*16 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 

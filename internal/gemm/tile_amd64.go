@@ -45,14 +45,14 @@ var kernelAVX512BF16 = &kernel{
 
 var kernelAMX = &kernel{
 	name: "amx", bf16: true, parts: 1, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
-	packA: packAAMX(1), packB: packBAMX(1),
+	packA: packAAMX(1), packB: packBAMX(1), setRowsB: setRowsAMX(1),
 	run: func(w *worker) { tileAMX(&w.t) },
 }
 
 // kernelSplit computes float32 products as six products of bf16 parts (asmgen/amx.go, splitTerms).
 var kernelSplit = &kernel{
 	name: "amx", parts: 3, mr: 32, nr: 32, kc: 1024, kUnit: 32, square: true, tall: true, rows: 128,
-	packA: packAAMX(3), packB: packBAMX(3),
+	packA: packAAMX(3), packB: packBAMX(3), setRowsB: setRowsAMX(3),
 	run: func(w *worker) { tileSplitAMX(&w.t) },
 }
 
@@ -62,7 +62,7 @@ func hasAVX512() bool {
 }
 
 func hasAMX() bool {
-	return hasAVX512() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX()
+	return hasAVX512() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAVX512VBMI && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX()
 }
 
 // available lists the float32 kernels of this CPU, best first.

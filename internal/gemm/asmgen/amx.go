@@ -19,13 +19,18 @@ func tilesAMX() string {
 type terms struct {
 	parts int
 	pairs [][2]int
+	// fetch is how many cache lines of the next panel of b a step fetches: a call of the most rows fetches the whole panel.
+	fetch int
+	// store is after how many steps a sum is stored in scratch memory, for nothing but speed, 0 for never: on Sapphire Rapids
+	// the first tile store after more than about 130 tile products takes some 700 cycles longer.
+	store int
 }
 
 var (
-	bf16Terms = terms{1, [][2]int{{0, 0}}}
+	bf16Terms = terms{parts: 1, pairs: [][2]int{{0, 0}}}
 	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine, the
 	// three left out are less than 2^-25 of the product.
-	splitTerms = terms{3, [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}}
+	splitTerms = terms{parts: 3, pairs: [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}, fetch: 24, store: 4}
 )
 
 // tileAMX writes a kernel of AMX: C[m, n] for any number of rows and columns in panels of 32, each pair of panels as
@@ -33,15 +38,16 @@ var (
 //
 // A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] of each part for it, b two tiles
 // [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with nothing to scale
-// or add go there at once.
+// or add go there at once, and those that are only added to C take a shorter way, during which the next panel begins.
 //
 // Tile configuration and release cost as much as several steps, so a call does many panels; they stay inside one
 // call because a goroutine may move to another thread between calls and tile state belongs to the thread.
 //
-// On the stack: the panel of b and the part of C and the bias in work, and whether there is nothing to scale or add.
+// On the stack: the panel of b and the part of C and the bias in work, what whole panels need (0: scaling;
+// 1: nothing; 2: C added), and what to fetch of the next panel of b.
 func tileAMX(g *gen, name string, ts terms) {
 	g.raw("\n// func " + name + "(t *tile)")
-	g.text(name, 32)
+	g.text(name, 40)
 	g.ins("LEAQ tilecfg<>(SB), AX")
 	g.ldtilecfgAX()
 	g.ins("MOVQ t+0(FP), R12")
@@ -52,7 +58,8 @@ func tileAMX(g *gen, name string, ts terms) {
 	}
 	g.ins("XORL R8, R8\n\tTESTQ AX, AX\n\tJNZ scaled")
 	g.ins("MOVL %d(R12), AX\n\tCMPL AX, $0x3f800000\n\tJNE scaled", offAlpha)
-	g.ins("MOVL %d(R12), AX\n\tTESTL AX, AX\n\tJNZ scaled\n\tINCL R8", offBeta)
+	g.ins("MOVL %d(R12), AX\n\tMOVL $1, CX\n\tMOVL $2, DX", offBeta)
+	g.ins("TESTL AX, AX\n\tCMOVQEQ CX, R8\n\tCMPL AX, $0x3f800000\n\tCMOVQEQ DX, R8")
 	g.label("scaled")
 	g.ins("MOVQ R8, 24(SP)")
 	g.ins("VBROADCASTSS %d(R12), Z0", offAlpha)
@@ -62,6 +69,10 @@ func tileAMX(g *gen, name string, ts terms) {
 	g.label("column")
 	amxColumns(g)
 	g.ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
+	if ts.fetch > 0 { // behind the last panel of b there is none: fetch what is near
+		g.ins("XORL R8, R8\n\tMOVQ %d(R12), AX\n\tSHLQ $7, AX\n\tCMPQ R10, $32\n\tCMOVQLE R8, AX", offK)
+		g.ins("ADDQ 0(SP), AX\n\tMOVQ AX, 32(SP)")
+	}
 	g.label("panel")
 	g.ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX", offK)
 	g.ins("MOVQ R14, R13\n\tMOVQ R9, R11")
@@ -84,7 +95,7 @@ func tileAMX(g *gen, name string, ts terms) {
 }
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the
-// result, one a step.
+// result, one a step, and its share of the next panel of b into the level-2 cache.
 func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	each := func(f func(t, disp int)) {
 		for i := range rt {
@@ -94,9 +105,19 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 		}
 	}
 	each(func(t, _ int) { g.tilezero(t) })
+	if ts.fetch > 0 {
+		g.ins("MOVQ 32(SP), AX")
+	}
+	if ts.store > 0 {
+		g.ins("MOVQ $%d, R8", ts.store+1)
+	}
 	g.label("%s", label)
 	at := [2]int{-1, -1} // the parts in T4, T5 and in T6, T7
-	for _, p := range ts.pairs {
+	fetched := 0
+	for n, p := range ts.pairs {
+		for ; fetched < ts.fetch*(n+1)/len(ts.pairs); fetched++ {
+			g.ins("PREFETCHT1 %d(AX)", 64*fetched)
+		}
 		if at[1] != p[1] {
 			for j := range ct {
 				g.tileload(6+j, regDI, regDX, 2048*p[1]+1024*j)
@@ -116,9 +137,22 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	g.ins("PREFETCHT0 (R13)\n\tPREFETCHT0 64(R13)\n\tADDQ R15, R13")
 	g.label("%sfetched", label)
 	g.ins("ADDQ $%d, SI\n\tADDQ $%d, DI", 2048*ts.parts, 2048*ts.parts)
+	if ts.fetch > 0 {
+		g.ins("ADDQ $%d, AX", 64*ts.fetch)
+	}
+	if ts.store > 0 {
+		g.ins("DECQ R8\n\tJNZ %sunstored", label)
+		g.tilestore(0, regBX, regDX, 0)
+		g.ins("MOVQ $%d, R8", ts.store)
+		g.label("%sunstored", label)
+	}
 	g.ins("SUBQ $%d, CX\n\tJNZ %s", 16*ts.parts, label)
+	if ts.fetch > 0 {
+		g.ins("MOVQ AX, 32(SP)\n\tMOVQ $128, AX")
+	}
 	if rt == 2 && ct == 2 {
-		g.ins("CMPQ 24(SP), $0\n\tJEQ scale\n\tCMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
+		g.ins("CMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
+		g.ins("CMPQ 24(SP), $1\n\tJLT scale\n\tJGT add")
 		g.ins("MOVQ R14, CX\n\tMOVQ R15, DI\n\tMOVQ R15, R8\n\tSHLQ $4, R8")
 		for i := range rt {
 			for j := range ct {
@@ -127,6 +161,19 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 			g.ins("ADDQ R8, CX")
 		}
 		g.ins("MOVQ CX, R14\n\tJMP stored")
+		g.label("add")
+		for i := range rt {
+			for j := range ct {
+				g.tilestore(2*i+j, regBX, regAX, 2048*i+64*j)
+			}
+			for r := range 16 {
+				for v := range 2 {
+					g.ins("VMOVUPS %d(BX), Z4\n\tVADDPS %d(R14), Z4, Z4\n\tVMOVUPS Z4, %d(R14)", 2048*i+128*r+64*v, 64*v, 64*v)
+				}
+				g.ins("ADDQ R15, R14")
+			}
+		}
+		g.ins("JMP stored")
 		g.label("scale")
 	}
 	each(func(t, disp int) { g.tilestore(t, regBX, regAX, disp) })

@@ -15,6 +15,7 @@ const (
 	pkK      = 64  // float32 values per transposed row (bf16: two per dword)
 	pkPtr    = 72  // row pointers
 	pkTmp    = 328 // scratch
+	pkAhead  = 336 // bytes ahead that rows are fetched
 	prefetch = 512 // bytes ahead while rows are transposed
 )
 
@@ -27,7 +28,7 @@ func packs512() string {
 	copyRows(g, "pairRows512", true)
 	transpose(g, "transpose512", false)
 	transpose(g, "roundTranspose512", true)
-	roundRow(g, "roundRow512", 1)
+	roundRow(g, "roundRow512")
 	pairTranspose(g)
 	pairOrder(g)
 	return g.String()
@@ -67,13 +68,17 @@ func lanes(g *gen, reg string, lo, hi int) {
 // copyPanels copies rows of many panels of 32 columns; with pair, rows 2i and 2i+1 become row i of bf16 pairs, of each part.
 func copyPanels(g *gen, name string, pair bool, parts int) {
 	packHead(g, name)
-	g.ins("MOVQ %d(AX), R12", pkHalf)
+	g.ins("MOVQ %d(AX), R12\n\tMOVQ %d(AX), R15", pkHalf, pkAhead)
 	g.ins("MOVQ R9, R13\n\tANDQ $31, R13\n\tSHRQ $5, R9")
 	lanes(g, "R13", 1, 2)
 	step := 1
 	if pair {
 		step = 2
-		g.ins("VMOVDQU64 pairs<>(SB), Z31")
+		if parts == 1 {
+			g.ins("VMOVDQU64 pairs<>(SB), Z31")
+		} else {
+			splitOrders(g, true)
+		}
 		g.ins("CMPQ CX, $2\n\tJLT last")
 	}
 	row := func(label string, second bool) {
@@ -86,7 +91,7 @@ func copyPanels(g *gen, name string, pair bool, parts int) {
 			if pair && second {
 				g.ins("VMOVUPS %d(AX)(R8*1), Z%d", 64*v, 2+v)
 			}
-			g.ins("PREFETCHT0 %d(AX)(R8*8)", 64*v)
+			g.ins("PREFETCHT0 %d(AX)(R15*1)", 64*v)
 		}
 		storePanel(g, pair, second, parts)
 		g.ins("ADDQ $128, AX\n\tADDQ R11, BX\n\tDECQ DX\n\tJNZ %spanel", label)
@@ -130,10 +135,12 @@ func storePanel(g *gen, pair, second bool, parts int) {
 			g.ins("VMOVUPS Z%d, %s", v, at[v])
 			continue
 		}
-		split(g, v, 2+v, parts, func(part int) {
-			g.ins("VPERMW Z%d, Z31, Z%d", splitWord, splitWord)
-			g.ins("VMOVUPS Z%d, %d%s", splitWord, splitPart*part, at[v])
-		})
+		if parts == 1 {
+			g.cvt2bf16(v, 2+v, v)
+			g.ins("VPERMW Z%d, Z31, Z%d\n\tVMOVUPS Z%d, %s", v, v, v, at[v])
+			continue
+		}
+		split(g, v, 2+v, true, func(part int) { g.ins("VMOVUPS Z%d, %d%s", splitWord, splitPart*part, at[v]) })
 	}
 }
 
@@ -269,23 +276,26 @@ func turn16(g *gen) {
 	}
 }
 
-// roundRow rounds one row to bf16 and writes 32 values of each part every pkNext bytes, zeros after its end.
-func roundRow(g *gen, name string, parts int) {
-	store := func(part int) { g.ins("VMOVUPS Z%d, %d(DI)", splitWord, splitPart*part) }
+// roundRow rounds one row to bf16 and writes 32 values every pkNext bytes, zeros after its end.
+func roundRow(g *gen, name string) {
 	packHead(g, name)
 	g.ins("MOVQ %d(AX), R12", pkK)
 	g.label("block")
 	g.ins("CMPQ R12, $32\n\tJLT part")
 	g.ins("VMOVUPS (SI), Z0\n\tVMOVUPS 64(SI), Z1")
 	g.ins("PREFETCHT0 1024(SI)\n\tPREFETCHT0 1088(SI)")
-	split(g, 0, 1, parts, store)
+	store := func() {
+		g.cvt2bf16(0, 1, 0)
+		g.ins("VMOVUPS Z0, (DI)")
+	}
+	store()
 	g.ins("ADDQ R11, DI\n\tADDQ $128, SI\n\tSUBQ $32, R12")
 	g.ins("SUBQ $16, CX\n\tJG block\n\tVZEROUPPER\n\tRET")
 	g.label("part")
 	g.ins("MOVL $0, BX\n\tTESTQ R12, R12\n\tCMOVQGT R12, BX\n\tMOVQ BX, R9")
 	lanes(g, "R9", 1, 2)
 	g.ins("VMOVUPS.Z (SI), K1, Z0\n\tVMOVUPS.Z 64(SI), K2, Z1")
-	split(g, 0, 1, parts, store)
+	store()
 	g.ins("VZEROUPPER\n\tRET")
 }
 

@@ -1,10 +1,15 @@
 package main
 
+import "fmt"
+
 // Registers and distances of split.
 const (
-	splitWord = 24   // the register that holds a part
-	splitTmp  = 25   // scratch
-	splitPart = 2048 // bytes between the parts of 32 values of k in a panel
+	splitWord  = 24   // the register that holds a part
+	splitTmp   = 25   // scratch
+	splitFirst = 28   // constants, see splitOrders
+	splitLast  = 29   // constants
+	splitPart  = 2048 // bytes between the parts of 32 values of k in a panel
+	splitRows  = 4    // rows of A split together
 )
 
 // packsSplit writes the packing routines of float32 as three bf16 parts, x = x0 + x1 + x2: x0 is x rounded to bf16, x1
@@ -12,37 +17,103 @@ const (
 func packsSplit() string {
 	g := newGen()
 	copyPanels(g, "splitPanels512", true, 3)
-	roundRow(g, "splitRow512", 3)
+	splitRow(g, "splitRow512", 1)
+	splitRow(g, "splitRows512", splitRows)
 	splitTranspose(g)
 	splitPairs(g)
-	pairOrder(g)
+	splitData(g)
 	return g.String()
 }
 
-// split rounds Z[lo], Z[hi] (32 values of float32) to bf16 in Z[splitWord], as many times as there are parts, each time
-// what the parts before leave; store takes each. It clobbers both and Z[splitTmp].
-func split(g *gen, lo, hi, parts int, store func(part int)) {
-	for part := range parts {
+// splitData writes the orders of bytes of splitOrders.
+func splitData(g *gen) {
+	order := func(name, comment string, at func(i int) [4]int) {
+		g.raw("\n// " + comment)
+		for i := 0; i < 16; i += 2 {
+			v := uint64(0)
+			for b, x := range append(sliceOf(at(i)), sliceOf(at(i+1))...) {
+				v |= uint64(x) << (8 * b)
+			}
+			g.raw(fmt.Sprintf("DATA %s<>+%d(SB)/8, $%#x", name, 4*i, v))
+		}
+		g.raw(fmt.Sprintf("GLOBL %s<>(SB), RODATA|NOPTR, $64", name))
+	}
+	order("pairs", "Order of bytes that interleaves the words of two halves.", func(i int) [4]int {
+		return [4]int{2 * i, 2*i + 1, 32 + 2*i, 33 + 2*i}
+	})
+	order("low", "Order of bytes that makes float32 of the bf16 of the low half, the lower two of four left out.", func(i int) [4]int {
+		return [4]int{0, 0, 2 * i, 2*i + 1}
+	})
+	order("high", "The same of the high half.", func(i int) [4]int { return [4]int{0, 0, 32 + 2*i, 33 + 2*i} })
+}
+
+func sliceOf(x [4]int) []int { return x[:] }
+
+// splitOrders loads the constants of split.
+func splitOrders(g *gen, interleave bool) {
+	if interleave {
+		g.ins("VMOVDQU64 pairs<>(SB), Z%d", splitFirst)
+		g.ins("VPTERNLOGD $0xff, Z%d, Z%d, Z%d\n\tVPSLLD $16, Z%d, Z%d", splitLast, splitLast, splitLast, splitLast, splitLast)
+		return
+	}
+	g.ins("VMOVDQU64 low<>(SB), Z%d\n\tVMOVDQU64 high<>(SB), Z%d", splitFirst, splitLast)
+	g.ins("MOVQ $0xcccccccccccccccc, BX\n\tKMOVQ BX, K7")
+}
+
+// split rounds Z[lo], Z[hi] (32 values of float32) to bf16 in Z[splitWord], three times, each time what the parts before
+// leave; store takes each. Its words are those of lo and then those of hi, or with interleave one of each in turn. It
+// clobbers both and Z[splitTmp]. It needs splitOrders.
+func split(g *gen, lo, hi int, interleave bool, store func(part int)) {
+	for part := range 3 {
 		g.cvt2bf16(splitWord, hi, lo)
-		if part < parts-1 {
-			g.ins("VPMOVZXWD Y%d, Z%d", splitWord, splitTmp)
-			g.ins("VPSLLD $16, Z%d, Z%d", splitTmp, splitTmp)
-			g.ins("VSUBPS Z%d, Z%d, Z%d", splitTmp, lo, lo)
-			g.ins("VEXTRACTI64X4 $1, Z%d, Y%d", splitWord, splitTmp)
-			g.ins("VPMOVZXWD Y%d, Z%d", splitTmp, splitTmp)
-			g.ins("VPSLLD $16, Z%d, Z%d", splitTmp, splitTmp)
-			g.ins("VSUBPS Z%d, Z%d, Z%d", splitTmp, hi, hi)
+		if interleave {
+			g.ins("VPERMB Z%d, Z%d, Z%d", splitWord, splitFirst, splitWord)
 		}
 		store(part)
+		if part == 2 {
+			break
+		}
+		for i, x := range []int{lo, hi} {
+			switch {
+			case !interleave:
+				g.ins("VPERMB.Z Z%d, Z%d, K7, Z%d", splitWord, splitFirst+i, splitTmp)
+			case i == 0:
+				g.ins("VPSLLD $16, Z%d, Z%d", splitWord, splitTmp)
+			default:
+				g.ins("VPANDD Z%d, Z%d, Z%d", splitWord, splitLast, splitTmp)
+			}
+			g.ins("VSUBPS Z%d, Z%d, Z%d", splitTmp, x, x)
+		}
 	}
+}
+
+// splitRow splits one row, or n of them pkLD bytes apart, and writes 32 values of each part every pkNext bytes, zeros after
+// their end, and those of the next row 64 bytes on.
+func splitRow(g *gen, name string, n int) {
+	packHead(g, name)
+	splitOrders(g, false)
+	g.ins("MOVQ %d(AX), R12\n\tLEAQ (R8)(R8*2), R13", pkK)
+	rows := func(load string) {
+		for r, at := range []string{"(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R13*1)"}[:n] {
+			g.ins(load, at, at)
+			g.ins("PREFETCHT0 1024%s\n\tPREFETCHT0 1088%s", at, at)
+			split(g, 0, 1, false, func(part int) { g.ins("VMOVUPS Z%d, %d(DI)", splitWord, splitPart*part+64*r) })
+		}
+	}
+	g.label("block")
+	g.ins("CMPQ R12, $32\n\tJLT part")
+	rows("VMOVUPS %s, Z0\n\tVMOVUPS 64%s, Z1")
+	g.ins("ADDQ R11, DI\n\tADDQ $128, SI\n\tSUBQ $32, R12")
+	g.ins("SUBQ $16, CX\n\tJG block\n\tVZEROUPPER\n\tRET")
+	g.label("part")
+	lanes(g, "R12", 1, 2)
+	rows("VMOVUPS.Z %s, K1, Z0\n\tVMOVUPS.Z 64%s, K2, Z1")
+	g.ins("VZEROUPPER\n\tRET")
 }
 
 // toScratch splits row r of 16 pairs, in Z0 and Z1, into scratch memory [part][16 rows][16 pairs] at R13.
 func toScratch(g *gen, r int, interleave bool) {
-	split(g, 0, 1, 3, func(part int) {
-		if interleave {
-			g.ins("VPERMW Z%d, Z31, Z%d", splitWord, splitWord)
-		}
+	split(g, 0, 1, interleave, func(part int) {
 		g.ins("VMOVUPS Z%d, %d(R13)", splitWord, 1024*part+64*r)
 	})
 }
@@ -67,6 +138,7 @@ func splitTranspose(g *gen) {
 	g.ins("MOVQ %d(AX), R12\n\tMOVQ %d(AX), R13", pkK, pkTmp)
 	g.ins("XORQ DX, DX")
 	g.label("block")
+	splitOrders(g, false)
 	g.ins("MOVL $32, R9\n\tCMPQ R12, R9\n\tCMOVQLT R12, R9")
 	lanes(g, "R9", 1, 2)
 	for r := range 16 {
@@ -85,7 +157,7 @@ func splitPairs(g *gen) {
 	packHead(g, "splitPairs512")
 	g.ins("MOVQ %d(AX), R13", pkTmp)
 	lanes(g, "R9", 1, 2)
-	g.ins("VMOVDQU64 pairs<>(SB), Z31")
+	splitOrders(g, true)
 	for r := range 16 {
 		g.ins("MOVQ %d(AX), BX\n\tMOVQ %d(AX), DX", pkPtr+16*r, pkPtr+16*r+8)
 		g.ins("VMOVUPS.Z (BX), K1, Z0\n\tVMOVUPS.Z (DX), K1, Z1")

@@ -1,0 +1,115 @@
+package gemm
+
+import "fmt"
+
+// Operands that are given row by row. Whoever computes a row has it in the level-1 cache; packing it there and then spares writing the
+// matrix and reading it again. Where a kernel's layout cannot take single rows, the rows are kept as they are and packed by the product.
+
+// RowsTogether is how many rows are given at a time; only the last ones may be fewer.
+const RowsTogether = 4
+
+// PackedA is A [M, K] in the layout of a kernel. Its memory is reused by the next StartA.
+type PackedA struct {
+	data []float32
+	kn   *kernel // nil: rows as they are
+	m, k int
+}
+
+// StartA prepares p for M rows of K values, which SetRowsA must then give, all of them.
+func (e *Engine) StartA(p *PackedA, m, k int, bf16 bool) {
+	p.m, p.k, p.kn = m, k, e.rowKernel(bf16, k)
+	words := m * k
+	if p.kn != nil {
+		blocks, size := p.kn.blocks(k)
+		words = p.kn.paddedM(m) * blocks * p.kn.words(size)
+	}
+	p.data = grow(p.data, words)
+}
+
+// rowKernel is the kernel of products of k terms if its layout takes single rows, or nil.
+func (e *Engine) rowKernel(bf16 bool, k int) *kernel {
+	if kn := e.kernel(bf16, k); kn.setRowsB != nil && k > 0 && (e.lib == nil || bf16) {
+		return kn
+	}
+	return nil
+}
+
+// SetRowsA gives rows from i on, a multiple of RowsTogether: x [rows, K].
+func (e *Engine) SetRowsA(p *PackedA, i int, x []float32) {
+	rows := rowsAt("A", i, p.m, p.k, len(x))
+	if p.kn == nil {
+		copy(p.data[i*p.k:], x)
+		return
+	}
+	w, kn := &e.workers[0], p.kn
+	blocks, size := kn.blocks(p.k)
+	w.opA = operand{data: x, ld: p.k}
+	for kb := range blocks {
+		s := span{0, rows, kb * size, min(size, p.k-kb*size)}
+		kn.packA(w, p.data[kb*kn.words(size)*kn.paddedM(p.m)+kn.rowOffset(i, s.k):], &w.opA, s, kn.mr)
+	}
+	w.opA = operand{}
+}
+
+// rowsAt checks that there are values for the rows from i on, and returns their number.
+func rowsAt(side string, i, count, width, values int) int {
+	rows := min(RowsTogether, count-i)
+	if i < 0 || i%RowsTogether != 0 || rows < 1 || values != rows*width {
+		panic(fmt.Sprintf("gemm: %d values for the rows from %d on of %s, which has %d of %d values", values, i, side, count, width))
+	}
+	return rows
+}
+
+// StartB prepares p for op(B) [K, N], whose rows SetRowsB must then give, all of them.
+func (e *Engine) StartB(p *Packed, k, n int, bf16 bool) {
+	p.k, p.n, p.stored, p.kn = k, n, Args{}, e.rowKernel(bf16, k)
+	if p.kn == nil {
+		p.data = grow(p.data, k*n)
+		p.stored = Args{K: k, N: n, B: p.data, LDB: n}
+		return
+	}
+	blocks, size := p.kn.blocks(k)
+	cols := roundUp(n, p.kn.nr)
+	p.data = grow(p.data, cols*blocks*p.kn.words(size))
+	if last := k - (blocks-1)*size; last%p.kn.kUnit != 0 { // the step that values fill in part
+		words, step := p.kn.words(last), p.kn.words(1)
+		b := p.data[(blocks-1)*p.kn.words(size)*cols:]
+		for c := 0; c < cols; c += p.kn.nr {
+			clear(b[(c+p.kn.nr)*words-p.kn.nr*step:][:p.kn.nr*step])
+		}
+	}
+}
+
+// SetRowsB gives rows from i on, a multiple of RowsTogether: x [rows, N].
+func (e *Engine) SetRowsB(p *Packed, i int, x []float32) {
+	rows := rowsAt("B", i, p.k, p.n, len(x))
+	if p.kn == nil {
+		copy(p.data[i*p.n:], x)
+		return
+	}
+	blocks, size := p.kn.blocks(p.k)
+	kb, k := i/size, size
+	if kb == blocks-1 {
+		k = p.k - kb*size
+	}
+	p.kn.setRowsB(&e.workers[0], p.data[kb*p.kn.words(size)*roundUp(p.n, p.kn.nr):], k, i-kb*size, x, rows, p.n)
+}
+
+// GemmRows computes the product a with A from left and op(B) from p; those of a are ignored. It panics when they hold other shapes
+// or another precision.
+func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
+	if left.m != a.M || left.k != a.K {
+		panic(fmt.Sprintf("gemm: packed A is [%d, %d], the product needs [%d, %d]", left.m, left.k, a.M, a.K))
+	}
+	if left.kn == nil {
+		e.product = *a
+		e.product.TransA, e.product.A, e.product.LDA = false, left.data, left.k
+		e.GemmPacked(&e.product, p)
+		return
+	}
+	a.checkC()
+	if !a.scaleOnly() {
+		p.check(a, left.kn)
+		e.multiply(a, left, p)
+	}
+}

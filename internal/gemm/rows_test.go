@@ -1,0 +1,105 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"vsetrain/internal/par"
+)
+
+// Operands given row by row give the same bits as those of a product that packs them itself.
+func TestRowsAreTheSameProduct(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	var kernels []string
+	if splitting() != nil {
+		kernels = append(kernels, "amx")
+	}
+	for _, k := range available() {
+		kernels = append(kernels, k.name)
+	}
+	for _, name := range append(kernels, "gonum") {
+		e, err := New(par.New(1), Options{Kernel: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left PackedA
+		var right, weight Packed
+		for _, s := range [][3]int{{1, 1, 1}, {3, 5, 2}, {33, 40, 31}, {64, 48, 64}, {37, 70, 100}, {5, 33, 1100}, {70, 20, 2100}, {32, 32, 96}} {
+			m, n, k := s[0], s[1], s[2]
+			a, b, bias := random32(r, m*k), random32(r, k*n), random32(r, n)
+			for _, bf16 := range []bool{false, true} {
+				want, got := random32(r, m*n), make([]float32, m*n)
+				copy(got, want)
+				args := Args{M: m, N: n, K: k, Alpha: 1, A: a, LDA: k, B: b, LDB: n, Beta: 1, C: want, LDC: n, Bias: bias, BF16: bf16}
+				e.Gemm(&args)
+				args.A, args.B, args.C = nil, nil, got
+				e.StartA(&left, m, k, bf16)
+				for i := 0; i < m; i += RowsTogether {
+					e.SetRowsA(&left, i, a[i*k:min(m, i+RowsTogether)*k])
+				}
+				e.StartB(&right, k, n, bf16)
+				for i := 0; i < k; i += RowsTogether {
+					e.SetRowsB(&right, i, b[i*n:min(k, i+RowsTogether)*n])
+				}
+				e.PackB(&weight, false, k, n, b, n, bf16)
+				again := append([]float32(nil), got...)
+				e.GemmRows(&args, &left, &right)
+				what := fmt.Sprintf("%s, %dx%dx%d, bf16 %v", name, m, n, k, bf16)
+				sameBits(t, what, got, want)
+				args.C = again
+				e.GemmRows(&args, &left, &weight)
+				sameBits(t, what+", B packed at once", again, want)
+			}
+		}
+	}
+}
+
+func random32(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+func sameBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// Rows that are not those expected are a mistake of the program.
+func TestRowsOfAnotherSize(t *testing.T) {
+	e, err := New(par.New(1), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a PackedA
+	var b Packed
+	x := make([]float32, 1000)
+	e.StartA(&a, 10, 64, true)
+	e.StartB(&b, 10, 64, true)
+	for what, f := range map[string]func(){
+		"an odd place":         func() { e.SetRowsA(&a, 2, x[:256]) },
+		"too few values":       func() { e.SetRowsA(&a, 0, x[:255]) },
+		"too many rows":        func() { e.SetRowsA(&a, 8, x[:256]) },
+		"beyond the end":       func() { e.SetRowsB(&b, 12, x[:256]) },
+		"too few values of B":  func() { e.SetRowsB(&b, 0, x[:128]) },
+		"a product of other M": func() { e.GemmRows(&Args{M: 9, N: 64, K: 64, Alpha: 1, C: x, LDC: 64, BF16: true}, &a, &b) },
+		"a product of other K": func() { e.GemmRows(&Args{M: 10, N: 64, K: 64, Alpha: 1, C: x, LDC: 64, BF16: true}, &a, &b) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", what)
+				}
+			}()
+			f()
+		}()
+	}
+}
