@@ -1,8 +1,66 @@
 package cpu
 
-import "vsetrain/internal/device"
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/par"
+	"vsetrain/internal/vec"
+)
 
-// Both directions of a GRU (device.BiGRUArgs), one after the other: each has all cores.
+// Both directions of a GRU (device.BiGRUArgs). Their products over all words have all threads, one direction after the other. Their steps, small
+// products that wait for each other, have half of them each: two threads that need not meet after every step do more than two that
+// share each product.
+
+// directions runs the steps of both directions, each on its team; without teams one after the other.
+type directions[T vec.Float] struct {
+	teams [2]*recurrence[T]
+	o     [2]gruOperands[T]
+	back  bool
+}
+
+func (l *directions[T]) Do(_, k int) {
+	switch {
+	case l.o[k].rows == 0:
+	case l.back:
+		l.teams[k].backward(&l.o[k])
+	default:
+		l.teams[k].forward(&l.o[k])
+	}
+}
+
+// run runs the steps of both directions.
+func (d *dev[T]) run(l *directions[T]) {
+	if l.teams[0] == nil {
+		d.newTeams(l)
+	}
+	if l.teams[0] == l.teams[1] {
+		l.Do(0, 0)
+		l.Do(0, 1)
+	} else {
+		d.pool.For(2, l)
+	}
+	l.o = [2]gruOperands[T]{}
+}
+
+// newTeams divides the threads. One thread, or products of a library with threads of its own, are not divided.
+func (d *dev[T]) newTeams(l *directions[T]) {
+	l.teams = [2]*recurrence[T]{&d.gru, &d.gru}
+	n := d.pool.Threads()
+	if n < 2 || d.products.external() {
+		return
+	}
+	for k := range l.teams {
+		pool := par.New((n + k) / 2)
+		l.teams[k] = &recurrence[T]{ops: d.ops, pool: pool, products: d.products.on(pool)}
+	}
+}
+
+// close stops the teams.
+func (l *directions[T]) close() {
+	if l.teams[0] != l.teams[1] {
+		l.teams[0].pool.Close()
+		l.teams[1].pool.Close()
+	}
+}
 
 // direction is one of them.
 func direction(a *device.BiGRUArgs, k int) device.GRUArgs {
@@ -29,8 +87,10 @@ func (d *dev[T]) BiGRU(a device.BiGRUArgs) {
 	for k := range y {
 		g := direction(&a, k)
 		g.Y = y[k]
-		d.GRU(g)
+		d.directions.o[k] = d.projected(g)
 	}
+	d.directions.back = false
+	d.run(&d.directions)
 	d.Combine(y[0], y[0], y[1], 0.5, 0.5)
 }
 
@@ -49,10 +109,16 @@ func (d *dev[T]) BiGRUGrad(a device.BiGRUArgs) {
 	d.floats("BiGRUGrad DY", a.DY, n)
 	half := a.Work.Slice(0, n)
 	d.Combine(half, a.DY.Slice(0, n), device.View{}, 0.5, 0)
+	var o [2]gruOperands[T]
 	for k := range dx {
 		g := direction(&a, k)
 		g.DY, g.DX = half, dx[k]
-		d.GRUGrad(g)
+		o[k] = d.gruGradOperands(g)
+	}
+	d.directions.o, d.directions.back = o, true
+	d.run(&d.directions)
+	for k := range o {
+		d.gruWeights(&o[k])
 	}
 	if a.DX.Present() {
 		d.Add(dx[0], dx[0], dx[1])

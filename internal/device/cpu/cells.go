@@ -29,7 +29,7 @@ func (d *dev[T]) GRUCell(a device.GRUCellArgs) {
 func (d *dev[T]) GRUCellGrad(a device.GRUCellArgs) {
 	positive("GRUCellGrad", a.N, a.H)
 	l := &d.cell
-	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.zeroRow(a.H),
+	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
 		gates: d.floats("GRUCellGrad Gates", a.Gates, a.N*4*a.H), prev: d.floats("GRUCellGrad Prev", a.Prev, a.N*a.H),
 		dy: d.optional("GRUCellGrad DY", a.DY, a.N*a.H), carry: d.floats("GRUCellGrad Carry", a.Carry, a.N*a.H)}
 	d.pool.For(pieces(a.N, l.per), l)

@@ -88,7 +88,9 @@ type dev[T vec.Float] struct {
 	scatter    scatterLoop[T]
 	orders     orderLoop[T]
 	orderGrads orderGradLoop[T]
-	gru        gruState[T]
+	gru        recurrence[T]
+	directions directions[T]
+	gruBias    []T // [4H]: column sums of the gate gradients
 	cell       cellLoop[T]
 	attention  attentionLoop[T]
 	match      blockMatch[T]
@@ -118,7 +120,8 @@ type dev[T vec.Float] struct {
 }
 
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
-	return &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{}}
+	return &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
+		gru: recurrence[T]{ops: ops, pool: pool, products: p}}
 }
 
 // Name implements device.Device: threads, vector kernels, matrix products, precision.
@@ -142,6 +145,7 @@ func (d *dev[T]) Close() error {
 		b.release()
 	}
 	clear(d.buffers)
+	d.directions.close()
 	d.pool.Close()
 	return nil
 }

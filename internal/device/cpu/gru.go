@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"vsetrain/internal/device"
+	"vsetrain/internal/par"
 	"vsetrain/internal/vec"
 )
 
@@ -11,17 +12,40 @@ import (
 // recurrence then needs one product [active, H]×[H, 3H] per step with W_hh packed once; its operand, the states before
 // the step, are consecutive rows of Y because steps are packed one after the other.
 
-// gruState is the scratch memory and the loop bodies of the recurrence.
-type gruState[T vec.Float] struct {
+// recurrence works through the steps of a GRU on a team of threads. It owns the scratch memory and the loop bodies for it.
+type recurrence[T vec.Float] struct {
+	ops       *vec.Ops[T]
+	pool      *par.Pool
+	products  products[T]
 	pack      device.Packing
 	p         product[T]
 	hidden    []T // [B, 3H]: W_hh h + b_hh of one step
 	carry     []T // [B, H]: gradient of the states, carried from step to step
 	zeros     []T // [H]
-	bias      []T // [4H]: column sums of the gate gradients
 	step      gruStep[T]
 	grad      gruGradStep[T]
 	finalCopy gruFinal[T]
+}
+
+// gruOperands are the arrays of device.GRUArgs.
+type gruOperands[T vec.Float] struct {
+	a              device.GRUArgs
+	rows           int // of all words
+	x, wih, whh    []T
+	bih, bhh       []T
+	y, final       []T
+	gates, prev    []T
+	dy, dFinal     []T
+	dx, dwih, dwhh []T
+	dbih, dbhh     []T
+}
+
+// gruOperands returns the arrays that both directions of a call read.
+func (d *dev[T]) gruOperands(what string, a device.GRUArgs) gruOperands[T] {
+	positive(what, a.I, a.H)
+	rows, h := words(a.Lengths.Host), a.H
+	return gruOperands[T]{a: a, rows: rows, x: d.floats("GRU X", a.X, rows*a.I), wih: d.floats("GRU WIH", a.WIH, 3*h*a.I),
+		whh: d.floats("GRU WHH", a.WHH, 3*h*h), gates: d.floats("GRU Gates", a.Gates, rows*4*h), prev: d.floats("GRU Prev", a.Prev, rows*h)}
 }
 
 // gruStep computes the gates of the active rows of one step.
@@ -65,54 +89,59 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // GRU implements device.Recurrent.
 func (d *dev[T]) GRU(a device.GRUArgs) {
-	positive("GRU", a.I, a.H)
-	s, h := &d.gru, a.H
-	s.pack.Pack(a.Lengths.Host)
-	rows, batch := s.pack.Rows(), len(a.Lengths.Host)
-	x := d.floats("GRU X", a.X, rows*a.I)
-	wih, whh := d.floats("GRU WIH", a.WIH, 3*h*a.I), d.floats("GRU WHH", a.WHH, 3*h*h)
-	bih, bhh := d.floats("GRU BIH", a.BIH, 3*h), d.floats("GRU BHH", a.BHH, 3*h)
-	y, final := d.floats("GRU Y", a.Y, rows*h), d.optional("GRU Final", a.Final, batch*h)
-	gates, prev := d.floats("GRU Gates", a.Gates, rows*4*h), d.floats("GRU Prev", a.Prev, rows*h)
-	if rows == 0 {
-		return
+	if o := d.projected(a); o.rows > 0 {
+		d.gru.forward(&o)
 	}
-	s.p = product[T]{transB: true, m: rows, n: 3 * h, k: a.I, alpha: 1,
-		a: x, lda: a.I, b: wih, ldb: a.I, c: gates, ldc: 4 * h, bias: bih}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
+}
 
+// projected computes the products with the inputs of all words.
+func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
+	o, h := d.gruOperands("GRU", a), a.H
+	o.bih, o.bhh = d.floats("GRU BIH", a.BIH, 3*h), d.floats("GRU BHH", a.BHH, 3*h)
+	o.y, o.final = d.floats("GRU Y", a.Y, o.rows*h), d.optional("GRU Final", a.Final, len(a.Lengths.Host)*h)
+	p := &d.gru.p
+	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, a: o.x, lda: a.I, b: o.wih, ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
+	if o.rows > 0 {
+		d.products.gemm(p, 1, 0, 0, 0)
+	}
+	return o
+}
+
+func (s *recurrence[T]) forward(o *gruOperands[T]) {
+	h, batch := o.a.H, len(o.a.Lengths.Host)
+	s.pack.Pack(o.a.Lengths.Host)
 	hidden := scratch(&s.hidden, batch*3*h)
 	l := &s.step
-	*l = gruStep[T]{ops: d.ops, h: h, per: group(4 * h), hidden: hidden, bias: bhh, zeros: d.zeroRow(h)}
-	d.products.pack(true, h, 3*h, whh, h)
+	*l = gruStep[T]{ops: s.ops, h: h, per: group(4 * h), hidden: hidden, bias: o.bhh, zeros: s.zeroRow(h)}
+	s.products.pack(true, h, 3*h, o.whh, h)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, before := n, n-1
-		if a.Reverse {
+		if o.a.Reverse {
 			t, before = steps-1-n, steps-n
 		}
 		start := s.pack.Start(t)
 		l.active, l.continued = s.pack.Active(t), 0
-		l.gates, l.prev, l.y = gates[start*4*h:], prev[start*h:], y[start*h:]
+		l.gates, l.prev, l.y = o.gates[start*4*h:], o.prev[start*h:], o.y[start*h:]
 		if n > 0 {
 			l.continued = min(l.active, s.pack.Active(before))
-			l.before = y[s.pack.Start(before)*h:]
+			l.before = o.y[s.pack.Start(before)*h:]
 			s.p = product[T]{m: l.continued, n: 3 * h, k: h, alpha: 1,
-				a: l.before, lda: h, c: hidden, ldc: 3 * h, bias: bhh}
-			d.products.gemmPacked(&s.p)
+				a: l.before, lda: h, c: hidden, ldc: 3 * h, bias: o.bhh}
+			s.products.gemmPacked(&s.p)
 		}
-		d.pool.For(pieces(l.active, l.per), l)
+		s.pool.For(pieces(l.active, l.per), l)
 	}
-	if final != nil {
-		s.finalCopy = gruFinal[T]{pack: &s.pack, lengths: a.Lengths.Host, h: h, reverse: a.Reverse, y: y, final: final}
-		d.pool.For(batch, &s.finalCopy)
+	if o.final != nil {
+		s.finalCopy = gruFinal[T]{pack: &s.pack, lengths: o.a.Lengths.Host, h: h, reverse: o.a.Reverse, y: o.y, final: o.final}
+		s.pool.For(batch, &s.finalCopy)
 	}
 }
 
 // zeroRow returns n zeros.
-func (d *dev[T]) zeroRow(n int) []T {
-	if cap(d.gru.zeros) < n {
-		d.gru.zeros = make([]T, n)
+func (s *recurrence[T]) zeroRow(n int) []T {
+	if cap(s.zeros) < n {
+		s.zeros = make([]T, n)
 	}
-	return d.gru.zeros[:n]
+	return s.zeros[:n]
 }

@@ -43,73 +43,79 @@ func (l *gruGradStep[T]) Do(_, i int) {
 
 // GRUGrad implements device.Recurrent.
 func (d *dev[T]) GRUGrad(a device.GRUArgs) {
-	positive("GRUGrad", a.I, a.H)
-	s, h := &d.gru, a.H
-	s.pack.Pack(a.Lengths.Host)
-	rows, batch := s.pack.Rows(), len(a.Lengths.Host)
+	o := d.gruGradOperands(a)
+	d.gru.backward(&o)
+	d.gruWeights(&o)
+}
+
+func (d *dev[T]) gruGradOperands(a device.GRUArgs) gruOperands[T] {
+	o, h := d.gruOperands("GRUGrad", a), a.H
+	o.dFinal = d.optional("GRUGrad DFinal", a.DFinal, len(a.Lengths.Host)*h)
+	o.dy, o.dx = d.optional("GRUGrad DY", a.DY, o.rows*h), d.optional("GRUGrad DX", a.DX, o.rows*a.I)
+	o.dwih, o.dwhh = d.floats("GRUGrad DWIH", a.DWIH, 3*h*a.I), d.floats("GRUGrad DWHH", a.DWHH, 3*h*h)
+	o.dbih, o.dbhh = d.floats("GRUGrad DBIH", a.DBIH, 3*h), d.floats("GRUGrad DBHH", a.DBHH, 3*h)
+	return o
+}
+
+// backward turns the gates into the gradients of the gate inputs.
+func (s *recurrence[T]) backward(o *gruOperands[T]) {
+	h := o.a.H
+	s.pack.Pack(o.a.Lengths.Host)
 	l := &s.grad
-	*l = gruGradStep[T]{ops: d.ops, h: h, per: group(4 * h), zeros: d.zeroRow(h), carry: scratch(&s.carry, batch*h),
-		final: d.optional("GRUGrad DFinal", a.DFinal, batch*h)}
-	gates, prev := d.floats("GRUGrad Gates", a.Gates, rows*4*h), d.floats("GRUGrad Prev", a.Prev, rows*h)
-	dy := d.optional("GRUGrad DY", a.DY, rows*h)
+	*l = gruGradStep[T]{ops: s.ops, h: h, per: group(4 * h), zeros: s.zeroRow(h), carry: scratch(&s.carry, len(o.a.Lengths.Host)*h), final: o.dFinal}
 
 	// Once a row has been reached its carry stays alive; the first step reached starts every row.
-	d.products.pack(false, 3*h, h, d.floats("GRUGrad WHH", a.WHH, 3*h*h), h)
+	s.products.pack(false, 3*h, h, o.whh, h)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, next := steps-1-n, steps-2-n
-		if a.Reverse {
+		if o.a.Reverse {
 			t, next = n, n+1
 		}
 		start := s.pack.Start(t)
 		l.active = s.pack.Active(t)
-		l.gates, l.prev = gates[start*4*h:], prev[start*h:]
-		if dy != nil {
-			l.dy = dy[start*h:]
+		l.gates, l.prev = o.gates[start*4*h:], o.prev[start*h:]
+		if o.dy != nil {
+			l.dy = o.dy[start*h:]
 		}
-		d.pool.For(pieces(l.active, l.per), l)
+		s.pool.For(pieces(l.active, l.per), l)
 		l.carried = l.active
 		if n+1 < steps {
 			s.p = product[T]{m: min(l.active, s.pack.Active(next)), n: h, k: 3 * h, alpha: 1, beta: 1,
-				a: gates[start*4*h+h:], lda: 4 * h, c: l.carry, ldc: h}
-			d.products.gemmPacked(&s.p)
+				a: o.gates[start*4*h+h:], lda: 4 * h, c: l.carry, ldc: h}
+			s.products.gemmPacked(&s.p)
 		}
 	}
-	d.gruWeights(a, gates, prev, rows)
 }
 
 // gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
-func (d *dev[T]) gruWeights(a device.GRUArgs, gates, prev []T, rows int) {
-	s, h := &d.gru, a.H
-	x, wih := d.floats("GRUGrad X", a.X, rows*a.I), d.floats("GRUGrad WIH", a.WIH, 3*h*a.I)
-	dwih, dwhh := d.floats("GRUGrad DWIH", a.DWIH, 3*h*a.I), d.floats("GRUGrad DWHH", a.DWHH, 3*h*h)
-	dbih, dbhh := d.floats("GRUGrad DBIH", a.DBIH, 3*h), d.floats("GRUGrad DBHH", a.DBHH, 3*h)
-	dx := d.optional("GRUGrad DX", a.DX, rows*a.I)
+func (d *dev[T]) gruWeights(o *gruOperands[T]) {
+	h, in, rows := o.a.H, o.a.I, o.rows
+	bias := scratch(&d.gruBias, 4*h)
+	d.columnSum(bias, o.gates, rows, 4*h)
+	copy(o.dbhh, bias[h:])
+	copy(o.dbih, bias[h:3*h])
+	copy(o.dbih[2*h:], bias[:h])
 
-	bias := scratch(&s.bias, 4*h)
-	d.columnSum(bias, gates, rows, 4*h)
-	copy(dbhh, bias[h:])
-	copy(dbih, bias[h:3*h])
-	copy(dbih[2*h:], bias[:h])
-
-	s.p = product[T]{transA: true, m: 3 * h, n: h, k: rows, alpha: 1,
-		a: from(gates, h), lda: 4 * h, b: prev, ldb: h, c: dwhh, ldc: h}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
-	s.p = product[T]{transA: true, m: 2 * h, n: a.I, k: rows, alpha: 1,
-		a: from(gates, h), lda: 4 * h, b: x, ldb: a.I, c: dwih, ldc: a.I}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
-	s.p = product[T]{transA: true, m: h, n: a.I, k: rows, alpha: 1,
-		a: gates, lda: 4 * h, b: x, ldb: a.I, c: dwih[2*h*a.I:], ldc: a.I}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
-	if dx == nil || rows == 0 {
+	p := &d.gru.p
+	*p = product[T]{transA: true, m: 3 * h, n: h, k: rows, alpha: 1,
+		a: from(o.gates, h), lda: 4 * h, b: o.prev, ldb: h, c: o.dwhh, ldc: h}
+	d.products.gemm(p, 1, 0, 0, 0)
+	*p = product[T]{transA: true, m: 2 * h, n: in, k: rows, alpha: 1,
+		a: from(o.gates, h), lda: 4 * h, b: o.x, ldb: in, c: o.dwih, ldc: in}
+	d.products.gemm(p, 1, 0, 0, 0)
+	*p = product[T]{transA: true, m: h, n: in, k: rows, alpha: 1,
+		a: o.gates, lda: 4 * h, b: o.x, ldb: in, c: o.dwih[2*h*in:], ldc: in}
+	d.products.gemm(p, 1, 0, 0, 0)
+	if o.dx == nil || rows == 0 {
 		return
 	}
-	s.p = product[T]{m: rows, n: a.I, k: 2 * h, alpha: 1,
-		a: from(gates, h), lda: 4 * h, b: wih, ldb: a.I, c: dx, ldc: a.I}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
-	s.p = product[T]{m: rows, n: a.I, k: h, alpha: 1, beta: 1,
-		a: gates, lda: 4 * h, b: wih[2*h*a.I:], ldb: a.I, c: dx, ldc: a.I}
-	d.products.gemm(&s.p, 1, 0, 0, 0)
+	*p = product[T]{m: rows, n: in, k: 2 * h, alpha: 1,
+		a: from(o.gates, h), lda: 4 * h, b: o.wih, ldb: in, c: o.dx, ldc: in}
+	d.products.gemm(p, 1, 0, 0, 0)
+	*p = product[T]{m: rows, n: in, k: h, alpha: 1, beta: 1,
+		a: o.gates, lda: 4 * h, b: o.wih[2*h*in:], ldb: in, c: o.dx, ldc: in}
+	d.products.gemm(p, 1, 0, 0, 0)
 }
 
 // from is s[n:], and empty where s is shorter (a batch without words).

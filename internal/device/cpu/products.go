@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/par"
 	"vsetrain/internal/vec"
 )
 
@@ -13,6 +14,10 @@ type products[T vec.Float] interface {
 	name() string
 	// gemm computes count products; the strides lie between consecutive operands.
 	gemm(p *product[T], count, strideA, strideB, strideC int)
+	// external reports whether a library with threads of its own computes them.
+	external() bool
+	// on returns products on another pool of threads, in the same precision and by the same kernels; not for external ones.
+	on(*par.Pool) products[T]
 	// single returns products of one thread.
 	single() single[T]
 	// pack keeps op(B) in the order the kernel reads it, for any number of calls of gemmPacked.

@@ -28,6 +28,25 @@ func (e *products32) name() string {
 	return e.engine.Name()
 }
 
+func (e *products32) external() bool { return e.engine.External() && !e.bf16 }
+
+func (e *products32) on(pool *par.Pool) products[float32] { return e.copy(pool) }
+
+// copy returns products on another pool. Libraries have threads of their own and are not called from several, so the kernels of this
+// program take their place.
+func (e *products32) copy(pool *par.Pool) *products32 {
+	kernel := e.engine.Name()
+	if e.engine.External() {
+		kernel = ""
+	}
+	g, err := gemm.New(pool, gemm.Options{Kernel: kernel})
+	if err != nil {
+		panic("cpu: " + err.Error()) // it exists: the device uses it
+	}
+	g.Reserve()
+	return &products32{engine: g, bf16: e.bf16}
+}
+
 func (e *products32) set(p *product[float32]) {
 	e.args = gemm.Args{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, Alpha: p.alpha, A: p.a, LDA: p.lda,
 		B: p.b, LDB: p.ldb, Beta: p.beta, C: p.c, LDC: p.ldc, Bias: p.bias, BF16: e.bf16 && !p.exact}

@@ -12,6 +12,10 @@ type products64 struct {
 
 func newProducts64(pool *par.Pool) products[float64] { return &products64{pool: pool} }
 
+func (e *products64) external() bool { return false }
+
+func (e *products64) on(pool *par.Pool) products[float64] { return newProducts64(pool) }
+
 func (e *products64) name() string { return "go" }
 
 func (e *products64) gemm(p *product[float64], count, strideA, strideB, strideC int) {
