@@ -90,12 +90,15 @@ func TestGSMNTrains(t *testing.T) {
 				unused := s.model.Session.Params.Value("t2i.graph_convolution_3.params")
 				before := doubles(s.model.Session.Dev, unused)
 				first := run(t, s, a).Loss
-				for range 60 {
-					run(t, s, a)
+				last := 0.0 // the mean of twenty steps: a hardest negative may change in any of them, and the loss jump
+				for i := range 120 {
+					if l := run(t, s, a).Loss; i >= 100 {
+						last += l / 20
+					}
 					run(t, s, b)
 				}
-				if last := run(t, s, a).Loss; !(last < first/2) {
-					t.Errorf("the loss went from %v to %v in 60 steps", first, last)
+				if !(last < first/2) {
+					t.Errorf("the loss went from %v to %v in 120 steps", first, last)
 				}
 				if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
 					t.Error("a parameter without effect changed")

@@ -6,6 +6,7 @@ package device
 //
 // A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image, image after
 // image. Those of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as of captions with R words each.
+// Gradients may pass over pairs without gradient, as in Pairs.
 type Matching interface {
 	// BlockMatch compares every node with its context, block by block.
 	BlockMatch(BlockMatchArgs)

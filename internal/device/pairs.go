@@ -6,6 +6,8 @@ package device
 // B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the other without
 // padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the nodes of caption c are
 // n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
+//
+// Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it.
 type Pairs interface {
 	// PairAttention turns the products of all words and regions into attention weights.
 	PairAttention(PairAttentionArgs)

@@ -112,6 +112,15 @@ func order[T Float](c, x []T) float64 {
 	return s
 }
 
+func allZero[T Float](x []T) bool {
+	for _, v := range x {
+		if v != 0 { // NaN counts
+			return false
+		}
+	}
+	return true
+}
+
 func squareDiff[T Float](z, u, c []T, s T) {
 	u, c = u[:len(z)], c[:len(z)]
 	for i := range z {
@@ -120,16 +129,24 @@ func squareDiff[T Float](z, u, c []T, s T) {
 	}
 }
 
-func squareDiffGrad[T Float](dz, u, c, dc []T, s T) float64 {
-	u, c, dc = u[:len(dz)], c[:len(dz)], dc[:len(dz)]
-	var sum float64
-	for i := range dz {
-		g := dz[i] * (s*u[i] - c[i])
-		dz[i] = g
-		dc[i] -= 2 * g
-		sum += float64(u[i]) * float64(g)
+func squareDiffGrad[T Float](g, dz, u, c, dc []T, s T) float64 {
+	dz, u, c, dc = dz[:len(g)], u[:len(g)], c[:len(g)], dc[:len(g)]
+	var sum [4]T
+	for i := range g {
+		v := dz[i] * (s*u[i] - c[i])
+		g[i] = v
+		dc[i] -= 2 * v
+		sum[i%4] += u[i] * v
 	}
-	return sum
+	return float64(sum[0] + sum[1] + (sum[2] + sum[3]))
+}
+
+func squares[T Float](x []T) float64 {
+	var sum [4]T
+	for i, v := range x {
+		sum[i%4] += v * v
+	}
+	return float64(sum[0] + sum[1] + (sum[2] + sum[3]))
 }
 
 func relu[T Float](y, x []T) {

@@ -78,9 +78,11 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Sumsq: sumsq[T],
 		Dot:   dot[T],
 		Order: order[T],
+		Zero:  allZero[T],
 
 		SquareDiff:     squareDiff[T],
 		SquareDiffGrad: squareDiffGrad[T],
+		Squares:        squares[T],
 
 		Rank: rank[T],
 		Dots: dots[T],

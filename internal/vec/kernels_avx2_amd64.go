@@ -33,6 +33,9 @@ func squareDiffAVX2(n int, z, u, c *float32, s float32)
 func rankAVX2(n int, x, y, rx, ry *float32)
 
 //go:noescape
+func allZeroAVX2(n int, x *float32) float64
+
+//go:noescape
 func sumsqAVX2(n int, x *float32) float64
 
 //go:noescape
@@ -42,7 +45,10 @@ func dotAVX2(n int, x, y *float32) float64
 func orderAVX2(n int, c, x *float32) float64
 
 //go:noescape
-func squareDiffGradAVX2(n int, dz, u, c, dc *float32, s float32) float64
+func squaresAVX2(n int, x *float32) float64
+
+//go:noescape
+func squareDiffGradAVX2(n int, out, dz, u, c, dc *float32, s float32) float64
 
 //go:noescape
 func reluAVX2(n int, y, x *float32)

@@ -33,6 +33,9 @@ func squareDiffAVX512(n int, z, u, c *float32, s float32)
 func rankAVX512(n int, x, y, rx, ry *float32)
 
 //go:noescape
+func allZeroAVX512(n int, x *float32) float64
+
+//go:noescape
 func sumsqAVX512(n int, x *float32) float64
 
 //go:noescape
@@ -42,7 +45,10 @@ func dotAVX512(n int, x, y *float32) float64
 func orderAVX512(n int, c, x *float32) float64
 
 //go:noescape
-func squareDiffGradAVX512(n int, dz, u, c, dc *float32, s float32) float64
+func squaresAVX512(n int, x *float32) float64
+
+//go:noescape
+func squareDiffGradAVX512(n int, out, dz, u, c, dc *float32, s float32) float64
 
 //go:noescape
 func reluAVX512(n int, y, x *float32)

@@ -39,9 +39,11 @@ func avx512() *Ops[float32] {
 		Sumsq: total(sumsqAVX512),
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
+		Zero:  none(allZeroAVX512),
 
 		SquareDiff:     threeScaled(squareDiffAVX512),
-		SquareDiffGrad: fourTotal(squareDiffGradAVX512),
+		SquareDiffGrad: fiveTotal(squareDiffGradAVX512),
+		Squares:        total(squaresAVX512),
 
 		Dots: dotsWith(dotsAVX512),
 		Mix:  mixWith(mixAVX512),
@@ -80,9 +82,11 @@ func avx2() *Ops[float32] {
 		Sumsq: total(sumsqAVX2),
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
+		Zero:  none(allZeroAVX2),
 
 		SquareDiff:     threeScaled(squareDiffAVX2),
-		SquareDiffGrad: fourTotal(squareDiffGradAVX2),
+		SquareDiffGrad: fiveTotal(squareDiffGradAVX2),
+		Squares:        total(squaresAVX2),
 
 		Dots: dotsWith(dotsAVX2),
 		Mix:  mixWith(mixAVX2),
@@ -159,6 +163,10 @@ func total(f func(n int, x *float32) float64) func(x []float32) float64 {
 	}
 }
 
+func none(f func(n int, x *float32) float64) func(x []float32) bool {
+	return func(x []float32) bool { return len(x) == 0 || f(len(x), &x[0]) == 0 }
+}
+
 func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
 	return func(x, y []float32) float64 {
 		n := len(x)
@@ -170,14 +178,14 @@ func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
 	}
 }
 
-func fourTotal(f func(n int, dz, u, c, dc *float32, s float32) float64) func(dz, u, c, dc []float32, s float32) float64 {
-	return func(dz, u, c, dc []float32, s float32) float64 {
-		n := len(dz)
+func fiveTotal(f func(n int, out, dz, u, c, dc *float32, s float32) float64) func(g, dz, u, c, dc []float32, s float32) float64 {
+	return func(g, dz, u, c, dc []float32, s float32) float64 {
+		n := len(g)
 		if n == 0 {
 			return 0
 		}
-		u, c, dc = u[:n], c[:n], dc[:n]
-		return f(n, &dz[0], &u[0], &c[0], &dc[0], s)
+		dz, u, c, dc = dz[:n], u[:n], c[:n], dc[:n]
+		return f(n, &g[0], &dz[0], &u[0], &c[0], &dc[0], s)
 	}
 }
 

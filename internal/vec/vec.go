@@ -5,7 +5,7 @@
 // table for this processor (AVX-512 or AVX2 assembly, written by gen.go). All tables compute the same formulas;
 // results differ only by rounding, and one table always gives the same bits.
 //
-// Reductions accumulate in float64 whatever the element type.
+// Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.
 package vec
 
 // Float is the element type of a kernel.
@@ -27,9 +27,11 @@ type Ops[T Float] struct {
 	Sumsq func(x []T) float64         // Σ x²
 	Dot   func(x, y []T) float64      // Σ x·y
 	Order func(c, x []T) float64      // Σ max(0, c - x)²
-	// SquareDiff and SquareDiffGrad are z = (s·u - c)² and, with g = dz∘(s·u - c), dz = g, dc -= 2g, giving Σ u·g.
+	Zero  func(x []T) bool            // whether every element is 0 or -0; NaN is not
+	// SquareDiff and SquareDiffGrad are z = (s·u - c)² and g = dz∘(s·u - c), dc -= 2g, giving Σ u·g accumulated in T.
 	SquareDiff     func(z, u, c []T, s T)
-	SquareDiffGrad func(dz, u, c, dc []T, s T) float64
+	SquareDiffGrad func(g, dz, u, c, dc []T, s T) float64
+	Squares        func(x []T) float64            // Σ x² accumulated in T
 	Rank           func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
 	Dots  func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]

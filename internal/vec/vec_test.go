@@ -79,12 +79,14 @@ func TestAgainstGo(t *testing.T) {
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Dot(x[0], x[1]) }},
 		{"SquareDiff", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.SquareDiff(x[0], x[1], x[2], -.75) }),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.SquareDiff(x[0], x[1], x[2], -.75) })},
-		{"SquareDiffGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 {
-			return o.SquareDiffGrad(x[0], x[1], x[2], x[3], -.75)
+		{"SquareDiffGrad", []int{1, 1, 1, 1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 {
+			return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
 		},
 			func(o *vec.Ops[float64], x [][]float64) float64 {
-				return o.SquareDiffGrad(x[0], x[1], x[2], x[3], -.75)
+				return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
 			}},
+		{"Squares", []int{1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Squares(x[0]) },
+			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Squares(x[0]) }},
 		{"Order", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Order(x[0], x[1]) },
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Order(x[0], x[1]) }},
 		{"Adam", []int{1, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {
@@ -147,6 +149,37 @@ func TestAgainstGo(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestZero finds one element other than zero at every place of every size, be it NaN, infinite or denormal, and takes both zeros for
+// zero, among neighbours that are none.
+func TestZero(t *testing.T) {
+	minus := float32(math.Copysign(0, -1))
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		for _, n := range sizes {
+			all := make([]float32, n+2)
+			x := all[1 : n+1 : n+1]
+			for i := range x {
+				x[i] = minus * float32(i%2)
+			}
+			all[0], all[n+1] = 1, float32(math.NaN())
+			if !ops.Zero(x) {
+				t.Fatalf("%d zeros are not found to be zero", n)
+			}
+			for i := range x {
+				for _, v := range []float32{1, -1, float32(math.NaN()), float32(math.Inf(-1)), math.SmallestNonzeroFloat32} {
+					old := x[i]
+					if x[i] = v; ops.Zero(x) {
+						t.Fatalf("%v at %d of %d is taken for zero", v, i, n)
+					}
+					x[i] = old
+				}
+			}
+		}
+	})
+	if ops := vec.Go64(); !ops.Zero([]float64{0, math.Copysign(0, -1)}) || ops.Zero([]float64{0, math.NaN()}) {
+		t.Error("float64: zeros or NaN mistaken")
+	}
 }
 
 // TestRank counts greater, equal and smaller values, the two zeros and NaN, for every size, and watches what lies around them.

@@ -182,3 +182,28 @@ func BenchmarkBatchNorm(b *testing.B) {
 	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { k.d.BatchNorm(a) }) })
 	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { k.d.BatchNormGrad(a) }) })
 }
+
+// BenchmarkPairs is the work on all pairs of SAF and SGR for a batch of captions of 8 to 22 words.
+func BenchmarkPairs(b *testing.B) {
+	const r, e, s = 36, 1024, 256
+	lengths := make([]int32, batch)
+	words := 0
+	for i := range lengths {
+		lengths[i] = int32(22 - 14*i/(batch-1))
+		words += int(lengths[i])
+	}
+	all := device.Ints{Host: lengths}
+	nodes := batch * (words + batch)
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
+			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e), Rows: k.floats(words * e),
+				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words),
+				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e), DWeights: k.floats(words * batch * r),
+				DW: k.floats(s * e), DBias: k.floats(s)}
+			b.Run("similarities", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
+			b.Run("similarities-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
+		})
+	}
+}

@@ -23,6 +23,7 @@ type blockMatch[T vec.Float] struct {
 	per           int   // images of a group
 	image, images int   // first image of the group, number of images
 	columns       int   // regions of the group
+	taken         int   // words whose products with the group are in tile: all; back, those of captions with a gradient
 
 	words, regions     []T
 	wordAtt, regionAtt []T // β, α [T, B·R]
@@ -31,7 +32,7 @@ type blockMatch[T vec.Float] struct {
 
 	wordNorm, regNorm  []T // of the blocks themselves: [T, Blocks], [B·R, Blocks]
 	capGrams, imgGrams []T // [Blocks, L, L] for each caption, [B, Blocks, R, R]
-	tile               []T // A of the group: [Blocks, T, columns]
+	tile               []T // A of the group: [Blocks, taken, columns]
 
 	dWordMatch, dRegMatch []T
 	dWords, dRegions      []T
@@ -43,6 +44,7 @@ type blockMatch[T vec.Float] struct {
 	prepares matchPrepare[T]
 	captions matchCaption[T]
 	contexts matchContext[T]
+	sparse   matchSparse[T]
 	capBack  matchCaptionGrad[T]
 	imgBack  matchContextGrad[T]
 	finish   matchFinish[T]
@@ -88,7 +90,7 @@ func (d *dev[T]) beginMatch(what string, a device.BlockMatchArgs) *blockMatch[T]
 		m.work[w] = scratch(&m.work[w], need)
 	}
 	m.prepares.blockMatch, m.captions.blockMatch, m.contexts.blockMatch = m, m, m
-	m.capBack.blockMatch, m.imgBack.blockMatch, m.finish.blockMatch = m, m, m
+	m.sparse.blockMatch, m.capBack.blockMatch, m.imgBack.blockMatch, m.finish.blockMatch = m, m, m, m
 	d.pool.For(m.c+a.B, &m.prepares)
 	return m
 }
@@ -97,23 +99,31 @@ func (d *dev[T]) beginMatch(what string, a device.BlockMatchArgs) *blockMatch[T]
 func (d *dev[T]) BlockMatch(a device.BlockMatchArgs) {
 	m := d.beginMatch("BlockMatch", a)
 	for m.image = 0; m.image < a.B; m.image += m.per {
-		m.multiply()
+		m.taken = m.t
+		m.multiply(m.words)
 		d.pool.For(m.c, &m.captions)
 		d.pool.For(m.images*pieces(m.t, matchLanes), &m.contexts)
 	}
 }
 
-// multiply computes the products of all words with the regions of a group: A^b = W^b V^bᵀ.
-func (m *blockMatch[T]) multiply() {
+// multiply computes the products of the words taken with the regions of a group: A^b = W^b V^bᵀ.
+func (m *blockMatch[T]) multiply(words []T) {
+	m.group()
+	if m.taken == 0 {
+		return
+	}
+	m.product = product[T]{transB: true, m: m.taken, n: m.columns, k: m.width, alpha: 1, a: words, lda: m.a.E,
+		b: m.regions[m.image*m.a.R*m.a.E:], ldb: m.a.E, c: m.tile, ldc: m.columns}
+	m.d.products.gemm(&m.product, m.a.Blocks, m.width, m.width, m.taken*m.columns)
+}
+
+func (m *blockMatch[T]) group() {
 	m.images = min(m.per, m.a.B-m.image)
 	m.columns = m.images * m.a.R
-	m.product = product[T]{transB: true, m: m.t, n: m.columns, k: m.width, alpha: 1, a: m.words, lda: m.a.E,
-		b: m.regions[m.image*m.a.R*m.a.E:], ldb: m.a.E, c: m.tile, ldc: m.columns}
-	m.d.products.gemm(&m.product, m.a.Blocks, m.width, m.width, m.t*m.columns)
 }
 
 // block returns row t of A^b.
-func (m *blockMatch[T]) block(b, t int) []T { return m.tile[(b*m.t+t)*m.columns:][:m.columns] }
+func (m *blockMatch[T]) block(b, t int) []T { return m.tile[(b*m.taken+t)*m.columns:][:m.columns] }
 
 // row returns the columns of the group in row t of a matrix [T, B·R].
 func (m *blockMatch[T]) row(x []T, t int) []T {
@@ -217,11 +227,11 @@ func (m *matchCaption[T]) Do(worker, c int) {
 // matchContext computes the norms of the contexts of some words in one image, and their matches.
 type matchContext[T vec.Float] struct{ *blockMatch[T] }
 
-// turn copies the columns of an image in rows lo to hi of a matrix [T, B·R] to x [R, matchLanes].
-func (m *blockMatch[T]) turn(x, from []T, image, lo, hi int) {
-	for t := lo; t < hi; t++ {
+// turn copies the columns of an image in the rows of some words of a matrix [T, B·R] to x [R, matchLanes].
+func (m *blockMatch[T]) turn(x, from []T, image int, words []int) {
+	for n, t := range words {
 		for k, v := range from[(t*m.a.B+image)*m.a.R:][:m.a.R] {
-			x[k*matchLanes+t-lo] = v
+			x[k*matchLanes+n] = v
 		}
 	}
 }
@@ -233,7 +243,11 @@ func (m *matchContext[T]) Do(worker, p int) {
 	w := hi - lo
 	work := m.work[worker]
 	x, tmp, norm, size := work[:r*matchLanes], work[r*matchLanes:][:w], work[(r+1)*matchLanes:][:w], work[(r+2)*matchLanes:][:w]
-	m.turn(x, m.wordAtt, image, lo, hi)
+	var words [matchLanes]int
+	for n := range w {
+		words[n] = lo + n
+	}
+	m.turn(x, m.wordAtt, image, words[:w])
 	for b := range m.a.Blocks {
 		gram := m.imgGrams[(image*m.a.Blocks+b)*r*r:][:r*r]
 		m.ops.Fill(norm, 0)

@@ -209,23 +209,30 @@ func (l *filtration[T]) sum(b, c, node, n int) {
 	l.ops.Scale(out, out, T(1/(norm+pairEps)))
 }
 
-// dSum computes dr of image b and caption c.
+// dSum computes dr of image b and caption c, nil for a pair without gradient.
 func (l *filtration[T]) dSum(worker, b, c int) []T {
 	s := l.a.S
 	pair := b*len(l.layout.lengths) + c
 	dr := l.sums[worker*2*s:][:s]
 	out, dOut := l.out[pair*s:(pair+1)*s], l.dOut[pair*s:(pair+1)*s]
+	if l.ops.Zero(dOut) {
+		return nil
+	}
 	f, g := unit(float64(l.norms[pair]), l.ops.Dot(out, dOut))
 	l.ops.Sum2(dr, dOut, out, T(f), T(g))
 	return dr
 }
 
-// backLogits computes dX, written once, and adds the part of dW.
+// backLogits computes dX, written once, and adds the part of dW. All pairs of a caption have a dz behind the batch norm.
 func (l *filtration[T]) backLogits(worker, lane, b, c, node, n int) {
 	s := l.a.S
 	dr, sum, dW := l.dSum(worker, b, c), l.sums[(worker*2+1)*s:][:s], l.dW[lane*s:(lane+1)*s]
 	for j := node; j < node+n; j++ {
-		l.ops.Sum2(l.dX[j*s:(j+1)*s], dr, l.w, l.alpha[j], l.dz[j])
+		if dr == nil {
+			l.ops.Scale(l.dX[j*s:(j+1)*s], l.w, l.dz[j])
+		} else {
+			l.ops.Sum2(l.dX[j*s:(j+1)*s], dr, l.w, l.alpha[j], l.dz[j])
+		}
 	}
 	l.ops.Mix(sum, l.dz[node:node+n], l.x[node*s:(node+n)*s], s)
 	l.ops.Add(dW, dW, sum)
@@ -233,8 +240,12 @@ func (l *filtration[T]) backLogits(worker, lane, b, c, node, n int) {
 
 // backSum computes the gradient of the normalised logits times gamma.
 func (l *filtration[T]) backSum(worker, b, c, node, n int) {
-	s := l.a.S
-	l.ops.Dots(l.dz[node:node+n], l.dSum(worker, b, c), l.x[node*s:(node+n)*s], s)
+	s, dr := l.a.S, l.dSum(worker, b, c)
+	if dr == nil {
+		l.ops.Fill(l.dz[node:node+n], 0)
+		return
+	}
+	l.ops.Dots(l.dz[node:node+n], dr, l.x[node*s:(node+n)*s], s)
 	var mean, total float64
 	for j := node; j < node+n; j++ {
 		mean += float64(l.dz[j]) * float64(l.alpha[j])

@@ -45,6 +45,12 @@ func (l *scaleLoop[T]) Do(_, i int) {
 	}
 	for b := range l.a.B {
 		at := (i*l.a.B + b) * n * h
+		if l.back && l.ops.Zero(l.y[at:at+n*h]) { // a pair without gradient
+			if l.dx != nil {
+				l.ops.Fill(l.dx[at:at+n*h], 0)
+			}
+			continue
+		}
 		for k, s := range f {
 			x, y := l.x[at+k*h:][:h], l.y[at+k*h:][:h]
 			if !l.back {

@@ -63,12 +63,10 @@ func (l *pairAttention[T]) Do(worker, piece int) {
 	s := l.scratch[worker*4*room:]
 	p.x, p.y, p.norm, p.dot = s[:p.cols], s[room:room+p.cols], s[2*room:2*room+p.cols], s[3*room:3*room+p.cols]
 	switch {
-	case l.a.OverWords && l.back:
-		p.wordsGrad()
+	case l.back:
+		p.grad()
 	case l.a.OverWords:
 		p.words()
-	case l.back:
-		p.regionsGrad()
 	default:
 		p.regions()
 	}
@@ -80,6 +78,40 @@ type attentionPiece[T vec.Float] struct {
 	w0, w1, col, cols int
 	r, ld             int
 	x, y, norm, dot   []T
+}
+
+// grad goes back through the runs of images that have a gradient with the caption; the other images get 0.
+func (p *attentionPiece[T]) grad() {
+	end := p.col + p.cols
+	for at := p.col; at < end; {
+		to, some := at, p.some(at)
+		for to < end && p.some(to) == some {
+			to += p.r
+		}
+		p.col, p.cols = at, to-at
+		p.x, p.y, p.norm, p.dot = p.x[:p.cols], p.y[:p.cols], p.norm[:p.cols], p.dot[:p.cols]
+		switch {
+		case !some:
+			for w := p.w0; w < p.w1; w++ {
+				p.l.ops.Fill(p.row(p.l.dScores, w), 0)
+			}
+		case p.l.a.OverWords:
+			p.wordsGrad()
+		default:
+			p.regionsGrad()
+		}
+		at = to
+	}
+}
+
+// some tells whether the image whose regions begin at col has a gradient with the caption.
+func (p *attentionPiece[T]) some(col int) bool {
+	for w := p.w0; w < p.w1; w++ {
+		if !p.l.ops.Zero(p.l.dWeights[w*p.ld+col:][:p.r]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *attentionPiece[T]) row(v []T, w int) []T { return v[w*p.ld+p.col:][:p.cols] }
@@ -122,11 +154,7 @@ func (p *attentionPiece[T]) regions() {
 		ops.Exp(out, out)
 		for at := 0; at < p.cols; at += r {
 			one := out[at : at+r]
-			var sum T
-			for _, v := range one {
-				sum += v
-			}
-			ops.Scale(one, one, 1/sum)
+			ops.Scale(one, one, 1/total(one))
 		}
 	}
 }
@@ -135,23 +163,18 @@ func (p *attentionPiece[T]) regionsGrad() {
 	ops, r, lambda := p.l.ops, p.r, p.l.a.Lambda
 	p.columnNorms()
 	ops.Fill(p.dot, 0)
-	for w := p.w0; w < p.w1; w++ { // dy, and x·dy of every column
+	for w := p.w0; w < p.w1; w++ { // dy/λ, and its product with x for every column
 		alpha, d, dy := p.row(p.l.weights, w), p.row(p.l.dWeights, w), p.row(p.l.dScores, w)
 		p.leaky(w)
+		mean := p.y
 		for at := 0; at < p.cols; at += r {
-			var mean T
-			one, da := alpha[at:at+r], d[at:at+r]
-			for i, v := range one {
-				mean += v * da[i]
-			}
-			out := dy[at : at+r]
-			for i, v := range one {
-				out[i] = T(lambda) * v * (da[i] - mean)
-			}
+			ops.Fill(mean[at:at+r], T(ops.Dot(alpha[at:at+r], d[at:at+r])))
 		}
+		ops.Sum2(dy, d, mean, 1, -1)
+		ops.Mul(dy, dy, alpha)
 		ops.MAdd(p.dot, p.x, dy)
 	}
-	p.factors(p.norm, p.dot)
+	p.factors(p.norm, p.dot, lambda)
 	for w := p.w0; w < p.w1; w++ {
 		p.leaky(w)
 		dx := p.y
@@ -161,15 +184,15 @@ func (p *attentionPiece[T]) regionsGrad() {
 	}
 }
 
-// factors replaces ‖x‖ and x·dy by the factors of dx = f·dy + g·x.
-func (p *attentionPiece[T]) factors(norm, dot []T) {
+// factors replaces ‖x‖ and x·dy by the factors of dx = f·dy + g·x, times lambda.
+func (p *attentionPiece[T]) factors(norm, dot []T, lambda float64) {
 	for i, v := range norm {
 		n := float64(v)
 		f, g := 1/(n+pairEps), 0.0
 		if n > 0 {
 			g = -float64(dot[i]) * f * f / n
 		}
-		norm[i], dot[i] = T(f), T(g)
+		norm[i], dot[i] = T(lambda*f), T(lambda*g)
 	}
 }
 
@@ -229,4 +252,19 @@ func (p *attentionPiece[T]) wordsGrad() {
 		}
 		p.slope(w, dx, p.x)
 	}
+}
+
+// total adds numbers in four sums, which need not wait for each other.
+func total[T vec.Float](x []T) T {
+	var sum [4]T
+	for ; len(x) >= 4; x = x[4:] {
+		sum[0] += x[0]
+		sum[1] += x[1]
+		sum[2] += x[2]
+		sum[3] += x[3]
+	}
+	for _, v := range x {
+		sum[0] += v
+	}
+	return sum[0] + sum[1] + (sum[2] + sum[3])
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"vsetrain/internal/gemm"
 	"vsetrain/internal/vec"
 )
 
@@ -11,13 +12,24 @@ import (
 // The images of a batch are cut into lanes, and a lane is worked through by one thread, block by block of the rows of its images: the
 // values of a block, large for all pairs together, stay in the cache of a core. What is summed over images is summed by each lane
 // for itself, and the lanes are added in order, so results do not depend on the number of threads.
+//
+// With the hardest negatives alone in the loss, at most three scores of an image and a caption of the batch have a gradient: the
+// positive, its hardest caption, its hardest image. The others are pairs without gradient: every element of it is exactly 0, NaN being
+// something else. A gradient takes no part in sums that is 0, so the kernels pass over such pairs: what they get back is 0 again, and
+// the blocks are filled with the pairs that do have a gradient.
 
 const (
-	pairLanes = 16
-	pairBlock = 128 // rows of a block
-	pairEps   = 1e-8
-	pairSlope = 0.1 // of LeakyReLU
+	pairLanes  = 16
+	pairBlock  = 128 // rows of a block
+	gradBlock  = 64  // rows of a block in the gradient of similarities,
+	gradImages = 8   // which takes the rows of this many images together for the weights
+	pairPad    = 16  // values between the rows of a block: at a distance that is a power of two they would share lines of the cache
+	pairEps    = 1e-8
+	pairSlope  = 0.1 // of LeakyReLU
 )
+
+// together is the number of rows that become part of an operand at once.
+const together = gemm.RowsTogether
 
 // laneCount is the number of lanes for a number of images, lane the images of one.
 func laneCount(images int) int { return min(pairLanes, images) }
@@ -63,13 +75,11 @@ func (l *pairLayout) nodes() int { return l.words() + len(l.lengths) }
 // span returns the nodes of caption c.
 func (l *pairLayout) span(c int) (at, n int) { return l.captions[c], int(l.lengths[c]) + 1 }
 
-// block returns the end of a block of captions from c: at most the given number of nodes, at least one caption.
-func (l *pairLayout) block(c, nodes int) int {
-	end := c + 1
-	for end < len(l.lengths) && l.first[end+1]+end+1-l.captions[c] <= nodes {
-		end++
-	}
-	return end
+// pair returns the nodes of pair i·C + c among those of all images.
+func (l *pairLayout) pair(p int) (at, n int) {
+	image, c := p/len(l.lengths), p%len(l.lengths)
+	at, n = l.span(c)
+	return image*l.nodes() + at, n
 }
 
 // workspace is the private memory of one worker.
@@ -77,10 +87,15 @@ type workspace[T vec.Float] struct {
 	p       product[T]
 	a, b, c []T
 	s, t, u []T
+	x, dX   []T
+	pairs   []int // of a block
+	pieces  []similarityRows
 	firsts  [2][]T
 	images  []packed[T]
 	back    []packed[T]
 	inverse []float64
+	rows    [2]packedRows[T]
+	columns [2]packed[T]
 }
 
 func (d *dev[T]) workspaces() []workspace[T] {

@@ -1,12 +1,14 @@
 package cpu
 
 import (
+	"slices"
+
 	"vsetrain/internal/device"
 	"vsetrain/internal/vec"
 )
 
-// A step of reasoning on the graphs of all pairs (device.ReasonArgs), block by block of the captions of an image. Back, from dP =
-// dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X made again:
+// A step of reasoning on the graphs of all pairs (device.ReasonArgs), block by block of the pairs of a lane; back,
+// of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X made again:
 //
 //	dW += dPᵀ E    dE = dP W    dA = dE Xᵀ    dX = Aᵀ dE    dS = A∘(dA - Σ A∘dA)    dY = dS X    dX += dSᵀ Y    dM += Xᵀ dY    dX += dY Mᵀ
 type reasoning[T vec.Float] struct {
@@ -45,9 +47,10 @@ func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reaso
 		w, most := &l.spaces[i], (l.layout.longest+1)*(l.layout.longest+1)
 		scratch(&w.s, most)
 		scratch(&w.t, most)
-		for _, b := range [...]*[]T{&w.a, &w.b, &w.c, &w.u, &w.firsts[0], &w.firsts[1]} {
+		for _, b := range [...]*[]T{&w.a, &w.b, &w.c, &w.u, &w.firsts[0], &w.firsts[1], &w.x, &w.dX} {
 			scratch(b, l.room*a.S)
 		}
+		w.pairs = slices.Grow(w.pairs[:0], l.room)
 	}
 	l.x = d.floats("GraphReason X", a.X, n)
 	l.y = nil
@@ -95,37 +98,85 @@ func (d *dev[T]) GraphReasonGrad(a device.ReasonArgs) {
 
 func (l *reasoning[T]) Do(worker, i int) {
 	lo, hi := lane(l.a.B, i)
-	w := &l.spaces[worker]
-	p := l.layout.nodes()
-	for b := lo; b < hi; b++ {
-		for c := 0; c < len(l.layout.lengths); {
-			end := l.layout.block(c, l.block)
-			at := l.layout.captions[c]
-			rows := l.layout.first[end] + end - at
-			k := reasonPiece[T]{l: l, w: w, one: l.single[worker], image: b, c0: c, c1: end, at: at, rows: rows, base: (b*p + at) * l.a.S, lane: i}
-			switch {
-			case l.a.First && l.back:
-				k.firstGrad()
-			case l.a.First:
-				k.first()
-			case l.back:
-				k.allGrad()
-			default:
-				k.all()
-			}
-			c = end
+	k := reasonPiece[T]{l: l, w: &l.spaces[worker], one: l.single[worker], lane: i, s: l.a.S}
+	k.w.pairs = k.w.pairs[:0]
+	for p := lo * len(l.layout.lengths); p < hi*len(l.layout.lengths); p++ {
+		_, n := l.layout.pair(p)
+		if l.back && l.ops.Zero(l.result(l.dOut, p)) {
+			l.ops.Fill(l.nodes(l.dX, p), 0)
+			continue
 		}
+		if k.rows > 0 && k.rows+n > l.block {
+			k.run()
+		}
+		k.w.pairs = append(k.w.pairs, p)
+		k.rows += n
+	}
+	if k.rows > 0 {
+		k.run()
 	}
 }
 
-// reasonPiece is a block of captions [c0, c1) of an image; base is where their nodes begin.
+// nodes returns the rows of a pair in a matrix [B·P, S].
+func (l *reasoning[T]) nodes(x []T, p int) []T {
+	at, n := l.layout.pair(p)
+	return x[at*l.a.S : (at+n)*l.a.S]
+}
+
+// result returns the rows of a pair in Out or DOut.
+func (l *reasoning[T]) result(x []T, p int) []T {
+	if l.a.First {
+		return x[p*l.a.S : (p+1)*l.a.S]
+	}
+	return l.nodes(x, p)
+}
+
+// reasonPiece is a block of pairs of a lane, w.pairs in rising order, of so many nodes.
 type reasonPiece[T vec.Float] struct {
-	l             *reasoning[T]
-	w             *workspace[T]
-	one           single[T]
-	image, c0, c1 int
-	at, rows      int
-	base, lane    int
+	l       *reasoning[T]
+	w       *workspace[T]
+	one     single[T]
+	rows    int
+	lane, s int
+}
+
+// run works through the block and empties it.
+func (k *reasonPiece[T]) run() {
+	switch {
+	case k.l.a.First && k.l.back:
+		k.firstGrad()
+	case k.l.a.First:
+		k.first()
+	case k.l.back:
+		k.allGrad()
+	default:
+		k.all()
+	}
+	k.w.pairs, k.rows = k.w.pairs[:0], 0
+}
+
+// dense tells whether no pair lies between those of the block, so that their nodes are one range.
+func (k *reasonPiece[T]) dense() bool {
+	n := len(k.w.pairs)
+	return k.w.pairs[n-1]-k.w.pairs[0] == n-1
+}
+
+// span returns the nodes of a block with nothing between its pairs in x [B·P, S].
+func (k *reasonPiece[T]) span(x []T) []T {
+	at, _ := k.l.layout.pair(k.w.pairs[0])
+	return x[at*k.s:][:k.rows*k.s]
+}
+
+// gather returns the nodes of the block in x [B·P, S], as they lie there or else copied.
+func (k *reasonPiece[T]) gather(x []T, to *[]T) []T {
+	if k.dense() {
+		return k.span(x)
+	}
+	at := 0
+	for _, p := range k.w.pairs {
+		at += copy((*to)[at:], k.l.nodes(x, p))
+	}
+	return (*to)[:at]
 }
 
 // multiply computes c = a·b (+ beta c), all of S columns or n as given.
@@ -182,19 +233,20 @@ func softmaxGrad[T vec.Float](a, da []T, n int) {
 }
 
 func (k *reasonPiece[T]) all() {
-	l, s := k.l, k.l.a.S
-	x := l.x[k.base:][:k.rows*s]
-	y, e := k.w.a[:k.rows*s], k.w.b[:k.rows*s]
+	l, s := k.l, k.s
+	x, y, e := k.span(l.x), k.w.a[:k.rows*s], k.w.b[:k.rows*s]
 	if l.y != nil {
-		y = l.y[k.base:][:k.rows*s]
+		y = k.span(l.y)
 	}
 	k.weight(k.rows, x, &l.m, l.v, 0, y)
-	for c := k.c0; c < k.c1; c++ {
-		at, n := l.layout.span(c)
-		lo := (at - k.at) * s
-		k.attend(x[lo:lo+n*s], y[lo:lo+n*s], e[lo:lo+n*s], n)
+	lo := 0
+	for _, p := range k.w.pairs {
+		_, n := l.layout.pair(p)
+		hi := lo + n*s
+		k.attend(x[lo:hi], y[lo:hi], e[lo:hi], n)
+		lo = hi
 	}
-	out := l.out[k.base:][:k.rows*s]
+	out := k.span(l.out)
 	k.weight(k.rows, e, &l.w, l.bias, 0, out)
 	l.ops.Map[vec.ReLU](out, out)
 }
@@ -208,22 +260,26 @@ func (k *reasonPiece[T]) attend(x, y, e []T, n int) {
 }
 
 func (k *reasonPiece[T]) allGrad() {
-	l, s, w := k.l, k.l.a.S, k.w
+	l, s, w := k.l, k.s, k.w
 	size := k.rows * s
-	x, dx := l.x[k.base:][:size], l.dX[k.base:][:size]
+	x, dx := k.gather(l.x, &w.x), w.dX[:size]
+	if k.dense() {
+		dx = k.span(l.dX)
+	}
 	var y []T
 	if l.y != nil {
-		y = l.y[k.base:][:size]
+		y = k.gather(l.y, &w.firsts[0])
 	} else {
-		y = scratch(&w.firsts[0], size)
+		y = w.firsts[0][:size]
 		k.weight(k.rows, x, &l.forwardM, l.v, 0, y)
 	}
 	dP, e, dE, dY := w.a[:size], w.b[:size], w.c[:size], w.u[:size]
-	l.ops.Slope[vec.ReLU](dP, l.out[k.base:][:size], l.dOut[k.base:][:size])
+	k.slope(dP)
 	k.weight(k.rows, dP, &l.w, nil, 0, dE)
-	for c := k.c0; c < k.c1; c++ {
-		at, n := l.layout.span(c)
-		lo, hi := (at-k.at)*s, (at-k.at+n)*s
+	lo := 0
+	for _, p := range w.pairs {
+		_, n := l.layout.pair(p)
+		hi := lo + n*s
 		x, y, e, dE, dx, a, dA := x[lo:hi], y[lo:hi], e[lo:hi], dE[lo:hi], dx[lo:hi], w.s[:n*n], w.t[:n*n]
 		k.attend(x, y, e, n)
 		k.multiply(false, true, n, n, s, dE, s, x, s, 0, dA, n)
@@ -231,75 +287,85 @@ func (k *reasonPiece[T]) allGrad() {
 		softmaxGrad(a, dA, n)
 		k.multiply(false, false, n, s, n, dA, n, x, s, 0, dY[lo:hi], s)
 		k.multiply(true, false, n, s, n, dA, n, y, s, 1, dx, s)
+		lo = hi
 	}
 	k.sums(k.rows, dP, e, x, dY)
 	k.weight(k.rows, dY, &l.m, nil, 1, dx)
+	if k.dense() {
+		return
+	}
+	lo = 0
+	for _, p := range w.pairs {
+		lo += copy(l.nodes(l.dX, p), dx[lo:])
+	}
+}
+
+// slope computes dP for the pairs of the block.
+func (k *reasonPiece[T]) slope(dP []T) {
+	lo := 0
+	for _, p := range k.w.pairs {
+		out := k.l.result(k.l.out, p)
+		k.l.ops.Slope[vec.ReLU](dP[lo:lo+len(out)], out, k.l.result(k.l.dOut, p))
+		lo += len(out)
+	}
 }
 
 // sums adds the gradients of the weights: dW += dPᵀ e, dM += xᵀ dY.
 func (k *reasonPiece[T]) sums(rows int, dP, e, x, dY []T) {
-	l, s := k.l, k.l.a.S
+	l, s := k.l, k.s
 	k.multiply(true, false, s, s, rows, dP, s, e, s, 1, l.dW[k.lane*s*s:][:s*s], s)
 	k.multiply(true, false, s, s, rows, x, s, dY, s, 1, l.dM[k.lane*s*s:][:s*s], s)
 	addRows(l.ops, l.dB[k.lane*s:][:s], dP, rows)
 	addRows(l.ops, l.dV[k.lane*s:][:s], dY, rows)
 }
 
-// gather copies node 0 of every pair of the block.
-func (k *reasonPiece[T]) gather(to []T) {
-	s := k.l.a.S
-	for c := k.c0; c < k.c1; c++ {
-		copy(to[(c-k.c0)*s:(c-k.c0+1)*s], k.l.x[k.base+(k.l.layout.captions[c]-k.at)*s:])
+// readout computes q = x_0 M + v into w.a from the first nodes in w.u, and for every pair, row r of the block, the weights of its nodes,
+// each call of f with those of a pair in w.s.
+func (k *reasonPiece[T]) readout(m *packed[T], f func(r, p int, x, q, a []T)) {
+	l, s := k.l, k.s
+	for r, p := range k.w.pairs {
+		copy(k.w.u[r*s:(r+1)*s], l.nodes(l.x, p))
 	}
-}
-
-// readout computes q = x_0 M + v into w.a, and for every pair the weights of its nodes, each call of f with those of a pair in w.s.
-func (k *reasonPiece[T]) readout(m *packed[T], f func(c int, x, q, a []T)) {
-	l, s := k.l, k.l.a.S
-	k.gather(k.w.u)
-	k.weight(k.c1-k.c0, k.w.u, m, l.v, 0, k.w.a)
-	for c := k.c0; c < k.c1; c++ {
-		at, n := l.layout.span(c)
-		lo := k.base + (at-k.at)*s
-		x, q, a := l.x[lo:lo+n*s], k.w.a[(c-k.c0)*s:][:s], k.w.s[:n]
+	k.weight(len(k.w.pairs), k.w.u, m, l.v, 0, k.w.a)
+	for r, p := range k.w.pairs {
+		x, q := l.nodes(l.x, p), k.w.a[r*s:(r+1)*s]
+		a := k.w.s[:len(x)/s]
 		l.ops.Dots(a, q, x, s)
-		k.softmax(a, n)
-		f(c, x, q, a)
+		k.softmax(a, len(a))
+		f(r, p, x, q, a)
 	}
 }
 
 func (k *reasonPiece[T]) first() {
-	l, s, w := k.l, k.l.a.S, k.w
-	k.readout(&l.m, func(c int, x, _, a []T) { l.ops.Mix(w.b[(c-k.c0)*s:][:s], a, x, s) })
-	n := k.c1 - k.c0
-	out := l.out[(k.image*len(l.layout.lengths)+k.c0)*s:][:n*s]
+	l, s, w := k.l, k.s, k.w
+	k.readout(&l.m, func(r, _ int, x, _, a []T) { l.ops.Mix(w.b[r*s:(r+1)*s], a, x, s) })
+	n := len(w.pairs)
+	out := l.out[w.pairs[0]*s:][:n*s]
 	k.weight(n, w.b, &l.w, l.bias, 0, out)
 	l.ops.Map[vec.ReLU](out, out)
 }
 
 func (k *reasonPiece[T]) firstGrad() {
-	l, s, w, ops := k.l, k.l.a.S, k.w, k.l.ops
-	n := k.c1 - k.c0
-	at := (k.image*len(l.layout.lengths) + k.c0) * s
-	dP, e, dE, dQ := scratch(&w.firsts[0], n*s), w.b[:n*s], w.c[:n*s], scratch(&w.firsts[1], n*s)
-	ops.Slope[vec.ReLU](dP, l.out[at:at+n*s], l.dOut[at:at+n*s])
+	l, s, w, ops := k.l, k.s, k.w, k.l.ops
+	n := len(w.pairs)
+	dP, e, dE, dQ := w.firsts[0][:n*s], w.b[:n*s], w.c[:n*s], w.firsts[1][:n*s]
+	k.slope(dP)
 	k.weight(n, dP, &l.w, nil, 0, dE)
-	k.readout(&l.forwardM, func(c int, x, q, a []T) {
-		lo := (c - k.c0) * s
-		de, dq, da := dE[lo:lo+s], dQ[lo:lo+s], w.t[:len(a)]
-		ops.Mix(e[lo:lo+s], a, x, s)
+	k.readout(&l.forwardM, func(r, p int, x, q, a []T) {
+		lo, hi := r*s, (r+1)*s
+		de, dq, da, dx := dE[lo:hi], dQ[lo:hi], w.t[:len(a)], l.nodes(l.dX, p)
+		ops.Mix(e[lo:hi], a, x, s)
 		ops.Dots(da, de, x, s)
 		softmaxGrad(a, da, len(a))
 		ops.Mix(dq, da, x, s)
-		dx := l.dX[k.base+(l.layout.captions[c]-k.at)*s:]
 		for j, v := range a {
 			ops.Sum2(dx[j*s:(j+1)*s], de, q, v, da[j])
 		}
 	})
 	k.sums(n, dP, e, w.u[:n*s], dQ)
 	k.weight(n, dQ, &l.m, nil, 0, dE)
-	for c := k.c0; c < k.c1; c++ {
-		dx := l.dX[k.base+(l.layout.captions[c]-k.at)*s:][:s]
-		ops.Add(dx, dx, dE[(c-k.c0)*s:][:s])
+	for r, p := range w.pairs {
+		dx := l.nodes(l.dX, p)[:s]
+		ops.Add(dx, dx, dE[r*s:(r+1)*s])
 	}
 }

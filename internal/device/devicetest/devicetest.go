@@ -69,6 +69,7 @@ var suite = []struct {
 	{"Similarities", testSimilarities},
 	{"GraphReason", testGraphReason},
 	{"Filtrate", testFiltrate},
+	{"FewPairs", testFewPairs},
 	{"Segments", testSegments},
 	{"Dropout", testDropout},
 	{"SwapAxes", testSwapAxes},

@@ -22,6 +22,7 @@ type harness struct {
 	failures int
 	rounds   float64                           // > 0: the device may round the operands of products, at this cost
 	short    bool                              // transcript only: no references, no allocation count
+	without  func(pair int) bool               // where set, pairs of an image and a caption without gradient
 	watch    func(difference, allowed float64) // of every comparison; in place of allocation counts
 }
 

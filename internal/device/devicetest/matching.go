@@ -82,81 +82,93 @@ func (c *matchCase) compare(q, context, match, norm []float64) {
 	}
 }
 
+// matchSizes are the sizes of a case of BlockMatch.
+type matchSizes struct {
+	pairSizes
+	e, blocks int
+}
+
 func testBlockMatch(h *harness) {
-	for n, s := range []struct {
-		pairSizes
-		e, blocks int
-	}{
+	for n, s := range []matchSizes{
 		{pairSizes{1, 1, []int32{1}}, 2, 1}, {pairSizes{2, 3, []int32{5, 3}}, 8, 4}, {pairSizes{9, 36, []int32{7, 1}}, 32, 16},
 		{pairSizes{3, 5, []int32{2, 9, 4}}, 48, 16}, {pairSizes{1, 2, repeat(30, 9)}, 6, 3}, // more words than a piece takes
 	} {
-		what := fmt.Sprintf("BlockMatch %d", n)
-		t := s.words()
-		c := &matchCase{pairSizes: s.pairSizes, e: s.e, blocks: s.blocks, words: h.normal(t*s.e, 1), regions: h.normal(s.b*s.r*s.e, 1)}
-		c.wordAtt, c.regionAtt = h.normal(t*s.b*s.r, 0.3), h.normal(t*s.b*s.r, 0.3)
-		for i := range c.wordAtt {
-			c.wordAtt[i], c.regionAtt[i] = 0.1+c.wordAtt[i]*c.wordAtt[i], 0.1+c.regionAtt[i]*c.regionAtt[i]
-		}
-		if n != 1 { // contexts that do not cancel, so that rounded products leave something of them
-			for i := range c.words {
-				c.words[i]++
-			}
-			for i := range c.regions {
-				c.regions[i]++
-			}
-		}
-		h.hold(c.words)
-		h.hold(c.regions)
-		h.hold(c.wordAtt)
-		h.hold(c.regionAtt)
-		if n == 1 { // a word of zeros has cosines of 0, and regions that all but cancel lose no digits
-			clear(c.words[:s.e])
-			if !h.roundsProducts() {
-				for x := range s.e {
-					c.regions[s.e+x], c.regions[2*s.e+x] = -c.regions[x], c.regions[x]*1e-4
-				}
-				for j := range t {
-					c.wordAtt[j*s.b*s.r+1], c.wordAtt[j*s.b*s.r+2] = c.wordAtt[j*s.b*s.r], 1
-				}
-			}
-		}
-		c.forward()
-		a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths), Words: h.in(c.words), Regions: h.in(c.regions),
-			WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt), WordMatch: h.out(len(c.wordMatch)), WordNorm: h.out(len(c.wordNorm)),
-			RegionMatch: h.out(len(c.rMatch)), RegionNorm: h.out(len(c.rNorm))}
-		h.run(what, func() { h.d.BlockMatch(a) })
-		h.equal(what+": words", a.WordMatch, c.wordMatch, 2*h.tol.reduced)
-		h.equal(what+": regions", a.RegionMatch, c.rMatch, 2*h.tol.reduced)
-		h.equal(what+": contexts of words", a.WordNorm, c.wordNorm, 4*h.tol.product)
-		h.equal(what+": contexts of regions", a.RegionNorm, c.rNorm, 4*h.tol.product)
-		h.steady(what, func() { h.d.BlockMatch(a) })
-		if n < 2 {
-			h.release()
-			continue // a cosine with a vector of zeros has a step, one with a multiple of itself no slope
-		}
-		dw, dr := h.normal(len(c.wordMatch), 1), h.normal(len(c.rMatch), 1)
-		a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch), h.in(c.rNorm)
-		a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
-		a.DWords, a.DRegions = h.out(len(c.words)), h.out(len(c.regions))
-		a.DWordAttention, a.DRegionAttention = h.out(len(c.wordAtt)), h.out(len(c.regionAtt))
-		h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
-		loss := func() (s float64) {
-			c.forward()
-			for i, v := range c.wordMatch {
-				s += v * dw[i]
-			}
-			for i, v := range c.rMatch {
-				s += v * dr[i]
-			}
-			return s
-		}
-		h.slopes(what+": DWords", c.words, a.DWords, loss)
-		h.slopes(what+": DRegions", c.regions, a.DRegions, loss)
-		h.slopes(what+": DWordAttention", c.wordAtt, a.DWordAttention, loss)
-		h.slopes(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, loss)
-		h.steady(what+" gradient", func() { h.d.BlockMatchGrad(a) })
-		h.release()
+		h.blockMatch(n, s)
 	}
+}
+
+// blockMatch tests one case; 0 and 1 are special.
+func (h *harness) blockMatch(n int, s matchSizes) {
+	what := fmt.Sprintf("BlockMatch %d", n)
+	t := s.words()
+	c := &matchCase{pairSizes: s.pairSizes, e: s.e, blocks: s.blocks, words: h.normal(t*s.e, 1), regions: h.normal(s.b*s.r*s.e, 1)}
+	c.wordAtt, c.regionAtt = h.normal(t*s.b*s.r, 0.3), h.normal(t*s.b*s.r, 0.3)
+	for i := range c.wordAtt {
+		c.wordAtt[i], c.regionAtt[i] = 0.1+c.wordAtt[i]*c.wordAtt[i], 0.1+c.regionAtt[i]*c.regionAtt[i]
+	}
+	if n != 1 { // contexts that do not cancel, so that rounded products leave something of them
+		for i := range c.words {
+			c.words[i]++
+		}
+		for i := range c.regions {
+			c.regions[i]++
+		}
+	}
+	h.hold(c.words)
+	h.hold(c.regions)
+	h.hold(c.wordAtt)
+	h.hold(c.regionAtt)
+	if n == 1 { // a word of zeros has cosines of 0, and regions that all but cancel lose no digits
+		clear(c.words[:s.e])
+		if !h.roundsProducts() {
+			for x := range s.e {
+				c.regions[s.e+x], c.regions[2*s.e+x] = -c.regions[x], c.regions[x]*1e-4
+			}
+			for j := range t {
+				c.wordAtt[j*s.b*s.r+1], c.wordAtt[j*s.b*s.r+2] = c.wordAtt[j*s.b*s.r], 1
+			}
+		}
+	}
+	c.forward()
+	a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths), Words: h.in(c.words), Regions: h.in(c.regions),
+		WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt), WordMatch: h.out(len(c.wordMatch)), WordNorm: h.out(len(c.wordNorm)),
+		RegionMatch: h.out(len(c.rMatch)), RegionNorm: h.out(len(c.rNorm))}
+	h.run(what, func() { h.d.BlockMatch(a) })
+	h.equal(what+": words", a.WordMatch, c.wordMatch, 2*h.tol.reduced)
+	h.equal(what+": regions", a.RegionMatch, c.rMatch, 2*h.tol.reduced)
+	h.equal(what+": contexts of words", a.WordNorm, c.wordNorm, 4*h.tol.product)
+	h.equal(what+": contexts of regions", a.RegionNorm, c.rNorm, 4*h.tol.product)
+	h.steady(what, func() { h.d.BlockMatch(a) })
+	if n < 2 {
+		h.release()
+		return // a cosine with a vector of zeros has a step, one with a multiple of itself no slope
+	}
+	dw := h.gradient(len(c.wordMatch), func(i int) int { return i/s.blocks/t*len(s.lengths) + captionOf(s.lengths, 0, i/s.blocks%t) })
+	dr := h.gradient(len(c.rMatch), func(i int) int { return i / s.blocks / s.r })
+	a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch), h.in(c.rNorm)
+	a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
+	a.DWords, a.DRegions = h.out(len(c.words)), h.out(len(c.regions))
+	a.DWordAttention, a.DRegionAttention = h.out(len(c.wordAtt)), h.out(len(c.regionAtt))
+	h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+	attended := func(i int) int { return i/s.r%s.b*len(s.lengths) + captionOf(s.lengths, 0, i/s.r/s.b) }
+	h.passedOver(what+": DWordAttention", a.DWordAttention, attended)
+	h.passedOver(what+": DRegionAttention", a.DRegionAttention, attended)
+	loss := func() (s float64) {
+		c.forward()
+		for i, v := range c.wordMatch {
+			s += v * dw[i]
+		}
+		for i, v := range c.rMatch {
+			s += v * dr[i]
+		}
+		return s
+	}
+	h.slopes(what+": DWords", c.words, a.DWords, loss)
+	h.slopes(what+": DRegions", c.regions, a.DRegions, loss)
+	h.slopes(what+": DWordAttention", c.wordAtt, a.DWordAttention, loss)
+	h.slopes(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, loss)
+	h.steady(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+	h.release()
 }
 
 func testPolar(h *harness) {

@@ -13,7 +13,8 @@ func testScaleBlocks(h *harness) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 1, 7, 17}, {5, 4, 40, 4}} {
 		what := fmt.Sprintf("ScaleBlocks %v", s)
 		size := s[0] * s[1] * s[2] * s[3]
-		x, f, dy := h.normal(size, 1), h.normal(s[0]*s[2], 1), h.normal(size, 1)
+		x, f := h.normal(size, 1), h.normal(s[0]*s[2], 1)
+		dy := h.gradient(size, func(i int) int { return i / (s[2] * s[3]) })
 		factor := func(i int) float64 { return f[i/(s[1]*s[2]*s[3])*s[2]+i/s[3]%s[2]] }
 		y, dx := make([]float64, size), make([]float64, size)
 		for i, v := range x {

@@ -127,9 +127,11 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 	want := weights()
 	h.equal(what, a.Weights, want, 10*h.tol.product)
 	h.steady(what, func() { h.d.PairAttention(a) })
-	d := h.normal(t*ld, 1)
+	pairOf := func(i int) int { return i%ld/r*len(lengths) + captionOf(lengths, 0, i/ld) }
+	d := h.gradient(t*ld, pairOf)
 	a.Weights, a.DWeights, a.DScores = h.in(want), h.in(d), h.out(t*ld)
 	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
+	h.passedOver(what+": DScores", a.DScores, pairOf)
 	if !over && slices.Min(lengths) > 1 || over && r > 1 { // the unit vector of a single value has no gradient, only rounding
 		h.slopes(what+": DScores", scores, a.DScores, func() float64 { return inner(weights(), d) })
 	}
@@ -218,7 +220,7 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
 	h.equal(what+": norms", a.Norms, norms, 10*h.tol.reduced)
 	h.steady(what, func() { h.d.Similarities(a) })
 
-	d := h.normal(len(want), 1)
+	d := h.gradient(len(want), func(i int) int { return i/s/nodes*captions + captionOf(lengths, 1, i/s%nodes) })
 	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
 	a.Nodes, a.Norms, a.DNodes = h.in(want), h.in(norms), h.in(d)
 	a.DImages, a.DRows, a.DW, a.DBias = h.out(size), h.out(rows*e), h.out(s*e), h.out(s)
@@ -226,6 +228,9 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
 		a.DWeights = h.out(words * b * r)
 	}
 	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
+	if !global {
+		h.passedOver(what+": DWeights", a.DWeights, func(i int) int { return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r)) })
+	}
 	if !h.roundsProducts() && s > 1 { // the norm of a small vector magnifies what rounding does to it
 		h.slopes(what+": DImages", images, a.DImages, loss)
 		h.slopes(what+": DRows", values, a.DRows, loss)

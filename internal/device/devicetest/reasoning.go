@@ -87,10 +87,19 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 		a.Y = h.in(y)
 	}
 
-	d := h.normal(len(want), 1)
+	pairOf := func(row int) int { // of a row of X
+		return row/nodes*captions + captionOf(lengths, 1, row%nodes)
+	}
+	d := h.gradient(len(want), func(i int) int {
+		if first {
+			return i / s
+		}
+		return pairOf(i / s)
+	})
 	loss := func() float64 { out, _ := forward(); return inner(out, d) }
 	a.Out, a.DOut, a.DX, a.DM, a.DV, a.DW, a.DBias = h.in(want), h.in(d), h.out(len(x)), h.out(s*s), h.out(s), h.out(s*s), h.out(s)
 	h.run(what+" gradient", func() { h.d.GraphReasonGrad(a) })
+	h.passedOver(what+": DX", a.DX, func(i int) int { return pairOf(i / s) })
 	if s > 1 || !h.roundsProducts() {
 		h.slopes(what+": DX", x, a.DX, loss)
 		h.slopes(what+": DM", m, a.DM, loss)
@@ -164,7 +173,7 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	h.equalTo(what+": running mean", a.RunningMean, running[:1], 10*h.tol.product)
 	h.equalTo(what+": running variance", a.RunningVar, running[1:], 30*h.tol.product)
 
-	d := h.normal(len(want), 1)
+	d := h.gradient(len(want), func(i int) int { return i / s })
 	loss := func() float64 { return inner(forward(), d) }
 	a.DOut, a.DX, a.DW, a.DBias, a.DGamma, a.DBeta = h.in(d), h.out(len(x)), h.out(s), h.out(1), h.out(1), h.out(1)
 	h.run(what+" gradient", func() { h.d.FiltrateGrad(a) })

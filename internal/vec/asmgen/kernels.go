@@ -5,7 +5,9 @@ func kernels(a *assembler) {
 	elementwise(a)
 	squareDiff(a)
 	rank(a)
+	allZero(a)
 	reductions(a)
+	shortReductions(a)
 	functions(a)
 	gelu(a)
 	drop(a)
@@ -104,6 +106,36 @@ func rank(a *assembler) {
 		}})
 }
 
+// allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The bits of all
+// elements meet in register 0.
+func allZero(a *assembler) {
+	const turns, magnitude = 4, word(0x7fffffff) // all but the sign
+	test := func(a *assembler) {
+		if a.masks {
+			a.line("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
+			a.line("KORTESTW K2, K2")
+		} else {
+			a.line("VPTEST %s, Y0", a.constant(magnitude))
+		}
+	}
+	a.kernel(kernel{name: "allZero", slices: []string{"x"}, result: true, unroll: turns,
+		start: func(a *assembler) { a.zero(0) },
+		body: func(a *assembler, p []string) {
+			a.load(p[0], 1)
+			a.op("VORPS", 1, 0, 0)
+			if a.shift == (turns-1)*4*a.lanes {
+				test(a)
+				a.line("JNZ done")
+			}
+		},
+		finish: func(a *assembler) {
+			test(a)
+			a.line("SETNE R15")
+			a.line("MOVBLZX R15, R15")
+			a.line("VCVTSI2SDL R15, X0, X0")
+		}})
+}
+
 // reductions accumulate both halves of every vector in float64, in registers 8 and up, two for each unrolled vector.
 // Streams from memory are prefetched beyond the 4096 bytes at which the processor's own prefetching ends; distance and level
 // of sumsq and adam were measured.
@@ -113,9 +145,7 @@ func reductions(a *assembler) {
 	reduce := func(name string, slices, scalars []string, ahead int, first factors) {
 		a.kernel(kernel{name: name, slices: slices, scalars: scalars, first: 6, result: true, unroll: turns, ahead: ahead, level: "PREFETCHT1",
 			start: func(a *assembler) {
-				if a.zero(7); name == "squareDiffGrad" {
-					a.set(lane(-2), 7)
-				}
+				a.zero(7)
 				for r := range 2 * turns {
 					a.zero(8 + r)
 				}
@@ -125,7 +155,7 @@ func reductions(a *assembler) {
 				first(a, p)
 				sum := 8 + 2*(a.shift/(4*a.lanes))
 				other := 0
-				if name == "dot" || name == "squareDiffGrad" {
+				if name == "dot" {
 					other = 1
 				}
 				a.halves(0, 2, 3)
@@ -163,16 +193,54 @@ func reductions(a *assembler) {
 		a.op("VSUBPS", 1, 0, 0)
 		a.op("VMAXPS", 0, 7, 0)
 	})
-	reduce("squareDiffGrad", []string{"dz", "u", "c", "dc"}, []string{"s"}, 0, func(a *assembler, p []string) {
-		a.load(p[1], 0)
-		a.load(p[2], 2)
+}
+
+// shortReductions accumulate in float32, in registers 8 and up, one for each unrolled vector.
+func shortReductions(a *assembler) {
+	const turns = 4
+	reduce := func(name string, slices, scalars []string, factors func(a *assembler, p []string)) {
+		a.kernel(kernel{name: name, slices: slices, scalars: scalars, first: 6, result: true, unroll: turns,
+			start: func(a *assembler) {
+				if len(scalars) > 0 {
+					a.set(lane(-2), 7)
+				}
+				for r := range turns {
+					a.zero(8 + r)
+				}
+			},
+			body: func(a *assembler, p []string) {
+				factors(a, p) // in registers 0 and 1
+				a.op("VFMADD231PS", 0, 1, 8+a.shift/(4*a.lanes))
+			},
+			finish: func(a *assembler) {
+				a.op("VADDPS", 9, 8, 8)
+				a.op("VADDPS", 11, 10, 10)
+				a.op("VADDPS", 10, 8, 8)
+				if a.masks {
+					a.line("VEXTRACTF64X4 $1, Z8, Y0")
+					a.line("VADDPS Y0, Y8, Y8")
+				}
+				a.line("VEXTRACTF128 $1, Y8, X0")
+				a.line("VADDPS X0, X8, X8")
+				a.line("VHADDPS X8, X8, X8")
+				a.line("VHADDPS X8, X8, X8")
+				a.line("VCVTSS2SD X8, X8, X0")
+			}})
+	}
+	reduce("squares", []string{"x"}, nil, func(a *assembler, p []string) {
+		a.load(p[0], 0)
+		a.op("VMOVAPS", 0, 1)
+	})
+	reduce("squareDiffGrad", []string{"out", "dz", "u", "c", "dc"}, []string{"s"}, func(a *assembler, p []string) {
+		a.load(p[2], 0)
+		a.load(p[3], 2)
 		a.op("VFMSUB231PS", 6, 0, 2) // s·u - c
-		a.load(p[0], 1)
+		a.load(p[1], 1)
 		a.op("VMULPS", 2, 1, 1)
 		a.store(1, p[0])
-		a.load(p[3], 3)
+		a.load(p[4], 3)
 		a.op("VFMADD231PS", 7, 1, 3)
-		a.store(3, p[3])
+		a.store(3, p[4])
 	})
 }
 
