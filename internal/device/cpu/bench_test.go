@@ -202,6 +202,10 @@ func BenchmarkPairs(b *testing.B) {
 				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words),
 				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e), DWeights: k.floats(words * batch * r),
 				DW: k.floats(s * e), DBias: k.floats(s)}
+			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r), Weights: a.Weights,
+				DWeights: a.DWeights, DScores: k.floats(words * batch * r)}
+			b.Run("attention", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttention(w) }) })
+			b.Run("attention-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) }) })
 			b.Run("similarities", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
 			b.Run("similarities-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
 		})

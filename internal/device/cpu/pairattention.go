@@ -35,7 +35,7 @@ func (d *dev[T]) beginPairAttention(what string, a device.PairAttentionArgs, bac
 	l.layout.set(a.Lengths.Host)
 	n := l.layout.words() * a.B * a.R
 	l.scores, l.weights = d.floats("PairAttention Scores", a.Scores, n), d.floats("PairAttention Weights", a.Weights, n)
-	l.images = max(1, 512/a.R)
+	l.images = max(1, 1024/a.R)
 	l.across = pieces(a.B, l.images)
 	scratch(&l.scratch, d.pool.Threads()*4*l.images*a.R)
 	return l
