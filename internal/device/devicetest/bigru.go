@@ -104,43 +104,8 @@ func (h *harness) biGRUGrad(c biCase, withX, turned bool) {
 	}
 	h.run(what, func() { h.d.BiGRUGrad(a) })
 	for _, r := range results {
-		h.slope(what, r.name, r.value, r.grad, func() float64 { return c.loss(dy) }, h.directions(c[0]))
+		h.equalDifferences(what+": "+r.name, r.value, r.grad, differences{directions: h.directions(c[0]), floor: 1e-3}, func() float64 { return c.loss(dy) })
 	}
 	h.steady(what, func() { h.d.BiGRUGrad(a) })
 	h.release()
-}
-
-// slope compares a gradient along random directions with central differences of the loss.
-func (h *harness) slope(what, name string, value []float64, grad device.View, loss func() float64, directions int) {
-	h.t.Helper()
-	const step = 1e-5
-	got := h.read(grad)
-	if h.record != nil {
-		*h.record = append(*h.record, got...)
-		return
-	}
-	for range directions {
-		direction, saved := make([]float64, len(value)), append([]float64(nil), value...)
-		for i := range direction {
-			direction[i] = h.rng.Norm()
-		}
-		along := func(s float64) float64 {
-			for i := range saved {
-				value[i] = saved[i] + s*direction[i]
-			}
-			return loss()
-		}
-		want := (along(step) - along(-step)) / (2 * step)
-		copy(value, saved)
-		var slope, size float64
-		for i := range direction {
-			slope += got[i] * direction[i]
-			size += got[i] * got[i]
-		}
-		limit := h.tol.deriv * (math.Sqrt(size) + 1e-3)
-		if !(math.Abs(slope-want) <= limit) {
-			h.errorf("%s: %s along a random direction is %.9g, want %.9g (allowed %.2g)", what, name, slope, want, limit)
-		}
-		h.observe([]float64{slope}, []float64{want}, limit)
-	}
 }

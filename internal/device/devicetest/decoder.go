@@ -61,15 +61,15 @@ func testAttention(h *harness) {
 			}
 			return s
 		}
-		h.slopes(what+": DQuery", c.query, a.DQuery, loss)
-		h.slopes(what+": DKeys", c.keys, h.less(a.DKeys, keys), loss)
-		h.slopes(what+": DValues", c.values, h.less(a.DValues, values), loss)
+		h.equalDifferences(what+": DQuery", c.query, a.DQuery, usual, loss)
+		h.equalDifferences(what+": DKeys", c.keys, h.less(a.DKeys, keys), usual, loss)
+		h.equalDifferences(what+": DValues", c.values, h.less(a.DValues, values), usual, loss)
 		parts := h.read(h.less(a.DVector, vector))
 		total := make([]float64, c.h)
 		for i, v := range parts {
 			total[i%c.h] += v
 		}
-		h.slopes(what+": DVector", c.vector, h.in(total), loss)
+		h.equalDifferences(what+": DVector", c.vector, h.in(total), usual, loss)
 		h.steady(what+" gradient", func() { h.d.AdditiveAttentionGrad(a) })
 		h.release()
 	}
@@ -123,9 +123,9 @@ func testCells(h *harness) {
 				copy(dGates[r*4*hid:], row[hid:3*hid])
 				copy(dGates[r*4*hid+2*hid:], row[:hid])
 			}
-			h.slopes(what+": hidden", c.hidden, h.in(dHidden), loss)
-			h.slopes(what+": gates", c.gates, h.in(dGates), loss)
-			h.slopes(what+": before", c.before, g.Carry, loss)
+			h.equalDifferences(what+": hidden", c.hidden, h.in(dHidden), usual, loss)
+			h.equalDifferences(what+": gates", c.gates, h.in(dGates), usual, loss)
+			h.equalDifferences(what+": before", c.before, g.Carry, usual, loss)
 			h.steady(what+" gradient", func() { h.d.GRUCellGrad(g) })
 		}
 		h.release()
@@ -197,7 +197,7 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	a.Loss, a.DLoss = device.View{}, h.in([]float64{1})
 	a.Norm, a.DLogits = h.in(norm), h.out(len(logits))
 	h.run(what+" gradient", func() { h.d.CrossEntropyGrad(a) })
-	h.slopes(what+" gradient", logits, a.DLogits, loss)
+	h.equalDifferences(what+" gradient", logits, a.DLogits, usual, loss)
 	h.steady(what+" gradient", func() { h.d.CrossEntropyGrad(a) })
 	first := h.read(a.DLogits)
 	a.Logits, a.DLoss = h.inout(logits), h.in([]float64{-2})
@@ -208,42 +208,4 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	h.run(what+" gradient in place", func() { h.d.CrossEntropyGrad(a) })
 	h.equal(what+" gradient in place", a.DLogits, first, 2*h.tol.exact)
 	h.release()
-}
-
-// slopes compares a gradient with central differences of loss along random directions of value.
-func (h *harness) slopes(what string, value []float64, grad device.View, loss func() float64) {
-	h.t.Helper()
-	got := h.read(grad)
-	if h.record != nil {
-		*h.record = append(*h.record, got...)
-	}
-	if h.short {
-		return
-	}
-	const step = 1e-5
-	saved := append([]float64(nil), value...)
-	direction := make([]float64, len(value))
-	for range 3 {
-		for i := range direction {
-			direction[i] = h.rng.Norm()
-		}
-		along := func(s float64) float64 {
-			for i := range saved {
-				value[i] = saved[i] + s*direction[i]
-			}
-			return loss()
-		}
-		want := (along(step) - along(-step)) / (2 * step)
-		copy(value, saved)
-		var slope, size float64
-		for i := range direction {
-			slope += got[i] * direction[i]
-			size += got[i] * got[i]
-		}
-		limit := h.tol.deriv * (math.Sqrt(size) + 1e-2)
-		if !(math.Abs(slope-want) <= limit) {
-			h.t.Errorf("%s along a random direction is %.9g, want %.9g (allowed %.2g)", what, slope, want, limit)
-		}
-		h.observe([]float64{slope}, []float64{want}, limit)
-	}
 }

@@ -163,7 +163,7 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 		grad  device.View
 	}{{"DX", c.x, a.DX}, {"DWIH", c.wih, a.DWIH}, {"DWHH", c.whh, a.DWHH}, {"DBIH", c.bih, a.DBIH}, {"DBHH", c.bhh, a.DBHH}} {
 		if p.grad.Present() {
-			h.slope(what, p.name, p.value, p.grad, func() float64 { return c.loss(dy, fin) }, h.directions(c))
+			h.equalDifferences(what+": "+p.name, p.value, p.grad, differences{directions: h.directions(c), floor: 1e-3}, func() float64 { return c.loss(dy, fin) })
 		}
 	}
 	h.steady(what, func() { h.d.GRUGrad(a) })

@@ -163,10 +163,10 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 		}
 		return s
 	}
-	h.slopes(what+": DWords", c.words, a.DWords, loss)
-	h.slopes(what+": DRegions", c.regions, a.DRegions, loss)
-	h.slopes(what+": DWordAttention", c.wordAtt, a.DWordAttention, loss)
-	h.slopes(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, loss)
+	h.equalDifferences(what+": DWords", c.words, a.DWords, usual, loss)
+	h.equalDifferences(what+": DRegions", c.regions, a.DRegions, usual, loss)
+	h.equalDifferences(what+": DWordAttention", c.wordAtt, a.DWordAttention, usual, loss)
+	h.equalDifferences(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, usual, loss)
 	h.steady(what+" gradient", func() { h.d.BlockMatchGrad(a) })
 	h.release()
 }
@@ -229,10 +229,10 @@ func testPolar(h *harness) {
 				}
 				return s
 			}
-			h.slopes(what+": DMeanRho", rho, a.DMeanRho, loss)
-			h.slopes(what+": DMeanTheta", theta, a.DMeanTheta, loss)
-			h.slopes(what+": DPrecisionRho", pr, a.DPrecisionRho, loss)
-			h.slopes(what+": DPrecisionTheta", pt, a.DPrecisionTheta, loss)
+			h.equalDifferences(what+": DMeanRho", rho, a.DMeanRho, usual, loss)
+			h.equalDifferences(what+": DMeanTheta", theta, a.DMeanTheta, usual, loss)
+			h.equalDifferences(what+": DPrecisionRho", pr, a.DPrecisionRho, usual, loss)
+			h.equalDifferences(what+": DPrecisionTheta", pt, a.DPrecisionTheta, usual, loss)
 			h.steady(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
 			h.release()
 		}

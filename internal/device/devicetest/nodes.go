@@ -27,7 +27,7 @@ func testScaleBlocks(h *harness) {
 		a.Y, a.DY, a.DX, a.DFactors = device.View{}, h.in(dy), h.out(size), h.out(len(f))
 		h.run(what+" gradient", func() { h.d.ScaleBlocksGrad(a) })
 		h.equal(what+": DX", a.DX, dx, h.tol.exact)
-		h.slopes(what+": DFactors", f, a.DFactors, func() (s float64) {
+		h.equalDifferences(what+": DFactors", f, a.DFactors, usual, func() (s float64) {
 			for i, v := range x {
 				s += v * factor(i) * dy[i]
 			}
@@ -88,8 +88,8 @@ func testMixNodes(h *harness) {
 				}
 				return s
 			}
-			h.slopes(what+": DX", x, a.DX, loss)
-			h.slopes(what+": DWeights", w, a.DWeights, loss)
+			h.equalDifferences(what+": DX", x, a.DX, usual, loss)
+			h.equalDifferences(what+": DWeights", w, a.DWeights, usual, loss)
 			h.steady(what+" gradient", func() { h.d.MixNodesGrad(a) })
 			h.release()
 		}
@@ -170,7 +170,7 @@ func testWordGraph(h *harness) {
 		dw := h.normal(len(want), 1)
 		a.Weights, a.DWeights, a.DWords = h.in(want), h.in(dw), h.out(len(words))
 		h.run(what+" gradient", func() { h.d.WordGraphGrad(a) })
-		h.slopes(what+": DWords", words, a.DWords, func() (s float64) {
+		h.equalDifferences(what+": DWords", words, a.DWords, usual, func() (s float64) {
 			for i, v := range weights() {
 				s += v * dw[i]
 			}

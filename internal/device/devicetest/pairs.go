@@ -133,7 +133,7 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
 	h.passedOver(what+": DScores", a.DScores, pairOf)
 	if !over && slices.Min(lengths) > 1 || over && r > 1 { // the unit vector of a single value has no gradient, only rounding
-		h.slopes(what+": DScores", scores, a.DScores, func() float64 { return inner(weights(), d) })
+		h.equalDifferences(what+": DScores", scores, a.DScores, usual, func() float64 { return inner(weights(), d) })
 	}
 	h.steady(what+" gradient", func() { h.d.PairAttentionGrad(a) })
 	h.release()
@@ -232,12 +232,12 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
 		h.passedOver(what+": DWeights", a.DWeights, func(i int) int { return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r)) })
 	}
 	if !h.roundsProducts() && s > 1 { // the norm of a small vector magnifies what rounding does to it
-		h.slopes(what+": DImages", images, a.DImages, loss)
-		h.slopes(what+": DRows", values, a.DRows, loss)
-		h.slopes(what+": DW", w, a.DW, loss)
-		h.slopes(what+": DBias", bias, a.DBias, loss)
+		h.equalDifferences(what+": DImages", images, a.DImages, usual, loss)
+		h.equalDifferences(what+": DRows", values, a.DRows, usual, loss)
+		h.equalDifferences(what+": DW", w, a.DW, usual, loss)
+		h.equalDifferences(what+": DBias", bias, a.DBias, usual, loss)
 		if !global {
-			h.slopes(what+": DWeights", weights, a.DWeights, loss)
+			h.equalDifferences(what+": DWeights", weights, a.DWeights, usual, loss)
 		}
 	}
 	h.steady(what+" gradient", func() { h.d.SimilaritiesGrad(a) })

@@ -85,14 +85,14 @@ func (h *harness) gatedPool(counts []int32, d int) {
 	loss := func() float64 { return inner(forward(), dOut) }
 	a.Weights, a.DOut, a.DL, a.DG, a.DX, a.DW = h.in(append([]float64(nil), weights...)), h.in(dOut), h.out(rows*d), h.out(b*d), h.out(rows*d), h.out(b*d)
 	h.run(what+" gradient", func() { h.d.GatedPoolGrad(a) })
-	h.slopes(what+": DL", l, a.DL, loss)
-	h.slopes(what+": DG", g, a.DG, loss)
-	h.slopes(what+": DX", x, a.DX, loss)
+	h.equalDifferences(what+": DL", l, a.DL, usual, loss)
+	h.equalDifferences(what+": DG", g, a.DG, usual, loss)
+	h.equalDifferences(what+": DX", x, a.DX, usual, loss)
 	total := make([]float64, d)
 	for i, v := range h.read(a.DW) {
 		total[i%d] += v
 	}
-	h.slopes(what+": DW", w, h.in(total), loss)
+	h.equalDifferences(what+": DW", w, h.in(total), usual, loss)
 	h.steady(what+" gradient", func() { h.d.GatedPoolGrad(a) })
 	h.release()
 }

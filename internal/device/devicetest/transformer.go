@@ -157,12 +157,12 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 		}
 		return s
 	}
-	h.slopes(what+": DX", c.x, g.DX, loss)
+	h.equalDifferences(what+": DX", c.x, g.DX, usual, loss)
 	if rate >= 0 {
-		h.slopes(what+": DBranch", c.branch, g.DBranch, loss)
+		h.equalDifferences(what+": DBranch", c.branch, g.DBranch, usual, loss)
 	}
-	h.slopes(what+": DWeight", c.weight, g.DWeight, loss)
-	h.slopes(what+": DBias", c.bias, g.DBias, loss)
+	h.equalDifferences(what+": DWeight", c.weight, g.DWeight, usual, loss)
+	h.equalDifferences(what+": DBias", c.bias, g.DBias, usual, loss)
 	h.steady(what+" gradient", func() { h.d.LayerNormGrad(g) })
 	g.DBranch, g.DWeight, g.DBias = device.View{}, device.View{}, device.View{}
 	h.run(what+" gradient, DX alone", func() { h.d.LayerNormGrad(g) })
@@ -257,9 +257,9 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 		}
 		return s
 	}
-	h.slopes(what+": DQuery", c.q, g.DQuery, loss)
-	h.slopes(what+": DKey", c.k, g.DKey, loss)
-	h.slopes(what+": DValue", c.v, g.DValue, loss)
+	h.equalDifferences(what+": DQuery", c.q, g.DQuery, usual, loss)
+	h.equalDifferences(what+": DKey", c.k, g.DKey, usual, loss)
+	h.equalDifferences(what+": DValue", c.v, g.DValue, usual, loss)
 	h.steady(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
 
 	// The same with queries, keys and values as columns of one matrix, bit for bit.
