@@ -215,12 +215,11 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 	group := max(1, kn.rows/h) * h
 	for kb := j.kb0; kb < j.kb1; kb++ {
 		k0, k := j.kRange(kb)
-		a := j.left
+		at, a := kb, j.left
 		if a == nil {
-			a = e.shared[(kb-j.kb0)*kn.words(j.kSize)*kn.paddedM(m):]
-		} else {
-			a = a[kb*kn.words(j.kSize)*kn.paddedM(m):]
+			at, a = kb-j.kb0, e.shared
 		}
+		a = a[at*kn.words(j.kSize)*kn.paddedM(m):]
 		for n := n0; n < n1; n += blockCols {
 			cols := min(blockCols, n1-n)
 			var b []float32

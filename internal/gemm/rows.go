@@ -105,6 +105,7 @@ func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 		e.product = *a
 		e.product.TransA, e.product.A, e.product.LDA = false, left.data, left.k
 		e.GemmPacked(&e.product, p)
+		e.product = Args{}
 		return
 	}
 	a.checkC()

@@ -1,8 +1,8 @@
 package gemm
 
 import (
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/par"
@@ -10,66 +10,38 @@ import (
 
 // Operands given row by row give the same bits as those of a product that packs them itself.
 func TestRowsAreTheSameProduct(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 7))
-	var kernels []string
-	if splitting() != nil {
-		kernels = append(kernels, "amx")
-	}
-	for _, k := range available() {
-		kernels = append(kernels, k.name)
-	}
-	for _, name := range append(kernels, "gonum") {
-		e, err := New(par.New(1), Options{Kernel: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var left PackedA
-		var right, weight Packed
-		for _, s := range [][3]int{{1, 1, 1}, {3, 5, 2}, {33, 40, 31}, {64, 48, 64}, {37, 70, 100}, {5, 33, 1100}, {70, 20, 2100}, {32, 32, 96}} {
-			m, n, k := s[0], s[1], s[2]
-			a, b, bias := random32(r, m*k), random32(r, k*n), random32(r, n)
-			for _, bf16 := range []bool{false, true} {
-				want, got := random32(r, m*n), make([]float32, m*n)
-				copy(got, want)
-				args := Args{M: m, N: n, K: k, Alpha: 1, A: a, LDA: k, B: b, LDB: n, Beta: 1, C: want, LDC: n, Bias: bias, BF16: bf16}
-				e.Gemm(&args)
-				args.A, args.B, args.C = nil, nil, got
-				e.StartA(&left, m, k, bf16)
-				for i := 0; i < m; i += RowsTogether {
-					e.SetRowsA(&left, i, a[i*k:min(m, i+RowsTogether)*k])
+	for _, name := range implementations() {
+		t.Run(name, func(t *testing.T) {
+			e, r := newEngine(t, name, 1), rand.New(rand.NewPCG(7, 7))
+			var left PackedA
+			var right, weight Packed
+			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 2}, {33, 40, 31}, {64, 48, 64}, {37, 70, 100}, {5, 33, 1100}, {70, 20, 2100}, {32, 32, 96}} {
+				m, n, k := s[0], s[1], s[2]
+				a, b, c := matrix(r, m, k, k), matrix(r, k, n, n), matrix(r, m, n, n)
+				for _, bf16 := range []bool{false, true} {
+					args := Args{M: m, N: n, K: k, Alpha: 1, A: a, LDA: k, B: b, LDB: n, Beta: 1, C: slices.Clone(c), LDC: n, Bias: matrix(r, 1, n, n), BF16: bf16}
+					e.Gemm(&args)
+					want := args.C
+					e.StartA(&left, m, k, bf16)
+					for i := 0; i < m; i += RowsTogether {
+						e.SetRowsA(&left, i, a[i*k:min(m, i+RowsTogether)*k])
+					}
+					e.StartB(&right, k, n, bf16)
+					for i := 0; i < k; i += RowsTogether {
+						e.SetRowsB(&right, i, b[i*n:min(k, i+RowsTogether)*n])
+					}
+					e.PackB(&weight, false, k, n, b, n, bf16)
+					args.A, args.B = nil, nil
+					for what, p := range map[string]*Packed{"row by row": &right, "at once": &weight} {
+						args.C = slices.Clone(c)
+						e.GemmRows(&args, &left, p)
+						if i := differ(args.C, want); i >= 0 {
+							t.Errorf("%dx%dx%d, bf16 %v, B packed %s: element %d is %v, want %v", m, n, k, bf16, what, i, args.C[i], want[i])
+						}
+					}
 				}
-				e.StartB(&right, k, n, bf16)
-				for i := 0; i < k; i += RowsTogether {
-					e.SetRowsB(&right, i, b[i*n:min(k, i+RowsTogether)*n])
-				}
-				e.PackB(&weight, false, k, n, b, n, bf16)
-				again := append([]float32(nil), got...)
-				e.GemmRows(&args, &left, &right)
-				what := fmt.Sprintf("%s, %dx%dx%d, bf16 %v", name, m, n, k, bf16)
-				sameBits(t, what, got, want)
-				args.C = again
-				e.GemmRows(&args, &left, &weight)
-				sameBits(t, what+", B packed at once", again, want)
 			}
-		}
-	}
-}
-
-func random32(r *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
-
-func sameBits(t *testing.T, what string, got, want []float32) {
-	t.Helper()
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%s: element %d is %v, want %v", what, i, got[i], want[i])
-			return
-		}
+		})
 	}
 }
 

@@ -142,8 +142,8 @@ func allZero(a *assembler) {
 func reductions(a *assembler) {
 	const turns = 3
 	type factors func(a *assembler, p []string)
-	reduce := func(name string, slices, scalars []string, ahead int, first factors) {
-		a.kernel(kernel{name: name, slices: slices, scalars: scalars, first: 6, result: true, unroll: turns, ahead: ahead, level: "PREFETCHT1",
+	reduce := func(name string, slices []string, ahead int, first factors) {
+		a.kernel(kernel{name: name, slices: slices, result: true, unroll: turns, ahead: ahead, level: "PREFETCHT1",
 			start: func(a *assembler) {
 				a.zero(7)
 				for r := range 2 * turns {
@@ -182,12 +182,12 @@ func reductions(a *assembler) {
 				a.line("VADDSD X0, X8, X0")
 			}})
 	}
-	reduce("sumsq", []string{"x"}, nil, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
-	reduce("dot", []string{"x", "y"}, nil, 0, func(a *assembler, p []string) {
+	reduce("sumsq", []string{"x"}, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
+	reduce("dot", []string{"x", "y"}, 0, func(a *assembler, p []string) {
 		a.load(p[0], 0)
 		a.load(p[1], 1)
 	})
-	reduce("order", []string{"c", "x"}, nil, 0, func(a *assembler, p []string) {
+	reduce("order", []string{"c", "x"}, 0, func(a *assembler, p []string) {
 		a.load(p[0], 0)
 		a.load(p[1], 1)
 		a.op("VSUBPS", 1, 0, 0)
