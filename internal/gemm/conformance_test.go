@@ -13,12 +13,18 @@ import (
 // splitAlways is "amx" with products of any number of terms in bf16 parts, few ones included.
 const splitAlways = "amx always"
 
+// fixedAlways is the same in fixed point.
+const fixedAlways = "amx fixed"
+
 // newEngine opens an engine on its own pool; it skips when a library is missing.
 func newEngine(t testing.TB, kernel string, threads int) *Engine {
 	t.Helper()
-	if kernel == splitAlways {
+	if kernel == splitAlways || kernel == fixedAlways {
 		e := newEngine(t, "amx", threads)
 		e.f32 = e.split
+		if kernel == fixedAlways {
+			e.f32, e.split = fixing(), nil
+		}
 		return e
 	}
 	pool := par.New(threads)
@@ -41,6 +47,9 @@ func ownKernels() []string {
 	var s []string
 	if splitting() != nil {
 		s = append(s, "amx", splitAlways)
+	}
+	if fixing() != nil {
+		s = append(s, fixedAlways)
 	}
 	for _, k := range available() {
 		s = append(s, k.name)

@@ -11,6 +11,9 @@ import (
 type Options struct {
 	// Kernel is "" for the best of this CPU, or one of "amx", "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
 	Kernel string
+	// Fixed lets float32 products of 192 terms and more use fixed-point numbers of 24 bits where the best kernel is amx: sooner, but exact to the
+	// largest values of a row and a column and not to each (doc.go). For operands whose values are of one size.
+	Fixed bool
 }
 
 // Args is one product, row major:
@@ -42,6 +45,7 @@ type Engine struct {
 	name    string
 	f32     *kernel
 	split   *kernel // for float32 products of which splits is true; may be nil
+	fixed   *kernel // for float32 products of which fixes is true; may be nil
 	bf16    *kernel
 	lib     library // external float32 products, or nil
 	workers []worker
@@ -51,7 +55,8 @@ type Engine struct {
 	working workPhase
 	batch   batchPhase
 	turned  turnedPhase
-	product Args // a product made from the caller's
+	given   Packed // B given row by row, packed by the product
+	product Args   // a product made from the caller's
 }
 
 // library is a complete float32 product of another package; Args are checked, M, N, K, Alpha not zero.
@@ -99,6 +104,9 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 			e.bf16 = nil // a chosen lesser CPU has no bf16 instructions either
 		}
 	}
+	if o.Fixed && e.split != nil && e.lib == nil {
+		e.fixed = fixing()
+	}
 	e.name = e.f32.name
 	if e.split != nil {
 		e.name = e.split.name
@@ -142,6 +150,8 @@ func (e *Engine) kernel(bf16 bool, k int) *kernel {
 	switch {
 	case bf16:
 		return e.bf16
+	case e.fixed != nil && fixes(k):
+		return e.fixed
 	case e.split != nil && splits(k):
 		return e.split
 	}

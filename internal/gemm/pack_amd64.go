@@ -146,16 +146,23 @@ func packBBF16(w *worker, dst []float32, o *operand, s span) {
 // packAAMX packs panels of 32 rows as [k/32][parts][2][16 rows][16 pairs]. Rows beyond the last are left as they are:
 // they meet only rows of the result that nobody stores.
 func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ int) {
+	rows := setRowsAAMX(parts)
+	return func(w *worker, dst []float32, o *operand, s span, _ int) { rows(w, dst, o, s, 0) }
+}
+
+// setRowsAAMX packs rows of A, row first of the panels and those behind it; with columns of A as rows, first is 0.
+func setRowsAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, first int) {
 	row, pairs := roundRow512, pairTranspose512
 	if parts == 3 {
 		row, pairs = splitRow512, splitPairs512
 	}
-	return func(w *worker, dst []float32, o *operand, s span, _ int) {
+	return func(w *worker, dst []float32, o *operand, s span, first int) {
 		p, words := &w.p, parts*roundUp(s.k, 32)/2
 		if !o.kMajor {
 			p.rows, p.k, p.next, p.ld = words/parts, s.k, parts*2048, 4*o.ld
 			for i := 0; i < s.outer; {
-				p.dst, p.src = unsafe.Pointer(&dst[i/32*32*words+i%32*16]), o.at(s.o0+i, s.k0)
+				at := first + i
+				p.dst, p.src = unsafe.Pointer(&dst[at/32*32*words+at%32*16]), o.at(s.o0+i, s.k0)
 				if parts == 3 && i+splitTogether <= s.outer {
 					splitRows512(p)
 					i += splitTogether
@@ -187,8 +194,8 @@ func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ in
 	}
 }
 
-// setRowsAMX packs rows of B as packBAMX does.
-func setRowsAMX(parts int) func(w *worker, dst []float32, k, i int, x []float32, rows, n int) {
+// setRowsBAMX packs rows of B as packBAMX does.
+func setRowsBAMX(parts int) func(w *worker, dst []float32, k, i int, x []float32, rows, n int) {
 	panels := pairPanels512
 	if parts == 3 {
 		panels = splitPanels512

@@ -48,7 +48,7 @@ func (e *Engine) ReserveB(p *Packed, k, n int, bf16 bool) {
 func (e *Engine) Reserve() {
 	for i := range e.workers {
 		w := &e.workers[i]
-		for _, kn := range []*kernel{e.f32, e.split, e.bf16} {
+		for _, kn := range []*kernel{e.f32, e.split, e.fixed, e.bf16} {
 			if kn == nil {
 				continue
 			}

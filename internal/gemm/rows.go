@@ -18,6 +18,9 @@ type PackedA struct {
 // StartA prepares p for M rows of K values, which SetRowsA must then give, all of them.
 func (e *Engine) StartA(p *PackedA, m, k int, bf16 bool) {
 	p.m, p.k, p.kn = m, k, e.rowKernel(bf16, k)
+	if p.kn != nil && p.kn.setRowsA == nil {
+		p.kn = nil
+	}
 	words := m * k
 	if p.kn != nil {
 		blocks, size := p.kn.blocks(k)
@@ -26,10 +29,10 @@ func (e *Engine) StartA(p *PackedA, m, k int, bf16 bool) {
 	p.data = grow(p.data, words)
 }
 
-// rowKernel is the kernel of products of k terms if its layout takes single rows, or nil.
+// rowKernel is the kernel of products of k terms, or nil where there is none or another library computes them.
 func (e *Engine) rowKernel(bf16 bool, k int) *kernel {
-	if kn := e.kernel(bf16, k); kn.setRowsB != nil && k > 0 && (e.lib == nil || bf16) {
-		return kn
+	if k > 0 && (e.lib == nil || bf16) {
+		return e.kernel(bf16, k)
 	}
 	return nil
 }
@@ -46,7 +49,7 @@ func (e *Engine) SetRowsA(p *PackedA, i int, x []float32) {
 	w.opA = operand{data: x, ld: p.k}
 	for kb := range blocks {
 		s := span{0, rows, kb * size, min(size, p.k-kb*size)}
-		kn.packA(w, p.data[kb*kn.words(size)*kn.paddedM(p.m)+kn.rowOffset(i, s.k):], &w.opA, s, kn.mr)
+		kn.setRowsA(w, p.data[kb*kn.words(size)*kn.paddedM(p.m):], &w.opA, s, i)
 	}
 	w.opA = operand{}
 }
@@ -63,7 +66,8 @@ func rowsAt(side string, i, count, width, values int) int {
 // StartB prepares p for op(B) [K, N], whose rows SetRowsB must then give, all of them.
 func (e *Engine) StartB(p *Packed, k, n int, bf16 bool) {
 	p.k, p.n, p.stored, p.kn = k, n, Args{}, e.rowKernel(bf16, k)
-	if p.kn == nil {
+	if p.kn == nil || p.kn.setRowsB == nil {
+		p.kn = nil
 		p.data = grow(p.data, k*n)
 		p.stored = Args{K: k, N: n, B: p.data, LDB: n}
 		return
@@ -109,8 +113,14 @@ func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 		return
 	}
 	a.checkC()
-	if !a.scaleOnly() {
-		p.check(a, left.kn)
-		e.multiply(a, left, p)
+	if a.scaleOnly() {
+		return
 	}
+	if p.kn == nil { // rows as they are
+		b := &p.stored
+		e.PackB(&e.given, b.TransB, b.K, b.N, b.B, b.LDB, a.BF16)
+		p = &e.given
+	}
+	p.check(a, left.kn)
+	e.multiply(a, left, p)
 }

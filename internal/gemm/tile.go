@@ -17,7 +17,8 @@ type tile struct {
 	lda     int            // bytes between the rows of a where it is not packed
 }
 
-const scratchWords = 32 * 32
+// scratchWords is enough for a panel of fixed-point operands, the largest thing that kernels and packing routines put there.
+const scratchWords = 32 * (3*fixedTerms/4 + 1)
 
 // operand is one side of a product with the roles of rows and columns removed: outer runs over M or N.
 type operand struct {
@@ -35,6 +36,7 @@ type kernel struct {
 	name   string
 	bf16   bool // operands are rounded to bf16
 	parts  int  // words are pairs of bf16, this many for each pair of values; 0: words are float32 values
+	fixed  bool // words are four digits of fixed-point values, three for each four values, and a scale for each row
 	mr, nr int  // most rows of a panel of A, columns of a panel of B
 	kc     int  // most values of k in one block
 	kUnit  int  // values of k that a step rounds up to
@@ -49,8 +51,11 @@ type kernel struct {
 	// every nr*words(k) words, one of A every height*words(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
 	packB func(w *worker, dst []float32, o *operand, s span)
-	// setRowsB writes up to RowsTogether rows of B from row i on, x [rows, n], to their places in dst, the packed panels of a block of k values.
+	// setRowsA packs the rows of a span like packA, as rows from first on of dst, the packed panels of a block of s.k values.
 	// nil where a packed operand cannot be written row by row.
+	setRowsA func(w *worker, dst []float32, o *operand, s span, first int)
+	// setRowsB writes up to RowsTogether rows of B from row i on, x [rows, n], to their places in dst, the packed panels of a block of k values.
+	// nil like setRowsA; also where a column is scaled as a whole.
 	setRowsB func(w *worker, dst []float32, k, i int, x []float32, rows, n int)
 	// run computes w.t.
 	run func(w *worker)
@@ -60,7 +65,10 @@ type kernel struct {
 
 // words returns how many words of k a block of k values occupies per row.
 func (kn *kernel) words(k int) int {
-	if kn.parts > 0 {
+	switch {
+	case kn.fixed:
+		return fixedWords(k)
+	case kn.parts > 0:
 		return kn.parts * roundUp(k, kn.kUnit) / 2
 	}
 	return k
@@ -92,9 +100,6 @@ func (kn *kernel) panels(m int) (count, height int) {
 	height = (m + count - 1) / count
 	return count, height
 }
-
-// rowOffset is where row i of A begins among the packed panels of a block of k values, for kernels that take operands row by row.
-func (kn *kernel) rowOffset(i, k int) int { return i/kn.mr*kn.mr*kn.words(k) + i%kn.mr*16 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 

@@ -45,14 +45,14 @@ var kernelAVX512BF16 = &kernel{
 
 var kernelAMX = &kernel{
 	name: "amx", bf16: true, parts: 1, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
-	packA: packAAMX(1), packB: packBAMX(1), setRowsB: setRowsAMX(1),
+	packA: packAAMX(1), packB: packBAMX(1), setRowsA: setRowsAAMX(1), setRowsB: setRowsBAMX(1),
 	run: func(w *worker) { tileAMX(&w.t) },
 }
 
 // kernelSplit computes float32 products as six products of bf16 parts (asmgen/amx.go, splitTerms).
 var kernelSplit = &kernel{
 	name: "amx", parts: 3, mr: 32, nr: 32, kc: 1024, kUnit: 32, square: true, tall: true, rows: 128,
-	packA: packAAMX(3), packB: packBAMX(3), setRowsB: setRowsAMX(3),
+	packA: packAAMX(3), packB: packBAMX(3), setRowsA: setRowsAAMX(3), setRowsB: setRowsBAMX(3),
 	run: func(w *worker) { tileSplitAMX(&w.t) },
 }
 

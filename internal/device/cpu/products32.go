@@ -30,16 +30,16 @@ func (e *products32) name() string {
 
 func (e *products32) external() bool { return e.engine.External() && !e.bf16 }
 
-func (e *products32) on(pool *par.Pool) products[float32] { return e.copy(pool) }
+func (e *products32) on(pool *par.Pool) products[float32] { return e.copy(pool, false) }
 
 // copy returns products on another pool. Libraries have threads of their own and are not called from several, so the kernels of this
 // program take their place.
-func (e *products32) copy(pool *par.Pool) *products32 {
+func (e *products32) copy(pool *par.Pool, fixed bool) *products32 {
 	kernel := e.engine.Name()
 	if e.engine.External() {
 		kernel = ""
 	}
-	g, err := gemm.New(pool, gemm.Options{Kernel: kernel})
+	g, err := gemm.New(pool, gemm.Options{Kernel: kernel, Fixed: fixed})
 	if err != nil {
 		panic("cpu: " + err.Error()) // it exists: the device uses it
 	}

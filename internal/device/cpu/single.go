@@ -46,7 +46,7 @@ func (d *dev[T]) singles() []single[T] {
 	return d.single
 }
 
-func (e *products32) single() single[float32] { return &single32{*e.copy(par.New(1))} }
+func (e *products32) single() single[float32] { return &single32{*e.copy(par.New(1), true)} }
 
 type single32 struct{ products32 }
 

@@ -11,6 +11,7 @@ func tilesAMX() string {
 	g.raw("GLOBL tilecfg<>(SB), RODATA|NOPTR, $64")
 	tileAMX(g, "tileAMX", bf16Terms)
 	tileAMX(g, "tileSplitAMX", splitTerms)
+	tileFixedAMX(g)
 	return g.String()
 }
 

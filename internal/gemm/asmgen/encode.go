@@ -57,3 +57,9 @@ func (g *gen) tdpbf16(acc, a, b int) {
 	g.bytes(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", b, a, acc),
 		0xc4, 0xe2, byte(^b&15)<<3|2, 0x5c, 0xc0|byte(acc)<<3|byte(a))
 }
+
+// tdpbssd: tile acc += tile a (rows x groups of four signed bytes) * tile b (groups x columns), in int32.
+func (g *gen) tdpbssd(acc, a, b int) {
+	g.bytes(fmt.Sprintf("TDPBSSD T%d, T%d, T%d", b, a, acc),
+		0xc4, 0xe2, byte(^b&15)<<3|3, 0x5e, 0xc0|byte(acc)<<3|byte(a))
+}

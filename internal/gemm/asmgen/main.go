@@ -32,6 +32,7 @@ func files() map[string]string {
 		"tile_amx_amd64.s":    tilesAMX(),
 		"pack_avx512_amd64.s": packs512(),
 		"pack_amx_amd64.s":    packsSplit(),
+		"pack_fixed_amd64.s":  packsFixed(),
 	}
 }
 
