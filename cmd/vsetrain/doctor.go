@@ -136,8 +136,8 @@ func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	d.GEMM, d.BF16 = e.Name(), e.BF16Name()
 	if !quick {
 		const n = doctorShape
-		d.GEMMGflops = gemm.Measure(e, n, n, n, false, false, false, 300*time.Millisecond)
-		d.BF16Gflops = gemm.Measure(e, n, n, n, false, false, true, 300*time.Millisecond)
+		d.GEMMGflops = gemm.Measure(e, n, n, n, false, false, gemm.Float32, 300*time.Millisecond)
+		d.BF16Gflops = gemm.Measure(e, n, n, n, false, false, gemm.BF16, 300*time.Millisecond)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ type Products interface {
 // TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
 // operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
-// accumulated in float32, unless Exact asks for float32 products.
+// accumulated in float32, unless Exact asks for float32 products. Even says that the values of a row of op(A), and those of a column of op(B), are
+// of one size, as those of vectors of length 1 are: float32 products may then be exact to the largest of them and not to each.
 //
 // Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
 type GemmArgs struct {
@@ -22,7 +23,7 @@ type GemmArgs struct {
 	Bias                      View // optional
 	Batch                     int  // 0 and 1 mean one product
 	StrideA, StrideB, StrideC int
-	Exact                     bool
+	Exact, Even               bool
 	F                         Activation
 	Active                    View // optional [M, N]
 }

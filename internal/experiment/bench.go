@@ -206,7 +206,7 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 		return rep, nil
 	}
 	var err error
-	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision == "bf16", b.BenchRequest.BLAS); err != nil {
+	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision, b.BenchRequest.BLAS); err != nil {
 		return rep, err
 	}
 	rep.Share = rep.GFlops / rep.Peak
@@ -214,13 +214,17 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 }
 
 // gemmPeak measures the rate of a large square product, as the peer does.
-func gemmPeak(threads int, bf16 bool, blas string) (gflops float64, used int, err error) {
+func gemmPeak(threads int, precision, blas string) (gflops float64, used int, err error) {
 	pool := par.New(threads)
 	defer pool.Close()
 	e, err := gemm.New(pool, gemm.Options{Kernel: blas})
 	if err != nil {
 		return 0, 0, err
 	}
+	p := gemm.Float32
+	if precision == "bf16" {
+		p = gemm.BF16
+	}
 	const n = 2048
-	return gemm.Measure(e, n, n, n, false, true, bf16, time.Second), pool.Threads(), nil
+	return gemm.Measure(e, n, n, n, false, true, p, time.Second), pool.Threads(), nil
 }

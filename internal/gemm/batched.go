@@ -21,7 +21,7 @@ func (e *Engine) Batched(a *Args, count, strideA, strideB, strideC int) {
 		last.checkA()
 		last.checkB()
 	}
-	if !terms || (e.lib != nil && !a.BF16) {
+	if !terms || e.external(a.Precision) {
 		for i := range count {
 			e.product = *a
 			e.product.advance(i, strideA, strideB, strideC)
@@ -31,7 +31,7 @@ func (e *Engine) Batched(a *Args, count, strideA, strideB, strideC int) {
 		return
 	}
 	j := &e.job
-	*j = job{a: *a, kn: e.kernel(a.BF16, a.K), m1: a.M, n1: a.N}
+	*j = job{a: *a, kn: e.kernel(a.Precision, a.K), m1: a.M, n1: a.N}
 	j.nkb, j.kSize = j.kn.blocks(a.K)
 	e.batch.strideA, e.batch.strideB, e.batch.strideC = strideA, strideB, strideC
 	e.pool.For(count, &e.batch)

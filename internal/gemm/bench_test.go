@@ -38,12 +38,12 @@ var shapes = []shape{
 
 // BenchmarkGemm runs the shapes of training: go test -bench 'Gemm/fp32/large' ./internal/gemm
 func BenchmarkGemm(b *testing.B) {
-	for _, precision := range []string{"fp32", "bf16"} {
+	for name, p := range map[string]Precision{"fp32": Float32, "fixed": Fixed, "bf16": BF16} {
 		for _, threads := range []int{1, 2} {
 			for _, s := range shapes {
-				b.Run(fmt.Sprintf("%s/%s/threads%d", precision, s.label, threads), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%s/threads%d", name, s.label, threads), func(b *testing.B) {
 					e := newEngine(b, "", threads)
-					run := s.product(e, precision == "bf16")
+					run := s.product(e, p)
 					run()
 					b.ReportAllocs()
 					for b.Loop() {
@@ -58,12 +58,12 @@ func BenchmarkGemm(b *testing.B) {
 }
 
 // product prepares the operands of a shape and returns the product.
-func (s shape) product(e *Engine, bf16 bool) func() {
-	a := operands(s.m, s.n, s.k, s.transA, s.transB, bf16)
+func (s shape) product(e *Engine, p Precision) func() {
+	a := operands(s.m, s.n, s.k, s.transA, s.transB, p)
 	if !s.packed {
 		return func() { e.Gemm(a) }
 	}
-	p := new(Packed)
-	e.PackB(p, s.transB, s.k, s.n, a.B, a.LDB, bf16)
-	return func() { e.GemmPacked(a, p) }
+	packed := new(Packed)
+	e.PackB(packed, s.transB, s.k, s.n, a.B, a.LDB, p)
+	return func() { e.GemmPacked(a, packed) }
 }

@@ -13,18 +13,20 @@ import (
 // splitAlways is "amx" with products of any number of terms in bf16 parts, few ones included.
 const splitAlways = "amx always"
 
-// fixedAlways is the same in fixed point.
-const fixedAlways = "amx fixed"
+// fixedPoint is "amx" with float32 products of 64 terms and more in fixed point.
+const fixedPoint = "amx fixed"
 
 // newEngine opens an engine on its own pool; it skips when a library is missing.
 func newEngine(t testing.TB, kernel string, threads int) *Engine {
 	t.Helper()
-	if kernel == splitAlways || kernel == fixedAlways {
+	switch kernel {
+	case splitAlways:
 		e := newEngine(t, "amx", threads)
 		e.f32 = e.split
-		if kernel == fixedAlways {
-			e.f32, e.split = fixing(), nil
-		}
+		return e
+	case fixedPoint:
+		e := newEngine(t, "amx", threads)
+		e.split = e.fixed
 		return e
 	}
 	pool := par.New(threads)
@@ -49,12 +51,19 @@ func ownKernels() []string {
 		s = append(s, "amx", splitAlways)
 	}
 	if fixing() != nil {
-		s = append(s, fixedAlways)
+		s = append(s, fixedPoint)
 	}
 	for _, k := range available() {
 		s = append(s, k.name)
 	}
 	return s
+}
+
+func precision(bf16 bool) Precision {
+	if bf16 {
+		return BF16
+	}
+	return Float32
 }
 
 // bf16Engines returns an engine for each bf16 kernel of this machine.
@@ -176,7 +185,7 @@ func same(x float32) float32 { return x }
 
 func (p *product) String() string {
 	return fmt.Sprintf("M %d N %d K %d transA %v transB %v alpha %v beta %v lda %d ldb %d ldc %d bias %v bf16 %v",
-		p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha, p.Beta, p.LDA, p.LDB, p.LDC, p.Bias != nil, p.BF16)
+		p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha, p.Beta, p.LDA, p.LDB, p.LDC, p.Bias != nil, p.Precision == BF16)
 }
 
 // sizes are edges of every panel and block, and a few in between.
@@ -220,7 +229,7 @@ func TestConformanceBF16(t *testing.T) {
 			for range 150 {
 				m, n, k := sizes(r)
 				p := randomProduct(r, m, n, k)
-				p.BF16 = true
+				p.Precision = BF16
 				conform(t, e, p, roundBF16)
 			}
 		})
@@ -237,7 +246,7 @@ func conform(t *testing.T, e *Engine, p *product, round func(float32) float32) {
 	plain := append([]float32(nil), p.C...)
 	p.reset()
 	var packed Packed
-	e.PackB(&packed, p.TransB, p.K, p.N, p.B, p.LDB, p.BF16)
+	e.PackB(&packed, p.TransB, p.K, p.N, p.B, p.LDB, p.Precision)
 	a := p.Args
 	a.B, a.LDB = nil, 0
 	e.GemmPacked(&a, &packed)
@@ -270,16 +279,16 @@ func TestBatched(t *testing.T) {
 				if r.IntN(8) == 0 {
 					n, k = 600, 700
 				}
-				testBatch(t, e, r, m, n, k, bf16)
+				testBatch(t, e, r, m, n, k, precision(bf16))
 			}
 		})
 	}
 }
 
-func testBatch(t *testing.T, e *Engine, r *rand.Rand, m, n, k int, bf16 bool) {
+func testBatch(t *testing.T, e *Engine, r *rand.Rand, m, n, k int, p Precision) {
 	const count = 5
 	one := randomProduct(r, m, n, k)
-	one.BF16 = bf16
+	one.Precision = p
 	sa, sb, sc := len(one.A)+3, len(one.B)+1, len(one.C)+one.LDC-one.N
 	if r.IntN(3) == 0 {
 		sb = 0

@@ -11,9 +11,6 @@ import (
 type Options struct {
 	// Kernel is "" for the best of this CPU, or one of "amx", "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
 	Kernel string
-	// Fixed lets float32 products of 192 terms and more use fixed-point numbers of 24 bits where the best kernel is amx: sooner, but exact to the
-	// largest values of a row and a column and not to each (doc.go). For operands whose values are of one size.
-	Fixed bool
 }
 
 // Args is one product, row major:
@@ -21,8 +18,7 @@ type Options struct {
 //	C[M, N] = Alpha * op(A)[M, K] * op(B)[K, N] + Beta * C (+ Bias[N] added to each row when not nil)
 //
 // TransA: A is stored [K, M]; TransB: B is stored [N, K]. LDA, LDB, LDC are the distances between stored rows in
-// elements. C must not overlap A, B or Bias. BF16: operands are rounded to bf16 (to nearest even), products accumulate in
-// float32.
+// elements. C must not overlap A, B or Bias.
 type Args struct {
 	TransA, TransB bool
 	M, N, K        int
@@ -35,8 +31,19 @@ type Args struct {
 	C              []float32
 	LDC            int
 	Bias           []float32
-	BF16           bool
+	Precision      Precision
 }
+
+// Precision is how float32 operands are multiplied. Products always accumulate in float32.
+type Precision uint8
+
+const (
+	Float32 Precision = iota // as float32
+	// Fixed is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an element of C may be exact to the
+	// largest of its row and column, where Float32 is to each, if that comes sooner (doc.go).
+	Fixed
+	BF16 // operands are rounded to bf16, to nearest even
+)
 
 // Engine computes products on a pool of threads. It owns its workspaces, which grow to what the largest
 // product needs; after that nothing allocates (gonum excepted). It is not safe for concurrent use.
@@ -45,7 +52,7 @@ type Engine struct {
 	name    string
 	f32     *kernel
 	split   *kernel // for float32 products of which splits is true; may be nil
-	fixed   *kernel // for float32 products of which fixes is true; may be nil
+	fixed   *kernel // for Fixed products of which fixes is true; may be nil
 	bf16    *kernel
 	lib     library // external float32 products, or nil
 	workers []worker
@@ -72,14 +79,14 @@ var ErrNoLibrary = errors.New("library not found")
 func New(pool *par.Pool, o Options) (*Engine, error) {
 	e := &Engine{pool: pool}
 	kernels := available()
-	e.f32, e.split, e.bf16 = kernels[0], splitting(), bestBF16()
-	if o.Kernel != "" {
-		e.split = nil
+	e.f32, e.split, e.fixed, e.bf16 = kernels[0], splitting(), fixing(), bestBF16()
+	if o.Kernel != "" && o.Kernel != "amx" {
+		e.split, e.fixed = nil, nil
 	}
 	switch o.Kernel {
 	case "":
 	case "amx":
-		if e.split = splitting(); e.split == nil {
+		if e.split == nil {
 			return nil, notAvailable(o.Kernel, kernels)
 		}
 	case "gonum":
@@ -103,9 +110,6 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 		if o.Kernel != kernels[0].name {
 			e.bf16 = nil // a chosen lesser CPU has no bf16 instructions either
 		}
-	}
-	if o.Fixed && e.split != nil && e.lib == nil {
-		e.fixed = fixing()
 	}
 	e.name = e.f32.name
 	if e.split != nil {
@@ -139,6 +143,9 @@ func notAvailable(name string, kernels []*kernel) error {
 // Name is the float32 implementation in use, e.g. "amx", "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
 func (e *Engine) Name() string { return e.name }
 
+// external reports whether products of a precision are those of another package.
+func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 }
+
 // External reports whether float32 products are those of another package.
 func (e *Engine) External() bool { return e.lib != nil }
 
@@ -146,11 +153,11 @@ func (e *Engine) External() bool { return e.lib != nil }
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
 // kernel is the kernel of a precision for products of k terms.
-func (e *Engine) kernel(bf16 bool, k int) *kernel {
+func (e *Engine) kernel(p Precision, k int) *kernel {
 	switch {
-	case bf16:
+	case p == BF16:
 		return e.bf16
-	case e.fixed != nil && fixes(k):
+	case p == Fixed && e.fixed != nil && fixes(k):
 		return e.fixed
 	case e.split != nil && splits(k):
 		return e.split
@@ -170,7 +177,7 @@ func (e *Engine) Gemm(a *Args) {
 	}
 	a.checkA()
 	a.checkB()
-	if e.lib != nil && !a.BF16 {
+	if e.external(a.Precision) {
 		e.lib.gemm(e, a)
 		return
 	}

@@ -7,14 +7,14 @@ import (
 // Measure returns the speed of the engine at one shape in GFLOP/s (10^9 floating-point operations, 2 M N K per
 // product, a second): the best single product within about d, after one to warm up. It allocates operands of the
 // shape.
-func Measure(e *Engine, m, n, k int, transA, transB, bf16 bool, d time.Duration) float64 {
-	a := operands(m, n, k, transA, transB, bf16)
+func Measure(e *Engine, m, n, k int, transA, transB bool, p Precision, d time.Duration) float64 {
+	a := operands(m, n, k, transA, transB, p)
 	return gflops(m, n, k, d, func() { e.Gemm(a) })
 }
 
 // operands makes a product of the shape.
-func operands(m, n, k int, transA, transB, bf16 bool) *Args {
-	a := &Args{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: 1, BF16: bf16,
+func operands(m, n, k int, transA, transB bool, p Precision) *Args {
+	a := &Args{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: 1, Precision: p,
 		A: noise(m*k, 1), B: noise(k*n, 2), C: make([]float32, m*n), LDA: k, LDB: n, LDC: n}
 	if transA {
 		a.LDA = m

@@ -14,11 +14,11 @@ type Packed struct {
 }
 
 // PackB packs op(B) [K, N] into p. TransB: B is stored [N, K]. It panics when b is too short.
-func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, bf16 bool) {
+func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, precision Precision) {
 	a := Args{TransB: transB, K: k, N: n, B: b, LDB: ldb}
 	a.checkB()
-	p.k, p.n, p.kn, p.stored = k, n, e.kernel(bf16, k), Args{}
-	if e.lib != nil && !bf16 {
+	p.k, p.n, p.kn, p.stored = k, n, e.kernel(precision, k), Args{}
+	if e.external(precision) {
 		p.kn, p.stored = nil, a
 		return
 	}
@@ -37,8 +37,8 @@ func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, b
 }
 
 // ReserveB makes room in p for an operand [K, N], so that packing it does not allocate.
-func (e *Engine) ReserveB(p *Packed, k, n int, bf16 bool) {
-	if kn := e.kernel(bf16, k); k > 0 && (e.lib == nil || bf16) {
+func (e *Engine) ReserveB(p *Packed, k, n int, precision Precision) {
+	if kn := e.kernel(precision, k); k > 0 && !e.external(precision) {
 		blocks, size := kn.blocks(k)
 		p.data = grow(p.data, roundUp(n, kn.nr)*blocks*kn.words(size))
 	}
@@ -71,7 +71,7 @@ func (e *Engine) GemmPacked(a *Args, p *Packed) {
 		p.check(a, nil)
 		e.product = *a
 		e.product.B, e.product.LDB, e.product.TransB = p.stored.B, p.stored.LDB, p.stored.TransB
-		if e.lib != nil && !a.BF16 {
+		if e.external(a.Precision) {
 			e.lib.gemm(e, &e.product)
 		} else {
 			e.multiply(&e.product, nil, nil)
@@ -79,7 +79,7 @@ func (e *Engine) GemmPacked(a *Args, p *Packed) {
 		e.product = Args{}
 		return
 	}
-	p.check(a, e.kernel(a.BF16, a.K))
+	p.check(a, e.kernel(a.Precision, a.K))
 	e.multiply(a, nil, p)
 }
 

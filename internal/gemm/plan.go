@@ -5,6 +5,8 @@ import "unsafe"
 const (
 	sharedWords = 4 << 20 // most words of the shared packed operand: 16 MiB
 	blockCols   = 512     // most columns of B a thread packs together
+	nearTerms   = 1024    // values of k that a thread packs together if they are several blocks,
+	nearOthers  = 256     // and the columns or rows they meet one after another
 	serialFlops = 1 << 17 // products smaller than this do not pay for waking other threads
 )
 
@@ -31,7 +33,7 @@ type job struct {
 // multiply runs the blocked product; left and p, when not nil, hold A and op(B) packed before.
 func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 	j := &e.job
-	*j = job{a: *a, kn: e.kernel(a.BF16, a.K), packed: p}
+	*j = job{a: *a, kn: e.kernel(a.Precision, a.K), packed: p}
 	if left != nil {
 		j.left = left.data
 	}
@@ -185,17 +187,35 @@ func (p *workPhase) Do(worker, i int) {
 	e.cols(w, lo, hi)
 }
 
+// together returns how many blocks of k a thread packs at a time, and with how many columns or rows of the other operand it multiplies
+// them one after another, while their part of C is in the level-2 cache.
+func (j *job) together() (blocks, others int) {
+	if blocks = nearTerms / j.kSize; blocks < 2 {
+		return 1, 1 << 30
+	}
+	return blocks, nearOthers
+}
+
 // rows computes C[m0:m1, n0:n1] of the pass from B shared, packing its rows of A.
 func (e *Engine) rows(w *worker, m0, m1 int) {
 	j := &e.job
 	kn, m := j.kn, m1-m0
-	w.a = grow(w.a, kn.paddedM(m)*kn.words(j.kSize))
+	blocks, others := j.together()
+	size := kn.paddedM(m) * kn.words(j.kSize)
+	w.a = grow(w.a, blocks*size)
 	_, h := kn.panels(m)
-	for kb := j.kb0; kb < j.kb1; kb++ {
-		k0, k := j.kRange(kb)
-		kn.packA(w, w.a, &j.opA, span{m0, m, k0, k}, h)
-		b := j.sharedBlock(e, kb)
-		e.block(w, w.a, b, m0, m, h, j.n0, j.n1-j.n0, kb, true)
+	for kb := j.kb0; kb < j.kb1; kb += blocks {
+		end := min(j.kb1, kb+blocks)
+		for b := kb; b < end; b++ {
+			k0, k := j.kRange(b)
+			kn.packA(w, w.a[(b-kb)*size:], &j.opA, span{m0, m, k0, k}, h)
+		}
+		for n := j.n0; n < j.n1; n += others {
+			for b := kb; b < end; b++ {
+				_, k := j.kRange(b)
+				e.block(w, w.a[(b-kb)*size:], j.sharedBlock(e, b)[(n-j.n0)*kn.words(k):], m0, m, h, n, min(others, j.n1-n), b, true)
+			}
+		}
 	}
 }
 
@@ -213,28 +233,42 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 	kn, m := j.kn, j.m1-j.m0
 	_, h := kn.panels(m)
 	group := max(1, kn.rows/h) * h
-	for kb := j.kb0; kb < j.kb1; kb++ {
-		k0, k := j.kRange(kb)
-		at, a := kb, j.left
-		if a == nil {
-			at, a = kb-j.kb0, e.shared
-		}
-		a = a[at*kn.words(j.kSize)*kn.paddedM(m):]
-		for n := n0; n < n1; n += blockCols {
-			cols := min(blockCols, n1-n)
-			var b []float32
-			if j.packed != nil {
-				b = j.sharedBlock(e, kb)[n*kn.words(k):]
-			} else {
-				w.b = grow(w.b, blockCols*kn.words(j.kSize))
-				b = w.b
-				kn.packB(w, b, &j.opB, span{n, cols, k0, k})
+	blocks, width := 1, blockCols
+	if together, others := j.together(); together > 1 && j.packed == nil {
+		blocks, width = together, others
+	}
+	for kb := j.kb0; kb < j.kb1; kb += blocks {
+		end := min(j.kb1, kb+blocks)
+		for n := n0; n < n1; n += width {
+			cols := min(width, n1-n)
+			if j.packed == nil {
+				w.b = grow(w.b, blocks*width*kn.words(j.kSize))
+				for b := kb; b < end; b++ {
+					k0, k := j.kRange(b)
+					kn.packB(w, w.b[(b-kb)*width*kn.words(j.kSize):], &j.opB, span{n, cols, k0, k})
+				}
 			}
 			for g := 0; g < m; g += group {
-				e.block(w, a[g*kn.words(k):], b, j.m0+g, min(group, m-g), h, n, cols, kb, j.packed != nil)
+				for b := kb; b < end; b++ {
+					_, k := j.kRange(b)
+					cb, far := w.b[(b-kb)*width*kn.words(j.kSize):], false
+					if j.packed != nil {
+						cb, far = j.sharedBlock(e, b)[n*kn.words(k):], true
+					}
+					e.block(w, j.leftBlock(e, b)[g*kn.words(k):], cb, j.m0+g, min(group, m-g), h, n, cols, b, far)
+				}
 			}
 		}
 	}
+}
+
+// leftBlock returns the packed rows of A of block kb, from the pass or packed before.
+func (j *job) leftBlock(e *Engine, kb int) []float32 {
+	words := j.kn.words(j.kSize) * j.kn.paddedM(j.m1-j.m0)
+	if j.left != nil {
+		return j.left[kb*words:]
+	}
+	return e.shared[(kb-j.kb0)*words:]
 }
 
 // block multiplies m rows of a (panels of height h, the first row m0 of C) with cols columns of b (the first n0 of C).

@@ -34,7 +34,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				m, n = 1+r.IntN(80), 1+r.IntN(80)
 			}
 			p := randomProduct(r, m, n, k)
-			p.BF16 = bf16[i]
+			p.Precision = precision(bf16[i])
 			e.Gemm(&p.Args)
 			want := append([]float32(nil), p.C...)
 			p.reset()
@@ -79,7 +79,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 	}
 }
 
-func kernelName(e *Engine, bf16 bool, k int) string { return e.kernel(bf16, k).name }
+func kernelName(e *Engine, bf16 bool, k int) string { return e.kernel(precision(bf16), k).name }
 
 // Shapes larger than the shared workspace are done in several passes over K, M and N.
 func TestManyPasses(t *testing.T) {
@@ -88,7 +88,7 @@ func TestManyPasses(t *testing.T) {
 	for _, s := range [][3]int{{3, 2, sharedWords/2 + 77}, {9000, 8, 1030}, {8, 9000, 1030}} {
 		for _, bf16 := range []bool{false, true} {
 			p := randomProduct(r, s[0], s[1], s[2])
-			p.BF16 = bf16
+			p.Precision = precision(bf16)
 			e.Gemm(&p.Args)
 			round := same
 			if bf16 {
@@ -104,11 +104,11 @@ func TestManyPasses(t *testing.T) {
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	es, bf16 := own(t, 2)
 	for i, e := range es {
-		a := operands(70, 90, 110, false, true, bf16[i])
+		a := operands(70, 90, 110, false, true, precision(bf16[i]))
 		var p Packed
 		run := func() {
 			e.Gemm(a)
-			e.PackB(&p, true, 110, 90, a.B, 110, bf16[i])
+			e.PackB(&p, true, 110, 90, a.B, 110, precision(bf16[i]))
 			e.GemmPacked(a, &p)
 			e.Batched(a, 1, 0, 0, 0)
 		}
@@ -162,8 +162,8 @@ func TestShapesThatDoNotFitPanic(t *testing.T) {
 		}()
 	}
 	var p Packed
-	e.PackB(&p, false, 4, 2, x, 2, true)
-	for _, change := range []func(a *Args){func(a *Args) {}, func(a *Args) { a.BF16, a.N = true, 1 }} {
+	e.PackB(&p, false, 4, 2, x, 2, BF16)
+	for _, change := range []func(a *Args){func(a *Args) {}, func(a *Args) { a.Precision, a.N = BF16, 1 }} {
 		a := good
 		change(&a)
 		func() {
@@ -222,7 +222,7 @@ func FuzzGemm(f *testing.F) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := randomProduct(r, int(m%400), int(n%400), int(k%1200))
 		round := same
-		if p.BF16 = bf16; bf16 {
+		if p.Precision = precision(bf16); bf16 {
 			round = roundBF16
 		}
 		for _, e := range []*Engine{e, x} {

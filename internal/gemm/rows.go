@@ -16,8 +16,8 @@ type PackedA struct {
 }
 
 // StartA prepares p for M rows of K values, which SetRowsA must then give, all of them.
-func (e *Engine) StartA(p *PackedA, m, k int, bf16 bool) {
-	p.m, p.k, p.kn = m, k, e.rowKernel(bf16, k)
+func (e *Engine) StartA(p *PackedA, m, k int, precision Precision) {
+	p.m, p.k, p.kn = m, k, e.rowKernel(precision, k)
 	if p.kn != nil && p.kn.setRowsA == nil {
 		p.kn = nil
 	}
@@ -30,9 +30,9 @@ func (e *Engine) StartA(p *PackedA, m, k int, bf16 bool) {
 }
 
 // rowKernel is the kernel of products of k terms, or nil where there is none or another library computes them.
-func (e *Engine) rowKernel(bf16 bool, k int) *kernel {
-	if k > 0 && (e.lib == nil || bf16) {
-		return e.kernel(bf16, k)
+func (e *Engine) rowKernel(p Precision, k int) *kernel {
+	if k > 0 && !e.external(p) {
+		return e.kernel(p, k)
 	}
 	return nil
 }
@@ -64,8 +64,8 @@ func rowsAt(side string, i, count, width, values int) int {
 }
 
 // StartB prepares p for op(B) [K, N], whose rows SetRowsB must then give, all of them.
-func (e *Engine) StartB(p *Packed, k, n int, bf16 bool) {
-	p.k, p.n, p.stored, p.kn = k, n, Args{}, e.rowKernel(bf16, k)
+func (e *Engine) StartB(p *Packed, k, n int, precision Precision) {
+	p.k, p.n, p.stored, p.kn = k, n, Args{}, e.rowKernel(precision, k)
 	if p.kn == nil || p.kn.setRowsB == nil {
 		p.kn = nil
 		p.data = grow(p.data, k*n)
@@ -118,7 +118,7 @@ func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 	}
 	if p.kn == nil { // rows as they are
 		b := &p.stored
-		e.PackB(&e.given, b.TransB, b.K, b.N, b.B, b.LDB, a.BF16)
+		e.PackB(&e.given, b.TransB, b.K, b.N, b.B, b.LDB, a.Precision)
 		p = &e.given
 	}
 	p.check(a, left.kn)

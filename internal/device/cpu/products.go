@@ -35,6 +35,7 @@ type product[T vec.Float] struct {
 	lda, ldb, ldc  int
 	bias           []T
 	exact          bool // float32 products also in bf16
+	even           bool // values of a row or column are of one size
 }
 
 // gemmState is the reused argument of a product.
@@ -55,7 +56,7 @@ func (d *dev[T]) Gemm(a device.GemmArgs) {
 	}
 	p := &d.gemm.p
 	*p = product[T]{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K,
-		alpha: T(a.Alpha), beta: T(a.Beta), exact: a.Exact}
+		alpha: T(a.Alpha), beta: T(a.Beta), exact: a.Exact, even: a.Even}
 	p.a, p.lda = d.matrix("Gemm A", a.A, a.TransA, a.M, a.K, a.LDA, count, a.StrideA)
 	p.b, p.ldb = d.matrix("Gemm B", a.B, a.TransB, a.K, a.N, a.LDB, count, a.StrideB)
 	p.c, p.ldc = d.matrix("Gemm C", a.C, false, a.M, a.N, a.LDC, count, a.StrideC)

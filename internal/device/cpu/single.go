@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// single computes products on the calling thread, for the bodies of parallel loops. An element of a result is computed as by
-// products.
+// single computes products on the calling thread, for the bodies of parallel loops over pairs: products of attention weights and vectors of
+// length 1, and what comes back through them, which are even (device.GemmArgs).
 type single[T vec.Float] interface {
 	gemm(p *product[T])
 	pack(to *packed[T], transB bool, k, n int, b []T, ldb int)
@@ -46,7 +46,11 @@ func (d *dev[T]) singles() []single[T] {
 	return d.single
 }
 
-func (e *products32) single() single[float32] { return &single32{*e.copy(par.New(1), true)} }
+func (e *products32) single() single[float32] {
+	one := &single32{*e.copy(par.New(1))}
+	one.usual = e.even
+	return one
+}
 
 type single32 struct{ products32 }
 
@@ -56,10 +60,10 @@ func (e *single32) gemm(p *product[float32]) {
 }
 
 func (e *single32) pack(to *packed[float32], transB bool, k, n int, b []float32, ldb int) {
-	e.engine.PackB(&to.p32, transB, k, n, b, ldb, e.bf16)
+	e.engine.PackB(&to.p32, transB, k, n, b, ldb, e.usual)
 }
 
-func (e *single32) reserve(to *packed[float32], k, n int) { e.engine.ReserveB(&to.p32, k, n, e.bf16) }
+func (e *single32) reserve(to *packed[float32], k, n int) { e.engine.ReserveB(&to.p32, k, n, e.usual) }
 
 func (e *single64) reserve(*packed[float64], int, int) {}
 
@@ -68,13 +72,13 @@ func (e *single32) gemmPacked(p *product[float32], b *packed[float32]) {
 	e.engine.GemmPacked(&e.args, &b.p32)
 }
 
-func (e *single32) startA(to *packedRows[float32], m, k int) { e.engine.StartA(&to.p32, m, k, e.bf16) }
+func (e *single32) startA(to *packedRows[float32], m, k int) { e.engine.StartA(&to.p32, m, k, e.usual) }
 
 func (e *single32) setRowsA(to *packedRows[float32], i int, x []float32) {
 	e.engine.SetRowsA(&to.p32, i, x)
 }
 
-func (e *single32) startB(to *packed[float32], k, n int) { e.engine.StartB(&to.p32, k, n, e.bf16) }
+func (e *single32) startB(to *packed[float32], k, n int) { e.engine.StartB(&to.p32, k, n, e.usual) }
 
 func (e *single32) setRowsB(to *packed[float32], i int, x []float32) {
 	e.engine.SetRowsB(&to.p32, i, x)

@@ -5,6 +5,7 @@ const (
 	fixedPart  = 2048          // bytes between the digits of a step
 	fixedStep  = 3 * fixedPart // bytes between steps of 64 values of k
 	fixedWords = fixedStep / 128
+	fixedFetch = 4    // cache lines of the next panel of b that a step fetches into the level-2 cache
 	fixedSums  = 1024 // bytes between the sums of a tile in scratch memory
 )
 
@@ -21,7 +22,7 @@ const (
 // what is read of C K6.
 func tileFixedAMX(g *gen) {
 	g.raw("\n// func tileFixedAMX(t *tile)")
-	g.text("tileFixedAMX", 48)
+	g.text("tileFixedAMX", 56)
 	g.ins("LEAQ tilecfg<>(SB), AX")
 	g.ldtilecfgAX()
 	g.ins("MOVQ t+0(FP), R12")
@@ -41,6 +42,7 @@ func tileFixedAMX(g *gen) {
 	g.ins("MOVL %d(R12), CX\n\tTESTL CX, CX\n\tJZ unread\n\tKMOVW K1, K3\n\tKMOVW K2, K4", offBeta)
 	g.label("unread")
 	g.ins("MOVQ %d(R12), CX\n\tSHLQ $7, CX\n\tADDQ 0(SP), CX", offK)
+	g.ins("MOVQ CX, 48(SP)") // the next panel of b
 	g.ins("VMULPS -128(CX), Z19, Z20\n\tVMULPS -64(CX), Z19, Z21")
 	g.ins("VPXORQ Z22, Z22, Z22\n\tVPXORQ Z23, Z23, Z23")
 	g.ins("CMPQ %d(R12), $0\n\tJEQ nobias\n\tMOVQ 16(SP), CX", offBias)
@@ -78,7 +80,7 @@ func fixedTile(g *gen, i, j int) {
 	if j == 1 {
 		g.ins("CMPQ R10, $16\n\tJLE %s", past)
 	}
-	g.ins("MOVQ 24(SP), SI\n\tMOVQ 0(SP), DI\n\tMOVQ %d(R12), CX", offK)
+	g.ins("MOVQ 24(SP), SI\n\tMOVQ 0(SP), DI\n\tMOVQ %d(R12), CX\n\tMOVQ 48(SP), AX", offK)
 	for t := range 3 {
 		g.tilezero(t)
 	}
@@ -112,6 +114,10 @@ func fixedTile(g *gen, i, j int) {
 		g.tdpbssd(2, 3, 7)
 		a(4, 2)
 		g.tdpbssd(2, 4, 5)
+		for f := range fixedFetch {
+			g.ins("PREFETCHT1 %d(AX)", 64*f)
+		}
+		g.ins("ADDQ $%d, AX", 64*fixedFetch)
 		g.ins("ADDQ $%d, SI\n\tADDQ $%d, DI\n\tSUBQ $%d, CX\n\tCMPQ CX, $1", fixedStep, fixedStep, fixedWords)
 		if rows {
 			g.ins("JEQ %sdone\n\tCMPQ R11, $4\n\tJGE %s", name, label)
@@ -120,6 +126,7 @@ func fixedTile(g *gen, i, j int) {
 		}
 	}
 	g.label("%sdone", name)
+	g.ins("MOVQ AX, 48(SP)")
 	fixedRest(g, name)
 	for t := range 3 {
 		g.tilestore(t, regBX, regDX, fixedSums*t)
