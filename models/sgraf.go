@@ -138,6 +138,7 @@ func (n *sgraf) StepFlops(pairs, words int) float64 {
 
 // Images encodes regions: v [B, R·E] and v̄ [B, E].
 func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
+	g.Even = true // vectors have length 1, here and below; regions are averages over positions
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
 	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, sgrafEps)
 	all := make([]int32, b)
@@ -159,6 +160,7 @@ func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *
 
 // Words encodes captions: the words [room, E] and c̄ [C, E].
 func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
+	g.Even = true
 	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), sgrafDropout, "txt.embed")
 	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.room())
 	x = g.L2Norm(x, 1, sgrafEps)
@@ -172,6 +174,7 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 
 // Pairs scores all pairs.
 func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	g.Even = true
 	v, words, lengths := images.Values[0], captions.Words[0], captions.Lengths
 	b, c := graph.Dim(v, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b, n.dims.Regions, n.embed)

@@ -58,7 +58,7 @@ func TestSplitIsAsAccurateAsFloat32(t *testing.T) {
 		for _, spread := range []int{1, 20} {
 			value := func() float32 { return float32(math.Ldexp(r.NormFloat64(), r.IntN(spread))) }
 			const m, n = 40, 40
-			a := operands(m, n, k, false, true, false)
+			a := operands(m, n, k, false, true, Float32)
 			for i := range a.A {
 				a.A[i] = value()
 			}

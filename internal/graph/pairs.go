@@ -26,7 +26,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, ove
 	op.Run = func(d device.Device, c *Call) {
 		a := a
 		a.Lengths, a.Scores, a.Weights = c.Ints(2), c.Keep[0], c.Out[0]
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores, Even: true})
+		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores, Even: g.Even})
 		d.PairAttention(a)
 	}
 	op.Grad = func(in []*Node, weights, dw *Node) []*Node {
@@ -37,10 +37,10 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, ove
 			d.PairAttentionGrad(a)
 			t := total(c.Host[2])
 			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0], Even: true})
+				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0], Even: g.Even})
 			}
 			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1], Even: true})
+				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1], Even: g.Even})
 			}
 		}
 		out := g.ApplyMulti(bw, in[0], in[1], in[2], weights, dw)
