@@ -87,6 +87,8 @@ func (l *gruFinal[T]) Do(_, b int) {
 	copy(l.final[b*l.h:(b+1)*l.h], l.y[row*l.h:(row+1)*l.h])
 }
 
+// The products of a GRU are even: states lie between -1 and 1.
+
 // GRU implements device.Recurrent.
 func (d *dev[T]) GRU(a device.GRUArgs) {
 	if o := d.projected(a); o.rows > 0 {
@@ -100,7 +102,7 @@ func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
 	o.bih, o.bhh = d.floats("GRU BIH", a.BIH, 3*h), d.floats("GRU BHH", a.BHH, 3*h)
 	o.y, o.final = d.floats("GRU Y", a.Y, o.rows*h), d.optional("GRU Final", a.Final, len(a.Lengths.Host)*h)
 	p := &d.gru.p
-	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, a: o.x, lda: a.I, b: o.wih, ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
+	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, even: true, a: o.x, lda: a.I, b: o.wih, ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
 	if o.rows > 0 {
 		d.products.gemm(p, 1, 0, 0, 0)
 	}
@@ -126,7 +128,7 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 		if n > 0 {
 			l.continued = min(l.active, s.pack.Active(before))
 			l.before = o.y[s.pack.Start(before)*h:]
-			s.p = product[T]{m: l.continued, n: 3 * h, k: h, alpha: 1,
+			s.p = product[T]{m: l.continued, n: 3 * h, k: h, alpha: 1, even: true,
 				a: l.before, lda: h, c: hidden, ldc: 3 * h, bias: o.bhh}
 			s.products.gemmPacked(&s.p)
 		}

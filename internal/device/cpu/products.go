@@ -20,7 +20,7 @@ type products[T vec.Float] interface {
 	on(*par.Pool) products[T]
 	// single returns products of one thread.
 	single() single[T]
-	// pack keeps op(B) in the order the kernel reads it, for any number of calls of gemmPacked.
+	// pack keeps op(B) in the order the kernel reads it, for any number of calls of gemmPacked; for even products.
 	pack(transB bool, k, n int, b []T, ldb int)
 	// gemmPacked is gemm with the packed operand instead of p.b.
 	gemmPacked(p *product[T])

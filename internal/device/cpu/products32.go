@@ -73,7 +73,7 @@ func (e *products32) gemm(p *product[float32], count, strideA, strideB, strideC 
 }
 
 func (e *products32) pack(transB bool, k, n int, b []float32, ldb int) {
-	e.engine.PackB(&e.packed, transB, k, n, b, ldb, e.usual)
+	e.engine.PackB(&e.packed, transB, k, n, b, ldb, e.even)
 }
 
 func (e *products32) gemmPacked(p *product[float32]) {
