@@ -38,12 +38,12 @@ var shapes = []shape{
 
 // BenchmarkGemm runs the shapes of training: go test -bench 'Gemm/fp32/large' ./internal/gemm
 func BenchmarkGemm(b *testing.B) {
-	for name, p := range map[string]Precision{"fp32": Float32, "fixed": Fixed, "bf16": BF16} {
+	for p, name := range []string{Float32: "fp32", Fixed: "fixed", BF16: "bf16"} {
 		for _, threads := range []int{1, 2} {
 			for _, s := range shapes {
 				b.Run(fmt.Sprintf("%s/%s/threads%d", name, s.label, threads), func(b *testing.B) {
 					e := newEngine(b, "", threads)
-					run := s.product(e, p)
+					run := s.product(e, Precision(p))
 					run()
 					b.ReportAllocs()
 					for b.Loop() {
