@@ -199,7 +199,7 @@ func BenchmarkPairs(b *testing.B) {
 			k := newBench(b, p)
 			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
 			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e), Rows: k.floats(words * e),
-				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words),
+				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
 				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e), DWeights: k.floats(words * batch * r),
 				DW: k.floats(s * e), DBias: k.floats(s)}
 			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r), Weights: a.Weights,
