@@ -208,6 +208,10 @@ func BenchmarkPairs(b *testing.B) {
 			b.Run("attention-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) }) })
 			b.Run("similarities", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
 			b.Run("similarities-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
+			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes), Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
+			k.d.Fill(a.Filter.DSums, 0)
+			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
+			b.Run("filtered-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
 		})
 	}
 }

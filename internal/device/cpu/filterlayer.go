@@ -30,14 +30,19 @@ func (l *filterLayer[T]) setGrad(d *dev[T], a *device.Filter, lanes, nodes, pair
 	d.ops.Fill(scratch(&l.lanes, lanes*len(l.w)), 0)
 }
 
-// sum is dr of a pair.
-func (l *filterLayer[T]) sum(pair int) []T { return l.dSums[pair*len(l.w):][:len(l.w)] }
+// sum is dr of a pair, nil where it is 0.
+func (l *filterLayer[T]) sum(ops *vec.Ops[T], pair int) []T {
+	if dr := l.dSums[pair*len(l.w):][:len(l.w)]; !ops.Zero(dr) {
+		return dr
+	}
+	return nil
+}
 
 // gradient makes dx of a node with the vector y = x/(norm + ε), and adds the node's part of dw to the sum of a lane.
-func (l *filterLayer[T]) gradient(ops *vec.Ops[T], dx, y []T, lane, node, pair int, norm float64) {
-	dz, dr := l.dLogits[node], l.sum(pair)
+func (l *filterLayer[T]) gradient(ops *vec.Ops[T], dx, y, dr []T, lane, node int, norm float64) {
+	dz := l.dLogits[node]
 	ops.Axpy(l.lanes[lane*len(l.w):][:len(l.w)], y, dz)
-	if ops.Zero(dr) {
+	if dr == nil {
 		f, g := unit(norm, float64(dz)*(float64(l.logits[node])-float64(l.bias)))
 		ops.Sum2(dx, l.w, y, T(f*float64(dz)), T(g))
 		return

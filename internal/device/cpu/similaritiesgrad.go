@@ -109,7 +109,7 @@ func (l *similarities[T]) active(b, at, n int) similarityRows {
 func (l *similarities[T]) without(b, j int) bool {
 	node, size := b*l.nodes+l.node[j], l.a.S
 	if f := &l.filter; f.w != nil {
-		return f.dLogits[node] == 0 && l.ops.Zero(f.sum(l.pairOf(b, j)))
+		return f.dLogits[node] == 0 && f.sum(l.ops, l.pairOf(b, j)) == nil
 	}
 	return l.ops.Zero(l.dOut[node*size:][:size])
 }
@@ -128,6 +128,7 @@ func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 	}
 	one.startA(&w.rows[0], n, size)
 	dBias := l.dB[i*size : (i+1)*size]
+	pair, dr := -1, []T(nil)
 	for j0 := 0; j0 < n; j0 += together {
 		rows := min(together, n-j0)
 		l.differences(w, b, at, j0, rows)
@@ -139,7 +140,10 @@ func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 			node, norm := b*l.nodes+l.node[j], float64(l.norms[b*l.rows+j])
 			y, ds := l.out[node*size:][:size], dS[k*size:(k+1)*size]
 			if l.filter.w != nil {
-				l.filter.gradient(ops, ds, y, i, node, l.pairOf(b, j), norm)
+				if q := l.pairOf(b, j); q != pair {
+					pair, dr = q, l.filter.sum(ops, q)
+				}
+				l.filter.gradient(ops, ds, y, dr, i, node, norm)
 			} else {
 				dy := l.dOut[node*size:][:size]
 				f, g := unit(norm, ops.Dot(y, dy))
