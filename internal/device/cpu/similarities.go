@@ -26,7 +26,7 @@ type similarities[T vec.Float] struct {
 	backward       packed[T] // W
 	dOut, dImages  []T       // dOut: without a filter
 	dWeights       []T
-	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes, S, E], [lanes, S]
+	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes + 1, S, E + pairPad] with their sum, [lanes, S]
 }
 
 func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bool) *similarities[T] {

@@ -24,12 +24,15 @@ func (d *dev[T]) SimilaritiesGrad(a device.SimilarityArgs) {
 		l.dOut = d.floats("SimilaritiesGrad DNodes", a.DNodes, a.B*l.nodes*a.S)
 	}
 	scratch(&l.dRows, n*len(dRows))
-	scratch(&l.dW, n*a.S*(a.E+pairPad))
+	size := a.S * (a.E + pairPad)
+	scratch(&l.dW, (n+1)*size)
 	scratch(&l.dB, n*len(dB))
 	d.pool.For(n, l)
 	d.columnSum(dRows, l.dRows, n, len(dRows))
+	sum := l.dW[n*size : (n+1)*size]
+	d.columnSum(sum, l.dW, n, size)
 	for j := range a.S {
-		d.columnSum(dW[j*a.E:(j+1)*a.E], l.dW[j*(a.E+pairPad):], n, a.S*(a.E+pairPad))
+		copy(dW[j*a.E:(j+1)*a.E], sum[j*(a.E+pairPad):])
 	}
 	d.columnSum(dB, l.dB, n, len(dB))
 	if a.Filter.Present() {
