@@ -53,8 +53,8 @@ type PairAttentionArgs struct {
 //
 // with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E], u_ij = V_i as it
 // is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S], whose other rows are left alone;
-// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖, which a gradient may also compute again. Filter is
-// used where it is there.
+// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖ for the gradient of
+// a device that does not compute them again. Filter is used where it is there.
 //
 // The gradient reads DNodes and writes DImages, DRows, DWeights, DW and DBias.
 type SimilarityArgs struct {
