@@ -53,7 +53,8 @@ type PairAttentionArgs struct {
 //
 // with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E], u_ij = V_i as it
 // is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S], whose other rows are left alone;
-// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖.
+// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖ for the gradient of
+// a device that does not compute them again. Filter is used where it is there.
 //
 // The gradient reads DNodes and writes DImages, DRows, DWeights, DW and DBias.
 type SimilarityArgs struct {
@@ -66,9 +67,27 @@ type SimilarityArgs struct {
 	W, Bias    View // [S, E], [S]
 	Nodes      View // [B·P, S]
 	Norms      View // [B·T] or [B·C]
+	Contexts   View // [B·T]; not with Global
+	Filter     Filter
 
 	DNodes, DImages, DRows, DWeights, DW, DBias View
 }
+
+// Filter is a linear layer on similarity vectors whose results, with the vectors, go to a filtration (FilterArgs):
+//
+//	z_j = W·s_j + Bias    ds_j = Weights_j DSums_p + DLogits_j W    DW = Σ_j DLogits_j s_j
+//
+// for node j of pair p; the gradient ds comes from its factors, in place of DNodes. DW is what the rows of one call give.
+type Filter struct {
+	W, Bias        View // [S], [1]
+	Logits         View // [B·P]: z
+	Weights        View // [B·P]
+	DSums, DLogits View // [B·C, S], [B·P]
+	DW             View // [S]
+}
+
+// Present tells whether there is a filter.
+func (f *Filter) Present() bool { return f.W.Present() }
 
 // ReasonArgs: for the nodes X [n, S] of a pair,
 //
@@ -90,27 +109,27 @@ type ReasonArgs struct {
 	DOut, DX, DM, DV, DW, DBias View
 }
 
-// FilterArgs: for the nodes X [n, S] of a pair,
+// FilterArgs: for the nodes X [n, S] of a pair and their logits z (Filter),
 //
-//	z_j = W·X_j + Bias    h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
+//	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
 //
 // BN is batch normalisation of one channel. With Train the statistics are those of one caption with all images, B·n_c values, and
-// the running ones move once per caption, in order (quirk Q11). Logits [B·P] keeps z, Weights [B·P] a, Mean and InvStd [C] the
-// statistics, Norms [B·C] the norm of the sum.
+// the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C] the statistics, Norms [B·C] the
+// norm of the sum.
 //
-// The gradient reads them, Out and DOut, and writes DX, DW, DBias, DGamma and DBeta.
+// The gradient reads them, Out and DOut. It writes that of X as its factors, dX_j = Weights_j DSums_p + DLogits_j W (Filter), with DSums 0
+// for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
 type FilterArgs struct {
 	B, S          int
 	Train         bool
 	Eps, Momentum float64
 	Lengths       Ints // [C]
-	X             View // [B·P, S]
-	W, Bias       View // [S], [1]
+	X, Logits     View // [B·P, S], [B·P]
 	Gamma, Beta   View // [1]
 	RunningMean   View // [1]
 	RunningVar    View // [1]
 	Out           View // [B·C, S]
 
-	Logits, Weights, Mean, InvStd, Norms View
-	DOut, DX, DW, DBias, DGamma, DBeta   View
+	Weights, Mean, InvStd, Norms               View
+	DOut, DSums, DLogits, DBias, DGamma, DBeta View
 }

@@ -58,53 +58,96 @@ type SimilarityInputs struct {
 	GlobalW, GlobalB        *Node // [S, E], [S]: of a caption with an image
 }
 
+// similarities is what the ops on similarity vectors share: the sizes, and where their arguments are among those of a call.
+type similarities struct{ b, r, e, room, n, s int }
+
+func (x *SimilarityInputs) nodes() []*Node {
+	return []*Node{x.Regions, x.Words, x.Weights, x.Images, x.Captions, x.Lengths, x.LocalW, x.LocalB, x.GlobalW, x.GlobalB}
+}
+
+// similarityWants says which of them have a gradient.
+var similarityWants = []bool{true, true, true, true, true, false, true, true, true, true}
+
+func newSimilarities(x *SimilarityInputs) *similarities {
+	l := &similarities{Dim(x.Regions, 0), Dim(x.Regions, 1), Dim(x.Regions, 2), Dim(x.Words, 0), Dim(x.Lengths, 0), Dim(x.LocalW, 0)}
+	wantShape("words of similarities", x.Words, l.room, l.e)
+	wantShape("attention of similarities", x.Weights, l.room, l.b*l.r)
+	wantShape("images of similarities", x.Images, l.b, l.e)
+	wantShape("captions of similarities", x.Captions, l.n, l.e)
+	for _, w := range []*Node{x.LocalW, x.GlobalW} {
+		wantShape("weight of similarities", w, l.s, l.e)
+	}
+	for _, w := range []*Node{x.LocalB, x.GlobalB} {
+		wantShape("bias of similarities", w, l.s)
+	}
+	return l
+}
+
+// rows is the room for the nodes of all pairs.
+func (l *similarities) rows() int { return l.b * (l.room + l.n) }
+
+// keep are the norms.
+func (l *similarities) keep() []Slot { return floatSlots(l.b*l.room, l.b*l.room, l.b*l.n) }
+
+func floatSlots(sizes ...int) (s []Slot) {
+	for _, n := range sizes {
+		s = append(s, Slot{DType: device.Float, N: n})
+	}
+	return s
+}
+
+// args are those of words and of captions.
+func (l *similarities) args(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
+	local = device.SimilarityArgs{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(5), Images: c.In[0], Rows: c.In[1], Weights: c.In[2],
+		W: c.In[6], Bias: c.In[7], Nodes: nodes, Contexts: c.Keep[0], Norms: c.Keep[1]}
+	global = device.SimilarityArgs{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(5), Images: c.In[3], Rows: c.In[4],
+		W: c.In[8], Bias: c.In[9], Nodes: nodes, Norms: c.Keep[2]}
+	return local, global
+}
+
+// grads are the shapes of the gradients.
+func (l *similarities) grads() []tensor.Shape {
+	return []tensor.Shape{{l.b, l.r, l.e}, {l.room, l.e}, {l.room, l.b * l.r}, {l.b, l.e}, {l.n, l.e}, {l.s, l.e}, {l.s}, {l.s, l.e}, {l.s}}
+}
+
+// to sets where the gradients go.
+func (l *similarities) to(c *Call, local, global *device.SimilarityArgs) {
+	out := func(i int) device.View { return or(c.Out[i], c.Temp[i]) }
+	local.DImages, local.DRows, local.DWeights, local.DW, local.DBias = out(0), out(1), out(2), out(5), out(6)
+	global.DImages, global.DRows, global.DW, global.DBias = out(3), out(4), out(7), out(8)
+}
+
+// sizes are the numbers of values of shapes.
+func sizes(shapes []tensor.Shape) (n []int) {
+	for _, s := range shapes {
+		n = append(n, s.TotalSize())
+	}
+	return n
+}
+
 // Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of its words. See
 // device.SimilarityArgs.
 func (g *Graph) Similarities(x SimilarityInputs) *Node {
-	b, r, e, room := Dim(x.Regions, 0), Dim(x.Regions, 1), Dim(x.Regions, 2), Dim(x.Words, 0)
-	n, s := Dim(x.Lengths, 0), Dim(x.LocalW, 0)
-	wantShape("words of similarities", x.Words, room, e)
-	wantShape("attention of similarities", x.Weights, room, b*r)
-	wantShape("images of similarities", x.Images, b, e)
-	wantShape("captions of similarities", x.Captions, n, e)
-	for _, w := range []*Node{x.LocalW, x.GlobalW} {
-		wantShape("weight of similarities", w, s, e)
-	}
-	for _, w := range []*Node{x.LocalB, x.GlobalB} {
-		wantShape("bias of similarities", w, s)
-	}
-	op := &Op{Name: fmt.Sprintf("similarities %d→%d", e, s), Outs: []tensor.Shape{{b * (room + n), s}},
-		Wants: []bool{true, true, true, true, true, false, true, true, true, true},
-		Keep:  []Slot{{DType: device.Float, N: b * room}, {DType: device.Float, N: b * n}}}
-	args := func(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
-		local = device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.Ints(5), Images: c.In[0], Rows: c.In[1], Weights: c.In[2],
-			W: c.In[6], Bias: c.In[7], Nodes: nodes, Norms: c.Keep[0]}
-		global = device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.Ints(5), Images: c.In[3], Rows: c.In[4],
-			W: c.In[8], Bias: c.In[9], Nodes: nodes, Norms: c.Keep[1]}
-		return local, global
-	}
+	l := newSimilarities(&x)
+	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s), Outs: []tensor.Shape{{l.rows(), l.s}}, Wants: similarityWants, Keep: l.keep()}
 	op.Run = func(d device.Device, c *Call) {
-		local, global := args(c, c.Out[0])
+		local, global := l.args(c, c.Out[0])
 		d.Similarities(local)
 		d.Similarities(global)
 	}
 	op.Grad = func(in []*Node, nodes, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{b, r, e}, {room, e}, {room, b * r}, {b, e}, {n, e}, {s, e}, {s}, {s, e}, {s}}}
-		for _, o := range bw.Outs {
-			bw.Temp = append(bw.Temp, o.TotalSize())
-		}
+		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: l.grads(), Temp: sizes(l.grads())}
 		bw.Run = func(d device.Device, c *Call) {
-			local, global := args(c, c.In[10])
-			out := func(i int) device.View { return or(c.Out[i], c.Temp[i]) }
-			local.DNodes, local.DImages, local.DRows, local.DWeights, local.DW, local.DBias = c.In[11], out(0), out(1), out(2), out(5), out(6)
-			global.DNodes, global.DImages, global.DRows, global.DW, global.DBias = c.In[11], out(3), out(4), out(7), out(8)
+			local, global := l.args(c, c.In[10])
+			l.to(c, &local, &global)
+			local.DNodes, global.DNodes = c.In[11], c.In[11]
 			d.SimilaritiesGrad(local)
 			d.SimilaritiesGrad(global)
 		}
 		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), nodes, dy)...)
 		return []*Node{o[0], o[1], o[2], o[3], o[4], nil, o[5], o[6], o[7], o[8]}
 	}
-	return g.Apply(op, x.Regions, x.Words, x.Weights, x.Images, x.Captions, x.Lengths, x.LocalW, x.LocalB, x.GlobalW, x.GlobalB)
+	return g.Apply(op, x.nodes()...)
 }
 
 // ReasonWeights are the parameters of a step of graph reasoning: linear layers S → S.
@@ -181,44 +224,4 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 		return []*Node{o[0], nil, o[1], o[2], o[3], o[4], o[5], o[6]}
 	}
 	return g.Apply(op, x, lengths, w.Query, w.QueryBias, w.Key, w.KeyBias, w.Out, w.OutBias)
-}
-
-// Filtrate sums the nodes X [B·(room + C), S] of every pair of b images and captions with lengths [C]: [B·C, S]. weight [1, S] and bias [1]
-// give the logits, norm is the batch norm of one channel behind them. See device.FilterArgs.
-func (g *Graph) Filtrate(x, lengths *Node, b int, weight, bias *Node, norm BatchNormWeights) *Node {
-	rows, s, n := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
-	wantShape("weight of a filtration", weight, 1, s)
-	for _, m := range []*Node{bias, norm.Weight, norm.Bias, norm.Mean, norm.Var} {
-		wantShape("scalar of a filtration", m, 1)
-	}
-	if b < 1 || rows%b != 0 || rows/b < n {
-		fail("filtration of %d nodes of %d images and %d captions", rows, b, n)
-	}
-	a := device.FilterArgs{B: b, S: s, Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum}
-	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
-	op := &Op{Name: fmt.Sprintf("filtration %d, training %v", s, a.Train), Outs: []tensor.Shape{{b * n, s}},
-		Wants: []bool{true, false, true, true, true, true, false, false}, Keep: []Slot{keep(rows), keep(rows), keep(n), keep(n), keep(b * n)}}
-	args := func(c *Call) device.FilterArgs {
-		a := a
-		a.X, a.Lengths, a.W, a.Bias, a.Gamma, a.Beta, a.RunningMean, a.RunningVar = c.In[0], c.Ints(1), c.In[2], c.In[3], c.In[4], c.In[5], c.In[6], c.In[7]
-		a.Logits, a.Weights, a.Mean, a.InvStd, a.Norms = c.Keep[0], c.Keep[1], c.Keep[2], c.Keep[3], c.Keep[4]
-		return a
-	}
-	op.Run = func(d device.Device, c *Call) {
-		a := args(c)
-		a.Out = c.Out[0]
-		d.Filtrate(a)
-	}
-	op.Grad = func(in []*Node, out, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{rows, s}, {1, s}, {1}, {1}, {1}}, Temp: []int{1, s, 1, 1, 1}}
-		bw.Run = func(d device.Device, c *Call) {
-			a := args(c)
-			a.Out, a.DOut, a.DX = c.In[8], c.In[9], c.Out[0]
-			a.DW, a.DBias, a.DGamma, a.DBeta = or(c.Out[1], c.Temp[1]), or(c.Out[2], c.Temp[2]), or(c.Out[3], c.Temp[3]), or(c.Out[4], c.Temp[4])
-			d.FiltrateGrad(a)
-		}
-		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), out, dy)...)
-		return []*Node{o[0], nil, o[1], o[2], o[3], o[4], nil, nil}
-	}
-	return g.Apply(op, x, lengths, weight, bias, norm.Weight, norm.Bias, norm.Mean, norm.Var)
 }

@@ -10,11 +10,19 @@ func reasonCase(first bool, name string) opCase {
 	}}
 }
 
+// similarityShapes are those of the arguments of similarities.
+var similarityShapes = [][]int{{2, 3, 4}, {8, 4}, {8, 6}, {2, 4}, {3, 4}, {3, 4}, {3}, {3, 4}, {3}}
+
+func similarityInputs(in []*graph.Node, lengths *graph.Node) graph.SimilarityInputs {
+	return graph.SimilarityInputs{Regions: in[0], Words: in[1], Weights: in[2], Images: in[3], Captions: in[4], Lengths: lengths,
+		LocalW: in[5], LocalB: in[6], GlobalW: in[7], GlobalB: in[8]}
+}
+
 func filterCase(name string) opCase {
-	return opCase{name, [][]int{{22, 3}, {1, 3}, {1}, {1}, {1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return opCase{name, append(similarityShapes[:9:9], []int{1, 3}, []int{1}, []int{1}, []int{1}), func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.Filtrate(in[0], l, 2, in[1], in[2], graph.BatchNormWeights{Weight: in[3], Bias: in[4], Mean: g.Const("filter mean", []float64{0.2}, 1),
-			Var: g.Const("filter var", []float64{1.4}, 1)})
+		return g.Filtrate(similarityInputs(in, l), graph.FilterWeights{Weight: in[9], Bias: in[10], Norm: graph.BatchNormWeights{Weight: in[11], Bias: in[12],
+			Mean: g.Const("filter mean", []float64{0.2}, 1), Var: g.Const("filter var", []float64{1.4}, 1)}})
 	}}
 }
 
@@ -40,10 +48,9 @@ var pairCases = []opCase{
 		return g.GatedPool(in[0], in[1], in[2], in[3], in[4], l)
 	}},
 	attentionCase(false, "attention to regions"), attentionCase(true, "attention to words"),
-	{"similarities", [][]int{{2, 3, 4}, {8, 4}, {8, 6}, {2, 4}, {3, 4}, {3, 4}, {3}, {3, 4}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"similarities", similarityShapes, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.Similarities(graph.SimilarityInputs{Regions: in[0], Words: in[1], Weights: in[2], Images: in[3], Captions: in[4], Lengths: l,
-			LocalW: in[5], LocalB: in[6], GlobalW: in[7], GlobalB: in[8]})
+		return g.Similarities(similarityInputs(in, l))
 	}},
 	reasonCase(false, "graph reasoning"), reasonCase(false, "graph reasoning in evaluation"), reasonCase(true, "graph reasoning of node 0"),
 	filterCase("filtration"), filterCase("filtration in evaluation"),

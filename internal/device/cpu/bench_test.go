@@ -199,7 +199,7 @@ func BenchmarkPairs(b *testing.B) {
 			k := newBench(b, p)
 			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
 			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e), Rows: k.floats(words * e),
-				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words),
+				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
 				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e), DWeights: k.floats(words * batch * r),
 				DW: k.floats(s * e), DBias: k.floats(s)}
 			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r), Weights: a.Weights,
@@ -208,6 +208,10 @@ func BenchmarkPairs(b *testing.B) {
 			b.Run("attention-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) }) })
 			b.Run("similarities", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
 			b.Run("similarities-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
+			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes), Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
+			k.d.Fill(a.Filter.DSums, 0)
+			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
+			b.Run("filtered-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
 		})
 	}
 }

@@ -6,18 +6,19 @@ import (
 )
 
 // columnLoop adds the rows of x [rows, ld] in order; a piece is one strip of columns, narrow enough that its sums
-// stay in the first cache.
+// stay in the first cache. Long rows have wider strips, which stream better from memory.
 type columnLoop[T vec.Float] struct {
 	ops      *vec.Ops[T]
 	dst, x   []T
 	rows, ld int
+	strip    int
 }
 
-const columnStrip = 512
+const leastStrip, widestStrip, longStrips = 512, 4096, 64
 
 func (l *columnLoop[T]) Do(_, i int) {
-	lo := i * columnStrip
-	hi := min(len(l.dst), lo+columnStrip)
+	lo := i * l.strip
+	hi := min(len(l.dst), lo+l.strip)
 	sum := l.dst[lo:hi]
 	l.ops.Fill(sum, 0)
 	for r := range l.rows {
@@ -33,6 +34,6 @@ func (d *dev[T]) ColumnSum(dst, x device.View, rows, cols int) {
 
 func (d *dev[T]) columnSum(dst, x []T, rows, ld int) {
 	l := &d.columns
-	*l = columnLoop[T]{ops: d.ops, dst: dst, x: x, rows: rows, ld: ld}
-	d.pool.For(pieces(len(dst), columnStrip), l)
+	*l = columnLoop[T]{ops: d.ops, dst: dst, x: x, rows: rows, ld: ld, strip: max(leastStrip, min(widestStrip, len(dst)/longStrips&^15))}
+	d.pool.For(pieces(len(dst), l.strip), l)
 }

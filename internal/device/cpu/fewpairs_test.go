@@ -133,11 +133,11 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 			f.finite(p+" PairAttentionGrad", a.DScores)
 		}
 		results := b * captions
-		filter := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Lengths: lengths, X: f.whole(nodes), W: f.whole(s), Gamma: f.whole(1), Beta: f.whole(1),
+		filter := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Lengths: lengths, X: f.view(nodes, poisoned, f.node(s, 1)), Gamma: f.whole(1), Beta: f.whole(1),
 			Out: f.view(results*s, poisoned, f.pair(s)), Logits: f.whole(nodes / s), Weights: f.view(nodes/s, poisoned, f.node(1, 1)), Mean: f.whole(captions), InvStd: f.whole(captions),
-			Norms: f.view(results, poisoned, f.pair(1)), DOut: f.view(results*s, gradient, f.pair(s)), DX: f.whole(nodes), DW: f.whole(s), DBias: f.whole(1), DGamma: f.whole(1), DBeta: f.whole(1)}
+			Norms: f.view(results, poisoned, f.pair(1)), DOut: f.view(results*s, gradient, f.pair(s)), DSums: f.whole(results * s), DLogits: f.whole(nodes / s), DBias: f.whole(1), DGamma: f.whole(1), DBeta: f.whole(1)}
 		d.FiltrateGrad(filter)
-		f.finite(p+" FiltrateGrad", filter.DX, filter.DW, filter.DGamma, filter.DBeta)
+		f.finite(p+" FiltrateGrad", filter.DSums, filter.DLogits, filter.DGamma, filter.DBeta)
 
 		blocks, att := 2, words*b*r
 		match := device.BlockMatchArgs{B: b, R: r, E: 2 * s, Blocks: blocks, Lengths: lengths, Words: f.whole(words * 2 * s), Regions: f.whole(b * r * 2 * s),

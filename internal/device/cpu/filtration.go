@@ -5,40 +5,37 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Filtration (device.FilterArgs) reads the nodes twice, since the statistics of a caption are those of all its pairs: first for
-// the logits, by image; then the statistics, by caption; then for the sums, by image. Back, with dr = l2'(dOut):
+// Filtration (device.FilterArgs): the statistics of the logits, by caption; then the sums, by image. Back, with dr = l2'(dOut):
 //
-//	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W    dW = Σ dz_j X_j
+//	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W
+//
+// dX is left in these factors. Behind the batch norm all pairs of a caption have a dz, but few a dr, and the similarities make of dz_j W what
+// they need, row by row, while it is in the cache.
 type filtration[T vec.Float] struct {
 	ops           *vec.Ops[T]
 	a             device.FilterArgs
 	phase         filterPhase
 	layout        pairLayout
-	x, w          []T
-	bias          T
+	x             []T
 	gamma, beta   float64
 	mean, invStd  []T
 	logits, alpha []T
 	out, norms    []T
 	variance      []float64 // [C]
-	dOut, dX      []T
+	dOut, dr      []T
 	dz            []T // [B, P]
-	dW            []T // [lanes, S]
 	dBias         []float64
 	dGamma, dBeta []float64 // [C]
 	fixed         [2]float64
-	sums          []T // [workers, 2, S]
 }
 
 type filterPhase uint8
 
 const (
-	filterLogits filterPhase = iota
-	filterStatistics
+	filterStatistics filterPhase = iota
 	filterSums
 	filterBackSums
 	filterBackStatistics
-	filterBackLogits
 )
 
 func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
@@ -47,12 +44,11 @@ func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
 	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
 	p, c := l.layout.nodes(), len(l.layout.lengths)
-	l.x, l.w = d.floats("Filtrate X", a.X, a.B*p*a.S), d.floats("Filtrate W", a.W, a.S)
+	l.x = d.floats("Filtrate X", a.X, a.B*p*a.S)
 	l.gamma = float64(d.floats("Filtrate Gamma", a.Gamma, 1)[0])
 	l.logits, l.alpha = d.floats("Filtrate Logits", a.Logits, a.B*p), d.floats("Filtrate Weights", a.Weights, a.B*p)
 	l.mean, l.invStd = d.floats("Filtrate Mean", a.Mean, c), d.floats("Filtrate InvStd", a.InvStd, c)
 	l.out, l.norms = d.floats("Filtrate Out", a.Out, a.B*c*a.S), d.floats("Filtrate Norms", a.Norms, a.B*c)
-	scratch(&l.sums, d.pool.Threads()*2*a.S)
 	return l
 }
 
@@ -68,9 +64,8 @@ func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
 // Filtrate implements device.Pairs.
 func (d *dev[T]) Filtrate(a device.FilterArgs) {
 	l := d.beginFilter("Filtrate", a)
-	l.bias, l.beta = d.floats("Filtrate Bias", a.Bias, 1)[0], float64(d.floats("Filtrate Beta", a.Beta, 1)[0])
+	l.beta = float64(d.floats("Filtrate Beta", a.Beta, 1)[0])
 	mean, variance := d.floats("Filtrate RunningMean", a.RunningMean, 1), d.floats("Filtrate RunningVar", a.RunningVar, 1)
-	l.run(d, filterLogits)
 	inverses(&l.variance, len(l.mean))
 	l.fixed = [2]float64{float64(mean[0]), 1 / sqrt(float64(variance[0])+a.Eps)}
 	l.run(d, filterStatistics)
@@ -94,18 +89,14 @@ func (d *dev[T]) Filtrate(a device.FilterArgs) {
 func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
 	l := d.beginFilter("FiltrateGrad", a)
 	l.beta = float64(d.floats("FiltrateGrad Beta", a.Beta, 1)[0])
-	l.dOut, l.dX = d.floats("FiltrateGrad DOut", a.DOut, len(l.out)), d.floats("FiltrateGrad DX", a.DX, len(l.x))
-	dW := d.floats("FiltrateGrad DW", a.DW, a.S)
-	n, c := laneCount(a.B), len(l.layout.lengths)
-	scratch(&l.dz, len(l.logits))
-	d.ops.Fill(scratch(&l.dW, n*a.S), 0)
+	l.dOut, l.dr = d.floats("FiltrateGrad DOut", a.DOut, len(l.out)), d.floats("FiltrateGrad DSums", a.DSums, len(l.out))
+	l.dz = d.floats("FiltrateGrad DLogits", a.DLogits, len(l.logits))
+	c := len(l.layout.lengths)
 	inverses(&l.dBias, c)
 	inverses(&l.dGamma, c)
 	inverses(&l.dBeta, c)
 	l.run(d, filterBackSums)
 	l.run(d, filterBackStatistics)
-	l.run(d, filterBackLogits)
-	d.columnSum(dW, l.dW, n, a.S)
 	for _, s := range [3]struct {
 		what string
 		to   device.View
@@ -119,7 +110,7 @@ func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
 	}
 }
 
-func (l *filtration[T]) Do(worker, i int) {
+func (l *filtration[T]) Do(_, i int) {
 	switch l.phase {
 	case filterStatistics:
 		l.statistics(i)
@@ -129,26 +120,14 @@ func (l *filtration[T]) Do(worker, i int) {
 		return
 	}
 	lo, hi := lane(l.a.B, i)
-	p, s := l.layout.nodes(), l.a.S
 	for b := lo; b < hi; b++ {
-		switch l.phase {
-		case filterLogits:
-			z := l.logits[b*p : (b+1)*p]
-			l.ops.Dots(z, l.w, l.x[b*p*s:(b+1)*p*s], s)
-			for j := range z {
-				z[j] += l.bias
-			}
-		default:
-			for c := range l.layout.lengths {
-				at, n := l.layout.span(c)
-				switch l.phase {
-				case filterSums:
-					l.sum(b, c, b*p+at, n)
-				case filterBackSums:
-					l.backSum(worker, b, c, b*p+at, n)
-				default:
-					l.backLogits(worker, i, b, c, b*p+at, n)
-				}
+		for c := range l.layout.lengths {
+			at, n := l.layout.span(c)
+			at += b * l.layout.nodes()
+			if l.phase == filterSums {
+				l.sum(b, c, at, n)
+			} else {
+				l.backSum(b, c, at, n)
 			}
 		}
 	}
@@ -209,42 +188,17 @@ func (l *filtration[T]) sum(b, c, node, n int) {
 	l.ops.Scale(out, out, T(1/(norm+pairEps)))
 }
 
-// dSum computes dr of image b and caption c, nil for a pair without gradient.
-func (l *filtration[T]) dSum(worker, b, c int) []T {
-	s := l.a.S
-	pair := b*len(l.layout.lengths) + c
-	dr := l.sums[worker*2*s:][:s]
-	out, dOut := l.out[pair*s:(pair+1)*s], l.dOut[pair*s:(pair+1)*s]
+// backSum computes dr and the gradient of the normalised logits times gamma.
+func (l *filtration[T]) backSum(b, c, node, n int) {
+	s, pair := l.a.S, b*len(l.layout.lengths)+c
+	out, dOut, dr := l.out[pair*s:(pair+1)*s], l.dOut[pair*s:(pair+1)*s], l.dr[pair*s:(pair+1)*s]
 	if l.ops.Zero(dOut) {
-		return nil
-	}
-	f, g := unit(float64(l.norms[pair]), l.ops.Dot(out, dOut))
-	l.ops.Sum2(dr, dOut, out, T(f), T(g))
-	return dr
-}
-
-// backLogits computes dX, written once, and adds the part of dW. All pairs of a caption have a dz behind the batch norm.
-func (l *filtration[T]) backLogits(worker, lane, b, c, node, n int) {
-	s := l.a.S
-	dr, sum, dW := l.dSum(worker, b, c), l.sums[(worker*2+1)*s:][:s], l.dW[lane*s:(lane+1)*s]
-	for j := node; j < node+n; j++ {
-		if dr == nil {
-			l.ops.Scale(l.dX[j*s:(j+1)*s], l.w, l.dz[j])
-		} else {
-			l.ops.Sum2(l.dX[j*s:(j+1)*s], dr, l.w, l.alpha[j], l.dz[j])
-		}
-	}
-	l.ops.Mix(sum, l.dz[node:node+n], l.x[node*s:(node+n)*s], s)
-	l.ops.Add(dW, dW, sum)
-}
-
-// backSum computes the gradient of the normalised logits times gamma.
-func (l *filtration[T]) backSum(worker, b, c, node, n int) {
-	s, dr := l.a.S, l.dSum(worker, b, c)
-	if dr == nil {
+		l.ops.Fill(dr, 0)
 		l.ops.Fill(l.dz[node:node+n], 0)
 		return
 	}
+	f, g := unit(float64(l.norms[pair]), l.ops.Dot(out, dOut))
+	l.ops.Sum2(dr, dOut, out, T(f), T(g))
 	l.ops.Dots(l.dz[node:node+n], dr, l.x[node*s:(node+n)*s], s)
 	var mean, total float64
 	for j := node; j < node+n; j++ {

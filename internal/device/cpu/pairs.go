@@ -47,20 +47,23 @@ type pairLayout struct {
 	first    []int // first word of each caption, and the total T
 	node     []int // node of each word
 	captions []int // node of each caption as a whole
+	of       []int // caption of each node
 	longest  int
 }
 
 func (l *pairLayout) set(lengths []int32) {
 	l.lengths = lengths
-	l.first, l.node, l.captions, l.longest = append(l.first[:0], 0), l.node[:0], l.captions[:0], 0
+	l.first, l.node, l.captions, l.of, l.longest = append(l.first[:0], 0), l.node[:0], l.captions[:0], l.of[:0], 0
 	for c, n := range lengths {
 		if n < 0 {
 			panic("cpu: a caption of negative length")
 		}
 		at := l.first[c]
 		l.captions = append(l.captions, at+c)
+		l.of = append(l.of, c)
 		for j := range int(n) {
 			l.node = append(l.node, at+c+1+j)
+			l.of = append(l.of, c)
 		}
 		l.first = append(l.first, at+int(n))
 		l.longest = max(l.longest, int(n))
@@ -93,7 +96,6 @@ type workspace[T vec.Float] struct {
 	firsts  [2][]T
 	images  []packed[T]
 	back    []packed[T]
-	inverse []float64
 	rows    [2]packedRows[T]
 	columns [2]packed[T]
 }
@@ -135,6 +137,14 @@ func unit(norm, dot float64) (u, v float64) {
 		v = -dot / norm
 	}
 	return u, v
+}
+
+// inverses returns n float64 of *s.
+func inverses(s *[]float64, n int) []float64 {
+	if cap(*s) < n {
+		*s = make([]float64, n)
+	}
+	return (*s)[:n]
 }
 
 func sqrt(x float64) float64 { return math.Sqrt(x) }

@@ -20,11 +20,13 @@ type similarities[T vec.Float] struct {
 	images, values []T   // V, and c
 	weights, bias  []T
 	out, norms     []T
+	contextNorms   []T
+	filter         filterLayer[T]
 	forward        packed[T] // Wᵀ
 	backward       packed[T] // W
-	dOut, dImages  []T
+	dOut, dImages  []T       // dOut: without a filter
 	dWeights       []T
-	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes, S, E], [lanes, S]
+	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes + 1, S, E + pairPad] with their sum, [lanes, S]
 }
 
 func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bool) *similarities[T] {
@@ -40,17 +42,20 @@ func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bo
 	} else {
 		positive(what, a.R)
 		l.weights = d.floats("Similarities Weights", a.Weights, l.rows*a.B*a.R)
+		l.contextNorms = d.floats("Similarities Contexts", a.Contexts, a.B*l.rows)
 	}
 	l.nodes = l.layout.nodes()
 	l.images, l.values = d.floats("Similarities Images", a.Images, size), d.floats("Similarities Rows", a.Rows, l.rows*a.E)
 	l.out, l.norms = d.floats("Similarities Nodes", a.Nodes, a.B*l.nodes*a.S), d.floats("Similarities Norms", a.Norms, a.B*l.rows)
-	l.bias = nil
+	l.bias, l.filter.w = nil, nil
+	if a.Filter.Present() {
+		l.filter.set(d, &a.Filter, a.S, a.B*l.nodes)
+	}
 	for i := range l.spaces { // any worker may get any lane
 		w, n := &l.spaces[i], largestLane(a.B)
 		scratch(&w.a, pairBlock*(a.E+pairPad))
 		scratch(&w.s, max(pairBlock, gradImages*(gradBlock+together))*a.S)
 		scratch(&w.t, together*a.E)
-		inverses(&w.inverse, pairBlock)
 		if !a.Global {
 			packs(l.single[i], &w.images, n, a.R, a.E)
 		}
@@ -126,7 +131,12 @@ func (l *similarities[T]) similarity(worker, lo, b, at, n int) {
 		x := w.s[j*size : (j+1)*size]
 		norm := sqrt(l.ops.Squares(x))
 		l.norms[b*l.rows+at+j] = T(norm)
-		l.ops.Scale(l.out[(b*l.nodes+l.node[at+j])*size:][:size], x, T(1/(norm+pairEps)))
+		node := b*l.nodes + l.node[at+j]
+		y := l.out[node*size:][:size]
+		l.ops.Scale(y, x, T(1/(norm+pairEps)))
+		if f := &l.filter; f.w != nil {
+			f.logits[node] = T(l.ops.Dot(f.w, y)) + f.bias
+		}
 	}
 }
 
@@ -134,27 +144,22 @@ func (l *similarities[T]) similarity(worker, lo, b, at, n int) {
 func (l *similarities[T]) differences(w *workspace[T], b, at, j, rows int) {
 	e := l.a.E
 	for k := range rows {
-		u, s := l.context(w, b, j+k)
+		u, s := l.context(w, b, at, j+k)
 		l.ops.SquareDiff(w.t[k*e:(k+1)*e], u, l.values[(at+j+k)*e:(at+j+k+1)*e], s)
 	}
 }
 
-// context returns the vector of image b that row j of a block is compared with, and its factor: u_ij and 1/(|u_ij| + eps), or the vector of the
-// whole image and 1.
-func (l *similarities[T]) context(w *workspace[T], b, j int) (u []T, s T) {
+// context returns the vector of image b that row j of a block from row at on is compared with, and its factor: u_ij and 1/(|u_ij| + eps), or the
+// vector of the whole image and 1.
+func (l *similarities[T]) context(w *workspace[T], b, at, j int) (u []T, s T) {
 	e := l.a.E
 	if l.a.Global {
 		return l.images[b*e : (b+1)*e], 1
 	}
 	u = w.a[j*(e+pairPad):][:e]
-	w.inverse[j] = sqrt(l.ops.Squares(u))
-	return u, T(1 / (w.inverse[j] + pairEps))
-}
-
-// inverses returns n float64 of *s.
-func inverses(s *[]float64, n int) []float64 {
-	if cap(*s) < n {
-		*s = make([]float64, n)
+	norm := &l.contextNorms[b*l.rows+at+j]
+	if !l.back {
+		*norm = T(sqrt(l.ops.Squares(u)))
 	}
-	return (*s)[:n]
+	return u, T(1 / (float64(*norm) + pairEps))
 }

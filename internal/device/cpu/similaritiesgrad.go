@@ -12,21 +12,32 @@ import "vsetrain/internal/device"
 func (d *dev[T]) SimilaritiesGrad(a device.SimilarityArgs) {
 	l := d.beginSimilarities("SimilaritiesGrad", a, true)
 	d.packW(&l.backward, false, a.S, a.E, d.floats("SimilaritiesGrad W", a.W, a.S*a.E), a.E)
-	l.dOut, l.dImages = d.floats("SimilaritiesGrad DNodes", a.DNodes, a.B*l.nodes*a.S), d.floats("SimilaritiesGrad DImages", a.DImages, len(l.images))
+	l.dImages = d.floats("SimilaritiesGrad DImages", a.DImages, len(l.images))
 	if !a.Global {
 		l.dWeights = d.floats("SimilaritiesGrad DWeights", a.DWeights, l.rows*a.B*a.R)
 	}
 	dRows, dW, dB := d.floats("SimilaritiesGrad DRows", a.DRows, l.rows*a.E), d.floats("SimilaritiesGrad DW", a.DW, a.S*a.E), d.floats("SimilaritiesGrad DBias", a.DBias, a.S)
 	n := laneCount(a.B)
+	if a.Filter.Present() {
+		l.filter.setGrad(d, &a.Filter, n, a.B*l.nodes, a.B*len(l.layout.lengths))
+	} else {
+		l.dOut = d.floats("SimilaritiesGrad DNodes", a.DNodes, a.B*l.nodes*a.S)
+	}
 	scratch(&l.dRows, n*len(dRows))
-	scratch(&l.dW, n*a.S*(a.E+pairPad))
+	size := a.S * (a.E + pairPad)
+	scratch(&l.dW, (n+1)*size)
 	scratch(&l.dB, n*len(dB))
 	d.pool.For(n, l)
 	d.columnSum(dRows, l.dRows, n, len(dRows))
+	sum := l.dW[n*size : (n+1)*size]
+	d.columnSum(sum, l.dW, n, size)
 	for j := range a.S {
-		d.columnSum(dW[j*a.E:(j+1)*a.E], l.dW[j*(a.E+pairPad):], n, a.S*(a.E+pairPad))
+		copy(dW[j*a.E:(j+1)*a.E], sum[j*(a.E+pairPad):])
 	}
 	d.columnSum(dB, l.dB, n, len(dB))
+	if a.Filter.Present() {
+		d.columnSum(l.filter.dw, l.filter.lanes, n, a.S)
+	}
 }
 
 // beginLane prepares the sums of a lane.
@@ -35,6 +46,9 @@ func (l *similarities[T]) beginLane(worker, i, lo, hi int) {
 	l.ops.Fill(l.dRows[i*l.rows*e:(i+1)*l.rows*e], 0)
 	l.ops.Fill(l.dW[i*size*(e+pairPad):(i+1)*size*(e+pairPad)], 0)
 	l.ops.Fill(l.dB[i*size:(i+1)*size], 0)
+	if l.filter.w != nil {
+		l.ops.Fill(l.filter.lanes[i*size:(i+1)*size], 0)
+	}
 	if l.a.Global {
 		l.ops.Fill(l.dImages[lo*e:hi*e], 0)
 		return
@@ -74,9 +88,9 @@ func (l *similarities[T]) gradient(worker, i, lo, b0, b1, at, n int) {
 
 // active returns the rows of a block of image b from the first to the last that has a gradient; the weights of the others get 0.
 func (l *similarities[T]) active(b, at, n int) similarityRows {
-	size, ld := l.a.S, l.a.B*l.a.R
+	ld := l.a.B * l.a.R
 	zero := func(j int) bool {
-		if !l.ops.Zero(l.dOut[(b*l.nodes+l.node[j])*size:][:size]) {
+		if !l.without(b, j) {
 			return false
 		}
 		if !l.a.Global {
@@ -94,6 +108,20 @@ func (l *similarities[T]) active(b, at, n int) similarityRows {
 	return similarityRows{b: b, at: at, n: end - at}
 }
 
+// without tells whether row j has no gradient with image b.
+func (l *similarities[T]) without(b, j int) bool {
+	node, size := b*l.nodes+l.node[j], l.a.S
+	if f := &l.filter; f.w != nil {
+		return f.dLogits[node] == 0 && f.sum(l.ops, l.pairOf(b, j)) == nil
+	}
+	return l.ops.Zero(l.dOut[node*size:][:size])
+}
+
+// pairOf is the pair of image b and the caption of row j.
+func (l *similarities[T]) pairOf(b, j int) int {
+	return b*len(l.layout.lengths) + l.layout.of[l.node[j]]
+}
+
 // vectorGradient makes z of rows again, as rows of w.columns[0] from first on, and computes ds, rows of w.s and w.rows[0], and dz, w.c.
 func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 	b, at, n, first := p.b, p.at, p.n, p.first
@@ -103,6 +131,7 @@ func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 	}
 	one.startA(&w.rows[0], n, size)
 	dBias := l.dB[i*size : (i+1)*size]
+	pair, dr := -1, []T(nil)
 	for j0 := 0; j0 < n; j0 += together {
 		rows := min(together, n-j0)
 		l.differences(w, b, at, j0, rows)
@@ -111,10 +140,18 @@ func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 		dS := w.s[(first+j0)*size : (first+j0+together)*size]
 		for k := range rows {
 			j := at + j0 + k
-			node := (b*l.nodes + l.node[j]) * size
-			y, dy, ds := l.out[node:node+size], l.dOut[node:node+size], dS[k*size:(k+1)*size]
-			f, g := unit(float64(l.norms[b*l.rows+j]), ops.Dot(y, dy))
-			ops.Sum2(ds, dy, y, T(f), T(g))
+			node, norm := b*l.nodes+l.node[j], float64(l.norms[b*l.rows+j])
+			y, ds := l.out[node*size:][:size], dS[k*size:(k+1)*size]
+			if l.filter.w != nil {
+				if q := l.pairOf(b, j); q != pair {
+					pair, dr = q, l.filter.sum(ops, q)
+				}
+				l.filter.gradient(ops, ds, y, dr, i, node, norm)
+			} else {
+				dy := l.dOut[node*size:][:size]
+				f, g := unit(norm, ops.Dot(y, dy))
+				ops.Sum2(ds, dy, y, T(f), T(g))
+			}
 			ops.Add(dBias, dBias, ds)
 		}
 		ops.Fill(dS[rows*size:], 0)
@@ -144,8 +181,9 @@ func (l *similarities[T]) contextGradient(worker, i, lo int, p similarityRows) {
 		rows := min(together, n-j0)
 		for j := j0; j < j0+rows; j++ {
 			u, d, du := w.a[j*(e+pairPad):][:e], w.c[j*(e+pairPad):][:e], w.t[(j-j0)*e:][:e]
-			s := 1 / (w.inverse[j] + pairEps)
-			f, g := unit(w.inverse[j], s*ops.SquareDiffGrad(du, d, u, l.values[(at+j)*e:(at+j+1)*e], dRows[j*e:(j+1)*e], T(s)))
+			norm := float64(l.contextNorms[b*l.rows+at+j])
+			s := 1 / (norm + pairEps)
+			f, g := unit(norm, s*ops.SquareDiffGrad(du, d, u, l.values[(at+j)*e:(at+j+1)*e], dRows[j*e:(j+1)*e], T(s)))
 			ops.Sum2(du, du, u, T(2*f), T(2*g*s))
 		}
 		one.setRowsA(byRow, j0, w.t[:rows*e])

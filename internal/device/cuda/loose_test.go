@@ -180,46 +180,25 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"attention of words":   func(c *looseCase) { c.attention(false) },
-	"attention of regions": func(c *looseCase) { c.attention(true) },
-	"similarities": func(c *looseCase) {
-		const b, e, s = looseImages, looseWidth, 5
-		n := len(looseLengths)
-		nodes, read := c.out("nodes", b, n, s, false)
-		local := device.SimilarityArgs{B: b, R: looseRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * looseRegions * e), Weights: c.rows(1, 0, b*looseRegions, zeros),
-			Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room)}
-		global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e), Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
-		c.Similarities(local)
-		c.Similarities(global)
-		local.DNodes = c.rows(b, n, s, zeros)
-		global.DNodes = local.DNodes
-		reads := []func(){read}
-		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
-		local.DImages, local.DRows = keep(c.sum("dregions", b*looseRegions*e, b*looseRegions*e)), keep(c.out("dwords", 1, 0, e, true))
-		local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*looseRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
-		global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
-		global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
-		c.SimilaritiesGrad(local)
-		c.SimilaritiesGrad(global)
-		for _, f := range reads {
-			f()
-		}
-	},
-	"reasoning":             func(c *looseCase) { c.reason(false) },
-	"reasoning of captions": func(c *looseCase) { c.reason(true) },
+	"attention of words":       func(c *looseCase) { c.attention(false) },
+	"attention of regions":     func(c *looseCase) { c.attention(true) },
+	"similarities":             func(c *looseCase) { c.similarities(false) },
+	"similarities with filter": func(c *looseCase) { c.similarities(true) },
+	"reasoning":                func(c *looseCase) { c.reason(false) },
+	"reasoning of captions":    func(c *looseCase) { c.reason(true) },
 	"filtration": func(c *looseCase) {
 		const b, s = looseImages, 5
 		n := len(looseLengths)
-		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: c.rows(b, n, s, garbage), W: c.flat(s), Bias: c.flat(1), Gamma: c.flat(1), Beta: c.flat(1),
-			RunningMean: c.floats(0), RunningVar: c.floats(1), Logits: c.nan(b * (c.room + n)), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n), InvStd: c.nan(n), Norms: c.nan(b * n)}
+		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
+			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n), InvStd: c.nan(n), Norms: c.nan(b * n)}
 		var reads []func()
 		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		a.Out, a.RunningMean, a.RunningVar = keep(c.sum("out", b*n*s, b*n*s)), keep(c.sum("mean", 1, 1)), keep(c.sum("variance", 1, 1))
 		c.Fill(a.RunningMean, 0)
 		c.Fill(a.RunningVar, 1)
 		c.Filtrate(a)
-		a.DOut, a.DX = c.flat(b*n*s), keep(c.out("dx", b, n, s, true))
-		a.DW, a.DBias, a.DGamma, a.DBeta = keep(c.sum("dw", s, s)), keep(c.sum("dbias", 1, 1)), keep(c.sum("dgamma", 1, 1)), keep(c.sum("dbeta", 1, 1))
+		a.DOut, a.DSums, a.DLogits = c.flat(b*n*s), keep(c.sum("dsums", b*n*s, b*n*s)), c.nan(b*(c.room+n))
+		a.DBias, a.DGamma, a.DBeta = keep(c.sum("dbias", 1, 1)), keep(c.sum("dgamma", 1, 1)), keep(c.sum("dbeta", 1, 1))
 		c.FiltrateGrad(a)
 		for _, f := range reads {
 			f()
@@ -281,6 +260,40 @@ func (c *looseCase) attention(overWords bool) {
 	c.PairAttentionGrad(a)
 	read[0]()
 	read[1]()
+}
+
+func (c *looseCase) similarities(filtered bool) {
+	const b, e, s = looseImages, looseWidth, 5
+	n := len(looseLengths)
+	nodes, read := c.out("nodes", b, n, s, false)
+	local := device.SimilarityArgs{B: b, R: looseRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * looseRegions * e), Weights: c.rows(1, 0, b*looseRegions, zeros),
+		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room), Contexts: c.nan(b * c.room)}
+	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e), Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
+	reads := []func(){read}
+	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+	if filtered {
+		local.Filter = device.Filter{W: c.flat(s), Bias: c.flat(1), Logits: keep(c.out("logits", b, n, 1, false))}
+		global.Filter = local.Filter
+	}
+	c.Similarities(local)
+	c.Similarities(global)
+	if f := &local.Filter; filtered {
+		f.Weights, f.DSums, f.DLogits = c.rows(b, n, 1, nothing), c.flat(b*n*s), c.rows(b, n, 1, nothing)
+		global.Filter = *f
+		f.DW, global.Filter.DW = keep(c.sum("filter dw", s, s)), keep(c.sum("global filter dw", s, s))
+	} else {
+		local.DNodes = c.rows(b, n, s, zeros)
+		global.DNodes = local.DNodes
+	}
+	local.DImages, local.DRows = keep(c.sum("dregions", b*looseRegions*e, b*looseRegions*e)), keep(c.out("dwords", 1, 0, e, true))
+	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*looseRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
+	global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
+	global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
+	c.SimilaritiesGrad(local)
+	c.SimilaritiesGrad(global)
+	for _, f := range reads {
+		f()
+	}
 }
 
 func (c *looseCase) reason(first bool) {

@@ -74,21 +74,29 @@ func (c *pairCase) attention(overWords bool) {
 }
 
 // similarities returns the nodes of all pairs.
-func (c *pairCase) similarities() device.View {
+func (c *pairCase) similarities(filtered bool) device.View {
 	const b, r, e, s, words, captions = caseB, caseR, caseE, caseS, caseWords, caseCaptions
 	x := c.out(b * caseNodes * s)
 	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e), Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
-		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), DNodes: c.in(b * caseNodes * s), DImages: c.out(b * r * e), DRows: c.out(words * e),
+		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s), DImages: c.out(b * r * e), DRows: c.out(words * e),
 		DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
 	global := local
 	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.out(b*captions)
 	global.DImages, global.DRows, global.DW, global.DBias = c.out(b*e), c.out(captions*e), c.out(s*e), c.out(s)
+	if filtered {
+		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.out(b * caseNodes), Weights: c.in(b * caseNodes), DSums: c.in(b * captions * s), DLogits: c.in(b * caseNodes)}
+		global.Filter = local.Filter
+		local.Filter.DW, global.Filter.DW = c.out(s), c.out(s)
+	}
 	for _, a := range []device.SimilarityArgs{local, global} {
 		c.d.Similarities(a)
 	}
 	for _, a := range []device.SimilarityArgs{local, global} {
 		c.d.SimilaritiesGrad(a)
 		c.read(a.Norms, a.DImages, a.DRows, a.DW, a.DBias)
+		if filtered {
+			c.read(a.Filter.Logits, a.Filter.DW)
+		}
 	}
 	c.read(x, local.DWeights)
 	return x
@@ -112,12 +120,12 @@ func (c *pairCase) reason(x device.View, first, keep bool) {
 
 func (c *pairCase) filtrate(x device.View, train bool) {
 	const rows, pairs = caseB * caseNodes, caseB * caseCaptions
-	a := device.FilterArgs{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x, W: c.in(caseS), Bias: c.in(1), Gamma: c.in(1), Beta: c.in(1),
-		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Logits: c.out(rows), Weights: c.out(rows), Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
-		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DX: c.out(rows * caseS), DW: c.out(caseS), DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
+	a := device.FilterArgs{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x, Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
+		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows), Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
+		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows), DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
 	c.d.Filtrate(a)
 	c.d.FiltrateGrad(a)
-	c.read(a.Out, a.RunningMean, a.RunningVar, a.DX, a.DW, a.DGamma, a.DBeta)
+	c.read(a.Out, a.RunningMean, a.RunningVar, a.DSums, a.DLogits, a.DGamma, a.DBeta)
 }
 
 func (c *pairCase) segments() {
@@ -140,7 +148,8 @@ func everyPairKernel(t *testing.T, d device.Device) [][]float64 {
 	c := newPairCase(t, d)
 	c.attention(false)
 	c.attention(true)
-	x := c.similarities()
+	c.similarities(true)
+	x := c.similarities(false)
 	c.reason(x, false, true)
 	c.reason(x, false, false)
 	c.reason(x, true, false)

@@ -16,13 +16,16 @@ var (
 // Similarity vectors (device.SimilarityArgs) of a tile of images × rows; the rows are words, or captions with Global. The contexts of a tile are one
 // product for each image in one call, what follows is one product and one kernel for all its pairs.
 type similarities struct {
-	a     device.SimilarityArgs
-	nodes int        // of an image
-	rows  int        // of an image
-	node  driver.Ptr // of each row
-	size  int        // values of an image
+	a        device.SimilarityArgs
+	nodes    int        // of an image
+	rows     int        // of an image
+	node     driver.Ptr // of each row
+	captions int
+	caption  driver.Ptr // of each node
+	size     int        // values of an image
 
 	images, weights, values, w, out, norms driver.Ptr
+	filter                                 filterLayer
 	tileI, tileR                           int        // images and rows of a tile
 	squares, inner                         driver.Ptr // of a tile: z and W z
 
@@ -49,6 +52,7 @@ func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities
 	positive(what, a.B, a.E, a.S)
 	l := d.layout(what, a.Lengths, 0)
 	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
+	s.captions, s.caption = l.captions, l.nodeCaption
 	if a.Global {
 		s.rows, s.node, s.size = l.captions, l.captionNode, a.E
 	} else {
@@ -59,6 +63,9 @@ func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities
 	s.w = d.floats(what, a.W, a.S*a.E)
 	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
 	s.out, s.norms = d.floats(what, a.Nodes, a.B*s.nodes*a.S), d.floats(what, a.Norms, a.B*s.rows)
+	if a.Filter.Present() {
+		s.filter.set(d, what, &a.Filter, a.S, a.B*s.nodes)
+	}
 	return s
 }
 
@@ -126,7 +133,8 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	for t := (similarityTile{}); s.next(&t); {
 		s.square(d, &t, s.squares, 0)
 		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares), halfA: s.half, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
-		d.warps(kernelSimilarityNodes, t.n).ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), s.inner, bias, at(s.node, t.r0)).
+		d.warps(kernelSimilarityNodes, t.n).
+			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias, s.filter.w, s.filter.bias, at(s.node, t.r0)).
 			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 	}
 }
@@ -135,9 +143,14 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 	const what = "SimilaritiesGrad"
 	s := d.similarities(what, a)
-	dNodes, dImages := d.floats(what+" DNodes", a.DNodes, a.B*s.nodes*a.S), d.floats(what+" DImages", a.DImages, a.B*s.size)
+	dImages, filtered := d.floats(what+" DImages", a.DImages, a.B*s.size), a.Filter.Present()
 	dRows, dW, dBias := d.floats(what+" DRows", a.DRows, s.rows*a.E), d.floats(what+" DW", a.DW, a.S*a.E), d.floats(what+" DBias", a.DBias, a.S)
-	var dWeights driver.Ptr
+	var dNodes, dWeights driver.Ptr
+	if filtered {
+		s.filter.setGrad(d, what, &a.Filter, a.S, a.B*s.nodes, a.B*s.captions)
+	} else {
+		dNodes = d.floats(what+" DNodes", a.DNodes, a.B*s.nodes*a.S)
+	}
 	if !a.Global {
 		dWeights = d.floats(what+" DWeights", a.DWeights, s.rows*a.B*a.R)
 	}
@@ -145,25 +158,38 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 		d.fill(dImages, 4*a.B*s.size, 0)
 		d.fill(dW, 4*a.S*a.E, 0)
 		d.fill(dBias, 4*a.S, 0)
+		if filtered {
+			d.fill(s.filter.dW, 4*a.S, 0)
+		}
 		return
 	}
 	pair := 2*a.E + a.S + 1
+	if filtered {
+		pair += a.S
+	}
 	if s.half {
 		pair += halves(a.E) + halves(a.S)
 	}
 	room, tiles := s.cut(pair)
 	sums := tallFloats(tiles, room, a.S)
-	w := d.workspace(room*pair + sums)
+	w := d.workspace(room*pair + 2*sums)
 	context, norm := w.cut(room*a.E), w.cut(room)
 	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
 	bias := tallSum{part: w.cut(sums), cols: a.S}
 	if s.half {
 		s.squares16, s.innerGrad16 = w.cut(room*halves(a.E)), w.cut(room*halves(a.S))
 	}
+	if filtered {
+		s.filter.parts, s.filter.sum = w.cut(room*a.S), tallSum{part: w.cut(sums), cols: a.S}
+	}
 	for t := (similarityTile{}); s.next(&t); {
 		x := s.square(d, &t, context, norm)
-		d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
-			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+		if filtered {
+			s.filteredGrad(d, &t)
+		} else {
+			d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
+				int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+		}
 		bias.add(d, s.inner, 0, t.n)
 		inner := either(s.half, s.innerGrad16, s.inner)
 		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner, lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
@@ -183,6 +209,9 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
 	}
 	bias.finish(d, dBias)
+	if filtered {
+		s.filter.sum.finish(d, s.filter.dW)
+	}
 }
 
 // after is the factor of what a product adds to: 0 where nothing was added before.

@@ -22,7 +22,8 @@ func testFewPairs(h *harness) {
 			h.graphReason(lengths, 18, 4, first, false)
 			h.filtrate(lengths, 4, 3, first)
 			h.pairAttention(lengths, 17, 36, first)
-			h.similarities(lengths, 17, 2, 5, 3, first)
+			h.similarities(lengths, 17, 2, 5, 3, first, false)
+			h.similarities(lengths, 17, 2, 5, 3, first, true)
 		}
 		h.graphReason(lengths, 3, 4, false, true)
 		h.blockMatch(2, matchSizes{pairSizes{10, 36, lengths}, 8, 2})

@@ -143,13 +143,14 @@ func testSimilarities(h *harness) {
 	for _, lengths := range h.lengthCases() {
 		for _, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}} {
 			for _, global := range []bool{false, true} {
-				h.similarities(lengths, s[0], s[1], s[2], s[3], global)
+				h.similarities(lengths, s[0], s[1], s[2], s[3], global, false)
+				h.similarities(lengths, s[0], s[1], s[2], s[3], global, true)
 			}
 		}
 	}
 }
 
-func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
+func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered bool) {
 	first := captionsOf(lengths)
 	words, captions := first[len(lengths)], len(lengths)
 	nodes, rows, size := words+captions, words, b*r*e
@@ -197,32 +198,47 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
 		}
 		return out
 	}
-	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v", lengths, b, r, e, s, global)
+	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v, filter %v", lengths, b, r, e, s, global, filtered)
 	want := forward()
 	before := make([]float64, len(want)) // rows of the other kind are left alone
 	for i := range before {
 		before[i] = 7
 	}
+	other := make([]bool, b*nodes)
 	for i := range b {
 		for c := range captions {
 			for j := -1; j < int(lengths[c]); j++ {
-				if (j < 0) != global {
-					at := row(i, c, j) * s
-					copy(want[at:at+s], before[at:at+s])
+				if at := row(i, c, j); (j < 0) != global {
+					other[at] = true
+					copy(want[at*s:(at+1)*s], before)
 				}
 			}
 		}
 	}
 	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images), Weights: h.in(weights), Rows: h.in(values),
-		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before), Norms: h.out(b * rows)}
+		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before), Norms: h.out(b * rows), Contexts: h.out(b * rows)}
+	var f filterCase
+	if filtered {
+		f = h.filterCase(&a, other, want)
+	}
 	h.run(what, func() { h.d.Similarities(a) })
 	h.equalTo(what, a.Nodes, want, 20*h.tol.reduced)
+	if filtered {
+		h.equalTo(what+": logits", a.Filter.Logits, f.logits, 40*h.tol.reduced*magnitude(f.w))
+	}
 	h.equal(what+": norms", a.Norms, norms, 10*h.tol.reduced)
 	h.steady(what, func() { h.d.Similarities(a) })
 
-	d := h.gradient(len(want), func(i int) int { return i/s/nodes*captions + captionOf(lengths, 1, i/s%nodes) })
+	pairOf := func(node int) int { return node/nodes*captions + captionOf(lengths, 1, node%nodes) }
+	a.Nodes, a.Norms = h.in(want), h.in(norms)
+	var d []float64
+	if filtered {
+		d = h.filterGradient(&a, &f, pairOf, b*captions)
+	} else {
+		d = h.gradient(len(want), func(i int) int { return pairOf(i / s) })
+		a.DNodes = h.in(d)
+	}
 	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
-	a.Nodes, a.Norms, a.DNodes = h.in(want), h.in(norms), h.in(d)
 	a.DImages, a.DRows, a.DW, a.DBias = h.out(size), h.out(rows*e), h.out(s*e), h.out(s)
 	if !global {
 		a.DWeights = h.out(words * b * r)
@@ -240,6 +256,58 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global bool) {
 			h.equalDifferences(what+": DWeights", weights, a.DWeights, usual, loss)
 		}
 	}
+	if filtered {
+		h.equal(what+": DW of the filter", a.Filter.DW, f.dW, 20*h.tol.reduced)
+	}
 	h.steady(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
 	h.release()
+}
+
+// filterCase is a filter behind similarity vectors.
+type filterCase struct {
+	w, logits, dW []float64
+	want          []float64
+	other         []bool // nodes of the other kind
+}
+
+// filterCase gives a call a filter; want are the vectors it computes.
+func (h *harness) filterCase(a *device.SimilarityArgs, other []bool, want []float64) filterCase {
+	w, bias := h.normal(a.S, 1), h.normal(1, 1)
+	f := filterCase{w: w, want: want, other: other, logits: make([]float64, len(other))}
+	for j, other := range other {
+		f.logits[j] = 5 // left alone
+		if !other {
+			f.logits[j] = inner(w, want[j*a.S:][:a.S]) + bias[0]
+		}
+	}
+	before := make([]float64, len(other))
+	for j := range before {
+		before[j] = 5
+	}
+	a.Filter = device.Filter{W: h.in(w), Bias: h.in(bias), Logits: h.inout(before)}
+	return f
+}
+
+// filterGradient draws the factors of a gradient, which it returns; two of three pairs have no gradient of their sum.
+func (h *harness) filterGradient(a *device.SimilarityArgs, f *filterCase, pairOf func(node int) int, pairs int) []float64 {
+	s, nodes := a.S, len(f.logits)
+	weights, dLogits := h.normal(nodes, 1), h.gradient(nodes, pairOf)
+	dSums := h.gradient(pairs*s, func(i int) int { return i / s })
+	for i := range dSums {
+		if i/s%3 != 0 {
+			dSums[i] = 0
+		}
+	}
+	d := make([]float64, nodes*s)
+	f.dW = make([]float64, s)
+	for i := range d {
+		j := i / s
+		d[i] = weights[j]*dSums[pairOf(j)*s+i%s] + dLogits[j]*f.w[i%s]
+		if !f.other[j] {
+			f.dW[i%s] += dLogits[j] * f.want[i]
+		}
+	}
+	a.Filter.Logits = h.in(f.logits)
+	a.Filter.Weights, a.Filter.DSums, a.Filter.DLogits, a.Filter.DW = h.in(weights), h.in(dSums), h.in(dLogits), h.out(s)
+	return d
 }

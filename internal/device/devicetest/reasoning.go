@@ -164,9 +164,13 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	}
 	what := fmt.Sprintf("Filtrate of %v, %d images, %d values, training %v", lengths, b, s, train)
 	want := forward()
-	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths), X: h.in(x), W: h.in(w), Bias: h.in(bias),
+	logits := make([]float64, b*nodes)
+	for j := range logits {
+		logits[j] = bias[0] + inner(w, x[j*s:][:s])
+	}
+	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths), X: h.in(x),
 		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0), Out: h.out(len(want)),
-		Logits: h.inout(make([]float64, b*nodes)), Weights: h.inout(make([]float64, b*nodes)), Mean: h.inout(make([]float64, captions)),
+		Logits: h.in(logits), Weights: h.inout(make([]float64, b*nodes)), Mean: h.inout(make([]float64, captions)),
 		InvStd: h.inout(make([]float64, captions)), Norms: h.inout(make([]float64, b*captions))}
 	h.run(what, func() { h.d.Filtrate(a) })
 	h.equal(what, a.Out, want, 30*h.tol.product)
@@ -175,10 +179,19 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 
 	d := h.gradient(len(want), func(i int) int { return i / s })
 	loss := func() float64 { return inner(forward(), d) }
-	a.DOut, a.DX, a.DW, a.DBias, a.DGamma, a.DBeta = h.in(d), h.out(len(x)), h.out(s), h.out(1), h.out(1), h.out(1)
+	a.DOut, a.DSums, a.DLogits, a.DBias, a.DGamma, a.DBeta = h.in(d), h.out(len(want)), h.out(len(logits)), h.out(1), h.out(1), h.out(1)
 	h.run(what+" gradient", func() { h.d.FiltrateGrad(a) })
-	h.equalDifferences(what+": DX", x, a.DX, usual, loss)
-	h.equalDifferences(what+": DW", w, a.DW, usual, loss)
+	h.passedOver(what+": DSums", a.DSums, func(i int) int { return i / s })
+	dX, dW := make([]float64, len(x)), make([]float64, s)
+	weights, dSums, dLogits := h.read(a.Weights), h.read(a.DSums), h.read(a.DLogits)
+	for i := range x {
+		node := i / s
+		pair := node/nodes*captions + captionOf(lengths, 1, node%nodes)
+		dX[i] = weights[node]*dSums[pair*s+i%s] + dLogits[node]*w[i%s]
+		dW[i%s] += dLogits[node] * x[i]
+	}
+	h.equalDifferences(what+": DX", x, h.in(dX), usual, loss)
+	h.equalDifferences(what+": DW", w, h.in(dW), usual, loss)
 	h.equalDifferences(what+": DBias", bias, a.DBias, usual, loss)
 	h.equalDifferences(what+": DGamma", gamma, a.DGamma, usual, loss)
 	h.equalDifferences(what+": DBeta", beta, a.DBeta, usual, loss)

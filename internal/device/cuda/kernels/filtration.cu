@@ -1,20 +1,10 @@
-// Filtration (device.FilterArgs): z_j = W·X_j + Bias, h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr = l2'(dOut):
+// Filtration (device.FilterArgs) from the logits z: h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr = l2'(dOut):
 //
-//   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W    dW = Σ dz_j X_j
+//   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W, left in these factors
 //
 // The statistics of a caption are those of all its nodes with all images: a block for each caption. Everything else is done by a warp for each node or pair
 // b·C + c.
 #include "pairs.cuh"
-
-// z = W·X + Bias of every node.
-KERNEL filter_logits(float* z, const float* x, const float* w, const float* bias, int s, i64 units) {
-  WARPS(t, units) {
-    float v = 0;
-    LANES(i, s) v += w[i] * x[t * s + i];
-    v = warp_sum(v);
-    if ((threadIdx.x & 31) == 0) z[t] = v + bias[0];
-  }
-}
 
 // Mean, inverse deviation and variance of each caption, or with train = 0 the running ones.
 KERNEL filter_statistics(float* mean, float* inv, double* variance, const float* running_mean, const float* running_var, const float* z, const int* first,
@@ -145,19 +135,6 @@ KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const flo
   sums[c] = bias;
   sums[captions + c] = along;
   sums[2 * captions + c] = sum;
-}
-
-// dX of every node. For nodes of no caption it becomes 0, and so does dz, over which a sum goes.
-KERNEL filter_nodes_grad(float* dx, const float* dr, const float* w, const float* a, float* dz, const int* node_caption, int captions, int nodes, int s, i64 units) {
-  WARPS(t, units) {
-    i64 b = t / nodes, r = b * captions + node_caption[t - b * nodes];
-    if (node_caption[t - b * nodes] < 0) {
-      LANES(i, s) dx[t * s + i] = 0;
-      if ((threadIdx.x & 31) == 0) dz[t] = 0;
-      continue;
-    }
-    LANES(i, s) dx[t * s + i] = a[t] * dr[r * s + i] + dz[t] * w[i];
-  }
 }
 
 // One block: the sums over the captions.

@@ -27,8 +27,10 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
   }
 }
 
-// The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts those of an image.
-KERNEL similarity_nodes(float* out, float* norms, const float* s, const float* bias, const int* node, int rows, int all, int nodes, int size, i64 units) {
+// The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts those of an image. Where filter is not
+// null, the logits are its products with the vectors and filter_bias.
+KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter, const float* filter_bias, const int* node, int rows,
+                        int all, int nodes, int size, i64 units) {
   WARPS(t, units) {
     i64 b = t / rows, j = t - b * rows;
     const float* x = s + t * size;
@@ -41,7 +43,14 @@ KERNEL similarity_nodes(float* out, float* norms, const float* s, const float* b
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[b * all + j] = n;
     n = 1.0f / (n + PAIR_EPS);
-    LANES(k, size) y[k] = (x[k] + bias[k]) * n;
+    float z = 0;
+    LANES(k, size) {
+      y[k] = (x[k] + bias[k]) * n;
+      if (filter) z += filter[k] * y[k];
+    }
+    if (!filter) continue;
+    z = warp_sum(z);
+    if ((threadIdx.x & 31) == 0) logits[b * nodes + node[j]] = z + filter_bias[0];
   }
 }
 
@@ -56,6 +65,25 @@ KERNEL similarity_nodes_grad(float* ds, bf16* copy, const float* out, const floa
       float v = f.u * dout[at + k] + f.v * out[at + k];
       ds[t * size + k] = v;
       if (copy) copy[t * size + k] = bf16_of(v);
+    }
+  }
+}
+
+// The same where the gradient of a vector has factors, a dr + dz w (device.Filter), and parts, dz times the vector. Rows of no caption have none.
+KERNEL similarity_filter_grad(float* ds, bf16* copy, float* parts, const float* out, const float* w, const float* a, const float* dr, const float* dz, const float* norms,
+                              const int* node, const int* node_caption, int captions, int rows, int all, int nodes, int size, i64 units) {
+  WARPS(t, units) {
+    i64 b = t / rows, j = t - b * rows, at = b * nodes + node[j];
+    int c = node_caption[node[j]];
+    const float *y = out + at * size, *r = dr + (b * captions + c) * size;
+    float u = c < 0 ? 0 : a[at], v = c < 0 ? 0 : dz[at], dot = 0;
+    if (c >= 0) LANES(k, size) dot += y[k] * (u * r[k] + v * w[k]);
+    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+    LANES(k, size) {
+      float d = c < 0 ? 0 : f.u * (u * r[k] + v * w[k]) + f.v * y[k];
+      ds[t * size + k] = d;
+      if (copy) copy[t * size + k] = bf16_of(d);
+      parts[t * size + k] = c < 0 ? 0 : v * y[k];
     }
   }
 }

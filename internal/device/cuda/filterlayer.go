@@ -1,0 +1,34 @@
+package cuda
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/driver"
+)
+
+var kernelSimilarityFilterGrad = entryOf("similarity_filter_grad")
+
+// filterLayer is the layer of a filtration on similarity vectors (device.Filter); without one all addresses are 0.
+type filterLayer struct {
+	w, bias, logits             driver.Ptr
+	weights, dSums, dLogits, dW driver.Ptr
+	parts                       driver.Ptr // what the pairs of a tile give of dW
+	sum                         tallSum
+}
+
+func (f *filterLayer) set(d *dev, what string, a *device.Filter, size, nodes int) {
+	f.w, f.bias, f.logits = d.floats(what, a.W, size), d.floats(what, a.Bias, 1), d.floats(what, a.Logits, nodes)
+}
+
+func (f *filterLayer) setGrad(d *dev, what string, a *device.Filter, size, nodes, pairs int) {
+	f.weights, f.dLogits = d.floats(what, a.Weights, nodes), d.floats(what, a.DLogits, nodes)
+	f.dSums, f.dW = d.floats(what, a.DSums, pairs*size), d.floats(what, a.DW, size)
+}
+
+// filteredGrad computes the gradient of W z of a tile from its factors.
+func (s *similarities) filteredGrad(d *dev, t *similarityTile) {
+	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
+	d.warps(kernelSimilarityFilterGrad, t.n).
+		ptr(s.inner, s.innerGrad16, f.parts, at(s.out, s.firstNode(t)), f.w, at(f.weights, node), at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
+		ptr(at(s.node, t.r0), s.caption).int(s.captions, t.rows, s.rows, s.nodes, size).long(t.n)
+	f.sum.add(d, f.parts, 0, t.n)
+}
