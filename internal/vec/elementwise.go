@@ -217,10 +217,12 @@ func dots[T Float](dst, x, rows []T, ld int) {
 	}
 }
 
-func mix[T Float](dst, w, rows []T, ld int) {
+func mix[T Float](dst, w, rows []T, ld int) { mixColumn(dst, w, len(w), 1, rows, ld) }
+
+func mixColumn[T Float](dst, w []T, count, step int, rows []T, ld int) {
 	clear(dst)
-	for j, a := range w {
-		row := rows[j*ld:][:len(dst)]
+	for j := range count {
+		a, row := w[j*step], rows[j*ld:][:len(dst)]
 		for k := range dst {
 			dst[k] += a * row[k]
 		}

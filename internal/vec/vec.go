@@ -34,12 +34,27 @@ type Ops[T Float] struct {
 	Squares        func(x []T) float64            // Σ x² accumulated in T
 	Rank           func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
-	Dots  func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
-	Mix   func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]
-	Drop  func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
-	Exp   func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
-	Map   [mapCount]func(y, x []T)                               // y = f(x)
-	Slope [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
+	Dots      func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
+	Mix       func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]
+	MixColumn func(dst, w []T, count, step int, rows []T, ld int)    // Mix of count rows whose w are step elements apart
+	Drop      func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
+	Exp       func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
+	Map       [mapCount]func(y, x []T)                               // y = f(x)
+	Slope     [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
+	// GELUGrad is Slope and Map of GELU in one pass, for streams from memory: d = dy·GELU'(x), y = GELU(x).
+	GELUGrad func(d, y, x, dy []T)
+
+	// Softmax and SoftmaxGrad work on the rows, of n elements, of a matrix: see softmax.go.
+	Softmax     func(p []T, n int, s T)
+	SoftmaxGrad func(dp, p []T, n int, s T)
+
+	// The passes of layer norm over a row; sums are accumulated in T. With x̂ = scale·x + shift and g = w∘dy:
+	Sum        func(x []T) float64                                               // Σ x
+	SumDropped func(y, a, x []T, words []uint32, limit uint32, factor T) float64 // y = a + Drop(x), giving Σ y
+	Spread     func(x []T, centre T) float64                                     // Σ (x - centre)²
+	Norm       func(y, x, w, b []T, scale, shift T)                              // y = w∘x̂ + b
+	NormSums   func(x, dy, w, dw, db []T, scale, shift T, sums []T)              // dw += dy∘x̂, db += dy, sums = Σ g, Σ g∘x̂
+	NormGrad   func(dx, x, dy, w []T, a, b, c T)                                 // dx = a·g + b·x + c
 
 	// Adam updates p, m and v from the gradient g; s holds the constants of the step.
 	Adam func(p, g, m, v []T, s *AdamScalars[T])

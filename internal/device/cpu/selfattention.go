@@ -30,7 +30,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	q, k, v, c   []T
 	dc           []T
 	dq, dk, dv   []T
-	local        []T // [workers, 3n + 2n²]
+	local        []T // [workers, 3n²]
 	words        []uint32
 	perWorker    int
 	perWorkerDrw int
@@ -67,7 +67,7 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	l.rows = rows
 	n := l.span(l.ld)
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
-	l.perWorker = 3*l.most + 2*l.most*l.most
+	l.perWorker = 3 * l.most * l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
@@ -119,18 +119,18 @@ func (l *selfAttentionLoop[T]) Do(worker, i int) {
 		x.words = l.words[worker*l.perWorkerDrw:][:n*n]
 		l.drop.draw(x.words, l.place[b]+h*n*n)
 	}
-	local := l.local[worker*l.perWorker:][:l.perWorker]
-	p, dp, extra := local[:n], local[n:2*n], local[2*n:3*n]
+	local := l.local[worker*l.perWorker:][:3*n*n]
+	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:]
+	l.weights(x, p)
 	if l.back {
-		l.backward(x, p, dp, extra, local[3*n:][:n*n], local[3*n+n*n:][:n*n])
+		l.backward(x, p, dp, kept)
 		return
 	}
+	if x.words != nil {
+		l.drop.apply(l.ops, p, p, x.words)
+	}
 	for r := range n {
-		l.weights(x, r, p)
-		if x.words != nil {
-			l.drop.apply(l.ops, p, p, x.words[r*n:])
-		}
-		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.in:], l.ld)
+		l.ops.Mix(l.row(l.c, x, r), p[r*n:(r+1)*n], l.v[x.in:], l.ld)
 	}
 }
 
@@ -154,59 +154,44 @@ func (l *selfAttentionLoop[T]) row(m []T, x head[T], r int) []T { return m[x.at+
 // part is row r of the head in queries, keys, values or their gradients.
 func (l *selfAttentionLoop[T]) part(m []T, x head[T], r int) []T { return m[x.in+r*l.ld:][:l.size] }
 
-// weights writes row r of P to p.
-func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
-	l.ops.Dots(p, l.part(l.q, x, r), l.k[x.in:], l.ld)
-	top := T(math.Inf(-1))
-	for j, s := range p {
-		if x.masked == nil || x.masked[j] != 0 {
-			top = max(top, s)
+// weights writes P to p. What is masked is -Inf before the softmax and 0 after it.
+func (l *selfAttentionLoop[T]) weights(x head[T], p []T) {
+	n := x.n
+	for r := range n {
+		l.ops.Dots(p[r*n:(r+1)*n], l.part(l.q, x, r), l.k[x.in:], l.ld)
+	}
+	x.mask(p, T(math.Inf(-1)))
+	l.ops.Softmax(p, n, l.factor)
+	x.mask(p, 0)
+}
+
+// mask sets the columns of masked words in p.
+func (x *head[T]) mask(p []T, value T) {
+	for j, word := range x.masked {
+		if word == 0 {
+			for r := range x.n {
+				p[r*x.n+j] = value
+			}
 		}
-	}
-	for j, s := range p {
-		p[j] = (s - top) * l.factor
-	}
-	l.ops.Exp(p, p)
-	for j := range x.masked {
-		if x.masked[j] == 0 {
-			p[j] = 0
-		}
-	}
-	var sum T
-	for _, e := range p {
-		sum += e
-	}
-	scale := 1 / sum
-	for j := range p {
-		p[j] *= scale
 	}
 }
 
-// backward uses extra for a row of M∘P, kept and slopes for (M∘P)ᵀ and dSᵀ.
-func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []T) {
+// backward uses kept for M∘P.
+func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 	n := x.n
 	for r := range n {
-		l.weights(x, r, p)
-		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.in:], l.ld)
-		dropped := p
-		if x.words != nil {
-			dropped = extra
-			l.drop.apply(l.ops, dropped, p, x.words[r*n:])
-			l.drop.apply(l.ops, dp, dp, x.words[r*n:])
-		}
-		var mean T
-		for j, w := range p {
-			kept[j*n+r] = dropped[j]
-			mean += w * dp[j]
-		}
-		for j, w := range p {
-			dp[j] = w * (dp[j] - mean) * l.factor
-			slopes[j*n+r] = dp[j]
-		}
-		l.ops.Mix(l.part(l.dq, x, r), dp, l.k[x.in:], l.ld)
+		l.ops.Dots(dp[r*n:(r+1)*n], l.row(l.dc, x, r), l.v[x.in:], l.ld)
 	}
-	for j := range n {
-		l.ops.Mix(l.part(l.dv, x, j), kept[j*n:(j+1)*n], l.dc[x.at:], l.a.D)
-		l.ops.Mix(l.part(l.dk, x, j), slopes[j*n:(j+1)*n], l.q[x.in:], l.ld)
+	if x.words != nil {
+		l.drop.apply(l.ops, kept, p, x.words)
+		l.drop.apply(l.ops, dp, dp, x.words)
+	} else {
+		kept = p
+	}
+	l.ops.SoftmaxGrad(dp, p, n, l.factor)
+	for r := range n {
+		l.ops.Mix(l.part(l.dq, x, r), dp[r*n:(r+1)*n], l.k[x.in:], l.ld)
+		l.ops.MixColumn(l.part(l.dv, x, r), kept[r:], n, n, l.dc[x.at:], l.a.D)
+		l.ops.MixColumn(l.part(l.dk, x, r), dp[r:], n, n, l.q[x.in:], l.ld)
 	}
 }

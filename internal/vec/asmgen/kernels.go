@@ -11,6 +11,8 @@ func kernels(a *assembler) {
 	functions(a)
 	gelu(a)
 	drop(a)
+	norms(a)
+	softmaxes(a)
 	products(a)
 	adam(a)
 	gru(a)

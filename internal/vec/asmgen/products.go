@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // products writes dots and mix, the products of a row with a matrix whose rows are ld elements apart. Both have two loops, so they
 // are written without kernel(). R9 is the distance of rows in bytes.
@@ -9,17 +12,21 @@ func products(a *assembler) {
 	mix(a)
 }
 
-// begin writes the head of a function (n, count int, dst, x, rows *float32, ld int): DI dst, SI x, DX rows, CX n, BX count.
-func (a *assembler) begin(name string) {
+// begin writes the head of a function (n, count int, dst, x, rows *float32, ld, more... int): DI dst, SI x, DX rows, CX n, BX count, R9 ld, R13
+// what is more, distances in bytes.
+func (a *assembler) begin(name string, more ...string) {
 	a.function, a.ahead = name+a.name, 0
-	signature := "n, count int, dst, x, rows *float32, ld int"
+	strides := append([]string{"ld"}, more...)
+	signature := fmt.Sprintf("n, count int, dst, x, rows *float32, %s int", strings.Join(strides, ", "))
 	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)\n", a.function, signature)
-	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-48\n", a.function, signature, a.function)
-	for i, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX", "ld+40(FP), R9"} {
+	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, a.function, 40+8*len(strides))
+	for _, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX"} {
 		a.line("MOVQ %s", arg)
-		if i == 5 {
-			a.line("SHLQ $2, R9")
-		}
+	}
+	for i, s := range strides {
+		reg := []string{"R9", "R13"}[i]
+		a.line("MOVQ %s+%d(FP), %s", s, 40+8*i, reg)
+		a.line("SHLQ $2, %s", reg)
 	}
 }
 
@@ -100,10 +107,10 @@ func dots(a *assembler) {
 	a.line("RET")
 }
 
-// mix computes dst_k = Σ_j x_j·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
+// mix computes dst_k = Σ_j x[j·step]·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
 // counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
 func mix(a *assembler) {
-	a.begin("mix")
+	a.begin("mix", "step")
 	a.line("XORQ AX, AX") // byte offset in dst
 	group := func(name string, vectors int, partial bool) {
 		for i := range vectors {
@@ -131,7 +138,7 @@ func mix(a *assembler) {
 			}
 		}
 		a.line("ADDQ R9, R10")
-		a.line("ADDQ $4, R11")
+		a.line("ADDQ R13, R11")
 		a.line("DECQ R12")
 		a.line("JNZ %sRow", name)
 		a.label(name + "Store")
