@@ -80,6 +80,7 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Dot:   dot[T],
 		Order: order[T],
 		Zero:  allZero[T],
+		Fetch: func([]T) {},
 
 		SquareDiff:     squareDiff[T],
 		SquareDiffGrad: squareDiffGrad[T],

@@ -27,6 +27,9 @@ func maddAVX2(n int, dst, a, b *float32)
 func hingeAVX2(n int, dst, c, x *float32, a float32)
 
 //go:noescape
+func fetchAVX2(n int, x *float32)
+
+//go:noescape
 func squareDiffAVX2(n int, z, u, c *float32, s float32)
 
 //go:noescape

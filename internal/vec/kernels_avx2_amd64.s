@@ -755,6 +755,43 @@ done:
 	VZEROUPPER
 	RET
 
+// func fetchAVX2(n int, x *float32)
+TEXT ·fetchAVX2(SB), NOSPLIT, $0-16
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), DI
+	XORQ AX, AX
+	CMPQ CX, $32
+	JLT wideEnd
+wide:
+	PREFETCHT1 0(DI)(AX*1)
+	PREFETCHT1 32(DI)(AX*1)
+	PREFETCHT1 64(DI)(AX*1)
+	PREFETCHT1 96(DI)(AX*1)
+	ADDQ $128, AX
+	SUBQ $32, CX
+	CMPQ CX, $32
+	JGE wide
+wideEnd:
+	CMPQ CX, $8
+	JLT oneEnd
+one:
+	PREFETCHT1 0(DI)(AX*1)
+	ADDQ $32, AX
+	SUBQ $8, CX
+	CMPQ CX, $8
+	JGE one
+oneEnd:
+	TESTQ CX, CX
+	JZ done
+	LEAQ lanesAVX2<>+32(SB), R15
+	SHLQ $2, CX
+	SUBQ CX, R15
+	VMOVUPS (R15), Y15
+	PREFETCHT1 0(DI)(AX*1)
+done:
+	VZEROUPPER
+	RET
+
 // func squareDiffAVX2(n int, z, u, c *float32, s float32)
 TEXT ·squareDiffAVX2(SB), NOSPLIT, $0-36
 	MOVQ n+0(FP), CX

@@ -472,6 +472,43 @@ done:
 	VZEROUPPER
 	RET
 
+// func fetchAVX512(n int, x *float32)
+TEXT ·fetchAVX512(SB), NOSPLIT, $0-16
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), DI
+	XORQ AX, AX
+	CMPQ CX, $64
+	JLT wideEnd
+wide:
+	PREFETCHT1 0(DI)(AX*1)
+	PREFETCHT1 64(DI)(AX*1)
+	PREFETCHT1 128(DI)(AX*1)
+	PREFETCHT1 192(DI)(AX*1)
+	ADDQ $256, AX
+	SUBQ $64, CX
+	CMPQ CX, $64
+	JGE wide
+wideEnd:
+	CMPQ CX, $16
+	JLT oneEnd
+one:
+	PREFETCHT1 0(DI)(AX*1)
+	ADDQ $64, AX
+	SUBQ $16, CX
+	CMPQ CX, $16
+	JGE one
+oneEnd:
+	TESTQ CX, CX
+	JZ done
+	MOVL $-1, R15
+	SHLL CX, R15
+	NOTL R15
+	KMOVW R15, K1
+	PREFETCHT1 0(DI)(AX*1)
+done:
+	VZEROUPPER
+	RET
+
 // func squareDiffAVX512(n int, z, u, c *float32, s float32)
 TEXT ·squareDiffAVX512(SB), NOSPLIT, $0-36
 	MOVQ n+0(FP), CX

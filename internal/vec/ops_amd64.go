@@ -40,6 +40,7 @@ func avx512() *Ops[float32] {
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
 		Zero:  none(allZeroAVX512),
+		Fetch: fetchWith(fetchAVX512),
 
 		SquareDiff:     threeScaled(squareDiffAVX512),
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX512),
@@ -96,6 +97,7 @@ func avx2() *Ops[float32] {
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
 		Zero:  none(allZeroAVX2),
+		Fetch: fetchWith(fetchAVX2),
 
 		SquareDiff:     threeScaled(squareDiffAVX2),
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX2),

@@ -7,6 +7,14 @@ import (
 
 // As in ops_amd64.go, for the kernels of softmax, layer norm and GELU.
 
+func fetchWith(f func(n int, x *float32)) func(x []float32) {
+	return func(x []float32) {
+		if len(x) > 0 {
+			f(len(x), &x[0])
+		}
+	}
+}
+
 func four(f func(n int, d, y, x, dy *float32)) func(d, y, x, dy []float32) {
 	return func(d, y, x, dy []float32) {
 		if n := len(d); n > 0 {

@@ -28,6 +28,8 @@ type Ops[T Float] struct {
 	Dot   func(x, y []T) float64      // Σ x·y
 	Order func(c, x []T) float64      // Σ max(0, c - x)²
 	Zero  func(x []T) bool            // whether every element is 0 or -0; NaN is not
+	// Fetch asks the processor to bring x into its level-2 cache, for reading or writing; it changes nothing.
+	Fetch func(x []T)
 	// SquareDiff and SquareDiffGrad are z = (s·u - c)² and g = dz∘(s·u - c), dc -= 2g, giving Σ u·g accumulated in T.
 	SquareDiff     func(z, u, c []T, s T)
 	SquareDiffGrad func(g, dz, u, c, dc []T, s T) float64

@@ -5,23 +5,51 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// columnLoop adds the rows of x [rows, ld] in order; a piece is one strip of columns, narrow enough that its sums
-// stay in the first cache.
+// columnLoop adds the rows of x [rows, ld]. A piece is a block of rows, read in order as one stream, and has a row of partial sums; the
+// pieces are added in order. Few columns are added in registers. Of few rows that are long, a piece is a strip of columns.
 type columnLoop[T vec.Float] struct {
-	ops      *vec.Ops[T]
-	dst, x   []T
-	rows, ld int
+	ops           *vec.Ops[T]
+	strips        bool
+	dst, x        []T
+	cols, rows    int
+	ld, per       int
+	partial, ones []T // [pieces, cols], [per]
 }
 
-const columnStrip = 512
+const (
+	sumBlocks   = 32      // at most
+	sumLeast    = 16      // rows of a block
+	fewColumn   = 128     // columns that are added in registers
+	columnStrip = 512     // columns of a strip
+	wideSum     = 1 << 13 // columns that are added in strips
+)
+
+// rowsOfSum is how many rows of the given width one partial sum takes: a function of the sizes alone.
+func rowsOfSum(rows, width int) int {
+	return max(sumLeast, pieces(rows, sumBlocks), group(width))
+}
 
 func (l *columnLoop[T]) Do(_, i int) {
-	lo := i * columnStrip
-	hi := min(len(l.dst), lo+columnStrip)
-	sum := l.dst[lo:hi]
+	if l.strips {
+		from := i * columnStrip
+		to := min(l.cols, from+columnStrip)
+		l.add(l.dst[from:to], from, 0, l.rows)
+		return
+	}
+	lo, hi := i*l.per, min(l.rows, (i+1)*l.per)
+	sum := l.partial[i*l.cols:][:l.cols]
+	if l.cols <= fewColumn {
+		l.ops.Mix(sum, l.ones[:hi-lo], l.x[lo*l.ld:], l.ld)
+		return
+	}
+	l.add(sum, 0, lo, hi)
+}
+
+// add sets sum to the sum of rows [lo, hi) from a column on.
+func (l *columnLoop[T]) add(sum []T, from, lo, hi int) {
 	l.ops.Fill(sum, 0)
-	for r := range l.rows {
-		l.ops.Add(sum, sum, l.x[r*l.ld+lo:r*l.ld+hi])
+	for r := lo; r < hi; r++ {
+		l.ops.Add(sum, sum, l.x[r*l.ld+from:][:len(sum)])
 	}
 }
 
@@ -31,8 +59,29 @@ func (d *dev[T]) ColumnSum(dst, x device.View, rows, cols int) {
 	d.columnSum(d.floats("ColumnSum dst", dst, cols), d.floats("ColumnSum x", x, rows*cols), rows, cols)
 }
 
+// columnSum sets dst to the sums of the first columns of x [rows, ld].
 func (d *dev[T]) columnSum(dst, x []T, rows, ld int) {
 	l := &d.columns
-	*l = columnLoop[T]{ops: d.ops, dst: dst, x: x, rows: rows, ld: ld}
-	d.pool.For(pieces(len(dst), columnStrip), l)
+	*l = columnLoop[T]{ops: d.ops, strips: len(dst) >= wideSum, dst: dst, x: x, rows: rows, cols: len(dst), ld: ld, per: rowsOfSum(rows, len(dst)), partial: l.partial, ones: l.ones}
+	if l.strips {
+		d.pool.For(pieces(len(dst), columnStrip), l)
+		return
+	}
+	blocks := pieces(rows, l.per)
+	scratch(&l.partial, blocks*l.cols)
+	l.partial = l.partial[:cap(l.partial)]
+	if l.cols <= fewColumn {
+		d.ops.Fill(scratch(&l.ones, l.per), 1)
+		l.ones = l.ones[:cap(l.ones)]
+	}
+	d.pool.For(blocks, l)
+	d.addRows(dst, l.partial, blocks)
+}
+
+// addRows sets dst to the sum of rows of its length.
+func (d *dev[T]) addRows(dst, rows []T, count int) {
+	d.ops.Fill(dst, 0)
+	for i := range count {
+		d.ops.Add(dst, dst, rows[i*len(dst):][:len(dst)])
+	}
 }

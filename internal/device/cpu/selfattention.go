@@ -8,13 +8,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, §3.2), one head of one
+// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, §3.2), one
 // caption an index. With Q, K, V [n, d] of the head, M the mask of the dropout divided by 1 - rate:
 //
 //	P = softmax(Q Kᵀ/√d)    C = (M∘P) V
 //	dV = (M∘P)ᵀ dC    dP = M∘(dC Vᵀ)    dS = P∘(dP - rowsum(P∘dP))/√d    dQ = dS K    dK = dSᵀ Q
 //
-// The matrices [n, n] of a head stay in the first cache; P is made anew for the gradient.
+// The matrices of a head stay in the first cache; P is made anew for the gradient.
 type selfAttentionLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
 	a            device.SelfAttentionArgs
@@ -30,7 +30,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	q, k, v, c   []T
 	dc           []T
 	dq, dk, dv   []T
-	local        []T // [workers, 3n²]
+	local        []T // [workers, n·(3n + 4d)]
 	words        []uint32
 	perWorker    int
 	perWorkerDrw int
@@ -67,7 +67,7 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	l.rows = rows
 	n := l.span(l.ld)
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
-	l.perWorker = 3 * l.most * l.most
+	l.perWorker = l.most * (3*l.most + 4*l.size)
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
@@ -88,7 +88,7 @@ func (l *selfAttentionLoop[T]) span(ld int) int {
 func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
 	l := d.attend("SelfAttention", a)
 	l.c = d.floats("SelfAttention Context", a.Context, l.span(a.D))
-	d.pool.For(len(l.start)*a.Heads, l)
+	d.pool.For(len(l.start), l)
 }
 
 // SelfAttentionGrad implements device.Transformer.
@@ -97,30 +97,63 @@ func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	n := l.span(l.ld)
 	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, l.span(a.D))
 	l.dq, l.dk, l.dv = d.floats("SelfAttentionGrad DQuery", a.DQuery, n), d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
-	d.pool.For(len(l.start)*a.Heads, l)
+	d.pool.For(len(l.start), l)
 }
 
 // head is one head of one caption.
 type head[T vec.Float] struct {
-	n      int      // rows
-	at, in int      // first element of the head in contexts, and in queries, keys, values
-	masked []int32  // word of each row, nil where none is masked
-	words  []uint32 // draws of the dropout, [n, n]
+	n           int      // rows
+	at, in      int      // first element of the head in contexts, and in queries, keys, values
+	masked      []int32  // word of each row, nil where none is masked
+	words       []uint32 // draws of the dropout, [n, n]
+	q, k, v, dc []T      // [n, size], copied together: rows far apart fall into the same few places of the cache
 }
 
-func (l *selfAttentionLoop[T]) Do(worker, i int) {
-	b, h := i/l.a.Heads, i%l.a.Heads
+// Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not foresee, so all rows are
+// asked for at the beginning.
+func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	n := int(l.a.Lengths.Host[b])
-	x := head[T]{n: n, at: l.start[b]*l.a.D + h*l.size, in: l.start[b]*l.ld + h*l.size}
+	l.fetch(b, n)
+	x := head[T]{n: n}
 	if l.tokens != nil {
 		x.masked = masked(l.tokens[b*l.a.L:][:n])
 	}
-	if l.drop.active() {
-		x.words = l.words[worker*l.perWorkerDrw:][:n*n]
-		l.drop.draw(x.words, l.place[b]+h*n*n)
+	for h := range l.a.Heads {
+		x.at, x.in = l.start[b]*l.a.D+h*l.size, l.start[b]*l.ld+h*l.size
+		if l.drop.active() {
+			x.words = l.words[worker*l.perWorkerDrw:][:n*n]
+			l.drop.draw(x.words, l.place[b]+h*n*n)
+		}
+		l.head(x, l.local[worker*l.perWorker:][:l.perWorker])
 	}
-	local := l.local[worker*l.perWorker:][:3*n*n]
-	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:]
+}
+
+// fetch asks for what the n rows of caption b read and write.
+func (l *selfAttentionLoop[T]) fetch(b, n int) {
+	for r := l.start[b]; r < l.start[b]+n; r++ {
+		for _, m := range [...][]T{l.q, l.k, l.v, l.dq, l.dk, l.dv} {
+			if m != nil {
+				l.ops.Fetch(m[r*l.ld:][:l.a.D])
+			}
+		}
+		for _, m := range [...][]T{l.c, l.dc} {
+			if m != nil {
+				l.ops.Fetch(m[r*l.a.D:][:l.a.D])
+			}
+		}
+	}
+}
+
+// head works on one head with scratch memory.
+func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
+	n := x.n
+	x.q, local = l.together(local, l.q[x.in:], n, l.ld)
+	x.k, local = l.together(local, l.k[x.in:], n, l.ld)
+	x.v, local = l.together(local, l.v[x.in:], n, l.ld)
+	if l.back {
+		x.dc, local = l.together(local, l.dc[x.at:], n, l.a.D)
+	}
+	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
 	l.weights(x, p)
 	if l.back {
 		l.backward(x, p, dp, kept)
@@ -130,8 +163,17 @@ func (l *selfAttentionLoop[T]) Do(worker, i int) {
 		l.drop.apply(l.ops, p, p, x.words)
 	}
 	for r := range n {
-		l.ops.Mix(l.row(l.c, x, r), p[r*n:(r+1)*n], l.v[x.in:], l.ld)
+		l.ops.Mix(l.row(l.c, x, r), p[r*n:(r+1)*n], x.v, l.size)
 	}
+}
+
+// together copies n rows of a head, ld elements apart, to the beginning of local and returns them and the rest.
+func (l *selfAttentionLoop[T]) together(local, rows []T, n, ld int) (head, rest []T) {
+	head = local[:n*l.size]
+	for r := range n {
+		copy(head[r*l.size:(r+1)*l.size], rows[r*ld:])
+	}
+	return head, local[n*l.size:]
 }
 
 // masked returns the words if some but not all of them are 0, else nil.
@@ -158,7 +200,7 @@ func (l *selfAttentionLoop[T]) part(m []T, x head[T], r int) []T { return m[x.in
 func (l *selfAttentionLoop[T]) weights(x head[T], p []T) {
 	n := x.n
 	for r := range n {
-		l.ops.Dots(p[r*n:(r+1)*n], l.part(l.q, x, r), l.k[x.in:], l.ld)
+		l.ops.Dots(p[r*n:(r+1)*n], x.q[r*l.size:(r+1)*l.size], x.k, l.size)
 	}
 	x.mask(p, T(math.Inf(-1)))
 	l.ops.Softmax(p, n, l.factor)
@@ -180,7 +222,7 @@ func (x *head[T]) mask(p []T, value T) {
 func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 	n := x.n
 	for r := range n {
-		l.ops.Dots(dp[r*n:(r+1)*n], l.row(l.dc, x, r), l.v[x.in:], l.ld)
+		l.ops.Dots(dp[r*n:(r+1)*n], x.dc[r*l.size:(r+1)*l.size], x.v, l.size)
 	}
 	if x.words != nil {
 		l.drop.apply(l.ops, kept, p, x.words)
@@ -190,8 +232,8 @@ func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 	}
 	l.ops.SoftmaxGrad(dp, p, n, l.factor)
 	for r := range n {
-		l.ops.Mix(l.part(l.dq, x, r), dp[r*n:(r+1)*n], l.k[x.in:], l.ld)
-		l.ops.MixColumn(l.part(l.dv, x, r), kept[r:], n, n, l.dc[x.at:], l.a.D)
-		l.ops.MixColumn(l.part(l.dk, x, r), dp[r:], n, n, l.q[x.in:], l.ld)
+		l.ops.Mix(l.part(l.dq, x, r), dp[r*n:(r+1)*n], x.k, l.size)
+		l.ops.MixColumn(l.part(l.dv, x, r), kept[r:], n, n, x.dc, l.size)
+		l.ops.MixColumn(l.part(l.dk, x, r), dp[r:], n, n, x.q, l.size)
 	}
 }

@@ -3,6 +3,7 @@ package main
 // kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
 func kernels(a *assembler) {
 	elementwise(a)
+	fetch(a)
 	squareDiff(a)
 	rank(a)
 	allZero(a)
@@ -70,6 +71,13 @@ func elementwise(a *assembler) {
 			a.op("VFMADD231PS", 3, 1, 0)
 			a.store(0, p[0])
 		}})
+}
+
+// fetch asks for the cache lines of x.
+func fetch(a *assembler) {
+	a.kernel(kernel{name: "fetch", slices: []string{"x"}, unroll: 4, body: func(a *assembler, p []string) {
+		a.line("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
+	}})
 }
 
 // squareDiff computes (s·u - c)².
