@@ -72,6 +72,20 @@ func rank[T Float](x, y []T, rx, ry []int32) {
 	}
 }
 
+func pickMul[T Float](dst, table []T, index []int32, x []T) {
+	index, x = index[:len(dst)], x[:len(dst)]
+	for i, j := range index {
+		dst[i] = table[min(uint(uint32(j)), uint(len(table)-1))] * x[i]
+	}
+}
+
+func pickMAdd[T Float](dst, table []T, index []int32, x []T) {
+	index, x = index[:len(dst)], x[:len(dst)]
+	for i, j := range index {
+		dst[i] += table[min(uint(uint32(j)), uint(len(table)-1))] * x[i]
+	}
+}
+
 func sumsq[T Float](x []T) float64 {
 	var s0, s1, s2, s3 float64
 	for ; len(x) >= 4; x = x[4:] {

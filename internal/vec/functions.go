@@ -87,6 +87,8 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Squares:        squares[T],
 
 		Rank:      rank[T],
+		PickMul:   pickMul[T],
+		PickMAdd:  pickMAdd[T],
 		Dots:      dots[T],
 		Mix:       mix[T],
 		MixColumn: mixColumn[T],

@@ -36,6 +36,12 @@ func squareDiffAVX512(n int, z, u, c *float32, s float32)
 func rankAVX512(n int, x, y, rx, ry *float32)
 
 //go:noescape
+func pickMulAVX512(n int, dst, table, index, x *float32, last float32)
+
+//go:noescape
+func pickMAddAVX512(n int, dst, table, index, x *float32, last float32)
+
+//go:noescape
 func allZeroAVX512(n int, x *float32) float64
 
 //go:noescape

@@ -52,6 +52,8 @@ func avx512() *Ops[float32] {
 		Drop:      dropWith(dropAVX512),
 		Exp:       two(expAVX512),
 		Rank:      rankWith(rankAVX512),
+		PickMul:   pickWith(pickMulAVX512),
+		PickMAdd:  pickWith(pickMAddAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
 			GELU: two(geluAVX512),
@@ -109,6 +111,8 @@ func avx2() *Ops[float32] {
 		Drop:      dropWith(dropAVX2),
 		Exp:       two(expAVX2),
 		Rank:      rankWith(rankAVX2),
+		PickMul:   pickWith(pickMulAVX2),
+		PickMAdd:  pickWith(pickMAddAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
 			GELU: two(geluAVX2),

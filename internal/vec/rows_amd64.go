@@ -15,6 +15,15 @@ func fetchWith(f func(n int, x *float32)) func(x []float32) {
 	}
 }
 
+func pickWith(f func(n int, dst, table, index, x *float32, last float32)) func(dst, table []float32, index []int32, x []float32) {
+	return func(dst, table []float32, index []int32, x []float32) {
+		if n := len(dst); n > 0 {
+			index, x = index[:n], x[:n]
+			f(n, &dst[0], &table[0], (*float32)(unsafe.Pointer(&index[0])), &x[0], math.Float32frombits(uint32(len(table)-1)))
+		}
+	}
+}
+
 func four(f func(n int, d, y, x, dy *float32)) func(d, y, x, dy []float32) {
 	return func(d, y, x, dy []float32) {
 		if n := len(d); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/vec"
@@ -169,6 +170,40 @@ func TestSoftmaxExtremes(t *testing.T) {
 				}
 				if got := p[3*n+j]; got == got {
 					t.Errorf("row with NaN of %d: element %d is %v", n, j, got)
+				}
+			}
+		}
+	})
+}
+
+// TestPick compares picked factors with those of the table, for every size, indices beyond its end included.
+func TestPick(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 6))
+		for _, n := range sizes {
+			for _, room := range []int{1, 2, 36} {
+				table, checkTable := guarded(t, r, room)
+				x, checkX := guarded(t, r, n)
+				mul, checkMul := guarded(t, r, n)
+				madd, checkMAdd := guarded(t, r, n)
+				before := slices.Clone(madd)
+				index := make([]int32, n)
+				for i := range index {
+					index[i] = int32(r.IntN(room+1)) - int32(i%97/96) // the last one is beyond, and so is -1
+				}
+				ops.PickMul(mul, table, index, x)
+				ops.PickMAdd(madd, table, index, x)
+				for _, check := range []func(){checkTable, checkX, checkMul, checkMAdd} {
+					check()
+				}
+				for i, j := range index {
+					if j < 0 || int(j) >= room {
+						j = int32(room - 1)
+					}
+					product := float64(table[j]) * float64(x[i])
+					if mul[i] != float32(product) || !(math.Abs(float64(madd[i])-float64(before[i])-product) <= 1e-6*(1+math.Abs(product))) {
+						t.Fatalf("%d of %d: index %d gives %v and %v for %v", i, n, index[i], mul[i], madd[i], product)
+					}
 				}
 			}
 		}

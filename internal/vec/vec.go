@@ -35,6 +35,9 @@ type Ops[T Float] struct {
 	SquareDiffGrad func(g, dz, u, c, dc []T, s T) float64
 	Squares        func(x []T) float64            // Σ x² accumulated in T
 	Rank           func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
+	// PickMul and PickMAdd are dst = t∘x and dst += t∘x with t_i = table[index_i]; indices beyond the table are taken for its last.
+	PickMul  func(dst, table []T, index []int32, x []T)
+	PickMAdd func(dst, table []T, index []int32, x []T)
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
 	Dots      func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
 	Mix       func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]

@@ -6,6 +6,7 @@ func kernels(a *assembler) {
 	fetch(a)
 	squareDiff(a)
 	rank(a)
+	picks(a)
 	allZero(a)
 	reductions(a)
 	shortReductions(a)
@@ -114,6 +115,45 @@ func rank(a *assembler) {
 			a.store(2, p[2])
 			a.store(3, p[3])
 		}})
+}
+
+// picks write dst = table[index]∘x and dst += table[index]∘x; the index is int32, taken for last where it is beyond it.
+func picks(a *assembler) {
+	for _, add := range []bool{false, true} {
+		name := "pickMul"
+		if add {
+			name = "pickMAdd"
+		}
+		a.kernel(kernel{name: name, slices: []string{"dst", "table", "index", "x"}, scalars: []string{"last"}, first: 4, unroll: 2,
+			body: func(a *assembler, p []string) {
+				a.load(p[2], 0)
+				a.op("VPMINUD", 4, 0, 0)
+				a.zero(1)
+				switch {
+				case !a.masks && a.partial:
+					a.line("VMOVAPS Y15, Y2")
+				case !a.masks:
+					a.op("VPCMPEQD", 2, 2, 2)
+				case a.partial:
+					a.line("KMOVW K1, K2")
+				default:
+					a.line("KXNORW K2, K2, K2")
+				}
+				if a.masks {
+					a.line("VGATHERDPS (%s)(Z0*4), K2, Z1", p[1])
+				} else {
+					a.line("VGATHERDPS Y2, (%s)(Y0*4), Y1", p[1])
+				}
+				a.load(p[3], 3)
+				if add {
+					a.load(p[0], 5)
+					a.op("VFMADD213PS", 5, 3, 1)
+				} else {
+					a.op("VMULPS", 3, 1, 1)
+				}
+				a.store(1, p[0])
+			}})
+	}
 }
 
 // allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The bits of all
