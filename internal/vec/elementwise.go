@@ -231,14 +231,19 @@ func dots[T Float](dst, x, rows []T, ld int) {
 	}
 }
 
-func mix[T Float](dst, w, rows []T, ld int) { mixColumn(dst, w, len(w), 1, rows, ld) }
+func mix[T Float](dst, w, rows []T, ld int) {
+	mixRows(dst, len(dst), w, 0, 1, rows, ld, 1, len(dst), len(w))
+}
 
-func mixColumn[T Float](dst, w []T, count, step int, rows []T, ld int) {
-	clear(dst)
-	for j := range count {
-		a, row := w[j*step], rows[j*ld:][:len(dst)]
-		for k := range dst {
-			dst[k] += a * row[k]
+func mixRows[T Float](dst []T, out int, w []T, row, step int, rows []T, ld int, m, n, count int) {
+	for r := range m {
+		y := dst[r*out:][:n]
+		clear(y)
+		for j := range count {
+			a, x := w[r*row+j*step], rows[j*ld:][:n]
+			for k := range y {
+				y[k] += a * x[k]
+			}
 		}
 	}
 }

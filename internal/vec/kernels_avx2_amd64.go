@@ -129,6 +129,9 @@ func dotsAVX2(n, count int, dst, x, rows *float32, ld int)
 func mixAVX2(n, count int, dst, x, rows *float32, ld, step int)
 
 //go:noescape
+func mixFourAVX2(n, count int, dst, x, rows *float32, ld, step, row, out int)
+
+//go:noescape
 func adamAVX2(n int, p, grad, m, v, s *float32)
 
 //go:noescape

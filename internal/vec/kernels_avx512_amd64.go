@@ -129,6 +129,9 @@ func dotsAVX512(n, count int, dst, x, rows *float32, ld int)
 func mixAVX512(n, count int, dst, x, rows *float32, ld, step int)
 
 //go:noescape
+func mixFourAVX512(n, count int, dst, x, rows *float32, ld, step, row, out int)
+
+//go:noescape
 func adamAVX512(n int, p, grad, m, v, s *float32)
 
 //go:noescape

@@ -46,14 +46,14 @@ func avx512() *Ops[float32] {
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX512),
 		Squares:        total(squaresAVX512),
 
-		Dots:      dotsWith(dotsAVX512),
-		Mix:       mixWith(mixAVX512),
-		MixColumn: mixColumnWith(mixAVX512),
-		Drop:      dropWith(dropAVX512),
-		Exp:       two(expAVX512),
-		Rank:      rankWith(rankAVX512),
-		PickMul:   pickWith(pickMulAVX512),
-		PickMAdd:  pickWith(pickMAddAVX512),
+		Dots:     dotsWith(dotsAVX512),
+		Mix:      mixWith(mixAVX512),
+		MixRows:  mixRowsWith(mixAVX512, mixFourAVX512, 64),
+		Drop:     dropWith(dropAVX512),
+		Exp:      two(expAVX512),
+		Rank:     rankWith(rankAVX512),
+		PickMul:  pickWith(pickMulAVX512),
+		PickMAdd: pickWith(pickMAddAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
 			GELU: two(geluAVX512),
@@ -105,14 +105,14 @@ func avx2() *Ops[float32] {
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX2),
 		Squares:        total(squaresAVX2),
 
-		Dots:      dotsWith(dotsAVX2),
-		Mix:       mixWith(mixAVX2),
-		MixColumn: mixColumnWith(mixAVX2),
-		Drop:      dropWith(dropAVX2),
-		Exp:       two(expAVX2),
-		Rank:      rankWith(rankAVX2),
-		PickMul:   pickWith(pickMulAVX2),
-		PickMAdd:  pickWith(pickMAddAVX2),
+		Dots:     dotsWith(dotsAVX2),
+		Mix:      mixWith(mixAVX2),
+		MixRows:  mixRowsWith(mixAVX2, mixFourAVX2, 16),
+		Drop:     dropWith(dropAVX2),
+		Exp:      two(expAVX2),
+		Rank:     rankWith(rankAVX2),
+		PickMul:  pickWith(pickMulAVX2),
+		PickMAdd: pickWith(pickMAddAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
 			GELU: two(geluAVX2),
@@ -272,20 +272,15 @@ func dotsWith(f func(n, count int, dst, x, rows *float32, ld int)) func(dst, x, 
 }
 
 func mixWith(f func(n, count int, dst, w, rows *float32, ld, step int)) func(dst, w, rows []float32, ld int) {
-	mix := mixColumnWith(f)
-	return func(dst, w, rows []float32, ld int) { mix(dst, w, len(w), 1, rows, ld) }
-}
-
-func mixColumnWith(f func(n, count int, dst, w, rows *float32, ld, step int)) func(dst, w []float32, count, step int, rows []float32, ld int) {
-	return func(dst, w []float32, count, step int, rows []float32, ld int) {
-		n := len(dst)
+	return func(dst, w, rows []float32, ld int) {
+		n, count := len(dst), len(w)
 		if count == 0 {
 			clear(dst)
 			return
 		}
 		if n > 0 {
-			w, rows = w[:(count-1)*step+1], rows[:(count-1)*ld+n]
-			f(n, count, &dst[0], &w[0], &rows[0], ld, step)
+			rows = rows[:(count-1)*ld+n]
+			f(n, count, &dst[0], &w[0], &rows[0], ld, 1)
 		}
 	}
 }

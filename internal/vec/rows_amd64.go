@@ -99,3 +99,24 @@ func normGradWith(f func(n int, dx, x, dy, w *float32, a, b, c float32)) func(dx
 		}
 	}
 }
+
+// mixRowsWith takes four rows at a time where their columns fill the blocks of four.
+func mixRowsWith(one func(n, count int, dst, w, rows *float32, ld, step int), four func(n, count int, dst, w, rows *float32, ld, step, row, out int),
+	block int) func(dst []float32, out int, w []float32, row, step int, rows []float32, ld int, m, n, count int) {
+	return func(dst []float32, out int, w []float32, row, step int, rows []float32, ld int, m, n, count int) {
+		if m <= 0 || n <= 0 || count <= 0 {
+			for r := range m {
+				clear(dst[r*out:][:n])
+			}
+			return
+		}
+		dst, w, rows = dst[:(m-1)*out+n], w[:(m-1)*row+(count-1)*step+1], rows[:(count-1)*ld+n]
+		r := 0
+		for ; n%block == 0 && r+4 <= m; r += 4 {
+			four(n, count, &dst[r*out], &w[r*row], &rows[0], ld, step, row, out)
+		}
+		for ; r < m; r++ {
+			one(n, count, &dst[r*out], &w[r*row], &rows[0], ld, step)
+		}
+	}
+}

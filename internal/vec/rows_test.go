@@ -209,3 +209,40 @@ func TestPick(t *testing.T) {
 		}
 	})
 }
+
+// TestMixRows compares rows of products with those of Mix, weights by rows and by columns, and watches what lies between the rows.
+func TestMixRows(t *testing.T) {
+	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
+		r := rand.New(rand.NewPCG(1, 7))
+		for _, n := range []int{1, 15, 16, 32, 64, 65, 128} {
+			for _, m := range []int{0, 1, 3, 4, 5, 9} {
+				for _, count := range []int{0, 1, 2, 7} {
+					ld, out := n+3, n+2
+					rows, checkRows := guarded(t, r, max(0, (count-1)*ld+n))
+					w, checkW := guarded(t, r, m*count)
+					dst, checkDst := guarded(t, r, m*out)
+					before := slices.Clone(dst)
+					for _, by := range [][2]int{{count, 1}, {1, m}} {
+						ops.MixRows(dst, out, w, by[0], by[1], rows, ld, m, n, count)
+						for _, check := range []func(){checkRows, checkW, checkDst} {
+							check()
+						}
+						weights, want := make([]float32, count), make([]float32, n)
+						for i := range m {
+							for j := range weights {
+								weights[j] = w[i*by[0]+j*by[1]]
+							}
+							ops.Mix(want, weights, rows, ld)
+							if got := dst[i*out : i*out+n]; !slices.Equal(got, want) {
+								t.Fatalf("row %d of %d x %d by %d: %v, Mix gives %v", i, m, n, count, got, want)
+							}
+							if rest := (i + 1) * out; !slices.Equal(dst[rest-2:rest], before[rest-2:rest]) {
+								t.Fatalf("%d x %d by %d: what follows row %d changed", m, n, count, i)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}

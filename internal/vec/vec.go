@@ -39,13 +39,14 @@ type Ops[T Float] struct {
 	PickMul  func(dst, table []T, index []int32, x []T)
 	PickMAdd func(dst, table []T, index []int32, x []T)
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
-	Dots      func(dst, x, rows []T, ld int)                         // dst_j = Σ_k x_k·rows[j·ld + k]
-	Mix       func(dst, w, rows []T, ld int)                         // dst_k = Σ_j w_j·rows[j·ld + k]
-	MixColumn func(dst, w []T, count, step int, rows []T, ld int)    // Mix of count rows whose w are step elements apart
-	Drop      func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
-	Exp       func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
-	Map       [mapCount]func(y, x []T)                               // y = f(x)
-	Slope     [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
+	Dots func(dst, x, rows []T, ld int) // dst_j = Σ_k x_k·rows[j·ld + k]
+	Mix  func(dst, w, rows []T, ld int) // dst_k = Σ_j w_j·rows[j·ld + k]
+	// MixRows is Mix for m rows of n columns, out apart, with count weights each: that of row r and sum j is w[r·row + j·step].
+	MixRows func(dst []T, out int, w []T, row, step int, rows []T, ld int, m, n, count int)
+	Drop    func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
+	Exp     func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
+	Map     [mapCount]func(y, x []T)                               // y = f(x)
+	Slope   [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
 	// GELUGrad is Slope and Map of GELU in one pass, for streams from memory: d = dy·GELU'(x), y = GELU(x).
 	GELUGrad func(d, y, x, dy []T)
 

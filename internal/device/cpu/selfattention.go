@@ -30,7 +30,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	q, k, v, c   []T
 	dc           []T
 	dq, dk, dv   []T
-	local        []T // [workers, n·(3n + 4d)]
+	local        []T // [workers, 3n²]
 	words        []uint32
 	perWorker    int
 	perWorkerDrw int
@@ -67,7 +67,7 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	l.rows = rows
 	n := l.span(l.ld)
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
-	l.perWorker = l.most * (3*l.most + 4*l.size)
+	l.perWorker = 3 * l.most * l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
@@ -102,11 +102,10 @@ func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 
 // head is one head of one caption.
 type head[T vec.Float] struct {
-	n           int      // rows
-	at, in      int      // first element of the head in contexts, and in queries, keys, values
-	masked      []int32  // word of each row, nil where none is masked
-	words       []uint32 // draws of the dropout, [n, n]
-	q, k, v, dc []T      // [n, size], copied together: rows far apart fall into the same few places of the cache
+	n      int      // rows
+	at, in int      // first element of the head in contexts, and in queries, keys, values
+	masked []int32  // word of each row, nil where none is masked
+	words  []uint32 // draws of the dropout, [n, n]
 }
 
 // Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not foresee, so all rows are
@@ -147,12 +146,6 @@ func (l *selfAttentionLoop[T]) fetch(b, n int) {
 // head works on one head with scratch memory.
 func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
 	n := x.n
-	x.q, local = l.together(local, l.q[x.in:], n, l.ld)
-	x.k, local = l.together(local, l.k[x.in:], n, l.ld)
-	x.v, local = l.together(local, l.v[x.in:], n, l.ld)
-	if l.back {
-		x.dc, local = l.together(local, l.dc[x.at:], n, l.a.D)
-	}
 	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
 	l.weights(x, p)
 	if l.back {
@@ -162,18 +155,7 @@ func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
 	if x.words != nil {
 		l.drop.apply(l.ops, p, p, x.words)
 	}
-	for r := range n {
-		l.ops.Mix(l.row(l.c, x, r), p[r*n:(r+1)*n], x.v, l.size)
-	}
-}
-
-// together copies n rows of a head, ld elements apart, to the beginning of local and returns them and the rest.
-func (l *selfAttentionLoop[T]) together(local, rows []T, n, ld int) (head, rest []T) {
-	head = local[:n*l.size]
-	for r := range n {
-		copy(head[r*l.size:(r+1)*l.size], rows[r*ld:])
-	}
-	return head, local[n*l.size:]
+	l.ops.MixRows(l.c[x.at:], l.a.D, p, n, 1, l.v[x.in:], l.ld, n, l.size, n)
 }
 
 // masked returns the words if some but not all of them are 0, else nil.
@@ -200,7 +182,7 @@ func (l *selfAttentionLoop[T]) part(m []T, x head[T], r int) []T { return m[x.in
 func (l *selfAttentionLoop[T]) weights(x head[T], p []T) {
 	n := x.n
 	for r := range n {
-		l.ops.Dots(p[r*n:(r+1)*n], x.q[r*l.size:(r+1)*l.size], x.k, l.size)
+		l.ops.Dots(p[r*n:(r+1)*n], l.part(l.q, x, r), l.k[x.in:], l.ld)
 	}
 	x.mask(p, T(math.Inf(-1)))
 	l.ops.Softmax(p, n, l.factor)
@@ -222,7 +204,7 @@ func (x *head[T]) mask(p []T, value T) {
 func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 	n := x.n
 	for r := range n {
-		l.ops.Dots(dp[r*n:(r+1)*n], x.dc[r*l.size:(r+1)*l.size], x.v, l.size)
+		l.ops.Dots(dp[r*n:(r+1)*n], l.row(l.dc, x, r), l.v[x.in:], l.ld)
 	}
 	if x.words != nil {
 		l.drop.apply(l.ops, kept, p, x.words)
@@ -231,9 +213,7 @@ func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 		kept = p
 	}
 	l.ops.SoftmaxGrad(dp, p, n, l.factor)
-	for r := range n {
-		l.ops.Mix(l.part(l.dq, x, r), dp[r*n:(r+1)*n], x.k, l.size)
-		l.ops.MixColumn(l.part(l.dv, x, r), kept[r:], n, n, x.dc, l.size)
-		l.ops.MixColumn(l.part(l.dk, x, r), dp[r:], n, n, x.q, l.size)
-	}
+	l.ops.MixRows(l.dq[x.in:], l.ld, dp, n, 1, l.k[x.in:], l.ld, n, l.size, n)
+	l.ops.MixRows(l.dv[x.in:], l.ld, kept, 1, n, l.dc[x.at:], l.a.D, n, l.size, n)
+	l.ops.MixRows(l.dk[x.in:], l.ld, dp, 1, n, l.q[x.in:], l.ld, n, l.size, n)
 }
