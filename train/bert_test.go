@@ -68,8 +68,8 @@ func TestBertTrainsAtItsOwnRate(t *testing.T) {
 		case strings.Contains(p.Name, ".bert."):
 			want = 0.1 * o.LR
 		}
-		// A bias of keys shifts all scores of a query alike: its gradient is rounding noise.
-		if strings.HasSuffix(p.Name, "key.bias") {
+		// A bias of keys shifts all scores of a query alike, and a batch norm takes the bias before it away: their gradients are rounding noise.
+		if strings.HasSuffix(p.Name, "key.bias") || p.Name == "img.mlp.layers.0.bias" {
 			continue
 		}
 		if want == 0 && !slices.Equal(after, before[p.Name]) || want > 0 && !(largest > 0.8*want && largest < 1.1*want) {

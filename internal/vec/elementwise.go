@@ -72,6 +72,20 @@ func rank[T Float](x, y []T, rx, ry []int32) {
 	}
 }
 
+func pickMul[T Float](dst, table []T, index []int32, x []T) {
+	index, x = index[:len(dst)], x[:len(dst)]
+	for i, j := range index {
+		dst[i] = table[min(uint(uint32(j)), uint(len(table)-1))] * x[i]
+	}
+}
+
+func pickMAdd[T Float](dst, table []T, index []int32, x []T) {
+	index, x = index[:len(dst)], x[:len(dst)]
+	for i, j := range index {
+		dst[i] += table[min(uint(uint32(j)), uint(len(table)-1))] * x[i]
+	}
+}
+
 func sumsq[T Float](x []T) float64 {
 	var s0, s1, s2, s3 float64
 	for ; len(x) >= 4; x = x[4:] {
@@ -218,11 +232,18 @@ func dots[T Float](dst, x, rows []T, ld int) {
 }
 
 func mix[T Float](dst, w, rows []T, ld int) {
-	clear(dst)
-	for j, a := range w {
-		row := rows[j*ld:][:len(dst)]
-		for k := range dst {
-			dst[k] += a * row[k]
+	mixRows(dst, len(dst), w, 0, 1, rows, ld, 1, len(dst), len(w))
+}
+
+func mixRows[T Float](dst []T, out int, w []T, row, step int, rows []T, ld int, m, n, count int) {
+	for r := range m {
+		y := dst[r*out:][:n]
+		clear(y)
+		for j := range count {
+			a, x := w[r*row+j*step], rows[j*ld:][:n]
+			for k := range y {
+				y[k] += a * x[k]
+			}
 		}
 	}
 }

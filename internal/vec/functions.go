@@ -65,6 +65,7 @@ func mapWith[T Float](f func(T) T) func(y, x []T) {
 }
 
 func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
+	value, slope := mapWith(gelu(tail)), geluSlope(tail, exp)
 	return Ops[T]{
 		Name:  "go",
 		Fill:  fill[T],
@@ -79,24 +80,43 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		Dot:   dot[T],
 		Order: order[T],
 		Zero:  allZero[T],
+		Fetch: func([]T) {},
 
 		SquareDiff:     squareDiff[T],
 		SquareDiffGrad: squareDiffGrad[T],
 		Squares:        squares[T],
 
-		Rank: rank[T],
-		Dots: dots[T],
-		Mix:  mix[T],
-		Drop: drop[T],
-		Exp:  mapWith(exp),
+		Rank:     rank[T],
+		PickMul:  pickMul[T],
+		PickMAdd: pickMAdd[T],
+		Dots:     dots[T],
+		Mix:      mix[T],
+		MixRows:  mixRows[T],
+		Drop:     drop[T],
+		Exp:      mapWith(exp),
 		Map: [mapCount]func(y, x []T){
 			ReLU: relu[T], Tanh: mapWith(tanh), Sigmoid: mapWith(sigmoid), Abs: abs[T],
-			GELU: mapWith(gelu(tail)),
+			GELU: value,
 		},
 		Slope: [mapCount]func(d, of, dy []T){
 			ReLU: reluSlope[T], Tanh: tanhSlope[T], Sigmoid: sigmoidSlope[T], Abs: absSlope[T],
-			GELU: geluSlope(tail, exp),
+			GELU: slope,
 		},
+		GELUGrad: func(d, y, x, dy []T) {
+			slope(d, x, dy)
+			value(y, x)
+		},
+
+		Softmax:     softmax(exp),
+		SoftmaxGrad: softmaxGrad[T],
+
+		Sum:        sum[T],
+		SumDropped: sumDropped[T],
+		Spread:     spread[T],
+		Norm:       norm[T],
+		NormSums:   normSums[T],
+		NormGrad:   normGrad[T],
+
 		Adam:        adam[T],
 		GRUCell:     gruCell(sigmoid, tanh),
 		GRUCellGrad: gruCellGrad[T],

@@ -27,10 +27,19 @@ func maddAVX512(n int, dst, a, b *float32)
 func hingeAVX512(n int, dst, c, x *float32, a float32)
 
 //go:noescape
+func fetchAVX512(n int, x *float32)
+
+//go:noescape
 func squareDiffAVX512(n int, z, u, c *float32, s float32)
 
 //go:noescape
 func rankAVX512(n int, x, y, rx, ry *float32)
+
+//go:noescape
+func pickMulAVX512(n int, dst, table, index, x *float32, last float32)
+
+//go:noescape
+func pickMAddAVX512(n int, dst, table, index, x *float32, last float32)
 
 //go:noescape
 func allZeroAVX512(n int, x *float32) float64
@@ -84,13 +93,43 @@ func geluAVX512(n int, y, x *float32)
 func geluSlopeAVX512(n int, d, of, dy *float32)
 
 //go:noescape
+func geluGradAVX512(n int, d, y, x, dy *float32)
+
+//go:noescape
 func dropAVX512(n int, y, x, words *float32, limit, factor float32)
+
+//go:noescape
+func sumAVX512(n int, x *float32) float64
+
+//go:noescape
+func sumDroppedAVX512(n int, y, a, x, words *float32, limit, factor float32) float64
+
+//go:noescape
+func spreadAVX512(n int, x *float32, centre float32) float64
+
+//go:noescape
+func normAVX512(n int, y, x, w, b *float32, scale, shift float32)
+
+//go:noescape
+func normSumsAVX512(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)
+
+//go:noescape
+func normGradAVX512(n int, dx, x, dy, w *float32, a, b, c float32)
+
+//go:noescape
+func softmaxAVX512(n, count int, p *float32, factor float32)
+
+//go:noescape
+func softmaxGradAVX512(n, count int, dp, p *float32, factor float32)
 
 //go:noescape
 func dotsAVX512(n, count int, dst, x, rows *float32, ld int)
 
 //go:noescape
-func mixAVX512(n, count int, dst, x, rows *float32, ld int)
+func mixAVX512(n, count int, dst, x, rows *float32, ld, step int)
+
+//go:noescape
+func mixFourAVX512(n, count int, dst, x, rows *float32, ld, step, row, out int)
 
 //go:noescape
 func adamAVX512(n int, p, grad, m, v, s *float32)

@@ -40,16 +40,20 @@ func avx512() *Ops[float32] {
 		Dot:   total2(dotAVX512),
 		Order: total2(orderAVX512),
 		Zero:  none(allZeroAVX512),
+		Fetch: fetchWith(fetchAVX512),
 
 		SquareDiff:     threeScaled(squareDiffAVX512),
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX512),
 		Squares:        total(squaresAVX512),
 
-		Dots: dotsWith(dotsAVX512),
-		Mix:  mixWith(mixAVX512),
-		Drop: dropWith(dropAVX512),
-		Exp:  two(expAVX512),
-		Rank: rankWith(rankAVX512),
+		Dots:     dotsWith(dotsAVX512),
+		Mix:      mixWith(mixAVX512),
+		MixRows:  mixRowsWith(mixAVX512, mixFourAVX512, 64),
+		Drop:     dropWith(dropAVX512),
+		Exp:      two(expAVX512),
+		Rank:     rankWith(rankAVX512),
+		PickMul:  pickWith(pickMulAVX512),
+		PickMAdd: pickWith(pickMAddAVX512),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
 			GELU: two(geluAVX512),
@@ -58,6 +62,18 @@ func avx512() *Ops[float32] {
 			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512), Abs: three(absSlopeAVX512),
 			GELU: three(geluSlopeAVX512),
 		},
+		GELUGrad: four(geluGradAVX512),
+
+		Softmax:     rowsWith(softmaxAVX512),
+		SoftmaxGrad: rowPairsWith(softmaxGradAVX512),
+
+		Sum:        total(sumAVX512),
+		SumDropped: sumDroppedWith(sumDroppedAVX512),
+		Spread:     totalFrom(spreadAVX512),
+		Norm:       normWith(normAVX512),
+		NormSums:   normSumsWith(normSumsAVX512),
+		NormGrad:   normGradWith(normGradAVX512),
+
 		Adam:        adamWith(adamAVX512),
 		GRUCell:     gruCellWith(gruCellAVX512),
 		GRUCellGrad: gruCellGradWith(gruCellGradAVX512),
@@ -83,16 +99,20 @@ func avx2() *Ops[float32] {
 		Dot:   total2(dotAVX2),
 		Order: total2(orderAVX2),
 		Zero:  none(allZeroAVX2),
+		Fetch: fetchWith(fetchAVX2),
 
 		SquareDiff:     threeScaled(squareDiffAVX2),
 		SquareDiffGrad: fiveTotal(squareDiffGradAVX2),
 		Squares:        total(squaresAVX2),
 
-		Dots: dotsWith(dotsAVX2),
-		Mix:  mixWith(mixAVX2),
-		Drop: dropWith(dropAVX2),
-		Exp:  two(expAVX2),
-		Rank: rankWith(rankAVX2),
+		Dots:     dotsWith(dotsAVX2),
+		Mix:      mixWith(mixAVX2),
+		MixRows:  mixRowsWith(mixAVX2, mixFourAVX2, 16),
+		Drop:     dropWith(dropAVX2),
+		Exp:      two(expAVX2),
+		Rank:     rankWith(rankAVX2),
+		PickMul:  pickWith(pickMulAVX2),
+		PickMAdd: pickWith(pickMAddAVX2),
 		Map: [mapCount]func(y, x []float32){
 			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
 			GELU: two(geluAVX2),
@@ -101,6 +121,18 @@ func avx2() *Ops[float32] {
 			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2), Abs: three(absSlopeAVX2),
 			GELU: three(geluSlopeAVX2),
 		},
+		GELUGrad: four(geluGradAVX2),
+
+		Softmax:     rowsWith(softmaxAVX2),
+		SoftmaxGrad: rowPairsWith(softmaxGradAVX2),
+
+		Sum:        total(sumAVX2),
+		SumDropped: sumDroppedWith(sumDroppedAVX2),
+		Spread:     totalFrom(spreadAVX2),
+		Norm:       normWith(normAVX2),
+		NormSums:   normSumsWith(normSumsAVX2),
+		NormGrad:   normGradWith(normGradAVX2),
+
 		Adam:        adamWith(adamAVX2),
 		GRUCell:     gruCellWith(gruCellAVX2),
 		GRUCellGrad: gruCellGradWith(gruCellGradAVX2),
@@ -239,7 +271,7 @@ func dotsWith(f func(n, count int, dst, x, rows *float32, ld int)) func(dst, x, 
 	}
 }
 
-func mixWith(f func(n, count int, dst, w, rows *float32, ld int)) func(dst, w, rows []float32, ld int) {
+func mixWith(f func(n, count int, dst, w, rows *float32, ld, step int)) func(dst, w, rows []float32, ld int) {
 	return func(dst, w, rows []float32, ld int) {
 		n, count := len(dst), len(w)
 		if count == 0 {
@@ -248,7 +280,7 @@ func mixWith(f func(n, count int, dst, w, rows *float32, ld int)) func(dst, w, r
 		}
 		if n > 0 {
 			rows = rows[:(count-1)*ld+n]
-			f(n, count, &dst[0], &w[0], &rows[0], ld)
+			f(n, count, &dst[0], &w[0], &rows[0], ld, 1)
 		}
 	}
 }

@@ -60,25 +60,16 @@ func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
 	d.blocks(y.N, l)
 }
 
-// slopeLoop is dx = dy·f', and then y = f(of) where there is a y.
+// slopeLoop is dx = dy·f'.
 type slopeLoop[T vec.Float] struct {
-	ops           *vec.Ops[T]
-	f             vec.Map
-	dx, of, dy, y []T
+	ops        *vec.Ops[T]
+	f          vec.Map
+	dx, of, dy []T
 }
 
 func (l *slopeLoop[T]) Do(_, i int) {
 	lo, hi := block(len(l.dx), i)
-	if l.y == nil {
-		l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
-		return
-	}
-	const near = 4096 // elements that stay in the first cache between the two
-	for ; lo < hi; lo += near {
-		end := min(hi, lo+near)
-		l.ops.Slope[l.f](l.dx[lo:end], l.of[lo:end], l.dy[lo:end])
-		l.ops.Map[l.f](l.y[lo:end], l.of[lo:end])
-	}
+	l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
 }
 
 // ActivateGrad implements device.Rows.
@@ -92,24 +83,6 @@ func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 		l.of = d.exactly("ActivateGrad x", x, dx.N)
 	}
 	d.blocks(dx.N, l)
-}
-
-// BiasActivateGrad implements device.Rows.
-func (d *dev[T]) BiasActivateGrad(a device.BiasActivateArgs) {
-	const what = "BiasActivateGrad"
-	positive(what, a.N)
-	if a.F == device.Tanh || a.F == device.Sigmoid {
-		panic(fmt.Sprintf("cpu: %s: function %d, expected one whose slope is known from the input", what, a.F))
-	}
-	n := a.M * a.N
-	l := &d.slopes
-	*l = slopeLoop[T]{ops: d.ops, f: mapOf(what, a.F), dx: d.floats("BiasActivateGrad DX", a.DX, n), dy: d.floats("BiasActivateGrad DY", a.DY, n),
-		of: d.floats("BiasActivateGrad X", a.X, n), y: d.optional("BiasActivateGrad Y", a.Y, n)}
-	dx, dbias := l.dx, d.optional("BiasActivateGrad DBias", a.DBias, a.N)
-	d.blocks(n, l)
-	if dbias != nil {
-		d.columnSum(dbias, dx, a.M, a.N)
-	}
 }
 
 func mapOf(what string, f device.Activation) vec.Map {

@@ -14,28 +14,29 @@ import (
 // A piece is a block of rows that depends on the sizes alone; the sums over rows are made in each block, then over the blocks
 // in order.
 type layerNormLoop[T vec.Float] struct {
-	ops                  *vec.Ops[T]
-	a                    device.LayerNormArgs
-	drop                 drops[T]
-	back                 bool
-	per                  int
-	x, branch, sum, y    []T
-	mean, inv            []T
-	weight, bias         []T
-	dy, dx, dBranch      []T
-	dWeight, dBias       []T
-	ones, partial, local []T      // [D], [blocks, 2, D], [workers, D]
-	words                []uint32 // [workers, D]
+	ops               *vec.Ops[T]
+	a                 device.LayerNormArgs
+	drop              drops[T]
+	back              bool
+	per               int
+	x, branch, sum, y []T
+	mean, inv         []T
+	weight, bias      []T
+	dy, dx, dBranch   []T
+	dWeight, dBias    []T
+	partial, sums     []T      // [blocks, 2, D], [workers, apart]
+	words             []uint32 // [workers, D]
 }
 
-const normBlocks = 32 // of a gradient
+const (
+	normBlocks = 32 // of a gradient
+	apart      = 16 // elements between those of two workers, which write them often
+)
 
 func (d *dev[T]) layerNorms(what string, a device.LayerNormArgs) *layerNormLoop[T] {
 	positive(what, a.D)
 	n, l := a.N*a.D, &d.layerNorm
-	ones := scratch(&l.ones, a.D)
-	d.ops.Fill(ones, 1)
-	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(what, a.Drop), ones: ones, partial: l.partial, local: l.local, words: l.words,
+	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(what, a.Drop), partial: l.partial, sums: l.sums, words: l.words,
 		sum: d.optional("LayerNorm Sum", a.Sum, n), mean: d.floats("LayerNorm Mean", a.Mean, a.N), inv: d.floats("LayerNorm InvStd", a.InvStd, a.N),
 		weight: d.floats("LayerNorm Weight", a.Weight, a.D)}
 	if l.sum == nil {
@@ -67,7 +68,7 @@ func (d *dev[T]) LayerNormGrad(a device.LayerNormArgs) {
 	l.per = max(1, pieces(a.N, normBlocks))
 	blocks := pieces(a.N, l.per)
 	scratch(&l.partial, blocks*2*a.D)
-	scratch(&l.local, d.pool.Threads()*2*a.D)
+	scratch(&l.sums, d.pool.Threads()*apart)
 	d.pool.For(blocks, l)
 	for k, sum := range [][]T{l.dWeight, l.dBias} {
 		if sum == nil {
@@ -89,26 +90,28 @@ func (l *layerNormLoop[T]) Do(worker, i int) {
 	n := l.a.D
 	words := l.drawn(worker)
 	for r := lo; r < hi; r++ {
-		s, y := l.x[r*n:(r+1)*n], l.y[r*n:(r+1)*n]
-		if l.branch != nil {
-			sum := l.sum[r*n : (r+1)*n]
-			if l.drop.active() {
-				l.drop.draw(words, r*n)
-				l.drop.apply(l.ops, sum, l.branch[r*n:(r+1)*n], words)
-				l.ops.Add(sum, sum, s)
-			} else {
-				l.ops.Add(sum, l.branch[r*n:(r+1)*n], s)
-			}
-			s = sum
-		}
-		mean := l.ops.Dot(s, l.ones) / float64(n)
-		l.ops.Sum2(y, s, l.ones, 1, T(-mean))
-		inv := 1 / math.Sqrt(l.ops.Sumsq(y)/float64(n)+l.a.Eps)
+		s, total := l.summed(r, words)
+		mean := total / float64(n)
+		inv := 1 / math.Sqrt(l.ops.Spread(s, T(mean))/float64(n)+l.a.Eps)
 		l.mean[r], l.inv[r] = T(mean), T(inv)
-		l.ops.Scale(y, y, T(inv))
-		l.ops.Mul(y, y, l.weight)
-		l.ops.Add(y, y, l.bias)
+		l.ops.Norm(l.y[r*n:(r+1)*n], s, l.weight, l.bias, T(inv), T(-mean*inv))
 	}
+}
+
+// summed returns row r of s, with the branch, and its sum.
+func (l *layerNormLoop[T]) summed(r int, words []uint32) (s []T, total float64) {
+	n := l.a.D
+	s = l.x[r*n : (r+1)*n]
+	if l.branch == nil {
+		return s, l.ops.Sum(s)
+	}
+	sum, branch := l.sum[r*n:(r+1)*n], l.branch[r*n:(r+1)*n]
+	if !l.drop.active() {
+		l.ops.Add(sum, branch, s)
+		return sum, l.ops.Sum(sum)
+	}
+	l.drop.draw(words, r*n)
+	return sum, l.ops.SumDropped(sum, s, branch, words, l.drop.limit, l.drop.factor)
 }
 
 // drawn is the memory of a worker for the draws of a row.
@@ -124,21 +127,18 @@ func (l *layerNormLoop[T]) backward(worker, block, lo, hi int) {
 	dw, db := l.partial[2*block*n:][:n], l.partial[(2*block+1)*n:][:n]
 	l.ops.Fill(dw, 0)
 	l.ops.Fill(db, 0)
-	hat, g := l.local[2*worker*n:][:n], l.local[(2*worker+1)*n:][:n]
 	words := l.drawn(worker)
 	s := l.sum
 	if s == nil {
 		s = l.x
 	}
+	sums := l.sums[worker*apart:][:2] // of g and of g∘x̂
 	for r := lo; r < hi; r++ {
-		dy, dx, inv := l.dy[r*n:(r+1)*n], l.dx[r*n:(r+1)*n], l.inv[r]
-		l.ops.Sum2(hat, s[r*n:(r+1)*n], l.ones, inv, -l.mean[r]*inv)
-		l.ops.MAdd(dw, dy, hat)
-		l.ops.Add(db, db, dy)
-		l.ops.Mul(g, dy, l.weight)
-		mean, along := l.ops.Dot(g, l.ones)/float64(n), l.ops.Dot(g, hat)/float64(n)
-		l.ops.Sum2(dx, g, hat, inv, T(-along)*inv)
-		l.ops.Axpy(dx, l.ones, T(-mean)*inv)
+		s, dy, dx := s[r*n:(r+1)*n], l.dy[r*n:(r+1)*n], l.dx[r*n:(r+1)*n]
+		inv, shift := l.inv[r], -l.mean[r]*l.inv[r] // x̂ = inv·s + shift
+		l.ops.NormSums(s, dy, l.weight, dw, db, inv, shift, sums)
+		mean, along := sums[0]/T(n), sums[1]/T(n)
+		l.ops.NormGrad(dx, s, dy, l.weight, inv, -inv*along*inv, -inv*(mean+along*shift))
 		if l.dBranch == nil {
 			continue
 		}

@@ -113,6 +113,7 @@ type sortPool[T vec.Float] struct {
 	x, w, y   []T
 	ranks     []int32
 	values    []T     // [workers, K, sortStrip]
+	slopes    []T     // [workers, K]
 	places    []int32 // the same for ranks
 	dy, dx    []T
 	partial   []float64 // [B + K, K]: gradient of the weights of each item, and of each length
@@ -158,12 +159,18 @@ func (l *sortPool[T]) weights(b int) []T {
 func (d *dev[T]) SortPool(a device.SortPoolArgs) {
 	l := d.sortPoolLoop("SortPool", a)
 	l.grad, l.y = false, d.floats("SortPool Y", a.Y, len(a.Lengths.Host)*a.D)
-	room := d.pool.Threads() * a.K * sortStrip
-	scratch(&l.values, room)
-	if cap(l.places) < room {
+	if room := l.room(d.pool.Threads()); cap(l.places) < room {
 		l.places = make([]int32, room)
 	}
 	d.pool.For(len(a.Lengths.Host), l)
+}
+
+// room makes room for the values of a strip of every worker, and returns their number.
+func (l *sortPool[T]) room(workers int) int {
+	room := workers * l.a.K * sortStrip
+	scratch(&l.values, room)
+	l.values = l.values[:cap(l.values)]
+	return room
 }
 
 // SortPoolGrad implements device.Pooling.
@@ -172,7 +179,11 @@ func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
 	l.grad, l.dy = true, d.floats("SortPoolGrad DY", a.DY, items*a.D)
 	l.dx = d.optional("SortPoolGrad DX", a.DX, len(l.ranks))
 	table := d.optional("SortPoolGrad DWeights", a.DWeights, a.K*a.K)
-	l.wantTable = table != nil
+	if l.wantTable = table != nil; l.wantTable {
+		l.room(d.pool.Threads())
+		scratch(&l.slopes, d.pool.Threads()*a.K)
+		l.slopes = l.slopes[:cap(l.slopes)]
+	}
 	if n := (items + a.K) * a.K; cap(l.partial) < n {
 		l.partial = make([]float64, n)
 	}
@@ -200,10 +211,11 @@ const sortStrip = 128
 
 func (l *sortPool[T]) Do(worker, b int) {
 	if l.grad {
-		l.backward(b)
+		l.backward(worker, b)
 		return
 	}
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	l.fetch(l.x, b, n)
 	values, ranks := l.values[worker*l.a.K*sortStrip:], l.places[worker*l.a.K*sortStrip:]
 	for lo := 0; lo < d; lo += sortStrip {
 		width := min(sortStrip, d-lo)
@@ -214,12 +226,18 @@ func (l *sortPool[T]) Do(worker, b int) {
 		y := l.y[b*d+lo : b*d+lo+width]
 		l.ops.Fill(y, 0)
 		for p := range n {
-			x, r := values[p*width : (p+1)*width][:len(y)], ranks[p*width : (p+1)*width][:len(y)]
-			for c := range y {
-				y[c] += w[r[c]] * x[c]
-			}
+			r := ranks[p*width : (p+1)*width]
+			l.ops.PickMAdd(y, w, r, values[p*width:(p+1)*width])
 			copy(l.ranks[l.at(b, p)+lo:], r)
 		}
+	}
+}
+
+// fetch asks for the n rows of an item, which strips read a little of at a time.
+func (l *sortPool[T]) fetch(m []T, b, n int) {
+	for p := range n {
+		at := l.at(b, p)
+		l.ops.Fetch(m[at : at+l.a.D])
 	}
 }
 
@@ -235,23 +253,42 @@ func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
 	}
 }
 
-func (l *sortPool[T]) backward(b int) {
+// backward sorts the values of a strip of channels again, by their ranks: the gradient of a weight is a product of a row of them and dy.
+func (l *sortPool[T]) backward(worker, b int) {
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	room := l.a.K * sortStrip
+	var sorted, slopes []T
+	if l.wantTable {
+		sorted, slopes = l.values[worker*room:][:room], l.slopes[worker*l.a.K:][:n]
+	}
 	dy, dw := l.dy[b*d:(b+1)*d], l.partial[b*l.a.K:(b+1)*l.a.K]
 	clear(dw)
-	for p := range n {
-		at := l.at(b, p)
-		ranks := l.ranks[at : at+d][:len(dy)]
-		if l.dx != nil {
-			dx := l.dx[at : at+d][:len(dy)]
-			for c, r := range ranks {
-				dx[c] = w[r] * dy[c]
+	if l.dx != nil {
+		l.fetch(l.dx, b, n)
+	}
+	if l.wantTable {
+		l.fetch(l.x, b, n)
+	}
+	for lo := 0; lo < d; lo += sortStrip {
+		hi := min(d, lo+sortStrip)
+		width := hi - lo
+		for p := range n {
+			at := l.at(b, p)
+			ranks := l.ranks[at+lo : at+hi]
+			if l.dx != nil {
+				l.ops.PickMul(l.dx[at+lo:at+hi], w, ranks, dy[lo:hi])
+			}
+			if l.wantTable {
+				x := l.x[at+lo : at+hi][:len(ranks)]
+				for c, r := range ranks {
+					sorted[int(r)*width+c] = x[c]
+				}
 			}
 		}
 		if l.wantTable {
-			x := l.x[at : at+d][:len(dy)]
-			for c, r := range ranks {
-				dw[r] += float64(dy[c]) * float64(x[c])
+			l.ops.Dots(slopes, dy[lo:hi], sorted, width)
+			for p, v := range slopes {
+				dw[p] += float64(v)
 			}
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, §3.2), one head of one
+// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, §3.2), one
 // caption an index. With Q, K, V [n, d] of the head, M the mask of the dropout divided by 1 - rate:
 //
 //	P = softmax(Q Kᵀ/√d)    C = (M∘P) V
 //	dV = (M∘P)ᵀ dC    dP = M∘(dC Vᵀ)    dS = P∘(dP - rowsum(P∘dP))/√d    dQ = dS K    dK = dSᵀ Q
 //
-// The matrices [n, n] of a head stay in the first cache; P is made anew for the gradient.
+// The matrices of a head stay in the first cache; P is made anew for the gradient.
 type selfAttentionLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
 	a            device.SelfAttentionArgs
@@ -30,7 +30,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	q, k, v, c   []T
 	dc           []T
 	dq, dk, dv   []T
-	local        []T // [workers, 3n + 2n²]
+	local        []T // [workers, 3n²]
 	words        []uint32
 	perWorker    int
 	perWorkerDrw int
@@ -67,7 +67,7 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	l.rows = rows
 	n := l.span(l.ld)
 	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
-	l.perWorker = 3*l.most + 2*l.most*l.most
+	l.perWorker = 3 * l.most * l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
@@ -88,7 +88,7 @@ func (l *selfAttentionLoop[T]) span(ld int) int {
 func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
 	l := d.attend("SelfAttention", a)
 	l.c = d.floats("SelfAttention Context", a.Context, l.span(a.D))
-	d.pool.For(len(l.start)*a.Heads, l)
+	d.pool.For(len(l.start), l)
 }
 
 // SelfAttentionGrad implements device.Transformer.
@@ -97,7 +97,7 @@ func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	n := l.span(l.ld)
 	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, l.span(a.D))
 	l.dq, l.dk, l.dv = d.floats("SelfAttentionGrad DQuery", a.DQuery, n), d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
-	d.pool.For(len(l.start)*a.Heads, l)
+	d.pool.For(len(l.start), l)
 }
 
 // head is one head of one caption.
@@ -108,30 +108,54 @@ type head[T vec.Float] struct {
 	words  []uint32 // draws of the dropout, [n, n]
 }
 
-func (l *selfAttentionLoop[T]) Do(worker, i int) {
-	b, h := i/l.a.Heads, i%l.a.Heads
+// Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not foresee, so all rows are
+// asked for at the beginning.
+func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	n := int(l.a.Lengths.Host[b])
-	x := head[T]{n: n, at: l.start[b]*l.a.D + h*l.size, in: l.start[b]*l.ld + h*l.size}
+	l.fetch(b, n)
+	x := head[T]{n: n}
 	if l.tokens != nil {
 		x.masked = masked(l.tokens[b*l.a.L:][:n])
 	}
-	if l.drop.active() {
-		x.words = l.words[worker*l.perWorkerDrw:][:n*n]
-		l.drop.draw(x.words, l.place[b]+h*n*n)
+	for h := range l.a.Heads {
+		x.at, x.in = l.start[b]*l.a.D+h*l.size, l.start[b]*l.ld+h*l.size
+		if l.drop.active() {
+			x.words = l.words[worker*l.perWorkerDrw:][:n*n]
+			l.drop.draw(x.words, l.place[b]+h*n*n)
+		}
+		l.head(x, l.local[worker*l.perWorker:][:l.perWorker])
 	}
-	local := l.local[worker*l.perWorker:][:l.perWorker]
-	p, dp, extra := local[:n], local[n:2*n], local[2*n:3*n]
+}
+
+// fetch asks for what the n rows of caption b read and write.
+func (l *selfAttentionLoop[T]) fetch(b, n int) {
+	for r := l.start[b]; r < l.start[b]+n; r++ {
+		for _, m := range [...][]T{l.q, l.k, l.v, l.dq, l.dk, l.dv} {
+			if m != nil {
+				l.ops.Fetch(m[r*l.ld:][:l.a.D])
+			}
+		}
+		for _, m := range [...][]T{l.c, l.dc} {
+			if m != nil {
+				l.ops.Fetch(m[r*l.a.D:][:l.a.D])
+			}
+		}
+	}
+}
+
+// head works on one head with scratch memory.
+func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
+	n := x.n
+	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
+	l.weights(x, p)
 	if l.back {
-		l.backward(x, p, dp, extra, local[3*n:][:n*n], local[3*n+n*n:][:n*n])
+		l.backward(x, p, dp, kept)
 		return
 	}
-	for r := range n {
-		l.weights(x, r, p)
-		if x.words != nil {
-			l.drop.apply(l.ops, p, p, x.words[r*n:])
-		}
-		l.ops.Mix(l.row(l.c, x, r), p, l.v[x.in:], l.ld)
+	if x.words != nil {
+		l.drop.apply(l.ops, p, p, x.words)
 	}
+	l.ops.MixRows(l.c[x.at:], l.a.D, p, n, 1, l.v[x.in:], l.ld, n, l.size, n)
 }
 
 // masked returns the words if some but not all of them are 0, else nil.
@@ -154,59 +178,42 @@ func (l *selfAttentionLoop[T]) row(m []T, x head[T], r int) []T { return m[x.at+
 // part is row r of the head in queries, keys, values or their gradients.
 func (l *selfAttentionLoop[T]) part(m []T, x head[T], r int) []T { return m[x.in+r*l.ld:][:l.size] }
 
-// weights writes row r of P to p.
-func (l *selfAttentionLoop[T]) weights(x head[T], r int, p []T) {
-	l.ops.Dots(p, l.part(l.q, x, r), l.k[x.in:], l.ld)
-	top := T(math.Inf(-1))
-	for j, s := range p {
-		if x.masked == nil || x.masked[j] != 0 {
-			top = max(top, s)
+// weights writes P to p. What is masked is -Inf before the softmax and 0 after it.
+func (l *selfAttentionLoop[T]) weights(x head[T], p []T) {
+	n := x.n
+	for r := range n {
+		l.ops.Dots(p[r*n:(r+1)*n], l.part(l.q, x, r), l.k[x.in:], l.ld)
+	}
+	x.mask(p, T(math.Inf(-1)))
+	l.ops.Softmax(p, n, l.factor)
+	x.mask(p, 0)
+}
+
+// mask sets the columns of masked words in p.
+func (x *head[T]) mask(p []T, value T) {
+	for j, word := range x.masked {
+		if word == 0 {
+			for r := range x.n {
+				p[r*x.n+j] = value
+			}
 		}
-	}
-	for j, s := range p {
-		p[j] = (s - top) * l.factor
-	}
-	l.ops.Exp(p, p)
-	for j := range x.masked {
-		if x.masked[j] == 0 {
-			p[j] = 0
-		}
-	}
-	var sum T
-	for _, e := range p {
-		sum += e
-	}
-	scale := 1 / sum
-	for j := range p {
-		p[j] *= scale
 	}
 }
 
-// backward uses extra for a row of M∘P, kept and slopes for (M∘P)ᵀ and dSᵀ.
-func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, extra, kept, slopes []T) {
+// backward uses kept for M∘P.
+func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
 	n := x.n
 	for r := range n {
-		l.weights(x, r, p)
-		l.ops.Dots(dp, l.row(l.dc, x, r), l.v[x.in:], l.ld)
-		dropped := p
-		if x.words != nil {
-			dropped = extra
-			l.drop.apply(l.ops, dropped, p, x.words[r*n:])
-			l.drop.apply(l.ops, dp, dp, x.words[r*n:])
-		}
-		var mean T
-		for j, w := range p {
-			kept[j*n+r] = dropped[j]
-			mean += w * dp[j]
-		}
-		for j, w := range p {
-			dp[j] = w * (dp[j] - mean) * l.factor
-			slopes[j*n+r] = dp[j]
-		}
-		l.ops.Mix(l.part(l.dq, x, r), dp, l.k[x.in:], l.ld)
+		l.ops.Dots(dp[r*n:(r+1)*n], l.row(l.dc, x, r), l.v[x.in:], l.ld)
 	}
-	for j := range n {
-		l.ops.Mix(l.part(l.dv, x, j), kept[j*n:(j+1)*n], l.dc[x.at:], l.a.D)
-		l.ops.Mix(l.part(l.dk, x, j), slopes[j*n:(j+1)*n], l.q[x.in:], l.ld)
+	if x.words != nil {
+		l.drop.apply(l.ops, kept, p, x.words)
+		l.drop.apply(l.ops, dp, dp, x.words)
+	} else {
+		kept = p
 	}
+	l.ops.SoftmaxGrad(dp, p, n, l.factor)
+	l.ops.MixRows(l.dq[x.in:], l.ld, dp, n, 1, l.k[x.in:], l.ld, n, l.size, n)
+	l.ops.MixRows(l.dv[x.in:], l.ld, kept, 1, n, l.dc[x.at:], l.a.D, n, l.size, n)
+	l.ops.MixRows(l.dk[x.in:], l.ld, dp, 1, n, l.q[x.in:], l.ld, n, l.size, n)
 }

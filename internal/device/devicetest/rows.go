@@ -105,7 +105,7 @@ func (h *harness) activation(f device.Activation, n int) {
 
 // testActive is a product with an activation behind it, and the way back through bias and activation.
 func testActive(h *harness) {
-	for n, s := range [][3]int{{1, 1, 1}, {3, 5, 4}, {7, 33, 16}, {130, 40, 9}, {300, 257, 3}} {
+	for n, s := range [][3]int{{1, 1, 1}, {3, 5, 4}, {7, 33, 16}, {130, 40, 9}, {300, 257, 3}, {19, 2100, 2}} {
 		for _, f := range []device.Activation{device.ReLU, device.GELU, device.Abs, device.Tanh} {
 			h.active(f, s[0], s[1], s[2], n%2 == 1)
 		}
@@ -162,7 +162,7 @@ func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 }
 
 func testColumnSum(h *harness) {
-	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}} {
+	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}, {700, 129}, {17, 8200}} {
 		rows, cols := s[0], s[1]
 		x := h.normal(rows*cols, 1)
 		sum := make([]float64, cols)

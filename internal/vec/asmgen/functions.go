@@ -205,9 +205,7 @@ func gelu(a *assembler) {
 		a.op("VFNMADD231PS", 2, 1, 0)
 		a.store(0, p[0])
 	}})
-	a.kernel(kernel{name: "geluSlope", slices: []string{"d", "of", "dy"}, start: start, body: func(a *assembler, p []string) {
-		a.load(p[1], 0)
-		a.tail(0, 1, 2, 3, 4)
+	slope := func(a *assembler) { // of x in 0 with |x| in 1 and q in 2: into 0
 		a.op("VXORPS", signBit, 2, 2)
 		a.op("VADDPS", lane(0.5), 2, 2) // 1/2 - q, not negative but for rounding
 		a.op("VANDPS", signBit, 0, 1)
@@ -218,8 +216,24 @@ func gelu(a *assembler) {
 		a.exp(1, 3, 4)
 		a.op("VMULPS", lane(0.39894228040143267794), 1, 1)
 		a.op("VFMADD213PS", 2, 1, 0) // x·φ + Φ
+	}
+	a.kernel(kernel{name: "geluSlope", slices: []string{"d", "of", "dy"}, start: start, body: func(a *assembler, p []string) {
+		a.load(p[1], 0)
+		a.tail(0, 1, 2, 3, 4)
+		slope(a)
 		a.load(p[2], 3)
 		a.op("VMULPS", 3, 0, 0)
+		a.store(0, p[0])
+	}})
+	a.kernel(kernel{name: "geluGrad", slices: []string{"d", "y", "x", "dy"}, start: start, ahead: 2048, level: "PREFETCHT0", body: func(a *assembler, p []string) {
+		a.load(p[2], 0)
+		a.load(p[3], 6)
+		a.tail(0, 1, 2, 3, 4)
+		a.op("VMAXPS", 0, 11, 5)
+		a.op("VFNMADD231PS", 2, 1, 5)
+		slope(a)
+		a.op("VMULPS", 6, 0, 0)
+		a.store(5, p[1])
 		a.store(0, p[0])
 	}})
 }
@@ -233,21 +247,26 @@ func (a *assembler) tail(x, t, q, s, k int) {
 	a.exp(q, s, k)
 }
 
-// drop keeps x·factor where a word is at least the limit; the last slice and the limit are uint32. Limit in 4, factor in 5.
+// drop keeps x·factor where a word is at least the limit; the last slice and the limit are uint32.
 func drop(a *assembler) {
 	a.kernel(kernel{name: "drop", slices: []string{"y", "x", "words"}, scalars: []string{"limit", "factor"}, first: 4, unroll: 2,
 		body: func(a *assembler, p []string) {
 			a.load(p[1], 0)
 			a.load(p[2], 1)
-			a.op("VMULPS", 5, 0, 0)
-			if a.masks {
-				a.line("VPCMPUD $5, Z4, Z1, K2") // not less
-				a.line("VMOVAPS.Z Z0, K2, Z0")
-			} else {
-				a.op("VPMAXUD", 4, 1, 2)
-				a.op("VPCMPEQD", 2, 1, 2)
-				a.op("VANDPS", 2, 0, 0)
-			}
+			a.dropped(0, 1, 2)
 			a.store(0, p[0])
 		}})
+}
+
+// dropped multiplies x by the factor in register 5 where the words are not below the limit in 4, and clears it elsewhere; t is scratch.
+func (a *assembler) dropped(x, words, t int) {
+	a.op("VMULPS", 5, x, x)
+	if a.masks {
+		a.line("VPCMPUD $5, Z4, Z%d, K2", words) // not less
+		a.line("VMOVAPS.Z Z%d, K2, Z%d", x, x)
+		return
+	}
+	a.op("VPMAXUD", 4, words, t)
+	a.op("VPCMPEQD", t, words, t)
+	a.op("VANDPS", t, x, x)
 }

@@ -3,14 +3,18 @@ package main
 // kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
 func kernels(a *assembler) {
 	elementwise(a)
+	fetch(a)
 	squareDiff(a)
 	rank(a)
+	picks(a)
 	allZero(a)
 	reductions(a)
 	shortReductions(a)
 	functions(a)
 	gelu(a)
 	drop(a)
+	norms(a)
+	softmaxes(a)
 	products(a)
 	adam(a)
 	gru(a)
@@ -70,6 +74,13 @@ func elementwise(a *assembler) {
 		}})
 }
 
+// fetch asks for the cache lines of x.
+func fetch(a *assembler) {
+	a.kernel(kernel{name: "fetch", slices: []string{"x"}, unroll: 4, body: func(a *assembler, p []string) {
+		a.line("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
+	}})
+}
+
 // squareDiff computes (s·u - c)².
 func squareDiff(a *assembler) {
 	a.kernel(kernel{name: "squareDiff", slices: []string{"z", "u", "c"}, scalars: []string{"s"}, first: 2, unroll: 4,
@@ -104,6 +115,45 @@ func rank(a *assembler) {
 			a.store(2, p[2])
 			a.store(3, p[3])
 		}})
+}
+
+// picks write dst = table[index]∘x and dst += table[index]∘x; the index is int32, taken for last where it is beyond it.
+func picks(a *assembler) {
+	for _, add := range []bool{false, true} {
+		name := "pickMul"
+		if add {
+			name = "pickMAdd"
+		}
+		a.kernel(kernel{name: name, slices: []string{"dst", "table", "index", "x"}, scalars: []string{"last"}, first: 4, unroll: 2,
+			body: func(a *assembler, p []string) {
+				a.load(p[2], 0)
+				a.op("VPMINUD", 4, 0, 0)
+				a.zero(1)
+				switch {
+				case !a.masks && a.partial:
+					a.line("VMOVAPS Y15, Y2")
+				case !a.masks:
+					a.op("VPCMPEQD", 2, 2, 2)
+				case a.partial:
+					a.line("KMOVW K1, K2")
+				default:
+					a.line("KXNORW K2, K2, K2")
+				}
+				if a.masks {
+					a.line("VGATHERDPS (%s)(Z0*4), K2, Z1", p[1])
+				} else {
+					a.line("VGATHERDPS Y2, (%s)(Y0*4), Y1", p[1])
+				}
+				a.load(p[3], 3)
+				if add {
+					a.load(p[0], 5)
+					a.op("VFMADD213PS", 5, 3, 1)
+				} else {
+					a.op("VMULPS", 3, 1, 1)
+				}
+				a.store(1, p[0])
+			}})
+	}
 }
 
 // allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The bits of all

@@ -1,25 +1,33 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // products writes dots and mix, the products of a row with a matrix whose rows are ld elements apart. Both have two loops, so they
 // are written without kernel(). R9 is the distance of rows in bytes.
 func products(a *assembler) {
 	dots(a)
 	mix(a)
+	mixFour(a)
 }
 
-// begin writes the head of a function (n, count int, dst, x, rows *float32, ld int): DI dst, SI x, DX rows, CX n, BX count.
-func (a *assembler) begin(name string) {
+// begin writes the head of a function (n, count int, dst, x, rows *float32, ld, more... int): DI dst, SI x, DX rows, CX n, BX count, R9 ld, R13,
+// R8 and R15 what is more, distances in bytes.
+func (a *assembler) begin(name string, more ...string) {
 	a.function, a.ahead = name+a.name, 0
-	signature := "n, count int, dst, x, rows *float32, ld int"
+	strides := append([]string{"ld"}, more...)
+	signature := fmt.Sprintf("n, count int, dst, x, rows *float32, %s int", strings.Join(strides, ", "))
 	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)\n", a.function, signature)
-	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-48\n", a.function, signature, a.function)
-	for i, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX", "ld+40(FP), R9"} {
+	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, a.function, 40+8*len(strides))
+	for _, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX"} {
 		a.line("MOVQ %s", arg)
-		if i == 5 {
-			a.line("SHLQ $2, R9")
-		}
+	}
+	for i, s := range strides {
+		reg := []string{"R9", "R13", "R8", "R15"}[i]
+		a.line("MOVQ %s+%d(FP), %s", s, 40+8*i, reg)
+		a.line("SHLQ $2, %s", reg)
 	}
 }
 
@@ -100,10 +108,10 @@ func dots(a *assembler) {
 	a.line("RET")
 }
 
-// mix computes dst_k = Σ_j x_j·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
+// mix computes dst_k = Σ_j x[j·step]·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
 // counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
 func mix(a *assembler) {
-	a.begin("mix")
+	a.begin("mix", "step")
 	a.line("XORQ AX, AX") // byte offset in dst
 	group := func(name string, vectors int, partial bool) {
 		for i := range vectors {
@@ -131,7 +139,7 @@ func mix(a *assembler) {
 			}
 		}
 		a.line("ADDQ R9, R10")
-		a.line("ADDQ $4, R11")
+		a.line("ADDQ R13, R11")
 		a.line("DECQ R12")
 		a.line("JNZ %sRow", name)
 		a.label(name + "Store")
@@ -158,6 +166,53 @@ func mix(a *assembler) {
 	a.mask()
 	group("rest", 1, true)
 	a.label("done")
+	a.line("VZEROUPPER")
+	a.line("RET")
+}
+
+// mixFour is mix for four rows of x and dst, row and out apart, and n a multiple of the columns it keeps in registers. R14 is the distance
+// of the last row of x.
+func mixFour(a *assembler) {
+	const rows = 4
+	vectors := map[bool]int{true: 4, false: 2}[a.masks]
+	sum := func(r, i int) int { return r*vectors + i }
+	x, w := rows*vectors, rows*vectors+vectors
+	a.begin("mixFour", "step", "row", "out")
+	a.line("LEAQ (R8)(R8*2), R14")
+	a.line("XORQ AX, AX")
+	a.label("columns")
+	for i := range rows * vectors {
+		a.zero(i)
+	}
+	a.line("LEAQ (DX)(AX*1), R10")
+	a.line("MOVQ SI, R11")
+	a.line("MOVQ BX, R12")
+	a.label("row")
+	for i := range vectors {
+		a.line("VMOVUPS %d(R10), %s", 4*a.lanes*i, a.v(x+i))
+	}
+	for r, at := range []string{"(R11)", "(R11)(R8*1)", "(R11)(R8*2)", "(R11)(R14*1)"} {
+		a.line("VBROADCASTSS %s, %s", at, a.v(w))
+		for i := range vectors {
+			a.op("VFMADD231PS", x+i, w, sum(r, i))
+		}
+	}
+	a.line("ADDQ R9, R10")
+	a.line("ADDQ R13, R11")
+	a.line("DECQ R12")
+	a.line("JNZ row")
+	a.line("LEAQ (DI)(AX*1), R10")
+	for r := range rows {
+		for i := range vectors {
+			a.line("VMOVUPS %s, %d(R10)", a.v(sum(r, i)), 4*a.lanes*i)
+		}
+		if r < rows-1 {
+			a.line("ADDQ R15, R10")
+		}
+	}
+	a.line("ADDQ $%d, AX", 4*vectors*a.lanes)
+	a.line("SUBQ $%d, CX", vectors*a.lanes)
+	a.line("JG columns")
 	a.line("VZEROUPPER")
 	a.line("RET")
 }
