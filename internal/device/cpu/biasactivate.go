@@ -40,7 +40,8 @@ func (d *dev[T]) BiasActivateGrad(a device.BiasActivateArgs) {
 	}
 	d.pool.For(blocks, l)
 	if dbias != nil {
-		d.addRows(dbias, l.partial, blocks)
+		d.ops.Fill(dbias, 0)
+		addRows(d.ops, dbias, l.partial, blocks)
 	}
 	l.partial = partial
 }

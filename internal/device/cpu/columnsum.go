@@ -79,13 +79,6 @@ func (d *dev[T]) columnSum(dst, x []T, rows, ld int) {
 		l.ones = l.ones[:cap(l.ones)]
 	}
 	d.pool.For(blocks, l)
-	d.addRows(dst, l.partial, blocks)
-}
-
-// addRows sets dst to the sum of rows of its length.
-func (d *dev[T]) addRows(dst, rows []T, count int) {
 	d.ops.Fill(dst, 0)
-	for i := range count {
-		d.ops.Add(dst, dst, rows[i*len(dst):][:len(dst)])
-	}
+	addRows(d.ops, dst, l.partial, blocks)
 }
