@@ -52,7 +52,7 @@ func (e *Engine) Reserve() {
 			if kn == nil {
 				continue
 			}
-			words := kn.words(kn.kc)
+			words := kn.words(kn.kc) * max(1, nearTerms/kn.kc)
 			w.a, w.b = grow(w.a, kn.paddedM(kn.rows)*words), grow(w.b, blockCols*words)
 			e.shared = grow(e.shared, blockCols*words)
 		}

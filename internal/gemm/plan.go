@@ -190,7 +190,7 @@ func (p *workPhase) Do(worker, i int) {
 // together returns how many blocks of k a thread packs at a time, and with how many columns or rows of the other operand it multiplies
 // them one after another, while their part of C is in the level-2 cache.
 func (j *job) together() (blocks, others int) {
-	if blocks = nearTerms / j.kSize; blocks < 2 {
+	if blocks = min(j.kb1-j.kb0, nearTerms/j.kSize); blocks < 2 {
 		return 1, 1 << 30
 	}
 	return blocks, nearOthers

@@ -9,13 +9,13 @@ const pkScale = pkPtr // where scales go, 4 bytes each
 const (
 	fxSign  = 27 // 0x80 in every byte
 	fxOrder = 28 // order of bytes
-	fxMagic = 29 // fixedMagic
+	fxMagic = 29 // 0x808080 as a float32
 	fxAbs   = 30 // everything but the sign of a float32
-	fxTiny  = 31 // smallest scale
+	fxTiny  = 31 // the least that a largest value is taken for
 )
 
 // packsFixed writes the packing routines of fixed-point operands: values of a row or column x, at most 256 of them, become integers q =
-// x / scale of |q| <= 8355000, and these three digits from -128 to 127, q = 65536 d0 + 256 d1 + d2. With 0x808080 added the digits are bytes
+// x / scale of |q| <= 8355008, and these three digits from -128 to 127, q = 65536 d0 + 256 d1 + d2. With 0x808080 added the digits are bytes
 // from 0 to 255, which is what the conversion makes; an exclusive or turns them into signed ones.
 func packsFixed() string {
 	g := newGen()
