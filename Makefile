@@ -9,6 +9,7 @@ LDFLAGS     := -s -w $(if $(VERSION),-X main.version=$(VERSION:v%=%))
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
+LONGEST     := ./internal/device/cuda ./train # begun first, so that neither runs alone at the end
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
 .PHONY: help build build-vsecu test test-vsecu test-orders test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
@@ -26,7 +27,7 @@ test: ## check formatting, vet, and run all tests: under five minutes
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) test -timeout 10m ./...
+	$(GO) test -timeout 10m $(LONGEST) ./...
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test

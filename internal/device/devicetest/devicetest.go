@@ -119,7 +119,7 @@ func Identical[S Runner[S]](t S, devices ...device.Device) {
 		t.Run(s.name, func(t S) {
 			var first []float64
 			for n, d := range devices {
-				var results []float64
+				results := make([]float64, 0, len(first))
 				h := newHarness(t, d, s.name)
 				h.record, h.short = &results, true
 				s.test(h)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/debug"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/philox"
@@ -207,19 +206,18 @@ func (h *harness) run(what string, call func()) {
 	h.untouched(what)
 }
 
-// steady fails where a call allocates. Call it last: it repeats the kernel.
+// steady fails where a call allocates. Call it last and after run: it repeats the kernel.
 func (h *harness) steady(what string, call func()) {
 	h.t.Helper()
 	if h.short || h.watch != nil {
 		return
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties pools, which is not the kernel's doing
-	n := allocations(1, call)
-	for try := 0; n != 0 && try < 2; try++ { // the runtime allocates when it starts a thread; a kernel that allocates does so every time
-		n = allocations(3, call)
+	n, collected := allocations(call)
+	for try := 0; n != 0 && (collected || try < 2); try++ { // the runtime allocates when it starts a thread, a collection empties pools; a kernel that allocates does so every time
+		n, collected = allocations(call)
 	}
 	if n != 0 {
-		h.errorf("%s: %v allocations per call, want 0", what, n)
+		h.errorf("%s: %d allocations per call, want 0", what, n)
 	}
 }
 
@@ -268,17 +266,14 @@ func (h *harness) equalInts(what string, v device.View, want []int32) {
 	}
 }
 
-// allocations is the mean number of allocations of a call after the first, on one processor, rounded down.
-func allocations(runs int, call func()) float64 {
+// allocations is the number of allocations of a call, on one processor, and whether memory was collected meanwhile.
+func allocations(call func()) (n uint64, collected bool) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	call()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for range runs {
-		call()
-	}
+	call()
 	runtime.ReadMemStats(&after)
-	return float64((after.Mallocs - before.Mallocs) / uint64(runs))
+	return after.Mallocs - before.Mallocs, after.NumGC != before.NumGC
 }
 
 // magnitude is the largest finite absolute value.

@@ -8,12 +8,14 @@ import (
 )
 
 func testGraphReason(h *harness) {
-	for _, lengths := range h.lengthCases() {
-		for _, s := range [][2]int{{1, 1}, {3, 5}, {18, 16}} {
-			for _, mode := range []struct{ first, keep bool }{{false, true}, {false, false}, {true, false}} {
-				h.graphReason(lengths, s[0], s[1], mode.first, mode.keep)
-			}
+	modes := []struct{ first, keep bool }{{false, true}, {false, false}, {true, false}}
+	for i, lengths := range h.lengthCases() {
+		for _, m := range modes {
+			h.graphReason(lengths, 1, 1, m.first, m.keep)
+			h.graphReason(lengths, 3, 5, m.first, m.keep)
 		}
+		m := modes[i%len(modes)]
+		h.graphReason(lengths, 18, 16, m.first, m.keep)
 	}
 }
 

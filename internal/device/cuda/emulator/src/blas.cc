@@ -1,7 +1,9 @@
 // The part of cuBLAS that vsetrain calls: products in column-major order through the emulated driver's streams.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include "run.h"
 
@@ -47,15 +49,27 @@ struct Matrix {
   }
 };
 
+// gemm adds the terms of each element in their order, those of 8 rows at a time as one vector of the host.
 static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, int64_t a0, int64_t lda, Matrix b, int64_t b0, int64_t ldb, float beta, Matrix c, int64_t c0, int64_t ldc,
                  int compute) {
-  for (int j = 0; j < n; j++)
+  typedef float Rows __attribute__((vector_size(32)));
+  const int groups = (m + 7) / 8;
+  std::vector<Rows> left((size_t)groups * k, Rows{}), sums(groups);
+  for (int p = 0; p < k; p++)
+    for (int i = 0; i < m; i++) left[(size_t)p * groups + i / 8][i % 8] = rounded(a.get(a0 + (ta ? i * lda + p : p * lda + i)), compute);
+  for (int j = 0; j < n; j++) {
+    std::fill(sums.begin(), sums.end(), Rows{});
+    for (int p = 0; p < k; p++) {
+      const float right = rounded(b.get(b0 + (tb ? p * ldb + j : j * ldb + p)), compute);
+      const Rows* row = &left[(size_t)p * groups];
+      for (int g = 0; g < groups; g++) sums[g] += row[g] * right;
+    }
     for (int i = 0; i < m; i++) {
-      float s = 0;
-      for (int p = 0; p < k; p++) s += rounded(a.get(a0 + (ta ? i * lda + p : p * lda + i)), compute) * rounded(b.get(b0 + (tb ? p * ldb + j : j * ldb + p)), compute);
       int64_t at = c0 + j * ldc + i;
+      float s = sums[i / 8][i % 8];
       c.set(at, beta == 0 ? alpha * s : alpha * s + beta * c.get(at));
     }
+  }
 }
 
 extern "C" {

@@ -24,5 +24,5 @@ for f in "$kernels"/*.cu *.cu; do
   "$cxx" $common -DVSE_EMULATOR -ffp-contract=off -Wno-unused-function -fvisibility=hidden -fsanitize=kernel-address --param asan-stack=0 --param asan-globals=0 \
     --param asan-instrumentation-with-call-threshold=0 -c "$work/$name.gen.cc" -o "$work/$name.k.o"
 done
-"$cxx" -shared "$work"/*.o -o "$work/out.so" -Wl,-soname,libcuda_emulated.so -Wl,-z,noexecstack -Wl,-Bsymbolic
-mv "$work/out.so" "$output"
+"$cxx" -shared "$work"/*.o -o "$output.new" -Wl,-soname,libcuda_emulated.so -Wl,-z,noexecstack -Wl,-Bsymbolic
+mv "$output.new" "$output" # at once: others look for it

@@ -17,7 +17,7 @@ struct Shadow { Access wrote, read; };
 static const uint16_t kSeveral = 0xffff;    // threads of one block
 static const uint16_t kSeveralBlocks = 0xfffe;
 
-static const size_t kArena = 16ull << 30, kGap = 256;
+static const size_t kArena = 16ull << 30, kGap = 256, kKept = 64 << 20;
 static char* arena;
 static Shadow *shadows, *halves;
 static uint32_t half_launch = ~0u;  // first block of the last launch with accesses of 2 bytes
@@ -35,10 +35,16 @@ static void open_arena() {
   halves = (Shadow*)mmap(0, kArena / 2 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-// give_back gives the whole pages of [lo, hi) back and keeps the addresses.
-static void give_back(char* base, size_t lo, size_t hi) {
-  lo = (lo + 4095) & ~4095ull, hi &= ~4095ull;
-  if (hi > lo) madvise(base + lo, hi - lo, MADV_DONTNEED);
+// give_back gives the whole pages of [lo, hi) of the arena and of its shadows back, and keeps the addresses. The first kKept bytes are not given back:
+// to have them cleared again for every small test takes longer than most of its kernels.
+static void give_back(size_t lo, size_t hi) {
+  auto drop = [](void* base, size_t from, size_t to) {
+    from = (from + 4095) & ~4095ull, to &= ~4095ull;
+    if (to > from) madvise((char*)base + from, to - from, MADV_DONTNEED);
+  };
+  drop(arena, lo, hi);
+  drop(shadows, lo / 4 * sizeof(Shadow), hi / 4 * sizeof(Shadow));
+  drop(halves, lo / 2 * sizeof(Shadow), hi / 2 * sizeof(Shadow));
 }
 
 void* allocate(size_t bytes) {
@@ -61,15 +67,11 @@ bool release(void* p) {
   cached_lo = cached_hi = 0;
   size_t at = (char*)p - arena, size = it->second;
   blocks.erase(it);
-  if (blocks.empty()) {  // everything is free: begin anew
-    madvise(arena, used, MADV_DONTNEED);
-    madvise((char*)shadows, used / 4 * sizeof(Shadow), MADV_DONTNEED);
-    madvise((char*)halves, used / 2 * sizeof(Shadow), MADV_DONTNEED);
+  if (blocks.empty()) {  // everything is free: begin anew; shadows need not be cleared, as they are of launches before
+    give_back(kKept, used);
     used = 0;
   } else if (size >= 1 << 20) {
-    give_back(arena, at, at + size);
-    give_back((char*)shadows, at / 4 * sizeof(Shadow), (at + size) / 4 * sizeof(Shadow));
-    give_back((char*)halves, at / 2 * sizeof(Shadow), (at + size) / 2 * sizeof(Shadow));
+    give_back(at > kKept ? at : kKept, at + size);
   }
   return true;
 }
