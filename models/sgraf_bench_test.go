@@ -20,20 +20,20 @@ func BenchmarkScorePairs(b *testing.B) {
 					b.Fatal(err)
 				}
 				m.Init(1, nil)
-				const n, l = 64, 20
+				const n, longest = 64, 21 // words: 15.4 on average, as in Flickr30K
 				r := philox.NewKey(1, "bench").Stream(0)
-				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*l), make([]int32, n)
+				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*longest), make([]int32, n)
 				for i := range regions {
 					regions[i] = float32(r.Float64())
 				}
 				for i := range lengths {
-					lengths[i] = int32(l - i*12/(n-1))
+					lengths[i] = int32(longest - i*12/(n-1))
 				}
 				var images, captions EncodedSet
 				if err := m.AppendImages(&images, regions, nil, n, n); err != nil {
 					b.Fatal(err)
 				}
-				if err := m.AppendCaptions(&captions, words, lengths, n, l, n); err != nil {
+				if err := m.AppendCaptions(&captions, words, lengths, n, longest, n); err != nil {
 					b.Fatal(err)
 				}
 				out := make([]float32, n*n)
