@@ -17,6 +17,9 @@ const (
 //
 //	C = alpha (T0 + T1/256 + T2/65536) scale_a scale_b + beta C + bias
 //
+// Rows of C that are not read (beta = 0: the first terms of a product, later ones find them near) are fetched into the level-2 cache, four a step, while
+// their own tile is multiplied; at a distance of 4 KB they would drive each other out of the level-1 cache.
+//
 // On the stack: the panel of b, the part of C and the bias in work, the panel of a, its part of C, and the scratch memory that is free.
 // The tile before: its sums at R8, rows of C at R13, scales of a at R14, rows left in R11; scales of b in Z24, bias in Z25, masks K5, and of
 // what is read of C K6.
@@ -80,7 +83,12 @@ func fixedTile(g *gen, i, j int) {
 	if j == 1 {
 		g.ins("CMPQ R10, $16\n\tJLE %s", past)
 	}
-	g.ins("MOVQ 24(SP), SI\n\tMOVQ 0(SP), DI\n\tMOVQ %d(R12), CX\n\tMOVQ 48(SP), AX", offK)
+	g.ins("MOVQ 32(SP), DI")
+	if i == 1 {
+		g.ins("MOVQ R15, SI\n\tSHLQ $4, SI\n\tADDQ SI, DI")
+	}
+	g.ins("XORL SI, SI\n\tMOVQ %d(R12), CX\n\tCMPL %d(R12), $0\n\tMOVQ DI, R12\n\tCMOVQNE SI, R12", offK, offBeta)
+	g.ins("MOVQ 24(SP), SI\n\tMOVQ 0(SP), DI\n\tMOVQ 48(SP), AX")
 	for t := range 3 {
 		g.tilezero(t)
 	}
@@ -117,6 +125,11 @@ func fixedTile(g *gen, i, j int) {
 		for f := range fixedFetch {
 			g.ins("PREFETCHT1 %d(AX)", 64*f)
 		}
+		g.ins("TESTQ R12, R12\n\tJZ %snear", label)
+		for range 4 {
+			g.ins("PREFETCHT1 %d(R12)\n\tADDQ R15, R12", 64*j)
+		}
+		g.label("%snear", label)
 		g.ins("ADDQ $%d, AX", 64*fixedFetch)
 		g.ins("ADDQ $%d, SI\n\tADDQ $%d, DI\n\tSUBQ $%d, CX\n\tCMPQ CX, $1", fixedStep, fixedStep, fixedWords)
 		if rows {
@@ -126,7 +139,7 @@ func fixedTile(g *gen, i, j int) {
 		}
 	}
 	g.label("%sdone", name)
-	g.ins("MOVQ AX, 48(SP)")
+	g.ins("MOVQ AX, 48(SP)\n\tMOVQ t+0(FP), R12")
 	fixedRest(g, name)
 	for t := range 3 {
 		g.tilestore(t, regBX, regDX, fixedSums*t)
