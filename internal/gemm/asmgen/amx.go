@@ -95,8 +95,8 @@ func tileAMX(g *gen, name string, ts terms) {
 	g.ins("VZEROUPPER\n\tRET")
 }
 
-// Products of as many steps fetch half of the rows of the result before they begin: one a step comes too late for the last, in fewer steps the
-// result is small and near.
+// Products of as many steps fetch 24 rows of the result before they begin, for one a step comes too late for the last; of those of fewer steps
+// the result is mostly near.
 const fewSteps, manySteps = 4, 16
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the
@@ -111,8 +111,8 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	}
 	each(func(t, _ int) { g.tilezero(t) })
 	if rt == 2 && ct == 2 {
-		g.ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $16, R11\n\tJLT begun", -16*ts.parts*fewSteps, 16*ts.parts*(manySteps-fewSteps))
-		for range 16 {
+		g.ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $24, R11\n\tJLT begun", -16*ts.parts*fewSteps, 16*ts.parts*(manySteps-fewSteps))
+		for range 24 {
 			g.ins("PREFETCHT1 (R13)\n\tPREFETCHT1 64(R13)\n\tADDQ R15, R13")
 		}
 		g.label("begun")
