@@ -9,7 +9,8 @@ LDFLAGS     := -s -w $(if $(VERSION),-X main.version=$(VERSION:v%=%))
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
-LONGEST     := ./internal/device/cuda ./train # begun first, so that neither runs alone at the end
+# The packages with the longest tests, begun first so that neither runs alone at the end.
+LONGEST     := ./internal/device/cuda ./train
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
 .PHONY: help build build-vsecu test test-vsecu test-orders test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
