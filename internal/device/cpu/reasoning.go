@@ -192,46 +192,6 @@ func (k *reasonPiece[T]) weight(rows int, a []T, b *packed[T], bias []T, beta T,
 	k.one.gemmPacked(&k.w.p, b)
 }
 
-// softmax replaces the rows of x [rows, n] by their softmax.
-func (k *reasonPiece[T]) softmax(x []T, n int) {
-	for at := 0; at < len(x); at += n {
-		row := x[at : at+n]
-		top := row[0]
-		for _, v := range row {
-			top = max(top, v)
-		}
-		for j := range row {
-			row[j] -= top
-		}
-	}
-	k.l.ops.Exp(x, x)
-	for at := 0; at < len(x); at += n {
-		row := x[at : at+n]
-		var sum T
-		for _, v := range row {
-			sum += v
-		}
-		inv := 1 / sum
-		for j := range row {
-			row[j] *= inv
-		}
-	}
-}
-
-// softmaxGrad replaces da by a∘(da - Σ a∘da), rows of n.
-func softmaxGrad[T vec.Float](a, da []T, n int) {
-	for at := 0; at < len(a); at += n {
-		x, d := a[at:at+n], da[at:at+n]
-		var mean T
-		for j, v := range x {
-			mean += v * d[j]
-		}
-		for j, v := range x {
-			d[j] = v * (d[j] - mean)
-		}
-	}
-}
-
 func (k *reasonPiece[T]) all() {
 	l, s := k.l, k.s
 	x, y, e := k.span(l.x), k.w.a[:k.rows*s], k.w.b[:k.rows*s]
@@ -255,7 +215,7 @@ func (k *reasonPiece[T]) all() {
 func (k *reasonPiece[T]) attend(x, y, e []T, n int) {
 	s, a := k.l.a.S, k.w.s[:n*n]
 	k.multiply(false, true, n, n, s, y, s, x, s, 0, a, n)
-	k.softmax(a, n)
+	k.l.ops.Softmax(a, n, 1)
 	k.multiply(false, false, n, s, n, a, n, x, s, 0, e, s)
 }
 
@@ -284,7 +244,7 @@ func (k *reasonPiece[T]) allGrad() {
 		k.attend(x, y, e, n)
 		k.multiply(false, true, n, n, s, dE, s, x, s, 0, dA, n)
 		k.multiply(true, false, n, s, n, a, n, dE, s, 0, dx, s)
-		softmaxGrad(a, dA, n)
+		l.ops.SoftmaxGrad(dA, a, n, 1)
 		k.multiply(false, false, n, s, n, dA, n, x, s, 0, dY[lo:hi], s)
 		k.multiply(true, false, n, s, n, dA, n, y, s, 1, dx, s)
 		lo = hi
@@ -331,7 +291,7 @@ func (k *reasonPiece[T]) readout(m *packed[T], f func(r, p int, x, q, a []T)) {
 		x, q := l.nodes(l.x, p), k.w.a[r*s:(r+1)*s]
 		a := k.w.s[:len(x)/s]
 		l.ops.Dots(a, q, x, s)
-		k.softmax(a, len(a))
+		l.ops.Softmax(a, len(a), 1)
 		f(r, p, x, q, a)
 	}
 }
@@ -356,7 +316,7 @@ func (k *reasonPiece[T]) firstGrad() {
 		de, dq, da, dx := dE[lo:hi], dQ[lo:hi], w.t[:len(a)], l.nodes(l.dX, p)
 		ops.Mix(e[lo:hi], a, x, s)
 		ops.Dots(da, de, x, s)
-		softmaxGrad(a, da, len(a))
+		ops.SoftmaxGrad(da, a, len(a), 1)
 		ops.Mix(dq, da, x, s)
 		for j, v := range a {
 			ops.Sum2(dx[j*s:(j+1)*s], de, q, v, da[j])
