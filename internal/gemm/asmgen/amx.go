@@ -95,8 +95,8 @@ func tileAMX(g *gen, name string, ts terms) {
 	g.ins("VZEROUPPER\n\tRET")
 }
 
-// Products of as many steps fetch 24 rows of the result before they begin, for one a step comes too late for the last; of those of fewer steps
-// the result is mostly near.
+// Products of fewSteps and more, but not manySteps, fetch 24 rows of the result before they begin, for one a step comes too late for the last; the
+// result of fewer steps is mostly near.
 const fewSteps, manySteps = 4, 16
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the

@@ -1,7 +1,7 @@
 // Package emulator builds a CUDA driver that runs on the host, for tests: a shared object with the entries of libcuda and cuBLAS that vsetrain
 // calls. It executes the same kernel sources that become PTX, compiled by g++, one fiber for each CUDA thread, and finds
 //
-//   - loads and stores outside an allocation, or misaligned; memory is filled with NaN and no address is used twice;
+//   - loads and stores outside an allocation, or misaligned; memory is filled with NaN and no address is used twice before all is free;
 //   - races in device and in shared memory, and barriers that not all threads reach; threads run in several orders;
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
