@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// BenchmarkScorePairs scores a tile of 64 images and 64 captions of 8 to 20 words, 14 on average, at full size.
+// BenchmarkScorePairs scores a tile of 64 images and 64 captions of 9 to 21 words at full size.
 func BenchmarkScorePairs(b *testing.B) {
 	for _, network := range []string{SAF, SGR} {
 		for _, precision := range []string{cpu.FP32, cpu.BF16} {

@@ -12,38 +12,23 @@ import (
 	"vsetrain/models"
 )
 
-// bertStepOn is a tiny VSE-infinity with BERT, its weights drawn from the seed 3.
-func bertStepOn(t testing.TB, dev device.Device, o OptimOptions) *Step {
+// bertStep is a tiny VSE-infinity with BERT.
+func bertStep(t testing.TB, dev device.Device, opt OptimOptions, positions int) *Step {
 	t.Helper()
-	return bertStepOf(t, dev, o, 16)
-}
-
-func bertStepOf(t testing.TB, dev device.Device, o OptimOptions, positions int) *Step {
-	t.Helper()
-	opt := models.DefaultOptions()
-	opt.Network, opt.TextEncoder, opt.EmbedDim = models.VSEInf, models.TextBert, 8
-	opt.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: positions, Dropout: 0.1}
-	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(3, nil)
-	l := loss.DefaultOptions()
-	l.Name = loss.LSH
-	s, err := NewStep(m, l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	o := models.DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim = models.VSEInf, models.TextBert, 8
+	o.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: positions, Dropout: 0.1}
+	d := manyRegions
+	d.Vocab++
+	return newStep(t, dev, o, d, loss.LSH, opt)
 }
 
 // The first step of Adam moves a value by the learning rate, whatever its gradient, but for weight decay: parameters of BERT by a
 // tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout included.
 func TestBertTrainsAtItsOwnRate(t *testing.T) {
 	dev := newDevice(t, cpu.FP32)
-	o := DefaultOptimOptions()
-	o.Name, o.LR, o.WeightDecay = "adamw", 1e-3, 1e-2
-	s := bertStepOn(t, dev, o)
+	o := adamw(1e-3)
+	s := bertStep(t, dev, o, 16)
 	m := s.model
 	before := map[string][]float64{}
 	for _, p := range m.Session.Params.Specs {

@@ -74,28 +74,27 @@ func TestCUDALossCurve(t *testing.T) {
 		for _, factorFrom := range []int{0, math.MaxInt} {
 			batch := func(seed uint64) *data.Batch { return tinyBatch(seed, 6, 7) }
 			compareCurves(t, fmt.Sprintf("vsepp, %s, factored from %d", name, factorFrom),
-				curve(t, tinyStepOn(t, newDevice(t, "fp32"), name, factorFrom), curveSteps, batch),
-				curve(t, tinyStepOn(t, emulatedGPU(t, factorFrom == 0), name, factorFrom), curveSteps, batch))
+				curve(t, tinyStep(t, newDevice(t, "fp32"), name, factorFrom), curveSteps, batch),
+				curve(t, tinyStep(t, emulatedGPU(t, factorFrom == 0), name, factorFrom), curveSteps, batch))
 		}
 	}
 	tiny := func(seed uint64) *data.Batch { return tinyBatch(seed, 6, 7) }
 	compareCurves(t, models.VSRN, curve(t, vsrnStep(t, newDevice(t, "fp32"), models.DefaultOptions().VSRN), curveSteps, tiny),
 		curve(t, vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN), curveSteps, tiny))
 	regions := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
-	compareCurves(t, models.VSEInf, curve(t, vseinfStepOn(t, newDevice(t, "fp32")), curveSteps, regions), curve(t, vseinfStepOn(t, emulatedGPU(t, false)), curveSteps, regions))
+	compareCurves(t, models.VSEInf, curve(t, vseinfStep(t, newDevice(t, "fp32")), curveSteps, regions), curve(t, vseinfStep(t, emulatedGPU(t, false)), curveSteps, regions))
 	for i, name := range pairNetworks {
 		longer := func(seed uint64) *data.Batch { return tinyBatch(seed, 6-2*i, 12) } // from which each of the two learns in so few steps
-		compareCurves(t, name, curve(t, pairStepOn(t, newDevice(t, "fp32"), name, loss.LSH), curveSteps, longer),
-			curve(t, pairStepOn(t, emulatedGPU(t, i == 0), name, loss.LSH), curveSteps, longer))
+		compareCurves(t, name, curve(t, pairStep(t, newDevice(t, "fp32"), name, loss.LSH), curveSteps, longer),
+			curve(t, pairStep(t, emulatedGPU(t, i == 0), name, loss.LSH), curveSteps, longer))
 	}
 }
 
 // Of VSE-infinity with BERT, dropout included.
 func TestCUDALossCurveBert(t *testing.T) {
-	o := DefaultOptimOptions()
-	o.Name, o.LR, o.WeightDecay = "adamw", 1e-2, 1e-2
+	o := adamw(1e-2)
 	batch := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
-	compareCurves(t, "BERT", curve(t, bertStepOn(t, newDevice(t, "fp32"), o), curveSteps, batch), curve(t, bertStepOn(t, emulatedGPU(t, true), o), curveSteps, batch))
+	compareCurves(t, "BERT", curve(t, bertStep(t, newDevice(t, "fp32"), o, 16), curveSteps, batch), curve(t, bertStep(t, emulatedGPU(t, true), o, 16), curveSteps, batch))
 }
 
 // Of GSMN with own vectors and with its graphs. At a greater learning rate the curves in float32 and float64 part within ten steps on the CPU too.
@@ -105,7 +104,7 @@ func TestCUDALossCurveGSMN(t *testing.T) {
 		if name == "dense, others" {
 			continue // sparse without edges: the conformance suite has it
 		}
-		compareCurves(t, "GSMN, "+name, curveAt(t, gsmnStepOn(t, newDevice(t, "fp32"), mode, loss.LMH), curveSteps, 1e-3, batch),
-			curveAt(t, gsmnStepOn(t, emulatedGPU(t, true), mode, loss.LMH), curveSteps, 1e-3, batch))
+		compareCurves(t, "GSMN, "+name, curveAt(t, gsmnStep(t, newDevice(t, "fp32"), mode, loss.LMH), curveSteps, 1e-3, batch),
+			curveAt(t, gsmnStep(t, emulatedGPU(t, true), mode, loss.LMH), curveSteps, 1e-3, batch))
 	}
 }

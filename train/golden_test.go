@@ -32,9 +32,16 @@ type variant struct {
 	factorFrom   int
 }
 
+// newDevice opens a CPU device of two threads until the test ends.
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
+	return openCPU(t, cpu.Options{Threads: 2, Precision: precision})
+}
+
+// openCPU opens a device until the test ends.
+func openCPU(t testing.TB, o cpu.Options) device.Device {
+	t.Helper()
+	dev, err := cpu.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,35 +15,12 @@ import (
 	"vsetrain/models"
 )
 
-// gsmnStep is a tiny GSMN, its weights drawn from the seed 3.
-func gsmnStep(t testing.TB, o cpu.Options, g models.GSMNOptions, l string) *Step {
+// gsmnStep is a tiny GSMN.
+func gsmnStep(t testing.TB, dev device.Device, g models.GSMNOptions, lossName string) *Step {
 	t.Helper()
-	dev, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return gsmnStepOn(t, dev, g, l)
-}
-
-func gsmnStepOn(t testing.TB, dev device.Device, g models.GSMNOptions, l string) *Step {
-	t.Helper()
-	opt := models.DefaultOptions()
-	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim, opt.GSMN = models.GSMN, "bigru", 64, 4, g
-	m, err := models.NewModel(dev, opt, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(3, nil)
-	lo := loss.DefaultOptions()
-	lo.Name = l
-	a := DefaultOptimOptions()
-	a.LR = 1e-2
-	s, err := NewStep(m, lo, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	o := models.DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.GSMN = models.GSMN, "bigru", 64, 4, g
+	return newStep(t, dev, o, tinyDims, lossName, adam(1e-2))
 }
 
 // gsmnBatch makes n pairs with captions of 2 to longest words, boxes and a chain of dependencies.
@@ -85,7 +62,7 @@ func TestGSMNTrains(t *testing.T) {
 	for name, mode := range gsmnModes {
 		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
 			t.Run(name+" "+precision, func(t *testing.T) {
-				s := gsmnStep(t, cpu.Options{Threads: 2, Precision: precision}, mode, loss.LMH)
+				s := gsmnStep(t, newDevice(t, precision), mode, loss.LMH)
 				a, b := gsmnBatch(1, 6, 12), gsmnBatch(2, 4, 5)
 				unused := s.model.Session.Params.Value("t2i.graph_convolution_3.params")
 				before := doubles(s.model.Session.Dev, unused)
@@ -116,7 +93,7 @@ func TestGSMNDoesNotDependOnThreads(t *testing.T) {
 		for _, precision := range []string{cpu.FP32, cpu.BF16} {
 			var want []float64
 			for _, threads := range []int{1, 2, 5} {
-				s := gsmnStep(t, cpu.Options{Threads: threads, Precision: precision}, mode, loss.LMH)
+				s := gsmnStep(t, openCPU(t, cpu.Options{Threads: threads, Precision: precision}), mode, loss.LMH)
 				for i := range uint64(2) {
 					run(t, s, gsmnBatch(i, 20, 14))
 				}
@@ -135,7 +112,7 @@ func TestGSMNDoesNotDependOnThreads(t *testing.T) {
 // With own vectors the dependencies make no difference; with others' they do.
 func TestGSMNModes(t *testing.T) {
 	result := func(mode, neighbors string) []float64 {
-		s := gsmnStep(t, cpu.Options{Threads: 2}, models.GSMNOptions{Mode: mode, Lambda: 20, Neighbors: neighbors}, loss.LMH)
+		s := gsmnStep(t, newDevice(t, cpu.FP32), models.GSMNOptions{Mode: mode, Lambda: 20, Neighbors: neighbors}, loss.LMH)
 		run(t, s, gsmnBatch(1, 6, 12))
 		return allNumbers(s)
 	}
@@ -151,7 +128,7 @@ func TestGSMNModes(t *testing.T) {
 
 // What is missing is said.
 func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
-	s := gsmnStep(t, cpu.Options{Threads: 1}, gsmnModes["sparse, others"], loss.LMH)
+	s := gsmnStep(t, openCPU(t, cpu.Options{Threads: 1}), gsmnModes["sparse, others"], loss.LMH)
 	for name, spoil := range map[string]func(b *data.Batch){
 		"needs the boxes of the regions":                              func(b *data.Batch) { b.Boxes = nil },
 		"needs the dependencies of 6 captions, there are those of -1": func(b *data.Batch) { b.Edges, b.EdgeStart = nil, nil },
@@ -172,7 +149,7 @@ func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
 
 // A run that is resumed from its checkpoint ends with the bits of one that was not.
 func TestGSMNResumesExactly(t *testing.T) {
-	step := func() *Step { return gsmnStep(t, cpu.Options{Threads: 2}, gsmnModes["own"], loss.LUWM) }
+	step := func() *Step { return gsmnStep(t, newDevice(t, cpu.FP32), gsmnModes["own"], loss.LUWM) }
 	whole := step()
 	run(t, whole, gsmnBatch(1, 6, 12))
 	var file bytes.Buffer

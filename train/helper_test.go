@@ -126,29 +126,44 @@ func same(t *testing.T, what string, got, want []string) {
 
 const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
 
-// tinyStep is VSE++ with 8 dimensions, its weights drawn from the seed 3.
-func tinyStep(t testing.TB, precision, lossName string, factorFrom int) *Step {
+// newStep is a training step of a model whose weights are drawn from the seed 3.
+func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string, opt OptimOptions) *Step {
 	t.Helper()
-	return tinyStepOn(t, newDevice(t, precision), lossName, factorFrom)
-}
-
-func tinyStepOn(t testing.TB, dev device.Device, lossName string, factorFrom int) *Step {
-	t.Helper()
-	o := models.DefaultOptions()
-	o.EmbedDim, o.WordDim = 8, 4
-	m, err := models.NewModel(dev, o, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
+	m, err := models.NewModel(dev, o, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Init(3, nil)
 	l := loss.DefaultOptions()
 	l.Name = lossName
-	opt := DefaultOptimOptions()
-	opt.LR = 1e-2
 	s, err := NewStep(m, l, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// adam is the optimiser of the reference repositories, adamw that of VSE-infinity with weight decay.
+func adam(lr float64) OptimOptions {
+	o := DefaultOptimOptions()
+	o.LR = lr
+	return o
+}
+
+func adamw(lr float64) OptimOptions {
+	o := adam(lr)
+	o.Name, o.WeightDecay = "adamw", 1e-2
+	return o
+}
+
+var tinyDims = models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab}
+
+// tinyStep is VSE++ with 8 dimensions.
+func tinyStep(t testing.TB, dev device.Device, lossName string, factorFrom int) *Step {
+	t.Helper()
+	o := models.DefaultOptions()
+	o.EmbedDim, o.WordDim = 8, 4
+	s := newStep(t, dev, o, tinyDims, lossName, adam(1e-2))
 	s.factorFrom = factorFrom
 	return s
 }

@@ -25,12 +25,11 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 	slices.SortFunc(b.Lengths, func(x, y int32) int { return int(y - x) })
 	b.L = int(b.Lengths[0])
 	var words []int32
-	for i, n := range b.Lengths {
+	for _, n := range b.Lengths {
 		row := make([]int32, b.L)
 		for k := range n {
 			row[k] = 1 + int32(r.IntN(tinyVocab-1))
 		}
-		_ = i
 		words = append(words, row...)
 	}
 	b.Words = words
@@ -62,7 +61,7 @@ func lateCases(t testing.TB) []lateCase {
 		all = append(all, lateCase{name, steps, lr, step, batch})
 	}
 	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
-		add("vsepp "+l, 8, 1e-2, func(d device.Device) *Step { return tinyStepOn(t, d, l, 0) }, tiny)
+		add("vsepp "+l, 8, 1e-2, func(d device.Device) *Step { return tinyStep(t, d, l, 0) }, tiny)
 	}
 	for _, captions := range []bool{false, true} {
 		o := models.DefaultOptions().VSRN
@@ -72,21 +71,19 @@ func lateCases(t testing.TB) []lateCase {
 	regions := func(longest int) func(i int) *data.Batch {
 		return func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, longest), uint64(i), true) }
 	}
-	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStepOn(t, d) }, regions(8))
-	bert := DefaultOptimOptions()
-	bert.Name, bert.LR, bert.WeightDecay = "adamw", 1e-2, 1e-2
+	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStep(t, d) }, regions(8))
 	for _, positions := range []int{16, 13} { // 13 is no multiple of 8
-		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2, func(d device.Device) *Step { return bertStepOf(t, d, bert, positions) }, regions(min(positions-1, 12)))
+		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2, func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) }, regions(min(positions-1, 12)))
 	}
 	longer := func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 12), uint64(i), false) }
 	for _, name := range pairNetworks {
-		add(name, 6, 3e-3, func(d device.Device) *Step { return pairStepOn(t, d, name, loss.LSH) }, longer)
+		add(name, 6, 3e-3, func(d device.Device) *Step { return pairStep(t, d, name, loss.LSH) }, longer)
 	}
 	for name, mode := range gsmnModes {
 		if name == "dense, others" {
 			continue // sparse without edges: the conformance suite has it
 		}
-		add("gsmn, "+name, 6, 1e-3, func(d device.Device) *Step { return gsmnStepOn(t, d, mode, loss.LMH) },
+		add("gsmn, "+name, 6, 1e-3, func(d device.Device) *Step { return gsmnStep(t, d, mode, loss.LMH) },
 			func(i int) *data.Batch { return chain(shorten(gsmnBatch(uint64(i), 6, 12), uint64(i), false)) })
 	}
 	return all
@@ -181,7 +178,7 @@ func TestRecordedSteps(t *testing.T) {
 
 // A loss that is not finite updates nothing, though the host sees it afterwards; then training may go on.
 func TestNotFiniteOnTheDevice(t *testing.T) {
-	s := tinyStepOn(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
+	s := tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
 	state := func() (all []float32) {
 		for _, v := range []device.View{s.model.Session.Params.Values(), s.opt.m, s.opt.v} {
 			x := make([]float32, v.N)

@@ -14,7 +14,7 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 	const n, words = 6, 7
 	for name, setup := range map[string]func() (*Step, *data.Batch){
 		models.VSEInf: func() (*Step, *data.Batch) {
-			return vseinfStep(t, cpu.Options{Threads: 2, Precision: cpu.FP64}), vseinfBatch(1, n, words)
+			return vseinfStep(t, newDevice(t, cpu.FP64)), vseinfBatch(1, n, words)
 		},
 		models.VSRN: func() (*Step, *data.Batch) {
 			o := models.DefaultOptions().VSRN

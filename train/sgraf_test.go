@@ -12,34 +12,13 @@ import (
 
 var pairNetworks = []string{models.SAF, models.SGR}
 
-// pairStep is a tiny network that scores pairs, its weights drawn from the seed 1.
-func pairStep(t testing.TB, network, lossName string, o cpu.Options) *Step {
+// pairStep is a tiny network that scores pairs, its weights drawn from the seed 1: with 3, SGR stays where all scores are equal.
+func pairStep(t testing.TB, dev device.Device, network, lossName string) *Step {
 	t.Helper()
-	dev, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return pairStepOn(t, dev, network, lossName)
-}
-
-func pairStepOn(t testing.TB, dev device.Device, network, lossName string) *Step {
-	t.Helper()
-	opt := models.DefaultOptions()
-	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim, opt.SGRAF.SimDim = network, "bigru", 24, 8, 8
-	m, err := models.NewModel(dev, opt, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(1, nil)
-	l := loss.DefaultOptions()
-	l.Name = lossName
-	a := DefaultOptimOptions()
-	a.LR = 3e-3
-	s, err := NewStep(m, l, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := models.DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 24, 8, 8
+	s := newStep(t, dev, o, tinyDims, lossName, adam(3e-3))
+	s.model.Init(1, nil)
 	s.Seed = 5
 	return s
 }
@@ -49,7 +28,7 @@ func TestPairScorersTrain(t *testing.T) {
 	for _, network := range pairNetworks {
 		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
 			t.Run(network+"/"+precision, func(t *testing.T) {
-				s := pairStep(t, network, loss.LSH, cpu.Options{Threads: 2, Precision: precision})
+				s := pairStep(t, newDevice(t, precision), network, loss.LSH)
 				a, b := tinyBatch(1, 6, 12), tinyBatch(2, 4, 5)
 				mean := func(n int) (sum float64) { // dropout makes single losses noisy
 					for range n {
@@ -78,7 +57,7 @@ func TestPairScorersTrain(t *testing.T) {
 func TestPairScorersWithEveryLoss(t *testing.T) {
 	for _, network := range pairNetworks {
 		for _, name := range []string{loss.LSH, loss.LMH, loss.LSEH, loss.LUWM} {
-			s := pairStep(t, network, name, cpu.Options{Threads: 2})
+			s := pairStep(t, newDevice(t, cpu.FP32), network, name)
 			before := numbers(s)
 			r := run(t, s, tinyBatch(1, 6, 12))
 			if !(r.Loss > 0) || !(r.GradNorm > 0) {
@@ -97,7 +76,7 @@ func TestPairScorersDoNotDependOnThreads(t *testing.T) {
 		for _, precision := range []string{cpu.FP32, cpu.BF16} {
 			var want []float64
 			for _, threads := range []int{1, 2, 5} {
-				s := pairStep(t, network, loss.LMH, cpu.Options{Threads: threads, Precision: precision})
+				s := pairStep(t, openCPU(t, cpu.Options{Threads: threads, Precision: precision}), network, loss.LMH)
 				for i := range uint64(2) {
 					run(t, s, tinyBatch(i, 30, 14))
 				}

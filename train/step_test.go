@@ -28,6 +28,17 @@ func numbers(s *Step) []float64 {
 	return append(append(out, doubles(dev, s.opt.v)...), float64(s.opt.steps))
 }
 
+// allNumbers adds the running statistics, which a step changes too.
+func allNumbers(s *Step) []float64 {
+	out := numbers(s)
+	for _, p := range s.model.Session.Params.Specs {
+		if p.State {
+			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
+		}
+	}
+	return out
+}
+
 // differ returns the first place at which two states are not the same bits, -1 without one.
 func differ(a, b []float64) int {
 	for i := range max(len(a), len(b)) {
@@ -51,7 +62,7 @@ func run(t *testing.T, s *Step, b *data.Batch) StepResult {
 func TestStepAllocatesNothing(t *testing.T) {
 	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
 		for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
-			s := tinyStep(t, precision, name, factorFrom)
+			s := tinyStep(t, newDevice(t, precision), name, factorFrom)
 			long, short := tinyBatch(1, 6, 12), tinyBatch(2, 4, 5)
 			both := func() { run(t, s, long); run(t, s, short) }
 			both()
@@ -66,7 +77,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 // NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched.
 func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
-		s := tinyStep(t, precision, loss.LMH, factorFrom)
+		s := tinyStep(t, newDevice(t, precision), loss.LMH, factorFrom)
 		good := tinyBatch(1, 6, 7)
 		run(t, s, good)
 		refused := func(what string, bad *data.Batch, words string) {
@@ -98,7 +109,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 // A finite loss whose gradient overflows: the derivative of the L2 norm of a tiny vector.
 func TestStepRefusesGradientsThatOverflow(t *testing.T) {
 	for _, factorFrom := range []int{0, math.MaxInt} {
-		s := tinyStep(t, cpu.FP32, loss.LMH, factorFrom)
+		s := tinyStep(t, newDevice(t, cpu.FP32), loss.LMH, factorFrom)
 		dev, w := s.model.Session.Dev, s.model.Session.Params.Value("img.fc.weight")
 		x := doubles(dev, w)
 		for i := range x {
@@ -127,7 +138,7 @@ func TestNotFiniteIsExplained(t *testing.T) {
 }
 
 func TestStepNeedsSemantics(t *testing.T) {
-	s := tinyStep(t, cpu.FP32, loss.LSEH, 0)
+	s := tinyStep(t, newDevice(t, cpu.FP32), loss.LSEH, 0)
 	b := tinyBatch(1, 4, 5)
 	b.SemanticDim, b.Semantics = 0, nil
 	if _, err := s.Run(b, 1e-2, false); err == nil || err.Error() != "loss lseh needs semantic vectors; the batch has none" {
@@ -141,12 +152,7 @@ func TestThreadsChangeNothing(t *testing.T) {
 	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
 		var states [][]float64
 		for _, n := range []int{1, threads} {
-			dev, err := cpu.New(cpu.Options{Threads: n, Precision: precision})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dev.Close()
-			s := tinyStepOn(t, dev, loss.LSEH, factorFrom)
+			s := tinyStep(t, openCPU(t, cpu.Options{Threads: n, Precision: precision}), loss.LSEH, factorFrom)
 			for i := range uint64(4) {
 				run(t, s, tinyBatch(i, 6, 7))
 			}
@@ -178,7 +184,7 @@ func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
 	if got := gap(s, make([]float32, n), n); math.Abs(got-want) > 1e-12 {
 		t.Errorf("gap %v, want %v", got, want)
 	}
-	step := tinyStep(t, cpu.FP64, loss.LMH, 0)
+	step := tinyStep(t, newDevice(t, cpu.FP64), loss.LMH, 0)
 	step.loss.Margin = 3 // every hinge is active
 	res := run(t, step, tinyBatch(1, 6, 7))
 	if margin := 2 * 6 * step.loss.Margin; math.Abs(res.Loss-margin-res.Gap) > 1e-6 {
@@ -189,7 +195,7 @@ func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
 // Weights of zero give every image and caption the same embedding: collapse, whatever the loss.
 func TestStepSeesCollapse(t *testing.T) {
 	for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
-		s := tinyStep(t, cpu.FP32, name, 0)
+		s := tinyStep(t, newDevice(t, cpu.FP32), name, 0)
 		s.model.Session.Dev.Fill(s.model.Session.Params.Values(), 0)
 		if r := run(t, s, tinyBatch(1, 6, 7)); r.Gap != 0 {
 			t.Errorf("%s: gap %v", name, r.Gap)

@@ -15,35 +15,15 @@ import (
 	"vsetrain/models"
 )
 
-// vseinfStep is a tiny VSE-infinity with AdamW, its weights drawn from the seed 3.
-func vseinfStep(t testing.TB, o cpu.Options) *Step {
-	t.Helper()
-	dev, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return vseinfStepOn(t, dev)
-}
+// manyRegions is for images of up to six regions.
+var manyRegions = models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab}
 
-func vseinfStepOn(t testing.TB, dev device.Device) *Step {
+// vseinfStep is a tiny VSE-infinity with AdamW.
+func vseinfStep(t testing.TB, dev device.Device) *Step {
 	t.Helper()
-	opt := models.DefaultOptions()
-	opt.Network, opt.TextEncoder, opt.EmbedDim, opt.WordDim = models.VSEInf, "bigru", 8, 4
-	m, err := models.NewModel(dev, opt, models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(3, nil)
-	l := loss.DefaultOptions()
-	l.Name = loss.LMH
-	a := DefaultOptimOptions()
-	a.Name, a.LR, a.WeightDecay = "adamw", 1e-2, 1e-2
-	s, err := NewStep(m, l, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	o := models.DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = models.VSEInf, "bigru", 8, 4
+	return newStep(t, dev, o, manyRegions, loss.LMH, adamw(1e-2))
 }
 
 // vseinfBatch makes n pairs with captions of 2 to longest words, <mask> among them, and images of 1 to 6 regions.
@@ -62,22 +42,11 @@ func vseinfBatch(seed uint64, n, longest int) *data.Batch {
 	return b
 }
 
-// everything a step changes: parameters, running statistics and moments.
-func allNumbers(s *Step) []float64 {
-	out := numbers(s)
-	for _, p := range s.model.Session.Params.Specs {
-		if p.State {
-			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
-		}
-	}
-	return out
-}
-
 // The loss falls, an unused parameter stays as it is, and nothing is allocated.
 func TestVSEInfTrains(t *testing.T) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
 		t.Run(precision, func(t *testing.T) {
-			s := vseinfStep(t, cpu.Options{Threads: 2, Precision: precision})
+			s := vseinfStep(t, newDevice(t, precision))
 			a, b := vseinfBatch(1, 6, 12), vseinfBatch(2, 4, 5)
 			unused := s.model.Session.Params.Value("img.mlp.bns.1.weight")
 			before := doubles(s.model.Session.Dev, unused)
@@ -106,7 +75,7 @@ func TestVSEInfDoesNotDependOnThreads(t *testing.T) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16} {
 		var want []float64
 		for _, threads := range []int{1, 2, 5} {
-			s := vseinfStep(t, cpu.Options{Threads: threads, Precision: precision})
+			s := vseinfStep(t, openCPU(t, cpu.Options{Threads: threads, Precision: precision}))
 			for i := range uint64(3) {
 				run(t, s, vseinfBatch(i, 30, 14))
 			}
@@ -123,7 +92,7 @@ func TestVSEInfDoesNotDependOnThreads(t *testing.T) {
 
 // A run that is resumed from its checkpoint, running statistics included, ends with the bits of one that was not.
 func TestVSEInfResumesExactly(t *testing.T) {
-	whole := vseinfStep(t, cpu.Options{Threads: 2})
+	whole := vseinfStep(t, newDevice(t, cpu.FP32))
 	run(t, whole, vseinfBatch(1, 6, 12))
 	var file bytes.Buffer
 	if err := whole.WriteState(&file, models.Info{}, State{Seed: 1, Position: Position{Step: 1}}); err != nil {
@@ -138,7 +107,7 @@ func TestVSEInfResumesExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	resumed := vseinfStep(t, cpu.Options{Threads: 2})
+	resumed := vseinfStep(t, newDevice(t, cpu.FP32))
 	if _, err := resumed.RestoreState(c); err != nil {
 		t.Fatal(err)
 	}

@@ -18,27 +18,9 @@ func vsrnStep(t testing.TB, dev device.Device, o models.VSRNOptions) *Step {
 	t.Helper()
 	m := models.DefaultOptions()
 	m.Network, m.EmbedDim, m.WordDim, m.VSRN = models.VSRN, 8, 4, o
-	model, err := models.NewModel(dev, m, models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	model.Init(3, nil)
-	s, err := NewStep(model, loss.DefaultOptions(), DefaultOptimOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newStep(t, dev, m, tinyDims, loss.DefaultOptions().Name, DefaultOptimOptions())
 	s.Seed = 11
 	return s
-}
-
-func state(s *Step) []float64 {
-	out := numbers(s)
-	for _, p := range s.model.Session.Params.Specs {
-		if p.State {
-			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
-		}
-	}
-	return out
 }
 
 // Both losses fall on a batch that is seen again and again, running statistics move, and nothing is allocated.
@@ -81,16 +63,11 @@ func TestVSRNTrains(t *testing.T) {
 func TestVSRNThreadsChangeNothing(t *testing.T) {
 	var states [][]float64
 	for _, n := range []int{1, 3} {
-		dev, err := cpu.New(cpu.Options{Threads: n})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
-		s := vsrnStep(t, dev, models.DefaultOptions().VSRN)
+		s := vsrnStep(t, openCPU(t, cpu.Options{Threads: n}), models.DefaultOptions().VSRN)
 		for i := range uint64(3) {
 			run(t, s, tinyBatch(i, 6, 7))
 		}
-		states = append(states, state(s))
+		states = append(states, allNumbers(s))
 	}
 	if i := differ(states[0], states[1]); i >= 0 {
 		t.Errorf("1 and 3 threads differ at element %d", i)

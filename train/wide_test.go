@@ -22,18 +22,7 @@ func wideStep(t *testing.T, dev device.Device, network string) *Step {
 		o.TextEncoder = "bigru"
 	}
 	o.VSRN.Caption = false
-	m, err := models.NewModel(dev, o, models.Dims{Regions: tinyRegions, Feature: wide, Vocab: tinyVocab})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(3, nil)
-	l := loss.DefaultOptions()
-	l.Name = loss.LSH // every pair has a gradient
-	s, err := NewStep(m, l, DefaultOptimOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return newStep(t, dev, o, models.Dims{Regions: tinyRegions, Feature: wide, Vocab: tinyVocab}, loss.LSH, DefaultOptimOptions()) // LSH: every pair has a gradient
 }
 
 // wideBatch is a batch with regions of many features; of VSE-infinity all images have all regions.

@@ -36,7 +36,7 @@ subsets of the training images, for each of several losses, and the time in the 
 		Example: `  vsetrain bench --config configs/vsepp/f30k-lseh.yaml
   vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set device.precision=bf16 --json
   vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k --with-data
-  vsetrain bench --config configs/vseinf/f30k-lseh.yaml --samples times.json --step-images 100`,
+  vsetrain bench --config configs/vseinf/f30k-lseh-bigru.yaml --samples times.json --step-images 100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +13,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 )
 
-// Every command has two examples, and each of them is a command line that the command accepts.
+// Every command has two examples, and each of them is a command line that the command accepts, with presets that there are.
 func TestExamples(t *testing.T) {
 	count := 0
 	var visit func(c *cobra.Command)
@@ -25,6 +27,11 @@ func TestExamples(t *testing.T) {
 			if err := accepts(e); err != "" {
 				t.Errorf("%s --help: example %q: %s", c.CommandPath(), e, err)
 			}
+			for _, preset := range presetPath.FindAllString(e, -1) {
+				if _, err := os.Stat("../../" + preset); err != nil {
+					t.Errorf("%s --help: example %q: %v", c.CommandPath(), e, err)
+				}
+			}
 		}
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() {
@@ -37,6 +44,8 @@ func TestExamples(t *testing.T) {
 		t.Errorf("only %d examples were found", count)
 	}
 }
+
+var presetPath = regexp.MustCompile(`\bconfigs/[\w/.-]+\.yaml`)
 
 func newTestRoot() *cobra.Command {
 	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Width: 80}})
