@@ -13,7 +13,7 @@ FUZZTIME    ?= 20s
 LONGEST     := ./internal/device/cuda ./train
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
-.PHONY: help build build-vsecu test test-vsecu test-orders test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
+.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the 
 test-orders: ## run conformance, golden cases and small trainings on the emulated GPU with its threads in forward, reverse and random order
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
 	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
+
+NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
+test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
+	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded' ./internal/device/cpu ./internal/gemm ./internal/vec ./internal/sparse ./eval ./loss ./models/... ./train
 
 test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"math"
+	"sync"
 	"unsafe"
 )
 
@@ -18,8 +19,15 @@ func bestBF16() *kernel {
 	return nil
 }
 
-// emulated is a float32 kernel whose operands are rounded to bf16 after packing.
+// emulations are the emulated kernels that there are, by the float32 kernel below them.
+var emulations sync.Map
+
+// emulated is a float32 kernel whose operands are rounded to bf16 after packing. It is one for all engines: what one of them packs,
+// another may multiply.
 func emulated(f *kernel) *kernel {
+	if k, ok := emulations.Load(f); ok {
+		return k.(*kernel)
+	}
 	k := *f
 	k.name = "emulated"
 	k.packA = func(w *worker, dst []float32, o *operand, s span, height int) {
@@ -30,7 +38,8 @@ func emulated(f *kernel) *kernel {
 		f.packB(w, dst, o, s)
 		roundWords(dst[:roundUp(s.outer, f.nr)*s.k])
 	}
-	return &k
+	one, _ := emulations.LoadOrStore(f, &k)
+	return one.(*kernel)
 }
 
 func roundWords(x []float32) {

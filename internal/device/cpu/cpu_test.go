@@ -19,10 +19,15 @@ func open(t testing.TB, o cpu.Options) device.Device {
 
 var precisions = []string{cpu.FP32, cpu.BF16, cpu.FP64}
 
+// On the kernels of this processor, and with the products of the least one.
 func TestConformance(t *testing.T) {
-	for _, p := range precisions {
-		t.Run(p, func(t *testing.T) {
-			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, cpu.Options{Threads: 2, Precision: p}) })
+	for _, o := range []cpu.Options{
+		{Precision: cpu.FP32}, {Precision: cpu.BF16}, {Precision: cpu.FP64},
+		{Precision: cpu.BF16, BLAS: "generic"},
+	} {
+		t.Run(o.Precision+o.BLAS, func(t *testing.T) {
+			o.Threads = 2
+			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, o) })
 		})
 	}
 }
