@@ -222,7 +222,7 @@ func metricLines(t *testing.T, run string) (out []string) {
 
 // Ctrl-C, SIGTERM and SIGUSR1 save the state, say how to go on and end with 1; the resumed run ends as the uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
-	const epochs = 3
+	const epochs = 10 // half a second of steps: the signal comes before the last one, also where one processor runs both
 	dir, _ := killWorld(t, epochs)
 	for i, sig := range append([]os.Signal{os.Interrupt, syscall.SIGTERM}, batchSignals...) {
 		name := fmt.Sprintf("signal%d", i)
