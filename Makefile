@@ -24,7 +24,7 @@ build: ## build bin/vsetrain
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
-test: ## check formatting, vet, and run all tests: under five minutes
+test: ## check formatting, vet, and run all tests: three minutes once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
