@@ -59,7 +59,7 @@ func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, err
 	for _, p := range protocol.resolve(n, k) {
 		folds, size := p.layout(n)
 		if n < folds*size {
-			return nil, fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p, folds*size, n)
+			return nil, p.tooFew(n)
 		}
 		mean, each, err := EvaluateFolds(pool, s, k, folds, size)
 		if err != nil {
@@ -112,6 +112,11 @@ func (p Protocol) resolve(n, k int) []Protocol {
 		return []Protocol{FiveK, FiveFolds}
 	}
 	return []Protocol{Whole}
+}
+
+func (p Protocol) tooFew(n int) error {
+	folds, size := p.layout(n)
+	return fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p, folds*size, n)
 }
 
 // layout returns the number of folds and the images in each.

@@ -26,7 +26,7 @@ func newCmdEval(a *app) *cobra.Command {
 	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}}
 	protocol := string(eval.Auto)
 	c := &cobra.Command{
-		Use:   "eval",
+		Use:   "eval [flags] [SCORES.npy ...]",
 		Short: "Measure recalls of a checkpoint or an ensemble",
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption: R@1, R@5, R@10, median
 and mean rank in both directions, their sum and M-Recall.
@@ -34,15 +34,26 @@ and mean rank in both directions, their sum and M-Recall.
 A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
 reference repository. Several checkpoints are an ensemble, of any networks: the mean of their score matrices is ranked.
 
+--scores takes score matrices [images, captions] that --save-scores or numpy.save has written, alone or beside checkpoints; further
+files may follow it. Their shape is compared with the split, and that of one another where neither a checkpoint nor --data names it.
+
+--save-ranks writes for every query its rank, counted from 0, and the candidate that ranks first: as .csv with the columns direction
+(i2t or t2i), query, rank, top1, numbers in file order; or as .pth.tar {rt: (ranks, top1), rti: (ranks, top1)} like ranks.pth.tar
+of the references. Where two protocols are measured it holds the first; in five folds a query meets the candidates of its fold.
+
 SAF, SGR and GSMN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x 25,000. With --work they
 keep what they have scored in a folder, and the same command finds it there.`,
 		Example: `  vsetrain eval --checkpoint runs/vsepp-f30k-lseh
   vsetrain eval --checkpoint runs/a --checkpoint runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval --checkpoint runs/saf --checkpoint runs/sgr --data data/coco --split testall --work scored
-  vsetrain eval --checkpoint model_best.pth.tar --data data/f30k --vocab f30k_vocab.json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+  vsetrain eval --checkpoint model_best.pth.tar --data data/f30k --vocab f30k_vocab.json
+  vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv`,
+		RunE: func(c *cobra.Command, args []string) error {
 			var err error
+			if len(args) > 0 && len(o.Scores) == 0 {
+				return usagef("unexpected argument %q: a checkpoint comes after --checkpoint, scores after --scores", args[0])
+			}
+			o.Scores = append(o.Scores, args...)
 			if o.Protocol, err = eval.ParseProtocol(protocol); err != nil {
 				return usagef("--protocol: %v", err)
 			}
@@ -68,15 +79,17 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE`.npy")
+	f.StringArrayVar(&o.Scores, "scores", nil, "stored score matrix `FILE`.npy to rank, or to take into the ensemble; may be repeated")
+	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE`.csv or .pth.tar")
 	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
-	must(c.MarkFlagRequired("checkpoint"))
+	c.MarkFlagsOneRequired("checkpoint", "scores")
 	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))
 	return c
 }
 
 func (o *evalOptions) run(ctx context.Context, a *app) error {
-	for _, out := range []string{o.JSON, o.SaveScores} { // before the work, not after it
+	for _, out := range []string{o.JSON, o.SaveScores, o.SaveRanks} { // before the work, not after it
 		if out == "" || out == "-" {
 			continue
 		}
@@ -112,11 +125,16 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 }
 
 func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
-	a.Printf("%s, split %s: %d images, %d captions\n", rep.Data, rep.Split, rep.Images, rep.Captions)
+	if rep.Data != "" {
+		a.Printf("%s, split %s: ", rep.Data, rep.Split)
+	}
+	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
 	for _, c := range rep.Checkpoints {
 		a.Printf("  %s\n", c)
 	}
-	a.Printf("on %s\n", rep.Device)
+	if rep.Device != "" {
+		a.Printf("on %s\n", rep.Device)
+	}
 	if rep.Choice != "" {
 		a.Printf("%s\n", rep.Choice)
 	}
@@ -134,5 +152,8 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	}
 	if o.SaveScores != "" {
 		a.Printf("scores in %s\n", o.SaveScores)
+	}
+	if o.SaveRanks != "" {
+		a.Printf("ranks in %s\n", o.SaveRanks)
 	}
 }

@@ -12,11 +12,12 @@ import (
 	"vsetrain/internal/par"
 )
 
-// EvalRequest asks for the recalls of one checkpoint, or of an ensemble.
+// EvalRequest asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
 type EvalRequest struct {
 	Checkpoints []string
-	Data        string // folder; empty is the one the first run was trained on
-	Vocab       string // file; empty is the run's own, or the data set's
+	Scores      []string // .npy files with scores of the split; they come after the checkpoints in an ensemble
+	Data        string   // folder; empty is the one the first run was trained on
+	Vocab       string   // file; empty is the run's own, or the data set's
 	Split       string
 	Protocol    eval.Protocol
 	Batch       int
@@ -24,25 +25,31 @@ type EvalRequest struct {
 	BLAS        string
 	Work        string // folder for scored tiles, see eval.EncodeOptions
 	SaveScores  string // .npy to write the score matrix to
+	SaveRanks   string // file to write the rank of every query to, see eval.SaveRanks
 	Progress    func(stage string, done, total int)
 	Warn        func(error) // something a person should know; nil reports nothing
 }
 
 // EvalReport is the outcome.
 type EvalReport struct {
-	Data, Split      string
-	Checkpoints      []string // as they were found
+	Data, Split      string   // Data is empty where stored scores were ranked without their data set
+	Checkpoints      []string // as they were found, and stored scores
 	Images, Captions int
 	Device, Choice   string   // of the last checkpoint; how auto chose, empty where the device was named
 	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
 }
 
-// Eval ranks a split with the mean of the scores of all checkpoints.
+// Eval ranks a split with the mean of the scores of all checkpoints and stored matrices.
 func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 	pool := par.New(r.Device.Threads)
 	defer pool.Close()
 	rep := EvalReport{Split: r.Split}
+	if r.SaveRanks != "" { // before the work, not after it
+		if err := eval.CheckRanksPath(r.SaveRanks); err != nil {
+			return rep, err
+		}
+	}
 	var members []eval.Member
 	perImage := 0
 	for _, path := range r.Checkpoints {
@@ -56,21 +63,72 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 		perImage = k
 		members = append(members, m)
 	}
-	scores := members[0].Scores
-	if len(members) > 1 {
-		var err error
-		if scores, err = eval.Ensemble(members...); err != nil {
-			return rep, err
-		}
+	stored, perImage, err := r.stored(&rep, members, perImage)
+	if err != nil {
+		return rep, err
+	}
+	scores, err := eval.Ensemble(append(members, stored...)...)
+	if err != nil {
+		return rep, err
 	}
 	if r.SaveScores != "" {
 		if err := eval.SaveScores(pool, r.SaveScores, scores); err != nil {
 			return rep, err
 		}
 	}
-	var err error
-	rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol)
-	return rep, err
+	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil || r.SaveRanks == "" {
+		return rep, err
+	}
+	ranks, err := eval.Rank(pool, scores, perImage, r.Protocol)
+	if err != nil {
+		return rep, err
+	}
+	return rep, eval.SaveRanks(r.SaveRanks, ranks)
+}
+
+// stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder in the
+// request. Without either, the first matrix says how many images and captions there are. It returns the captions per image too.
+func (r *EvalRequest) stored(rep *EvalReport, scored []eval.Member, perImage int) ([]eval.Member, int, error) {
+	if len(r.Scores) == 0 {
+		return nil, perImage, nil
+	}
+	split := ""
+	if len(scored) > 0 {
+		split = scored[0].Data
+	} else if r.Data != "" {
+		s, err := data.Open(r.Data, r.Split, data.OpenOptions{})
+		if err != nil {
+			return nil, 0, err
+		}
+		defer s.Close()
+		rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
+		split, perImage = digest(s), s.CaptionsPerImage()
+	}
+	var members []eval.Member
+	for _, path := range r.Scores {
+		s, err := eval.LoadScores(path)
+		if err != nil {
+			return nil, 0, err
+		}
+		n, m := s.Dims()
+		switch {
+		case rep.Images == 0: // no split to compare with
+			if m%n != 0 {
+				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of captions for every image; "+
+					"is it the transpose, or a shard? (--data DIR names the data set)", path, n, m)
+			}
+			rep.Images, rep.Captions, perImage = n, m, m/n
+		case rep.Data == "" && (n != rep.Images || m != rep.Captions):
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split with every model",
+				path, n, m, r.Scores[0], rep.Images, rep.Captions)
+		case n != rep.Images || m != rep.Captions:
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d captions; "+
+				"rows are distinct images and columns all their captions, in file order", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions)
+		}
+		members = append(members, eval.Member{Name: path, Data: split, Scores: s})
+		rep.Checkpoints = append(rep.Checkpoints, path+": stored scores")
+	}
+	return members, perImage, nil
 }
 
 // score embeds the split with one checkpoint.

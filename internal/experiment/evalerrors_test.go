@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/device"
+	"vsetrain/internal/npy"
 )
 
 func TestEvalErrors(t *testing.T) {
@@ -21,6 +22,12 @@ func TestEvalErrors(t *testing.T) {
 	}
 	if err := os.WriteFile(short, b[:len(b)/2], 0o666); err != nil {
 		t.Fatal(err)
+	}
+	wide, tall := filepath.Join(t.TempDir(), "wide.npy"), filepath.Join(t.TempDir(), "tall.npy")
+	for path, shape := range map[string][]int{wide: {2, 3}, tall: {3, 6}} {
+		if err := npy.WriteFloat32(path, shape, make([]float32, shape[0]*shape[1])); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		name   string
@@ -37,6 +44,15 @@ func TestEvalErrors(t *testing.T) {
 		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
 		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
 		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
+		{"scores of another split beside a checkpoint", func(r *EvalRequest) { r.Scores = []string{tall} },
+			[]string{tall, "3 images x 6 captions", "split test", "images and", "in file order"}},
+		{"scores of another split", func(r *EvalRequest) { r.Checkpoints, r.Data, r.Scores = nil, world, []string{tall} },
+			[]string{tall, "3 images x 6 captions", "split test of " + world}},
+		{"scores that no split has", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{wide} },
+			[]string{wide, "2 images x 3 captions", "the same number of captions for every image", "--data DIR"}},
+		{"scores of two splits", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{tall, wide} },
+			[]string{wide, "2 images x 3 captions", "tall.npy has 3 x 6"}},
+		{"ranks in another format", func(r *EvalRequest) { r.SaveRanks = "ranks.xlsx" }, []string{"ranks.xlsx", ".csv, .pth or .pth.tar"}},
 		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

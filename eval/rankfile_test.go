@@ -1,0 +1,144 @@
+package eval
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/par"
+	"vsetrain/internal/torchfile"
+)
+
+// sortedRow returns the candidates of a query in descending order of score, of equal scores the larger number first.
+func sortedRow(scores []float64) []int {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if c := cmp.Compare(scores[b], scores[a]); c != 0 {
+			return c
+		}
+		return cmp.Compare(b, a)
+	})
+	return order
+}
+
+func TestRankAgreesWithSorting(t *testing.T) {
+	const n, k = 23, 3
+	rng := rand.New(rand.NewPCG(5, 6))
+	d, err := NewDense[float32](n, n*k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Data {
+		d.Data[i] = float32(rng.IntN(9)) - 20 // many ties, none positive
+	}
+	withTiles(t, 4, 7)
+	pool := par.New(3)
+	defer pool.Close()
+	r, err := Rank(pool, d, k, Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		row := make([]float64, n*k)
+		for c := range row {
+			row[c] = d.At(i, c)
+		}
+		order := sortedRow(row)
+		rank := slices.IndexFunc(order, func(c int) bool { return c/k == i })
+		if r.I2T[i] != rank || r.I2TTop[i] != order[0] {
+			t.Errorf("image %d: rank %d, first %d; sorted: %d, %d", i, r.I2T[i], r.I2TTop[i], rank, order[0])
+		}
+	}
+	for c := range n * k {
+		column := make([]float64, n)
+		for i := range column {
+			column[i] = d.At(i, c)
+		}
+		order := sortedRow(column)
+		if rank := slices.Index(order, c/k); r.T2I[c] != rank || r.T2ITop[c] != order[0] {
+			t.Errorf("caption %d: rank %d, first %d; sorted: %d, %d", c, r.T2I[c], r.T2ITop[c], rank, order[0])
+		}
+	}
+}
+
+// Numbers in five folds are those of the split, and recalls of the ranks are those of the protocol.
+func TestRankInFolds(t *testing.T) {
+	const n = 5000
+	rng := rand.New(rand.NewPCG(7, 8))
+	e, err := NewEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Rank(nil, e, 1, FiveFolds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Evaluate(nil, e, 1, FiveFolds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, fold := range results[0].Folds {
+		lo, hi := 1000*f, 1000*(f+1)
+		if got := NewMetrics(r.I2T[lo:hi], r.T2I[lo:hi]); got.I2T != fold.I2T || got.T2I != fold.T2I {
+			t.Errorf("fold %d: %+v, want %+v", f, got, fold)
+		}
+		for q := lo; q < hi; q++ {
+			for _, top := range []int{r.I2TTop[q], r.T2ITop[q]} {
+				if top < lo || top >= hi {
+					t.Fatalf("fold %d: query %d finds %d", f, q, top)
+				}
+			}
+			if (r.I2T[q] == 0) != (r.I2TTop[q] == q) {
+				t.Fatalf("image %d: rank %d, first %d", q, r.I2T[q], r.I2TTop[q])
+			}
+		}
+	}
+}
+
+func TestSaveRanks(t *testing.T) {
+	dir := t.TempDir()
+	r := Ranking{I2T: []int{0, 2}, I2TTop: []int{1, 3}, T2I: []int{0, 1, 1, 0}, T2ITop: []int{0, 1, 0, 1}}
+	csv, pth := filepath.Join(dir, "r.csv"), filepath.Join(dir, "ranks.pth.tar")
+	for _, path := range []string{csv, pth} {
+		if err := SaveRanks(path, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(csv)
+	want := "direction,query,rank,top1\ni2t,0,0,1\ni2t,1,2,3\nt2i,0,0,0\nt2i,1,1,1\nt2i,2,1,0\nt2i,3,0,1\n"
+	if err != nil || string(b) != want {
+		t.Errorf("csv: %q, %v; want %q", b, err, want)
+	}
+	v, err := torchfile.Load(pth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string][2][]int{"rt": {r.I2T, r.I2TTop}, "rti": {r.T2I, r.T2ITop}} {
+		pair, _ := v.(*torchfile.Dict).Get(key)
+		both, ok := pair.(torchfile.Tuple)
+		if !ok || len(both) != 2 {
+			t.Fatalf("%s is %v", key, pair)
+		}
+		for i, x := range both {
+			got, err := x.(*torchfile.Tensor).Float64s()
+			if err != nil || len(got) != len(want[i]) {
+				t.Fatalf("%s[%d]: %v, %v", key, i, got, err)
+			}
+			for j := range got {
+				if got[j] != float64(want[i][j]) {
+					t.Errorf("%s[%d][%d] = %v, want %d", key, i, j, got[j], want[i][j])
+				}
+			}
+		}
+	}
+	if err := SaveRanks(filepath.Join(dir, "r.xlsx"), r); err == nil || !strings.Contains(err.Error(), ".csv, .pth or .pth.tar") {
+		t.Errorf("an unknown ending: %v", err)
+	}
+}
