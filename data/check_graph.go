@@ -12,7 +12,7 @@ import (
 func (r *Report) checkBoxes(s *Split) {
 	found := false
 	for _, n := range append(append([]string(nil), boxNames...), sizeNames...) {
-		if _, err := os.Stat(s.path(n)); err == nil {
+		if _, err := os.Lstat(s.path(n)); !missing(err) {
 			found = true
 		}
 	}

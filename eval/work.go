@@ -20,11 +20,11 @@ import (
 // A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed goes on where it was:
 //
 //	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
-//	number of the tile, CRC-32 of its scores (uint32 each), scores (float32, row-major, captions in the order of the encoding)
+//	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the order of the encoding)
 //
 // all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions, which show the precision too. The
-// name of the file begins with it, so a file is found again if and only if its tiles would be the same. A record that is broken, such
-// as the last one after a kill, is cut off.
+// name of the file ends with it, so a file is found again if and only if its tiles would be the same. From a record on that is broken, such
+// as the last one after a kill, or that repeats a tile, the file is cut off, and those tiles are scored again.
 type workFile struct {
 	f      *os.File
 	lock   io.Closer // two programs at one file would write over each other
@@ -33,7 +33,10 @@ type workFile struct {
 	tiling tiling
 }
 
-const workMagic = "VSETILE1"
+const (
+	workMagic      = "VSETILE2"
+	workMagicFirst = "VSETILE1" // of files whose checksums leave out the numbers of the tiles
+)
 
 // tiling cuts a matrix into tiles, numbered row by row.
 type tiling struct{ images, captions, tileI, tileC int }
@@ -96,6 +99,8 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 		return err
 	case err != nil:
 		return err
+	case bytes.HasPrefix(got, []byte(workMagicFirst)):
+		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file, and they are scored again")
 	case !bytes.Equal(got, head):
 		return fmt.Errorf("not the tiles of these scores, though it has their name; remove it")
 	}
@@ -133,33 +138,33 @@ func (w *workFile) record(scores []float32) (n int64, tile int, err error) {
 	if _, err := io.ReadFull(w.f, head[:]); err != nil {
 		return broken(err)
 	}
-	number := binary.LittleEndian.Uint32(head[:])
-	if int64(number) >= int64(w.tiling.count()) {
+	number := binary.LittleEndian.Uint32(head[4:])
+	if int64(number) >= int64(w.tiling.count()) || w.done[int(number)] {
 		return broken(nil)
 	}
 	i0, i1, c0, c1 := w.tiling.tile(int(number))
 	size := (i1 - i0) * (c1 - c0)
-	w.buf = append(w.buf[:0], make([]byte, 4*size)...)
-	if _, err := io.ReadFull(w.f, w.buf); err != nil {
+	w.buf = append(w.buf[:0], head[4:]...)
+	w.buf = append(w.buf, make([]byte, 4*size)...)
+	if _, err := io.ReadFull(w.f, w.buf[4:]); err != nil {
 		return broken(err)
 	}
-	if crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[4:]) {
+	if crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[:]) {
 		return broken(nil)
 	}
 	for i := range size {
-		scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(w.buf[4*i:]))
+		scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(w.buf[4+4*i:]))
 	}
-	return int64(len(head) + len(w.buf)), int(number), nil
+	return int64(4 + len(w.buf)), int(number), nil
 }
 
 // add appends a tile in one write.
 func (w *workFile) add(tile int, scores []float32) error {
-	w.buf = binary.LittleEndian.AppendUint32(w.buf[:0], uint32(tile))
-	w.buf = append(w.buf, 0, 0, 0, 0)
+	w.buf = binary.LittleEndian.AppendUint32(append(w.buf[:0], 0, 0, 0, 0), uint32(tile))
 	for _, s := range scores {
 		w.buf = binary.LittleEndian.AppendUint32(w.buf, math.Float32bits(s))
 	}
-	binary.LittleEndian.PutUint32(w.buf[4:], crc32.ChecksumIEEE(w.buf[8:]))
+	binary.LittleEndian.PutUint32(w.buf, crc32.ChecksumIEEE(w.buf[4:]))
 	if _, err := w.f.Write(w.buf); err != nil {
 		return fmt.Errorf("scored tiles: %w", err)
 	}

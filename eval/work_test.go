@@ -112,10 +112,64 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	if got := found(t, dir, 2); len(got) != 0 {
 		t.Errorf("another key found %v", got)
 	}
-	if err := os.WriteFile(names[0], append([]byte("VSETILE1"), make([]byte, 100)...), 0o666); err != nil {
+	for magic, want := range map[string]string{workMagic: "not the tiles of these scores", "VSETILE1": "tiles of an earlier version"} {
+		if err := os.WriteFile(names[0], append([]byte(magic), make([]byte, 100)...), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "remove") {
+			t.Errorf("a file that begins with %s: %v", magic, err)
+		}
+	}
+}
+
+// A record takes the place of no other tile: not when a bit of its number is damaged, and not when it repeats a number.
+func TestWorkFileKeepsTilesApart(t *testing.T) {
+	dir := t.TempDir()
+	w, _ := openTest(t, dir, 1)
+	var ends []int64
+	for _, k := range []int{0, 1} { // the two are of one size
+		if err := w.add(k, tileOf(k)); err != nil {
+			t.Fatal(err)
+		}
+		at, _ := w.f.Seek(0, 1)
+		ends = append(ends, at)
+	}
+	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("a file of other scores: %v", err)
+	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
+	whole, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := ends[0]; at < ends[1]; at++ {
+		for bit := range 8 {
+			damaged := slices.Clone(whole)
+			damaged[at] ^= 1 << bit
+			if err := os.WriteFile(names[0], damaged, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if got := found(t, dir, 1); len(got) != 1 || !slices.Equal(got[0], tileOf(0)) {
+				t.Fatalf("bit %d of byte %d damaged: %v", bit, at, got)
+			}
+		}
+	}
+	other := tileOf(1)
+	for i := range other {
+		other[i]++
+	}
+	if err := os.WriteFile(names[0], whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := openTest(t, dir, 1)
+	if err := again.add(1, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(t, dir, 1); !slices.Equal(got[1], tileOf(1)) {
+		t.Errorf("a tile that is there twice: %v", got[1])
 	}
 }

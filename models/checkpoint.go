@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/runfs"
 	"vsetrain/internal/safetensors"
 )
 
@@ -157,7 +158,10 @@ func FindCheckpoint(path string) (string, error) {
 	var tried []string
 	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors", "last.safetensors"} {
 		f := filepath.Join(path, filepath.FromSlash(name))
-		if _, err := os.Stat(f); err == nil {
+		switch there, err := runfs.Exists(f); {
+		case err != nil:
+			return "", err
+		case there:
 			return f, nil
 		}
 		tried = append(tried, f)

@@ -254,3 +254,24 @@ func TestFindCheckpoint(t *testing.T) {
 		}
 	}
 }
+
+// A best checkpoint that is there and cannot be read is not passed over for the last one.
+func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints", "best.safetensors")
+	if err := os.WriteFile(last, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), best); err != nil {
+		t.Skip(err)
+	}
+	if got, err := FindCheckpoint(dir); got != best || err != nil {
+		t.Errorf("found %s, %v, want %s", got, err, best)
+	}
+	if _, err := OpenCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "best.safetensors") {
+		t.Errorf("opened: %v", err)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -57,8 +56,11 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 	w := &trainView{app: a, cfg: c}
 	defer w.close()
 	for begin := time.Now(); ; time.Sleep(time.Second) {
-		_, statErr := os.Stat(filepath.Join(dir, runfs.ConfigName))
-		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: statErr == nil, BLAS: a.getenv("VSETRAIN_BLAS"),
+		var begun bool
+		if begun, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+			return err
+		}
+		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun, BLAS: a.getenv("VSETRAIN_BLAS"),
 			Env: session(a.Now()), Now: time.Now, Observer: w})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
 			break

@@ -3,6 +3,7 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,10 @@ func newOutput(t *Target, s Split, rows int) (*output, error) {
 		}
 	}
 	// The ids file may well be the one of the output folder.
-	if a, err := os.Stat(o.name("_ids.txt")); err == nil && !t.Force {
+	if a, err := os.Stat(o.name("_ids.txt")); !errors.Is(err, os.ErrNotExist) && !t.Force {
+		if err != nil {
+			return nil, err
+		}
 		if b, err := os.Stat(s.IDs); err != nil || !os.SameFile(a, b) {
 			return nil, free(o.name("_ids.txt"), false)
 		}

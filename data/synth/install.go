@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"vsetrain/internal/runfs"
 )
 
 var (
@@ -41,13 +43,17 @@ func checkTarget(dir string, force bool) error {
 	}
 	for _, name := range owned() {
 		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); err == nil && !force {
+		if there, err := runfs.Exists(path); err != nil {
+			return err
+		} else if there && !force {
 			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or ask for it to be replaced (force)", path)
 		}
 	}
 	for _, name := range semantics {
 		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); err == nil {
+		if there, err := runfs.Exists(path); err != nil {
+			return err
+		} else if there {
 			return fmt.Errorf("%s: holds semantic vectors of other captions, which would not fit the new ones; remove it first", path)
 		}
 	}

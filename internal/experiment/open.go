@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/runfs"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -86,8 +87,8 @@ func semanticsPath(o data.Options, l *loss.Options) (string, error) {
 	kind := l.LSEH.Semantics
 	for _, ext := range []string{".npy", ".txt"} {
 		path := filepath.Join(o.Dir, "train_"+kind+ext)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
+		if there, err := runfs.Exists(path); there || err != nil {
+			return path, err
 		}
 	}
 	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute them with 'vsetrain precompute-%s --data %s'",

@@ -240,6 +240,44 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	}
 }
 
+// A validation that a resumed session did first stands in the events for good, also when the run is resumed at its step once more.
+func TestValidationEventsSurviveResuming(t *testing.T) {
+	c := tinyConfig()
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Train(ctx, request(c, dir, &watcher{onValidate: func(int) { cancel() }})); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	for _, most := range []int{5, 6} { // the validation of step 5, then a step more
+		c.Train.MaxSteps = most
+		r := request(c, dir, &watcher{})
+		r.Resume = true
+		if _, err := Train(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, f := range files {
+		events, err := tfevents.Read(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Step == 5 && e.Tag == "val/m_recall" {
+				count++
+			}
+		}
+	}
+	if count != 1 {
+		t.Errorf("the validation of step 5 stands %d times in %d files of events", count, len(files))
+	}
+}
+
 func TestMetricsOfARun(t *testing.T) {
 	c := tinyConfig()
 	c.Train.Epochs = 1

@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"vsetrain/data"
@@ -100,7 +99,11 @@ func (t *Trained) Digest() string { return digest(t.Split) }
 // dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
 func (r *TrainedRequest) dataOptions() (data.Options, error) {
 	o := data.DefaultOptions()
-	if dir, ok := runOf(r.Checkpoint); ok {
+	dir, ok, err := runOf(r.Checkpoint)
+	if err != nil {
+		return o, err
+	}
+	if ok {
 		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
 		if err != nil {
 			return o, fmt.Errorf("run directory %s: %w", dir, err)
@@ -124,7 +127,9 @@ func (r *TrainedRequest) lexicon(o data.Options, m *models.Options) (text.Lexico
 	if r.Vocab != "" {
 		return loadLexicon(r.Vocab, m)
 	}
-	if dir, ok := runOf(r.Checkpoint); ok {
+	if dir, ok, err := runOf(r.Checkpoint); err != nil {
+		return nil, err
+	} else if ok {
 		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
 	}
 	return OpenLexicon(o, m)
@@ -139,17 +144,20 @@ func lexiconName(m *models.Options) string {
 }
 
 // runOf returns the run directory that a checkpoint path names or lies in.
-func runOf(path string) (string, bool) {
+func runOf(path string) (string, bool, error) {
 	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
-		if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
-			for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
-				if _, err := os.Stat(filepath.Join(dir, l.FileName())); err == nil {
-					return dir, true
-				}
+		if there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+			return "", false, err
+		} else if !there {
+			continue
+		}
+		for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+			if there, err := runfs.Exists(filepath.Join(dir, l.FileName())); there || err != nil {
+				return dir, there, err
 			}
 		}
 	}
-	return "", false
+	return "", false, nil
 }
 
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.

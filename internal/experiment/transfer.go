@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
@@ -62,8 +61,12 @@ func convert(in, vocab string, write func(m *models.Model, c models.Weights, has
 
 // RefuseOverwrite returns an error where path exists and force is not set.
 func RefuseOverwrite(path string, force bool) error {
-	if _, err := os.Stat(path); err == nil && !force {
-		return fmt.Errorf("%s exists; replace it with --force", path)
+	if force {
+		return nil
 	}
-	return nil
+	there, err := runfs.Exists(path)
+	if there {
+		err = fmt.Errorf("%s exists; replace it with --force", path)
+	}
+	return err
 }

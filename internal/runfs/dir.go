@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -71,12 +72,16 @@ func (d *Dir) Path(elem ...string) string {
 }
 
 // Has reports whether a file of that name exists: Has(ConfigName) tells an earlier run from an empty directory.
-func (d *Dir) Has(name string) (bool, error) {
-	_, err := os.Stat(d.Path(name))
-	if errors.Is(err, fs.ErrNotExist) {
+func (d *Dir) Has(name string) (bool, error) { return Exists(d.Path(name)) }
+
+// Exists reports whether there is anything at path, a link that leads nowhere included. An error means that this is not known, as
+// when a disk fails; it must not be taken for a file that is missing.
+func Exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // or a folder of the path is a file
 		return false, nil
 	}
-	return err == nil, wrap("read", d.Path(name), err)
+	return err == nil, wrap("read", path, err)
 }
 
 // WriteFile replaces a file of the directory, all or nothing; see the function WriteFile.

@@ -147,3 +147,23 @@ func TestEnv(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What cannot be looked at is not taken for missing.
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), link); err != nil {
+		t.Skip(err)
+	}
+	for path, want := range map[string]bool{dir: true, file: true, link: true, filepath.Join(dir, "none"): false, filepath.Join(file, "below"): false} {
+		if got, err := Exists(path); got != want || err != nil {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	if there, err := Exists(filepath.Join(dir, strings.Repeat("x", 5000))); there || err == nil || !strings.Contains(err.Error(), "xxx") {
+		t.Errorf("a name that the system refuses: %v, %v", there, err)
+	}
+}

@@ -3,6 +3,7 @@ package tfevents
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,18 +47,21 @@ func read(r io.Reader) ([]Event, error) {
 	}
 }
 
-// readRecord returns the data of the next record, io.EOF or io.ErrUnexpectedEOF at the end.
+// errBroken is a record whose bytes are not those that were written.
+var errBroken = errors.New("broken record")
+
+// readRecord returns the data of the next record, io.EOF or io.ErrUnexpectedEOF at the end, and errBroken; other errors are of in.
 func readRecord(in io.Reader) ([]byte, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return nil, err
 	}
 	if got, want := maskedCRC(head[:8]), binary.LittleEndian.Uint32(head[8:]); got != want {
-		return nil, fmt.Errorf("checksum of the length is %#08x: expected %#08x", got, want)
+		return nil, fmt.Errorf("%w: checksum of the length is %#08x: expected %#08x", errBroken, got, want)
 	}
 	n := binary.LittleEndian.Uint64(head[:])
 	if n > maxRecord {
-		return nil, fmt.Errorf("%d bytes long: at most %d expected", n, maxRecord)
+		return nil, fmt.Errorf("%w: %d bytes long: at most %d expected", errBroken, n, maxRecord)
 	}
 	data, err := io.ReadAll(io.LimitReader(in, int64(n)+4)) // grows with what is there, whatever n claims
 	if err != nil {
@@ -68,7 +72,7 @@ func readRecord(in io.Reader) ([]byte, error) {
 	}
 	data, tail := data[:n], data[n:]
 	if got, want := maskedCRC(data), binary.LittleEndian.Uint32(tail); got != want {
-		return nil, fmt.Errorf("checksum of the data is %#08x: expected %#08x", got, want)
+		return nil, fmt.Errorf("%w: checksum of the data is %#08x: expected %#08x", errBroken, got, want)
 	}
 	return data, nil
 }

@@ -2,12 +2,15 @@ package tfevents
 
 import (
 	"encoding/hex"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -125,6 +128,23 @@ func TestTruncate(t *testing.T) {
 	}
 	if Truncate(filepath.Join(dir, "none"), nil) == nil {
 		t.Error("missing folder accepted")
+	}
+}
+
+// A file that cannot be read is not cut: only an end and a broken record are an end.
+func TestTruncateAfterAReadError(t *testing.T) {
+	record := appendRecord(nil, (&Event{Step: 1, Tag: "a"}).encode())
+	all := func(Event) bool { return true }
+	failure := errors.New("input/output error")
+	for n := range len(record) + 1 {
+		r := io.MultiReader(strings.NewReader(string(record)), strings.NewReader(string(record[:n])), iotest.ErrReader(failure))
+		if _, err := kept(r, all); !errors.Is(err, failure) {
+			t.Fatalf("%d bytes of a record before the failure: %v", n, err)
+		}
+		end, err := kept(strings.NewReader(string(record)+string(record[:n])), all)
+		if want := int64(len(record) * (1 + n/len(record))); end != want || err != nil {
+			t.Fatalf("%d bytes of a record before the end: %d bytes kept, %v, want %d", n, end, err, want)
+		}
 	}
 }
 

@@ -2,15 +2,17 @@ package tfevents
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
 // Truncate cuts every event file in dir off before its first event that is not to be kept, so that a session which repeats
-// steps writes each of them once. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard
-// reads no further than that.
+// steps writes each of them once. Start events stay, because the validation of the step before may stand behind them. What a
+// killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than that.
 func Truncate(dir string, keep func(Event) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -38,7 +40,10 @@ func truncate(path string, keep func(Event) bool) error {
 	if err != nil {
 		return err
 	}
-	end := kept(f, keep)
+	end, err := kept(f, keep)
+	if err != nil {
+		return err
+	}
 	if end == info.Size() {
 		return nil
 	}
@@ -48,21 +53,25 @@ func truncate(path string, keep func(Event) bool) error {
 	return f.Sync()
 }
 
-// kept is the length of the records before the first one that is broken or holds an event which is not to be kept.
-func kept(f *os.File, keep func(Event) bool) (end int64) {
-	in := bufio.NewReader(f)
+// kept is the length of the records before the first one that is broken or holds an event which is not to be kept. An error is one
+// of reading: what lies behind it is not known.
+func kept(r io.Reader, keep func(Event) bool) (end int64, err error) {
+	in := bufio.NewReader(r)
 	for {
 		data, err := readRecord(in)
+		if err == io.EOF || err == io.ErrUnexpectedEOF || errors.Is(err, errBroken) {
+			return end, nil
+		}
 		if err != nil {
-			return end
+			return end, fmt.Errorf("read at byte %d: %w", end, err)
 		}
 		events, err := decode(data)
 		if err != nil {
-			return end
+			return end, nil
 		}
 		for _, e := range events {
-			if !keep(e) {
-				return end
+			if !e.Start && !keep(e) {
+				return end, nil
 			}
 		}
 		end += int64(len(data)) + 16
