@@ -71,22 +71,44 @@ func Measure(pool *par.Pool, s Scores, k int) (Metrics, error) {
 
 func (r Recalls) sum() float64 { return r.R1 + r.R5 + r.R10 }
 
-// MeanStd returns mean and population standard deviation of the three recalls: the "Mean (± x)" columns of the
-// paper's tables and the "Average Recall" of the reference logs.
-func (r Recalls) MeanStd() (mean, std float64) { return MeanStd(r.R1, r.R5, r.R10) }
+// Mean returns the mean of R@1, R@5 and R@10.
+func (r Recalls) Mean() float64 { return r.sum() / 3 }
 
-// MeanStd returns the mean and the population standard deviation sqrt(sum (v - mean)^2 / n) of any values, such
-// as the fifteen recalls of a column block in the paper's summary of five networks. Of no values both are NaN.
+// MeanSpread returns the mean of the three recalls and how far they lie from each other, as the function MeanSpread:
+// the "Mean (± x)" columns of the LSEH paper's tables and the "Average Recall" of the reference logs.
+func (r Recalls) MeanSpread() (mean, spread float64) { return MeanSpread(r.R1, r.R5, r.R10) }
+
+// MeanSpread returns the mean of different measures and their population standard deviation sqrt(sum (v - mean)^2 /
+// n), by which the LSEH paper says how far they lie from each other; it is no uncertainty. Of no values both are NaN.
+func MeanSpread(values ...float64) (mean, spread float64) {
+	mean, sum := squares(values)
+	return mean, math.Sqrt(sum / float64(len(values)))
+}
+
+// MeanStd returns the mean of one measure over several runs, which differ in their seeds, and its sample standard
+// deviation
+//
+//	std = sqrt(sum (v - mean)^2 / (n - 1))
+//
+// which estimates that of all seeds. It is NaN with fewer than two values, as the mean is of none.
 func MeanStd(values ...float64) (mean, std float64) {
-	n := float64(len(values))
+	mean, sum := squares(values)
+	if len(values) < 2 {
+		return mean, math.NaN()
+	}
+	return mean, math.Sqrt(sum / float64(len(values)-1))
+}
+
+// squares returns the mean and the sum of the squared deviations from it.
+func squares(values []float64) (mean, sum float64) {
 	for _, v := range values {
 		mean += v
 	}
-	mean /= n
+	mean /= float64(len(values))
 	for _, v := range values {
-		std += (v - mean) * (v - mean)
+		sum += (v - mean) * (v - mean)
 	}
-	return mean, math.Sqrt(std / n)
+	return mean, sum
 }
 
 // VSRNSum is the sum of R@1 and R@5 of both directions, by which VSRN's training script chooses its best model

@@ -81,7 +81,7 @@ func TestGoldenEvaluation(t *testing.T) {
 					Std  float64 `json:"population_std"`
 				}
 				want(&w)
-				mean, std := MeanStd(c.Recalls...)
+				mean, std := MeanSpread(c.Recalls...)
 				golden.Close(t, "mean and std", []float64{mean, std}, []float64{w.Mean, w.Std}, golden.FP64)
 			case c.Folds > 0:
 				var w struct {
@@ -104,8 +104,8 @@ func TestGoldenEvaluation(t *testing.T) {
 					x.recalls(t, each[f])
 				}
 				w.Mean.recalls(t, mean)
-				i2t, _ := mean.I2T.MeanStd()
-				t2i, _ := mean.T2I.MeanStd()
+				i2t, _ := mean.I2T.MeanSpread()
+				t2i, _ := mean.T2I.MeanSpread()
 				golden.Close(t, "mean rsum and recalls", []float64{mean.RSum, mean.MRecall * 6, i2t, t2i},
 					[]float64{w.RSum, w.RSum, w.I2T, w.T2I}, golden.FP64)
 			case c.A != nil:
@@ -280,8 +280,18 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 	}
 }
 
-func ExampleMeanStd() {
-	mean, std := MeanStd(38.9, 68.0, 78.5)
-	fmt.Printf("%.1f ± %.1f\n", mean, std)
+func ExampleMeanSpread() {
+	mean, spread := MeanSpread(38.9, 68.0, 78.5)
+	fmt.Printf("%.1f ± %.1f\n", mean, spread)
 	// Output: 61.8 ± 16.8
+}
+
+func ExampleMeanStd() {
+	mean, std := MeanStd(66, 68, 70) // three seeds
+	fmt.Printf("%.1f ± %.1f\n", mean, std)
+	_, std = MeanStd(66)
+	fmt.Println(std)
+	// Output:
+	// 68.0 ± 2.0
+	// NaN
 }

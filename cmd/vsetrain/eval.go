@@ -19,7 +19,8 @@ import (
 
 type evalOptions struct {
 	experiment.EvalRequest
-	JSON string
+	JSON  string
+	Paper bool // show the spread of the recalls
 }
 
 func newCmdEval(a *app) *cobra.Command {
@@ -78,9 +79,11 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.IntVar(&o.Device.Index, "gpu", o.Device.Index, "which GPU, counted from 0")
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
-	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE`.npy")
-	f.StringArrayVar(&o.Scores, "scores", nil, "stored score matrix `FILE`.npy to rank, or to take into the ensemble; may be repeated")
-	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE`.csv or .pth.tar")
+	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")
+	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE` (.npy)")
+	f.StringArrayVar(&o.Scores, "scores", nil,
+		"stored score matrix `FILE` (.npy) to rank, or to take into the ensemble; may be repeated")
+	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
 	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
 	c.MarkFlagsOneRequired("checkpoint", "scores")
 	must(c.MarkFlagDirname("work"))
@@ -144,11 +147,14 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	for _, r := range rep.Results {
 		m := r.Metrics
 		a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+m.Protocol))
-		t := newRecallTable()
+		t := newRecallTable(o.Paper)
 		t.add("image to text", m.I2T)
 		t.add("text to image", m.T2I)
 		t.Write(a.Streams)
 		a.Printf("sum of recalls %.1f, M-Recall %.2f\n", m.RSum, m.MRecall)
+	}
+	if o.Paper {
+		a.Printf("mean ±: how far R@1, R@5 and R@10 lie from each other, as in the LSEH paper; not an uncertainty\n")
 	}
 	if o.SaveScores != "" {
 		a.Printf("scores in %s\n", o.SaveScores)

@@ -20,7 +20,8 @@ import (
 
 type reportOptions struct {
 	Curves, HTML, Out, Format string
-	OrEqual, Test, Hardest    bool
+	OrEqual, Paper            bool
+	Test, Hardest             bool
 	Query, Batch, Top         int
 	Split, Semantics, Images  string
 	Attention, Timing         []string
@@ -37,9 +38,10 @@ func newCmdReport(a *app) *cobra.Command {
 		Long: `Compare run directories, finished or still running: training efficiency and learning curves, recalls, unique hard negatives
 of a batch, and on request the hardest negatives of a caption, attention maps of VSRN and computation time.
 
-Runs are put together by data set, network and loss; those that differ only in their seed share a row, with mean and population standard
-deviation. Runs of different data sets stand in sections of their own and are not compared. LMH with margin 0.16 is called LMH2, any other
-LMH1; LABEL=RUN gives the loss of a run another name. docs/reports.md explains every table.
+Runs are put together by data set, network and loss; those that differ only in their seed share a row, with mean and
+sample standard deviation (n-1) over the seeds. Runs of different data sets stand in sections of their own and are not
+compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another name.
+docs/reports.md explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split; with --out the result is kept in
 that folder and used again until the weights change.`,
@@ -61,6 +63,8 @@ that folder and used again until the weights change.`,
 	f.StringVar(&o.Format, "format", "text", "how tables are printed: text, markdown, latex or csv")
 	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several networks the first")
 	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
+	f.BoolVar(&o.Paper, "paper", false,
+		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
 	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
 	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
 	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
@@ -120,7 +124,7 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 		}
 	}
 	sets := report.Collect(runs)
-	opt := report.Options{OrEqual: o.OrEqual}
+	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper}
 	if o.Images != "" {
 		opt.Pictures = &report.Pictures{Dir: o.Images}
 	}

@@ -32,7 +32,9 @@ best model by M-Recall.
 The run directory keeps the resolved configuration, the metrics of every logged step and validation (metrics.jsonl and
 TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM and SIGUSR1 (which batch systems send before the time
 of a job is up) save the state and end the run; with --resume it continues exactly where it stood, also after a kill: then at
-the last validation.`,
+the last validation.
+
+The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
   vsetrain train --config configs/demo.yaml --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8`,
@@ -153,14 +155,15 @@ func (v *trainView) Validating(what experiment.ValidationStage, done, total int)
 func (v *trainView) Validation(i train.ValidationInfo) {
 	if !v.header {
 		v.header = true
-		v.bar.Println(fmt.Sprintf("%8s %7s | %6s %6s %6s | %6s %6s %6s | %8s", "step", "epoch", "i2t R1", "R5", "R10", "t2i R1", "R5", "R10", "M-Recall"))
+		v.bar.Result(fmt.Sprintf("%8s %7s | %6s %6s %6s | %6s %6s %6s | %8s",
+			"step", "epoch", "i2t R1", "R5", "R10", "t2i R1", "R5", "R10", "M-Recall"))
 	}
 	m, mark := i.Metrics, ""
 	if i.Better {
 		mark = " best"
 	}
-	v.bar.Println(fmt.Sprintf("%8d %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s", i.Position.Step, i.EpochPosition,
-		m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
+	v.bar.Result(fmt.Sprintf("%8d %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s",
+		i.Position.Step, i.EpochPosition, m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
 }
 
 // Warning implements experiment.Observer.

@@ -108,14 +108,15 @@ func TestRecallTables(t *testing.T) {
 		set(newRun("f30k", models.GSMN, "LUWM", 7), [3]float64{73.1, 92.7, 96.8}, [3]float64{54.2, 79.9, 87.3}),
 		newRun("f30k", models.SAF, "LMH1", 7),
 	})[0]
-	tables := d.RecallTables("test", "test split", Test("1k"))
+	tables := d.RecallTables("test", "test split", Test("1k"), true)
 	if len(tables) != 3 {
 		t.Fatalf("%d tables", len(tables))
 	}
 	main := tables[0].Text(nil)
 	for _, want := range []string{
 		"VSE++    LMH1        38.9        68.0        78.5  61.8 ± 16.8",
-		"VSRN     LSEH  73.0 ± 1.0  92.8 ± 0.8  95.7 ± 0.7  87.2 ± 10.1  55.8 ± 0.8",
+		"VSRN     LSEH  73.0 ± 1.4  92.8 ± 1.1  95.7 ± 1.0  87.2 ± 10.1  55.8 ± 1.1",
+		"R@K and M-Recall: mean ± sample standard deviation over the seeds.",
 	} {
 		if !strings.Contains(main, want) {
 			t.Errorf("no row %q in\n%s", want, main)
@@ -124,16 +125,31 @@ func TestRecallTables(t *testing.T) {
 	if strings.Contains(main, "GSMN") || strings.Contains(main, "SAF") {
 		t.Errorf("GSMN, or a run without recalls, among the networks:\n%s", main)
 	}
-	mean, std := eval.MeanStd(38.9, 68.0, 78.5, 69.8, 89.0, 94.4)
+	mean, std := eval.MeanSpread(38.9, 68.0, 78.5, 69.8, 89.0, 94.4)
 	if c := tables[1].Rows[0].Cells; c[0].Text != "LMH1" || math.Abs(c[1].Value-mean) > 1e-9 || math.Abs(c[1].Std-std) > 1e-9 {
 		t.Errorf("summary of LMH1: %+v, want %v ± %v", c, mean, std)
 	}
 	if !strings.Contains(tables[2].Text(nil), "GSMN     LUWM  73.1") {
 		t.Errorf("GSMN:\n%s", tables[2].Text(nil))
 	}
+	// Unasked, ± is the deviation over the seeds everywhere.
+	tables = d.RecallTables("test", "test split", Test("1k"), false)
+	main = tables[0].Text(nil)
+	for _, want := range []string{
+		"VSE++    LMH1        38.9        68.0        78.5        61.8",
+		"VSRN     LSEH  73.0 ± 1.4  92.8 ± 1.1  95.7 ± 1.0  87.2 ± 1.2  55.8 ± 1.1",
+		"  Mean ± sample standard deviation over the seeds.\n",
+	} {
+		if !strings.Contains(main, want) {
+			t.Errorf("no row %q in\n%s", want, main)
+		}
+	}
+	if strings.Contains(main+tables[1].Text(nil), "lie from each other") || !math.IsNaN(tables[1].Rows[0].Cells[1].Std) {
+		t.Errorf("the spread of the paper unasked:\n%s%s", main, tables[1].Text(nil))
+	}
 	both := Collect([]*Run{set(newRun("f30k", models.VSEInf, "LSEH-BERT", 7), [3]float64{81.0, 96.1, 97.7}, [3]float64{63.1, 87.1, 92.7}),
 		set(newRun("f30k", models.VSEInf, "LSEH", 7), [3]float64{82.4, 96.0, 98.6}, [3]float64{63.7, 87.1, 92.5})})[0]
-	tables = both.RecallTables("test", "test split", Test("1k"))
+	tables = both.RecallTables("test", "test split", Test("1k"), false)
 	if last := tables[len(tables)-1]; last.Name != "test-semantics" || last.Rows[0].Cells[1].Text != "LSEH-SVD" || last.Rows[1].Cells[1].Text != "LSEH-BERT" {
 		t.Errorf("semantics:\n%s", last.Text(nil))
 	}

@@ -73,9 +73,23 @@ func (g *measured) meanRecalls(of func(eval.Metrics) eval.Recalls) []float64 {
 	return []float64{meanOf(r[0]), meanOf(r[1]), meanOf(r[2])}
 }
 
-// RecallTable is the paper's table of recalls: a row for each network and loss, both directions. R@K is mean and population standard deviation
-// over the seeds; the columns Mean are mean and population standard deviation of the three recalls, as in the paper.
-func RecallTable(name, title string, groups []*Group, of Measure) *Table {
+// meanCell shows the mean of the three recalls of one direction: over the seeds, or with the spread of the paper.
+func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell {
+	if paper {
+		mean, spread := eval.MeanSpread(g.meanRecalls(of)...)
+		return spreadCell(mean, spread, 1)
+	}
+	var means []float64
+	for _, m := range g.metrics {
+		means = append(means, of(m).Mean())
+	}
+	return statCell(means, 1)
+}
+
+// RecallTable has a row for each network and loss, and both directions. Numbers are means over the seeds with their
+// sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
+// instead (eval.MeanSpread).
+func RecallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
 	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "loss"}}}
 	for _, d := range directions {
 		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
@@ -91,8 +105,7 @@ func RecallTable(name, title string, groups []*Group, of Measure) *Table {
 			for _, r := range g.recalls(d.of) {
 				cells = append(cells, statCell(r, 1))
 			}
-			mean, std := eval.MeanStd(g.meanRecalls(d.of)...)
-			cells = append(cells, spreadCell(mean, std, 1))
+			cells = append(cells, g.meanCell(d.of, paper))
 		}
 		var m []float64
 		for _, v := range g.metrics {
@@ -102,16 +115,23 @@ func RecallTable(name, title string, groups []*Group, of Measure) *Table {
 		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network, Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})
 	}
 	if seeds > 1 {
-		t.Notes = append(t.Notes, "R@K and M-Recall: mean ± population standard deviation over the seeds.")
+		what := "mean ± sample standard deviation over the seeds."
+		if paper {
+			what = "R@K and M-Recall: " + what
+		}
+		t.Notes = append(t.Notes, strings.ToUpper(what[:1])+what[1:])
 	}
-	t.Notes = append(t.Notes, "Mean: of the three recalls, ± their population standard deviation, as in the paper.")
+	if paper {
+		t.Notes = append(t.Notes, "Mean: of R@1, R@5 and R@10, ± how far the three lie from each other "+
+			"(their population standard deviation), as in the LSEH paper; not an uncertainty.")
+	}
 	return t
 }
 
-// SummaryTable is the paper's summary over networks: for each loss the mean and the population standard deviation of all recalls of
-// a direction, of the networks that have every one of the losses. GSMN, which the paper treats by itself, is left out. It is nil with fewer than two
-// networks or losses.
-func SummaryTable(name, title string, groups []*Group, of Measure) *Table {
+// SummaryTable is the paper's summary over networks: for each loss the mean of all recalls of a direction, in the
+// paper's form with their spread, of the networks that have every one of the losses. GSMN, which the paper treats by
+// itself, is left out. It is nil with fewer than two networks or losses.
+func SummaryTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
 	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.Runs[0].Config.Model.Network == models.GSMN }), of)
 	var losses, networks []string
 	at := map[[2]string]*measured{}
@@ -140,7 +160,13 @@ func SummaryTable(name, title string, groups []*Group, of Measure) *Table {
 		return nil
 	}
 	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "loss"}, {Name: directions[0].name, Number: true}, {Name: directions[1].name, Number: true}},
-		Notes: []string{fmt.Sprintf("Mean ± population standard deviation of the %d recalls R@1, R@5 and R@10 of %s.", 3*len(networks), strings.Join(networks, ", "))}}
+		Notes: []string{
+			fmt.Sprintf("Mean of the %d recalls R@1, R@5 and R@10 of %s.", 3*len(networks),
+				strings.Join(networks, ", "))}}
+	if paper {
+		t.Notes = append(t.Notes, "±: how far these recalls lie from each other (their population standard "+
+			"deviation), as in the LSEH paper; not an uncertainty.")
+	}
 	for _, l := range losses {
 		cells := []Cell{textCell(l)}
 		for _, d := range directions {
@@ -148,8 +174,12 @@ func SummaryTable(name, title string, groups []*Group, of Measure) *Table {
 			for _, n := range networks {
 				values = append(values, at[[2]string{n, l}].meanRecalls(d.of)...)
 			}
-			mean, std := eval.MeanStd(values...)
-			cells = append(cells, spreadCell(mean, std, 1))
+			mean, spread := eval.MeanSpread(values...)
+			if paper {
+				cells = append(cells, spreadCell(mean, spread, 1))
+			} else {
+				cells = append(cells, numberCell(mean, 1))
+			}
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
@@ -165,7 +195,7 @@ func b2i(b bool) int {
 
 // RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD against LSEH-BERT. what names the
 // measure in titles ("test split, 1k").
-func (d *DataSet) RecallTables(prefix, what string, of Measure) (tables []*Table) {
+func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tables []*Table) {
 	var main, gsmn, semantics []*Group
 	for _, groups := range d.networks() {
 		svd, bert := false, false
@@ -184,10 +214,10 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure) (tables []*Table
 		}
 	}
 	for _, t := range []*Table{
-		RecallTable(prefix, "Recalls on "+d.Name+", "+what, main, of),
-		SummaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of),
-		RecallTable(prefix+"-gsmn", "GSMN with different losses on "+d.Name+", "+what, gsmn, of),
-		RecallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of),
+		RecallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
+		SummaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
+		RecallTable(prefix+"-gsmn", "GSMN with different losses on "+d.Name+", "+what, gsmn, of, paper),
+		RecallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of, paper),
 	} {
 		if t != nil && len(t.Rows) > 0 {
 			tables = append(tables, t)

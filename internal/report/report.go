@@ -14,6 +14,7 @@ import (
 // Options say what a report holds beside what the run directories tell.
 type Options struct {
 	OrEqual   bool                               // count the epochs to reach the best of the base instead of exceeding it
+	Paper     bool                               // show the paper's spread of the recalls, see RecallTable
 	Hardest   map[*DataSet][]*experiment.Hardest // hard negatives of a caption
 	Attention map[*DataSet][]experiment.Attention
 	Timing    []*experiment.SamplesReport
@@ -112,14 +113,15 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s = section("recalls", "Recalls")
 	protocols := d.protocols()
 	for _, p := range protocols {
-		for _, t := range d.RecallTables("test-"+p, "test split, protocol "+p+", weights of the best validation", Test(p)) {
+		what := "test split, protocol " + p + ", weights of the best validation"
+		for _, t := range d.RecallTables("test-"+p, what, Test(p), o.Paper) {
 			s.Items = append(s.Items, Item{Table: t})
 		}
 	}
 	if len(protocols) == 0 {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the highest M-Recall, so they are a little too good; --test measures the test split.")
 	}
-	for _, t := range d.RecallTables("validation", "validation split, best validation", Validation) {
+	for _, t := range d.RecallTables("validation", "validation split, best validation", Validation, o.Paper) {
 		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
 	}
 

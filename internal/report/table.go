@@ -56,7 +56,7 @@ func signedCell(values []float64, decimals int) Cell {
 	return c
 }
 
-// statCell shows mean and population standard deviation; one value by itself, and a dash for none.
+// statCell shows the mean over seeds and their sample standard deviation; one value by itself, and a dash for none.
 func statCell(values []float64, decimals int) Cell {
 	switch len(values) {
 	case 0:

@@ -2,8 +2,9 @@ package sweep
 
 import (
 	"cmp"
-	"math"
 	"slices"
+
+	"vsetrain/eval"
 )
 
 // Row is what a sweep found at one point.
@@ -81,18 +82,16 @@ func (g group) row() (r Row, ok bool) {
 	for _, s := range g.states {
 		if x, done := s.Results[r.Epochs]; done {
 			r.Seeds = append(r.Seeds, Seed{s.Trial.Seed, s.ID, s.Dir, x.Score, x.BestEpoch})
-			r.Mean += x.Score
 		}
 	}
-	n := float64(len(r.Seeds))
-	r.Mean /= max(n, 1)
-	if n > 1 {
-		sum := 0.0
-		for _, x := range r.Seeds {
-			sum += (x.Score - r.Mean) * (x.Score - r.Mean)
+	var scores []float64
+	for _, x := range r.Seeds {
+		scores = append(scores, x.Score)
+	}
+	if mean, std := eval.MeanStd(scores...); ok {
+		if r.Mean = mean; len(scores) > 1 {
+			r.Std = &std
 		}
-		std := math.Sqrt(sum / (n - 1))
-		r.Std = &std
 	}
 	return r, ok
 }

@@ -57,7 +57,16 @@ func (p *Progress) Set(done int64, text string) {
 	}
 }
 
-// Println writes a line above the bar.
+// Result writes a line of results to Out: where that is the terminal of the bar too, above the bar.
+func (p *Progress) Result(text string) {
+	if p.bars != nil && p.s.OutTTY {
+		p.Println(text)
+		return
+	}
+	fmt.Fprintln(p.s.Out, text)
+}
+
+// Println writes a notice to Err, above the bar.
 func (p *Progress) Println(text string) {
 	if p.bars != nil {
 		fmt.Fprintln(p.bars, text)

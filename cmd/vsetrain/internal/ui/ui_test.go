@@ -79,6 +79,25 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
+// Results go to standard output, also beside a bar on standard error; where both are the terminal they stand above
+// the bar.
+func TestResults(t *testing.T) {
+	for _, c := range []struct{ out, errs bool }{{false, false}, {false, true}, {true, true}} {
+		s, out, errs, _ := streams(c.errs)
+		s.OutTTY = c.out
+		p := s.NewProgress("train", 0, 4)
+		p.Result("recall 50")
+		p.Println("a warning")
+		p.Close()
+		if !c.out && out.String() != "recall 50\n" || c.out && !strings.Contains(errs.String(), "recall 50") {
+			t.Errorf("%+v: standard output %q, standard error %q", c, out, errs)
+		}
+		if strings.Contains(out.String(), "warning") || !strings.Contains(errs.String(), "a warning") {
+			t.Errorf("%+v: the warning went to %q", c, out)
+		}
+	}
+}
+
 // A short job says nothing on a pipe.
 func TestQuietProgress(t *testing.T) {
 	s, _, errs, _ := streams(false)
