@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 )
 
 // The special words and their ids in every vocabulary of the references.
@@ -84,6 +85,20 @@ func isSpecial(w string) bool {
 
 // Len returns the number of ids; an additional <mask> word would have this id.
 func (v *Vocabulary) Len() int { return len(v.words) }
+
+// MaskWord stands for a word that augmentation hides.
+const MaskWord = "<mask>"
+
+// WithoutMask returns the vocabulary without the word <mask>, where that is the last one.
+func (v *Vocabulary) WithoutMask() *Vocabulary {
+	last := len(v.words) - 1
+	if v.words[last] != MaskWord {
+		return v
+	}
+	ids := maps.Clone(v.ids)
+	delete(ids, MaskWord)
+	return &Vocabulary{ids, v.words[:last:last]}
+}
 
 // Word returns the word of an id, "" when there is none.
 func (v *Vocabulary) Word(id int32) string {

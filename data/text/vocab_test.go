@@ -124,6 +124,39 @@ func TestLoadPickleVocabulary(t *testing.T) {
 	}
 }
 
+// Python 3.8 and later write HIGHEST_PROTOCOL as 5: testdata/vocab_python311.pkl is a class Vocabulary of seven words by Python 3.11.
+func TestLoadVocabularyOfPython311(t *testing.T) {
+	v, err := LoadVocabulary("testdata/vocab_python311.pkl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"<pad>", "<start>", "<end>", "<unk>", "a", "dog", "café"}; !slices.Equal(v.words, want) {
+		t.Errorf("words %q, want %q", v.words, want)
+	}
+}
+
+func TestWithoutMask(t *testing.T) {
+	v := small(t)
+	masked, err := newVocabulary(append(slices.Clone(v.words), MaskWord))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := masked.WithoutMask()
+	if _, known := got.ID(MaskWord); known || got.Hash() != v.Hash() || got.Len() != v.Len() {
+		t.Errorf("%q without its mask is %q", masked.words, got.words)
+	}
+	if _, known := masked.ID(MaskWord); !known {
+		t.Error("the vocabulary itself has lost its mask")
+	}
+	inside, err := newVocabulary(append(slices.Clone(special[:]), MaskWord, "dog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.WithoutMask() != v || inside.WithoutMask() != inside {
+		t.Error("a vocabulary that does not end in <mask> has changed")
+	}
+}
+
 func TestLoadVocabularyErrors(t *testing.T) {
 	head := `"<pad>":0,"<start>":1,"<end>":2,"<unk>":3`
 	back := `"0":"<pad>","1":"<start>","2":"<end>","3":"<unk>"`
@@ -159,6 +192,11 @@ func TestLoadVocabularyErrors(t *testing.T) {
 func FuzzLoadVocabulary(f *testing.F) {
 	f.Add([]byte(`{"word2idx":{"<pad>":0,"<start>":1,"<end>":2,"<unk>":3},"idx2word":{"0":"<pad>"},"idx":4}`))
 	f.Add(pickled(f, special[:], "__main__.Vocabulary"))
+	python, err := os.ReadFile("testdata/vocab_python311.pkl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(python)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, decode := range []func([]byte) (*Vocabulary, error){decodeVocab, decodePickleVocab} {
 			v, err := decode(b)

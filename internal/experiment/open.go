@@ -36,19 +36,24 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 		return nil, err
 	}
 	path := filepath.Join(o.Dir, "vocab.json")
-	v, err := text.LoadVocabulary(path)
+	v, err := loadLexicon(path, m)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab %s', or name a file in data.vocab", path, o.Dir)
 	}
 	return v, err
 }
 
-// loadLexicon reads a vocabulary file for a network.
+// loadLexicon reads a vocabulary file for a network. VSE-infinity brings a word <mask> of its own behind the others; the
+// vocabulary that its repository has in memory (train.py: vocab.add_word('<mask>')) may have been saved with it.
 func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 	if m.TextEncoder == models.TextBert {
 		return text.LoadBertCaptions(path, m.Bert.Positions)
 	}
-	return text.LoadVocabulary(path)
+	v, err := text.LoadVocabulary(path)
+	if err == nil && m.Network == models.VSEInf {
+		v = v.WithoutMask()
+	}
+	return v, err
 }
 
 func needsDir(o data.Options) error {

@@ -47,7 +47,7 @@ func power(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
 // TestPlainData reads what CPython wrote in each protocol.
 func TestPlainData(t *testing.T) {
 	list := func(v ...any) *List { return &List{Items: v} }
-	for p := range 5 {
+	for p := range maxProtocol + 1 {
 		d := decodeFile(t, fmt.Sprintf("plain_p%d.pkl", p)).(*Dict)
 		want := map[any]any{
 			"none":  nil,
@@ -111,7 +111,7 @@ func TestVocabulary(t *testing.T) {
 			t.Errorf("%s: idx is %v, want 6", name, n)
 		}
 	}
-	for _, p := range []int{0, 2, 4} {
+	for _, p := range []int{0, 2, 4, 5} {
 		name := fmt.Sprintf("vocab_p%d.pkl", p)
 		check(name, decodeFile(t, name))
 	}
@@ -177,6 +177,21 @@ func TestDictIndex(t *testing.T) {
 	}
 	if d.Len() != 300 {
 		t.Fatalf("%d entries, want 300", d.Len())
+	}
+}
+
+// bytearrays_p5.pkl is {"array": bytearray(b"\x00word\xff"), "again": the same, "matrix": a Fortran array of NumPy} by Python 3.11.
+func TestBytearrays(t *testing.T) {
+	d := decodeFile(t, "bytearrays_p5.pkl").(*Dict)
+	for _, key := range []string{"array", "again"} {
+		if v, _ := d.Get(key); !reflect.DeepEqual(v, Bytes("\x00word\xff")) {
+			t.Errorf("%s is %#v", key, v)
+		}
+	}
+	v, _ := d.Get("matrix")
+	want := &Array{DType: "<i2", Shape: []int{2, 2}, Fortran: true, Data: []byte{0, 0, 2, 0, 1, 0, 3, 0}}
+	if !reflect.DeepEqual(v, want) {
+		t.Errorf("matrix is %+v, want %+v", v, want)
 	}
 }
 

@@ -32,7 +32,14 @@ func TestRefuses(t *testing.T) {
 		{"string of 2^63", "\x8d\xff\xff\xff\xff\xff\xff\xff\x7f", "corrupt"},
 		{"string of 2^64-1", "\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "corrupt"},
 		{"unknown opcode", "\xff", "unknown opcode 0xff"},
-		{"protocol 5", "\x80\x05N.", "protocol=4"},
+		{"protocol 6", "\x80\x06N.", "protocol 6: expected 0 to 5; write it again with protocol=5"},
+		{"buffer outside", "\x80\x05\x97.", "a buffer outside the pickle; write it again without buffer_callback"},
+		{"read-only buffer", "\x80\x05N\x98.", "a buffer outside the pickle"},
+		{"bytearray of 2^63", "\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f", "corrupt"},
+		{"huge bytearray", "\x80\x05\x96\xff\xff\xff\x0e\x00\x00\x00\x00abc", "truncated"},
+		{"cut frame", "\x80\x05\x95\xff\xff", "truncated"},
+		{"frame longer than the file", "\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\xffK\x01", "truncated"},
+		{"class by its names", "\x80\x05\x95\x15\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94\x8c\x06system\x94\x93\x94.", `"os.system"`},
 		{"underflow", "K\x01\x86.", "underflow"},
 		{"below a mark", "K\x01K\x02(\x86t.", "byte 5: stack underflow"},
 		{"stop on empty stack", ".", "underflow"},
@@ -79,6 +86,9 @@ func TestRefusesNumPy(t *testing.T) {
 		{"overflow", array("I2147483647\nI2147483647\nI2147483647\n", "u1", "S'ab'\n"), "bad dimension"},
 		{"objects without list", array("I1\n", "O8", "S'ab'\n"), "expected a list of 1"},
 		{"object count", array("I2\n", "O8", "(I1\nl"), "expected a list of 2"},
+		{"short buffer", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(\x96\x02\x00\x00\x00\x00\x00\x00\x00ab" + dtype("u1") + "K\x03\x85S'C'\ntR.",
+			"expected 3 elements, found 2 bytes"},
+		{"buffer of no bytes", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(K\x02" + dtype("u1") + "K\x03\x85S'C'\ntR.", "expected 3 elements"},
 		{"void type", array("I1\n", "V8", "S'ab'\n"), "is not read"},
 		{"empty type", dtype("") + ".", "code of a type"},
 		{"scalar size", "cnumpy.core.multiarray\nscalar\n(" + dtype("f8") + "S'abc'\ntR.", "is not read"},
@@ -115,6 +125,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte("(c__main__\nVocabulary\nK\x01o."))
+	f.Add([]byte("\x80\x05\x95\x0a\x00\x00\x00\x00\x00\x00\x00\x96\x01\x00\x00\x00\x00\x00\x00\x00a\x94\x98."))
 	f.Add([]byte("(i__main__\nVocabulary\n."))
 	limits := Limits{Bytes: 1 << 20, Values: 1 << 14}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -30,7 +30,7 @@ func (m *machine) run() (any, error) {
 		}
 		f := opcodes[op]
 		if f == nil {
-			return nil, fmt.Errorf("unknown opcode %#02x: not a pickle of protocol 0 to 4, or corrupt", op)
+			return nil, fmt.Errorf("unknown opcode %#02x: not a pickle of protocol 0 to %d, or corrupt", op, maxProtocol)
 		}
 		if err := f(m); err != nil {
 			return nil, err

@@ -15,9 +15,10 @@ func NumPy() Globals {
 		"numpy.dtype":   {Call: newDType},
 		"numpy.ndarray": {},
 	}
-	for _, core := range []string{"numpy.core.multiarray.", "numpy._core.multiarray."} {
-		t[core+"_reconstruct"] = Class{Call: newArray}
-		t[core+"scalar"] = Class{Call: scalar}
+	for _, core := range []string{"numpy.core.", "numpy._core."} {
+		t[core+"multiarray._reconstruct"] = Class{Call: newArray}
+		t[core+"multiarray.scalar"] = Class{Call: scalar}
+		t[core+"numeric._frombuffer"] = Class{Call: fromBuffer}
 	}
 	return t
 }
@@ -89,6 +90,15 @@ func newArray(args Tuple) (any, error) {
 		return nil, fmt.Errorf("only numpy.ndarray is rebuilt, found a %s", TypeName(args[0]))
 	}
 	return &Array{}, nil
+}
+
+// fromBuffer is how protocol 5 makes an array, from (data, dtype, shape, order).
+func fromBuffer(args Tuple) (any, error) {
+	if len(args) != 4 {
+		return nil, fmt.Errorf("expected 4 arguments, found %d", len(args))
+	}
+	a := &Array{}
+	return a, a.BuildState(Tuple{args[2], args[1], args[3] == "F", args[0]})
 }
 
 // BuildState takes (version, shape, dtype, Fortran order, data).

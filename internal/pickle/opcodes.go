@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// maxProtocol is that of Python 3.8 and later.
+const maxProtocol = 5
+
 // opcodes maps an opcode to its action; nil means unknown. The names are those of CPython's pickle.py.
 var opcodes = [256]func(*machine) error{
 	'.':  func(m *machine) error { m.stop = true; return nil },           // STOP
@@ -39,6 +42,9 @@ var opcodes = [256]func(*machine) error{
 	'C':  func(m *machine) error { return m.blob(1, m.pushBytes) },       // SHORT_BINBYTES
 	'B':  func(m *machine) error { return m.blob(4, m.pushBytes) },       // BINBYTES
 	0x8e: func(m *machine) error { return m.blob(8, m.pushBytes) },       // BINBYTES8
+	0x96: func(m *machine) error { return m.blob(8, m.pushBytes) },       // BYTEARRAY8
+	0x97: (*machine).buffer,                                              // NEXT_BUFFER
+	0x98: (*machine).buffer,                                              // READONLY_BUFFER
 	'h':  func(m *machine) error { return m.index(1, m.get) },            // BINGET
 	'j':  func(m *machine) error { return m.index(4, m.get) },            // LONG_BINGET
 	'q':  func(m *machine) error { return m.index(1, m.put) },            // BINPUT
@@ -133,10 +139,15 @@ func (m *machine) popOp() error {
 
 func (m *machine) proto() error {
 	p, err := m.in.byte()
-	if err == nil && p > 4 {
-		err = fmt.Errorf("protocol %d: expected 0 to 4; write it again with protocol=4", p)
+	if err == nil && p > maxProtocol {
+		err = fmt.Errorf("protocol %d: expected 0 to %d; write it again with protocol=%d", p, maxProtocol, maxProtocol)
 	}
 	return err
+}
+
+// buffer refuses the buffers that pickle.dump with a buffer_callback leaves out of the file (PEP 574).
+func (m *machine) buffer() error {
+	return fmt.Errorf("it refers to a buffer outside the pickle; write it again without buffer_callback")
 }
 
 func (m *machine) binInt(size int, signed bool) error {
