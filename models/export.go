@@ -2,16 +2,26 @@ package models
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"vsetrain/internal/torchfile"
 )
 
-// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. namespace writes the
-// options as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
-// weights_only=False; otherwise they are a dict.
-func ExportReference(path string, m *Model, from Weights, namespace bool) error {
+// ExportOptions say how the options of a checkpoint are written.
+type ExportOptions struct {
+	// Namespace writes them as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
+	// weights_only=False; otherwise they are a dict.
+	Namespace bool
+	// Trained are the settings the weights were trained with, under the references' names (margin, learning_rate ...). They take the
+	// place of the defaults of the repository. A checkpoint of a reference keeps its own options all the same.
+	Trained map[string]any
+}
+
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all that the
+// repository's own parser knows, so that the evaluation there finds every one it reads.
+func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, ok := formats[m.Options.Network]
 	if !ok {
 		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format", m.Options.Network)
@@ -47,13 +57,17 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 	}
 	epoch, step, score := from.Progress()
 	opt := f.options(m)
+	maps.Copy(opt, o.Trained)
+	if r, ok := from.(*Reference); ok {
+		maps.Copy(opt, r.settings())
+	}
 	top := &torchfile.Dict{}
 	top.Set("epoch", int(epoch))
 	top.Set("model", &torchfile.List{Items: states})
 	top.Set("best_rsum", float64(f.recalls)*score)
-	if namespace {
+	if o.Namespace {
 		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
-		for _, k := range sortedOptions(opt) {
+		for _, k := range slices.Sorted(maps.Keys(opt)) {
 			ns.Attrs.Set(k, opt[k])
 		}
 		top.Set("opt", ns)
@@ -69,18 +83,16 @@ func ExportReference(path string, m *Model, from Weights, namespace bool) error 
 func commonOptions(m *Model) map[string]any {
 	return map[string]any{
 		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "vocab_size": m.Dims.Vocab,
-		"num_layers": 1, "measure": "cosine", "use_abs": false, "no_imgnorm": false,
-		"margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30, "batch_size": 128, "learning_rate": 0.0002, "lr_update": 15,
-		"val_step": 500, "log_step": 10, "workers": 10, "crop_size": 224, "finetune": false, "cnn_type": "vgg19", "use_restval": false,
-		"reset_train": false, "resume": "", "data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",
+		"num_layers": 1, "no_imgnorm": false, "margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30, "batch_size": 128,
+		"learning_rate": 0.0002, "lr_update": 15, "val_step": 500, "log_step": 10, "workers": 10, "resume": "",
+		"data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",
 	}
 }
 
-func sortedOptions(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+// imageOptions are those of fartashf/vsepp and KunpengLi1994/VSRN for pictures and similarities.
+func imageOptions(m *Model) map[string]any {
+	o := commonOptions(m)
+	maps.Copy(o, map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224, "finetune": false, "cnn_type": "vgg19",
+		"use_restval": false, "reset_train": false})
+	return o
 }

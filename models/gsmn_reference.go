@@ -10,6 +10,7 @@ func init() {
 		o["lambda_softmax"], o["is_sparse"] = m.Options.GSMN.Lambda, m.Options.GSMN.Mode == "sparse"
 		o["no_txtnorm"] = false
 		o["num_block"], o["hid_dim"], o["out_dim"] = gsmnPublished.blocks, gsmnPublished.hidden, 1
+		o["feat_dim"] = gsmnPublished.blocks // the size of a node's matching vector
 		return o
 	}}
 }

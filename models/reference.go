@@ -22,6 +22,7 @@ type Reference struct {
 	epoch   float64
 	steps   int64
 	score   float64 // mean of the recalls in "best_rsum"
+	opt     map[string]any
 }
 
 // OpenReference reads a .pth or .pth.tar. Nothing in it is executed; whatever is not plain data or tensors is an error.
@@ -70,7 +71,20 @@ func (r *Reference) parse(v any) error {
 	r.epoch, r.score = number(top, "epoch"), number(top, "best_rsum")
 	r.steps = int64(number(top, "Eiters"))
 	opt, _ := top.Get("opt")
-	return r.recognise(optionsOf(opt))
+	r.opt = optionsOf(opt)
+	return r.recognise(r.opt)
+}
+
+// settings are the options of the checkpoint that are plain values.
+func (r *Reference) settings() map[string]any {
+	plain := map[string]any{}
+	for name, v := range r.opt {
+		switch v.(type) {
+		case bool, int64, float64, string:
+			plain[name] = v
+		}
+	}
+	return plain
 }
 
 func number(d *torchfile.Dict, key string) float64 {
@@ -132,6 +146,9 @@ func (r *Reference) recognise(opt map[string]any) error {
 		}
 		r.options = DefaultOptions()
 		r.options.Network = name
+		if err := r.oneLayer(); err != nil {
+			return err
+		}
 		if err := f.read(r, opt); err != nil {
 			return err
 		}
@@ -156,6 +173,25 @@ func (r *Reference) recognise(opt map[string]any) error {
 		names = append(names[:6], "...")
 	}
 	return fmt.Errorf("the %d state dicts (%s) are of no network this version knows; it knows %v", len(r.states), strings.Join(names, ", "), Available())
+}
+
+// oneLayer refuses a recurrence of several layers, which the references' option --num_layers makes.
+func (r *Reference) oneLayer() error {
+	for part, state := range r.states {
+		for name := range state {
+			gru, found := strings.CutSuffix(name, ".weight_hh_l1")
+			if !found {
+				continue
+			}
+			layers := 2
+			for r.has(part, fmt.Sprintf("%s.weight_hh_l%d", gru, layers), 2) {
+				layers++
+			}
+			return fmt.Errorf("a checkpoint of network %s whose text encoder has %d GRU layers (--num_layers %d); supported is one layer, "+
+				"which the published models have", r.options.Network, layers, layers)
+		}
+	}
+	return nil
 }
 
 func (r *Reference) has(part int, name string, dims int) bool {

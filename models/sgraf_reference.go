@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"maps"
 
 	"vsetrain/internal/pickle"
 )
@@ -50,11 +51,10 @@ func sgrafReferenceOptions(m *Model) map[string]any {
 	if m.Options.Network == SAF {
 		module = "SAF"
 	}
-	return map[string]any{
-		"data_path": "./data", "data_name": "f30k_precomp", "vocab_path": "./data/vocab/", "model_name": "./runs/checkpoint", "logger_name": "./runs/log",
-		"num_epochs": 40, "lr_update": 30, "learning_rate": 0.0002, "workers": 10, "log_step": 10, "val_step": 1000, "batch_size": 128,
-		"img_dim": m.Dims.Feature, "word_dim": m.Options.WordDim, "embed_size": m.Options.EmbedDim, "vocab_size": m.Dims.Vocab, "num_layers": 1,
-		"bi_gru": true, "no_imgnorm": false, "no_txtnorm": false, "module_name": module, "sgr_step": m.Options.SGRAF.Steps,
-		"sim_dim": m.Options.SGRAF.SimDim, "grad_clip": 2.0, "margin": 0.2, "max_violation": true,
-	}
+	o := commonOptions(m)
+	maps.Copy(o, map[string]any{
+		"model_name": "./runs/checkpoint", "num_epochs": 40, "lr_update": 30, "val_step": 1000, "img_dim": m.Dims.Feature, "bi_gru": true,
+		"no_txtnorm": false, "module_name": module, "sgr_step": m.Options.SGRAF.Steps, "sim_dim": m.Options.SGRAF.SimDim,
+	})
+	return o
 }

@@ -1,6 +1,9 @@
 package models
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 func init() {
 	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6, prefix: vseinfPrefix}
@@ -70,17 +73,17 @@ func readVSEInfBert(r *Reference, opt map[string]any) error {
 	return nil
 }
 
-// vseinfReferenceOptions are those of woodfrog/vse_infty, lib/arguments.py.
+// vseinfReferenceOptions are those of woodfrog/vse_infty, arguments.py, on its branches master (BERT) and bigru.
 func vseinfReferenceOptions(m *Model) map[string]any {
-	opt := map[string]any{
-		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1,
-		"num_layers": 1, "precomp_enc_type": "basic", "backbone_source": "detector", "no_imgnorm": false, "no_txtnorm": false,
-		"margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 25, "batch_size": 128, "learning_rate": 0.0005, "lr_update": 15,
-		"vse_mean_warmup_epochs": 1, "val_step": 500, "log_step": 200, "workers": 10, "data_path": "data/f30k", "data_name": "f30k",
-		"logger_name": "runs/runX", "model_name": "runs/runX",
-	}
+	o := commonOptions(m)
+	maps.Copy(o, map[string]any{
+		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false, "data_path": "data/f30k", "data_name": "f30k",
+		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam", "drop": true,
+		"vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 2, "reset_start_epoch": false, "precomp_enc_type": "basic",
+		"backbone_source": "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01, "input_scale_factor": 1.0,
+	})
 	if m.Options.TextEncoder == TextBert {
-		opt["vocab_size"], opt[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
+		o["vocab_size"], o[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
 	}
-	return opt
+	return o
 }

@@ -158,7 +158,7 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
 	m.Session.Dev.UploadFloats(m.Session.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
 	path := filepath.Join(t.TempDir(), "model_best.pth")
-	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}}, true))
+	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}}, ExportOptions{Namespace: true}))
 	for _, prefix := range []string{"", "module."} {
 		top := rename(t, path, prefix)
 		again := filepath.Join(t.TempDir(), "checkpoint.pth")

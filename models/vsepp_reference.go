@@ -9,7 +9,7 @@ import (
 // The checkpoints of fartashf/vsepp and of LSEH's VSEpp_LSEH, which hold the same tensors.
 func init() {
 	formats[VSEPP] = format{matches: isVSEPP, read: readVSEPP, recalls: 6, options: func(m *Model) map[string]any {
-		o, v := commonOptions(m), m.Options.VSEPP
+		o, v := imageOptions(m), m.Options.VSEPP
 		o["img_dim"] = m.Dims.Regions * m.Dims.Feature
 		o["measure"], o["use_abs"], o["no_imgnorm"] = v.Measure, v.UseAbs, v.NoImgNorm
 		return o

@@ -6,7 +6,7 @@ import "fmt"
 // "best_rsum" adds up four recalls, without R@10 (training.md §5, T2).
 func init() {
 	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
-		o := commonOptions(m)
+		o := imageOptions(m)
 		o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
 		if m.Options.VSRN.Mode == modeCOCO {
 			o["data_name"] = "coco_precomp"

@@ -60,7 +60,11 @@ func newCmdExport(a *app) *cobra.Command {
 		Use:   "export CHECKPOINT",
 		Short: "Write a checkpoint that PyTorch and the reference repositories load",
 		Long: `Write the weights of a checkpoint as the dict that the network's reference repository saves: epoch, model (a list of
-state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the reference's parameter names.`,
+state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the reference's parameter names.
+
+opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run: margin, batch_size,
+learning_rate, max_violation and the like, and beside them loss and seed. A file on its own has the defaults of the repository, a
+.pth.tar its own options.`,
 		Example: `  vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace`,
 		Args: oneArg("CHECKPOINT"),
@@ -68,7 +72,7 @@ state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "model_best.pth.tar", "`FILE` to write")
-	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, as the reference's own scripts expect; torch.load then needs weights_only=False")
+	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, which the reference's evaluation reads; torch.load then needs weights_only=False")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	return c
 }

@@ -3,9 +3,12 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 
+	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
+	"vsetrain/loss"
 	"vsetrain/models"
 )
 
@@ -18,11 +21,45 @@ func Import(in, out, vocab string) (models.Weights, error) {
 	})
 }
 
-// Export converts a checkpoint into one of the network's reference repository; see models.ExportReference.
+// Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options of a
+// checkpoint in a run directory are those of the run.
 func Export(in, out string, namespace bool) (models.Weights, error) {
+	o := models.ExportOptions{Namespace: namespace}
+	dir, ok, err := runOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+		if err != nil {
+			return nil, fmt.Errorf("run directory %s: %w", dir, err)
+		}
+		o.Trained = referenceSettings(&cfg.Config, dir)
+	}
 	return convert(in, "", func(m *models.Model, c models.Weights, _ string) error {
-		return models.ExportReference(out, m, c, namespace)
+		return models.ExportReference(out, m, c, o)
 	})
+}
+
+// referenceSettings are the settings of a run under the names that the references' parsers share, and the name of the loss, for
+// which they have no option. Where data lies is left to the references' defaults: data_name chooses networks there.
+func referenceSettings(c *config.Config, dir string) map[string]any {
+	s := map[string]any{
+		"loss": c.Loss.Name, "margin": c.Loss.Margin, "max_violation": c.Loss.Name != loss.LSH, "seed": int64(c.Seed),
+		"learning_rate": c.Optim.LR, "lr_update": c.Optim.LRUpdate, "grad_clip": c.Optim.Clip,
+		"batch_size": c.Train.Batch, "num_epochs": c.Train.Epochs, "val_step": c.Train.ValStep, "log_step": c.Train.LogStep,
+		"logger_name": filepath.ToSlash(dir),
+	}
+	switch c.Loss.Name {
+	case loss.LSEH:
+		s["lambda"] = c.Loss.LSEH.Lambda
+	case loss.LUWM:
+		delete(s, "margin") // luwm has none, and a reference without it cannot start
+	}
+	if c.Model.Network == models.VSEInf {
+		s["vse_mean_warmup_epochs"] = c.Loss.WarmupEpochs
+	}
+	return s
 }
 
 // convert loads weights in float32 on one thread and hands them to write.

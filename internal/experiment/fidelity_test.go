@@ -1,0 +1,107 @@
+package experiment
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"vsetrain/internal/torchfile"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// A vocabulary that VSE-infinity's script saved after it had added <mask> is the one the checkpoint was trained with.
+func TestVocabularySavedWithItsMask(t *testing.T) {
+	dir := fixtureOf("vseinf")
+	var v struct {
+		Word2idx map[string]int    `json:"word2idx"`
+		Idx2word map[string]string `json:"idx2word"`
+		Idx      int               `json:"idx"`
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "data", "vocab.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := json.Marshal(v.Idx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Word2idx["<mask>"], v.Idx2word[string(id)] = v.Idx, "<mask>"
+	v.Idx++
+	if b, err = json.Marshal(v); err != nil {
+		t.Fatal(err)
+	}
+	masked := filepath.Join(t.TempDir(), "vocab_mask.json")
+	if err := os.WriteFile(masked, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"), Split: "test"}
+	r.Device.Kind, r.Device.Precision = "cpu", "fp32"
+	_, want := evaluateWith(t, r)
+	r.Vocab = masked
+	if _, got := evaluateWith(t, r); worst(got, want) != 0 {
+		t.Errorf("scores differ by up to %g", worst(got, want))
+	}
+	// Any other network takes <mask> for a word.
+	r.Checkpoints, r.Data = []string{filepath.Join(fixture, fixtureCheckpoints[0])}, filepath.Join(fixture, "data")
+	_, err = Eval(t.Context(), r)
+	wantError(t, err, "vectors for", "the vocabulary has")
+}
+
+// An exported run carries its own settings in place of the reference's defaults.
+func TestExportOfTheSettingsOfARun(t *testing.T) {
+	c := tinyConfig()
+	setNetwork(c, models.VSEInf)
+	c.Loss.Name, c.Loss.Margin, c.Loss.WarmupEpochs, c.Seed = loss.LSH, 0.185, 0, 11
+	c.Optim.LR, c.Optim.LRUpdate, c.Optim.Clip = 0.002, 3, 1.5
+	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 2, 2, 8, 5
+	run := mustTrain(t, c)
+	path := filepath.Join(t.TempDir(), "model.pth")
+	if _, err := Export(run, path, true); err != nil {
+		t.Fatal(err)
+	}
+	v, err := torchfile.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt, _ := v.(*torchfile.Dict).Get("opt")
+	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11), "learning_rate": 0.002,
+		"lr_update": int64(3), "grad_clip": 1.5, "batch_size": int64(8), "num_epochs": int64(2), "val_step": int64(5),
+		"vse_mean_warmup_epochs": int64(0), "logger_name": filepath.ToSlash(run), "optim": "adam", "embed_size": int64(c.Model.EmbedDim)} {
+		if got, _ := opt.(*torchfile.Namespace).Attrs.Get(name); got != want {
+			t.Errorf("option %s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// --num_layers of the references: the message says why.
+func TestSeveralLayersAreRefused(t *testing.T) {
+	for _, network := range []string{"vsepp", "vsrn", "saf", "gsmn", "vseinf"} {
+		v, err := torchfile.Load(filepath.Join(fixtureOf(network), fixtureCheckpoints[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := v.(*torchfile.Dict).Get("model")
+		text := list.(*torchfile.List).Items[1].(*torchfile.Dict)
+		name := "rnn.weight_hh_l"
+		if network == "saf" {
+			name = "cap_rnn.weight_hh_l"
+		}
+		w, ok := text.Get(name + "0")
+		if !ok {
+			t.Fatalf("%s: no %s0", network, name)
+		}
+		text.Set(name+"1", w)
+		text.Set(name+"2", w)
+		path := filepath.Join(t.TempDir(), "layers.pth.tar")
+		if err := torchfile.Save(path, v); err != nil {
+			t.Fatal(err)
+		}
+		_, err = models.OpenReference(path)
+		wantError(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
+	}
+}
