@@ -20,7 +20,7 @@ const module = "vsetrain/"
 
 // levels are the floors of the house, the ground floor first. Imports lead downwards.
 var levels = [][]string{
-	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/half", "internal/vec", "internal/vec/asmgen",
+	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
@@ -41,6 +41,7 @@ var sideways = map[string][]string{
 	"internal/runfs":             {"internal/options"},
 	"internal/gemm":              {"internal/par"},
 	"internal/sparse":            {"internal/par", "internal/philox"},
+	"internal/stats":             {"internal/par", "internal/philox"},
 	"internal/device/cpu":        {"internal/device"},
 	"internal/device/cuda":       {"internal/device", "internal/device/cuda/driver", "internal/device/cuda/kernels"},
 	"internal/device/devicetest": {"internal/device"},
@@ -75,7 +76,7 @@ var outside = map[string][]string{
 	"gorgonia.org/tensor":          {"internal/graph", "loss"},
 	"gorgonia.org/cu":              {"internal/device/cuda/driver"}, // build tag vsecu
 	"github.com/chewxy/hm":         {"internal/graph"},
-	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse"},
+	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse", "internal/stats"},
 	"gonum.org/v1/plot":            {"internal/report"},
 	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
 	"k8s.io":                       {}, // tests alone

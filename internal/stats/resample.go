@@ -1,0 +1,160 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"vsetrain/internal/par"
+	"vsetrain/internal/philox"
+)
+
+// Units are what an experiment drew: row u of Values [units, Width] holds the whole-numbered outcomes of unit u, such as how many queries of
+// image u were answered, in each of Width columns. Outcomes of one unit may depend on each other, units may not.
+type Units struct {
+	Width  int
+	Values []int32
+}
+
+// Len returns the number of units.
+func (u Units) Len() int { return len(u.Values) / u.Width }
+
+func (u Units) check(resamples int) error {
+	if u.Width < 1 || len(u.Values) == 0 || len(u.Values)%u.Width != 0 {
+		return fmt.Errorf("resampling: %d values are not one or more units of %d", len(u.Values), u.Width)
+	}
+	if resamples < 1 {
+		return fmt.Errorf("resampling: expected at least one resample, found %d", resamples)
+	}
+	return nil
+}
+
+// Sums returns the sums of the columns over all units.
+func (u Units) Sums() []int64 {
+	sums := make([]int64, u.Width)
+	for i, v := range u.Values {
+		sums[i%u.Width] += int64(v)
+	}
+	return sums
+}
+
+// grain is how many resamples are one piece of work.
+const grain = 64
+
+// Bootstrap draws resamples of as many units as there are, with replacement, and returns the sums of their columns [resamples, Width]. Draw j
+// of resample r is a function of (seed, r, j) alone, so results do not depend on the pool, which may be nil. It is a random word of 32 bits
+// scaled to the n units: their probabilities differ from 1/n by less than 2^-32.
+//
+// Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 6 and 13.
+func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, error) {
+	if err := u.check(resamples); err != nil {
+		return nil, err
+	}
+	n, w := u.Len(), u.Width
+	sums := make([]int64, resamples*w)
+	key := philox.NewKey(seed, "bootstrap")
+	loop(pool, par.Chunks(resamples, grain), func(chunk int) {
+		lo, hi := par.Range(resamples, par.Chunks(resamples, grain), chunk)
+		draws := make([]uint32, n)
+		for r := lo; r < hi; r++ {
+			key.Words(draws, uint64(r), 0)
+			sum := sums[r*w : (r+1)*w]
+			for _, d := range draws {
+				at := int(uint64(d)*uint64(n)>>32) * w
+				for c, v := range u.Values[at : at+w] {
+					sum[c] += int64(v)
+				}
+			}
+		}
+	})
+	return sums, nil
+}
+
+// SignFlips tests, for each column of differences between two systems, whether they differ: where they do not, each unit's
+// difference is as likely of either sign. It returns the two-sided p-values
+//
+//	p = (1 + #{r: |T_r| >= |T|}) / (1 + resamples)
+//
+// where T is the sum of a column and T_r that of resample r, in which every unit, with all its columns, changed its sign or not by chance. This is
+// the paired permutation test, exact whatever the distribution; it never returns 0. Draws depend on (seed, r, unit) alone.
+//
+// Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson, G. K. Smyth, Permutation p-values should never be zero (2010).
+func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64, error) {
+	if err := u.check(resamples); err != nil {
+		return nil, err
+	}
+	n, w := u.Len(), u.Width
+	total := u.Sums()
+	chunks := par.Chunks(resamples, grain)
+	extreme := make([]int64, chunks*w)
+	key := philox.NewKey(seed, "permutation")
+	loop(pool, chunks, func(chunk int) {
+		lo, hi := par.Range(resamples, chunks, chunk)
+		sum, count := make([]int64, w), extreme[chunk*w:(chunk+1)*w]
+		draws := make([]uint32, (n+31)/32)
+		for r := lo; r < hi; r++ {
+			key.Words(draws, uint64(r), 0)
+			clear(sum) // of the units that keep their sign; the others have the rest of the total
+			for word, keep := range draws {
+				if left := n - 32*word; left < 32 {
+					keep &= 1<<left - 1
+				}
+				for ; keep != 0; keep &= keep - 1 {
+					at := (32*word + bits.TrailingZeros32(keep)) * w
+					for c, v := range u.Values[at : at+w] {
+						sum[c] += int64(v)
+					}
+				}
+			}
+			for c := range sum {
+				if abs(2*sum[c]-total[c]) >= abs(total[c]) {
+					count[c]++
+				}
+			}
+		}
+	})
+	p := make([]float64, w)
+	for c := range p {
+		reached := int64(1)
+		for chunk := range chunks {
+			reached += extreme[chunk*w+c]
+		}
+		p[c] = float64(reached) / float64(resamples+1)
+	}
+	return p, nil
+}
+
+// Interval is a range of values that are compatible with the data.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values, which it sorts.
+func Percentile(values []float64, level float64) Interval {
+	slices.Sort(values)
+	return Interval{quantile(values, (1-level)/2), quantile(values, (1+level)/2)}
+}
+
+// quantile interpolates linearly between sorted values, the smallest being quantile 0 and the largest 1, as NumPy does.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(math.Floor(at))
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+func abs(v int64) int64 { return max(v, -v) }
+
+func loop(pool *par.Pool, n int, body func(i int)) {
+	if pool == nil {
+		for i := range n {
+			body(i)
+		}
+		return
+	}
+	pool.For(n, par.Func(func(_, i int) { body(i) }))
+}

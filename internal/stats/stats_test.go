@@ -1,0 +1,256 @@
+package stats
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/par"
+)
+
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tol) {
+		t.Errorf("%s is %.15g, want %.15g", what, got, want)
+	}
+}
+
+// By hand: of the six pairs of pairs four are concordant, one is tied in x and one in y; three values on both sides.
+//
+//	tau-b = 4 / sqrt(5 5), tau-c = 2 4 3 / (16 2); ranks 1 2.5 2.5 4 and 1.5 1.5 3 4 correlate by 3.75 / 4.5
+//
+// The other numbers are scipy 1.17's (kendalltau, spearmanr).
+func TestRankCorrelations(t *testing.T) {
+	for _, c := range []struct {
+		x, y    []float64
+		b, c, s float64
+	}{
+		{[]float64{1, 2, 2, 3}, []float64{1, 1, 2, 3}, 0.8, 0.75, 3.75 / 4.5},
+		{[]float64{3, 1, 2, 2}, []float64{3, 1, 1, 2}, 0.8, 0.75, 3.75 / 4.5},
+		{[]float64{1, 2, 3}, []float64{30, 20, 10}, -1, -1, -1},
+		{[]float64{0, 1}, []float64{5, 7}, 1, 1, 1},
+		{[]float64{1, 2, 2, 3, 3, 3, 4}, []float64{2, 1, 3, 3, 3, 5, 4}, 0.6288281455225324, 0.5986394557823129, 0.757317246446102},
+	} {
+		b, tc, err := Kendall(c.x, c.y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Spearman(c.x, c.y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "tau-b", b, c.b, 1e-14)
+		near(t, "tau-c", tc, c.c, 1e-14)
+		near(t, "Spearman", s, c.s, 1e-14)
+	}
+}
+
+// Counting every pair of pairs gives the same.
+func TestKendallCountsPairs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		n := 5 + rng.IntN(60)
+		x, y := make([]float64, n), make([]float64, n)
+		for i := range x {
+			x[i], y[i] = float64(rng.IntN(7)), float64(rng.IntN(4))
+		}
+		x[0], x[1], y[0], y[1] = 0, 1, 0, 1
+		var surplus, onlyX, onlyY float64
+		for i := range x {
+			for j := range i {
+				dx, dy := x[i]-x[j], y[i]-y[j]
+				switch {
+				case dx*dy > 0:
+					surplus++
+				case dx*dy < 0:
+					surplus--
+				}
+				if dx != 0 {
+					onlyX++
+				}
+				if dy != 0 {
+					onlyY++
+				}
+			}
+		}
+		distinct := func(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
+		m := float64(min(distinct(x), distinct(y)))
+		b, c, err := Kendall(x, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "tau-b", b, surplus/math.Sqrt(onlyX*onlyY), 1e-12)
+		near(t, "tau-c", c, 2*surplus*m/(float64(n*n)*(m-1)), 1e-12)
+	}
+}
+
+func TestBadCorrelations(t *testing.T) {
+	for _, c := range []struct {
+		x, y []float64
+		want string
+	}{
+		{[]float64{1, 2}, []float64{1}, "2 values and 1 values"},
+		{[]float64{1, 2, 3}, []float64{2, 2, 2}, "at least two different values"},
+		{nil, nil, "at least two different values"},
+		{[]float64{1, math.NaN()}, []float64{1, 2}, "value 1 is NaN"},
+		{[]float64{1, 2}, []float64{math.Inf(1), 2}, "value 0 is +Inf"},
+	} {
+		if _, _, err := Kendall(c.x, c.y); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Kendall: %v, want %q", err, c.want)
+		}
+		if _, err := Spearman(c.x, c.y); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Spearman: %v, want %q", err, c.want)
+		}
+	}
+}
+
+// Figures of scipy 1.17 (ttest_ind with equal_var=False, ttest_1samp and their confidence_interval).
+func TestStudent(t *testing.T) {
+	w, err := Welch([]float64{67.1, 68.4, 66.9, 67.7}, []float64{65.2, 66.8, 66.1}, 0.95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := OneSample([]float64{-1.5, -2, -0.5}, 0.95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"t", w.T, 2.602965272323807}, {"df", w.DF, 3.9473029648403646}, {"p", w.P, 0.06066147383329752},
+		{"low", w.Low, -0.10782731492564612}, {"high", w.High, 3.0911606482589944}, {"difference", w.Difference, 67.525 - 198.1/3},
+		{"t of one", o.T, -3.023715784073818}, {"p of one", o.P, 0.09417837268432339}, {"low of one", o.Low, -3.2306248501317127},
+		{"high of one", o.High, 0.5639581834650462},
+	} {
+		near(t, c.what, c.got, c.want, 1e-8)
+	}
+	s := NewSample([]float64{1, 2, 6})
+	near(t, "mean", s.Mean, 3, 1e-15)
+	near(t, "sd", s.SD, math.Sqrt(7), 1e-15)
+	if s := NewSample([]float64{4}); s != (Sample{1, 4, 0}) {
+		t.Errorf("one value: %+v", s)
+	}
+}
+
+func TestFewerThanTwoSeeds(t *testing.T) {
+	if _, err := Welch([]float64{1}, []float64{1, 2}, 0.95); !errors.Is(err, ErrOneValue) {
+		t.Errorf("one value against two: %v", err)
+	}
+	if _, err := OneSample([]float64{1}, 0.95); !errors.Is(err, ErrOneValue) {
+		t.Errorf("one difference: %v", err)
+	}
+	if _, err := Welch([]float64{1, 1}, []float64{2, 2}, 0.95); !errors.Is(err, ErrNoSpread) {
+		t.Errorf("equal values: %v", err)
+	}
+}
+
+// Two units with outcomes 0 and 1: the sum of a bootstrap sample is 0, 1 or 2 with probability 1/4, 1/2, 1/4. A second column is
+// twice the first, because a unit keeps its outcomes together.
+func TestBootstrapDrawsUnits(t *testing.T) {
+	const resamples = 20000
+	sums, err := Units{2, []int32{0, 0, 1, 2}}.Bootstrap(nil, 7, resamples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen [3]float64
+	for r := range resamples {
+		if sums[2*r+1] != 2*sums[2*r] {
+			t.Fatalf("resample %d: sums %v; a unit was torn", r, sums[2*r:2*r+2])
+		}
+		seen[sums[2*r]]++
+	}
+	for s, want := range []float64{0.25, 0.5, 0.25} {
+		near(t, "share", seen[s]/resamples, want, 0.012) // three standard errors
+	}
+}
+
+// By hand: four differences of +1 keep |sum| = 4 in two of sixteen sign patterns; of +2, +1, +1, -1 the sum is 3, which
+// eight patterns reach: |sum| is 5 twice and 3 six times.
+func TestSignFlipsByHand(t *testing.T) {
+	const resamples = 100000
+	p, err := Units{2, []int32{1, 2, 1, 1, 1, 1, 1, -1}}.SignFlips(nil, 3, resamples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "p of +1 +1 +1 +1", p[0], 2.0/16, 0.0032) // three standard errors
+	near(t, "p of +2 +1 +1 -1", p[1], 8.0/16, 0.0048)
+	p, err = Units{1, make([]int32, 130)}.SignFlips(nil, 3, 100)
+	if err != nil || p[0] != 1 {
+		t.Errorf("p of equal systems is %v (%v), want 1", p, err)
+	}
+	ones := make([]int32, 130)
+	for i := range ones {
+		ones[i] = 1
+	}
+	if p, err = (Units{1, ones}).SignFlips(nil, 3, 999); err != nil || p[0] != 0.001 {
+		t.Errorf("p of 130 equal differences is %v (%v), want 1 in 1000", p, err)
+	}
+}
+
+func TestResamplingIgnoresThreads(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	u := Units{3, make([]int32, 3*77)}
+	for i := range u.Values {
+		u.Values[i] = int32(rng.IntN(5)) - 2
+	}
+	sums, err := u.Bootstrap(nil, 11, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := u.SignFlips(nil, 11, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, threads := range []int{1, 2, 3} {
+		pool := par.New(threads)
+		s, err := u.Bootstrap(pool, 11, 500)
+		if err != nil || !slices.Equal(s, sums) {
+			t.Errorf("%d threads: other bootstrap sums (%v)", threads, err)
+		}
+		q, err := u.SignFlips(pool, 11, 500)
+		if err != nil || !slices.Equal(q, p) {
+			t.Errorf("%d threads: p-values %v, want %v (%v)", threads, q, p, err)
+		}
+		pool.Close()
+	}
+	if other, _ := u.Bootstrap(nil, 12, 500); slices.Equal(other, sums) {
+		t.Error("another seed draws the same samples")
+	}
+	first, err := u.Bootstrap(nil, 11, 100)
+	if err != nil || !slices.Equal(first, sums[:300]) {
+		t.Error("the first resamples depend on how many there are")
+	}
+}
+
+// NumPy's percentile of 1, 2, 3, 4 at 10 and 90 percent: 1.3 and 3.7.
+func TestPercentile(t *testing.T) {
+	i := Percentile([]float64{3, 1, 4, 2}, 0.8)
+	near(t, "low", i.Low, 1.3, 1e-12)
+	near(t, "high", i.High, 3.7, 1e-12)
+	if i := Percentile([]float64{5}, 0.95); i != (Interval{5, 5}) {
+		t.Errorf("interval of one value: %v", i)
+	}
+}
+
+func TestBadResampling(t *testing.T) {
+	for _, c := range []struct {
+		u         Units
+		resamples int
+		want      string
+	}{
+		{Units{2, nil}, 10, "0 values are not one or more units of 2"},
+		{Units{2, []int32{1, 2, 3}}, 10, "3 values are not"},
+		{Units{1, []int32{1}}, 0, "at least one resample"},
+	} {
+		if _, err := c.u.Bootstrap(nil, 1, c.resamples); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("bootstrap: %v, want %q", err, c.want)
+		}
+		if _, err := c.u.SignFlips(nil, 1, c.resamples); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("sign flips: %v, want %q", err, c.want)
+		}
+	}
+}
