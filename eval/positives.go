@@ -1,0 +1,247 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"vsetrain/internal/par"
+)
+
+// Relevance says which candidates answer each judged query of one direction: query Queries[q] is answered by
+// Positives[First[q]:First[q+1]], all of them numbers of images or captions in file order. Queries that were not judged are not there.
+type Relevance struct {
+	Queries   []int32
+	First     []int32 // [queries + 1]
+	Positives []int32
+}
+
+// add appends a query.
+func (r *Relevance) add(query int32, positives []int32) {
+	if len(r.First) == 0 {
+		r.First = append(r.First, 0)
+	}
+	r.Queries = append(r.Queries, query)
+	r.Positives = append(r.Positives, positives...)
+	r.First = append(r.First, int32(len(r.Positives)))
+}
+
+// of returns the answers of judged query q.
+func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+1]] }
+
+// JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R positives
+//
+//	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 where the r-th is none
+//	R-Precision  the share of positives among the first R
+//	R@K          whether a positive is among the first K
+//
+// and each measure is the mean over the judged queries.
+//
+// Source: S. Chun, W. Kim, S. Park, M. Chang, S. J. Oh, ECCV Caption, ECCV 2022; K. Musgrave, S. Belongie, S.-N. Lim, A Metric Learning Reality
+// Check, ECCV 2020 (mAP@R).
+type JudgedRecalls struct {
+	Queries    int     `json:"queries"`
+	Positives  int     `json:"positives"` // of all queries
+	MAPAtR     float64 `json:"map_at_r"`
+	RPrecision float64 `json:"r_precision"`
+	R1         float64 `json:"r1"`
+	R5         float64 `json:"r5"`
+	R10        float64 `json:"r10"`
+}
+
+// JudgedMetrics are the measures of one set of judgements on a whole split.
+type JudgedMetrics struct {
+	Name string        `json:"name"`
+	I2T  JudgedRecalls `json:"i2t"`
+	T2I  JudgedRecalls `json:"t2i"`
+}
+
+// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending.
+func newJudgedRecalls(positions [][]int32) JudgedRecalls {
+	r := JudgedRecalls{Queries: len(positions)}
+	for _, list := range positions {
+		precision, found := 0.0, 0
+		for j, at := range list {
+			if int(at) < len(list) {
+				precision += float64(j+1) / float64(at+1)
+				found++
+			}
+		}
+		r.Positives += len(list)
+		r.MAPAtR += precision / float64(len(list))
+		r.RPrecision += float64(found) / float64(len(list))
+		r.R1 += float64(b2i(list[0] < 1))
+		r.R5 += float64(b2i(list[0] < 5))
+		r.R10 += float64(b2i(list[0] < 10))
+	}
+	for _, v := range []*float64{&r.MAPAtR, &r.RPrecision, &r.R1, &r.R5, &r.R10} {
+		*v *= 100 / float64(max(1, r.Queries))
+	}
+	return r
+}
+
+// Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must not be NaN (Ranks
+// finds those).
+func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
+	i2t, t2i, err := Positions(pool, s, &j.I2T, &j.T2I)
+	if err != nil {
+		return JudgedMetrics{}, fmt.Errorf("judgements %s: %w", j.Name, err)
+	}
+	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t), T2I: newJudgedRecalls(t2i)}, nil
+}
+
+// Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
+//
+// Nothing is sorted but the positives of each query: every candidate is placed among them by binary search and counted, so a split takes one pass
+// over the tiles of S and memory for the positives alone, however many they are.
+func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
+	n, m := s.Dims()
+	rows, err := newPlaces(pool, i2t, n, m, s.At)
+	if err != nil {
+		return nil, nil, fmt.Errorf("image to text: %w", err)
+	}
+	columns, err := newPlaces(pool, t2i, m, n, func(c, i int) float64 { return s.At(i, c) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("text to image: %w", err)
+	}
+	across := (m + tileC - 1) / tileC
+	loop(pool, (n+tileI-1)/tileI*across, par.Func(func(_, t int) {
+		i0, c0 := t/across*tileI, t%across*tileC
+		i1, c1 := min(n, i0+tileI), min(m, c0+tileC)
+		w := c1 - c0
+		tile := make([]float64, (i1-i0)*w)
+		s.Tile(tile, i0, i1, c0, c1)
+		var counts []int32
+		for i := i0; i < i1; i++ {
+			q := rows.at[i]
+			if q < 0 {
+				continue
+			}
+			counts = zeros(counts, rows.room(q, q+1))
+			for c, v := range tile[(i-i0)*w : (i-i0+1)*w] {
+				rows.count(counts, q, v, int32(c0+c))
+			}
+			rows.flush(counts, q)
+		}
+		for c := c0; c < c1; c++ {
+			q := columns.at[c]
+			if q < 0 {
+				continue
+			}
+			counts = zeros(counts, columns.room(q, q+1))
+			for i := i0; i < i1; i++ {
+				columns.count(counts, q, tile[(i-i0)*w+c-c0], int32(i))
+			}
+			columns.flush(counts, q)
+		}
+	}))
+	return rows.positions(), columns.positions(), nil
+}
+
+// places are the positives of the queries of one direction, from the one that ranks last to the one that ranks first, and how many candidates
+// rank between them.
+type places struct {
+	rel    *Relevance
+	at     []int32 // [items] the judged query of an item, -1 where it was not judged
+	scores []float64
+	items  []int32
+	ahead  []int32 // [positives + queries] of query q at First[q] + q: entry b counts candidates ahead of exactly the last b positives
+}
+
+func newPlaces(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*places, error) {
+	p := &places{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)), items: slices.Clone(rel.Positives),
+		ahead: make([]int32, len(rel.Positives)+len(rel.Queries))}
+	for i := range p.at {
+		p.at[i] = -1
+	}
+	for q, item := range rel.Queries {
+		switch {
+		case item < 0 || int(item) >= queries:
+			return nil, fmt.Errorf("query %d of %d", item, queries)
+		case p.at[item] >= 0:
+			return nil, fmt.Errorf("query %d is judged twice", item)
+		case len(rel.of(q)) == 0:
+			return nil, fmt.Errorf("query %d has no positives", item)
+		}
+		p.at[item] = int32(q)
+		for _, c := range rel.of(q) {
+			if c < 0 || int(c) >= candidates {
+				return nil, fmt.Errorf("query %d: positive %d of %d", item, c, candidates)
+			}
+		}
+	}
+	loop(pool, len(rel.Queries), par.Func(func(_, q int) {
+		items, scores := p.items[rel.First[q]:rel.First[q+1]], p.scores[rel.First[q]:rel.First[q+1]]
+		type scored struct {
+			item  int32
+			score float64
+		}
+		all := make([]scored, len(items))
+		for j, c := range items {
+			all[j] = scored{c, score(int(rel.Queries[q]), int(c))}
+		}
+		slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.item, b.item)) })
+		for j, x := range all {
+			items[j], scores[j] = x.item, x.score
+		}
+	}))
+	return p, nil
+}
+
+// room returns how many counts the queries [q0, q1) have.
+func (p *places) room(q0, q1 int32) int { return int(p.rel.First[q1]-p.rel.First[q0]) + int(q1-q0) }
+
+// count places a candidate among the positives of a query. One that is itself a positive is not ahead of itself.
+func (p *places) count(counts []int32, q int32, score float64, item int32) {
+	lo, hi := p.rel.First[q], p.rel.First[q+1]
+	scores := p.scores[lo:hi]
+	if score < scores[0] {
+		return // ahead of none
+	}
+	b, n := 0, len(scores) // scores[:b] are below; the rest of them is among n
+	for n > 0 {
+		half := (n + 1) / 2
+		if scores[b+half-1] < score {
+			b += half
+		}
+		n -= half
+	}
+	for items := p.items[lo:hi]; b < len(scores) && scores[b] == score && items[b] < item; b++ {
+	}
+	counts[b]++
+}
+
+// flush adds the counts of a query in one tile to those of the split.
+func (p *places) flush(counts []int32, q int32) {
+	sum := p.ahead[p.rel.First[q]+q:]
+	for b, v := range counts {
+		if v != 0 {
+			atomic.AddInt32(&sum[b], v)
+		}
+	}
+}
+
+func (p *places) positions() [][]int32 {
+	out := make([][]int32, len(p.rel.Queries))
+	for q := range out {
+		r := len(p.rel.of(q))
+		counts := p.ahead[int(p.rel.First[q])+q:][:r+1]
+		list, ahead := make([]int32, 0, r), int32(0)
+		for b := r; b > 0; b-- {
+			ahead += counts[b]
+			list = append(list, ahead)
+		}
+		out[q] = list
+	}
+	return out
+}
+
+// zeros returns a slice of n zeros, in the memory of s where that is enough.
+func zeros(s []int32, n int) []int32 {
+	if cap(s) < n {
+		return make([]int32, n)
+	}
+	clear(s[:n])
+	return s[:n]
+}

@@ -1,0 +1,227 @@
+package eval
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/golden"
+	"vsetrain/internal/par"
+)
+
+// By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of them, so R-Precision
+// is 2/3; precision is 1 at the first candidate and 2/3 at the third, the second is none: mAP@R is (1 + 0 + 2/3) / 3 = 5/9. Of one with
+// positives at 1 and 7: nothing at the first, 1/2 at the second: mAP@R is 1/4, R-Precision 1/2. Of one with a positive at 5: nothing, found
+// among the first ten alone.
+func TestJudgedRecallsByHand(t *testing.T) {
+	for _, c := range []struct {
+		positions [][]int32
+		want      JudgedRecalls
+	}{
+		{[][]int32{{0, 2, 5}}, JudgedRecalls{1, 3, 500.0 / 9, 200.0 / 3, 100, 100, 100}},
+		{[][]int32{{1, 7}}, JudgedRecalls{1, 2, 25, 50, 0, 100, 100}},
+		{[][]int32{{5}}, JudgedRecalls{1, 1, 0, 0, 0, 0, 100}},
+		{[][]int32{{0, 1, 2, 3}}, JudgedRecalls{1, 4, 100, 100, 100, 100, 100}},
+		{[][]int32{{0, 2, 5}, {1, 7}, {5}, {0, 1, 2, 3}}, JudgedRecalls{4, 10, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
+		{nil, JudgedRecalls{}},
+	} {
+		got := newJudgedRecalls(c.positions)
+		if got.Queries != c.want.Queries || got.Positives != c.want.Positives {
+			t.Errorf("%v: %d queries, %d positives", c.positions, got.Queries, got.Positives)
+		}
+		golden.Close(t, "measures", got.list(), c.want.list(), golden.FP64)
+	}
+}
+
+func (r JudgedRecalls) list() []float64 {
+	return []float64{r.MAPAtR, r.RPrecision, r.R1, r.R5, r.R10}
+}
+
+// The order of Ranks, among ties too, gives the positions that sorting every row and column gives, in tiles of any size.
+func TestPositionsEqualSorting(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	pool := par.New(3)
+	defer pool.Close()
+	for trial := range 40 {
+		n, m := 1+rng.IntN(30), 1+rng.IntN(50)
+		d := &Dense[float64]{n, m, make([]float64, n*m)}
+		levels := []int{1, 3, 20, 1 << 30}[trial%4]
+		for i := range d.Data {
+			d.Data[i] = float64(rng.IntN(levels)) - 5
+		}
+		withTiles(t, 1+rng.IntN(n), 1+rng.IntN(m))
+		i2t, t2i := randomRelevance(rng, n, m), randomRelevance(rng, m, n)
+		images, captions, err := Positions(pool, d, &i2t, &t2i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, rel *Relevance, got [][]int32, scores func(q int) []float64) {
+			for q, item := range rel.Queries {
+				order := sortedRow(scores(int(item)))
+				var want []int32
+				for at, c := range order {
+					if slices.Contains(rel.of(q), int32(c)) {
+						want = append(want, int32(at))
+					}
+				}
+				if !slices.Equal(got[q], want) {
+					t.Fatalf("trial %d, %s %d: positions %v, want %v", trial, what, item, got[q], want)
+				}
+			}
+		}
+		check("image", &i2t, images, func(i int) []float64 { return d.Data[i*m : (i+1)*m] })
+		check("caption", &t2i, captions, func(c int) []float64 {
+			col := make([]float64, n)
+			for i := range col {
+				col[i] = d.At(i, c)
+			}
+			return col
+		})
+	}
+}
+
+// randomRelevance judges some of the queries, in any order, with some of the candidates.
+func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
+	for _, q := range rng.Perm(queries)[:rng.IntN(queries+1)] {
+		var list []int32
+		for _, c := range rng.Perm(candidates)[:1+rng.IntN(candidates)] {
+			list = append(list, int32(c))
+		}
+		r.add(int32(q), list)
+	}
+	return r
+}
+
+// The k captions of every image as judgements give the recalls of Ranks.
+func TestOwnCaptionsAsJudgements(t *testing.T) {
+	const n, k = 300, 5
+	rng := rand.New(rand.NewPCG(13, 14))
+	e, err := NewEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var j Judgements
+	for i := range int32(n) {
+		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4})
+		for c := i * k; c < (i+1)*k; c++ {
+			j.T2I.add(c, []int32{i})
+		}
+	}
+	got, err := Judge(nil, e, &j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Measure(nil, e, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
+		[]float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.T2I.R1, want.T2I.R5, want.T2I.R10}, golden.FP64)
+	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1}, golden.FP64)
+}
+
+func TestBadRelevance(t *testing.T) {
+	d := &Dense[float64]{2, 3, make([]float64, 6)}
+	good := Relevance{[]int32{0}, []int32{0, 1}, []int32{1}}
+	for _, c := range []struct {
+		rel  Relevance
+		want string
+	}{
+		{Relevance{[]int32{2}, []int32{0, 1}, []int32{1}}, "image to text: query 2 of 2"},
+		{Relevance{[]int32{0}, []int32{0, 1}, []int32{3}}, "query 0: positive 3 of 3"},
+		{Relevance{[]int32{0}, []int32{0, 0}, nil}, "query 0 has no positives"},
+		{Relevance{[]int32{1, 1}, []int32{0, 1, 2}, []int32{0, 1}}, "query 1 is judged twice"},
+	} {
+		if _, _, err := Positions(nil, d, &c.rel, &good); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.rel, err, c.want)
+		}
+	}
+}
+
+// The cases were measured by the Python package eccv_caption. They are read from files as a user has them.
+func TestGoldenJudgements(t *testing.T) {
+	type expected struct {
+		MAPAtR  float64 `json:"map_at_r"`
+		RPrec   float64 `json:"r_precision"`
+		R1      float64 `json:"r1"`
+		R5      float64 `json:"r5"`
+		R10     float64 `json:"r10"`
+		Queries int     `json:"queries"`
+	}
+	var doc struct {
+		Cases []struct {
+			Images     int
+			PerImage   int     `json:"captions_per_image"`
+			ImageIDs   []int64 `json:"image_ids"`
+			CaptionIDs []int64 `json:"caption_ids"`
+			Scores     [][]float64
+			Judgments  map[string]json.RawMessage
+			Expected   struct{ I2T, T2I expected }
+		}
+	}
+	golden.Load(t, "judgments.json", &doc)
+	if len(doc.Cases) == 0 {
+		t.Fatal("no cases")
+	}
+	for _, c := range doc.Cases {
+		text := func(numbers []int64) (out []string) {
+			for _, n := range numbers {
+				out = append(out, strconv.FormatInt(n, 10))
+			}
+			return out
+		}
+		ids := testIDs(t, text(c.ImageIDs), text(c.CaptionIDs))
+		dir := t.TempDir()
+		whole, err := json.Marshal(c.Judgments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(name string, b []byte) {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("golden.json", whole)
+		for _, d := range []string{imageToCaption, captionToImage} {
+			write("pair_"+d+".json", c.Judgments[d])
+		}
+		for _, path := range []string{dir, filepath.Join(dir, "golden.json"), filepath.Join(dir, "pair_"+captionToImage+".json")} {
+			sets, err := FindJudgements(path)
+			if err != nil || len(sets) != 1 {
+				t.Fatalf("%s: %v, %v", path, sets, err)
+			}
+			j, err := ReadJudgements(sets[0], ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Judge(nil, flat(c.Scores), j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range []struct {
+				got  JudgedRecalls
+				want expected
+			}{{got.I2T, c.Expected.I2T}, {got.T2I, c.Expected.T2I}} {
+				w := d.want
+				golden.Close(t, j.Name, d.got.list(), []float64{100 * w.MAPAtR, 100 * w.RPrec, 100 * w.R1, 100 * w.R5, 100 * w.R10}, golden.FP64)
+				if d.got.Queries != w.Queries {
+					t.Errorf("%s: %d queries, want %d", j.Name, d.got.Queries, w.Queries)
+				}
+			}
+		}
+	}
+}
+
+func testIDs(t *testing.T, images, captions []string) *IDs {
+	t.Helper()
+	ids := &IDs{Split: "split test of world", Images: images, Captions: captions}
+	if err := ids.index(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
