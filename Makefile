@@ -5,7 +5,10 @@ export CGO_ENABLED := 0
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
-LDFLAGS     := -s -w $(if $(VERSION),-X main.version=$(VERSION:v%=%))
+# Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
+COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+changes 2>/dev/null)
+BUILT       := -X vsetrain/internal/build
+LDFLAGS     := -s -w $(if $(VERSION),$(BUILT).version=$(VERSION:v%=%)) $(if $(COMMIT),$(BUILT).commit=$(COMMIT))
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"vsetrain/internal/vec"
 )
 
 // ScanStats says what the elements of a floating-point array are like.
@@ -78,7 +80,7 @@ func scanRows(a RowSource, step, total int, next *atomic.Int64, progress func(do
 			return p, err
 		}
 		zeros := 0
-		if notFinite(row) >= 0 {
+		if vec.NotFinite(row) >= 0 {
 			p.bad = append(p.bad, i*step)
 			zeros = p.addSlow(row)
 		} else {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"vsetrain/internal/npy"
+	"vsetrain/internal/vec"
 )
 
 // Split is one split of a data set: captions in memory, features memory-mapped. Its methods may be called from
@@ -136,7 +137,7 @@ func (s *Split) ReadImage(dst []float32, row int) error {
 	if word.Load()&bit != 0 {
 		return nil
 	}
-	if i := notFinite(dst); i >= 0 {
+	if i := vec.NotFinite(dst); i >= 0 {
 		return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain data check %s` lists every such row",
 			s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, dst[i], s.dir)
 	}
@@ -160,7 +161,7 @@ func (s *Split) ReadSemantics(dst []float32, caption int) error {
 	if err := s.semantics.ReadRow(dst, caption); err != nil {
 		return err
 	}
-	if i := notFinite(dst); i >= 0 {
+	if i := vec.NotFinite(dst); i >= 0 {
 		return fmt.Errorf("%s: row %d, element %d is %v: semantic vectors must be finite; run `vsetrain precompute-svd` again",
 			s.semanticsPath, caption, i, dst[i])
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/internal/build"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/safetensors"
@@ -18,7 +19,7 @@ import (
 
 // A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front
 // ("img.fc.weight"), behind them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
-// description of the network. One file, so that replacing it is atomic.
+// description of the network and a checksum of everything. One file, so that replacing it is atomic.
 
 // ExtraPrefix begins the names of the tensors that are no weights.
 const ExtraPrefix = "optim/"
@@ -26,6 +27,7 @@ const ExtraPrefix = "optim/"
 // Info describes the network of a checkpoint.
 type Info struct {
 	Format     int     `json:"format"`
+	Build      string  `json:"build,omitempty"` // version and commit of the program that wrote it
 	Model      Options `json:"model"`
 	Dims       Dims    `json:"dims"`
 	Vocabulary string  `json:"vocabulary"` // text.Vocabulary.Hash
@@ -37,7 +39,8 @@ type Info struct {
 }
 
 const (
-	infoFormat   = 1
+	infoFormat   = 2
+	firstFormat  = 1 // of files without a checksum
 	metadataInfo = "vsetrain"
 )
 
@@ -50,7 +53,7 @@ type Extra struct {
 
 // WriteCheckpoint writes a model and extra tensors.
 func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
-	info.Format, info.Model, info.Dims = infoFormat, m.Options, m.Dims
+	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
 	desc, err := json.Marshal(info)
 	if err != nil {
 		return fmt.Errorf("describe checkpoint: %w", err)
@@ -69,7 +72,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 		specs[i] = safetensors.Tensor{Name: e.Name, DType: dtype, Shape: e.Shape}
 	}
 	d := newDownloader(m.Session.Dev)
-	err = safetensors.WriteStream(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
+	err = safetensors.WriteSealed(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
 		func(i int, w io.Writer) error { return d.write(w, all[i].View) })
 	if err != nil {
 		return err
@@ -84,7 +87,8 @@ type Checkpoint struct {
 	file *safetensors.File
 }
 
-// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken.
+// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken. It reads
+// all of the file to compare it with its checksum.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
 	path, err := FindCheckpoint(path)
 	if err != nil {
@@ -94,28 +98,62 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: path, file: f, Info: Info{Model: DefaultOptions()}} // what an older description lacks has its default
-	desc, ok := f.Metadata()[metadataInfo]
-	if !ok {
-		f.Close()
-		return nil, fmt.Errorf("%s: this safetensors file was not written by vsetrain (no %q in its metadata); import a PyTorch checkpoint with 'vsetrain import'", path, metadataInfo)
-	}
-	if err := json.Unmarshal([]byte(desc), &c.Info); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: broken description: %w", path, err)
-	}
-	if err := c.check(); err != nil {
+	c := &Checkpoint{Path: path, file: f}
+	if err := c.open(); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }
 
+// ReadInfo returns the description of a checkpoint file of vsetrain. The weights are not looked at.
+func ReadInfo(path string) (Info, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return Info{}, err
+	}
+	defer f.Close()
+	info, err := readInfo(f)
+	if err != nil {
+		return info, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, nil
+}
+
+func readInfo(f *safetensors.File) (Info, error) {
+	i := Info{Model: DefaultOptions()} // what an older description lacks has its default
+	desc, ok := f.Metadata()[metadataInfo]
+	if !ok {
+		return i, fmt.Errorf("this safetensors file was not written by vsetrain (no %q in its metadata); "+
+			"import a PyTorch checkpoint with 'vsetrain import'", metadataInfo)
+	}
+	if err := json.Unmarshal([]byte(desc), &i); err != nil {
+		return i, fmt.Errorf("broken description: %w", err)
+	}
+	return i, nil
+}
+
+// open reads the description and compares the file with its checksum.
+func (c *Checkpoint) open() (err error) {
+	if c.Info, err = readInfo(c.file); err != nil {
+		return err
+	}
+	if f := c.Info.Format; f < firstFormat || f > infoFormat {
+		return fmt.Errorf("checkpoint format %d, this vsetrain reads %d to %d", f, firstFormat, infoFormat)
+	}
+	sealed, err := c.file.Verify()
+	if err != nil {
+		return err
+	}
+	if !sealed && c.Info.Format > firstFormat {
+		return fmt.Errorf("checkpoint format %d without its checksum: the file is damaged or was changed; use another copy of it",
+			c.Info.Format)
+	}
+	return c.check()
+}
+
 // check compares the description with the tensors, so that nothing is allocated for sizes that the file does not have.
 func (c *Checkpoint) check() error {
-	if c.Info.Format != infoFormat {
-		return fmt.Errorf("checkpoint format %d, this vsetrain reads %d", c.Info.Format, infoFormat)
-	}
 	if err := c.Info.Model.Validate(); err != nil {
 		return fmt.Errorf("broken description: %w", err)
 	}
@@ -208,11 +246,22 @@ func (c *Checkpoint) RestoreTensor(dev device.Device, name string, shape []int, 
 		return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; was it trained with other sizes or another vocabulary?", c.Path, name, t.Shape, shape)
 	}
 	if t.DType == "F64" {
-		return uploadWide(dev, t, dst)
+		buf, err := float64s(c.file, t)
+		if err == nil {
+			err = checkFinite(buf)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: tensor %s: %w", c.Path, name, err)
+		}
+		dev.UploadDoubles(dst, buf)
+		return nil
 	}
 	buf := make([]float32, dst.N)
 	if err := c.file.Float32s(name, buf); err != nil {
 		return fmt.Errorf("%s: %w", c.Path, err)
+	}
+	if err := checkFinite(buf); err != nil {
+		return fmt.Errorf("%s: tensor %s: %w", c.Path, name, err)
 	}
 	dev.UploadFloats(dst, buf)
 	return nil

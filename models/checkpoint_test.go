@@ -2,7 +2,11 @@ package models
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,7 +112,8 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 			return x
 		},
 			"network: expected one of"},
-		{"unknown format", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Format = 2; return x }, "checkpoint format 2, this vsetrain reads 1"},
+		{"unknown format", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Format = 3; return x },
+			"checkpoint format 3, this vsetrain reads 1 to 2"},
 		{"missing tensor", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor { return x[1:] }, "the file has none"},
 		{"tensor too many", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor {
 			return append(x, safetensors.FromFloat32s("img.extra", []int{1}, []float32{1}))
@@ -160,7 +165,16 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, tensors, map[string]string{metadataInfo: string(desc)}); err != nil {
+	metadata, data := map[string]string{metadataInfo: string(desc)}, func(i int, w io.Writer) error {
+		_, err := w.Write(tensors[i].Data)
+		return err
+	}
+	if info.Format == firstFormat {
+		err = safetensors.WriteStream(&b, tensors, metadata, data)
+	} else {
+		err = safetensors.WriteSealed(&b, tensors, metadata, data)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "c.safetensors")
@@ -170,7 +184,8 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 	return out
 }
 
-// A checkpoint of an earlier version, whose description lacks options that came later, has their defaults.
+// A checkpoint of an earlier version, whose description lacks options that came later, has their defaults. It has no
+// checksum.
 func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)
 	path := writeCheckpoint(t, m, Info{})
@@ -183,6 +198,8 @@ func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 		t.Fatalf("the description does not hold %s", field)
 	}
 	old := bytes.Replace(b, []byte(field), bytes.Repeat([]byte(" "), len(field)), 1)
+	old = bytes.Replace(old, []byte(`\"format\":2`), []byte(`\"format\":1`), 1)
+	old = bytes.Replace(old, []byte("vsetrain.sha256"), []byte("of other tool 1"), 1)
 	if err := os.WriteFile(path, old, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -273,5 +290,74 @@ func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
 	}
 	if _, err := OpenCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "best.safetensors") {
 		t.Errorf("opened: %v", err)
+	}
+}
+
+// A checkpoint tells every changed byte of its weights, its training state and its description; without its checksum it is
+// refused.
+func TestDamagedCheckpoint(t *testing.T) {
+	m := tinyModel(t, cpu.FP32, nil)
+	n := m.Session.Params.Values().N
+	path := writeCheckpoint(t, m, Info{Step: 7, Train: json.RawMessage(`{"position":{"step":7}}`)},
+		Extra{Name: ExtraPrefix + "m", Shape: []int{n}, View: m.Session.Params.Values()})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(b []byte) error {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, err := OpenCheckpoint(path)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	if err := open(whole); err != nil {
+		t.Fatal(err)
+	}
+	elements := 8 + int(binary.LittleEndian.Uint64(whole))
+	for at := elements; at < len(whole); at += 7 {
+		b := slices.Clone(whole)
+		b[at] ^= 1
+		if err := open(b); !errors.Is(err, safetensors.ErrDamaged) || !strings.HasPrefix(err.Error(), path+": ") {
+			t.Fatalf("byte %d of %d changed: %v", at, len(whole), err)
+		}
+	}
+	b := bytes.ReplaceAll(whole, []byte(`\"step\":7`), []byte(`\"step\":9`))
+	if err := open(b); bytes.Equal(b, whole) || !errors.Is(err, safetensors.ErrDamaged) {
+		t.Errorf("an edited description: %v", err)
+	}
+	b = bytes.Replace(whole, []byte("vsetrain.sha256"), []byte("vsetrain.sha512"), 1)
+	if err := open(b); err == nil || !strings.Contains(err.Error(), "without its checksum") {
+		t.Errorf("without its checksum: %v", err)
+	}
+}
+
+// Weights that are not finite are refused, whether or not the file has a checksum.
+func TestCheckpointWithoutFiniteWeights(t *testing.T) {
+	for _, precision := range []string{cpu.FP32, cpu.FP64} {
+		for _, format := range []int{firstFormat, infoFormat} {
+			m := tinyModel(t, precision, nil)
+			x := values(m)
+			x[4] = math.Inf(-1)
+			m.Session.Dev.UploadDoubles(m.Session.Params.Values(), x)
+			change := func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
+				i.Format = format
+				return x
+			}
+			path := rewrite(t, writeCheckpoint(t, m, Info{}), change)
+			c, err := OpenCheckpoint(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.Restore(m)
+			if err == nil || !strings.Contains(err.Error(), "element 4 is -Inf") || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s, format %d: %v", precision, format, err)
+			}
+			c.Close()
+		}
 	}
 }

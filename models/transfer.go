@@ -2,11 +2,13 @@ package models
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/safetensors"
+	"vsetrain/internal/vec"
 )
 
 // downloader writes device memory to a stream in pieces, little endian, in the device's own precision.
@@ -54,12 +56,21 @@ func (d *downloader) write(w io.Writer, v device.View) error {
 	return nil
 }
 
-// uploadWide uploads a float64 tensor without loss.
-func uploadWide(dev device.Device, t safetensors.Tensor, dst device.View) error {
-	buf := make([]float64, dst.N)
-	for i := range buf {
-		buf[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
+// float64s returns the elements of a float64 tensor.
+func float64s(f *safetensors.File, t safetensors.Tensor) ([]float64, error) {
+	x := make([]float64, t.Len())
+	return x, f.View(func() error {
+		for i := range x {
+			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
+		}
+		return nil
+	})
+}
+
+// checkFinite returns an error for the first value that is not a finite number.
+func checkFinite[T vec.Float](x []T) error {
+	if i := vec.NotFinite(x); i >= 0 {
+		return fmt.Errorf("element %d is %v: expected finite numbers; use another checkpoint", i, x[i])
 	}
-	dev.UploadDoubles(dst, buf)
 	return nil
 }

@@ -22,9 +22,11 @@ Images are region features (.npy), captions are text files; see README.md for th
   vsetrain precompute-svd --data data/demo          # semantic vectors for the LSEH loss
   vsetrain train --config configs/demo.yaml         # a run in runs/
   vsetrain eval --checkpoint runs/vsepp-demo        # recalls on the test split`,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("vsetrain {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
 		&cobra.Group{ID: groupTrain, Title: "Train and measure:"},

@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"vsetrain/internal/build"
 )
 
 type versionOptions struct{ JSON bool }
@@ -23,19 +27,16 @@ func newCmdVersion(a *app) *cobra.Command {
 }
 
 func (o *versionOptions) run(a *app) error {
-	e := session(a.Now())
 	if o.JSON {
 		enc := json.NewEncoder(a.Out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(e)
+		return enc.Encode(session(a.Now()))
 	}
-	commit := e.Commit
-	if e.Dirty {
-		commit += "+changes"
-	}
-	if commit != "" {
-		commit = " (" + commit + ")"
-	}
-	a.Printf("vsetrain %s%s %s %s/%s\n", e.Version, commit, e.Go, e.OS, e.Arch)
+	a.Printf("vsetrain %s\n", versionText())
 	return nil
+}
+
+// versionText returns "0.1.0 (0123456789ab) go1.26.8 linux/amd64".
+func versionText() string {
+	return fmt.Sprintf("%s %s %s/%s", build.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,32 @@ func TestRefuseOverwrite(t *testing.T) {
 	for path, force := range map[string]bool{link: true, filepath.Join(dir, "none"): false} {
 		if err := RefuseOverwrite(path, force); err != nil {
 			t.Errorf("%s, force %v: %v", path, force, err)
+		}
+	}
+}
+
+// Features that become shorter while they are in use end training and evaluation with an error that names the file.
+func TestFeaturesThatBecomeShorter(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files are not mapped")
+	}
+	c := tinyConfig()
+	c.Data.Dir = copyWorld(t)
+	for _, file := range []string{"train_ims.npy", "dev_ims.npy"} {
+		path := filepath.Join(c.Data.Dir, file)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watcher{onStep: func(i train.StepInfo) {
+			if i.Step == 1 && os.Truncate(path, 0) != nil {
+				t.Error("not shortened")
+			}
+		}}
+		_, err = Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w))
+		wantError(t, err, path+" became shorter while it was in use", "now it has 0")
+		if err := os.WriteFile(path, whole, 0o666); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

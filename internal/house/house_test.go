@@ -20,7 +20,8 @@ const module = "vsetrain/"
 
 // levels are the floors of the house, the ground floor first. Imports lead downwards.
 var levels = [][]string{
-	{"internal/golden", "internal/options", "internal/par", "internal/philox", "internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
+	{"internal/build", "internal/golden", "internal/mapped", "internal/options", "internal/par", "internal/philox",
+		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
@@ -35,8 +36,8 @@ var levels = [][]string{
 
 // sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
-	"internal/npy":               {"internal/half", "internal/pickle"}, // .npy headers are Python literals
-	"internal/safetensors":       {"internal/half"},
+	"internal/npy":               {"internal/half", "internal/mapped", "internal/pickle"}, // .npy headers are Python literals
+	"internal/safetensors":       {"internal/half", "internal/mapped"},
 	"internal/torchfile":         {"internal/half", "internal/pickle"},
 	"internal/runfs":             {"internal/options"},
 	"internal/gemm":              {"internal/par"},

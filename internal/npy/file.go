@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"unsafe"
+
+	"vsetrain/internal/mapped"
 )
 
 // File is an open array. Where the system allows, the file is mapped read-only, so that rows cost a copy and no
 // system call and the array never counts as memory of the process beyond the page cache; elsewhere rows are
 // read with ReadAt. All methods but Close may be called from several goroutines at once.
 //
-// The file must not be shortened while it is open: a mapped read past its end kills the process.
+// The file must not be shortened while it is open: reads past its new end are errors.
 type File struct {
 	Path    string
 	DType   DType
 	Shape   []int // [N, ...]; empty for a scalar
 	Fortran bool  // stored in column-major order; only Ints and Float64s read such a file
 
-	f      *os.File // nil once mapped
-	mapped []byte   // whole file; nil when not mapped
-	offset int64    // of the first element
+	f      *os.File     // nil once mapped
+	mapped *mapped.File // whole file; nil when not mapped
+	offset int64        // of the first element
 	rows   int
 	rowLen int
 }
@@ -64,7 +65,7 @@ func open(f *os.File, path string) (*File, error) {
 		}
 	}
 	file.Fortran = h.fortran && len(h.shape) > 1 // the orders are the same for a vector
-	if m, err := mapFile(f, info.Size()); err == nil {
+	if m, err := mapped.Map(f, info.Size()); err == nil {
 		file.mapped, file.f = m, nil
 		f.Close()
 	}
@@ -96,25 +97,11 @@ func (f *File) Rows() int { return f.rows }
 // RowLen returns the number of elements of a row: the product of Shape[1:].
 func (f *File) RowLen() int { return f.rowLen }
 
-// Float32s returns the whole array as a view of the mapped file, without a copy, and true; or nil and false when the
-// elements are not float32, not in C order, not aligned, or the file is not mapped: use ReadRow then. The view is
-// read-only (a write faults) and dies with Close.
-func (f *File) Float32s() ([]float32, bool) {
-	if f.mapped == nil || f.DType != F32 || f.Fortran || f.offset%4 != 0 || !littleEndian {
-		return nil, false
-	}
-	n := f.rows * f.rowLen
-	if n == 0 {
-		return []float32{}, true
-	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&f.mapped[f.offset])), n), true
-}
-
-// Close unmaps and closes the file. Views of it must not be used afterwards; a second Close does nothing.
+// Close unmaps and closes the file. A second Close does nothing.
 func (f *File) Close() error {
 	var err error
 	if f.mapped != nil {
-		err = unmapFile(f.mapped)
+		err = f.mapped.Close()
 	} else if f.f != nil {
 		err = f.f.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/half"
+	"vsetrain/internal/mapped"
 )
 
 // littleEndian tells whether the machine's byte order is that of the files.
@@ -18,7 +19,7 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
 // ReadRow writes row (for region features: one image, [R, D]) into dst as float32. dst must have RowLen elements. The
 // type must be float16, float32 or float64 (rounded to nearest). It allocates nothing on a mapped file.
-func (f *File) ReadRow(dst []float32, row int) error {
+func (f *File) ReadRow(dst []float32, row int) (err error) {
 	switch {
 	case f.DType != F32 && f.DType != F16 && f.DType != F64:
 		return fmt.Errorf("npy: %s: rows of type %s cannot be read as float32: expected <f2, <f4 or <f8", f.Path, f.DType)
@@ -32,7 +33,8 @@ func (f *File) ReadRow(dst []float32, row int) error {
 	size := f.rowLen * f.DType.Size()
 	at := f.offset + int64(row)*int64(size)
 	if f.mapped != nil {
-		f.decodeRow(dst, f.mapped[at:at+int64(size)])
+		defer f.mapped.Recover(mapped.Watch(), &err)
+		f.decodeRow(dst, f.mapped.Bytes()[at:at+int64(size)])
 		return nil
 	}
 	buf := scratch.Get().(*[]byte)
@@ -79,12 +81,13 @@ func (f *File) decodeRow(dst []float32, src []byte) {
 
 // Ints returns the whole array in C order as int64. Floats must be whole numbers: image sizes are often saved
 // so. It is for small files; the copy takes 8 bytes per element.
-func (f *File) Ints() ([]int64, error) {
+func (f *File) Ints() (out []int64, err error) {
 	b, err := f.all()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]int64, f.rows*f.rowLen)
+	defer f.mapped.Recover(mapped.Watch(), &err)
+	out = make([]int64, f.rows*f.rowLen)
 	for i := range out {
 		switch f.DType {
 		case F16, F32, F64:
@@ -101,12 +104,13 @@ func (f *File) Ints() ([]int64, error) {
 }
 
 // Float64s returns the whole array in C order as float64. It is for small files; integers beyond 2^53 are rounded.
-func (f *File) Float64s() ([]float64, error) {
+func (f *File) Float64s() (out []float64, err error) {
 	b, err := f.all()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float64, f.rows*f.rowLen)
+	defer f.mapped.Recover(mapped.Watch(), &err)
+	out = make([]float64, f.rows*f.rowLen)
 	for i := range out {
 		switch f.DType {
 		case F16, F32, F64:
@@ -125,7 +129,7 @@ func (f *File) all() ([]byte, error) {
 	}
 	size := f.rows * f.rowLen * f.DType.Size()
 	if f.mapped != nil {
-		return f.mapped[f.offset : f.offset+int64(size)], nil
+		return f.mapped.Bytes()[f.offset : f.offset+int64(size)], nil
 	}
 	b := make([]byte, size)
 	return b, f.readAt(b, f.offset)

@@ -2,19 +2,25 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
+
+	"vsetrain/internal/mapped"
 )
 
 // maxHeader bounds the header; the reference implementation has the same bound.
 const maxHeader = 100_000_000
 
 // File is an open file. Where the system allows it is mapped read-only, so that opening costs the header alone. Methods
-// but Close may be called from several goroutines at once. The file must not be shortened while it is open.
+// but Close may be called from several goroutines at once. The file must not be shortened while it is open: methods return
+// an error then, and what reads the Data of tensors does so in View.
 type File struct {
 	path     string
-	all      []byte // the whole file
+	mem      *mapped.File // nil where the file was read into memory
+	all      []byte       // the whole file
 	tensors  []Tensor
 	index    map[string]int
 	metadata map[string]string
@@ -23,19 +29,40 @@ type File struct {
 // Open opens path and checks all of the header: that the tensors fit their shapes, follow one another without hole or
 // overlap and end with the file.
 func Open(path string) (*File, error) {
-	all, err := mapFile(path)
-	if err != nil {
+	f := &File{path: path}
+	if err := f.load(); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	f := &File{path: path, all: all}
 	if err := f.parse(); err != nil {
-		_ = unmapFile(all)
+		_ = f.mem.Close()
 		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
 	}
 	return f, nil
 }
 
-func (f *File) parse() error {
+// load maps the file, or reads it where the system does not map files.
+func (f *File) load() error {
+	in, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	size, err := regularSize(in)
+	if err != nil || size == 0 { // nothing cannot be mapped
+		return err
+	}
+	f.mem, err = mapped.Map(in, size)
+	if errors.Is(err, errors.ErrUnsupported) {
+		f.all = make([]byte, size)
+		_, err = io.ReadFull(in, f.all)
+		return err
+	}
+	f.all = f.mem.Bytes()
+	return err
+}
+
+func (f *File) parse() (err error) {
+	defer f.mem.Recover(mapped.Watch(), &err)
 	if len(f.all) < 8 {
 		return fmt.Errorf("truncated file: it has only %d bytes", len(f.all))
 	}
@@ -73,7 +100,7 @@ func (f *File) Names() []string {
 	return names
 }
 
-// Tensor returns a tensor; its Data is a read-only view of the file that dies with Close.
+// Tensor returns a tensor; its Data is a read-only view of the file that dies with Close. See View.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.index[name]
 	if !ok {
@@ -91,6 +118,13 @@ func (f *File) Metadata() map[string]string {
 	return m
 }
 
+// View calls use, which reads the Data of tensors. Where that fails because the file became shorter or cannot be read, it is
+// an error.
+func (f *File) View(use func() error) (err error) {
+	defer f.mem.Recover(mapped.Watch(), &err)
+	return use()
+}
+
 // Float32s writes the elements of a tensor into dst, which must have as many, converted to float32 (float64 and
 // integers round to nearest).
 func (f *File) Float32s(name string, dst []float32) error {
@@ -98,7 +132,7 @@ func (f *File) Float32s(name string, dst []float32) error {
 	if !ok {
 		return fmt.Errorf("safetensors: %s: no tensor %q", f.path, name)
 	}
-	if err := t.Float32s(dst); err != nil {
+	if err := f.View(func() error { return t.Float32s(dst) }); err != nil {
 		return fmt.Errorf("safetensors: %s: tensor %q: %w", f.path, name, err)
 	}
 	return nil
@@ -106,12 +140,8 @@ func (f *File) Float32s(name string, dst []float32) error {
 
 // Close releases the file; the Data of its tensors must not be used afterwards. A second Close does nothing.
 func (f *File) Close() error {
-	all := f.all
 	f.all, f.tensors, f.index = nil, nil, nil
-	if all == nil {
-		return nil
-	}
-	if err := unmapFile(all); err != nil {
+	if err := f.mem.Close(); err != nil {
 		return fmt.Errorf("safetensors: close %s: %w", f.path, err)
 	}
 	return nil

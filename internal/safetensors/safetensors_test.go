@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -155,6 +157,105 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
+// seal writes a sealed file.
+func seal(t testing.TB, tensors []Tensor, metadata map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	err := WriteSealed(&b, tensors, metadata, func(i int, w io.Writer) error {
+		for part := range slices.Chunk(tensors[i].Data, 1000) {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Any byte of a sealed file may change: it does not open, or it does not verify.
+func TestSealedFile(t *testing.T) {
+	whole := seal(t, sample(), map[string]string{"k": "v", "format": "pt"})
+	for at := -1; at < len(whole); at++ {
+		b := slices.Clone(whole)
+		if at >= 0 {
+			b[at] ^= 1
+		}
+		f, err := Open(save(t, b))
+		if err != nil {
+			continue
+		}
+		sealed, err := f.Verify()
+		switch {
+		case at < 0 && (!sealed || err != nil):
+			t.Fatalf("as it was written: %v, %v", sealed, err)
+		case at >= 0 && sealed && !errors.Is(err, ErrDamaged):
+			t.Fatalf("byte %d changed: %v", at, err)
+		case at >= 0 && !sealed: // the name of the checksum itself; its bytes are the only ones that nothing checks
+			if name := bytes.Index(whole, []byte(sealKey)); at < name || at >= name+len(sealKey) {
+				t.Fatalf("byte %d changed: no checksum", at)
+			}
+		}
+		f.Close()
+	}
+	f, err := Open(save(t, write(t, sample(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if sealed, err := f.Verify(); sealed || err != nil {
+		t.Errorf("a file without a checksum: %v, %v", sealed, err)
+	}
+}
+
+// The checksum sees every piece of a large tensor, in its place.
+func TestSealedPieces(t *testing.T) {
+	x := Tensor{Name: "x", DType: "U8", Shape: []int{3*sealPiece + 5}, Data: make([]byte, 3*sealPiece+5)}
+	for i := range x.Data {
+		x.Data[i] = byte(i >> 12)
+	}
+	whole := seal(t, []Tensor{x}, nil)
+	start := len(whole) - len(x.Data)
+	for _, change := range []func(data []byte){
+		func([]byte) {},
+		func(d []byte) { d[len(d)-1]++ },
+		func(d []byte) { d[2*sealPiece]++ },
+		func(d []byte) { // two pieces change places
+			first := slices.Clone(d[:sealPiece])
+			copy(d, d[sealPiece:2*sealPiece])
+			copy(d[sealPiece:], first)
+		},
+	} {
+		b := slices.Clone(whole)
+		change(b[start:])
+		f, err := Open(save(t, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Verify(); (err == nil) != bytes.Equal(b, whole) {
+			t.Errorf("verified: %v", err)
+		}
+		f.Close()
+	}
+}
+
+// A writer that gives other bytes than announced is an error before anything is written.
+func TestSealRefuses(t *testing.T) {
+	failure := errors.New("device lost")
+	for want, data := range map[string]func(int, io.Writer) error{
+		"device lost":   func(int, io.Writer) error { return failure },
+		"given 4 bytes": func(_ int, w io.Writer) error { _, err := w.Write(make([]byte, 4)); return err },
+	} {
+		var b bytes.Buffer
+		err := WriteSealed(&b, []Tensor{{Name: "a", DType: "F32", Shape: []int{2}}}, nil, data)
+		if err == nil || !strings.Contains(err.Error(), want) || b.Len() > 0 {
+			t.Errorf("error %v after %d bytes, want %q", err, b.Len(), want)
+		}
+	}
+}
+
 // with returns a file with the given header text and data.
 func with(header, data string) string {
 	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + data
@@ -255,6 +356,44 @@ func FuzzOpen(f *testing.F) {
 		again := &File{all: out.Bytes()}
 		if err := again.parse(); err != nil || !reflect.DeepEqual(again.tensors, file.tensors) || !reflect.DeepEqual(again.Metadata(), file.Metadata()) {
 			t.Fatalf("round trip: %v", err)
+		}
+	})
+}
+
+// BenchmarkSeal hashes and writes a large tensor, and verifies it.
+func BenchmarkSeal(b *testing.B) {
+	x := Tensor{Name: "x", DType: "U8", Shape: []int{256 << 20}, Data: make([]byte, 256<<20)}
+	data := func(_ int, w io.Writer) error {
+		for part := range slices.Chunk(x.Data, 1<<20) {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(len(x.Data)))
+		for b.Loop() {
+			if err := WriteSealed(io.Discard, []Tensor{x}, nil, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	path := filepath.Join(b.TempDir(), "a.safetensors")
+	if err := os.WriteFile(path, seal(b, []Tensor{x}, nil), 0o666); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("verify", func(b *testing.B) {
+		b.SetBytes(int64(len(x.Data)))
+		for b.Loop() {
+			f, err := Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := f.Verify(); err != nil {
+				b.Fatal(err)
+			}
+			f.Close()
 		}
 	})
 }

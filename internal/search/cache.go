@@ -21,15 +21,12 @@ import (
 
 // The cache keeps the encodings of a split in one safetensors file, NETWORK-SPLIT-KEY.encoded.safetensors. The key is a digest of all they depend
 // on: options, sizes and weights of the network, vocabulary, device and precision, and the bytes of every file of the split. So a file is
-// found if and only if encoding would give what it holds, and nothing has to be invalidated. Its metadata has the whole key and a
-// digest of its own tensors; a file where either is wrong is encoded anew and replaced.
+// found if and only if encoding would give what it holds, and nothing has to be invalidated. Its metadata has the whole key,
+// and it is sealed by a checksum; a file where either is wrong is encoded anew and replaced.
 const cacheEnd = ".encoded.safetensors"
 
-// Metadata of a cache file.
-const (
-	cacheKey  = "vsetrain.encoded.key"
-	cacheData = "vsetrain.encoded.sha256"
-)
+// cacheKey is in the metadata of a cache file.
+const cacheKey = "vsetrain.encoded.key"
 
 // cached calls load with the cache file where there is a good one, otherwise encode, whose tensors are kept.
 func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tensor, error), load func(*safetensors.File) error) error {
@@ -55,8 +52,12 @@ func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tenso
 	if err := os.MkdirAll(e.opt.Cache, 0o777); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	metadata := map[string]string{cacheKey: key, cacheData: tensorDigest(tensors)}
-	return runfs.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+	return runfs.WriteFile(path, func(w io.Writer) error {
+		return safetensors.WriteSealed(w, tensors, map[string]string{cacheKey: key}, func(i int, w io.Writer) error {
+			_, err := w.Write(tensors[i].Data)
+			return err
+		})
+	})
 }
 
 // loadCache reports whether path holds what belongs to the key, intact, and loads it.
@@ -66,12 +67,10 @@ func loadCache(path, key string, load func(*safetensors.File) error) (bool, erro
 		return false, nil // not there, or broken: it is written anew
 	}
 	defer f.Close()
-	var all []safetensors.Tensor
-	for _, name := range f.Names() {
-		t, _ := f.Tensor(name)
-		all = append(all, t)
+	if f.Metadata()[cacheKey] != key {
+		return false, nil
 	}
-	if m := f.Metadata(); m[cacheKey] != key || m[cacheData] != tensorDigest(all) {
+	if sealed, err := f.Verify(); !sealed || err != nil {
 		return false, nil
 	}
 	if err := load(f); err != nil {
@@ -133,13 +132,4 @@ func hashFile(ctx context.Context, h hash.Hash, path string) error {
 			return err
 		}
 	}
-}
-
-func tensorDigest(all []safetensors.Tensor) string {
-	h := sha256.New()
-	for i := range all {
-		fmt.Fprintf(h, "%s %s %v\n", all[i].Name, all[i].DType, all[i].Shape)
-		h.Write(all[i].Data)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -93,8 +93,10 @@ func int32s(f *safetensors.File, name string) ([]int32, error) {
 		return nil, fmt.Errorf("no tensor %s of int32 values", name)
 	}
 	x := make([]int32, t.Len())
-	for i := range x {
-		x[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return x, nil
+	return x, f.View(func() error {
+		for i := range x {
+			x[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
+		}
+		return nil
+	})
 }

@@ -1,11 +1,11 @@
-package data
+package vec
 
 import "math"
 
-// notFinite returns the index of the first NaN or infinity, -1 when there is none.
-func notFinite(x []float32) int {
+// NotFinite returns the index of the first NaN or infinity of x, -1 when there is none.
+func NotFinite[T Float](x []T) int {
 	// v*0 is 0 for a finite v and NaN otherwise; four sums keep the adder busy.
-	var a, b, c, d float32
+	var a, b, c, d T
 	i := 0
 	for ; i+4 <= len(x); i += 4 {
 		v := x[i : i+4 : i+4]
