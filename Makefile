@@ -4,6 +4,7 @@ export CGO_ENABLED := 0
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 # Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
 COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+changes 2>/dev/null)
@@ -16,7 +17,7 @@ FUZZTIME    ?= 20s
 LONGEST     := ./internal/device/cuda ./train
 CONFIG      ?= configs/vsepp/f30k-lseh.yaml
 
-.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench clean
+.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels test-race vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +51,14 @@ test-long: test ## also fuzz every reader and race the concurrent packages (VSET
 lint: ## run staticcheck
 	$(GO) run $(STATICCHECK) ./...
 
+# The packages that share memory between goroutines, whose tests are quick enough for the race detector.
+RACED := ./internal/par ./internal/runfs ./internal/search ./internal/view ./data/...
+test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -timeout 15m $(RACED)
+
+vulncheck: ## look for known weaknesses in the modules that the program is linked with (needs the vulnerability database)
+	$(GO) run $(GOVULNCHECK) ./...
+
 fmt: ## format the sources
 	gofmt -w .
 
@@ -79,6 +88,10 @@ cross: ## build for every supported system into bin/
 
 bench: build ## time the training step: make bench CONFIG=configs/...
 	bin/vsetrain bench --config $(CONFIG)
+
+bench-kernels: ## time the kernels into bin/kernels.txt, for `benchstat OLD bin/kernels.txt`
+	@mkdir -p bin
+	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/gemm ./internal/vec ./internal/device/cpu | tee bin/kernels.txt
 
 clean: ## remove what build and demo made
 	rm -rf bin data/demo runs/demo runs/demo-[0-9]*
