@@ -85,6 +85,7 @@ type Device interface {
 	Matching
 	Pairs
 	Segments
+	Primitives
 	Transformer
 	Random
 	Layouts

@@ -111,6 +111,9 @@ type dev[T vec.Float] struct {
 	reasoning     reasoning[T]
 	filtration    filtration[T]
 	segments      segmentLoop[T]
+	maps          mapLoop[T]
+	reductions    reduceLoop[T]
+	segmentFirst  []int
 	swap          swapLoop[T]
 	entropy       entropyLoop[T]
 	hinge         hingeState[T]

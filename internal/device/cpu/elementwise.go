@@ -11,11 +11,12 @@ type elementKind uint8
 
 const (
 	elementAdd elementKind = iota
+	elementMultiply
 	elementScale
 	elementMap
 )
 
-// elementLoop is dst = a + b, dst = factor·a or dst = f(a).
+// elementLoop is dst = a + b, dst = a∘b, dst = factor·a or dst = f(a).
 type elementLoop[T vec.Float] struct {
 	ops       *vec.Ops[T]
 	kind      elementKind
@@ -29,6 +30,8 @@ func (l *elementLoop[T]) Do(_, i int) {
 	switch l.kind {
 	case elementAdd:
 		l.ops.Add(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi])
+	case elementMultiply:
+		l.ops.Mul(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi])
 	case elementScale:
 		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.factor)
 	case elementMap:

@@ -71,6 +71,7 @@ var suite = []struct {
 	{"Filtrate", testFiltrate},
 	{"FewPairs", testFewPairs},
 	{"Segments", testSegments},
+	{"Primitives", testPrimitives},
 	{"Dropout", testDropout},
 	{"SwapAxes", testSwapAxes},
 	{"CrossEntropy", testCrossEntropy},

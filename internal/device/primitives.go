@@ -1,0 +1,80 @@
+package device
+
+// Primitives are the elementwise functions, reductions and products within segments from which a network composes what has no
+// kernel of its own. They work along one of two axes. Along rows, x [N, D] has one result per row: [N]. Along segments, x [T, D] is
+// sets of rows, Counts of them each, one set after the other (see Segments), and has one row of results per set: [C, D].
+type Primitives interface {
+	// Multiply computes dst = a∘b; dst may be a or b.
+	Multiply(dst, a, b View)
+	// Map computes Y = F(X).
+	Map(MapArgs)
+	// MapGrad computes DX = DY∘F'(X).
+	MapGrad(MapArgs)
+	// Reduce computes the sums or maxima of the rows or segments of X.
+	Reduce(ReduceArgs)
+	// Spread goes back: it writes X from Y.
+	Spread(ReduceArgs)
+	// SegmentProducts multiplies matrices within every segment.
+	SegmentProducts(SegmentProductsArgs)
+}
+
+// Function names an elementwise function with the parameter C.
+type Function uint8
+
+// The elementwise functions of Map.
+const (
+	LeakyReLU  Function = iota // x where x > 0, elsewhere C·x, with the derivative C
+	Exp                        // e^x; float32 arguments are clamped to [-87.3, 88.3]
+	Log                        // ln x
+	Sqrt                       // √x, with the derivative 0 at 0
+	Reciprocal                 // 1/(x + C)
+	Inverse                    // 1/max(x, C), with the derivative 0 where x < C
+	functionCount
+)
+
+// Valid reports whether f is one of the functions.
+func (f Function) Valid() bool { return f < functionCount }
+
+// MapArgs: X and Y have the same number of values. MapGrad reads X, Y = F(X) and DY; DX may be DY.
+type MapArgs struct {
+	F      Function
+	C      float64
+	X, Y   View
+	DY, DX View
+}
+
+// ReduceArgs: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
+//
+//	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of equal ones
+//	Spread  X = Y at every position, or with Max Y at position Index and 0 elsewhere: the gradient of Reduce
+//
+// Rows of X that belong to no segment become 0 where the counts are loose.
+type ReduceArgs struct {
+	Max    bool
+	N, D   int
+	Counts Ints // [C], each at least 1
+	X, Y   View
+	Index  View // int32, as many as Y; with Max
+}
+
+// Segmented reports whether the reduction is along segments.
+func (a *ReduceArgs) Segmented() bool { return a.Counts.Present() }
+
+// SegmentForm is one of the products of SegmentProducts.
+type SegmentForm uint8
+
+// The products within a segment s of n rows.
+const (
+	SegmentGram   SegmentForm = iota // G_s = A_s B_sᵀ    A, B [T, D], G [T, Longest]
+	SegmentApply                     // B_s = G_s A_s     G [T, Longest], A, B [T, D]
+	SegmentApplyT                    // B_s = G_sᵀ A_s
+)
+
+// SegmentProductsArgs: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies behind them is
+// neither read nor written. The products are float32 in every precision but fp64.
+type SegmentProductsArgs struct {
+	Form       SegmentForm
+	D, Longest int
+	Counts     Ints // [C], each between 1 and Longest
+	A, B, G    View
+}
