@@ -28,6 +28,14 @@ type GemmArgs struct {
 	Active                    View // optional [M, N]
 }
 
+// Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or side by side as
+// groups of columns.
+func (a *GemmArgs) Overlap() bool {
+	ld := max(a.LDC, a.N)
+	after, beside := a.StrideC >= (a.M-1)*ld+a.N, a.StrideC >= a.N && ld >= (a.Batch-1)*a.StrideC+a.N
+	return a.Batch > 1 && !after && !beside
+}
+
 // Activation names an elementwise function.
 type Activation uint8
 

@@ -142,7 +142,7 @@ var opCases = []opCase{
 
 // The gradient of every op, composed with a weighted sum, against central differences in float64.
 func TestGradientsMatchFiniteDifferences(t *testing.T) {
-	for _, c := range slices.Concat(opCases, regionCases, matchingCases, transformerCases, pairCases) {
+	for _, c := range slices.Concat(opCases, composeCases, regionCases, matchingCases, transformerCases, pairCases) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t, cpu.FP64, 2)
 			g := s.Graph()

@@ -107,6 +107,12 @@ func (p *Program) emit(n *Node) error {
 			return nil
 		}
 		in.name, in.run = op.Name, op.Run
+		if op.Nested != nil {
+			var err error
+			if in.run, err = op.Nested(p.s); err != nil {
+				return fmt.Errorf("%s: %w", op.Name, err)
+			}
+		}
 		for k, b := range p.plan.outs[n] {
 			in.refs[1] = append(in.refs[1], ref{buf: b, n: max(size(op.Outs[k]), op.OutSize)})
 		}

@@ -14,10 +14,35 @@ type Session struct {
 	floats, ints slab
 	feed         map[string]*input
 	moves        int // of inputs
+	nested       *Session
+}
+
+// inner returns the session of the graphs inside ops: the same device and parameters, with inputs and a slab of its own.
+func (s *Session) inner() *Session {
+	if s.nested == nil {
+		s.nested = &Session{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
+	}
+	return s.nested
+}
+
+// lend sets an input to memory of an outer session, with its host values where it is int32.
+func (s *Session) lend(name string, v device.View, host []int32, loose bool) {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	in.view, in.n, in.host, in.loose, in.lent = v, v.N, host, loose, true
 }
 
 // Generation changes when memory has moved that programs use.
-func (s *Session) Generation() int { return s.moves + s.floats.generation + s.ints.generation }
+func (s *Session) Generation() int {
+	n := s.moves + s.floats.generation + s.ints.generation
+	if s.nested != nil {
+		n += s.nested.Generation()
+	}
+	return n
+}
 
 // NewSession allocates the parameters of a network on a device.
 func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
@@ -222,7 +247,13 @@ func (s *Session) FeedPart(name string, values []float32, n int) error {
 }
 
 // SlabBytes is the memory of the values that programs compute.
-func (s *Session) SlabBytes() int64 { return 4 * int64(s.floats.view.N+s.ints.view.N) }
+func (s *Session) SlabBytes() int64 {
+	n := 4 * int64(s.floats.view.N+s.ints.view.N)
+	if s.nested != nil {
+		n += s.nested.SlabBytes()
+	}
+	return n
+}
 
 // feedConst sets an input that is a constant.
 func (s *Session) feedConst(name string, l *leaf) error {

@@ -51,7 +51,7 @@ func (d *dev[T]) Gemm(a device.GemmArgs) {
 		return
 	}
 	count := max(1, a.Batch)
-	if count > 1 && a.StrideC < (a.M-1)*leading("C", a.LDC, a.N)+a.N {
+	if a.Overlap() {
 		panic(fmt.Sprintf("cpu: Gemm: products of %d×%d overlap with StrideC=%d", a.M, a.N, a.StrideC))
 	}
 	p := &d.gemm.p

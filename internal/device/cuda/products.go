@@ -23,7 +23,7 @@ func (d *dev) Gemm(a device.GemmArgs) {
 		return
 	}
 	count := max(1, a.Batch)
-	if count > 1 && a.StrideC < (a.M-1)*leading("C", a.LDC, a.N)+a.N {
+	if a.Overlap() {
 		panic(fmt.Sprintf("cuda: Gemm: products of %d×%d overlap with StrideC=%d", a.M, a.N, a.StrideC))
 	}
 	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta, exact: a.Exact,

@@ -85,7 +85,14 @@ func testGemm(h *harness) {
 	// One operand shared by the whole batch.
 	h.gemm(device.GemmArgs{M: 4, N: 6, K: 5, Batch: 4, TransB: true, Alpha: 2, StrideA: -1}, false, rounds)
 	h.gemm(device.GemmArgs{M: 4, N: 6, K: 5, Batch: 4, Alpha: 1, StrideB: -1}, true, rounds)
+	// The products of groups of columns that lie side by side.
+	for _, m := range []int{1, 4, 50} {
+		h.gemm(device.GemmArgs{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride, StrideC: besideStride, Exact: true}, false, false)
+		h.gemm(device.GemmArgs{M: m, N: 36, K: 36, Batch: 3, Alpha: 1, LDA: 108, LDC: 108, StrideA: besideStride, StrideC: besideStride, Exact: true}, false, false)
+	}
 }
+
+const besideStride = -2 // asks for operands side by side in the rows of one matrix
 
 // gemm runs one product; gaps between rows and items hold NaN. A stride of -1 asks for a shared operand.
 func (h *harness) gemm(a device.GemmArgs, bias, rounds bool) {
@@ -100,6 +107,9 @@ func (h *harness) gemm(a device.GemmArgs, bias, rounds bool) {
 		switch {
 		case *stride == -1:
 			*stride, n = 0, 1
+		case *stride == besideStride:
+			*stride = cols
+			return h.beside(rows, cols, ld, n)
 		case items > 1:
 			*stride = size + 5
 		}
@@ -150,4 +160,16 @@ func (h *harness) gemm(a device.GemmArgs, bias, rounds bool) {
 	h.equal(what, a.C, want, tol)
 	h.steady(what, func() { h.d.Gemm(a) })
 	h.release()
+}
+
+// beside are rows of ld values of which the first n·cols are there.
+func (h *harness) beside(rows, cols, ld, n int) []float64 {
+	x := make([]float64, rows*ld)
+	for r := range rows {
+		copy(x[r*ld:], h.normal(n*cols, 1))
+		for k := n * cols; k < ld; k++ {
+			x[r*ld+k] = math.NaN()
+		}
+	}
+	return x
 }
