@@ -52,15 +52,7 @@ func TestGoldenSGRAF(t *testing.T) {
 	}
 }
 
-// withoutDropout is a network whose graphs drop nothing.
-func withoutDropout(t *testing.T) {
-	old := sgrafDropout
-	sgrafDropout = 0
-	t.Cleanup(func() { sgrafDropout = old })
-}
-
 func (c *sgrafCase) run(t *testing.T, p precision) {
-	withoutDropout(t)
 	cfg := c.Config
 	n, l := len(c.Lengths), c.Captions.Shape[1]
 	order := golden.ByLength(c.Lengths)

@@ -195,7 +195,7 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	var root struct {
 		Branch captionBranch `param:"cap"`
 	}
-	root.Branch = newCaptionBranch(cfg["feat_dim"], cfg["hidden"], cfg["word_dim"], cfg["vocab"], cfg["max_len"])
+	root.Branch = newCaptionBranch(cfg["feat_dim"], cfg["hidden"], cfg["word_dim"], cfg["vocab"], cfg["max_len"], DefaultOptions().VSRN.Dropout)
 	params := nn.Collect(&root)
 	var specs []graph.ParamSpec
 	for _, p := range params {

@@ -44,7 +44,7 @@ type BertOptions struct {
 	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; hidden is a multiple"`
 	Intermediate int     `yaml:"intermediate" min:"1" max:"1000000" doc:"size of the inner layer"`
 	Positions    int     `yaml:"positions" min:"3" max:"65536" doc:"longest caption in word pieces, [CLS] and [SEP] included; longer ones are cut"`
-	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training"`
+	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training; 0 turns it off"`
 }
 
 // First weights of a BERT encoder.
@@ -69,12 +69,16 @@ type VSRNOptions struct {
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
+	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the decoder.
+	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off"`
 }
 
 // SGRAFOptions are the sizes of the similarity networks SAF and SGR.
 type SGRAFOptions struct {
 	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
 	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
+	// Dropout is that of the word vectors and of the branches that make the global vectors; the reference has no option for it.
+	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
 // VSEInfOptions are the choices of VSE-infinity in region mode.
@@ -100,8 +104,8 @@ func DefaultOptions() Options {
 		TextEncoder: "gru",
 		Bert:        BertOptions{Init: BertPretrained, Layers: 12, Hidden: 768, Heads: 12, Intermediate: 3072, Positions: 512, Dropout: 0.1},
 		VSEPP:       VSEPPOptions{Measure: "cosine"},
-		VSRN:        VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true},
-		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3},
+		VSRN:        VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Dropout: 0.2},
+		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4},
 		VSEInf:      VSEInfOptions{SizeAugment: true},
 		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
 	}

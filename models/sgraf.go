@@ -34,8 +34,6 @@ const (
 	sgrafEps    = 1e-8
 )
 
-var sgrafDropout = 0.4 // a variable for the golden cases, which drop nothing
-
 type sgraf struct {
 	name        string
 	opt         SGRAFOptions
@@ -148,9 +146,9 @@ func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	counts := g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), all)
 	sa := &n.Sim.Visual
 	local := g.BatchNorm(g.Reshape(sa.Local.Linear.Forward(g, v), b, r, e), 1, sa.Local.Norm.Weights(g))
-	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), sgrafDropout, "sim.v_global_w.embedding_local")
+	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), n.opt.Dropout, "sim.v_global_w.embedding_local")
 	gate := g.BatchNorm(sa.Global.Linear.Forward(g, g.SegmentMeans(v, counts)), 1, sa.Global.Norm.Weights(g))
-	gate = g.Dropout(g.Activate(device.Tanh, gate), sgrafDropout, "sim.v_global_w.embedding_global")
+	gate = g.Dropout(g.Activate(device.Tanh, gate), n.opt.Dropout, "sim.v_global_w.embedding_global")
 	return EncodedImages{Values: []*graph.Node{g.Reshape(v, b, r*e), n.pool(g, &sa.Common[0], local, gate, v, counts)}}
 }
 
@@ -161,14 +159,14 @@ func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *
 // Words encodes captions: the words [room, E] and c̄ [C, E].
 func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	g.Even = true
-	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), sgrafDropout, "txt.embed")
+	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), n.opt.Dropout, "txt.embed")
 	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.room())
 	x = g.L2Norm(x, 1, sgrafEps)
 	sa := &n.Sim.Text
 	local := g.LinearRows(c.Lengths, sa.Local[0].Term(g, x))
-	local = g.Dropout(g.Activate(device.Tanh, local), sgrafDropout, "sim.t_global_w.embedding_local")
+	local = g.Dropout(g.Activate(device.Tanh, local), n.opt.Dropout, "sim.t_global_w.embedding_local")
 	gate := g.Activate(device.Tanh, sa.Global[0].Forward(g, g.SegmentMeans(x, c.Lengths)))
-	gate = g.Dropout(gate, sgrafDropout, "sim.t_global_w.embedding_global")
+	gate = g.Dropout(gate, n.opt.Dropout, "sim.t_global_w.embedding_global")
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }
 

@@ -55,7 +55,7 @@ func newVSRN(o Options, d Dims) (Network, error) {
 	}
 	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
 	if o.VSRN.Caption {
-		n.Caption = newCaptionBranch(o.EmbedDim, captionHidden, o.WordDim, d.Vocab, captionLength)
+		n.Caption = newCaptionBranch(o.EmbedDim, captionHidden, o.WordDim, d.Vocab, captionLength, o.VSRN.Dropout)
 	}
 	n.params = nn.Collect(n)
 	if !o.VSRN.Caption {

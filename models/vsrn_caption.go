@@ -1,7 +1,7 @@
 package models
 
 // The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py, Attention.py,
-// utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout of 0.2 and hidden size H = 512:
+// utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout (VSRNOptions.Dropout) and hidden size H = 512:
 //
 //	U = GRU(drop(G Wᵀ + b))          states u_1 … u_R over the regions, last state h_0
 //	h_t = GRU([drop(embed(w_t)) ; drop(attend(U, h_t-1))], h_t-1)
@@ -18,9 +18,8 @@ import (
 
 // The reference's constants.
 const (
-	captionHidden  = 512 // dim_hidden
-	captionLength  = 60  // max_len, <start> and <end> included
-	captionDropout = 0.2 // input_dropout_p
+	captionHidden = 512 // dim_hidden
+	captionLength = 60  // max_len, <start> and <end> included
 )
 
 // captioningVSRN is VSRN with the branch.
@@ -46,6 +45,7 @@ func (n *captioningVSRN) StepFlops(pairs, words int) float64 {
 
 type captionBranch struct {
 	hidden, length int
+	dropout        float64
 	Encoder        struct {
 		Vid2Hid nn.Linear `param:"vid2hid"`
 		RNN     nn.GRU    `param:"rnn"`
@@ -61,8 +61,8 @@ type captionBranch struct {
 	} `param:"decoder"`
 }
 
-func newCaptionBranch(feature, hidden, word, vocab, length int) captionBranch {
-	c := captionBranch{hidden: hidden, length: length}
+func newCaptionBranch(feature, hidden, word, vocab, length int, dropout float64) captionBranch {
+	c := captionBranch{hidden: hidden, length: length, dropout: dropout}
 	c.Encoder.Vid2Hid = nn.NewLinear(feature, hidden)
 	c.Encoder.Vid2Hid.Weight.Init = nn.XavierNormal(feature, hidden)
 	c.Encoder.RNN = nn.NewGRU(hidden, hidden)
@@ -87,14 +87,14 @@ func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *gr
 func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	b, r := graph.Dim(features, 0), graph.Dim(features, 1)
 	x := c.Encoder.Vid2Hid.Forward(g, timeMajor(g, features))
-	u := c.Encoder.RNN.States(g, g.Dropout(x, captionDropout, "caption encoder"), regionLengths(g, b, r))
+	u := c.Encoder.RNN.States(g, g.Dropout(x, c.dropout, "caption encoder"), regionLengths(g, b, r))
 	last := g.Rows(u, (r-1)*b, r*b)
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
 
 	d := &c.Decoder
-	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Places, captionDropout, "caption words")
+	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Places, c.dropout, "caption words")
 	return g.AttentionGRU(words, u, last, l.Steps, l.Places, graph.DecoderWeights{
 		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g), Score: d.Attention.Linear2.Weight.Node(g),
 		WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
-	}, captionDropout, "caption context")
+	}, c.dropout, "caption context")
 }

@@ -27,7 +27,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 ||
 		r.Model.WordDim != 300 || r.Optim.Clip != 2 || r.Optim.Decay != 0.1 || r.Optim.Betas != [2]float64{0.9, 0.999} || r.Optim.Eps != 1e-8 ||
 		r.Loss.LSEH.Lambda != 0.025 || r.Loss.LUWM.Positive != [3]float64{0.5, -0.7, 0.2} || r.Loss.LUWM.Negative != [3]float64{0.03, -0.4, 0.9} ||
-		r.Model.SGRAF != (models.SGRAFOptions{SimDim: 256, Steps: 3}) {
+		r.Model.SGRAF != (models.SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4}) {
 		t.Errorf("defaults are not the common settings: %+v", r.Config)
 	}
 }
@@ -89,7 +89,7 @@ func TestBadOverrides(t *testing.T) {
 		{"near", Request{Set: []string{"optim.lrr=1"}}, `--set: optim.lrr: unknown key; did you mean optim.lr?`},
 		{"no section", Request{Set: []string{"lr=1"}}, `--set: lr: unknown key; did you mean optim.lr?`},
 		{"far", Request{Set: []string{"a.b.c=1"}}, "--set: a.b.c: unknown key; `vsetrain config show` lists all keys"},
-		{"section", Request{Set: []string{"model.sgraf=1"}}, `--set: model.sgraf: is a section; set one of its keys: sim_dim, steps`},
+		{"section", Request{Set: []string{"model.sgraf=1"}}, `--set: model.sgraf: is a section; set one of its keys: sim_dim, steps, dropout`},
 		{"no value", Request{Set: []string{"seed"}}, `--set: expected key=value such as optim.lr=0.001, found "seed"`},
 		{"type", Request{Set: []string{"train.epochs=many"}}, `--set: train.epochs: expected a whole number in [1, 1000000], found "many"`},
 		{"empty", Request{Set: []string{"train.epochs="}}, `--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
