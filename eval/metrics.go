@@ -27,6 +27,7 @@ type Metrics struct {
 	T2I      Recalls `json:"t2i"`      // queries are captions
 	RSum     float64 `json:"rsum"`     // sum of the six recalls, 0..600
 	MRecall  float64 `json:"m_recall"` // rsum / 6: the measure that chooses the best model
+	Ties     Ties    `json:"ties"`     // queries whose rank depends on the order of equal scores; of folds together
 }
 
 // NewRecalls computes the measures of one direction from 0-based ranks. It needs at least one rank.
@@ -62,11 +63,13 @@ func NewMetrics(i2t, t2i []int) Metrics {
 
 // Measure ranks a whole score matrix and returns its measures, without a protocol name.
 func Measure(pool *par.Pool, s Scores, k int) (Metrics, error) {
-	i2t, t2i, err := Ranks(pool, s, k)
+	i2t, t2i, ties, err := ranksAndTies(pool, s, k)
 	if err != nil {
 		return Metrics{}, err
 	}
-	return NewMetrics(i2t, t2i), nil
+	m := NewMetrics(i2t, t2i)
+	m.Ties = ties
+	return m, nil
 }
 
 func (r Recalls) sum() float64 { return r.R1 + r.R5 + r.R10 }
@@ -115,7 +118,7 @@ func squares(values []float64) (mean, sum float64) {
 // (it calls this sum "rsum"); kept to compare with its logs.
 func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
 
-// MeanOf returns the mean of every number over folds or runs.
+// MeanOf returns the mean of every measure over folds or runs, and their ties together.
 func MeanOf(folds []Metrics) (Metrics, error) {
 	if len(folds) == 0 {
 		return Metrics{}, fmt.Errorf("mean of no measures")
@@ -126,6 +129,8 @@ func MeanOf(folds []Metrics) (Metrics, error) {
 		sum.T2I.add(f.T2I)
 		sum.RSum += f.RSum
 		sum.MRecall += f.MRecall
+		sum.Ties.I2T += f.Ties.I2T
+		sum.Ties.T2I += f.Ties.T2I
 	}
 	n := float64(len(folds))
 	sum.I2T.divide(n)

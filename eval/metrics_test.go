@@ -95,7 +95,8 @@ func TestGoldenEvaluation(t *testing.T) {
 				want(&w)
 				s := flat(c.Sims)
 				w.Full.check(t, s, c.K)
-				mean, each, err := EvaluateFolds(nil, s, c.K, c.Folds, c.ImagesPerFold)
+				r, err := evaluateFolds(nil, s, c.K, c.Folds, c.ImagesPerFold)
+				mean, each := r.Metrics, r.Folds
 				if err != nil || len(each) != len(w.Folds) {
 					t.Fatalf("%d folds, %v; want %d", len(each), err, len(w.Folds))
 				}
@@ -209,20 +210,20 @@ func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 	}
 	d, _ := NewDense[float64](n, n*k)
 	e.Tile(d.Data, 0, n, 0, n*k)
-	a, each, err := EvaluateFolds(nil, e, k, folds, n/folds)
+	a, err := evaluateFolds(nil, e, k, folds, n/folds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := EvaluateFolds(nil, d, k, folds, n/folds)
-	if err != nil || a != b {
-		t.Errorf("embeddings %+v, matrix %+v, %v", a, b, err)
+	b, err := evaluateFolds(nil, d, k, folds, n/folds)
+	if err != nil || a.Metrics != b.Metrics {
+		t.Errorf("embeddings %+v, matrix %+v, %v", a.Metrics, b.Metrics, err)
 	}
 	for f := range folds { // a fold is the same as the matrix cut out
 		cut := make([]float64, n/folds*n/folds*k)
 		e.Tile(cut, f*n/folds, (f+1)*n/folds, f*n/folds*k, (f+1)*n/folds*k)
 		m, err := Measure(nil, &Dense[float64]{n / folds, n / folds * k, cut}, k)
-		if err != nil || m != each[f] {
-			t.Errorf("fold %d: %+v, cut out %+v, %v", f, each[f], m, err)
+		if err != nil || m != a.Folds[f] {
+			t.Errorf("fold %d: %+v, cut out %+v, %v", f, a.Folds[f], m, err)
 		}
 	}
 }
@@ -230,11 +231,11 @@ func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 func TestFoldErrorSaysWhichFold(t *testing.T) {
 	d, _ := NewDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
-	_, _, err := EvaluateFolds(nil, d, 1, 3, 2)
+	_, err := evaluateFolds(nil, d, 1, 3, 2)
 	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") || !strings.Contains(err.Error(), "image 0 and caption 1") {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := EvaluateFolds(nil, d, 1, 4, 2); err == nil {
+	if _, err := evaluateFolds(nil, d, 1, 4, 2); err == nil {
 		t.Error("four folds of two fit into six images")
 	}
 }

@@ -28,8 +28,9 @@ const (
 
 // Result is the outcome of one protocol.
 type Result struct {
-	Metrics Metrics
-	Folds   []Metrics // of FiveFolds only: the measures of each fold
+	Metrics  Metrics
+	Folds    []Metrics // of FiveFolds only: the measures of each fold
+	I2T, T2I []int     // 0-based ranks of the measured images and captions in file order; in folds those within the fold
 }
 
 // ParseProtocol checks the name of a protocol; an empty one is Auto.
@@ -61,25 +62,25 @@ func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, err
 		if n < folds*size {
 			return nil, p.tooFew(n)
 		}
-		mean, each, err := EvaluateFolds(pool, s, k, folds, size)
+		r, err := evaluateFolds(pool, s, k, folds, size)
 		if err != nil {
 			return nil, err
 		}
-		mean.Protocol = string(p)
+		r.Metrics.Protocol = string(p)
 		if folds == 1 {
-			each = nil
+			r.Folds = nil
 		}
-		results = append(results, Result{mean, each})
+		results = append(results, r)
 	}
 	return results, nil
 }
 
-// EvaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns
-// the mean of every number and the measures of each fold. Images after the last fold are left out.
-func EvaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (mean Metrics, each []Metrics, err error) {
+// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns the mean of every
+// measure and the measures of each fold. Images after the last fold are left out.
+func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out Result, err error) {
 	n, m := s.Dims()
 	if folds <= 0 || imagesPerFold <= 0 || k <= 0 || folds > n/imagesPerFold || m != n*k {
-		return mean, nil, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d captions",
+		return out, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d captions",
 			folds, imagesPerFold, k, n, m)
 	}
 	for f := range folds {
@@ -87,18 +88,20 @@ func EvaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (mean 
 		if imagesPerFold == n {
 			part = s
 		}
-		r, err := Measure(pool, part, k)
+		i2t, t2i, ties, err := ranksAndTies(pool, part, k)
 		if err != nil {
 			if folds > 1 {
 				err = fmt.Errorf("fold %d (images from %d, captions from %d, numbered from 0 within the fold): %w",
 					f, f*imagesPerFold, f*imagesPerFold*k, err)
 			}
-			return mean, nil, err
+			return out, err
 		}
-		each = append(each, r)
+		r := NewMetrics(i2t, t2i)
+		r.Ties = ties
+		out.Folds, out.I2T, out.T2I = append(out.Folds, r), append(out.I2T, i2t...), append(out.T2I, t2i...)
 	}
-	mean, err = MeanOf(each)
-	return mean, each, err
+	out.Metrics, err = MeanOf(out.Folds)
+	return out, err
 }
 
 // resolve turns Auto into the protocols of a split of n images.

@@ -25,14 +25,27 @@ var tileI, tileC = 128, 256
 // and the best of the own captions is the one of highest score, the last of them on ties. M must be N k.
 // A NaN score is an error that names its image and caption. Results do not depend on the pool, which may be nil.
 func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
+	i2t, t2i, _, err = ranksAndTies(pool, s, k)
+	return i2t, t2i, err
+}
+
+// Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the score of the match
+// that ranks first. Equal captions of different images are the usual reason.
+type Ties struct {
+	I2T int `json:"i2t"`
+	T2I int `json:"t2i"`
+}
+
+// ranksAndTies also counts the ties.
+func ranksAndTies(pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, err error) {
 	n, m := s.Dims()
 	if k <= 0 || n <= 0 || m%n != 0 || m/n != k {
-		return nil, nil, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per image: %s",
+		return nil, nil, ties, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per image: %s",
 			n, m, k, perImageHint(n, m))
 	}
 	r := &ranking{s: s, n: n, m: m, k: k,
 		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
-		aheadI: make([]atomic.Int64, n), aheadC: make([]atomic.Int64, m)}
+		aheadI: make([]atomic.Int64, n), aheadC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n), equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
 	loop(pool, n, par.Func(r.matches))
 
@@ -44,17 +57,19 @@ func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
 	r.columns = (m + tileC - 1) / tileC
 	loop(pool, (n+tileI-1)/tileI*r.columns, par.Func(r.tile))
 	if at := r.nan.Load(); at != math.MaxInt64 {
-		return nil, nil, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or one of the two has an all-zero input",
+		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or one of the two has an all-zero input",
 			at/int64(m), at%int64(m))
 	}
 	i2t, t2i = make([]int, n), make([]int, m)
 	for i := range i2t {
 		i2t[i] = int(r.aheadI[i].Load())
+		ties.I2T += b2i(r.equalI[i].Load() > 0)
 	}
 	for c := range t2i {
 		t2i[c] = int(r.aheadC[c].Load())
+		ties.T2I += b2i(r.equalC[c].Load() > 0)
 	}
-	return i2t, t2i, nil
+	return i2t, t2i, ties, nil
 }
 
 func perImageHint(n, m int) string {
@@ -72,9 +87,11 @@ type ranking struct {
 	own       []float64 // [M] score of each caption with its own image
 	aheadI    []atomic.Int64
 	aheadC    []atomic.Int64
-	nan       atomic.Int64 // lowest i*M + c with a NaN score
-	columns   int          // tiles across
-	scratch   [][]float64  // one per worker
+	equalI    []atomic.Int32 // [N] wrong captions with the best own score; matches begins with less than none, for the own ones
+	equalC    []atomic.Int32 // [M] wrong images with the own score, likewise
+	nan       atomic.Int64   // lowest i*M + c with a NaN score
+	columns   int            // tiles across
+	scratch   [][]float64    // one per worker
 }
 
 // matches finds the scores of image i with its own captions.
@@ -84,6 +101,12 @@ func (r *ranking) matches(_, i int) {
 		r.own[c] = r.s.At(i, c)
 		if c == i*r.k || r.own[c] >= r.bestScore[i] {
 			r.best[i], r.bestScore[i] = c, r.own[c]
+		}
+		r.equalC[c].Store(-1)
+	}
+	for _, v := range r.own[i*r.k : (i+1)*r.k] {
+		if v == r.bestScore[i] {
+			r.equalI[i].Add(-1)
 		}
 	}
 }
@@ -98,7 +121,7 @@ func (r *ranking) tile(worker, t int) {
 	}
 	dst := r.scratch[worker][:(i1-i0)*w]
 	r.s.Tile(dst, i0, i1, c0, c1)
-	ahead := make([]int, w)
+	ahead, equal := make([]int, w), make([]int32, w)
 	for i := i0; i < i1; i++ {
 		row := dst[(i-i0)*w : (i-i0+1)*w]
 		if c := firstNaN(row); c >= 0 {
@@ -127,9 +150,20 @@ func (r *ranking) tile(worker, t int) {
 			count-- // the best own caption is not ahead of itself
 		}
 		r.aheadI[i].Add(int64(count))
+		same := int32(0)
+		for c, v := range row {
+			same += int32(b2i(v == b))
+			equal[c] += int32(b2i(v == own[c]))
+		}
+		if same > 0 {
+			r.equalI[i].Add(same)
+		}
 	}
 	for c, v := range ahead {
 		r.aheadC[c0+c].Add(int64(v))
+		if equal[c] > 0 {
+			r.equalC[c0+c].Add(equal[c])
+		}
 	}
 }
 

@@ -209,3 +209,23 @@ func TestDenseRefusesShapes(t *testing.T) {
 		t.Error("a tile beyond the last image was accepted")
 	}
 }
+
+// By hand: image 0 has a wrong caption (2) with the score of its best own one, and an own one too; image 1 only own ones. Caption 2 has the score
+// 5 with image 0 and with its own, captions 0, 1 and 3 have no equal.
+func TestTiesByHand(t *testing.T) {
+	s := [][]float64{{5, 5, 5, 1}, {4, 3, 5, 5}}
+	for _, tile := range [][2]int{{128, 256}, {1, 1}, {2, 3}} {
+		withTiles(t, tile[0], tile[1])
+		m, err := Measure(nil, flat(s), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Ties != (Ties{1, 1}) {
+			t.Errorf("tiles %v: ties %+v, want one in each direction", tile, m.Ties)
+		}
+	}
+	r, err := evaluateFolds(nil, flat([][]float64{{1, 1, 0, 0}, {1, 1, 0, 0}, {0, 0, 2, 1}, {0, 0, 2, 2}}), 1, 2, 2)
+	if err != nil || r.Metrics.Ties != (Ties{3, 3}) || r.Folds[1].Ties != (Ties{1, 1}) {
+		t.Errorf("folds: ties %+v, each %+v (%v)", r.Metrics.Ties, r.Folds, err)
+	}
+}

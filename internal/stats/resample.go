@@ -52,20 +52,18 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 		return nil, err
 	}
 	n, w := u.Len(), u.Width
-	sums := make([]int64, resamples*w)
+	sums, p := make([]int64, resamples*w), newPacked(u)
 	key := philox.NewKey(seed, "bootstrap")
 	loop(pool, par.Chunks(resamples, grain), func(chunk int) {
 		lo, hi := par.Range(resamples, par.Chunks(resamples, grain), chunk)
-		draws := make([]uint32, n)
+		draws, sum := make([]uint32, n), make([]uint64, p.size)
 		for r := lo; r < hi; r++ {
 			key.Words(draws, uint64(r), 0)
-			sum := sums[r*w : (r+1)*w]
+			clear(sum)
 			for _, d := range draws {
-				at := int(uint64(d)*uint64(n)>>32) * w
-				for c, v := range u.Values[at : at+w] {
-					sum[c] += int64(v)
-				}
+				p.add(sum, int(uint64(d)*uint64(n)>>32))
 			}
+			p.unpack(sums[r*w:(r+1)*w], sum, n)
 		}
 	})
 	return sums, nil
@@ -85,30 +83,30 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 		return nil, err
 	}
 	n, w := u.Len(), u.Width
-	total := u.Sums()
+	total, pack := u.Sums(), newPacked(u)
 	chunks := par.Chunks(resamples, grain)
 	extreme := make([]int64, chunks*w)
 	key := philox.NewKey(seed, "permutation")
 	loop(pool, chunks, func(chunk int) {
 		lo, hi := par.Range(resamples, chunks, chunk)
-		sum, count := make([]int64, w), extreme[chunk*w:(chunk+1)*w]
+		sum, kept, count := make([]uint64, pack.size), make([]int64, w), extreme[chunk*w:(chunk+1)*w]
 		draws := make([]uint32, (n+31)/32)
 		for r := lo; r < hi; r++ {
 			key.Words(draws, uint64(r), 0)
 			clear(sum) // of the units that keep their sign; the others have the rest of the total
+			units := 0
 			for word, keep := range draws {
 				if left := n - 32*word; left < 32 {
 					keep &= 1<<left - 1
 				}
+				units += bits.OnesCount32(keep)
 				for ; keep != 0; keep &= keep - 1 {
-					at := (32*word + bits.TrailingZeros32(keep)) * w
-					for c, v := range u.Values[at : at+w] {
-						sum[c] += int64(v)
-					}
+					pack.add(sum, 32*word+bits.TrailingZeros32(keep))
 				}
 			}
-			for c := range sum {
-				if abs(2*sum[c]-total[c]) >= abs(total[c]) {
+			pack.unpack(kept, sum, units)
+			for c := range kept {
+				if abs(2*kept[c]-total[c]) >= abs(total[c]) {
 					count[c]++
 				}
 			}

@@ -254,3 +254,28 @@ func TestBadResampling(t *testing.T) {
 		}
 	}
 }
+
+// Sums of packed values are those of the values, whatever their signs and however many fit a word.
+func TestPackedSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for trial := range 100 {
+		n, w := 1+rng.IntN(40), 1+rng.IntN(15)
+		spread := []int{1, 2, 31, 1 << 20, math.MaxInt32}[trial%5]
+		u := Units{w, make([]int32, n*w)}
+		for i := range u.Values {
+			u.Values[i] = int32(rng.IntN(spread) - rng.IntN(spread))
+		}
+		p := newPacked(u)
+		sum, got, want := make([]uint64, p.size), make([]int64, w), make([]int64, w)
+		for range n {
+			unit := rng.IntN(n)
+			p.add(sum, unit)
+			for c := range want {
+				want[c] += int64(u.Values[unit*w+c])
+			}
+		}
+		if p.unpack(got, sum, n); !slices.Equal(got, want) {
+			t.Fatalf("trial %d: sums %v, want %v", trial, got, want)
+		}
+	}
+}
