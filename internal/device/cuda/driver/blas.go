@@ -1,7 +1,5 @@
 package driver
 
-import "fmt"
-
 // BLAS is what the device needs of cuBLAS. It is used on the thread of the context.
 type BLAS interface {
 	Gemm(*Gemm) error
@@ -34,12 +32,3 @@ const (
 	ComputeBF16 Compute = 75 // operands rounded to bfloat16
 	ComputeTF32 Compute = 77 // operands rounded to 10 bits of mantissa
 )
-
-func blasStatus(code int) string {
-	names := map[int]string{1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE", 8: "CUBLAS_STATUS_ARCH_MISMATCH",
-		11: "CUBLAS_STATUS_MAPPING_ERROR", 13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR", 15: "CUBLAS_STATUS_NOT_SUPPORTED"}
-	if n := names[code]; n != "" {
-		return n
-	}
-	return fmt.Sprintf("status %d", code)
-}

@@ -8,10 +8,7 @@
 // Reference: NVIDIA, "CUDA Driver API", https://docs.nvidia.com/cuda/cuda-driver-api.
 package driver
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
 // Ptr is an address in device memory; 0 is no memory.
 type Ptr uint64
@@ -92,48 +89,4 @@ type Driver interface {
 
 	// Path is the file the driver was loaded from.
 	Path() string
-}
-
-// Error is a failed call of a library.
-type Error struct {
-	Call string // cuMemAlloc_v2
-	Code int
-	Name string // CUDA_ERROR_OUT_OF_MEMORY
-	Text string // what the library says of it
-}
-
-func (e *Error) Error() string {
-	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
-	if e.Text != "" {
-		s += ": " + e.Text
-	}
-	return s
-}
-
-// The codes that the device tells apart.
-const (
-	codeOutOfMemory = 2
-	codeNoDevice    = 100
-)
-
-// Fault reports whether an error is of work that a GPU did, such as an address outside memory: the call that returns it need not be the one that gave the GPU this
-// work, and the context is lost.
-func Fault(err error) bool {
-	e, ok := err.(*Error)
-	if !ok {
-		return false
-	}
-	switch e.Code {
-	case 214, 220, 226, 999: // memory, NVLink, an exception; unknown
-		return true
-	case 700, 702, 710, 714, 715, 716, 717, 718, 719, 721: // address, timeout, assertion, stack, instruction, alignment, address space, program counter, launch, tensor
-		return true
-	}
-	return false
-}
-
-// OutOfMemory reports whether an error is that of an allocation on a full device.
-func OutOfMemory(err error) bool {
-	e, ok := err.(*Error)
-	return ok && e.Code == codeOutOfMemory
 }

@@ -5,6 +5,7 @@ package driver
 import (
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -86,11 +87,14 @@ func load(path string) (*libcuda, error) {
 	for i := range d.ptrs {
 		d.ptrs[i] = unsafe.Pointer(&d.vals[i])
 	}
+	if err := cacheKernels(os.Getenv, os.Setenv); err != nil {
+		return nil, err
+	}
 	if err := d.call(&d.fn.init, 0); err != nil {
 		if e := err.(*Error); e.Code == codeNoDevice {
 			return nil, fmt.Errorf("the CUDA driver %s finds no GPU: %w", path, err)
 		}
-		return nil, err
+		return nil, fmt.Errorf("start the CUDA driver %s: %w", path, err)
 	}
 	return d, nil
 }
@@ -245,10 +249,13 @@ func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
 
 func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.unloadModule, uintptr(m)) }
 
+// Function gives the driver the name in memory of its own: a slice of this function would lie on the stack, which moves when it grows.
 func (d *libcuda) Function(m Module, name string) (Function, error) {
-	b := append([]byte(name), 0)
-	h, err := d.handle(&d.fn.getFunction, uintptr(m), uintptr(unsafe.Pointer(&b[0])))
-	runtime.KeepAlive(b)
+	if len(name) >= len(d.out.text) {
+		return 0, fmt.Errorf("kernel name of %d bytes, expected less than %d", len(name), len(d.out.text))
+	}
+	d.out.text[copy(d.out.text[:], name)] = 0
+	h, err := d.handle(&d.fn.getFunction, uintptr(m), uintptr(unsafe.Pointer(&d.out.text[0])))
 	return Function(h), err
 }
 

@@ -1,0 +1,136 @@
+//go:build amd64 || arm64
+
+package driver
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// at calls f below so many frames.
+//
+//go:noinline
+func at(depth int, f func()) byte {
+	var frame [96]byte
+	frame[depth%96] = byte(depth)
+	if depth == 0 {
+		f()
+		return frame[0]
+	}
+	return at(depth-1, f) + frame[3]
+}
+
+// A stack that grows moves, so the driver must not be given a name that lies on it: the address is the same from every depth of the stack.
+func TestNamesDoNotMove(t *testing.T) {
+	d := &libcuda{out: new(outputs)}
+	var names []uintptr
+	var read []string
+	d.fn.getFunction.addr = purego.NewCallback(func(f, _, name uintptr) uintptr {
+		names, read = append(names, name), append(read, cString(name))
+		*(*uintptr)(*(*unsafe.Pointer)(unsafe.Pointer(&f))) = 7
+		return 0
+	})
+	for depth := range 20 {
+		done := make(chan error)
+		go func() {
+			var err error
+			at(depth, func() { _, err = d.Function(1, "gemm") })
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range names {
+		if p != names[0] || read[i] != "gemm" {
+			t.Fatalf("at depth %d the name %q lies at %#x, at depth 0 at %#x", i, read[i], p, names[0])
+		}
+	}
+	if _, err := d.Function(1, strings.Repeat("x", 256)); err == nil {
+		t.Error("a name that does not fit is no error")
+	}
+}
+
+// An error with a known cause says what helps.
+func TestErrorsSayWhatHelps(t *testing.T) {
+	for code, says := range map[int]string{34: "stubs", 46: "nvidia-smi -c DEFAULT", 221: "libnvidia-ptxjitcompiler", 802: "nvidia-fabricmanager",
+		803: "different driver versions", 804: "compatibility package", 999: "nvidia-uvm"} {
+		if e := (&Error{Call: "cuInit", Code: code, Name: "X"}).Error(); !strings.Contains(e, says) {
+			t.Errorf("%d: %s, expected %q", code, e, says)
+		}
+		if e := (&Error{Call: "cublasCreate_v2", Code: code, Name: "X"}).Error(); strings.Contains(e, says) {
+			t.Errorf("a status of cuBLAS: %s", e)
+		}
+	}
+	if e := (&Error{Call: "cuLaunchKernel", Code: 999, Name: "X"}).Error(); strings.Contains(e, "nvidia-uvm") {
+		t.Errorf("an unknown error of a kernel: %s", e)
+	}
+}
+
+// Where HOME cannot be written, the driver is given another folder for compiled kernels, one that nobody else can write to.
+func TestKernelCache(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	set := ""
+	try := func(env map[string]string) string {
+		t.Helper()
+		set = ""
+		get := func(name string) string { return env[name] }
+		if err := cacheKernels(get, func(name, value string) error { set = name + "=" + value; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	home := t.TempDir()
+	for _, env := range []map[string]string{{"HOME": home}, {"CUDA_CACHE_PATH": "/own"}, {"CUDA_CACHE_DISABLE": "1"}} {
+		if got := try(env); got != "" {
+			t.Errorf("%v: %s", env, got)
+		}
+	}
+	const none = "/proc/self/nowhere"
+	below := func(dir string) bool { return strings.HasPrefix(set, "CUDA_CACHE_PATH="+dir+"/") }
+	if try(map[string]string{"HOME": none, "XDG_CACHE_HOME": home}); !below(home) {
+		t.Errorf("with a cache folder: %s", set)
+	}
+	try(map[string]string{"HOME": none})
+	if !below(tmp) {
+		t.Fatalf("without any: %s", set)
+	}
+	folder := strings.TrimPrefix(set, "CUDA_CACHE_PATH=")
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v, %v", info, err)
+	}
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if got := try(map[string]string{"HOME": none}); got != "" {
+		t.Errorf("a folder that others can write to is used: %s", got)
+	}
+	os.RemoveAll(folder)
+	if err := os.Symlink(home, folder); err != nil {
+		t.Fatal(err)
+	}
+	if got := try(map[string]string{"HOME": none}); got != "" {
+		t.Errorf("a link is used: %s", got)
+	}
+}
+
+// The driver reads the environment of libc, which os.Setenv has to reach.
+func TestLibcSeesTheEnvironment(t *testing.T) {
+	p, err := purego.Dlsym(purego.RTLD_DEFAULT, "getenv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(t.TempDir(), "cache")
+	t.Setenv("VSETRAIN_TEST_CACHE", want)
+	var name [32]byte
+	copy(name[:], "VSETRAIN_TEST_CACHE")
+	if r, _, _ := purego.SyscallN(p, uintptr(unsafe.Pointer(&name[0]))); r == 0 || cString(r) != want {
+		t.Errorf("libc does not see what was set")
+	}
+}
