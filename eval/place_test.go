@@ -277,7 +277,7 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: path})
+		dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const emulatedGPU = "cuda" // a precision of newDevice
 func newEmulatedGPU(t testing.TB) device.Device {
 	t.Helper()
 	path := emulator.Library(t)
-	dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: path})
+	dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func bf16GPU(t testing.TB, copies, blas bool) device.Device {
 		o.RoundFrom = 1
 	}
 	if blas {
-		o.BLAS = o.Driver
+		o.BLAS = []string{o.Driver}
 	}
 	return openGPU(t, o)
 }

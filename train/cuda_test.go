@@ -17,7 +17,7 @@ func emulatedGPU(t testing.TB, blas bool) device.Device {
 	t.Helper()
 	o := cuda.Options{Driver: emulator.Library(t)}
 	if blas {
-		o.BLAS = o.Driver
+		o.BLAS = []string{o.Driver}
 	}
 	return openGPU(t, o)
 }

@@ -71,6 +71,14 @@ func (s *Step) CallByCall() string {
 	return s.late.failed
 }
 
+// Recordings returns how many steps were recorded, and how many ran as the replay of a recording.
+func (s *Step) Recordings() (recorded, replayed int) {
+	if s.late == nil {
+		return 0, 0
+	}
+	return s.late.Recorded, s.late.Replayed
+}
+
 // Reserve compiles the graph of n pairs with captions of at most the given number of words, and so allocates the memory of the values of a step. semantic is the
 // length of the semantic vectors of a loss that needs them.
 func (s *Step) Reserve(n, longest, semantic int) error {

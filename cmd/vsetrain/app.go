@@ -114,3 +114,6 @@ func (a *app) getenv(name string) string {
 	}
 	return ""
 }
+
+// warn tells a person what to know while the command goes on.
+func (a *app) warn(err error) { a.Errorf("warning: %v", err) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,7 +29,8 @@ func newCmdBench(a *app) *cobra.Command {
 		Short: "Time the training step of a configuration",
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches are synthetic, with the
 sizes and caption lengths of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent
-waiting for them is measured too. The share of the peak compares the arithmetic of the network with the fastest large
+waiting for them is measured too. On a GPU the features stay there, as training keeps them where they fit; --stream sends them with
+every step. Steps are started ahead there as in training, and the time of a step is that from one result to the next. The share of the peak compares the arithmetic of the network with the fastest large
 matrix product in the same process.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each of ten growing
@@ -48,6 +50,7 @@ subsets of the training images, for each of several losses, and the time in the 
 	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature")
 	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
+	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; otherwise they stay there")
 	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to `FILE`")
 	f.StringSliceVar(&o.Losses, "losses", []string{"lmh", "luwm", "lseh"}, "losses that --samples compares")
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
@@ -77,10 +80,23 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range r.Warnings {
+		a.warn(errors.New(w))
+	}
+	if r.Recorded > 0 && r.Replayed == 0 || r.GPUMemory != nil && r.GPUMemory.CallByCall != "" && cfg.Device.Capture != "never" {
+		a.warn(errors.New("no step ran as a recorded CUDA graph, so its time is that of starting every kernel: " + r.GPUMemory.CallByCall))
+	}
 	if o.JSON {
 		return json.NewEncoder(a.Out).Encode(r)
 	}
-	a.Printf("%s, loss %s, batch %d, %s data, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Device)
+	features := ""
+	if r.GPUMemory != nil {
+		features = ", features " + r.Features
+	}
+	a.Printf("%s, loss %s, batch %d, %s data%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, features, r.Device)
+	if r.Choice != "" {
+		a.Printf("%s\n", r.Choice)
+	}
 	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n", r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
 	a.Printf("captions    %.0f a second\n", r.CaptionsPerS)
 	a.Printf("data wait   %s\n", dataWait(r))
@@ -91,7 +107,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	a.Printf("\n")
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)
 	if r.GPUMemory != nil {
-		a.Printf("%s\n%s\n", r.GPUMemory, r.GPUMemory.Steps())
+		a.Printf("%s\n%s: %d recorded, %d replays\n", r.GPUMemory, r.GPUMemory.Steps(), r.Recorded, r.Replayed)
 	}
 	return nil
 }

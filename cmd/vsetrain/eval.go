@@ -105,7 +105,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	bars := stages{app: a}
 	o.Progress = bars.show
-	o.Warn = func(err error) { a.Errorf("warning: %v\n", err) }
+	o.Warn = a.warn
 	rep, err := experiment.Eval(ctx, o.EvalRequest)
 	bars.close()
 	if err != nil {

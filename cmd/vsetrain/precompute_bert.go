@@ -60,6 +60,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.Captions, o.BLAS = filepath.Join(o.Data, o.Split+"_caps.txt"), a.getenv("VSETRAIN_BLAS")
+	o.Warn = a.warn
 	if o.Out == "" {
 		o.Out = filepath.Join(o.Data, o.Split+"_bert.npy")
 	}

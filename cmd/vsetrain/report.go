@@ -192,7 +192,7 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		cache = filepath.Join(o.Out, "test")
 	}
 	for _, r := range runs {
-		q := experiment.EvalRequest{Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: o.bars.show}
+		q := experiment.EvalRequest{Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
 			continue
@@ -208,7 +208,7 @@ func (o *reportOptions) request(a *app, split string) experiment.AnalysisRequest
 	if o.Split != "" {
 		split = o.Split
 	}
-	return experiment.AnalysisRequest{Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS")}
+	return experiment.AnalysisRequest{Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 
 func (o *reportOptions) hardest(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {

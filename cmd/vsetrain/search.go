@@ -122,7 +122,7 @@ func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error)
 	bars, start := stages{app: a}, time.Now()
 	defer bars.close()
 	x, err := search.Open(ctx, search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
-		Batch: o.Batch, Cache: o.Cache, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: bars.show})
+		Batch: o.Batch, Cache: o.Cache, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
+	o.Warn = a.warn
 	l, err := o.listen()
 	if err != nil {
 		return err

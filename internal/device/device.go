@@ -99,6 +99,12 @@ type Device interface {
 	Close() error
 }
 
+// Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
+type Warner interface {
+	// Warnings are sentences for people, known when the device was opened.
+	Warnings() []string
+}
+
 // Memory allocates and moves data.
 type Memory interface {
 	// Alloc returns zeroed memory of n elements.

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/gemm"
 	"vsetrain/internal/par"
 	"vsetrain/loss"
@@ -23,9 +24,11 @@ type BenchRequest struct {
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
 	WithData                bool
 	Regions, Feature, Vocab int // Vocab 0: that of Flickr30K, or of bert-base-uncased
-	Now                     func() time.Time
-	PeakMemory              func() int64 // bytes, 0 when unknown
-	Progress                func(done, total int)
+	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data device.resident decides.
+	Stream     bool
+	Now        func() time.Time
+	PeakMemory func() int64 // bytes, 0 when unknown
+	Progress   func(done, total int)
 }
 
 // Spread summarises the times of the steps in milliseconds.
@@ -34,20 +37,35 @@ type Spread struct {
 	Median float64 `json:"median"`
 	P90    float64 `json:"p90"`
 	Max    float64 `json:"max"`
+	Mean   float64 `json:"mean"`
 }
+
+// Where the features of a benchmark lie.
+const (
+	featuresHost     = "host"     // of the processor, which computes on them there
+	featuresResident = "resident" // on the GPU since before the first step, as training keeps them where they fit
+	featuresStreamed = "streamed" // sent to the GPU with every step
+)
 
 // BenchReport is the outcome of a benchmark; its JSON is one line.
 type BenchReport struct {
-	Network      string      `json:"network"`
-	Loss         string      `json:"loss"`
-	Device       string      `json:"device"`
-	Precision    string      `json:"precision"`
-	Threads      int         `json:"threads"`
-	Batch        int         `json:"batch"`
-	Data         string      `json:"data"` // folder, or "synthetic"
-	Steps        int         `json:"steps"`
-	FirstStepMS  float64     `json:"first_step_ms"` // graph building included
-	StepMS       Spread      `json:"step_ms"`       // batch in host memory to parameters updated
+	Network     string   `json:"network"`
+	Loss        string   `json:"loss"`
+	Device      string   `json:"device"`
+	Choice      string   `json:"choice,omitempty"` // how device.kind auto chose
+	Warnings    []string `json:"warnings,omitempty"`
+	Precision   string   `json:"precision"`
+	Threads     int      `json:"threads"`
+	Batch       int      `json:"batch"`
+	Data        string   `json:"data"`     // folder, or "synthetic"
+	Features    string   `json:"features"` // host, resident or streamed
+	Steps       int      `json:"steps"`
+	Warmup      int      `json:"warmup"`
+	FirstStepMS float64  `json:"first_step_ms"` // graph building included
+	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one step to that of the next, as
+	// steps are started ahead; the wait for the loader is part of it there.
+	StepMS       Spread      `json:"step_ms"`
+	LastLoss     float64     `json:"last_loss"` // of the last step
 	CaptionsPerS float64     `json:"captions_per_s"`
 	DataWaitMS   float64     `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
 	GFlop        float64     `json:"gflop_per_step"`
@@ -56,6 +74,10 @@ type BenchReport struct {
 	Share        float64     `json:"fraction_of_gemm_peak"`
 	MemoryMB     float64     `json:"peak_memory_mb"`
 	GPUMemory    *MemoryPlan `json:"gpu_memory,omitempty"`
+	GPUUsedMB    float64     `json:"gpu_used_mb,omitempty"` // of the GPU's memory at the end, by all its programs
+	// Recorded steps were recorded as CUDA graphs, warm-up included; Replayed ones ran as such.
+	Recorded int `json:"recorded"`
+	Replayed int `json:"replayed"`
 }
 
 // Bench times training steps of a configuration on synthetic batches, or on its data set where data.dir is given.
@@ -73,6 +95,7 @@ func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 type bench struct {
 	BenchRequest
 	training
+	rep     BenchReport
 	batches []*data.Batch // synthetic
 	next    int
 }
@@ -100,9 +123,8 @@ const (
 func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	c := b.BenchRequest.Config
 	b.cfg = c
-	bert := c.Model.TextEncoder == models.TextBert
 	if b.Vocab == 0 {
-		if b.Vocab = flickrWords; bert {
+		if b.Vocab = flickrWords; c.Model.TextEncoder == models.TextBert {
 			b.Vocab = bertPieces
 		}
 	}
@@ -116,8 +138,14 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		}
 		dims = dimsOf(b.train, b.vocab)
 	}
-	if b.dev, err = OpenDevice(c.Device, b.BenchRequest.BLAS); err != nil {
+	var choice Choice
+	if b.dev, choice, err = ChooseDevice(c.Device, b.BenchRequest.BLAS); err != nil {
 		return nil, err
+	}
+	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason, Precision: c.Device.Precision,
+		Batch: c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
+	for _, w := range choice.Warnings {
+		b.rep.Warnings = append(b.rep.Warnings, w.Error())
 	}
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
 		return nil, err
@@ -135,66 +163,107 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		b.loader, err = data.NewLoader(b.train, b.vocab, b.inPlace(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
+	return memory, b.draw(memory, dims)
+}
+
+// draw makes the synthetic batches. What training would keep on a GPU is brought there, but for Stream.
+func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
+	c := b.cfg
+	semantic := 0
+	if c.Loss.Name == loss.LSEH {
+		semantic = semanticDim
+	}
+	kept, err := b.keepSynthetic(memory, semantic)
+	if err != nil {
+		return err
+	}
 	for i := range syntheticBatches {
-		sem := 0
-		if c.Loss.Name == loss.LSEH {
-			sem = semanticDim
-		}
-		x := syntheticBatch(c.Seed+uint64(i), c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, sem)
+		seed := c.Seed + uint64(i)
+		x := syntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic)
 		if c.Model.NeedsBoxes() {
-			addBoxes(x, c.Seed+uint64(i))
+			addBoxes(x, seed)
+		}
+		if kept != nil {
+			kept.store(x, i)
 		}
 		if c.Model.Augments() {
-			augment(x, c.Seed+uint64(i), dims.Vocab, bert)
+			augment(x, seed, dims.Vocab, c.Model.TextEncoder == models.TextBert)
+		}
+		if kept != nil {
+			kept.number(x, i)
 		}
 		b.batches = append(b.batches, x)
 	}
-	return memory, nil
+	if kept == nil {
+		return nil
+	}
+	if kept.starts != nil {
+		if kept.Words, err = b.ints(kept.words); err != nil {
+			return err
+		}
+		if kept.Starts, err = b.ints(kept.starts); err != nil {
+			return err
+		}
+	}
+	b.model.Keep(&kept.Kept)
+	return b.dev.Sync()
 }
 
 func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error) {
-	c := b.cfg
-	rep := BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Precision: c.Device.Precision,
-		Batch: c.Train.Batch, Steps: b.Steps, Data: "synthetic", GPUMemory: memory}
+	c, rep := b.cfg, &b.rep
+	rep.GPUMemory = memory
 	if b.WithData {
 		rep.Data = c.Data.Dir
 	}
-	var times, waits []float64
-	var flops, seconds float64
+	if memory != nil {
+		if rep.Features = featuresStreamed; memory.Resident {
+			rep.Features = featuresResident
+		}
+		if !b.WithData { // the first step of a shape is started call by call, the second recorded
+			b.Warmup = max(b.Warmup, 2*syntheticBatches)
+			rep.Warmup = b.Warmup
+		}
+	}
+	t := stepTimer{step: b.step, lr: c.Optim.LR, now: b.BenchRequest.Now}
+	var waits []float64
+	var flops float64
 	for i := range b.Warmup + b.Steps {
 		if err := ctx.Err(); err != nil {
-			return rep, err
+			return *rep, err
 		}
 		x, err := b.Next()
 		if err != nil {
-			return rep, err
+			return *rep, err
 		}
-		start := b.BenchRequest.Now()
-		if _, err := b.step.Run(x, c.Optim.LR, false); err != nil {
-			return rep, fmt.Errorf("step %d: %w", i+1, err)
-		}
-		d := b.BenchRequest.Now().Sub(start)
-		if i == 0 {
-			rep.FirstStepMS = milliseconds(d)
+		if err := t.do(x, b.Release); err != nil {
+			return *rep, fmt.Errorf("step %d: %w", i+1, err)
 		}
 		if i >= b.Warmup {
 			words := 0
 			for _, n := range x.Lengths {
 				words += int(n)
 			}
-			times, waits = append(times, milliseconds(d)), append(waits, milliseconds(x.Wait))
+			waits = append(waits, milliseconds(x.Wait))
 			flops += b.model.Network.StepFlops(x.N, words)
-			seconds += d.Seconds()
 		}
-		b.Release(x)
+		if i == 0 || i == b.Warmup-1 || i == b.Warmup+b.Steps-1 {
+			if err := t.finish(); err != nil {
+				return *rep, fmt.Errorf("step %d: %w", i+1, err)
+			}
+		}
 		if b.Progress != nil {
 			b.Progress(i+1, b.Warmup+b.Steps)
 		}
 	}
+	rep.FirstStepMS, rep.LastLoss = t.times[0], t.last.Loss
+	times := t.times[b.Warmup:]
+	n, sum := len(times), 0.0
+	for _, ms := range times {
+		sum += ms
+	}
 	slices.Sort(times)
 	slices.Sort(waits)
-	n := len(times)
-	rep.StepMS = Spread{Min: times[0], Median: times[n/2], P90: times[min(n-1, n*9/10)], Max: times[n-1]}
+	rep.StepMS = Spread{Min: times[0], Median: times[n/2], P90: times[min(n-1, n*9/10)], Max: times[n-1], Mean: sum / float64(n)}
 	rep.DataWaitMS = waits[n/2]
 	rep.CaptionsPerS = float64(c.Train.Batch) / (rep.StepMS.Median + rep.DataWaitMS) * 1000
 	rep.GFlop = flops / float64(n) / 1e9
@@ -202,15 +271,20 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 	if b.PeakMemory != nil {
 		rep.MemoryMB = float64(b.PeakMemory()) / (1 << 20)
 	}
-	if memory != nil { // the products of the CPU say nothing about a GPU
-		return rep, nil
-	}
 	var err error
+	if memory != nil { // the products of the CPU say nothing about a GPU
+		rep.CaptionsPerS = float64(c.Train.Batch) / rep.StepMS.Mean * 1000
+		rep.Recorded, rep.Replayed = b.step.Recordings()
+		memory.CallByCall = b.step.CallByCall() // the device may not have been able to record after all
+		free, total, err := b.dev.(device.Resident).FreeMemory()
+		rep.GPUUsedMB = float64(total-free) / (1 << 20)
+		return *rep, err
+	}
 	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision, b.BenchRequest.BLAS); err != nil {
-		return rep, err
+		return *rep, err
 	}
 	rep.Share = rep.GFlops / rep.Peak
-	return rep, nil
+	return *rep, nil
 }
 
 // gemmPeak measures the rate of a large square product, as the peer does.

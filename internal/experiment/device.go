@@ -14,36 +14,40 @@ import (
 // Choice says how a device was chosen.
 type Choice struct {
 	Reason string // of device.kind auto; empty where the device was named
-	// Warning is something that makes the device slow, nil without.
-	Warning error
+	// Warnings are what makes the device slow or other than asked for.
+	Warnings []error
 }
 
-// OpenDevice starts the device that the options name. blas chooses the matrix product of the CPU ("" is the fastest).
-func OpenDevice(o device.Options, blas string) (device.Device, error) {
-	d, _, err := ChooseDevice(o, blas)
-	return d, err
-}
-
-// ChooseDevice is OpenDevice, and says what auto chose and why: the GPU where driver and GPU are there, otherwise the CPU. A GPU that was asked for by
-// its number and does not exist is an error in any case.
+// ChooseDevice starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU are there, otherwise the CPU; a GPU that is there
+// and cannot be used is a warning. One that was asked for by its number and does not exist is an error in any case. blas chooses the matrix product of the CPU
+// ("" is the fastest).
 func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
+	warn := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Errorf(format, args...)) }
 	if o.Kind == "cuda" || o.Kind == "auto" {
 		d, missing, err := openCUDA(o)
 		var none *cuda.NoSuchGPU
+		var unusable *cuda.Unusable
 		switch {
 		case err == nil:
 			if o.Kind == "auto" {
 				c.Reason = "device.kind auto chose the GPU"
 			}
 			if missing.Path == "" {
-				c.Warning = errors.New("products run on vsetrain's own kernel, which is slow and knows no TF32: " + missing.Missing())
+				warn("products run on vsetrain's own kernel, which is slow and knows no TF32: %s", missing.Missing())
+			}
+			if w, ok := d.(device.Warner); ok {
+				for _, s := range w.Warnings() {
+					warn("%s", s)
+				}
 			}
 			return d, c, nil
 		case o.Kind == "cuda":
 			return nil, c, fmt.Errorf("device.kind cuda: %w; set device.kind to auto or cpu", err)
 		case errors.As(err, &none) && o.Index > 0:
 			return nil, c, fmt.Errorf("device.kind auto: %w", err)
+		case errors.As(err, &unusable):
+			warn("a GPU is there and cannot be used, so the CPU computes: %w; mend this, or set device.kind to cpu", err)
 		}
 		c.Reason = "device.kind auto chose the CPU: " + err.Error()
 	}
@@ -55,6 +59,17 @@ func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 	return d, c, err
 }
 
+// OpenDevice is ChooseDevice, and gives what there is to warn of to warn, which may be nil.
+func OpenDevice(o device.Options, blas string, warn func(error)) (device.Device, error) {
+	d, c, err := ChooseDevice(o, blas)
+	for _, w := range c.Warnings {
+		if warn != nil {
+			warn(w)
+		}
+	}
+	return d, err
+}
+
 // openCUDA starts the GPU, with what was found of cuBLAS.
 func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	lib, blas := driver.Search("/", os.Getenv)
@@ -64,11 +79,29 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	if o.Precision == cpu.FP64 {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")
 	}
-	if lib.Path == "" {
-		return nil, blas, errors.New(lib.Missing())
-	}
-	d, err := cuda.Open(cuda.Options{Driver: lib.Path, BLAS: blas.Path, Precision: o.Precision, Index: o.Index})
+	d, err := openGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index})
 	return d, blas, err
+}
+
+// openGPU starts the GPU through the first of the files found that is a driver.
+func openGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
+	if lib.Path == "" {
+		return nil, errors.New(lib.Missing())
+	}
+	var first error
+	for _, o.Driver = range lib.Paths() {
+		d, err := cuda.Open(o)
+		if err == nil {
+			return d, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !driver.Stub(err) {
+			break
+		}
+	}
+	return nil, first
 }
 
 // explainDevice adds to a failure of the device what a person can do about it. kept says what of the run is safe.

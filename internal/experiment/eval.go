@@ -133,7 +133,7 @@ func (r *EvalRequest) stored(rep *EvalReport, scored []eval.Member, perImage int
 
 // score embeds the split with one checkpoint.
 func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, rep *EvalReport) (m eval.Member, perImage int, err error) {
-	t, err := OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device, BLAS: r.BLAS})
+	t, err := OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
 	if err != nil {
 		return m, 0, err
 	}
@@ -142,9 +142,6 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	streamed.Resident = "never"
 	defer func() { err = explainDevice(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = t.Model.Session.Dev.Name(), t.Choice.Reason
-	if t.Choice.Warning != nil && r.Warn != nil {
-		r.Warn(t.Choice.Warning)
-	}
 	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn, Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }

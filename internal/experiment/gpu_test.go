@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestResidentFeatures(t *testing.T) {
 // takenMemory is what a device takes before anybody asks for memory.
 func takenMemory(t *testing.T) int {
 	t.Helper()
-	d, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "")
+	d, err := OpenDevice(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,17 +220,19 @@ func TestAutoChooses(t *testing.T) {
 	name, c := choose()
 	want(name, c, "cpu", noDriver)
 	onEmulator(t, true)
-	if name, c = choose(); c.Warning != nil {
-		t.Errorf("warning %v with cuBLAS", c.Warning)
+	if name, c = choose(); c.Warnings != nil {
+		t.Errorf("warnings %v with cuBLAS", c.Warnings)
 	}
 	want(name, c, "cuda", "chose the GPU")
 	if name, _ = choose(); !strings.Contains(name, "cuBLAS") {
 		t.Errorf("device %s", name)
 	}
+	path := os.Getenv("VSETRAIN_CUBLAS")
 	t.Setenv("VSETRAIN_CUBLAS", "")
-	if name, c = choose(); strings.Contains(name, "own products") && (c.Warning == nil || !strings.Contains(c.Warning.Error(), "cuBLAS not found")) {
-		t.Errorf("%s: warning %v", name, c.Warning)
+	if name, c = choose(); strings.Contains(name, "own products") && (len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0].Error(), "cuBLAS not found")) {
+		t.Errorf("%s: warnings %v", name, c.Warnings)
 	}
+	t.Setenv("VSETRAIN_CUBLAS", path)
 	o.Precision = "fp64"
 	name, c = choose()
 	want(name, c, "cpu", "fp64")
@@ -243,6 +246,32 @@ func TestAutoChooses(t *testing.T) {
 	emulator.Set(t, "no_device", 1, 0)
 	name, c = choose()
 	want(name, c, "cpu", "finds no GPU")
+	if c.Warnings != nil {
+		t.Errorf("without a GPU: warnings %v", c.Warnings)
+	}
+	emulator.Set(t, "no_device", 0, 0)
+	for setting, says := range map[string]string{"version": "is for CUDA 0.0", "capability": "has compute capability 0.0"} { // a GPU is there
+		emulator.Set(t, setting, 0, map[string]int{"version": 13000, "capability": 90}[setting])
+		name, c = choose()
+		want(name, c, "cpu", says)
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "a GPU is there and cannot be used, so the CPU computes: ") {
+			t.Errorf("%s: warnings %v", setting, c.Warnings)
+		}
+		emulator.Set(t, setting, map[string]int{"version": 13000, "capability": 90}[setting], 0)
+	}
+	emulator.Set(t, "version", 13000, 13000)
+	emulator.Set(t, "capability", 90, 90)
+	emulator.Set(t, "stub", 1, 0)
+	if name, c = choose(); c.Warnings != nil {
+		t.Errorf("with a stub: warnings %v", c.Warnings)
+	}
+	want(name, c, "cpu", "out of LD_LIBRARY_PATH")
+	emulator.Set(t, "stub", 0, 0)
+	emulator.Set(t, "no_blas", 1, 0)
+	if name, c = choose(); !strings.Contains(name, "own products") || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "no cuBLAS starts") {
+		t.Errorf("with a cuBLAS that does not start: %s, warnings %v", name, c.Warnings)
+	}
+	emulator.Set(t, "no_device", 1, 0)
 	o.Kind = "cuda"
 	_, _, err = ChooseDevice(o, "")
 	wantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
@@ -271,10 +300,12 @@ func TestLostGPU(t *testing.T) {
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := Train(t.Context(), request(config(), early, lose(1, 1)))
 	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
+	emulator.Mend(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = Train(t.Context(), request(config(), dir, lose(7, 4)))
 	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
+	emulator.Mend(t)
 	r := request(config(), dir, &watcher{})
 	r.Resume = true
 	if _, err := Train(t.Context(), r); err != nil {

@@ -24,6 +24,7 @@ type SamplesRequest struct {
 	StepImages int      // images that each subset has more than the one before; 0 shares all images out
 	Now        func() time.Time
 	Progress   func(stage string, done, total int) // batches of a loss; nil reports nothing
+	Warn       func(error)                         // what a person should know; may be nil
 }
 
 // SamplesReport is the outcome.
@@ -105,7 +106,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if err = t.openTrain(); err != nil {
 		return err
 	}
-	if t.dev, err = OpenDevice(c.Device, r.BLAS); err != nil {
+	if t.dev, err = OpenDevice(c.Device, r.BLAS, r.Warn); err != nil {
 		return err
 	}
 	rep.Device = t.dev.Name()

@@ -131,15 +131,15 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 	if lib.Path == "" {
 		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())
 	}
-	o := cuda.Options{Driver: lib.Path, Precision: v.precision}
+	o := cuda.Options{Precision: v.precision}
 	if v.copies {
 		o.RoundFrom = 1
 	}
 	if v.blas {
-		if o.BLAS = blas.Path; o.BLAS == "" {
+		if o.BLAS = blas.Paths(); o.BLAS == nil {
 			return nil, blas.Missing(), nil
 		}
 	}
-	d, err = cuda.Open(o)
+	d, err = openGPU(lib, o)
 	return d, "", err
 }

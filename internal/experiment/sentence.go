@@ -23,6 +23,7 @@ type SentenceRequest struct {
 	Device   device.Options
 	BLAS     string
 	Progress func(done, total int)
+	Warn     func(error) // what a person should know; may be nil
 }
 
 // SentenceReport is the outcome.
@@ -49,7 +50,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
-	dev, err := OpenDevice(r.Device, r.BLAS)
+	dev, err := OpenDevice(r.Device, r.BLAS, r.Warn)
 	if err != nil {
 		return rep, err
 	}

@@ -49,8 +49,9 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data
 		row[0], row[l-1] = 1, 2 // <start>, <end>
 	}
 	for i := range n {
-		b.Captions = append(b.Captions, int32(i*5))
+		b.Captions = append(b.Captions, int32(i))
 		b.ImageIDs = append(b.ImageIDs, int32(i))
+		b.ImageRows = append(b.ImageRows, int32(i))
 	}
 	b.Semantics = make([]float32, n*semantic)
 	for i := range b.Semantics {
@@ -84,8 +85,9 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	for i := range b.N {
 		kept := text.KeepRegions(nil, b.Regions, s.Float64)
 		for _, r := range kept {
-			from := (i*b.Regions + int(r)) * b.Dim
-			copy(b.Images[rows*b.Dim:], b.Images[from:from+b.Dim])
+			row := i*b.Regions + int(r)
+			copy(b.Images[rows*b.Dim:], b.Images[row*b.Dim:(row+1)*b.Dim])
+			b.RegionRows = append(b.RegionRows, int32(row))
 			rows++
 		}
 		b.RegionCounts = append(b.RegionCounts, int32(len(kept)))

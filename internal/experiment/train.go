@@ -203,8 +203,8 @@ func (t *training) open(ctx context.Context) (err error) {
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
 		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position,
 		Choice: choice.Reason, Memory: memory})
-	if choice.Warning != nil {
-		t.Observer.Warning(choice.Warning)
+	for _, w := range choice.Warnings {
+		t.Observer.Warning(w)
 	}
 	return nil
 }

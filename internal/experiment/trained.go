@@ -22,6 +22,7 @@ type TrainedRequest struct {
 	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
 	Device     device.Options
 	BLAS       string
+	Warn       func(error) // what a person should know of the device; may be nil
 }
 
 // Trained is a network with its weights on a device, and a split that it fits.
@@ -67,6 +68,11 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 	}
 	if t.dev, t.Choice, err = ChooseDevice(r.Device, r.BLAS); err != nil {
 		return nil, err
+	}
+	for _, w := range t.Choice.Warnings {
+		if r.Warn != nil {
+			r.Warn(w)
+		}
 	}
 	if t.Model, err = models.NewModel(t.dev, network, dims); err != nil {
 		return nil, err
@@ -178,9 +184,10 @@ type AnalysisRequest struct {
 	Split  string
 	Device device.Options
 	BLAS   string
+	Warn   func(error) // what a person should know of the device; may be nil
 }
 
 // load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked for.
 func (r *AnalysisRequest) load(path string, boxes bool) (*Trained, error) {
-	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device, BLAS: r.BLAS})
+	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
 }

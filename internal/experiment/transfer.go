@@ -81,7 +81,7 @@ func convert(in, vocab string, write func(m *models.Model, c models.Weights, has
 		}
 		hash = v.Hash()
 	}
-	dev, err := OpenDevice(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "")
+	dev, err := OpenDevice(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
 	if err != nil {
 		return nil, err
 	}

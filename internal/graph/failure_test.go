@@ -34,5 +34,6 @@ func TestFailureNamesTheNode(t *testing.T) {
 			}
 		}
 		dev.Close()
+		emulator.Mend(t)
 	}
 }

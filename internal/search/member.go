@@ -47,7 +47,7 @@ func (e *encoder) options() eval.EncodeOptions {
 
 // openMember opens a checkpoint and encodes the split.
 func openMember(ctx context.Context, o *Options, pool *par.Pool, checkpoint string) (m member, err error) {
-	t, err := experiment.OpenTrained(experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: o.BLAS})
+	t, err := experiment.OpenTrained(experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type Options struct {
 	Cache  string
 	Device device.Options // the zero value is device.DefaultOptions
 	BLAS   string         // matrix product of the CPU; "" is the fastest
+	Warn   func(error)    // what a person should know of the device; may be nil
 	// Progress hears of every stage ("encode inf-lseh", "score gsmn") from the goroutine that called Open or Outcomes; nil reports nothing.
 	Progress func(stage string, done, total int)
 }

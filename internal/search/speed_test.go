@@ -120,7 +120,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 // newBenchEncoder is an untrained network.
 func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 	b.Helper()
-	dev, err := experiment.OpenDevice(device.DefaultOptions(), "")
+	dev, err := experiment.OpenDevice(device.DefaultOptions(), "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

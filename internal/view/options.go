@@ -21,6 +21,7 @@ type Options struct {
 	Hosts  []string // host names under which the page may be called, beside localhost and IP addresses
 	Device device.Options
 	BLAS   string
+	Warn   func(error)      // what a person should know of the device; may be nil
 	Now    func() time.Time // nil is time.Now
 
 	open opener // nil is search.Open; tests put small ones in its place

@@ -168,7 +168,7 @@ func (s *shelf) load(k bookKey, run *Run) {
 		data = run.Config.Data.Dir
 	}
 	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data, Split: k.Split,
-		Cache: s.opt.Cache, Device: s.opt.Device, BLAS: s.opt.BLAS, Progress: s.reporter(b)}
+		Cache: s.opt.Cache, Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn, Progress: s.reporter(b)}
 	s.work.Go(func() { s.open(ctx, b, o, data) })
 }
 

@@ -154,7 +154,7 @@ func (d *dev) releaseCopies(base driver.Ptr) {
 	for i, m := range all {
 		if m.base == base {
 			if p := m.half; p != 0 {
-				d.run(func() error { return d.drv.Free(p) })
+				d.run(func() error { return d.release(p) })
 			}
 			m.half, m.same = 0, nil
 			d.bf16.memory = append(all[:i], all[i+1:]...)

@@ -30,7 +30,7 @@ func (w watched) Sync() error {
 
 // No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands that are rounded where they are read.
 func TestCopiesOfAllKernels(t *testing.T) {
-	o := cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1}
+	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
 	defer copied.Close()
 	defer plain.Close()
@@ -40,7 +40,7 @@ func TestCopiesOfAllKernels(t *testing.T) {
 // A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what follows a replay finds
 // the copies as it left them.
 func TestRecordedCopies(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
 	b := &bench{t, d}
 	r := d.(device.Recorder)
@@ -93,7 +93,7 @@ func TestRecordedCopies(t *testing.T) {
 
 // Where the GPU has no room for copies, products round operands themselves.
 func TestNoRoomForCopies(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
 	b := &bench{t, d}
 	x, y := b.floats(1+1./1024, 2), b.floats(0)
@@ -111,7 +111,7 @@ func TestNoRoomForCopies(t *testing.T) {
 
 // Kernels whose results are operands write the copies with them: nothing is left to round for the product behind.
 func TestCopiesOfProducers(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
 	b := &bench{t, d}
 	r := d.(device.Resident)
@@ -172,7 +172,7 @@ func TestCopiesOfProducers(t *testing.T) {
 
 // Calls that are dropped because the GPU has no scratch memory change no copies.
 func TestCopiesAfterAFullGPU(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1})
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
 	b := &bench{t, d}
 	x, y, sum := b.floats(1, 3), b.floats(0), b.floats(0)

@@ -8,6 +8,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/internal/device"
@@ -24,8 +25,9 @@ const (
 // Options configure a device.
 type Options struct {
 	Driver string // path of libcuda (driver.Search)
-	// BLAS is the path of cuBLAS; empty computes products with the kernel of this package.
-	BLAS      string
+	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are computed by the kernel of this
+	// package; where none starts too, and the device warns (device.Warner).
+	BLAS      []string
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
@@ -57,6 +59,7 @@ type dev struct {
 	info      driver.Info
 	index     int
 	precision string
+	warnings  []string
 	context   driver.Context
 	stream    driver.Stream // of the kernels
 	copies    driver.Stream // of values that are streamed
@@ -87,6 +90,7 @@ var (
 	_ device.Scratch  = (*dev)(nil)
 	_ device.Streamer = (*dev)(nil)
 	_ device.Namer    = (*dev)(nil)
+	_ device.Warner   = (*dev)(nil)
 )
 
 // NoSuchGPU is the error of an Index that is out of range.
@@ -96,29 +100,36 @@ func (e *NoSuchGPU) Error() string {
 	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index", e.Index, e.Count)
 }
 
+// Unusable is the error of a GPU that is there, but that cannot be used.
+type Unusable struct{ Err error }
+
+func (e *Unusable) Error() string { return e.Err.Error() }
+
+func (e *Unusable) Unwrap() error { return e.Err }
+
 // oldest is the CUDA version that a driver has to support at least.
 const oldest = 11040
 
-// Open starts the GPU.
+// Open starts the GPU. Where there is one that cannot be used the error is an *Unusable.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	drv, err := driver.Open(o.Driver)
 	if err != nil {
-		return nil, fmt.Errorf("device: cuda: %w", err)
-	}
-	if v, err := drv.Version(); err != nil {
-		return nil, fmt.Errorf("device: cuda: %w", err)
-	} else if v < oldest {
-		return nil, fmt.Errorf("device: cuda: the driver %s is for CUDA %d.%d; install one for CUDA %d.%d or later (version 470)", drv.Path(), v/1000, v%1000/10, oldest/1000, oldest%1000/10)
+		return nil, opened(err)
 	}
 	n, err := drv.Devices()
 	if err != nil {
-		return nil, fmt.Errorf("device: cuda: %w", err)
+		return nil, opened(err)
 	}
 	if o.Index >= n {
 		return nil, &NoSuchGPU{o.Index, n}
+	}
+	if v, err := drv.Version(); err != nil {
+		return nil, opened(err)
+	} else if v < oldest {
+		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
@@ -133,10 +144,23 @@ func Open(o Options) (device.Device, error) {
 	d.run(func() error { return d.begin(o) })
 	if err := d.Sync(); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("device: cuda: %w", err)
+		return nil, &Unusable{fmt.Errorf("device: cuda: %w", err)}
 	}
 	return d, nil
 }
+
+// opened is the error of a driver that does not start: of a GPU only where the driver says something else than that there is none.
+func opened(err error) error {
+	err = fmt.Errorf("device: cuda: %w", err)
+	var said *driver.Error
+	if errors.As(err, &said) && !driver.NoDevice(err) && !driver.Stub(err) {
+		return &Unusable{err}
+	}
+	return err
+}
+
+// version writes a number of cuDriverGetVersion: 12.8 for 12080.
+func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // begin makes the context and loads the kernels, on the thread that owns the context.
 func (d *dev) begin(o Options) (err error) {
@@ -164,14 +188,14 @@ func (d *dev) begin(o Options) (err error) {
 	if err = d.load(); err != nil {
 		return err
 	}
-	if o.BLAS == "" {
-		return nil
-	}
-	if d.blas, err = driver.OpenBLAS(o.BLAS, d.stream); err != nil {
+	if err = d.openBLAS(o.BLAS); err != nil {
 		return err
 	}
-	return d.lendWorkspace()
+	return d.checkPrecision()
 }
+
+// Warnings implements device.Warner.
+func (d *dev) Warnings() []string { return d.warnings }
 
 // Name implements device.Device: the GPU, its memory, the products, the precision.
 func (d *dev) Name() string {
@@ -219,8 +243,10 @@ func (d *dev) end() (first error) {
 			first = err
 		}
 	}
-	if d.stream != 0 {
-		d.drv.Synchronize(d.stream) // a failure of work given to the GPU before has been reported
+	for _, s := range [2]driver.Stream{d.copies, d.stream} {
+		if s != 0 {
+			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
+		}
 	}
 	for _, m := range d.bf16.memory {
 		if m.half != 0 {

@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -16,8 +17,8 @@ import (
 func open(t testing.TB, o cuda.Options) device.Device {
 	t.Helper()
 	o.Driver = emulator.Library(t)
-	if o.BLAS == "emulated" {
-		o.BLAS = o.Driver
+	if slices.Equal(o.BLAS, []string{"emulated"}) {
+		o.BLAS = []string{o.Driver}
 	}
 	d, err := cuda.Open(o)
 	if err != nil {
@@ -46,7 +47,7 @@ func TestConformance(t *testing.T) {
 			t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
 		}
 	}
-	devicetest.Run(t, variant(t, cuda.Options{BLAS: "emulated"}, order, 1))
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: []string{"emulated"}}, order, 1))
 }
 
 // Every kind of product; threads forward and in reverse, work at once and late.
@@ -59,9 +60,9 @@ func TestConformanceOfProducts(t *testing.T) {
 	}{
 		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
 		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities"}},
-		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: "emulated"}, 0, 1, []string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}}, 0, 1, []string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
 		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
-		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: "emulated", RoundFrom: 1}, 2, 1, []string{"Gemm", "BlockMatch", "Similarities"}},
+		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1, []string{"Gemm", "BlockMatch", "Similarities"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.late), c.families...)
@@ -77,7 +78,7 @@ func TestConformanceInParts(t *testing.T) {
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
 func TestTF32(t *testing.T) {
-	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: "emulated"}, 0, 0)(t)
+	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}}, 0, 0)(t)
 	defer d.Close()
 	place := func(v float64) device.View {
 		b, err := d.Alloc(device.Float, 1)

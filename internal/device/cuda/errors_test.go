@@ -34,7 +34,6 @@ func TestOpenErrors(t *testing.T) {
 	fail("no driver", cuda.Options{Driver: "libc.so.6"}, "libc.so.6 has no cu", "older than CUDA")
 	fail("index", cuda.Options{Driver: path, Index: 3}, "GPU 3 does not exist", "lists 1")
 	fail("precision", cuda.Options{Driver: path, Precision: "fp64"}, `precision "fp64" on cuda`, "fp32, tf32 or bf16")
-	fail("cuBLAS", cuda.Options{Driver: path, BLAS: "libc.so.6"}, "libc.so.6 is no cuBLAS")
 	emulator.Set(t, "version", 11020, 13000)
 	fail("old driver", cuda.Options{Driver: path}, "is for CUDA 11.2", "11.4 or later")
 	emulator.Set(t, "version", 13000, 13000)
@@ -86,7 +85,10 @@ func TestFaultInAKernel(t *testing.T) {
 		}
 	}
 	d.Close()
-	next := open(t, cuda.Options{}) // the fault ends with its context
+	_, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}) // a fault lasts for the process
+	wantError(t, "after a fault", err, "CUDA_ERROR_ILLEGAL_ADDRESS")
+	emulator.Mend(t)
+	next := open(t, cuda.Options{})
 	defer next.Close()
 	if err := next.Sync(); err != nil {
 		t.Error(err)
@@ -144,6 +146,7 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 			t.Errorf("%v: says %q", err, c.not)
 		}
 		b.Device.Close()
+		emulator.Mend(t)
 	}
 	b := newBench(t)
 	emulator.Set(t, "defer", 1, 0)
@@ -151,6 +154,7 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}}, Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
 		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
 	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to kernel gather_words")
+	emulator.Mend(t)
 }
 
 // A recording is named by what was said before it was made, with the way to find the node.
@@ -169,5 +173,6 @@ func TestFaultInARecording(t *testing.T) {
 		r.Replay(rec)
 		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never", "CUDA_LAUNCH_BLOCKING=1")
 		b.Device.Close()
+		emulator.Mend(t)
 	}
 }

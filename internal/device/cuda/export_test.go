@@ -83,3 +83,11 @@ func DropFollow(drop func() bool) (restore func()) {
 	}
 	return func() { follow = old }
 }
+
+// BLASPath is the cuBLAS that a device took, empty without.
+func BLASPath(d device.Device) string {
+	if b := own(d).blas; b != nil {
+		return b.Path()
+	}
+	return ""
+}

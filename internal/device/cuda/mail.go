@@ -41,6 +41,9 @@ func (m *mail) reserve(d *dev, n int) (err error) {
 		return nil
 	}
 	if m.memory != nil {
+		if err := d.idle(); err != nil {
+			return err
+		}
 		if err := d.drv.FreeHost(m.memory); err != nil {
 			return err
 		}

@@ -90,13 +90,29 @@ func (d *dev) Free(b device.Buffer) {
 	if p := own.ptr; p != 0 {
 		d.releaseCopies(p)
 		d.run(func() error {
-			err := d.drv.Free(p)
+			err := d.release(p)
 			if e := own.stage.close(d.drv); err == nil {
 				err = e
 			}
 			return err
 		})
 	}
+}
+
+// release frees memory when the GPU has done all work that may use it: cuMemFree need not wait for that. It runs on the thread of the context.
+func (d *dev) release(p driver.Ptr) error {
+	if err := d.idle(); err != nil {
+		return err
+	}
+	return d.drv.Free(p)
+}
+
+// idle waits for all work, on the thread of the context.
+func (d *dev) idle() error {
+	if err := d.drv.Synchronize(d.copies); err != nil {
+		return err
+	}
+	return d.drv.Synchronize(d.stream)
 }
 
 // UploadFloats implements device.Memory.
@@ -127,7 +143,12 @@ func (d *dev) StreamFloats(dst device.View, src []float32) {
 
 // makeStage gives a stage room for bytes and reports whether the GPU has it.
 func (d *dev) makeStage(s *stage, bytes int) bool {
-	d.run(func() error { return s.close(d.drv) })
+	d.run(func() error {
+		if err := d.idle(); err != nil {
+			return err
+		}
+		return s.close(d.drv)
+	})
 	p, err := d.allocate(bytes)
 	if err != nil {
 		return false
@@ -292,11 +313,11 @@ func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
 	}
 	if old := r.ptr; old != 0 {
 		d.releaseCopies(old)
-		d.run(func() error { return d.drv.Free(old) })
+		d.run(func() error { return d.release(old) })
 	}
 	*r = region{}
 	d.moves++
-	size := bytes + bytes/4
+	size := bytes + min(bytes/4, 16<<20) // so that it need not grow with every batch that is a little larger
 	p, err := d.allocate(size)
 	if err != nil {
 		if d.failure == nil {

@@ -65,7 +65,7 @@ func (d *dev) NewTable(n int, half bool) (device.Table, error) {
 func (d *dev) FreeTable(t device.Table) {
 	own := d.table(t)
 	delete(d.tables, own)
-	d.run(func() error { return d.drv.Free(own.ptr) })
+	d.run(func() error { return d.release(own.ptr) })
 }
 
 func (d *dev) table(t device.Table) *table {

@@ -98,7 +98,7 @@ func Stub(err error) bool {
 }
 
 func blasStatus(code int) string {
-	names := map[int]string{1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED",
+	names := map[int]string{1: "CUBLAS_STATUS_NOT_INITIALIZED", codeBLASAlloc: "CUBLAS_STATUS_ALLOC_FAILED",
 		7: "CUBLAS_STATUS_INVALID_VALUE", 8: "CUBLAS_STATUS_ARCH_MISMATCH", 11: "CUBLAS_STATUS_MAPPING_ERROR",
 		13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR", codeNotSupported: "CUBLAS_STATUS_NOT_SUPPORTED"}
 	if n := names[code]; n != "" {
@@ -107,11 +107,19 @@ func blasStatus(code int) string {
 	return fmt.Sprintf("status %d", code)
 }
 
-// codeNotSupported is CUBLAS_STATUS_NOT_SUPPORTED.
-const codeNotSupported = 15
+// The values of cublasStatus_t that the device tells apart.
+const (
+	codeBLASAlloc    = 3
+	codeNotSupported = 15
+)
+
+func blasError(err error, code int) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.HasPrefix(e.Call, "cublas") && e.Code == code
+}
+
+// BLASOutOfMemory reports whether an error is that of cuBLAS on a full device.
+func BLASOutOfMemory(err error) bool { return blasError(err, codeBLASAlloc) }
 
 // NotSupported reports whether an error is that of a product which cuBLAS does not compute on this GPU.
-func NotSupported(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && strings.HasPrefix(e.Call, "cublas") && e.Code == codeNotSupported
-}
+func NotSupported(err error) bool { return blasError(err, codeNotSupported) }

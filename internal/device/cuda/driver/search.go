@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -27,6 +28,7 @@ type Library struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`              // empty: not found
 	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
+	Others  []string `json:"others,omitempty"`  // files found behind it, to be tried where it does not start
 	Setting string   `json:"setting"`           // the environment variable that names the file
 	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into
 	Install string   `json:"install,omitempty"` // where it is missing: what to install
@@ -37,14 +39,22 @@ func (l Library) Missing() string {
 	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install, l.Setting)
 }
 
+// Paths are all files that were found, the best first.
+func (l Library) Paths() []string {
+	if l.Path == "" {
+		return nil
+	}
+	return append([]string{l.Path}, l.Others...)
+}
+
 // place is a folder in which libraries may lie, relative to the root; a pattern of filepath.Glob.
 type place struct{ from, dir string }
 
-// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names, the loader's path
-// (LD_LIBRARY_PATH, ld.so.conf, default folders), folders of the driver that no loader knows, the CUDA toolkit (CUDA_HOME, CUDA_PATH,
-// /usr/local/cuda*, /opt/cuda), conda (CONDA_PREFIX), and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, CONDA_PREFIX,
-// the user's, those beside a bin in PATH, the system's). Of several files in one place the best one counts. It looks for files
-// only and loads nothing. root is "/" but in tests.
+// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names, and then no other; the loader's path
+// (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver that no loader knows; the CUDA toolkit (CUDA_HOME, CUDA_PATH,
+// /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK); conda (CONDA_PREFIX, /opt/conda); and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, .venv of the
+// working folder, CONDA_PREFIX, the user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, PYENV_ROOT, the system's). Of several files in
+// one place the newest comes first. It looks for files only and loads nothing. root is "/" but in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	places := places(root, getenv)
 	var found [2]Library
@@ -52,13 +62,17 @@ func Search(root string, getenv func(string) string) (cuda, blas Library) {
 		lib := Library{Name: w.name, Setting: w.setting}
 		if file := getenv(w.setting); file != "" {
 			lib.Path, lib.From = file, "setting"
+			found[i] = lib
+			continue
 		}
 		for _, p := range places {
-			if lib.Path != "" {
-				break
-			}
-			if lib.Path = firstFile(root, p.dir, w.files); lib.Path != "" {
-				lib.From = p.from
+			for _, file := range filesIn(root, p.dir, w.files) {
+				switch {
+				case lib.Path == "":
+					lib.Path, lib.From = file, p.from
+				case file != lib.Path && !slices.Contains(lib.Others, file):
+					lib.Others = append(lib.Others, file)
+				}
 			}
 		}
 		if lib.Path == "" {
@@ -99,20 +113,26 @@ func places(root string, getenv func(string) string) []place {
 	for _, l := range lib {
 		add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
 	}
+	for _, prefix := range []string{"/opt/nvidia/hpc_sdk", "/opt/nvhpc"} {
+		add("CUDA toolkit", prefix+"/Linux_"+arch+"/*/math_libs/*/lib64", prefix+"/Linux_"+arch+"/*/math_libs/lib64")
+	}
 	env("conda", "CONDA_PREFIX", lib...)
+	add("conda", "/opt/conda/lib")
+	beside := pythons(root, getenv)
 	for _, packages := range []string{"site-packages", "dist-packages"} {
 		for _, python := range []string{"lib/python3*", "lib64/python3*"} {
 			for _, nvidia := range []string{"nvidia/cublas/lib", "nvidia/cu*/lib", "torch/lib"} {
 				dir := filepath.Join(python, packages, nvidia)
 				env("pip", "VIRTUAL_ENV", dir)
+				env("pip", "PWD", filepath.Join(".venv", dir), filepath.Join("venv", dir))
 				env("pip", "CONDA_PREFIX", dir)
 				env("pip", "HOME", filepath.Join(".local", dir))
-				for _, bin := range filepath.SplitList(getenv("PATH")) { // of a Python that is called by its path
-					if filepath.IsAbs(bin) && filepath.Base(bin) == "bin" {
-						add("pip", filepath.Join(filepath.Dir(bin), dir))
-					}
+				for _, prefix := range beside {
+					add("pip", filepath.Join(prefix, dir))
 				}
-				add("pip", "/usr/local/"+dir, "/usr/"+dir)
+				env("pip", "PYENV_ROOT", filepath.Join("versions/*", dir))
+				env("pip", "HOME", filepath.Join(".pyenv/versions/*", dir))
+				add("pip", "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
 			}
 		}
 	}
@@ -147,18 +167,74 @@ func loaderConf(root, name string, depth int) []string {
 	return dirs
 }
 
-// firstFile returns the first of the files in the newest folder that the pattern names, "" where there is none.
-func firstFile(root, pattern string, files []string) string {
-	dirs := glob(root, pattern)
-	slices.Reverse(dirs) // cuda-12.8 before cuda-11.4
-	for _, f := range files {
-		for _, d := range dirs {
-			if info, err := os.Stat(filepath.Join(root, d, f)); err == nil && info.Mode()&fs.ModeType == 0 {
-				return filepath.Join(d, f)
+// pythons returns the folders of the Pythons in PATH: those above a bin, and those above the bin that python or python3 is a link into, one link after the other.
+func pythons(root string, getenv func(string) string) (prefixes []string) {
+	add := func(bin string) {
+		if p := filepath.Dir(bin); filepath.Base(bin) == "bin" && !slices.Contains(prefixes, p) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	for _, bin := range filepath.SplitList(getenv("PATH")) {
+		if !filepath.IsAbs(bin) {
+			continue
+		}
+		add(filepath.Clean(bin))
+		for _, name := range []string{"python3", "python"} {
+			file := filepath.Join(bin, name)
+			for range 8 {
+				to, err := os.Readlink(filepath.Join(root, file))
+				if err != nil {
+					break
+				}
+				if !filepath.IsAbs(to) {
+					to = filepath.Join(filepath.Dir(file), to)
+				}
+				file = to
+				add(filepath.Dir(file))
 			}
 		}
 	}
-	return ""
+	return prefixes
+}
+
+// filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest folder.
+func filesIn(root, pattern string, files []string) (found []string) {
+	dirs := glob(root, pattern)
+	slices.SortStableFunc(dirs, func(a, b string) int { return compareNumbers(b, a) }) // cuda-12.10 before cuda-12.9
+	for _, f := range files {
+		for _, d := range dirs {
+			if info, err := os.Stat(filepath.Join(root, d, f)); err == nil && info.Mode()&fs.ModeType == 0 {
+				found = append(found, filepath.Join(d, f))
+			}
+		}
+	}
+	return found
+}
+
+// compareNumbers compares as text, but runs of digits as numbers.
+func compareNumbers(a, b string) int {
+	digits := func(s string) int {
+		n := 0
+		for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+			n++
+		}
+		return n
+	}
+	for a != "" && b != "" {
+		if i, j := digits(a), digits(b); i > 0 && j > 0 {
+			x, y := strings.TrimLeft(a[:i], "0"), strings.TrimLeft(b[:j], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[i:], b[j:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // glob returns the paths below root that match, relative to it, with a leading slash.

@@ -68,6 +68,15 @@ func TestSearch(t *testing.T) {
 			found("pip", "/v/lib/python3.9/site-packages/torch/lib/libcublas.so.11")},
 		{"pip beside PATH", map[string]string{"PATH": "/usr/sbin:bin:/opt/env/bin"}, []string{"opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"numbers of toolkits", nil, []string{"usr/local/cuda-9/lib64/libcublas.so.12", "usr/local/cuda-12.9/lib64/libcublas.so.12",
+			"usr/local/cuda-12.10/lib64/libcublas.so.12"}, found("CUDA toolkit", "/usr/local/cuda-12.10/lib64/libcublas.so.12")},
+		{"HPC SDK", nil, []string{"opt/nvidia/hpc_sdk/Linux_" + arch + "/25.1/math_libs/12.6/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/opt/nvidia/hpc_sdk/Linux_"+arch+"/25.1/math_libs/12.6/lib64/libcublas.so.12")},
+		{"conda of images", nil, []string{"opt/conda/lib/libcublas.so.12"}, found("conda", "/opt/conda/lib/libcublas.so.12")},
+		{"environment of the working folder", map[string]string{"PWD": "/w"}, []string{"w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"pyenv", map[string]string{"PYENV_ROOT": "/p"}, []string{"p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+			found("pip", "/p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
 		{"driver folder", nil, []string{"usr/local/nvidia/lib64/libcublas.so.12"}, found("driver folder", "/usr/local/nvidia/lib64/libcublas.so.12")},
 		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"}, found("setting", "/own/blas.so")},
 		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
@@ -102,6 +111,37 @@ func TestSearchDriver(t *testing.T) {
 	cuda, _ := Search(tree(t, nil), func(name string) string { return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name] })
 	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
 		t.Errorf("with a setting: %+v", cuda)
+	}
+}
+
+// A Python in PATH may be a link into an environment, and that a link too.
+func TestSearchFollowsPython(t *testing.T) {
+	const file = "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"
+	root := tree(t, map[string]string{file: "", "usr/local/bin/x": "", "opt/torch/.venv/bin/y": "", "usr/bin/python3.12": ""})
+	for link, to := range map[string]string{"usr/local/bin/python3": "/opt/torch/.venv/bin/python3", "opt/torch/.venv/bin/python3": "python",
+		"opt/torch/.venv/bin/python": "/usr/bin/python3.12"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, blas := Search(root, func(name string) string { return map[string]string{"PATH": "/usr/local/bin:/usr/bin"}[name] })
+	if blas.Path != file {
+		t.Errorf("found %q", blas.Path)
+	}
+}
+
+// All files that may serve are found, the best first, each once.
+func TestSearchFindsOthers(t *testing.T) {
+	root := tree(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "", "opt/cuda/lib64/libcublas.so.12": "",
+		"opt/cuda/lib64/stubs/libcuda.so.1": "", "usr/lib/libcuda.so.1": ""})
+	cuda, blas := Search(root, func(name string) string {
+		return map[string]string{"LD_LIBRARY_PATH": "/opt/cuda/lib64/stubs:/usr/lib"}[name]
+	})
+	if want := []string{"/usr/lib/libcublas.so.13", "/usr/lib/libcublas.so.12", "/opt/cuda/lib64/libcublas.so.12"}; !slices.Equal(blas.Paths(), want) {
+		t.Errorf("cuBLAS in %q, want %q", blas.Paths(), want)
+	}
+	if want := []string{"/opt/cuda/lib64/stubs/libcuda.so.1", "/usr/lib/libcuda.so.1"}; !slices.Equal(cuda.Paths(), want) {
+		t.Errorf("the driver in %q, want %q", cuda.Paths(), want)
 	}
 }
 

@@ -14,6 +14,7 @@ enum { kFloat32 = 68, kFast16F = 74, kFast16BF = 75, kFastTF32 = 77 };
 struct Handle { void* stream = nullptr; bool lent = false; };  // lent: has memory of the caller's
 void emu_enqueue(void* stream, std::function<void()> work);
 bool emu_ready(), emu_records(void* stream);
+long emu_no_blas, emu_no_half;  // settings: so many handles are refused; products of bfloat16 are
 
 // rounded is an operand as the tensor cores take it: 7 bits of mantissa for bf16, 10 for TF32.
 static float rounded(float x, int compute) {
@@ -73,7 +74,7 @@ static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, i
 }
 
 extern "C" {
-Status cublasCreate_v2(void** h) { return emu_ready() ? (*h = new Handle, kSuccess) : kNotInitialized; }
+Status cublasCreate_v2(void** h) { return emu_no_blas > 0 && emu_no_blas-- ? kNotInitialized : emu_ready() ? (*h = new Handle, kSuccess) : kNotInitialized; }
 Status cublasDestroy_v2(void* h) { delete (Handle*)h; return kSuccess; }
 Status cublasSetStream_v2(void* h, void* stream) { *(Handle*)h = {stream}; return kSuccess; }
 // Setting the stream takes the workspace back, as in cuBLAS.
@@ -89,6 +90,7 @@ Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, 
   // The combinations of types that the reference of cublasGemmStridedBatchedEx lists for these kinds of compute.
   bool single = at == kSingle && bt == kSingle && ct == kSingle, half = at == kHalf && bt == kHalf && (ct == kSingle || ct == kHalf);
   if (!(single && (compute == kFloat32 || compute == kFast16BF || compute == kFastTF32)) && !(half && compute == kFloat32)) return kNotSupported;
+  if (emu_no_half && (half || compute == kFast16BF)) return kNotSupported;
   Matrix a{A, at}, b{B, bt}, c{C, ct};
   if ((uint64_t)A % a.size() || (uint64_t)B % b.size() || (uint64_t)C % c.size()) return kInvalidValue;
   size_t as = (size_t)(ta ? m : k), bs = (size_t)(tb ? k : n);

@@ -2,15 +2,17 @@
 //
 // A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the kernels compiled
 // by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a fault in a kernel every call
-// fails with the same error, as on a GPU; cuGetErrorString then tells what happened. With defer set to 1, work waits in its stream
+// of the process fails with the same error, as on a GPU; cuGetErrorString then tells what happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream
 // until somebody waits for it or frees memory, so that memory reused too early shows. A stream that waits for an event makes another one go on up to that event,
 // no further. With 2 all streams but the first of a context work at once, unless they wait for an event. So what two streams do to the same memory without an
 // event between them happens in the wrong order with one of the two.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <functional>
+#include <malloc.h>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +23,7 @@
 typedef int Result;
 typedef uint64_t Address;
 enum {
-  kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
+  kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kStub = 34, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
   kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901, kCaptureIsolation = 905,
   kUnknown = 999,
 };
@@ -38,11 +40,12 @@ struct Stream { std::deque<Item> queue; Graph* capture = nullptr; bool spoiled =
 struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
 struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
 
-bool initialized, no_device, no_capture, retained;  // retained: a context, and no stream was made since
-long defer_work;
-size_t memory = 4ull << 30;
-int driver_version = 13000, devices = 1, context_object, broken;
-long lose;  // the GPU is lost at this launch from now on; 0 never
+bool initialized, retained;  // retained: a context, and no stream was made since
+long defer_work, no_device, memory = 4ll << 30, driver_version = 13000, devices = 1, capability = 90, stub;
+long no_capture;      // recording fails: 1 where it begins, 2 where it ends, 3 where the graph is made ready
+long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NVIDIA's reference allows
+long lose;            // the GPU is lost at this launch from now on; 0 never
+int context_object, broken;
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
@@ -115,18 +118,22 @@ void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::mov
 bool emu_ready() { return ready() == kOK; }
 bool emu_records(void* s) { return stream(s)->capture; }
 
+extern long emu_no_blas, emu_no_half;  // of blas.cc
+static std::map<std::string, long*> settings() {
+  return {{"defer", &defer_work}, {"no_device", &no_device}, {"memory", &memory}, {"version", &driver_version}, {"devices", &devices}, {"capability", &capability},
+          {"stub", &stub}, {"no_capture", &no_capture}, {"free_waits", &free_waits}, {"lose", &lose}, {"no_blas", &emu_no_blas}, {"no_half", &emu_no_half}};
+}
+// still is whether memory is there when work comes to it that was given to the GPU before.
+static bool still(Address p, size_t n) { return emu::inside(p, n) || (broken = kIllegalAddress, false); }
+
 extern "C" {
-// Settings of the emulator, for tests: order, defer, no_device, memory, version, devices, lose, no_capture.
+// Settings of the emulator, for tests.
 int emu_set(const char* name, long value) {
   std::string n = name;
+  auto all = settings();
   if (n == "order") emu::order = (emu::Order)value;
-  else if (n == "defer") defer_work = value;
-  else if (n == "no_device") no_device = value;
-  else if (n == "memory") memory = value;
-  else if (n == "version") driver_version = value;
-  else if (n == "no_capture") no_capture = value;
-  else if (n == "devices") devices = value;
-  else if (n == "lose") lose = value;
+  else if (n == "mend") broken = 0, emu::forget_failure();
+  else if (all.count(n)) *all[n] = value;
   else return -1;
   return 0;
 }
@@ -134,11 +141,20 @@ long emu_launches() { return launches; }
 long emu_uploaded() { return uploaded; }
 long emu_finished() { return finished; }
 
-// EMULATED_CUDA_LOSE in the environment is the setting lose, for tests of the program; EMULATED_CUDA_ORDER is order, for
-// the same tests in every order of threads (make test-orders).
+// EMULATED_CUDA_LOSE in the environment is the setting lose, and likewise for the others: for tests of the program, and of the same in every order of
+// threads (make test-orders).
 Result cuInit(unsigned) {
-  if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_LOSE")) lose = atol(n);
-  if (const char* n = initialized ? nullptr : getenv("EMULATED_CUDA_ORDER")) emu_set("order", atol(n));
+  if (!initialized) {
+    auto from = [](std::string name) {
+      std::string upper = "EMULATED_CUDA_" + name;
+      for (char& c : upper) c = toupper(c);
+      const char* value = getenv(upper.c_str());
+      if (value && *value) emu_set(name.c_str(), atol(value));
+    };
+    for (auto& s : settings()) from(s.first);
+    from("order");
+  }
+  if (stub) return kStub;
   return no_device ? kNoDevice : (initialized = true, kOK);
 }
 Result cuDriverGetVersion(int* v) { return *v = driver_version, kOK; }
@@ -146,45 +162,45 @@ Result cuDeviceGetCount(int* n) { return *n = devices, kOK; }
 Result cuDeviceGet(int* d, int i) { return i >= devices ? kInvalidDevice : (*d = i, kOK); }
 Result cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "emulated GPU"), kOK; }
 Result cuDeviceGetAttribute(int* v, int attribute, int) {
-  *v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 227 << 10 : 0;
+  *v = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 4 : attribute == 97 ? 227 << 10 : 0;
   return kOK;
 }
 Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
-Result cuDevicePrimaryCtxRetain(void** c, int) { return initialized ? (retained = true, *c = &context_object, kOK) : kNotInitialized; }
-Result cuDevicePrimaryCtxRelease_v2(int) { broken = 0, emu::forget_failure(); return kOK; }  // a fault ends with its context
+Result cuDevicePrimaryCtxRetain(void** c, int) { return !initialized ? kNotInitialized : broken ? broken : (retained = true, *c = &context_object, kOK); }
+Result cuDevicePrimaryCtxRelease_v2(int) { return kOK; }
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
 Result cuCtxSynchronize() { READY; flush_all(); return broken; }
-Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min(memory, emu::allocated()); return kOK; }
+Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min((size_t)memory, emu::allocated()); return kOK; }
 Result cuMemAlloc_v2(Address* p, size_t n) {
   READY;
   NOT_RECORDED;
   if (n == 0) return kInvalidValue;
-  void* q = emu::allocated() + n > memory ? nullptr : emu::allocate(n);
+  void* q = emu::allocated() + n > (size_t)memory ? nullptr : emu::allocate(n);
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
-Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; NOT_RECORDED; flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
+Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; NOT_RECORDED; if (free_waits) flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
 Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; NOT_RECORDED; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
-Result cuMemFreeHost(void* p) { free(p); return kOK; }
+Result cuMemFreeHost(void* p) { if (free_waits) free(p); else memset(p, 0xff, malloc_usable_size(p)); return kOK; }
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
   if (!emu::inside(d, n)) return kInvalidValue;
   uploaded += n;
-  return enqueue(stream(st), [=] { memcpy((void*)d, s, n); });
+  return enqueue(stream(st), [=] { if (still(d, n)) memcpy((void*)d, s, n); });
 }
 Result cuMemcpyDtoHAsync_v2(void* d, Address s, size_t n, void* st) {
   READY;
   if (!emu::inside(s, n)) return kInvalidValue;
-  return enqueue(stream(st), [=] { memcpy(d, (void*)s, n); });
+  return enqueue(stream(st), [=] { if (still(s, n)) memcpy(d, (void*)s, n); });
 }
 Result cuMemcpyDtoDAsync_v2(Address d, Address s, size_t n, void* st) {
   READY;
   if (!emu::inside(s, n) || !emu::inside(d, n)) return kInvalidValue;
-  return enqueue(stream(st), [=] { memmove((void*)d, (void*)s, n); });
+  return enqueue(stream(st), [=] { if (still(s, n) && still(d, n)) memmove((void*)d, (void*)s, n); });
 }
 Result cuMemsetD32Async(Address d, unsigned v, size_t n, void* st) {
   READY;
   if (!emu::inside(d, n * 4) || d % 4) return kInvalidValue;
-  return enqueue(stream(st), [=] { for (size_t i = 0; i < n; i++) ((unsigned*)d)[i] = v; });
+  return enqueue(stream(st), [=] { for (size_t i = still(d, 4 * n) ? 0 : n; i < n; i++) ((unsigned*)d)[i] = v; });
 }
 Result cuModuleLoadData(void** m, const void* image) {
   READY;
@@ -265,7 +281,7 @@ Result cuEventSynchronize(void* e) {
 Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->mark->at - ((Event*)a)->mark->at).count(), kOK; }
 Result cuStreamBeginCapture_v2(void* s, int) {
   READY;
-  if (no_capture) return kNotSupported;
+  if (no_capture == 1) return kNotSupported;
   if (!s || stream(s)->capture) return kCaptureInvalid;
   stream(s)->capture = new Graph;
   stream(s)->spoiled = false;
@@ -276,18 +292,18 @@ Result cuStreamEndCapture(void* s, void** g) {
   if (!st->capture) return kCaptureInvalid;
   *g = st->capture;
   st->capture = nullptr;
-  if (!st->spoiled) return kOK;
+  if (!st->spoiled && no_capture != 2) return kOK;
   st->spoiled = false;
   delete (Graph*)*g;
   return *g = nullptr, kCaptureInvalid;
 }
-Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) { *x = new Graph(*(Graph*)g); return kOK; }
+Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) { return no_capture == 3 ? kNotSupported : (*x = new Graph(*(Graph*)g), kOK); }
 Result cuGraphLaunch(void* x, void* s) { READY; if (Result r = lost()) return r; return enqueue(stream(s), [x] { for (auto& w : ((Graph*)x)->work) w(); }); }
 Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
 Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
 Result cuGetErrorName(Result r, const char** s) {
   static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kStub, "CUDA_ERROR_STUB_LIBRARY"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
     {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
     {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};

@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"time"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// stepTimer does steps as training does: where the device lets it, each is started before the result of the one before is looked at.
+type stepTimer struct {
+	step  *train.Step
+	lr    float64
+	now   func() time.Time
+	ahead bool      // a step was started and is not finished
+	since time.Time // when its time began
+	times []float64 // of the finished steps, in milliseconds
+	last  train.StepResult
+}
+
+// do does a step on a batch, or starts it and finishes the one before.
+func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
+	start := t.now()
+	if !t.step.Ahead() {
+		r, err := t.step.Run(x, t.lr, false)
+		t.last, t.times = r, append(t.times, milliseconds(t.now().Sub(start)))
+		release(x)
+		return err
+	}
+	err := t.step.Start(x, t.lr, false)
+	release(x)
+	if err != nil {
+		return err
+	}
+	if t.ahead {
+		if err := t.finish(); err != nil {
+			return err
+		}
+		start = t.since
+	}
+	t.ahead, t.since = true, start
+	return nil
+}
+
+// finish waits for the step that was started.
+func (t *stepTimer) finish() error {
+	if !t.ahead {
+		return nil
+	}
+	t.ahead = false
+	r, err := t.step.Finish()
+	now := t.now()
+	t.last = r
+	t.times = append(t.times, milliseconds(now.Sub(t.since)))
+	t.since = now
+	return err
+}
+
+// keptSynthetic are the parts of the synthetic batches that stay on a GPU, as those of a training split do.
+type keptSynthetic struct {
+	models.Kept
+	words, starts []int32 // as Words and Starts; nil where captions are augmented
+}
+
+// keepSynthetic allocates room for synthetic batches on a GPU; it returns nil where features come with every step.
+func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic, error) {
+	r, ok := b.dev.(device.Resident)
+	if !ok {
+		return nil, nil
+	}
+	n, d := syntheticBatches*b.cfg.Train.Batch, b.model.Dims
+	memory.Features = 4 * int64(n) * int64(d.Regions) * int64(d.Feature)
+	if b.Stream {
+		memory.stream(b.dev)
+		return nil, nil
+	}
+	k := &keptSynthetic{Kept: models.Kept{Device: r}}
+	memory.Resident = true
+	var err error
+	table := func(to *device.Table, width int) {
+		if width > 0 && err == nil {
+			*to, err = r.NewTable(n*width, false)
+		}
+	}
+	table(&k.Features, d.Regions*d.Feature)
+	table(&k.Semantics, semantic)
+	if b.cfg.Model.NeedsBoxes() {
+		table(&k.Boxes, 4*d.Regions)
+	}
+	if !b.cfg.Model.Augments() {
+		k.starts = []int32{0}
+	}
+	return k, err
+}
+
+// store brings batch i to the GPU.
+func (k *keptSynthetic) store(x *data.Batch, i int) {
+	for _, p := range []struct {
+		table  device.Table
+		values []float32
+	}{{k.Features, x.Images}, {k.Boxes, x.Boxes}, {k.Semantics, x.Semantics}} {
+		if p.table != nil {
+			k.Device.Store(p.table, i*len(p.values), p.values)
+		}
+	}
+	for c := 0; c < x.N && k.starts != nil; c++ {
+		k.words = append(k.words, x.Words[c*x.L:c*x.L+int(x.Lengths[c])]...)
+		k.starts = append(k.starts, int32(len(k.words)))
+	}
+}
+
+// number makes batch i name its rows on the GPU.
+func (k *keptSynthetic) number(x *data.Batch, i int) {
+	for _, rows := range []struct {
+		of   []int32
+		each int
+	}{{x.ImageRows, x.N}, {x.Captions, x.N}, {x.RegionRows, x.N * x.Regions}} {
+		for j := range rows.of {
+			rows.of[j] += int32(i * rows.each)
+		}
+	}
+	x.Images, x.Boxes, x.Semantics = nil, nil, nil
+}
