@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/par"
 	"vsetrain/internal/pickle"
-	"vsetrain/internal/runfs"
 	"vsetrain/internal/torchfile"
 )
 
@@ -133,7 +133,7 @@ func SaveRanks(path string, r Ranking) error {
 		}
 		return torchfile.Save(path, map[string]any{"rt": rt, "rti": rti})
 	}
-	return runfs.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
 		fmt.Fprintln(b, "direction,query,rank,top1")
 		for i, rank := range r.I2T {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
 )
 
@@ -111,9 +112,10 @@ func TestPrecomputeText(t *testing.T) {
 	}
 }
 
-// When new vectors are in place but their description fails, the old one must not speak for them.
-func TestNoDescriptionOfOtherVectors(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "train_svd.npy")
+// Vectors whose description cannot be written do not replace the earlier ones, and nothing is left behind.
+func TestNoVectorsWithoutDescription(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "train_svd.npy")
 	write := func(v float32) error {
 		w, err := Create(path, Sidecar{Method: "svd", CaptionSHA256: "old", Captions: 1, Dim: 1})
 		if err != nil {
@@ -124,18 +126,38 @@ func TestNoDescriptionOfOtherVectors(t *testing.T) {
 	if err := write(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(sidecarPath(path)+".tmp", 0o777); err != nil {
+	if err := errors.Join(os.Remove(sidecarPath(path)), os.Mkdir(sidecarPath(path), 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, write(2), "train_svd.npy", "description")
-	s, err := Open(path, OpenOptions{})
+	expect(t, write(2), "train_svd.npy.json", "description", "found a folder")
+	a, err := npy.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer a.Close()
 	row := make([]float32, 1)
-	if err := s.ReadRow(row, 0); err != nil || row[0] != 2 || s.Sidecar != nil {
-		t.Errorf("row %v (%v), description %+v", row, err, s.Sidecar)
+	if err := a.ReadRow(row, 0); err != nil || row[0] != 1 {
+		t.Errorf("row %v (%v)", row, err)
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 2 {
+		t.Errorf("%v in the folder", all)
+	}
+}
+
+// The vectors are the last file to come, so that no kill leaves them with the description of others or with none.
+func TestVectorsComeLast(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train_svd.npy")
+	w, err := Create(path, Sidecar{Method: "svd", Captions: 1, Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := errors.Join(w.Write([]float32{1}), w.stage(set)); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Paths(); !slices.Equal(got, []string{sidecarPath(path), path}) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+
+	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/regular"
 )
 
 // Sidecar describes a file of semantic vectors. It lies beside it as FILE.json, so that the .npy stays plain, and tells
@@ -32,16 +34,9 @@ func sidecarPath(path string) string { return path + ".json" }
 // readSidecar returns the description of the vectors in path, nil if there is none.
 func readSidecar(path string) (*Sidecar, error) {
 	name := sidecarPath(path)
-	info, err := os.Stat(name)
+	b, err := regular.ReadFile(name, maxSidecar, "a description")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil && info.Size() > maxSidecar {
-		err = fmt.Errorf("%d bytes, more than %d", info.Size(), maxSidecar)
-	}
-	var b []byte
-	if err == nil {
-		b, err = os.ReadFile(name)
 	}
 	s := new(Sidecar)
 	if err == nil {
@@ -56,21 +51,20 @@ func readSidecar(path string) (*Sidecar, error) {
 	return s, nil
 }
 
-// write puts the description beside path; a crash leaves the whole of it or none.
-func (s *Sidecar) write(path string) error {
+// stage writes the description of the vectors in path; the caller commits it together with them.
+func (s *Sidecar) stage(path string) (*atomicfile.File, error) {
 	s.Format = sidecarFormat
 	b, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := sidecarPath(path)
-	tmp := name + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o666); err != nil {
-		return err
+	f, err := atomicfile.Create(sidecarPath(path))
+	if err != nil {
+		return nil, err
 	}
-	if err := os.Rename(tmp, name); err != nil {
-		os.Remove(tmp)
-		return err
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		f.Abort()
+		return nil, err
 	}
-	return nil
+	return f, nil
 }

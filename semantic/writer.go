@@ -1,18 +1,16 @@
 package semantic
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
 )
 
-// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. The file appears,
-// whole, at Close.
+// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both appear, whole,
+// at Close.
 type Writer struct {
 	path string
 	side Sidecar
@@ -21,7 +19,7 @@ type Writer struct {
 
 type rowWriter interface {
 	WriteFloat32([]float32) error
-	Close() error
+	Stage() (*atomicfile.File, error)
 	Abort()
 }
 
@@ -42,7 +40,7 @@ func Create(path string, side Sidecar) (*Writer, error) {
 		return nil, fmt.Errorf("write semantic vectors %s: expected a name ending in .npy or .txt", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write semantic vectors: %w", err)
+		return nil, fmt.Errorf("semantic vectors: %w", err)
 	}
 	return &Writer{path, side, out}, nil
 }
@@ -50,7 +48,7 @@ func Create(path string, side Sidecar) (*Writer, error) {
 // Write appends whole or part rows.
 func (w *Writer) Write(values []float32) error {
 	if err := w.out.WriteFloat32(values); err != nil {
-		return fmt.Errorf("write semantic vectors: %w", err)
+		return fmt.Errorf("semantic vectors: %w", err)
 	}
 	return nil
 }
@@ -58,18 +56,31 @@ func (w *Writer) Write(values []float32) error {
 // Abort removes what has been written. It does nothing after Close.
 func (w *Writer) Abort() { w.out.Abort() }
 
-// Close completes the file. The old description goes before the new vectors come and the new one follows them, so that
-// no description ever lies beside vectors of other captions.
+// Close puts description and vectors in their places, the vectors last: vectors without their description would be taken
+// for those of any captions.
 func (w *Writer) Close() error {
-	if err := os.Remove(sidecarPath(w.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	err := w.stage(set)
+	if err == nil {
+		err = set.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("semantic vectors: %w", err)
+	}
+	return nil
+}
+
+func (w *Writer) stage(set *atomicfile.Set) error {
+	f, err := w.side.stage(w.path)
+	if err != nil {
 		w.out.Abort()
-		return fmt.Errorf("write semantic vectors %s: old description: %w", w.path, err)
+		return fmt.Errorf("description: %w", err)
 	}
-	if err := w.out.Close(); err != nil {
-		return fmt.Errorf("write semantic vectors: %w", err)
+	set.Add(f)
+	if f, err = w.out.Stage(); err != nil {
+		return err
 	}
-	if err := w.side.write(w.path); err != nil {
-		return fmt.Errorf("write semantic vectors %s: description: %w", w.path, err)
-	}
+	set.Add(f)
 	return nil
 }

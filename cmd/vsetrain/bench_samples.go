@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
-	"vsetrain/internal/runfs"
 )
 
 // runSamples measures computation time over the number of samples.
@@ -35,7 +35,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	if err != nil {
 		return err
 	}
-	if err := runfs.WriteFile(o.Samples, writeBytes(append(b, '\n'))); err != nil {
+	if err := atomicfile.WriteFile(o.Samples, atomicfile.Bytes(append(b, '\n'))); err != nil {
 		return err
 	}
 	_, t := report.Timing(&r)

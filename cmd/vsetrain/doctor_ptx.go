@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/device/cuda/kernels"
 )
 
@@ -18,7 +19,7 @@ func writePTX(a *app, dir string) error {
 	}
 	n := 0
 	for _, m := range modules {
-		if err := os.WriteFile(filepath.Join(dir, m.Name+".ptx"), m.PTX, 0o666); err != nil {
+		if err := atomicfile.WriteFile(filepath.Join(dir, m.Name+".ptx"), atomicfile.Bytes(m.PTX)); err != nil {
 			return err
 		}
 		n += len(m.Entries)

@@ -12,9 +12,9 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
-	"vsetrain/internal/runfs"
 )
 
 type evalOptions struct {
@@ -124,7 +124,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return runfs.WriteFile(o.JSON, writeBytes(append(b, '\n')))
+	return atomicfile.WriteFile(o.JSON, atomicfile.Bytes(append(b, '\n')))
 }
 
 func (o *evalOptions) print(a *app, rep experiment.EvalReport) {

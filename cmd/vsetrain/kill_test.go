@@ -124,7 +124,7 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	if err := <-ended; err == nil { // it came to its end just now
 		return true
 	}
-	halves, err := filepath.Glob(filepath.Join(dir, run, "checkpoints", fmt.Sprintf(".*.tmp-%d-*", c.Process.Pid)))
+	halves, err := filepath.Glob(filepath.Join(dir, run, "checkpoints", fmt.Sprintf(".*.tmp-*-%d-*", c.Process.Pid)))
 	if err != nil {
 		t.Fatal(err)
 	}

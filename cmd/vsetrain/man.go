@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 )
 
 func newCmdMan(a *app) *cobra.Command {
@@ -50,7 +50,7 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	if err := doc.GenMan(c, header, &page); err != nil {
 		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
 	}
-	if err := runfs.WriteFile(filepath.Join(dir, name+".1"), writeBytes(page.Bytes())); err != nil {
+	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes(page.Bytes())); err != nil {
 		return 0, err
 	}
 	pages := 1

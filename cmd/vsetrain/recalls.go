@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
@@ -27,9 +26,4 @@ func (t recallTable) add(name string, r eval.Recalls) {
 	}
 	t.Row(name, fmt.Sprintf("%.1f", r.R1), fmt.Sprintf("%.1f", r.R5), fmt.Sprintf("%.1f", r.R10),
 		text, fmt.Sprintf("%.1f", r.MedR), fmt.Sprintf("%.1f", r.MeanR))
-}
-
-// writeBytes adapts a slice to runfs.WriteFile.
-func writeBytes(b []byte) func(io.Writer) error {
-	return func(w io.Writer) error { _, err := w.Write(b); return err }
 }

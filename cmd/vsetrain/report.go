@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
-	"vsetrain/internal/runfs"
 )
 
 type reportOptions struct {
@@ -287,7 +287,7 @@ func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) 
 		}
 	}
 	if o.HTML != "" {
-		if err := runfs.WriteFile(o.HTML, func(w io.Writer) error { return r.HTML(w, a.Now()) }); err != nil {
+		if err := atomicfile.WriteFile(o.HTML, func(w io.Writer) error { return r.HTML(w, a.Now()) }); err != nil {
 			return err
 		}
 		say("page in %s\n", o.HTML)

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/sweep"
 )
 
@@ -47,7 +47,7 @@ func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Pl
 		return err
 	}
 	path := filepath.Join(folder, "job.yaml")
-	if err := runfs.WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+	if err := atomicfile.WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
 		return err
 	}
 	a.Printf("wrote %s\n", path)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/sweep"
 )
 
@@ -77,7 +77,7 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	}
 	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")
 	for path, text := range map[string]string{job: plan.JobScript(at, indices), collect: plan.CollectScript(at)} {
-		if err := runfs.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+		if err := atomicfile.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
 			return err
 		}
 	}

@@ -166,12 +166,7 @@ func npzFolder(o *NPZOptions, rep *Report, progress Progress) error {
 		}
 		rep.Rows[out.split] = out.written
 	}
-	for _, out := range outs {
-		if err := out.close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return commit(outs...)
 }
 
 // folder lists the archives of a folder by image id.

@@ -81,7 +81,7 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 		progress.report("write", int64(i+1), int64(n))
 	}
 	rep.Rows[out.split] = out.written
-	return out.close()
+	return commit(out)
 }
 
 // rows opens an optional array of exactly the given shape.

@@ -1,17 +1,17 @@
 package convert
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
 )
 
-// output writes the files of one split. Arrays appear under their names only when complete.
+// output writes the files of one split. They appear under their names when commit is called.
 type output struct {
 	t                 *Target
 	split             string
@@ -97,19 +97,69 @@ func (o *output) write(it *item) error {
 	return nil
 }
 
-// close completes the files of the split.
-func (o *output) close() error {
-	if o.ims == nil {
-		return fmt.Errorf("split %s: the source holds no image", o.split)
+// commit puts the files of all splits in their places.
+func commit(outs ...*output) error {
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := stage(set, outs...); err != nil {
+		return err
 	}
-	for _, w := range []*npy.Writer{o.boxes, o.sizes, o.ims} {
-		if w != nil {
-			if err := w.Close(); err != nil {
-				return err
-			}
+	return set.Commit()
+}
+
+// stage completes the files of all splits, the features last: a split without them is visibly incomplete.
+func stage(set *atomicfile.Set, outs ...*output) error {
+	for _, o := range outs {
+		if o.ims == nil {
+			return fmt.Errorf("split %s: the source holds no image", o.split)
+		}
+		if err := o.stageIDs(set); err != nil {
+			return err
+		}
+		if err := o.stageArray(set, o.boxes, "_ims_bbx.npy"); err != nil {
+			return err
+		}
+		if err := o.stageArray(set, o.sizes, "_ims_size.npy"); err != nil {
+			return err
 		}
 	}
-	return replaceFile(o.name("_ids.txt"), o.ids.Bytes())
+	for _, o := range outs {
+		if err := o.stageArray(set, o.ims, "_ims.npy"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageArray adds an array to a set. Where the source has none, that of an earlier conversion goes: it would belong to
+// other images.
+func (o *output) stageArray(set *atomicfile.Set, w *npy.Writer, end string) error {
+	if w == nil {
+		set.Remove(o.name(end))
+		return nil
+	}
+	f, err := w.Stage()
+	if err != nil {
+		return err
+	}
+	set.Add(f)
+	return nil
+}
+
+// stageIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose
+// the images.
+func (o *output) stageIDs(set *atomicfile.Set) error {
+	path := o.name("_ids.txt")
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, o.ids.Bytes()) {
+		return nil
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	set.Add(f)
+	_, err = f.Write(o.ids.Bytes())
+	return err
 }
 
 // abort removes what is not complete.
@@ -119,32 +169,4 @@ func (o *output) abort() {
 			w.Abort()
 		}
 	}
-}
-
-// replaceFile writes a small file beside path and renames it; a file that already has the content is left alone.
-func replaceFile(path string, content []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	w := bufio.NewWriter(f)
-	w.Write(content)
-	err = w.Flush()
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

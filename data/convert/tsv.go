@@ -158,7 +158,7 @@ func inOrder(o *TSVOptions, sources []source, rep *Report, progress Progress) er
 		}
 	}
 	rep.Rows[out.split] = out.written
-	return out.close()
+	return commit(out)
 }
 
 // byIDs writes every split in the order of its ids file.
@@ -218,10 +218,5 @@ func byIDs(o *TSVOptions, sources []source, rep *Report, progress Progress) erro
 		}
 		rep.Rows[out.split] = out.written
 	}
-	for _, out := range outs {
-		if err := out.close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return commit(outs...)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
 )
 
@@ -152,6 +153,66 @@ func TestTSVBadInput(t *testing.T) {
 			expectError(t, err, c.want...)
 			leftovers(t, out)
 		})
+	}
+}
+
+// The features are the last files to come, so that no kill leaves them beside boxes or ids of an earlier set.
+func TestFeaturesComeLast(t *testing.T) {
+	dir := t.TempDir()
+	to := target(dir, Split{Name: "train"}, Split{Name: "dev"})
+	p := made("7", 3, 5)
+	var outs []*output
+	for _, s := range to.Splits {
+		o, err := newOutput(&to, s, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		it := item{id: p.id, regions: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
+		if err := o.write(&it); err != nil {
+			t.Fatal(err)
+		}
+		outs = append(outs, o)
+	}
+	set := &atomicfile.Set{}
+	if err := stage(set, outs...); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range set.Paths() {
+		names = append(names, filepath.Base(path))
+	}
+	if n := len(names); n != 8 || names[n-2] != "train_ims.npy" || names[n-1] != "dev_ims.npy" {
+		t.Errorf("order %v", names)
+	}
+	set.Abort()
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v left behind", left)
+	}
+}
+
+// Replacing a set removes the boxes and sizes that the new source does not have.
+func TestForceLeavesNoOldBoxes(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	p := made("7", 3, 5)
+	o := TSVOptions{Target: target(out, Split{Name: "test"}), Files: []string{tsv(t, dir, "a.tsv", "\n", p)}}
+	if _, err := TSV(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkSplit(t, out, "test", o.DType, p)
+	folder := t.TempDir()
+	npz(t, filepath.Join(folder, "7.npz"), map[string][]byte{"x": npyBytes("<f4", p.features, 3, 5)})
+	n := NPZOptions{Target: o.Target, Path: folder}
+	if _, err := NPZ(n, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("got %v", err)
+	}
+	n.Force = true
+	if _, err := NPZ(n, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"_ims_bbx.npy", "_ims_size.npy"} {
+		if _, err := os.Lstat(filepath.Join(out, "test"+end)); !os.IsNotExist(err) {
+			t.Errorf("test%s is still there (%v)", end, err)
+		}
 	}
 }
 

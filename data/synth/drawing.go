@@ -98,6 +98,9 @@ func (sc *scene) save(path string) error {
 	if e := w.Flush(); err == nil {
 		err = e
 	}
+	if err == nil {
+		err = f.Sync()
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}

@@ -241,11 +241,25 @@ func TestFailureLeavesNothing(t *testing.T) {
 	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "vocab.json") {
 		t.Fatalf("error %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if all, _ := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("left behind: %v", all)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "train_caps.txt")); err == nil {
-		t.Error("an incomplete data set has captions")
+	if err := os.RemoveAll(filepath.Join(dir, "vocab.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, dir, "train_caps.txt")
+	if err := os.MkdirAll(filepath.Join(dir, "id_mapping.json", "x"), 0o777); err != nil { // no file of the old set
+		t.Fatal(err)
+	}
+	o.Seed++
+	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "id_mapping.json") {
+		t.Fatalf("error %v", err)
+	}
+	if !bytes.Equal(before, read(t, dir, "train_caps.txt")) {
+		t.Error("a data set that could not be replaced is not as it was")
 	}
 	file := filepath.Join(parent, "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {

@@ -8,17 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/runfs"
 )
 
+const captionsEnd = "_caps.txt"
+
 var (
 	splits    = []string{"train", "dev", "test", "testall"}
-	endings   = []string{"_caps.txt", "_ims.npy", "_ids.txt", "_ims_bbx.npy", "_ims_size.npy", "_caps.json"}
+	endings   = []string{captionsEnd, "_ims.npy", "_ids.txt", "_ims_bbx.npy", "_ims_size.npy", "_caps.json"}
 	semantics = []string{"train_svd.npy", "train_svd.txt", "train_bert.npy", "train_bert.txt"}
 )
 
-// owned lists the files of a data set that Generate writes, captions first: a folder without captions is visibly
-// incomplete, so they are the first to go and the last to come.
+// owned lists the files of a data set that Generate writes.
 func owned() []string {
 	var names []string
 	for _, e := range endings {
@@ -63,70 +65,68 @@ func checkTarget(dir string, force bool) error {
 // stage makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists, because
 // dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
 func stage(dir string) (string, error) {
-	parent, pattern := dir, ".synth-*"
+	becomes := filepath.Join(dir, "synth")
 	if _, err := os.Stat(dir); err != nil {
-		parent, pattern = filepath.Dir(dir), "."+filepath.Base(dir)+".synth-*"
+		becomes = dir
 	}
-	if err := os.MkdirAll(parent, 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(becomes), 0o777); err != nil {
 		return "", err
 	}
-	staging, err := os.MkdirTemp(parent, pattern)
-	if err != nil {
-		return "", err
-	}
-	return staging, os.Chmod(staging, 0o755)
+	return atomicfile.MkdirTemp(becomes)
 }
 
-// install moves the finished files of the staging folder to dir. A new folder appears in one rename; in an existing one the old
-// data set goes first, its captions before everything else, and the new captions come last.
+// install moves the finished files of the staging folder to dir. A new folder appears in one rename. In an existing one
+// the new data set takes the place of the old one, its captions last; after an error the old one is as it was.
 func install(staging, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return os.Rename(staging, dir)
+		return atomicfile.CommitDir(staging, dir)
 	}
-	for _, name := range owned() {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	entries, err := os.ReadDir(staging)
-	if err != nil {
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := collect(set, staging, dir); err != nil {
 		return err
 	}
-	var last []string
-	for _, e := range entries {
-		switch {
-		case e.IsDir():
-			if err := moveInto(filepath.Join(staging, e.Name()), filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		case strings.HasSuffix(e.Name(), "_caps.txt"):
-			last = append(last, e.Name())
-		default:
-			if err := os.Rename(filepath.Join(staging, e.Name()), filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	for _, name := range last {
-		if err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(staging)
+	return set.Commit()
 }
 
-// moveInto moves the files of one folder into another, made when missing.
-func moveInto(from, to string) error {
-	if err := os.MkdirAll(to, 0o777); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(from)
+// collect makes a set of the files below the staging folder, the captions last, and of the files of an old data set that
+// the new one does not have.
+func collect(set *atomicfile.Set, staging, dir string) error {
+	var captions []*atomicfile.File
+	err := filepath.WalkDir(staging, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(staging, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if e.IsDir() {
+			atomicfile.RemoveLeft(to)
+			return os.MkdirAll(to, 0o777)
+		}
+		f := atomicfile.Adopt(path, to)
+		if strings.HasSuffix(name, captionsEnd) {
+			captions = append(captions, f)
+		} else {
+			set.Add(f)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
-			return err
+	for _, f := range captions {
+		set.Add(f)
+	}
+	have := map[string]bool{}
+	for _, path := range set.Paths() {
+		have[path] = true
+	}
+	for _, name := range owned() {
+		if path := filepath.Join(dir, name); !have[path] {
+			set.Remove(path)
 		}
 	}
 	return nil

@@ -2,8 +2,9 @@ package synth
 
 import (
 	"encoding/json"
-	"os"
 	"strconv"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // counter counts tokens in the order in which they first occur.
@@ -59,5 +60,5 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o666)
+	return atomicfile.WriteFile(path, atomicfile.Bytes(append(b, '\n')))
 }

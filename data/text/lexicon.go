@@ -117,7 +117,7 @@ func (b *BertCaptions) FileName() string { return "vocab.txt" }
 
 // Save writes vocab.txt. The file appears complete or not at all.
 func (v *WordPiece) Save(path string) error {
-	return replaceFile(path, func(w io.Writer) error {
+	return save(path, func(w io.Writer) error {
 		_, err := w.Write(v.file)
 		return err
 	})

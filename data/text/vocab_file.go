@@ -1,14 +1,14 @@
 package text
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sort"
 	"strconv"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.
@@ -124,38 +124,13 @@ func sortedKeys(m map[string]int64) []string {
 }
 
 // Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.
-func (v *Vocabulary) Save(path string) error { return replaceFile(path, v.encode) }
+func (v *Vocabulary) Save(path string) error { return save(path, v.encode) }
 
-// replaceFile writes a vocabulary beside path and puts it in its place.
-func replaceFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".vocab-*")
-	if err != nil {
-		return fmt.Errorf("vocabulary %s: %w", path, err)
+func save(path string, write func(io.Writer) error) error {
+	if err := atomicfile.WriteFile(path, write); err != nil {
+		return fmt.Errorf("vocabulary: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("vocabulary %s: %w", path, err)
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err = write(w); err != nil {
-		return err
-	}
-	if err = w.Flush(); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // encode writes the members in id order, so that equal vocabularies give equal files.

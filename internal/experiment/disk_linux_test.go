@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/eval"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/device"
-	"vsetrain/internal/runfs"
 	"vsetrain/train"
 )
 
@@ -70,7 +70,7 @@ func TestFullDisk(t *testing.T) {
 			}}
 			out, err := Train(t.Context(), request(cfg, dir, w))
 			wantError(t, err, c.words...)
-			if !errors.Is(err, runfs.ErrDiskFull) || out.Position.Step <= c.at {
+			if !errors.Is(err, atomicfile.ErrDiskFull) || out.Position.Step <= c.at {
 				t.Fatalf("%v at %+v", err, out.Position)
 			}
 			if r, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{checkpoint(dir, lastName)}, Split: "dev", Protocol: eval.Auto, Device: device.DefaultOptions()}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
@@ -17,7 +18,7 @@ func Import(in, out, vocab string) (models.Weights, error) {
 	return convert(in, vocab, func(m *models.Model, c models.Weights, hash string) error {
 		epoch, step, score := c.Progress()
 		info := models.Info{Vocabulary: hash, Step: step, Epoch: epoch, Score: score}
-		return runfs.WriteFile(out, func(w io.Writer) error { return models.WriteCheckpoint(w, m, info, nil) })
+		return atomicfile.WriteFile(out, func(w io.Writer) error { return models.WriteCheckpoint(w, m, info, nil) })
 	})
 }
 

@@ -23,7 +23,8 @@ var levels = [][]string{
 	{"internal/build", "internal/golden", "internal/mapped", "internal/options", "internal/par", "internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
-		"internal/sparse", "internal/gemm", "internal/gemm/asmgen"},
+		"internal/sparse", "internal/gemm", "internal/gemm/asmgen",
+		"internal/atomicfile", "internal/process", "internal/regular"},
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
 		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator", "internal/device/cuda/kernels"},
 	{"internal/graph"},
@@ -36,10 +37,12 @@ var levels = [][]string{
 
 // sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
-	"internal/npy":               {"internal/half", "internal/mapped", "internal/pickle"}, // .npy headers are Python literals
-	"internal/safetensors":       {"internal/half", "internal/mapped"},
-	"internal/torchfile":         {"internal/half", "internal/pickle"},
-	"internal/runfs":             {"internal/options"},
+	"internal/atomicfile":        {"internal/process"},
+	"internal/npy":               {"internal/half", "internal/pickle", "internal/atomicfile", "internal/mapped", "internal/regular"}, // headers are Python literals
+	"internal/safetensors":       {"internal/half", "internal/mapped", "internal/regular"},
+	"internal/torchfile":         {"internal/half", "internal/pickle", "internal/atomicfile", "internal/regular"},
+	"internal/tfevents":          {"internal/atomicfile"}, // explains a full disk
+	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
 	"internal/gemm":              {"internal/par"},
 	"internal/sparse":            {"internal/par", "internal/philox"},
 	"internal/stats":             {"internal/par", "internal/philox"},

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"vsetrain/internal/mapped"
+	"vsetrain/internal/regular"
 )
 
 // File is an open array. Where the system allows, the file is mapped read-only, so that rows cost a copy and no
@@ -29,11 +30,11 @@ type File struct {
 // Open opens an array file and checks its header and that its size fits its shape. The data of an Object array are
 // not checked; read them with ReadObjects.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
 	}
-	file, err := open(f, path)
+	file, err := open(f, size, path)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("npy: %s: %w", path, err)
@@ -41,19 +42,12 @@ func Open(path string) (*File, error) {
 	return file, nil
 }
 
-func open(f *os.File, path string) (*File, error) {
-	info, err := f.Stat()
+func open(f *os.File, size int64, path string) (*File, error) {
+	h, err := readHeader(io.NewSectionReader(f, 0, size))
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file")
-	}
-	h, err := readHeader(io.NewSectionReader(f, 0, info.Size()))
-	if err != nil {
-		return nil, err
-	}
-	if err := h.checkSize(info.Size()); err != nil {
+	if err := h.checkSize(size); err != nil {
 		return nil, err
 	}
 	file := &File{Path: path, DType: h.dtype, Shape: h.shape, f: f, offset: h.offset, rows: 1, rowLen: 1}
@@ -65,7 +59,7 @@ func open(f *os.File, path string) (*File, error) {
 		}
 	}
 	file.Fortran = h.fortran && len(h.shape) > 1 // the orders are the same for a vector
-	if m, err := mapped.Map(f, info.Size()); err == nil {
+	if m, err := mapped.Map(f, size); err == nil {
 		file.mapped, file.f = m, nil
 		f.Close()
 	}

@@ -6,13 +6,15 @@ import (
 	"math"
 	"unsafe"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/half"
 )
 
-// Writer streams an array to disk. The elements go to a temporary file beside the target; Close checks the count, syncs and
-// renames, so that the target is either the old file or the complete new one. After an error from any method call Abort.
+// Writer streams an array to disk. Close checks the count and replaces the target as a whole; see package atomicfile.
+// After an error from any method call Abort.
 type Writer struct {
-	out     *atomicFile
+	path    string
+	out     *atomicfile.File // nil once closed, staged or aborted
 	dtype   DType
 	shape   []int
 	grow    bool // shape[0] is set at Close
@@ -46,7 +48,7 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 	if _, err := elements(shape, dtype.Size()); err != nil {
 		return nil, fmt.Errorf("npy: create %s: %w", path, err)
 	}
-	w := &Writer{dtype: dtype, shape: shape, grow: grow, rowLen: 1}
+	w := &Writer{path: path, dtype: dtype, shape: shape, grow: grow, rowLen: 1}
 	if grow {
 		var err error
 		if w.rowLen, err = elements(shape[1:], dtype.Size()); err != nil || w.rowLen == 0 {
@@ -57,8 +59,8 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("npy: create %s: %w", path, err)
 	}
-	if w.out, err = createAtomic(path); err != nil {
-		return nil, fmt.Errorf("npy: create %s: %w", path, err)
+	if w.out, err = atomicfile.Create(path); err != nil {
+		return nil, fmt.Errorf("npy: %w", err)
 	}
 	if err := w.write(head); err != nil {
 		w.Abort()
@@ -68,21 +70,21 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 }
 
 func (w *Writer) write(b []byte) error {
-	if _, err := w.out.f.Write(b); err != nil {
-		return fmt.Errorf("npy: write %s: %w", w.out.path, err)
+	if _, err := w.out.Write(b); err != nil {
+		return fmt.Errorf("npy: %w", err)
 	}
 	return nil
 }
 
 // take counts n more elements.
 func (w *Writer) take(n int) error {
-	if w.out.done {
-		return fmt.Errorf("npy: write %s: the writer is closed", w.out.path)
+	if w.out == nil {
+		return fmt.Errorf("npy: write %s: the writer is closed", w.path)
 	}
 	if !w.grow {
 		total, _ := elements(w.shape, 1) // checked by create
 		if w.written+n > total {
-			return fmt.Errorf("npy: write %s: %d elements are too many: shape %v holds %d", w.out.path, w.written+n, w.shape, total)
+			return fmt.Errorf("npy: write %s: %d elements are too many: shape %v holds %d", w.path, w.written+n, w.shape, total)
 		}
 	}
 	return nil
@@ -117,7 +119,7 @@ func (w *Writer) WriteFloat32(v []float32) error {
 			}
 		}
 		if bad >= 0 {
-			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.out.path, w.written+bad, part[bad], w.dtype)
+			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad], w.dtype)
 		}
 		if err := w.write(b); err != nil {
 			return err
@@ -145,7 +147,7 @@ func (w *Writer) WriteInts(v []int64) error {
 				ok = w.put(b[i*size:], float64(x))
 			}
 			if !ok {
-				return fmt.Errorf("npy: write %s: element %d is %d, which %s cannot hold", w.out.path, w.written+i, x, w.dtype)
+				return fmt.Errorf("npy: write %s: element %d is %d, which %s cannot hold", w.path, w.written+i, x, w.dtype)
 			}
 		}
 		if err := w.write(b); err != nil {
@@ -190,18 +192,28 @@ func (w *Writer) put(b []byte, x float64) bool {
 // Close completes the file: it must have as many elements as its shape (or whole rows, when the row count was left
 // open), otherwise Close removes it and returns an error. Closing twice is an error, Abort after Close does nothing.
 func (w *Writer) Close() error {
-	if w.out.done {
-		return fmt.Errorf("npy: close %s: the writer is closed", w.out.path)
-	}
-	err := w.finish()
-	if err == nil {
-		err = w.out.commit()
-	}
+	f, err := w.Stage()
 	if err != nil {
-		w.Abort()
-		return fmt.Errorf("npy: close %s: %w", w.out.path, err)
+		return err
+	}
+	if err := f.Commit(); err != nil {
+		return fmt.Errorf("npy: %w", err)
 	}
 	return nil
+}
+
+// Stage completes the contents as Close does and hands over the file, which the caller commits with others of a set.
+func (w *Writer) Stage() (*atomicfile.File, error) {
+	if w.out == nil {
+		return nil, fmt.Errorf("npy: close %s: the writer is closed", w.path)
+	}
+	if err := w.finish(); err != nil {
+		w.Abort()
+		return nil, fmt.Errorf("npy: close %s: %w", w.path, err)
+	}
+	f := w.out
+	w.out = nil
+	return f, nil
 }
 
 func (w *Writer) finish() error {
@@ -219,12 +231,17 @@ func (w *Writer) finish() error {
 	if err != nil {
 		return err
 	}
-	_, err = w.out.f.WriteAt(head, 0)
+	_, err = w.out.WriteAt(head, 0)
 	return err
 }
 
 // Abort removes what has been written. It does nothing after Close.
-func (w *Writer) Abort() { w.out.abort() }
+func (w *Writer) Abort() {
+	if w.out != nil {
+		w.out.Abort()
+		w.out = nil
+	}
+}
 
 // WriteFloat32 writes a whole float32 array in C order.
 func WriteFloat32(path string, shape []int, data []float32) error {

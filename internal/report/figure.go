@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 )
 
 // Figure is a plot of lines over one axis, with the numbers that it shows.
@@ -183,29 +183,37 @@ func (f *Figure) Bytes(format string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.WriterTo(figureWidth, figureHeight, format)
-	if err != nil {
-		return nil, fmt.Errorf("draw %s: %w", f.Title, err)
-	}
 	var b bytes.Buffer
-	_, err = w.WriteTo(&b)
+	err = render(p, figureWidth, figureHeight, format, &b)
 	return b.Bytes(), err
 }
 
-// Save writes the figure to a file whose ending chooses the format: .svg, .png or .pdf.
-func (f *Figure) Save(path string) error {
+// render draws a plot in a format: svg, png or pdf.
+func render(p *plot.Plot, width, height vg.Length, format string, w io.Writer) error {
+	c, err := p.WriterTo(width, height, format)
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", p.Title.Text, err)
+	}
+	_, err = c.WriteTo(w)
+	return err
+}
+
+// save draws a plot to a file whose ending chooses the format: .svg, .png or .pdf.
+func save(p *plot.Plot, width, height vg.Length, path string) error {
 	format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
 	if !slices.Contains([]string{"svg", "png", "pdf"}, format) {
 		return fmt.Errorf("%s: cannot draw a file ending in %q; expected .svg, .png or .pdf", path, filepath.Ext(path))
 	}
-	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
-		return fmt.Errorf("cannot write %s: %s is no folder; make it first", path, filepath.Dir(path))
-	}
-	b, err := f.Bytes(format)
+	return atomicfile.WriteFile(path, func(w io.Writer) error { return render(p, width, height, format, w) })
+}
+
+// Save writes the figure to a file whose ending chooses the format: .svg, .png or .pdf.
+func (f *Figure) Save(path string) error {
+	p, err := f.plot()
 	if err != nil {
 		return err
 	}
-	return runfs.WriteFile(path, writeBytes(b))
+	return save(p, figureWidth, figureHeight, path)
 }
 
 // Inline returns the figure as an SVG element for a page: as wide as its place, black in the colour of the text, without a background.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 )
 
 //go:embed page.html
@@ -115,7 +115,7 @@ func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 	}
 	write := func(name string, b []byte) {
 		if err == nil {
-			err = runfs.WriteFile(filepath.Join(dir, name), writeBytes(b))
+			err = atomicfile.WriteFile(filepath.Join(dir, name), atomicfile.Bytes(b))
 			files++
 		}
 	}
@@ -152,11 +152,6 @@ func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 		}
 	}
 	return files, err
-}
-
-// writeBytes adapts a slice to runfs.WriteFile.
-func writeBytes(b []byte) func(io.Writer) error {
-	return func(w io.Writer) error { _, err := w.Write(b); return err }
 }
 
 func dataURI(kind string, b []byte) string {

@@ -66,10 +66,7 @@ func Parallel(path, title string, columns []Column, tracks []Track) error {
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.3, float64(len(columns))-0.3, -0.05, 1.05
-	if err := p.Save(vg.Length(max(14, 4*len(columns)))*vg.Centimeter, 11*vg.Centimeter, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return save(p, vg.Length(max(14, 4*len(columns)))*vg.Centimeter, 11*vg.Centimeter, path)
 }
 
 // track draws one line; where it has no height on a column it passes over it with dashes.
@@ -150,8 +147,5 @@ func Bars(path, title, axis string, names []string, shares []float64) error {
 	p.NominalY(labels...)
 	p.Title.Padding = vg.Points(8)
 	p.X.Min, p.X.Max = 0, 1.08
-	if err := p.Save(16*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return save(p, 16*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path)
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"vsetrain/eval"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/experiment"
-	"vsetrain/internal/runfs"
 	"vsetrain/models"
 )
 
@@ -70,7 +70,7 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return fmt.Errorf("keep the recalls of %s: %w", r.Dir, err)
 	}
-	return runfs.WriteFile(file, writeBytes(append(b, '\n')))
+	return atomicfile.WriteFile(file, atomicfile.Bytes(append(b, '\n')))
 }
 
 // readMeasurement reads a file of the cache; one that cannot be read is measured again.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // Names inside a run directory.
@@ -34,11 +36,11 @@ type Dir struct {
 }
 
 // Open makes the directory and its checkpoints folder where missing, takes the lock, and removes half-written files of
-// killed processes. The error is an *Error: ErrLocked while another process holds the directory, ErrReadOnly where nothing
-// can be written.
+// killed processes. The error is an *atomicfile.Error: ErrLocked while another process holds the directory,
+// atomicfile.ErrReadOnly where nothing can be written.
 func Open(path string, owner Owner) (*Dir, error) {
 	if path == "" {
-		return nil, &Error{Op: "open", Path: "run directory", Err: errors.New("no name"), Remedy: "set run.dir or --run DIR"}
+		return nil, &atomicfile.Error{Op: "open", Path: "run directory", Err: errors.New("no name"), Remedy: "set run.dir or --run DIR"}
 	}
 	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o777); err != nil {
 		return nil, wrap("create", path, err)
@@ -49,16 +51,17 @@ func Open(path string, owner Owner) (*Dir, error) {
 	}
 	d := &Dir{path: path, lock: lock}
 	for _, dir := range []string{path, d.Path(CheckpointsName)} {
-		if err := removeTemps(dir); err != nil {
+		if err := atomicfile.Clean(dir); err != nil {
 			d.Close()
-			return nil, err
+			return nil, wrap("clean", dir, err)
 		}
 	}
 	return d, nil
 }
 
-// Lock takes the exclusive lock of a file that this process is about to write to, until Close: a file beside it, path with .lock. The error
-// is an *Error, ErrLocked while another process holds it; instead is what its user can do then.
+// Lock takes the exclusive lock of a file that this process is about to write to, until Close: a file beside it, path
+// with .lock. The error is an *atomicfile.Error, ErrLocked while another process holds it; instead is what its user can
+// do then.
 func Lock(path, instead string) (io.Closer, error) {
 	return acquire(path, path+".lock", instead, Owner{})
 }
@@ -84,9 +87,9 @@ func Exists(path string) (bool, error) {
 	return err == nil, wrap("read", path, err)
 }
 
-// WriteFile replaces a file of the directory, all or nothing; see the function WriteFile.
+// WriteFile replaces a file of the directory, all or nothing; see package atomicfile.
 func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
-	return WriteFile(d.Path(name), write)
+	return wrap("write", d.Path(name), atomicfile.WriteFile(d.Path(name), write))
 }
 
 // WriteJSON replaces a file of the directory by v as indented JSON.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // mount mounts a tmpfs and skips the test where that is not allowed.
@@ -28,14 +30,24 @@ func mount(t *testing.T, flags uintptr, options string) string {
 
 func TestReallyFullDisk(t *testing.T) {
 	dir := mount(t, 0, "size=64k")
-	path := filepath.Join(dir, "last")
-	if err := WriteFile(path, put("old")); err != nil {
-		t.Fatal(err)
+	d := open(t, dir)
+	for i, want := range []string{"free space and resume", "the earlier file is intact; free space and resume"} {
+		err := d.WriteFile("last", atomicfile.Bytes(make([]byte, 1<<20)))
+		if !errors.Is(err, atomicfile.ErrDiskFull) || !strings.HasSuffix(err.Error(), "no space left on device; "+want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if i == 0 {
+			if err := d.WriteFile("last", atomicfile.Bytes([]byte("old"))); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if err := WriteFile(path, put(strings.Repeat("x", 1<<20))); !errors.Is(err, ErrDiskFull) {
-		t.Errorf("got %v", err)
+	if b, err := os.ReadFile(d.Path("last")); err != nil || string(b) != "old" {
+		t.Errorf("last holds %q (%v)", b, err)
 	}
-	intact(t, path, "old")
+	if left, err := filepath.Glob(filepath.Join(dir, ".last*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 
 	l, err := OpenLog(filepath.Join(dir, MetricsName))
 	if err != nil {
@@ -48,7 +60,7 @@ func TestReallyFullDisk(t *testing.T) {
 			lines++
 		}
 	}
-	if !errors.Is(err, ErrDiskFull) || lines == 0 {
+	if !errors.Is(err, atomicfile.ErrDiskFull) || lines == 0 {
 		t.Errorf("after %d lines: %v", lines, err)
 	}
 	if got := countLines(t, l.path); got != lines {
@@ -58,7 +70,7 @@ func TestReallyFullDisk(t *testing.T) {
 
 func TestReadOnlyFileSystem(t *testing.T) {
 	dir := mount(t, unix.MS_RDONLY, "")
-	if _, err := Open(filepath.Join(dir, "run"), owner); !errors.Is(err, ErrReadOnly) {
+	if _, err := Open(filepath.Join(dir, "run"), owner); !errors.Is(err, atomicfile.ErrReadOnly) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -92,7 +104,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}()
 	err := <-done
 	want := "write to " + path + ": permission denied; choose another run directory with --run DIR or make this one writable"
-	if !errors.Is(err, ErrReadOnly) || err.Error() != want {
+	if !errors.Is(err, atomicfile.ErrReadOnly) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -92,7 +92,7 @@ func TestOpenRemovesHalfWritten(t *testing.T) {
 	if err := os.Mkdir(sub, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	half, kept := filepath.Join(sub, ".last"+tempMark+"99-1"), filepath.Join(sub, "last")
+	half, kept := filepath.Join(sub, ".last.tmp-0-99-1"), filepath.Join(sub, "last")
 	for _, f := range []string{half, kept} {
 		if err := os.WriteFile(f, nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@
 //	checkpoints/         last and best
 //	.lock                held by the process that writes here
 //
-// Whole files are written beside their target, synced and renamed over it (WriteFile), so that a kill, a power
-// failure or a full disk leaves the earlier file untouched. Lines are appended (Log) and a torn last line is cut off
+// Whole files are replaced all or nothing (package atomicfile). Lines are appended (Log) and a torn last line is cut off
 // when the log is opened again. One process at a time may write (Dir); the lock is the kernel's and falls with its owner.
 package runfs

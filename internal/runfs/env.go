@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // Env is what a run should know about the session that computed it. The caller gathers the values.
@@ -57,7 +59,7 @@ func ReadSessions(dir string) ([]Env, error) {
 		err = json.Unmarshal(b, &f)
 	}
 	if err != nil {
-		return nil, &Error{Op: "read", Path: path, Err: err, Remedy: "delete it if you do not need the record of earlier sessions"}
+		return nil, &atomicfile.Error{Op: "read", Path: path, Err: err, Remedy: "delete it if you do not need the record of earlier sessions"}
 	}
 	return f.Sessions, nil
 }

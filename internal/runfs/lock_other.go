@@ -28,7 +28,7 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 			return nil, wrap("lock", dir, err)
 		}
 		defer held.Close()
-		locked := lockedError(dir, instead, readOwner(held)).(*Error)
+		locked := lockedError(dir, instead, readOwner(held))
 		locked.Remedy += "; if it was killed, delete " + path
 		return nil, locked
 	}
@@ -43,6 +43,3 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 
 // isHeld reports that the lock is held: its file exists no longer than that.
 func isHeld(*os.File) (bool, error) { return true, nil }
-
-// syncDir does nothing where directories cannot be synced.
-func syncDir(string) error { return nil }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // acquire takes the exclusive lock of the file at path with flock, for what is at dir; instead says what to do where it is held. The kernel gives it up when the process ends, however it
@@ -29,7 +31,7 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, lockedError(dir, instead, readOwner(f))
 		}
-		return nil, &Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; " + instead}
+		return nil, &atomicfile.Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; " + instead}
 	}
 	b, err := json.Marshal(owner)
 	if err == nil {
@@ -60,20 +62,4 @@ func isHeld(f *os.File) (bool, error) {
 		return true, nil
 	}
 	return false, err
-}
-
-// syncDir makes a rename in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		return nil // some network file systems cannot sync a directory
-	}
-	return err
 }

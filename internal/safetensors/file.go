@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 
 	"vsetrain/internal/mapped"
+	"vsetrain/internal/regular"
 )
 
 // maxHeader bounds the header; the reference implementation has the same bound.
@@ -42,14 +42,16 @@ func Open(path string) (*File, error) {
 
 // load maps the file, or reads it where the system does not map files.
 func (f *File) load() error {
-	in, err := os.Open(f.path)
+	in, size, err := regular.Open(f.path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	size, err := regularSize(in)
-	if err != nil || size == 0 { // nothing cannot be mapped
-		return err
+	if size == 0 { // nothing cannot be mapped
+		return nil
+	}
+	if int64(int(size)) != size {
+		return fmt.Errorf("%s is too large for this machine: %d bytes", f.path, size)
 	}
 	f.mem, err = mapped.Map(in, size)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -145,19 +147,4 @@ func (f *File) Close() error {
 		return fmt.Errorf("safetensors: close %s: %w", f.path, err)
 	}
 	return nil
-}
-
-// regularSize returns the size of an open regular file.
-func regularSize(f *os.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is not a regular file", f.Name())
-	}
-	if int64(int(info.Size())) != info.Size() {
-		return 0, fmt.Errorf("%s is too large for this machine: %d bytes", f.Name(), info.Size())
-	}
-	return info.Size(), nil
 }

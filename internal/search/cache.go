@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/safetensors"
 )
 
@@ -52,7 +52,7 @@ func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tenso
 	if err := os.MkdirAll(e.opt.Cache, 0o777); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	return runfs.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
 		return safetensors.WriteSealed(w, tensors, map[string]string{cacheKey: key}, func(i int, w io.Writer) error {
 			_, err := w.Write(tensors[i].Data)
 			return err

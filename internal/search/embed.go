@@ -12,9 +12,9 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/eval"
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/npy"
-	"vsetrain/internal/runfs"
 	"vsetrain/internal/safetensors"
 	"vsetrain/models"
 )
@@ -166,20 +166,39 @@ func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []s
 	return rows, unknownOnly, nil
 }
 
-// writeNPY writes the ids first: the array appears when all is there.
+// writeNPY writes ids and array as one set: neither appears without the other, and the array comes last.
 func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
-	err := runfs.WriteFile(rep.Files[1], func(w io.Writer) error {
-		for _, id := range ids {
-			if _, err := fmt.Fprintln(w, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := stageNPY(set, rep, rows, ids); err != nil {
+		return err
+	}
+	return set.Commit()
+}
+
+func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string) error {
+	names, err := atomicfile.Create(rep.Files[1])
 	if err != nil {
 		return err
 	}
-	return npy.WriteFloat32(rep.Files[0], []int{rep.Rows, rep.Dim}, rows)
+	set.Add(names)
+	if _, err := io.WriteString(names, strings.Join(ids, "\n")+"\n"); err != nil {
+		return err
+	}
+	w, err := npy.Create(rep.Files[0], npy.F32, []int{rep.Rows, rep.Dim})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := w.WriteFloat32(rows); err != nil {
+		return err
+	}
+	array, err := w.Stage()
+	if err != nil {
+		return err
+	}
+	set.Add(array)
+	return nil
 }
 
 func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows []float32, ids []string) error {
@@ -192,5 +211,5 @@ func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows [
 		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
 	}
 	tensors := []safetensors.Tensor{safetensors.FromFloat32s("embeddings", []int{rep.Rows, rep.Dim}, rows)}
-	return runfs.WriteFile(r.Out, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+	return atomicfile.WriteFile(r.Out, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
 }

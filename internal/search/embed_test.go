@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/npy"
 	"vsetrain/internal/safetensors"
@@ -119,5 +120,28 @@ func TestEmbedKeepsTheOldFile(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// Ids and array are one set, the array last: neither is there without the other.
+func TestArrayComesAfterItsIDs(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "a.npy")
+	rep := EmbedReport{Rows: 2, Dim: 1, Files: []string{out, IDsPath(out)}}
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := stageNPY(set, rep, []float32{1, 2}, []string{"7", "9"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Paths(); len(got) != 2 || got[0] != IDsPath(out) || got[1] != out {
+		t.Errorf("%v", got)
+	}
+	if err := os.Mkdir(out, 0o777); err != nil { // the array cannot be put there
+		t.Fatal(err)
+	}
+	if err := set.Commit(); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Lstat(IDsPath(out)); !os.IsNotExist(err) {
+		t.Errorf("ids without their array: %v", err)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/process"
 )
 
 // Claim says which process works on a trial. The file is made by one process alone (a hard link fails where a file is), its
@@ -76,7 +79,7 @@ func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Machine != "" && c.Machine == machine() && !alive(c.PID) {
+	if c.Machine != "" && c.Machine == process.Machine() && !process.Alive(c.PID) {
 		return nil, nil
 	}
 	age, err := clock.age(info.ModTime())
@@ -98,22 +101,21 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Token: token(), Host: host, Machine: machine(), PID: os.Getpid(), Job: job, Since: now, Epoch: epoch, Target: epochs,
+	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now, Epoch: epoch, Target: epochs,
 		path: filepath.Join(st.Dir, claimName)}
 	if c.text, err = json.Marshal(c); err != nil {
 		return nil, err
 	}
-	temp := filepath.Join(st.Dir, ".claim-"+c.Token)
-	if err := os.WriteFile(temp, c.text, 0o666); err != nil {
-		return nil, err
-	}
-	defer os.Remove(temp)
 	for range 2 {
-		if err = os.Link(temp, c.path); err == nil {
+		if err = atomicfile.WriteNew(c.path, atomicfile.Bytes(c.text)); err == nil {
 			return c, nil
 		}
+		var link *os.LinkError
+		if errors.As(err, &link) && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%s: hard links, which keep two processes from the same trial, cannot be made: %w", st.Dir, err)
+		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%s: the file system cannot make hard links, which keep two processes from the same trial: %w", st.Dir, err)
+			return nil, err
 		}
 		if free, err := s.takeAway(c.path); !free || err != nil {
 			return nil, err

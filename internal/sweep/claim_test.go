@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"vsetrain/internal/process"
 )
 
 func claimed(t *testing.T, s *Store) *State {
@@ -69,11 +71,11 @@ func TestClaim(t *testing.T) {
 		age   time.Duration
 		free  bool
 	}{
-		{"alive on this machine", Claim{Machine: machine(), PID: os.Getpid()}, 0, false},
-		{"dead on this machine", Claim{Machine: machine(), PID: dead(t)}, 0, machine() != ""},
+		{"alive on this machine", Claim{Machine: process.Machine(), PID: os.Getpid()}, 0, false},
+		{"dead on this machine", Claim{Machine: process.Machine(), PID: dead(t)}, 0, process.Machine() != ""},
 		{"elsewhere, beats", Claim{Machine: "other", PID: dead(t)}, 30 * time.Second, false},
 		{"elsewhere, silent", Claim{Machine: "other", PID: os.Getpid()}, 2 * time.Minute, true},
-		{"alive here, silent", Claim{Machine: machine(), PID: os.Getpid()}, 2 * time.Minute, true},
+		{"alive here, silent", Claim{Machine: process.Machine(), PID: os.Getpid()}, 2 * time.Minute, true},
 	} {
 		c.claim.Token = "planted"
 		plant(t, st, c.claim, c.age)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // trials returns the trials that exist now: those of the plan, and with tpe those of the points proposed so far.
@@ -86,15 +88,11 @@ func (s *Store) addPoint(n int, p Point) error {
 	if err := os.MkdirAll(filepath.Dir(s.pointFile(n)), 0o777); err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(s.pointFile(n)), ".point-"+token())
-	if err := os.WriteFile(temp, append(b, '\n'), 0o666); err != nil {
-		return err
+	err = atomicfile.WriteNew(s.pointFile(n), atomicfile.Bytes(append(b, '\n')))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer os.Remove(temp)
-	if err := os.Link(temp, s.pointFile(n)); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // States reads the state of every trial that exists now.

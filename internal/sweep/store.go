@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
-	"vsetrain/internal/runfs"
 )
 
 // Names inside the folder of a sweep and of a trial.
@@ -139,7 +139,7 @@ func readJSON(path string, v any) error {
 }
 
 func writeJSON(path string, v any) error {
-	return runfs.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
@@ -153,7 +153,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, trialName)); errors.Is(err, fs.ErrNotExist) {
-		err := runfs.WriteFile(filepath.Join(dir, trialConfig), func(w io.Writer) error {
+		err := atomicfile.WriteFile(filepath.Join(dir, trialConfig), func(w io.Writer) error {
 			_, err := w.Write(config.Marshal(&t.Config))
 			return err
 		})
@@ -168,7 +168,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 			return err
 		}
 	}
-	return runfs.WriteFile(filepath.Join(dir, targetName), func(w io.Writer) error {
+	return atomicfile.WriteFile(filepath.Join(dir, targetName), func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, epochs)
 		return err
 	})

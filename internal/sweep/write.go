@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/report"
-	"vsetrain/internal/runfs"
 )
 
 // Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel, importance; .svg and .png) into a folder and
@@ -27,13 +27,13 @@ func (c *Collection) Write(d *Definition, dir string) (files []string, err error
 		}
 	}
 	add("results.csv", func(path string) error {
-		return runfs.WriteFile(path, func(w io.Writer) error { return c.csv(d, w) })
+		return atomicfile.WriteFile(path, func(w io.Writer) error { return c.csv(d, w) })
 	})
 	add("results.json", func(path string) error { return writeJSON(path, c) })
 	if len(c.Rows) == 0 {
 		return files, err
 	}
-	add("best.yaml", func(path string) error { return runfs.WriteFile(path, c.bestConfig) })
+	add("best.yaml", func(path string) error { return atomicfile.WriteFile(path, c.bestConfig) })
 	for _, ext := range []string{".svg", ".png"} {
 		if len(d.Axes) > 0 {
 			add("parallel"+ext, func(path string) error { return c.parallel(d, path) })

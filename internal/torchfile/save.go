@@ -3,59 +3,24 @@ package torchfile
 import (
 	"archive/zip"
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/pickle"
 )
 
-// Save writes v as a checkpoint in zip format, records stored uncompressed and aligned to 64 bytes, that torch.load reads with
-// weights_only=True (unless v holds a Namespace: PyTorch then wants weights_only=False, or argparse.Namespace among its
-// safe globals). v is built from the types that Load returns and Go's int, float32, []any, []string and map[string]any. Views of
-// one storage stay views of one storage. The file appears complete or not at all.
+// Save writes v as a checkpoint in zip format, records stored uncompressed and aligned to 64 bytes, that torch.load reads
+// with weights_only=True (unless v holds a Namespace: PyTorch then wants weights_only=False, or argparse.Namespace among
+// its safe globals). v is built from the types that Load returns and Go's int, float32, []any, []string and
+// map[string]any. Views of one storage stay views of one storage. The file appears complete or not at all.
 func Save(path string, v any) error {
-	f, err := createTemp(path)
-	if err != nil {
-		return fmt.Errorf("torchfile: save %s: %w", path, err)
-	}
-	err = write(f, v)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("torchfile: save %s: %w", path, err)
-	}
-	if d, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = d.Sync() // some systems cannot sync a folder; the data itself is safe
-		d.Close()
+	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return write(w, v) }); err != nil {
+		return fmt.Errorf("torchfile: %w", err)
 	}
 	return nil
-}
-
-// createTemp creates a temporary file beside path.
-func createTemp(path string) (*os.File, error) {
-	dir, base := filepath.Split(path)
-	for i := range 1000 {
-		name := filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.tmp", base, os.Getpid(), i))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
-	return nil, fmt.Errorf("too many temporary files .%s.*.tmp beside it; remove them", base)
 }
 
 func write(w io.Writer, v any) error {

@@ -1,4 +1,4 @@
-package sweep
+package process
 
 import (
 	"bytes"
@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// alive reports whether a process of this machine exists and is no zombie, which nobody has asked about since it ended.
-func alive(pid int) bool {
+// Alive reports whether a process of this machine runs: it exists and is no zombie, which has ended and waits for its
+// parent to ask.
+func Alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if os.IsNotExist(err) {
 		return false

@@ -1,4 +1,4 @@
-package sweep
+package process
 
 import (
 	"os"
@@ -6,7 +6,10 @@ import (
 	"sync"
 )
 
-// machine names where process numbers mean the same processes: this boot of the system and its process namespace. "" is unknown.
+// Machine names the place where a process number means the same process: this boot of the system and its process
+// namespace. It is empty where neither can be read.
+func Machine() string { return machine() }
+
 var machine = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/pid")

@@ -1,0 +1,218 @@
+package atomicfile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// system is the part of the operating system that can fail; tests put failures in its place.
+type system struct {
+	create  func(path string) (handle, error) // for reading and writing; the file must not exist
+	rename  func(from, to string) error
+	link    func(from, to string) error
+	syncDir func(dir string) error
+}
+
+type handle interface {
+	io.WriteCloser
+	io.WriterAt
+	Sync() error
+}
+
+var host = system{
+	create: func(path string) (handle, error) {
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	},
+	rename:  os.Rename,
+	link:    os.Link,
+	syncDir: syncDir,
+}
+
+// File is a new file under a hidden name. Commit gives it the name of its target, Abort removes it.
+type File struct {
+	sys    *system
+	path   string
+	temp   string
+	f      handle
+	staged bool // synced and closed
+	done   bool // renamed or removed
+}
+
+// Create starts a file that replaces the one at path. Hidden files of path that were left behind by processes that have
+// ended are removed. The error is an *Error.
+func Create(path string) (*File, error) { return host.open(path) }
+
+func (sys *system) open(path string) (*File, error) {
+	if err := replaceable(path); err != nil {
+		return nil, Explain("write", path, err)
+	}
+	removeLeft(filepath.Dir(path), filepath.Base(path))
+	var f handle
+	temp, err := hidden(path, func(name string) (err error) {
+		f, err = sys.create(name)
+		return err
+	})
+	if err != nil {
+		return nil, Explain("write", path, err)
+	}
+	return &File{sys: sys, path: path, temp: temp, f: f}, nil
+}
+
+// Adopt returns a file that was written and synced under another name, temp, on the same file system, for a Set.
+func Adopt(temp, path string) *File {
+	return &File{sys: &host, path: path, temp: temp, staged: true}
+}
+
+// replaceable returns an error when there is something at path that a file must not take the place of, such as a folder
+// or /dev/null.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // also a link that leads nowhere
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errFolder
+	case !info.Mode().IsRegular():
+		return errSpecial
+	}
+	return nil
+}
+
+// Path returns the name that the file will have.
+func (f *File) Path() string { return f.path }
+
+// Write implements io.Writer. The error is an *Error.
+func (f *File) Write(b []byte) (int, error) {
+	n, err := f.f.Write(b)
+	return n, f.explain(err)
+}
+
+// WriteAt implements io.WriterAt. The error is an *Error.
+func (f *File) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.f.WriteAt(b, off)
+	return n, f.explain(err)
+}
+
+// Commit syncs the file, renames it to its target and syncs the folder. When it fails the earlier file is as it was and
+// the new one is gone, except after an error of the last sync: then the new file is there. The error is an *Error.
+func (f *File) Commit() error {
+	if f.done {
+		return Explain("write", f.path, fs.ErrClosed)
+	}
+	defer f.Abort()
+	if err := f.stage(); err != nil {
+		return err
+	}
+	if err := f.sys.rename(f.temp, f.path); err != nil {
+		return f.explain(err)
+	}
+	f.finish()
+	return Explain("write", f.path, f.sys.syncDir(filepath.Dir(f.path)))
+}
+
+// stage syncs and closes the file, after which only its name is wrong.
+func (f *File) stage() error {
+	if f.staged {
+		return nil
+	}
+	err := f.f.Sync()
+	f.staged = true
+	if closeErr := f.f.Close(); err == nil {
+		err = closeErr
+	}
+	return f.explain(err)
+}
+
+// Abort removes the file. It does nothing after Commit.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	if !f.staged {
+		f.staged = true
+		f.f.Close()
+	}
+	os.Remove(f.temp)
+	f.finish()
+}
+
+func (f *File) finish() {
+	f.done = true
+	forget(f.temp)
+}
+
+// explain describes an error that left the earlier file as it was.
+func (f *File) explain(err error) error {
+	err = Explain("write", f.path, err)
+	var e *Error
+	if errors.As(err, &e) && e.Path == f.path {
+		_, statErr := os.Lstat(f.path)
+		e.Intact = statErr == nil
+	}
+	return err
+}
+
+// WriteFile replaces the file at path by what write produces, all or nothing. After an error, also one from write, the
+// earlier file is as it was. The error is an *Error.
+func WriteFile(path string, write func(io.Writer) error) error { return host.writeFile(path, write) }
+
+func (sys *system) writeFile(path string, write func(io.Writer) error) error {
+	f, err := sys.open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := f.fill(write); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// fill writes through a buffer.
+func (f *File) fill(write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<20)
+	err := write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	return f.explain(err)
+}
+
+// WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist where there is a
+// file, also one that another process wrote at the same moment. The file system must have hard links.
+func WriteNew(path string, write func(io.Writer) error) error { return host.writeNew(path, write) }
+
+func (sys *system) writeNew(path string, write func(io.Writer) error) error {
+	if _, err := os.Lstat(path); err == nil {
+		return Explain("write", path, fs.ErrExist)
+	}
+	f, err := sys.open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort() // the hidden name is one too many, also when all went well
+	if err := f.fill(write); err != nil {
+		return err
+	}
+	if err := f.stage(); err != nil {
+		return err
+	}
+	if err := sys.link(f.temp, path); err != nil {
+		return Explain("write", path, err)
+	}
+	return Explain("write", path, sys.syncDir(filepath.Dir(path)))
+}
+
+// Bytes returns a function for WriteFile that writes b.
+func Bytes(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
+}

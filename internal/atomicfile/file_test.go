@@ -1,0 +1,236 @@
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// faulty fails every write beyond limit bytes, or sync or close, as a full or broken disk does.
+type faulty struct {
+	handle
+	limit                int
+	failSync, failClosed bool
+}
+
+func (f *faulty) Write(b []byte) (int, error) {
+	if len(b) > f.limit {
+		n, _ := f.handle.Write(b[:f.limit])
+		f.limit = 0
+		return n, syscall.ENOSPC
+	}
+	f.limit -= len(b)
+	return f.handle.Write(b)
+}
+
+func (f *faulty) Sync() error {
+	if f.failSync {
+		return syscall.EIO
+	}
+	return f.handle.Sync()
+}
+
+func (f *faulty) Close() error {
+	err := f.handle.Close()
+	if f.failClosed {
+		return syscall.EIO
+	}
+	return err
+}
+
+// broken is a system whose files are changed so.
+func broken(change func(*faulty)) *system {
+	sys := host
+	sys.create = func(p string) (handle, error) {
+		f, err := host.create(p)
+		w := &faulty{handle: f, limit: 1 << 30}
+		change(w)
+		return w, err
+	}
+	return &sys
+}
+
+func put(text string) func(io.Writer) error { return Bytes([]byte(text)) }
+
+// holds checks that a folder holds files with these names and texts, in pairs, and nothing else.
+func holds(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	got := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[e.Name()] = string(b)
+	}
+	for i := 0; i < len(want); i += 2 {
+		if text, ok := got[want[i]]; !ok || text != want[i+1] {
+			t.Errorf("%s holds %.40q (%v), want %.40q", want[i], text, ok, want[i+1])
+		}
+		delete(got, want[i])
+	}
+	for name := range got {
+		t.Errorf("%s lies there too", name)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "last")
+	for _, text := range []string{"first", "", strings.Repeat("second ", 1<<18)} {
+		if err := WriteFile(path, put(text)); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, filepath.Dir(path), "last", text)
+	}
+}
+
+func TestWriteFileRelative(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := WriteFile("last", put("here")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, ".", "last", "here")
+}
+
+// A disk that fills up after any number of bytes leaves the earlier file and no other.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "last")
+	text := strings.Repeat("x", 3<<20)
+	for _, earlier := range []bool{false, true} {
+		var old []string
+		kept := ""
+		if earlier {
+			if err := WriteFile(path, put("old")); err != nil {
+				t.Fatal(err)
+			}
+			old, kept = []string{"last", "old"}, "; the earlier file is intact"
+		}
+		for _, limit := range []int{0, 1, 4095, 1 << 20, 1<<20 + 1, len(text) - 1} {
+			err := broken(func(f *faulty) { f.limit = limit }).writeFile(path, put(text))
+			if !errors.Is(err, ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("limit %d: %v", limit, err)
+			}
+			want := "write " + path + ": no space left on device" + kept + "; free space and run the command again"
+			if err.Error() != want {
+				t.Errorf("got %q, want %q", err, want)
+			}
+			holds(t, dir, old...)
+		}
+	}
+}
+
+func TestOtherFailures(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "last")
+	if err := WriteFile(path, put("old")); err != nil {
+		t.Fatal(err)
+	}
+	noRename := host
+	noRename.rename = func(string, string) error { return syscall.EIO }
+	for name, sys := range map[string]*system{
+		"sync":   broken(func(f *faulty) { f.failSync = true }),
+		"close":  broken(func(f *faulty) { f.failClosed = true }),
+		"rename": &noRename,
+	} {
+		err := sys.writeFile(path, put("new"))
+		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "earlier file is intact") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		holds(t, dir, "last", "old")
+	}
+	own := errors.New("the caller's own")
+	if err := WriteFile(path, func(w io.Writer) error { return errors.Join(put("half")(w), own) }); !errors.Is(err, own) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, dir, "last", "old")
+	noSync := host
+	noSync.syncDir = func(string) error { return syscall.EIO }
+	if err := noSync.writeFile(path, put("new")); !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), "intact") {
+		t.Errorf("sync of the folder: got %v", err)
+	}
+}
+
+// An error of the callback about another file keeps that file's name and gets no remedy for the written one.
+func TestForeignError(t *testing.T) {
+	dir := t.TempDir()
+	err := WriteFile(filepath.Join(dir, "last"), func(io.Writer) error {
+		return &fs.PathError{Op: "open", Path: filepath.Join(dir, "sub", "source.npy"), Err: fs.ErrPermission}
+	})
+	if err == nil || !strings.Contains(err.Error(), "source.npy") || strings.Contains(err.Error(), "writable") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What must not be replaced is refused with a remedy, and stays.
+func TestUnsuitableTargets(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		dir:                           "found a folder; name a file in it",
+		"/dev/null":                   "found a device",
+		filepath.Join(dir, "no", "f"): "make the folder " + filepath.Join(dir, "no") + " first",
+	} {
+		if path == "/dev/null" {
+			if _, err := os.Stat(path); err != nil {
+				continue
+			}
+		}
+		if err := WriteFile(path, put("x")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if info, err := os.Stat("/dev/null"); err == nil && info.Mode().IsRegular() {
+		t.Fatal("/dev/null is a regular file now")
+	}
+	holds(t, dir)
+}
+
+func TestWriteNew(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "point")
+	if err := WriteNew(path, put("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteNew(path, put("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, dir, "point", "first")
+	late := host
+	late.link = func(from, to string) error { // another process is first
+		if err := os.WriteFile(to, []byte("other"), 0o666); err != nil {
+			return err
+		}
+		return os.Link(from, to)
+	}
+	if err := late.writeNew(filepath.Join(dir, "next"), put("mine")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, dir, "point", "first", "next", "other")
+}
+
+// A file that is neither committed nor aborted twice over stays as it is.
+func TestAbort(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Create(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	f.Abort()
+	f.Abort()
+	if err := f.Commit(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("commit after abort: %v", err)
+	}
+	holds(t, dir)
+}

@@ -1,0 +1,159 @@
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stage makes a set of the files of a folder, each with the text.
+func stage(t *testing.T, sys *system, dir, text string, names ...string) *Set {
+	t.Helper()
+	s := &Set{}
+	for _, name := range names {
+		f, err := sys.open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(f, text); err != nil {
+			t.Fatal(err)
+		}
+		s.Add(f)
+	}
+	return s
+}
+
+func TestSet(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range []string{"old", "new"} {
+		if err := stage(t, &host, dir, text, "boxes", "ids", "features").Commit(); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, dir, "boxes", text, "ids", text, "features", text)
+	}
+	stage(t, &host, dir, "never", "boxes", "features").Abort()
+	holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
+	if err := stage(t, &host, dir, "one", "ids").Commit(); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, "boxes", "new", "ids", "one", "features", "new")
+	s := stage(t, &host, dir, "bare", "features")
+	s.Remove(filepath.Join(dir, "boxes"))
+	s.Remove(filepath.Join(dir, "sizes"))
+	if got := s.Paths(); len(got) != 1 || got[0] != filepath.Join(dir, "features") {
+		t.Errorf("paths %v", got)
+	}
+	if err := s.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, "ids", "one", "features", "bare")
+}
+
+// A folder at the place of a file is not part of an earlier set.
+func TestSetKeepsFolders(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := stage(t, &host, dir, "new", "features")
+	s.Remove(filepath.Join(dir, "boxes"))
+	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "boxes: expected a file, found a folder") {
+		t.Errorf("got %v", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "boxes" {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// Whichever rename fails, and whichever kill comes, nobody finds files of two sets under the name of the last one: an
+// error leaves the earlier set, a kill leaves a whole set or one without its last file.
+func TestHalfSet(t *testing.T) {
+	names := []string{"boxes", "ids", "features"}
+	for _, earlier := range [][]string{nil, {"boxes"}, {"boxes", "ids", "features"}, {"features"}} {
+		for _, killed := range []bool{false, true} {
+			for fail := 0; ; fail++ {
+				dir := t.TempDir()
+				var want []string
+				for _, name := range earlier {
+					if err := WriteFile(filepath.Join(dir, name), put("old")); err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, name, "old")
+				}
+				n, sys := 0, host
+				sys.rename = func(from, to string) error {
+					if n++; n-1 == fail || killed && n > fail {
+						return syscall.EIO
+					}
+					return os.Rename(from, to)
+				}
+				s := stage(t, &sys, dir, "new", names...)
+				if killed {
+					r := replacement{sys: &sys} // Commit without what it does after an error
+					for _, f := range s.files {
+						if err := f.stage(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					err := r.replace(s)
+					wholeOrVisible(t, dir, earlier)
+					s.Abort()
+					if err == nil {
+						break
+					}
+					continue
+				}
+				err := s.Commit()
+				if err == nil {
+					holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
+					break
+				}
+				if !errors.Is(err, syscall.EIO) {
+					t.Errorf("got %v", err)
+				}
+				holds(t, dir, want...)
+			}
+		}
+	}
+}
+
+// wholeOrVisible checks the folder of a killed set.
+func wholeOrVisible(t *testing.T, dir string, earlier []string) {
+	t.Helper()
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return ""
+		}
+		return string(b)
+	}
+	last := read("features")
+	if last == "" {
+		return
+	}
+	for _, name := range []string{"boxes", "ids"} {
+		if got := read(name); got != last && (got != "" || last == "new" || strings.Contains(strings.Join(earlier, " "), name)) {
+			t.Errorf("earlier %v: features are %s, %s %q", earlier, last, name, got)
+		}
+	}
+}
+
+// A set that cannot be written leaves the earlier one, whichever file meets the full disk.
+func TestSetFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := stage(t, &host, dir, "old", "ids", "features").Commit(); err != nil {
+		t.Fatal(err)
+	}
+	s := stage(t, &host, dir, "new", "ids")
+	defer s.Abort()
+	sys := broken(func(f *faulty) { f.failSync = true })
+	s.Add(stage(t, sys, dir, "new", "features").files[0])
+	if err := s.Commit(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, dir, "ids", "old", "features", "old")
+}

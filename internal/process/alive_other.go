@@ -1,0 +1,6 @@
+//go:build !unix
+
+package process
+
+// Alive cannot tell here and returns true.
+func Alive(int) bool { return true }

@@ -1,0 +1,30 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+)
+
+func TestAlive(t *testing.T) {
+	if !Alive(os.Getpid()) {
+		t.Error("this process is not alive")
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("no process can be asked about here")
+	}
+	c := exec.Command(os.Args[0], "-test.run=^$")
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(c.Process.Pid) {
+		t.Errorf("process %d has ended and is called alive", c.Process.Pid)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	if m := Machine(); m != Machine() || runtime.GOOS == "linux" && m == "" {
+		t.Errorf("machine %q", m)
+	}
+}

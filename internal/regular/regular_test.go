@@ -1,0 +1,31 @@
+package regular
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for _, text := range []string{"", "text", strings.Repeat("x", 4096)} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := ReadFile(path, 4096, "a test file"); err != nil || string(b) != text {
+			t.Errorf("%d bytes, %v", len(b), err)
+		}
+	}
+	_, err := ReadFile(path, 4095, "a test file")
+	if err == nil || !strings.Contains(err.Error(), path+": 4096 bytes; expected a test file of at most 4095") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ReadFile(path+".not", 1, ""); !os.IsNotExist(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ReadFile(filepath.Dir(path), 1, ""); !errors.Is(err, ErrNot) || !strings.Contains(err.Error(), "a folder") {
+		t.Errorf("got %v", err)
+	}
+}

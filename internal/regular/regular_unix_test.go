@@ -1,0 +1,33 @@
+//go:build unix
+
+package regular
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A pipe without a writer and an endless device are refused at once, also behind a link.
+func TestSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "a pipe", link: "a device"} {
+		if _, _, err := Open(path); !errors.Is(err, ErrNot) || !strings.Contains(err.Error(), path+": expected a regular file, found "+want) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := ReadFile(path, 1<<20, "a test file"); !errors.Is(err, ErrNot) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
