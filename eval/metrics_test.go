@@ -136,7 +136,7 @@ func TestMetricsJSONIsTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"protocol":"1k","i2t":{"r1":50,"r5":100,"r10":100,"medr":2,"meanr":2.5},` +
-		`"t2i":{"r1":50,"r5":75,"r10":75,"medr":1,"meanr":4.25},"rsum":450,"m_recall":75}`
+		`"t2i":{"r1":50,"r5":75,"r10":75,"medr":1,"meanr":4.25},"rsum":450,"m_recall":75,"ties":{"i2t":0,"t2i":0}}`
 	if string(b) != want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}
