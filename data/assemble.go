@@ -169,7 +169,14 @@ func (l *Loader) readBoxes(b *Batch) error {
 	size := 4 * s.regions
 	b.Boxes = resize(b.Boxes, b.N*size)
 	for i, row := range b.ImageRows {
-		if err := s.ReadBoxes(b.Boxes[i*size:(i+1)*size], int(row)); err != nil {
+		dst := b.Boxes[i*size : (i+1)*size]
+		var err error
+		if l.opts.Boxes == OwnBoxes {
+			err = s.ReadBoxes(dst, int(row))
+		} else {
+			err = s.readStoredBoxes(dst, int(b.ImageIDs[i]), l.opts.Boxes)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,41 @@ func (w *worker) decayBoxes(l *Loader, b *Batch) {
 	}
 }
 
+// StoredBoxes says which boxes a pass over the images of a split delivers.
+type StoredBoxes int
+
+// GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) reads the split twice, caption by caption, and each access
+// divides the stored boxes of the image by the size of its picture once more. What the second pass finds at a caption is stored
+// under the number of the caption. Ranking a whole split, image i takes the boxes stored under i, as if i were a caption; in five
+// folds it takes those of its own first caption.
+const (
+	OwnBoxes   StoredBoxes = iota // of the image itself, divided once
+	SplitBoxes                    // as stored under caption i
+	FoldBoxes                     // as stored under caption k i
+)
+
+// readStoredBoxes is ReadBoxes for image i as the reference has it.
+func (s *Split) readStoredBoxes(dst []float32, image int, which StoredBoxes) error {
+	caption := image
+	if which == FoldBoxes {
+		caption = image * s.k
+	}
+	row := s.ImageRow(caption)
+	if err := s.ReadBoxes(dst, row); err != nil {
+		return err
+	}
+	accesses := s.k + caption%s.k + 1 // by all captions of the image, then up to this one
+	if s.repeated {
+		accesses = 2
+	}
+	for range accesses - 1 { // ReadBoxes has divided once
+		for e := range dst {
+			dst[e] /= s.boxes.sizes[2*row+e%2]
+		}
+	}
+	return nil
+}
+
 // badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a pixel.
 func badBox(boxes []float32, w, h float32) string {
 	for i := 0; i+4 <= len(boxes); i += 4 {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,78 @@ func TestBoxesThatDecay(t *testing.T) {
 		}
 		if uses[0] != 10 {
 			t.Fatalf("%d uses", uses[0])
+		}
+	}
+}
+
+// naiveItems reads boxes as GSMN's repository does: every access divides what is stored.
+type naiveItems struct {
+	rows    [][]float32 // [rows][R·4]
+	sizes   []float32   // [rows, 2]
+	divisor int         // captions of a row
+}
+
+func (n *naiveItems) item(caption int) []float32 {
+	row := caption / n.divisor
+	for e := range n.rows[row] {
+		n.rows[row][e] /= n.sizes[2*row+e%2]
+	}
+	return slices.Clone(n.rows[row])
+}
+
+// The boxes of an evaluation are those of a reader that goes through the captions twice and changes what it reads.
+func TestStoredBoxes(t *testing.T) {
+	const images, k = 7, 5
+	for _, repeated := range []bool{false, true} {
+		w := newWorld(t, images, k, repeated, "train")
+		w.boxes(t)
+		s := w.open(t, "train", OpenOptions{Boxes: true})
+		n := &naiveItems{sizes: s.boxes.sizes, divisor: k}
+		if repeated {
+			n.divisor = 1
+		}
+		for row := range s.FeatureRows() {
+			b := make([]float32, 4*s.Regions())
+			if err := s.boxes.pixels.ReadRow(b, row); err != nil {
+				t.Fatal(err)
+			}
+			n.rows = append(n.rows, b)
+		}
+		stored := make([][]float32, images*k)
+		for range 2 {
+			for c := range stored {
+				stored[c] = n.item(c)
+			}
+		}
+		for which, caption := range map[StoredBoxes]func(image int) int{
+			SplitBoxes: func(image int) int { return image },
+			FoldBoxes:  func(image int) int { return image * k },
+		} {
+			l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			seen := 0
+			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, image := range b.ImageIDs {
+					got, want := b.Boxes[i*12:(i+1)*12], stored[caption(int(image))]
+					if !slices.Equal(got, want) {
+						t.Errorf("repeated %v, boxes %d of image %d: %v, want %v", repeated, which, image, got, want)
+					}
+					seen++
+				}
+				l.Release(b)
+			}
+			if seen != images {
+				t.Errorf("%d images, want %d", seen, images)
+			}
+		}
+		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes, BoxesInPlace: true}); err == nil {
+			t.Error("boxes of other images stay in place")
 		}
 	}
 }

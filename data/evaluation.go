@@ -16,6 +16,9 @@ import (
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
 // empty. Of the options it reads Batch, Workers, Ahead, NoImages, InPlace and BoxesInPlace.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
+	if o.Boxes != OwnBoxes && o.BoxesInPlace {
+		return nil, errors.New("data: boxes that are not those of the image cannot stay in place")
+	}
 	images := make([]int32, s.NumImages())
 	for i := range images {
 		images[i] = int32(i)

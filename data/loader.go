@@ -37,6 +37,9 @@ type LoaderOptions struct {
 	// training, as GSMN's loader does (quirk Q9). Training batches only.
 	BoxDecay bool
 
+	// Boxes chooses the boxes of image batches.
+	Boxes StoredBoxes
+
 	Workers int // goroutines that assemble batches; 0 is 2
 	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
 }

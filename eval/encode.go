@@ -18,6 +18,7 @@ type EncodeOptions struct {
 	Workers  int                   // goroutines that read ahead; 0 is 2
 	Kept     *models.Kept          // what of the split is on the device already; nil is nothing
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
+	Boxes    data.StoredBoxes      // of a network that looks at boxes
 	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
 	// nothing.
 	Work        string
@@ -121,6 +122,7 @@ func (o *EncodeOptions) loader() data.LoaderOptions {
 // imageLoader returns those of a loader of images, which reads what is not on the device.
 func (o *EncodeOptions) imageLoader() data.LoaderOptions {
 	lo := o.loader()
+	lo.Boxes = o.Boxes
 	lo.InPlace, lo.BoxesInPlace = o.Kept.HasFeatures(), o.Kept.HasFeatures() && o.Kept.HasBoxes()
 	return lo
 }

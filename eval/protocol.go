@@ -57,7 +57,7 @@ func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, err
 		return nil, err
 	}
 	var results []Result
-	for _, p := range protocol.resolve(n, k) {
+	for _, p := range protocol.Resolve(n, k) {
 		folds, size := p.layout(n)
 		if n < folds*size {
 			return nil, p.tooFew(n)
@@ -104,8 +104,8 @@ func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out R
 	return out, err
 }
 
-// resolve turns Auto into the protocols of a split of n images.
-func (p Protocol) resolve(n, k int) []Protocol {
+// Resolve turns Auto into the protocols of a split of n images with k captions each.
+func (p Protocol) Resolve(n, k int) []Protocol {
 	switch {
 	case p != Auto:
 		return []Protocol{p}

@@ -35,7 +35,7 @@ func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
 		_, _, err := Ranks(pool, s, k)
 		return all, err
 	}
-	protocol = protocol.resolve(n, k)[0]
+	protocol = protocol.Resolve(n, k)[0]
 	folds, size := protocol.layout(n)
 	if n < folds*size {
 		return all, protocol.tooFew(n)

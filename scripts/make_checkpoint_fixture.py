@@ -15,6 +15,7 @@ Everything is made up here: words, captions, features and weights (seeded).  OUT
     data/test_caps.txt          5 N captions; data/test_ids.txt  N image ids; data/vocab.json  SCAN's vocabulary format
     scores.npy                  float64 [N, 5 N]: every operation in float64
     scores_f32.npy              float64 [N, 5 N]: embeddings in float32, their products summed in float64, as the references evaluate
+    scores_compat.npy           GSMN: float64 scores with the boxes of its repository's evaluation; scores_compat_folds.npy in five folds
     expected.json               recalls of scores.npy and the ranks they come from
 
 The networks are those of torch_peer.py, whose arithmetic --verify compares with the golden cases.  To add one, write a
@@ -229,6 +230,35 @@ def sgraf(vocab_size, module):
     return Fixture(modules, options, pairs=lambda m, x, tokens, lengths: m[2](m[0](x), m[1](tokens, lengths), lengths))
 
 
+def pixels(data):
+    """width and height of every picture, twice: [N, 1, 4]"""
+    return np.array([[[d["image_w"], d["image_h"]] * 2] for d in data["sizes"]], dtype=np.float32)
+
+
+def stored_boxes(data, captions):
+    """the boxes that evaluation.py of CrossmodalGroup/GSMN keeps under every caption, [captions, R, 4]: it goes through the captions
+    twice, and each access divides the boxes of the image by the size of its picture, in place"""
+    boxes, size = data["boxes"].copy(), pixels(data)
+    kept = np.zeros((captions, *boxes.shape[1:]), dtype=np.float32)
+    for _ in range(2):
+        for c in range(captions):
+            boxes[c // PER_IMAGE] /= size[c // PER_IMAGE]
+            kept[c] = boxes[c // PER_IMAGE]
+    return kept
+
+
+def compat_scores(fixture, features, ids):
+    """scores of a network with boxes as its repository evaluates it: image i has the boxes kept under caption i, in five folds those
+    under its first caption"""
+    kept, data = stored_boxes(fixture.data, len(ids)), fixture.data
+    out = {}
+    for name, boxes in (("scores_compat.npy", kept[:len(features)]), ("scores_compat_folds.npy", kept[::PER_IMAGE])):
+        fixture.data = dict(data, shares=np.ascontiguousarray(boxes))
+        out[name] = scores(fixture, features, ids, torch.float64)
+    fixture.data = data
+    return out
+
+
 def gsmn(vocab_size):
     """CrossmodalGroup/GSMN, train.py."""
     embed, word = 32, 6
@@ -246,7 +276,10 @@ def gsmn(vocab_size):
 
     def pairs(m, x, tokens, lengths, data):
         v, c, width = m[0](x), m[1](tokens, lengths), embed // 16
-        boxes = torch.from_numpy(data["boxes"]).to(x.dtype) / torch.tensor([[d["image_w"], d["image_h"]] * 2 for d in data["sizes"]], dtype=x.dtype).unsqueeze(1)
+        if "shares" in data:
+            boxes = torch.from_numpy(data["shares"]).to(x.dtype)
+        else:
+            boxes = torch.from_numpy(data["boxes"]).to(x.dtype) / torch.from_numpy(pixels(data)).to(x.dtype)
         return m[2](v, c, boxes, lengths, width, 20.0) + m[3](v, c, data["trees"], lengths, width, 20.0, True)
 
     return Fixture(modules, options, pairs=pairs, graph=True)
@@ -337,6 +370,11 @@ def main():
                 print("%s %s: largest difference %.3g" % (path, name, worst))
                 if not worst <= limit:
                     raise SystemExit("more than %g" % limit)
+            for name, want in compat_scores(fixture, features, token_ids(caps, vocab)).items() if fixture.graph else ():
+                worst = float(np.abs(want - np.load(at(name))).max())
+                print("%s %s: largest difference %.3g" % (path, name, worst))
+                if not worst <= 1e-9:
+                    raise SystemExit("more than 1e-9")
         return 0
     os.makedirs(opts.out, exist_ok=True)
     rng = np.random.default_rng(opts.seed)
@@ -351,6 +389,8 @@ def main():
     np.save(at("scores_f32.npy"), scores(fixture, features, ids, torch.float32))
     exact = scores(fixture, features, ids, torch.float64)
     np.save(at("scores.npy"), exact)
+    for name, values in compat_scores(fixture, features, ids).items() if fixture.graph else ():
+        np.save(at(name), values)
     with open(at("expected.json"), "w", encoding="utf-8") as f:
         json.dump(expected(exact), f, indent=1)
         f.write("\n")

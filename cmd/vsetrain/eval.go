@@ -84,6 +84,7 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.StringArrayVar(&o.Scores, "scores", nil,
 		"stored score matrix `FILE` (.npy) to rank, or to take into the ensemble; may be repeated")
 	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
+	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)")
 	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
 	c.MarkFlagsOneRequired("checkpoint", "scores")
 	must(c.MarkFlagDirname("work"))

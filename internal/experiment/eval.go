@@ -10,6 +10,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/device"
 	"vsetrain/internal/par"
+	"vsetrain/models"
 )
 
 // EvalRequest asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
@@ -24,6 +25,9 @@ type EvalRequest struct {
 	Device      device.Options
 	BLAS        string
 	Work        string // folder for scored tiles, see eval.EncodeOptions
+	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its published numbers can
+	// be reproduced.
+	CompatBoxes bool
 	SaveScores  string // .npy to write the score matrix to
 	SaveRanks   string // file to write the rank of every query to, see eval.SaveRanks
 	Progress    func(stage string, done, total int)
@@ -147,13 +151,37 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
 		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }
 	}
+	if r.CompatBoxes {
+		if o.Boxes, err = compatBoxes(t, r.Protocol); err != nil {
+			return m, 0, fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	m = eval.Member{Name: path, Data: t.Digest()}
 	if m.Scores, err = eval.Score(ctx, pool, t.Model, t.Split, t.Lexicon, o); err != nil {
 		return m, 0, err
 	}
 	rep.Data, rep.Images, rep.Captions = t.Split.Dir(), t.Split.NumImages(), t.Split.NumCaptions()
+	if o.Boxes != data.OwnBoxes {
+		t.Found += ", boxes as in the evaluation of its repository"
+	}
 	rep.Checkpoints = append(rep.Checkpoints, t.Found)
 	return m, t.Split.CaptionsPerImage(), nil
+}
+
+// compatBoxes chooses among the boxes of GSMN's own evaluation.
+func compatBoxes(t *Trained, p eval.Protocol) (data.StoredBoxes, error) {
+	if !t.Model.Options.NeedsBoxes() {
+		return 0, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", t.Model.Options.Network, models.GSMN)
+	}
+	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
+	if len(protocols) > 1 {
+		return 0, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole split; name protocol %s or %s",
+			protocols[0], protocols[1])
+	}
+	if protocols[0] == eval.FiveFolds {
+		return data.FoldBoxes, nil
+	}
+	return data.SplitBoxes, nil
 }
 
 // digest identifies the captions of a split, so that scores of different data are never averaged.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"vsetrain/data"
+	"vsetrain/eval"
 	"vsetrain/internal/torchfile"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -104,4 +106,49 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 		_, err = models.OpenReference(path)
 		wantError(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
 	}
+}
+
+// With CompatBoxes GSMN's scores are those that PyTorch computes when it reads boxes as the repository's evaluation does.
+func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
+	dir := fixtureOf("gsmn")
+	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"), Split: "test"}
+	r.Device.Kind, r.Device.Precision = "cpu", "fp64"
+	own := readScores(t, filepath.Join(dir, "scores.npy"))
+	want := readScores(t, filepath.Join(dir, "scores_compat.npy"))
+	if worst(own, want) < 0.1 {
+		t.Fatal("the fixture does not tell the boxes apart")
+	}
+	r.CompatBoxes = true
+	if _, got := evaluateWith(t, r); worst(got, want) > 2e-7 {
+		t.Errorf("scores differ from PyTorch's by up to %g", worst(got, want))
+	}
+	r.CompatBoxes = false
+	if _, got := evaluateWith(t, r); worst(got, own) > 2e-7 {
+		t.Errorf("without the option scores differ from PyTorch's by up to %g", worst(got, own))
+	}
+
+	// The fixture is too small for five folds.
+	m, err := OpenTrained(TrainedRequest{Checkpoint: r.Checkpoints[0], Data: r.Data, Split: "test", Device: r.Device})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := eval.Score(t.Context(), nil, m.Model, m.Split, m.Lexicon, eval.EncodeOptions{Boxes: data.FoldBoxes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := make([]float64, len(own)), readScores(t, filepath.Join(dir, "scores_compat_folds.npy"))
+	s.Tile(got, 0, m.Split.NumImages(), 0, m.Split.NumCaptions())
+	if worst(got, want) > 2e-7 {
+		t.Errorf("scores in folds differ from PyTorch's by up to %g", worst(got, want))
+	}
+	for p, want := range map[eval.Protocol]data.StoredBoxes{eval.Auto: data.SplitBoxes, eval.OneK: data.SplitBoxes, eval.FiveFolds: data.FoldBoxes} {
+		if got, err := compatBoxes(m, p); got != want || err != nil {
+			t.Errorf("protocol %s takes boxes %v, %v; want %v", p, got, err, want)
+		}
+	}
+
+	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(fixture, fixtureCheckpoints[0])}, filepath.Join(fixture, "data"), true
+	_, err = Eval(t.Context(), r)
+	wantError(t, err, fixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
 }
