@@ -46,7 +46,7 @@ func TestGoldenBert(t *testing.T) {
 	}
 	t.Run("cuda", func(t *testing.T) {
 		lib := emulator.Library(t)
-		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: lib})
+		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: []string{lib}})
 		check(t, err)
 		goldenBert(t, c, dev, golden.FP32, golden.FP32Grad)
 	})
