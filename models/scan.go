@@ -1,0 +1,198 @@
+package models
+
+// SCAN, stacked cross attention (Lee, Chen, Hua, Hu, He: "Stacked Cross Attention for Image-Text Matching", ECCV 2018; kuanghuei/SCAN,
+// model.py):
+//
+//	image    v_k = l2(W x_k + b)
+//	caption  c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
+//	pair     the queries q attend to the sources s: t2i words to regions, i2t regions to words
+//	         a_jk = q_j·s_k    w_j = softmax_k(λ n(a)_jk)    r_j = cos(q_j, Σ_k w_jk s_k)
+//	score    ln(Σ_j e^(λ' r_j))/λ', or the mean, the sum or the maximum of the r_j
+//
+// with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published, or as
+// SCANOptions.Norm says. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the sources its product with q_j is
+// Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() {
+	registry[SCAN] = newSCAN
+	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
+}
+
+// SCANOptions are the choices of SCAN.
+type SCANOptions struct {
+	Attention string  `yaml:"attention" enum:"t2i|i2t" doc:"t2i: words attend to regions; i2t: regions to words"`
+	Aggregate string  `yaml:"aggregate" enum:"lse|mean|max|sum" doc:"how the similarities of words or regions become a score"`
+	Norm      string  `yaml:"norm" enum:"clipped_l2norm|l2norm|clipped_l1norm|l1norm|clipped|no_norm|softmax" doc:"normalisation of the products along the queries"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of the attention; 9 for t2i, 4 for i2t"`
+	LambdaLSE float64 `yaml:"lambda_lse" above:"0" max:"80" doc:"factor of aggregate lse; 6, i2t 5 on Flickr30K and 20 on MS-COCO"`
+
+	WeightNorm bool `yaml:"weight_norm" doc:"image layer g·v/‖v‖ with one length for the whole matrix"`
+	NoImgNorm  bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation"`
+	NoTxtNorm  bool `yaml:"no_txtnorm" doc:"leave the words without L2 normalisation"`
+}
+
+const scanEps = 1e-8
+
+type scan struct {
+	opt         SCANOptions
+	dims        Dims
+	embed, word int
+	both        bool // the GRU runs in both directions
+	Image       struct {
+		FC   *nn.Linear      `param:"fc"`
+		Norm *nn.WholeNormed `param:"fc"`
+	} `param:"img"`
+	Text struct {
+		Embed nn.Embedding `param:"embed"`
+		One   *nn.GRU      `param:"rnn"`
+		Both  *nn.BiGRU    `param:"rnn"`
+	} `param:"txt"`
+	params []*nn.Param
+}
+
+func newSCAN(o Options, d Dims) (Network, error) {
+	n := &scan{opt: o.SCAN, dims: d, embed: o.EmbedDim, word: o.WordDim, both: o.TextEncoder == "bigru"}
+	if n.opt.WeightNorm {
+		n.Image.Norm = nn.NewWholeNormed(d.Feature, o.EmbedDim)
+	} else {
+		fc := nn.NewXavierLinear(d.Feature, o.EmbedDim)
+		n.Image.FC = &fc
+	}
+	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
+	if n.both {
+		rnn := nn.NewBiGRU(o.WordDim, o.EmbedDim)
+		n.Text.Both = &rnn
+	} else {
+		rnn := nn.NewGRU(o.WordDim, o.EmbedDim)
+		n.Text.One = &rnn
+	}
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *scan) Name() string        { return SCAN }
+func (n *scan) Params() []*nn.Param { return n.params }
+func (n *scan) Parts() []string     { return []string{"img", "txt"} }
+
+// StepFlops counts the products of the Gram form three times; the image layer's input needs no gradient.
+func (n *scan) StepFlops(pairs, words int) float64 {
+	b, t, r, e := float64(pairs), float64(words), float64(n.dims.Regions), float64(n.embed)
+	text := gruFlops(t, float64(n.word), e)
+	if n.both {
+		text *= 2
+	}
+	return 2*2*b*r*float64(n.dims.Feature)*e + 3*text + 3*2*b*(t*r*e+t*r*r+r*r*e)
+}
+
+// Images encodes regions: v [B, R·E].
+func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
+	b := graph.Dim(in.Regions, 0)
+	x := g.Reshape(in.Regions, b*n.dims.Regions, n.dims.Feature)
+	if n.opt.WeightNorm {
+		x = n.Image.Norm.Forward(g, x)
+	} else {
+		x = n.Image.FC.Forward(g, x)
+	}
+	if !n.opt.NoImgNorm {
+		x = g.L2Norm(x, 1, scanEps)
+	}
+	return EncodedImages{Values: []*graph.Node{g.Reshape(x, b, n.dims.Regions*n.embed)}}
+}
+
+// Words encodes captions: the words [room, E].
+func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
+	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
+	if n.both {
+		x = n.Text.Both.Mean(g, x, c.Lengths)
+	} else {
+		x = n.Text.One.States(g, x, c.Lengths)
+	}
+	x = g.CaptionRows(x, c.Lengths, c.room())
+	if !n.opt.NoTxtNorm {
+		x = g.L2Norm(x, 1, scanEps)
+	}
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
+}
+
+// Pairs scores all pairs, a few images at a time.
+func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	words := captions.Words[0]
+	tile := tileImages(graph.Dim(words, 0) * n.dims.Regions)
+	return g.Tiles(tile, images.Values, []*graph.Node{words, captions.Lengths}, func(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
+		return n.pairs(g, g.Reshape(images[0], graph.Dim(images[0], 0), n.dims.Regions, n.embed), captions[0], captions[1])
+	})
+}
+
+// pairs scores images v [B, R, E] with words [room, E] of captions with lengths [C]: [B, C]. Products of words and regions have a row
+// per word, and in it R values for each image.
+func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node {
+	b, r, room, c := graph.Dim(v, 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
+	v = g.Reshape(v, b*r, n.embed)
+	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
+	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
+	norms := func(x *graph.Node) *graph.Node {
+		return g.Map(device.Sqrt, 0, g.Sum(g.Multiply(x, x), graph.AlongRows(n.embed)))
+	}
+	if n.opt.Attention == "t2i" {
+		w := n.attend(g, a, ofWords, ofRegions)
+		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
+		queries := g.Spread(norms(words), graph.AlongRows(b), room, b)
+		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), room, b)
+		return g.SwapAxes(n.aggregate(g, local, ofWords, func() *graph.Node { return g.SegmentMeans(local, lengths) }))
+	}
+	w := n.attend(g, a, ofRegions, ofWords)
+	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)
+	all := g.ConstInts(fmt.Sprintf("const.all.%d", c), []int32{int32(c)})
+	queries := g.Spread(norms(v), graph.AlongSegments(all), c, b*r)
+	local := n.local(g, a, w, mixed, queries, ofWords)
+	score := n.aggregate(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })
+	return g.SwapAxes(g.Reshape(score, c, b))
+}
+
+// attend turns the products a into the weights of the sources.
+func (n *scan) attend(g *graph.Graph, a *graph.Node, queries, sources graph.Axis) *graph.Node {
+	shape := a.Shape().Clone()
+	over := func(x *graph.Node, f device.Function) *graph.Node { // a divided by a function of the sums of x
+		return g.Multiply(a, g.Spread(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries, shape...))
+	}
+	switch n.opt.Norm {
+	case "clipped_l2norm", "clipped_l1norm", "clipped":
+		a = g.Map(device.LeakyReLU, 0.1, a)
+	}
+	switch n.opt.Norm {
+	case "clipped_l2norm", "l2norm":
+		a = over(g.Multiply(a, a), device.Sqrt)
+	case "clipped_l1norm", "l1norm":
+		a = over(g.Activate(device.Abs, a), device.LeakyReLU) // a sum of absolute values stays as it is
+	case "softmax":
+		a = g.Softmax(a, 1, queries)
+	}
+	return g.Softmax(a, n.opt.Lambda, sources)
+}
+
+// local computes the cosines of the queries with their contexts; mixed is w times the Gram matrix of the sources.
+func (n *scan) local(g *graph.Graph, a, w, mixed, queries *graph.Node, sources graph.Axis) *graph.Node {
+	square := g.Activate(device.ReLU, g.Sum(g.Multiply(w, mixed), sources)) // rounding may leave it below 0
+	norms := g.Multiply(queries, g.Map(device.Sqrt, 0, square))
+	return g.Multiply(g.Sum(g.Multiply(w, a), sources), g.Map(device.Inverse, scanEps, norms))
+}
+
+func (n *scan) aggregate(g *graph.Graph, local *graph.Node, queries graph.Axis, mean func() *graph.Node) *graph.Node {
+	switch n.opt.Aggregate {
+	case "mean":
+		return mean()
+	case "max":
+		return g.Max(local, queries)
+	case "sum":
+		return g.Sum(local, queries)
+	}
+	return g.Times(g.LogSumExp(local, n.opt.LambdaLSE, queries), 1/n.opt.LambdaLSE)
+}
