@@ -108,7 +108,7 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 		{"negative sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Regions = -2; return x }, "regions -2"},
 		{"impossible option", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Model.EmbedDim = -1; return x }, "embed_dim"},
 		{"unknown network", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
-			i.Model.Network, i.Model.TextEncoder = "scan", "bigru"
+			i.Model.Network, i.Model.TextEncoder = "clip", "bigru"
 			return x
 		},
 			"network: expected one of"},

@@ -16,14 +16,15 @@ const (
 	SGR    = "sgr"    // SGRAF, similarity graph reasoning
 	VSEInf = "vseinf" // VSE-infinity, generalised pooling
 	GSMN   = "gsmn"   // graph structured matching
+	SCAN   = "scan"   // stacked cross attention
 )
 
 // Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the data.
 type Options struct {
-	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn"`
+	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn|scan" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn, scan"`
 	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
 	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
-	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or bert for vseinf"`
+	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or gru for scan, bigru or bert for vseinf"`
 
 	Bert   BertOptions   `yaml:"bert" doc:"used when text_encoder is bert"`
 	VSEPP  VSEPPOptions  `yaml:"vsepp" doc:"used when network is vsepp"`
@@ -31,6 +32,7 @@ type Options struct {
 	SGRAF  SGRAFOptions  `yaml:"sgraf" doc:"used when network is saf or sgr"`
 	VSEInf VSEInfOptions `yaml:"vseinf" doc:"used when network is vseinf"`
 	GSMN   GSMNOptions   `yaml:"gsmn" doc:"used when network is gsmn"`
+	SCAN   SCANOptions   `yaml:"scan" doc:"used when network is scan"`
 }
 
 // BertOptions are the sizes of a BERT encoder and where it starts from.
@@ -108,6 +110,7 @@ func DefaultOptions() Options {
 		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4},
 		VSEInf:      VSEInfOptions{SizeAugment: true},
 		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
+		SCAN:        SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6},
 	}
 }
 
@@ -129,12 +132,12 @@ func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode ==
 
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
 func (o *Options) AnyRegions() bool {
-	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN
+	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN || o.Network == SCAN
 }
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{
-	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"},
+	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"}, SCAN: {"bigru", "gru"},
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

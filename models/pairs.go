@@ -40,3 +40,9 @@ type EncodedCaptions struct {
 	// Edges and EdgeStart are those of Captions.
 	Edges, EdgeStart *graph.Node
 }
+
+// tileImages is how many images a tile of graph.Tiles takes whose values hold so many numbers per image: few enough that they stay in
+// the cache of a processor.
+func tileImages(perImage int) int { return max(1, tileValues/max(1, perImage)) }
+
+const tileValues = 1 << 19

@@ -13,6 +13,27 @@ var (
 		"no_imgnorm": func(o *SCANOptions) *bool { return &o.NoImgNorm }, "no_txtnorm": func(o *SCANOptions) *bool { return &o.NoTxtNorm }}
 )
 
+// scanReferenceOptions are those of kuanghuei/SCAN, train.py.
+func scanReferenceOptions(m *Model) map[string]any {
+	s := m.Options.SCAN
+	o := commonOptions(m)
+	o["img_dim"], o["model_name"], o["bi_gru"], o["val_step"] = m.Dims.Feature, "./runs/runX/checkpoint", m.Options.TextEncoder == "bigru", 500
+	o["cross_attn"], o["raw_feature_norm"], o["lambda_softmax"], o["lambda_lse"] = s.Attention, s.Norm, s.Lambda, s.LambdaLSE
+	for name, v := range scanAggregates {
+		if v == s.Aggregate {
+			o["agg_func"] = name
+		}
+	}
+	o["precomp_enc_type"] = "basic"
+	if s.WeightNorm {
+		o["precomp_enc_type"] = "weight_norm"
+	}
+	for name, of := range scanFlags {
+		o[name] = *of(&s)
+	}
+	return o
+}
+
 // isSCAN tells SCAN from VSE++, whose text encoder has the same tensors, by the options that only SCAN has.
 func isSCAN(r *Reference) bool {
 	_, named := r.opt["cross_attn"]

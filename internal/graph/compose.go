@@ -154,14 +154,14 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 		k.Index = c.Keep[0]
 		d.Reduce(k)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+	op.Grad = func(_ []*Node, y, dy *Node) []*Node { // y is an argument so that the positions are there
 		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{from}, Forward: op}
 		bw.Run = func(d device.Device, c *Call) {
 			k := a.reduce(c, args, c.Out[0], c.In[0])
 			k.Index = c.Keep[0]
 			d.Spread(k)
 		}
-		return a.grads(g.Apply(bw, a.with(dy)...))
+		return a.grads(g.Apply(bw, a.with(dy, y)...))
 	}
 	return g.Apply(op, a.with(x)...)
 }

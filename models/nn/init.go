@@ -25,7 +25,7 @@ func Normal(std float64) Init { return Init{kind: 'n', scale: std} }
 // Between draws uniformly from lo to hi.
 func Between(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
 
-// rowNorms are the norms of the rows of another parameter [O, I], as it is drawn; it must not be larger than FillPiece.
+// rowNorms are the norms of the rows of another parameter, as it is drawn, in as many rows as there are norms; it must not be larger than FillPiece.
 func rowNorms(of *Param) Init { return Init{kind: 'r', of: of} }
 
 // Constant sets every value.
@@ -68,8 +68,11 @@ func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 }
 
 func (p *Param) fillRowNorms(dst []float32, seed uint64) {
-	n := p.Init.of.Shape[1]
-	rows := make([]float32, p.Init.of.Shape[0]*n)
+	size := 1
+	for _, d := range p.Init.of.Shape {
+		size *= d
+	}
+	n, rows := size/len(dst), make([]float32, size)
 	p.Init.of.Fill(rows, 0, seed, nil)
 	for i := range dst {
 		var s float64
