@@ -12,8 +12,24 @@ import (
 type State struct {
 	Position Position `json:"position"`
 	Seed     uint64   `json:"seed"`
-	Captions int      `json:"captions"` // of the training split, which order and epochs depend on; 0 is unknown
-	Updates  int64    `json:"updates"`  // of the optimiser; WriteState fills it in
+	Captions int      `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
+	Updates  int64    `json:"updates"`             // of the optimiser; WriteState fills it in
+	LogLines int      `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
+}
+
+// Check returns an error where p cannot be the position of a run with so many batches in an epoch.
+func (p Position) Check(batches int) error {
+	if p.Epoch < 0 || p.Iter < 0 || p.Iter >= batches || p.Step != int64(p.Epoch)*int64(batches)+int64(p.Iter) {
+		return fmt.Errorf("step %d, epoch %d and iteration %d do not belong together: an epoch has %d batches",
+			p.Step, p.Epoch, p.Iter, batches)
+	}
+	if !(p.Best >= 0 && p.Best <= 100) || p.BestStep < 0 || p.BestStep > p.Step || (p.Best == 0) != (p.BestStep == 0) {
+		return fmt.Errorf("after step %d a best score of %v at step %d is impossible", p.Step, p.Best, p.BestStep)
+	}
+	if p.Stale < 0 || p.Collapsed < 0 {
+		return fmt.Errorf("%d stale validations and %d collapsed steps are impossible", p.Stale, p.Collapsed)
+	}
+	return nil
 }
 
 func (s *Step) extras() []models.Extra {

@@ -118,7 +118,10 @@ func (v *trainView) Started(p experiment.Plan) {
 	}
 	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
 		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
-	if p.Resumed.Step > 0 {
+	switch {
+	case p.Resume && p.Resumed.Step == 0:
+		v.Printf("the run was interrupted before its first checkpoint: it starts at step 0\n")
+	case p.Resume:
 		done := float64(p.Resumed.Step) / float64(p.Batches)
 		v.Printf("resumed after step %d (%.2f of %d epochs done), best M-Recall so far %.2f\n", p.Resumed.Step, done, p.Epochs, p.Resumed.Best)
 	}

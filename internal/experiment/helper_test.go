@@ -82,6 +82,7 @@ type watcher struct {
 	plan        Plan
 	steps       []int64
 	validations []train.ValidationInfo
+	warnings    []error
 	onStep      func(train.StepInfo)
 	onValidate  func(done int)
 	scored      [2]int // pairs, of the last report, and of all
@@ -94,7 +95,7 @@ func (w *watcher) Step(i train.StepInfo) {
 		w.onStep(i)
 	}
 }
-func (w *watcher) Warning(error) {}
+func (w *watcher) Warning(err error) { w.warnings = append(w.warnings, err) }
 
 func (w *watcher) Validating(what ValidationStage, done, total int) {
 	if what == Scoring {

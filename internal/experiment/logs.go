@@ -74,11 +74,7 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName)); err != nil {
 		return nil, err
 	}
-	var undone []string
-	if p.Pending { // interrupted between the step and its validation, which may have been logged by a session that was killed
-		undone = append(undone, kindValidation)
-	}
-	err = l.metrics.TruncateAfter(p.Step, undone...)
+	err = l.metrics.TruncateAfter(p.Step, undone(p)...)
 	if err == nil {
 		err = tfevents.Truncate(t.run.Path(), func(e tfevents.Event) bool {
 			return e.Step <= p.Step && !(p.Pending && e.Step == p.Step && strings.HasPrefix(e.Tag, validationTags))
@@ -92,6 +88,14 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// undone names the kinds of lines at a position that will be written again.
+func undone(p train.Position) []string {
+	if p.Pending { // interrupted before the validation of the step; a session that was killed may have logged it
+		return []string{kindValidation}
+	}
+	return nil
 }
 
 // openEvents starts the event file of a session that continues after the given step.

@@ -48,8 +48,11 @@ func (t *training) openRun() error {
 		return err
 	}
 	exists, err := t.run.Has(runfs.ConfigName)
-	if err != nil || !exists {
+	if err != nil {
 		return err
+	}
+	if !exists {
+		return t.holdsNoCheckpoint()
 	}
 	if !t.Resume {
 		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run", t.RunDir)
@@ -62,6 +65,21 @@ func (t *training) openRun() error {
 		return fmt.Errorf("resume %s: %w", t.RunDir, err)
 	}
 	return t.sameVocabulary()
+}
+
+// holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
+func (t *training) holdsNoCheckpoint() error {
+	for _, name := range []string{lastName, bestName} {
+		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
+		if err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("%s holds checkpoints but no %s: bring that back to continue the run, "+
+				"or choose another directory with --run", t.RunDir, runfs.ConfigName)
+		}
+	}
+	return nil
 }
 
 // sameVocabulary refuses to resume with another vocabulary than the run began with.
@@ -135,19 +153,26 @@ func differences(key string, a, b reflect.Value) (out []string) {
 // the earlier state and arrives at the same files.
 func (t *training) save(p train.Position, better bool) error {
 	info := models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.loop.Batches), Score: p.Best}
+	if err := t.logs.sync(); err != nil { // before the checkpoints, which count its lines
+		return err
+	}
 	if better {
+		if t.best > p.Step {
+			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
+				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
+				t.run.Path(runfs.CheckpointsName, bestName), t.best, p.Step)
+		}
 		err := t.run.WriteFile(runfs.CheckpointsName+"/"+bestName, func(w io.Writer) error {
 			return models.WriteCheckpoint(w, t.model, info, nil)
 		})
 		if err != nil {
 			return fmt.Errorf("save best checkpoint: %w", err)
 		}
-	}
-	if err := t.logs.sync(); err != nil {
-		return err
+		t.best = p.Step
 	}
 	err := t.run.WriteFile(runfs.CheckpointsName+"/"+lastName, func(w io.Writer) error {
-		return t.step.WriteState(w, info, train.State{Position: p, Seed: t.cfg.Seed, Captions: t.train.NumCaptions()})
+		return t.step.WriteState(w, info, train.State{Position: p, Seed: t.cfg.Seed, Captions: t.train.NumCaptions(),
+			LogLines: t.logs.metrics.Lines()})
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)

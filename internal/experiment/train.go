@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"vsetrain/data"
@@ -53,7 +51,8 @@ type Plan struct {
 	DevImages     int
 	Batches       int // per epoch
 	Epochs        int
-	Resumed       train.Position // zero for a new run
+	Resume        bool           // an earlier run goes on
+	Resumed       train.Position // where it goes on; zero for a new run, and before the first checkpoint
 	Choice        string         // how device.kind auto chose, empty where the device was named
 	Memory        *MemoryPlan    // nil on the CPU
 }
@@ -109,6 +108,8 @@ type training struct {
 	keptVal    *models.Kept // what of the validation split is on the device; may be nil
 	callByCall string       // what the plan said
 	saved      int64        // step of the last checkpoint, 0 without one
+	best       int64        // step of the best checkpoint on the disk, 0 without one
+	warnings   []error      // that wait until the run is shown
 }
 
 // kept says what of a run is safe on disk.
@@ -201,9 +202,10 @@ func (t *training) open(ctx context.Context) (err error) {
 		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save, Due: t.logs.due}}
 	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
-		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs, Resumed: position,
+		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs,
+		Resume: t.Resume, Resumed: position,
 		Choice: choice.Reason, Memory: memory})
-	for _, w := range choice.Warnings {
+	for _, w := range append(choice.Warnings, t.warnings...) {
 		t.Observer.Warning(w)
 	}
 	return nil
@@ -222,22 +224,14 @@ func (t *training) openTrain() (err error) {
 func (t *training) initialise() (train.Position, error) {
 	if t.Resume {
 		path := t.run.Path(runfs.CheckpointsName, lastName)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // interrupted before its first checkpoint
-			return t.draw()
+		if there, err := runfs.Exists(path); err != nil {
+			return train.Position{}, err
+		} else if there {
+			return t.restore(path)
 		}
-		c, err := models.OpenCheckpoint(path)
-		if err != nil {
-			return train.Position{}, fmt.Errorf("resume: %w", err)
+		if err := t.neverSaved(); err != nil {
+			return train.Position{}, err
 		}
-		defer c.Close()
-		if c.Info.Vocabulary != t.vocab.Hash() {
-			return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(t.vocab.FileName()))
-		}
-		st, err := t.step.RestoreState(c)
-		if n := t.train.NumCaptions(); err == nil && st.Captions != 0 && st.Captions != n {
-			err = fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions, t.cfg.Data.Dir, n)
-		}
-		return st.Position, err
 	}
 	return t.draw()
 }

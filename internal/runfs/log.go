@@ -13,10 +13,11 @@ import (
 
 // Log is a file of JSON objects, one a line, that is only appended to.
 type Log struct {
-	path string
-	f    *os.File
-	end  int64 // length up to which every line is whole
-	buf  bytes.Buffer
+	path  string
+	f     *os.File
+	end   int64 // length up to which every line is whole
+	lines int   // up to end
+	buf   bytes.Buffer
 }
 
 // OpenLog opens or creates a log. A last line that a kill or power failure left unfinished is cut off; a broken line
@@ -27,10 +28,7 @@ func OpenLog(path string) (*Log, error) {
 		return nil, wrap("open", path, err)
 	}
 	l := &Log{path: path, f: f}
-	l.end, err = l.scan(func([]byte, int) (bool, error) { return true, nil })
-	if err == nil {
-		err = l.cut(l.end)
-	}
+	err = l.keep(func([]byte, int) (bool, error) { return true, nil })
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -38,35 +36,64 @@ func OpenLog(path string) (*Log, error) {
 	return l, nil
 }
 
-// scan calls keep with every whole line and its number until keep returns false, and returns the length of what was kept.
-func (l *Log) scan(keep func(line []byte, number int) (bool, error)) (int64, error) {
-	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
-		return 0, wrap("read", l.path, err)
-	}
-	r := bufio.NewReaderSize(l.f, 1<<16)
-	var kept int64
+// scan calls keep with every whole line of a log and its number until keep returns false, and returns length and number of
+// the lines that were kept.
+func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, error)) (n int64, lines int, err error) {
+	r := bufio.NewReaderSize(f, 1<<16)
 	broken := 0
 	for number := 1; ; number++ {
 		line, err := r.ReadBytes('\n')
 		if err == io.EOF {
-			return kept, nil // what follows the last newline is a torn line
+			return n, lines, nil // what follows the last newline is a torn line
 		}
 		if err != nil {
-			return 0, wrap("read", l.path, err)
+			return 0, 0, wrap("read", path, err)
 		}
 		if broken > 0 {
-			return 0, fmt.Errorf("%s:%d: expected a JSON object, found a broken line before the last one; repair or remove the line", l.path, broken)
+			return 0, 0, fmt.Errorf("%s:%d: expected a JSON object, found a broken line before the last one; "+
+				"repair or remove the line", path, broken)
 		}
 		if !json.Valid(line) {
 			broken = number // forgiven if it is the last: a power failure may leave blocks of zeros
 			continue
 		}
 		if ok, err := keep(line, number); err != nil || !ok {
-			return kept, err
+			return n, lines, err
 		}
-		kept += int64(len(line))
+		n += int64(len(line))
+		lines++
 	}
 }
+
+// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted. The file
+// is not changed; where there is none the error is fs.ErrNotExist.
+func ReadLog(path string, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, wrap("open", path, err)
+	}
+	defer f.Close()
+	_, lines, err = scan(path, f, visit)
+	return lines, err
+}
+
+// keep removes everything from the first line on that is not to be kept.
+func (l *Log) keep(keep func(line []byte, number int) (bool, error)) error {
+	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
+		return wrap("read", l.path, err)
+	}
+	kept, lines, err := scan(l.path, l.f, keep)
+	if err == nil {
+		err = l.cut(kept)
+	}
+	if err == nil {
+		l.lines = lines
+	}
+	return err
+}
+
+// Lines returns the number of lines.
+func (l *Log) Lines() int { return l.lines }
 
 // cut shortens the file to n bytes and continues there.
 func (l *Log) cut(n int64) error {
@@ -95,6 +122,7 @@ func (l *Log) Append(v any) error {
 		return errors.Join(wrap("append to", l.path, err), l.cut(l.end))
 	}
 	l.end += int64(n)
+	l.lines++
 	return nil
 }
 
@@ -102,20 +130,21 @@ func (l *Log) Append(v any) error {
 // step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run will do
 // at that step. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
-	kept, err := l.scan(func(line []byte, number int) (bool, error) {
+	return l.keep(UpTo(l.path, step, undone...))
+}
+
+// UpTo returns what tells the lines that TruncateAfter keeps, for ReadLog.
+func UpTo(path string, step int64, undone ...string) func(line []byte, number int) (bool, error) {
+	return func(line []byte, number int) (bool, error) {
 		var at struct {
 			Step *int64 `json:"step"`
 			Kind string `json:"kind"`
 		}
 		if err := json.Unmarshal(line, &at); err != nil {
-			return false, fmt.Errorf("%s:%d: expected an object with a whole number as step: %w", l.path, number, err)
+			return false, fmt.Errorf("%s:%d: expected an object with a whole number as step: %w", path, number, err)
 		}
 		return at.Step == nil || *at.Step < step || *at.Step == step && !slices.Contains(undone, at.Kind), nil
-	})
-	if err != nil {
-		return err
 	}
-	return l.cut(kept)
 }
 
 // Sync makes everything appended durable.
