@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests that take minutes: every fuzz target for FUZZTIME (20s), and the race detector over the packages that share
-# memory between goroutines, where a C compiler is there for it, and a training run killed 50 times. Run it as `make test-long`.
+# memory between goroutines, where a C compiler is there for it, a training run killed 50 times,
+# and intervals and p-values of 1,000 made-up worlds. Run it as `make test-long`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -19,6 +20,9 @@ if command -v cc >/dev/null; then
 else
   echo "race detector left out: it needs a C compiler (cc)"
 fi
+
+echo "1,000 worlds whose difference is known"
+VSETRAIN_WORLDS=1000 "$go" test -v -run 'Coverage|Uniform' ./internal/stats
 
 bash scripts/kill-resume.sh 50
 

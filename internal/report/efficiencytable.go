@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"vsetrain/internal/stats"
 )
 
 // Comparison is how soon the runs of one group pass the best of a base group of the same network and data set.
 type Comparison struct {
 	Base, Target *Group
 	Pairs        []Efficiency // by seed; of all pairs of runs where no seed is in both groups
+	BySeed       bool
 	OrEqual      bool
 }
 
@@ -58,7 +61,8 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 			}
 		}
 	}
-	if add(true); len(c.Pairs) == 0 {
+	add(true)
+	if c.BySeed = len(c.Pairs) > 0; !c.BySeed {
 		add(false)
 	}
 	return c
@@ -75,6 +79,22 @@ func (c *Comparison) differences() (epochs, percent []float64) {
 	return epochs, percent
 }
 
+// intervalColumn of the table of efficiency is there with several seeds.
+const intervalColumn = 8
+
+// interval shows between which values the mean difference in epochs lies, where seeds tell: each pair must have got there, since those that did not
+// have no difference.
+func (c *Comparison) interval(epochs []float64) Cell {
+	if !c.BySeed || len(epochs) < len(c.Pairs) {
+		return textCell("-")
+	}
+	t, err := stats.OneSample(epochs, 0.95)
+	if err != nil {
+		return textCell("-")
+	}
+	return rangeCell(t.Interval, 1)
+}
+
 // EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the best M-Recall of its base,
 // the difference, and its average over the networks where there are several.
 func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
@@ -85,7 +105,7 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 	t := &Table{Name: "efficiency", Title: "Training efficiency on " + d.Name,
 		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "best M-Recall", Number: true}, {Over: "base", Name: "at epoch", Number: true},
 			{Over: "loss", Name: sign + " best at epoch", Number: true}, {Over: "Difference", Name: "epochs", Number: true}, {Over: "Difference", Name: "%", Number: true},
-			{Name: "runs", Number: true}},
+			{Over: "Difference", Name: "95 % of epochs", Number: true}, {Name: "runs", Number: true}},
 		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, less the epoch at which the base reached it; negative is faster."}}
 	type mean struct{ epochs, percent []float64 }
 	averages, order, some := map[string]*mean{}, []string(nil), false
@@ -108,7 +128,7 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			}
 		}
 		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
-			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1), textCell(runs)}})
+			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1), c.interval(epochs), textCell(runs)}})
 		if len(epochs) > 0 {
 			key := c.Base.Loss + "\x00" + c.Target.Loss
 			if averages[key] == nil {
@@ -125,7 +145,12 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		}
 		base, target, _ := strings.Cut(key, "\x00")
 		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base), textCell(target), {}, {}, {},
-			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), {}, textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+	}
+	if !slices.ContainsFunc(t.Rows, func(r Row) bool { return strings.Contains(r.Cells[intervalColumn].Text, "to") }) {
+		t.dropColumn(intervalColumn)
+	} else {
+		t.Notes = append(t.Notes, "Numbers of several pairs: mean ± sample standard deviation; 95 %: interval of the mean difference by Student's t, one pair a seed.")
 	}
 	if running := d.running(); len(running) > 0 {
 		t.Notes = append(t.Notes, "Not finished, counted as they stand: "+strings.Join(running, ", ")+".")

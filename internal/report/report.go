@@ -91,6 +91,13 @@ func (r *Report) section(id, title string) *Section {
 	return s
 }
 
+// addSeeds adds a table of settings across seeds, where one has several.
+func (s *Section) addSeeds(t *Table, aside bool) {
+	if t != nil && slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Cells[4].Text != "1" || r.Cells[6].Text != "1" }) {
+		s.Items = append(s.Items, Item{Table: t, Aside: aside})
+	}
+}
+
 func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	prefix, on := "", ""
 	if several {
@@ -117,12 +124,17 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		for _, t := range d.RecallTables("test-"+p, what, Test(p), o.Paper) {
 			s.Items = append(s.Items, Item{Table: t})
 		}
+		s.addSeeds(d.SeedTable("test-"+p+"-seeds", what, comparisons, Test(p)), false)
 	}
 	if len(protocols) == 0 {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the highest M-Recall, so they are a little too good; --test measures the test split.")
 	}
 	for _, t := range d.RecallTables("validation", "validation split, best validation", Validation, o.Paper) {
 		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
+	}
+	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, Validation), len(protocols) > 0)
+	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
+		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train each with two seeds or more for intervals and tests.")
 	}
 
 	figures, peaks := d.NegativeFigures()

@@ -3,10 +3,12 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"vsetrain/eval"
+	"vsetrain/internal/stats"
 )
 
 // Table is a table for people and programs: render it with Text, Markdown, LaTeX, CSV or as HTML in a page.
@@ -70,6 +72,27 @@ func statCell(values []float64, decimals int) Cell {
 
 func spreadCell(mean, std float64, decimals int) Cell {
 	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true, Decimals: decimals}
+}
+
+// rangeCell shows an interval.
+func rangeCell(i stats.Interval, decimals int) Cell {
+	return textCell(fixed(i.Low, decimals) + " to " + fixed(i.High, decimals))
+}
+
+// pCell shows a p-value.
+func pCell(p float64) Cell {
+	if p < 0.0001 {
+		return Cell{Text: "< 0.0001", Value: p, Std: math.NaN(), Number: true, Decimals: 4}
+	}
+	return numberCell(p, 4)
+}
+
+// dropColumn removes a column.
+func (t *Table) dropColumn(i int) {
+	t.Heads = slices.Delete(t.Heads, i, i+1)
+	for r := range t.Rows {
+		t.Rows[r].Cells = slices.Delete(t.Rows[r].Cells, i, i+1)
+	}
 }
 
 // fixed writes a number with so many decimals, and never as -0.0.

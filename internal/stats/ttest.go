@@ -17,22 +17,6 @@ var ErrOneValue = errors.New("a sample of fewer than two values has no spread")
 // ErrNoSpread is returned where all values of a test are equal, so that no error can be estimated.
 var ErrNoSpread = errors.New("the values do not vary")
 
-// Sample is a summary of values.
-type Sample struct {
-	N    int     `json:"n"`
-	Mean float64 `json:"mean"`
-	SD   float64 `json:"sd"` // sample standard deviation, sqrt(sum (v - mean)^2 / (n - 1)); 0 of one value
-}
-
-// NewSample summarises values, of which there must be one at least.
-func NewSample(values []float64) Sample {
-	if len(values) < 2 {
-		return Sample{len(values), stat.Mean(values, nil), 0}
-	}
-	mean, sd := stat.MeanStdDev(values, nil)
-	return Sample{len(values), mean, sd}
-}
-
 // TTest is a difference of means with what Student's distribution says of it.
 type TTest struct {
 	Difference float64 `json:"difference"`
@@ -49,22 +33,25 @@ type TTest struct {
 //
 // Source: B. L. Welch, The generalization of "Student's" problem when several different population variances are involved, Biometrika 34 (1947).
 func Welch(a, b []float64, level float64) (TTest, error) {
-	x, y := NewSample(a), NewSample(b)
-	if x.N < 2 || y.N < 2 {
-		return TTest{}, fmt.Errorf("Welch's test of %d and %d values: %w", x.N, y.N, ErrOneValue)
+	if len(a) < 2 || len(b) < 2 {
+		return TTest{}, fmt.Errorf("Welch's test of %d and %d values: %w", len(a), len(b), ErrOneValue)
 	}
-	va, vb := x.SD*x.SD/float64(x.N), y.SD*y.SD/float64(y.N)
-	df := (va + vb) * (va + vb) / (va*va/float64(x.N-1) + vb*vb/float64(y.N-1))
-	return student(x.Mean-y.Mean, math.Sqrt(va+vb), df, level)
+	na, nb := float64(len(a)), float64(len(b))
+	ma, va := stat.MeanVariance(a, nil)
+	mb, vb := stat.MeanVariance(b, nil)
+	va, vb = va/na, vb/nb
+	df := (va + vb) * (va + vb) / (va*va/(na-1) + vb*vb/(nb-1))
+	return student(ma-mb, math.Sqrt(va+vb), df, level)
 }
 
 // OneSample tests whether the mean of values, such as differences between runs of one seed, is 0; Difference is that mean.
 func OneSample(values []float64, level float64) (TTest, error) {
-	s := NewSample(values)
-	if s.N < 2 {
-		return TTest{}, fmt.Errorf("Student's test of %d values: %w", s.N, ErrOneValue)
+	if len(values) < 2 {
+		return TTest{}, fmt.Errorf("Student's test of %d values: %w", len(values), ErrOneValue)
 	}
-	return student(s.Mean, s.SD/math.Sqrt(float64(s.N)), float64(s.N-1), level)
+	n := float64(len(values))
+	mean, sd := stat.MeanStdDev(values, nil)
+	return student(mean, sd/math.Sqrt(n), n-1, level)
 }
 
 func student(difference, se, df, level float64) (TTest, error) {
