@@ -261,14 +261,14 @@ func missingSplit(dir, split string) error {
 	names, err := Splits(dir)
 	switch {
 	case missing(err):
-		return fmt.Errorf("%s: no such folder; set data.dir to the folder that holds train_caps.txt", dir)
+		return &FolderError{Dir: dir, Split: split}
 	case err != nil:
 		return err
 	case len(names) > 0:
 		return fmt.Errorf("%s has no split %q (%s_caps.txt): found %s", dir, split, split, strings.Join(names, ", "))
 	}
 	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
-		return fmt.Errorf("%s has no splits, but its folder precomp has; set data.dir to %s", dir, filepath.Join(dir, "precomp"))
+		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}
 	}
 	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt", dir, split, split, split)
 }

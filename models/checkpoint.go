@@ -193,7 +193,6 @@ func FindCheckpoint(path string) (string, error) {
 	if !st.IsDir() {
 		return path, nil
 	}
-	var tried []string
 	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors", "last.safetensors"} {
 		f := filepath.Join(path, filepath.FromSlash(name))
 		switch there, err := runfs.Exists(f); {
@@ -202,9 +201,30 @@ func FindCheckpoint(path string) (string, error) {
 		case there:
 			return f, nil
 		}
-		tried = append(tried, f)
 	}
-	return "", fmt.Errorf("%s: no checkpoint in this directory; looked for %s", path, strings.Join(tried, ", "))
+	return "", noCheckpoint(path)
+}
+
+// noCheckpoint says what to name instead of a directory without a checkpoint: the runs in it, where there are some.
+func noCheckpoint(dir string) error {
+	runs, _ := runfs.FindRuns(dir)
+	if len(runs) == 1 && runs[0] == "." {
+		return fmt.Errorf("%s: this run has no checkpoint yet; the first validation writes one", dir)
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("%s: no checkpoint in this directory: expected a run directory, with %s/best.safetensors or "+
+			"last.safetensors", dir, runfs.CheckpointsName)
+	}
+	const shown = 10
+	var names []string
+	for _, r := range runs[:min(shown, len(runs))] {
+		names = append(names, filepath.Join(dir, filepath.FromSlash(r)))
+	}
+	list := strings.Join(names, ", ")
+	if len(runs) > shown {
+		list += fmt.Sprintf(" ... (%d in all)", len(runs))
+	}
+	return fmt.Errorf("%s: no checkpoint in this directory; name a run in it: %s", dir, list)
 }
 
 // withoutPath leaves out the operation and path that package os puts in front.

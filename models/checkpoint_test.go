@@ -15,6 +15,7 @@ import (
 
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/safetensors"
+	"vsetrain/internal/torchfile"
 )
 
 func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Model {
@@ -250,13 +251,40 @@ func FuzzOpenWeights(f *testing.F) {
 	})
 }
 
+// A file of torch.save that no reference repository wrote is named with what it holds.
+func TestOtherTorchFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.pt")
+	for _, c := range []struct {
+		keys []string
+		want string
+	}{
+		{nil, `under the key "model", found an empty dict`},
+		{[]string{"fc.weight", "fc.bias"}, `found a dict with the keys "fc.weight", "fc.bias"`},
+		{[]string{"model"}, `under the key "model", found a int there`},
+	} {
+		d := &torchfile.Dict{}
+		for i, k := range c.keys {
+			d.Set(k, int64(i))
+		}
+		if err := torchfile.Save(path, d); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenWeights(path); err == nil ||
+			!strings.Contains(err.Error(), path+": not a checkpoint of a reference repository: ") ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.keys, err, c.want)
+		}
+	}
+}
+
 func TestFindCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints", "best.safetensors")
-	if _, err := FindCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in this directory; looked for "+best) {
+	if _, err := FindCheckpoint(dir); err == nil ||
+		!strings.Contains(err.Error(), "no checkpoint in this directory: expected a run directory") {
 		t.Errorf("got %v", err)
 	}
 	for _, want := range []string{last, best} { // the best one, and before the first validation the last one

@@ -43,10 +43,11 @@ func (r *Reference) parse(v any) error {
 	if !ok {
 		return fmt.Errorf("expected a dict with a list \"model\" of state dicts, as the reference repositories write, found a %s", pickle.TypeName(v))
 	}
-	list, _ := top.Get("model")
+	list, there := top.Get("model")
 	items, ok := pickle.Items(list)
 	if !ok {
-		return fmt.Errorf("expected a list of state dicts under \"model\", found a %s", pickle.TypeName(list))
+		return fmt.Errorf("not a checkpoint of a reference repository: expected a list of state dicts under the "+
+			"key \"model\", found %s", instead(top, list, there))
 	}
 	for i, it := range items {
 		d, ok := it.(*torchfile.Dict)
@@ -85,6 +86,29 @@ func (r *Reference) settings() map[string]any {
 		}
 	}
 	return plain
+}
+
+// instead says what a dict holds in place of a list under "model".
+func instead(top *torchfile.Dict, model any, there bool) string {
+	if there {
+		return "a " + pickle.TypeName(model) + " there"
+	}
+	var keys []string
+	for k := range top.All() {
+		name, ok := pickle.Text(k)
+		if !ok {
+			name = pickle.TypeName(k)
+		}
+		if len(keys) == 6 {
+			keys = append(keys, "...")
+			break
+		}
+		keys = append(keys, fmt.Sprintf("%.40q", name))
+	}
+	if len(keys) == 0 {
+		return "an empty dict"
+	}
+	return "a dict with the keys " + strings.Join(keys, ", ")
 }
 
 func number(d *torchfile.Dict, key string) float64 {
@@ -215,6 +239,9 @@ func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.ste
 func (r *Reference) Describe() string {
 	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path, r.options.Network, r.epoch, r.score)
 }
+
+// File implements Weights.
+func (r *Reference) File() string { return r.Path }
 
 // Close implements Weights.
 func (r *Reference) Close() error { return nil }

@@ -15,6 +15,8 @@ type Weights interface {
 	VocabularyHash() string
 	// Restore sets the parameters of a model, all of them.
 	Restore(m *Model) error
+	// File is the path of the file.
+	File() string
 	// Describe names the file and what it holds, for people.
 	Describe() string
 	// Progress is the number of epochs and steps trained and the validation score (M-Recall), as far as known.
@@ -51,6 +53,9 @@ func (c *Checkpoint) VocabularyHash() string { return c.Info.Vocabulary }
 func (c *Checkpoint) Progress() (float64, int64, float64) {
 	return c.Info.Epoch, c.Info.Step, c.Info.Score
 }
+
+// File implements Weights.
+func (c *Checkpoint) File() string { return c.Path }
 
 // Describe implements Weights.
 func (c *Checkpoint) Describe() string {

@@ -27,7 +27,7 @@ else
 fi
 step precompute-svd --data $data
 step train --config configs/demo.yaml --run $run
-step eval --checkpoint $run --json $run/test.json
+step eval $run --json $run/test.json
 
 # 500 images with 5 captions each: a guess has one right answer in 500 either way.
 printf '\nchance: R@1 0.2, R@5 1.0, R@10 2.0, M-Recall 1.1\n'

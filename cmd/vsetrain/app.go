@@ -32,7 +32,10 @@ func (a *app) run(args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	cmd, err := root.ExecuteC()
+	cmd, err := root, misspelt(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteC()
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -72,6 +75,7 @@ func (a *app) watch(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
+			expandHome(cmd)
 			return run(cmd, args)
 		}
 	}
@@ -95,12 +99,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		text := fmt.Sprintf("unknown command %q for %s", args[0], c.CommandPath())
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			text += "; did you mean " + near[0] + "?"
-		}
-		return usagef("%s", text)
+		return unknownCommand(c, args[0])
 	}
 	return c
 }

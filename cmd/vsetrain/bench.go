@@ -39,7 +39,7 @@ subsets of the training images, for each of several losses, and the time in the 
   vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set device.precision=bf16 --json
   vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k --with-data
   vsetrain bench --config configs/vseinf/f30k-lseh-bigru.yaml --samples times.json --step-images 100`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

@@ -32,7 +32,7 @@ configuration.`,
 		Example: `  vsetrain config show
   vsetrain config show --config configs/vsepp/f30k-lseh.yaml --set train.batch=64
   vsetrain config show --docs`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)
@@ -65,7 +65,7 @@ file that begins with
   # yaml-language-server: $schema=vsetrain.schema.json`,
 		Example: `  vsetrain config schema > vsetrain.schema.json
   vsetrain config schema | jq .properties.optim`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			a.Printf("%s", config.Schema())
 			return nil

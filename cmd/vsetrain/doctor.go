@@ -75,7 +75,7 @@ looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for;
   vsetrain doctor --dir /data/f30k --json
   VSETRAIN_BLAS=openblas vsetrain doctor
   vsetrain doctor --write-ptx ptx && ptxas -v -arch=sm_90 -o /dev/null ptx/gemm.ptx`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	f := c.Flags()

@@ -26,7 +26,7 @@ type embedOptions struct {
 func newCmdEmbed(a *app) *cobra.Command {
 	o := &embedOptions{}
 	c := &cobra.Command{
-		Use:   "embed",
+		Use:   "embed CHECKPOINT",
 		Short: "Write the embeddings of images or captions",
 		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder (VSE++, VSRN,
 VSE-infinity) and write them as float32 [N, E], a row for each distinct image or caption in the order of the files; the dot product
@@ -35,10 +35,22 @@ of an image and a caption is their score.
 FILE.npy is the array, with the ids in FILE_ids.txt, one a line. FILE.safetensors holds the tensor "embeddings" and the ids as
 a JSON list in its metadata. Ids are those of the ids file (ID#0, ID#1 ... for the captions of an image) or the lines of the text, from 1. A
 file appears whole or not at all; an existing one stays unless --force is given.`,
-		Example: `  vsetrain embed --checkpoint runs/vseinf-f30k-lseh --of images --out test_images.npy
-  vsetrain embed --checkpoint runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
-  echo "a dog runs on the beach" | vsetrain embed --checkpoint runs/vseinf-f30k-lseh --texts - --out query.npy`,
-		Args: cobra.NoArgs,
+		Example: `  vsetrain embed runs/vseinf-f30k-lseh --of images --out test_images.npy
+  vsetrain embed runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
+  echo "a dog runs on the beach" | vsetrain embed runs/vseinf-f30k-lseh --texts - --out query.npy`,
+		Args: func(_ *cobra.Command, args []string) error {
+			all := []string{o.Checkpoint}
+			if o.Checkpoint == "" {
+				all = nil
+			}
+			if err := checkpointArgs(&all, args); err != nil {
+				return err
+			}
+			if o.Checkpoint = all[0]; len(all) > 1 {
+				return usagef("embed takes one checkpoint, found %q too", all[1])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -47,13 +59,12 @@ file appears whole or not at all; an existing one stays unless --force is given.
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Checkpoint, "checkpoint", "", "run directory or checkpoint `PATH`")
+	f.StringVar(&o.Checkpoint, "checkpoint", "", "run directory or checkpoint `PATH`, as the argument")
 	f.StringVar(&o.Of, "of", "", "images or captions of the split")
 	f.StringVar(&o.Texts, "texts", "", "text `FILE` with a caption a line, instead of a split (- is standard input)")
 	f.StringVar(&o.Out, "out", "", "`FILE` to write, .npy or .safetensors")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	o.trainedFlags.add(c)
-	must(c.MarkFlagRequired("checkpoint"))
 	must(c.MarkFlagRequired("out"))
 	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions}, cobra.ShellCompDirectiveNoFileComp)))
 	return c

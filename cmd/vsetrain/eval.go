@@ -27,13 +27,14 @@ func newCmdEval(a *app) *cobra.Command {
 	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}}
 	protocol := string(eval.Auto)
 	c := &cobra.Command{
-		Use:   "eval [flags] [SCORES.npy ...]",
+		Use:   "eval CHECKPOINT... | --scores FILE...",
 		Short: "Measure recalls of a checkpoint or an ensemble",
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption: R@1, R@5, R@10, median
 and mean rank in both directions, their sum and M-Recall.
 
 A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
-reference repository. Several checkpoints are an ensemble, of any networks: the mean of their score matrices is ranked.
+reference repository; --checkpoint PATH names one too. Several are an ensemble, of any networks: the mean of their score
+matrices is ranked.
 
 --scores takes score matrices [images, captions] that --save-scores or numpy.save has written, alone or beside checkpoints; further
 files may follow it. Their shape is compared with the split, and that of one another where neither a checkpoint nor --data names it.
@@ -44,17 +45,26 @@ of the references. Where two protocols are measured it holds the first; in five 
 
 SAF, SGR and GSMN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x 25,000. With --work they
 keep what they have scored in a folder, and the same command finds it there.`,
-		Example: `  vsetrain eval --checkpoint runs/vsepp-f30k-lseh
-  vsetrain eval --checkpoint runs/a --checkpoint runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
-  vsetrain eval --checkpoint runs/saf --checkpoint runs/sgr --data data/coco --split testall --work scored
-  vsetrain eval --checkpoint model_best.pth.tar --data data/f30k --vocab f30k_vocab.json
+		Example: `  vsetrain eval runs/vsepp-f30k-lseh
+  vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
+  vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored
+  vsetrain eval model_best.pth.tar --data data/f30k --vocab f30k_vocab.json
   vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv`,
-		RunE: func(c *cobra.Command, args []string) error {
-			var err error
-			if len(args) > 0 && len(o.Scores) == 0 {
-				return usagef("unexpected argument %q: a checkpoint comes after --checkpoint, scores after --scores", args[0])
+		Args: func(_ *cobra.Command, args []string) error {
+			for _, arg := range args { // behind --scores, or a checkpoint without its flag
+				if strings.EqualFold(filepath.Ext(arg), ".npy") {
+					o.Scores = append(o.Scores, arg)
+				} else {
+					o.Checkpoints = append(o.Checkpoints, arg)
+				}
 			}
-			o.Scores = append(o.Scores, args...)
+			if len(o.Checkpoints)+len(o.Scores) == 0 {
+				return usagef("expected a run directory or a checkpoint: vsetrain eval RUN, or --scores FILE")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
 			if o.Protocol, err = eval.ParseProtocol(protocol); err != nil {
 				return usagef("--protocol: %v", err)
 			}
@@ -68,7 +78,8 @@ keep what they have scored in a folder, and the same command finds it there.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
+	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil,
+		"run directory or checkpoint `PATH`, as an argument; repeat for an ensemble")
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
 	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
 	f.StringVar(&o.Split, "split", o.Split, "split to measure")
@@ -86,7 +97,6 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
 	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)")
 	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
-	c.MarkFlagsOneRequired("checkpoint", "scores")
 	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))
 	return c
@@ -119,9 +129,9 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	case "":
 		return nil
 	case "-":
-		return json.NewEncoder(a.Out).Encode(rep.Results[0].Metrics)
+		return json.NewEncoder(a.Out).Encode(o.measures(a, rep))
 	}
-	b, err := json.MarshalIndent(rep.Results[0].Metrics, "", "  ")
+	b, err := json.MarshalIndent(o.measures(a, rep), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -133,8 +143,8 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 		a.Printf("%s, split %s: ", rep.Data, rep.Split)
 	}
 	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
-	for _, c := range rep.Checkpoints {
-		a.Printf("  %s\n", c)
+	for i := range rep.Measured {
+		a.Printf("  %s\n", &rep.Measured[i])
 	}
 	if rep.Device != "" {
 		a.Printf("on %s\n", rep.Device)

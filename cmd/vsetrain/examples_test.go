@@ -152,11 +152,12 @@ func TestShell(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"vsetrain search dog":                          "required flag",
+		"vsetrain search dog":                          "which network?",
 		"vsetrain search dog --checkpoint x --bogus 3": "unknown flag",
 		"vsetrain bogus":                               "unknown command",
-		"vsetrain embed dog --checkpoint x --out y":    "unknown command",
-		"ls": "not called",
+		"vsetrain embed dog --checkpoint x --out y":    "takes one checkpoint",
+		"vsetrain version extra":                       "takes no arguments",
+		"ls":                                           "not called",
 	} {
 		if err := accepts(line); !strings.Contains(err, want) {
 			t.Errorf("%s: %q, want %q", line, err, want)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"vsetrain/eval"
 	"vsetrain/internal/device/cuda/emulator"
 )
 
@@ -17,14 +20,19 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vsetrain": main})
 }
 
-// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote, $SCRIPTS that of the project's
-// shell scripts, $EMULATED_GPU the emulated CUDA driver, where the condition emulator holds.
+// TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
+// $SCRIPTS that of the project's shell scripts, $PRESETS that of its configurations, $EMULATED_GPU the emulated CUDA
+// driver, where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	presets, err := filepath.Abs(filepath.Join("..", "..", "configs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,12 +48,32 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("SCRIPTS", scripts)
+			e.Setenv("PRESETS", presets)
 			e.Setenv("EMULATED_GPU", gpu)
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "taken": taken},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "taken": taken, "measures": measures,
+		},
 	})
+}
+
+// measures writes the measures that the last command printed with --json -, or those in a file, to another file
+// without what they were measured on: measures FILE [FROM].
+func measures(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: measures FILE [FROM]")
+	}
+	from := "stdout"
+	if len(args) == 2 {
+		from = args[1]
+	}
+	var m eval.Metrics
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(from)), &m))
+	b, err := json.Marshal(m)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
 
 // status runs a command and checks its exit code: status 2 vsetrain bogus.

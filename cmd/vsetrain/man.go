@@ -23,7 +23,7 @@ func newCmdMan(a *app) *cobra.Command {
 missing. Pages of an earlier version are replaced. SOURCE_DATE_EPOCH, where it is set, is the date of the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			n, err := writeManPages(c.Root(), dir, a.Now())
 			if err == nil {

@@ -28,7 +28,7 @@ captions. The LSEH loss takes the similarity of captions from them where loss.ls
 as Hugging Face's bert-base-uncased: vocab.txt, and model.safetensors or pytorch_model.bin.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	f := c.Flags()

@@ -27,7 +27,7 @@ func newCmdPrecomputeSVD(a *app) *cobra.Command {
 vector for each caption, train_svd.npy beside the captions. The LSEH loss takes the similarity of captions from them.`,
 		Example: `  vsetrain precompute-svd --data data/f30k
   vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	f := c.Flags()

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
+	"vsetrain/internal/runfs"
 )
 
 type reportOptions struct {
@@ -24,6 +27,7 @@ type reportOptions struct {
 	Test, Hardest             bool
 	Query, Batch, Top         int
 	Split, Semantics, Images  string
+	Data                      string
 	Attention, Timing         []string
 	Device                    device.Options
 
@@ -33,7 +37,7 @@ type reportOptions struct {
 func newCmdReport(a *app) *cobra.Command {
 	o := &reportOptions{Device: device.DefaultOptions()}
 	c := &cobra.Command{
-		Use:   "report [LABEL=]RUN...",
+		Use:   "report [LABEL=]RUN... | FOLDER",
 		Short: "Turn runs into the tables and figures of the paper",
 		Long: `Compare run directories, finished or still running: training efficiency and learning curves, recalls, unique hard negatives
 of a batch, and on request the hardest negatives of a caption, attention maps of VSRN and computation time.
@@ -44,14 +48,16 @@ compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives t
 docs/reports.md explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split; with --out the result is kept in
-that folder and used again until the weights change.`,
+that folder and used again until the weights change.
+
+A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
-  vsetrain report runs/* --test --out report
+  vsetrain report runs --test --out report
   vsetrain report runs/lmh1 runs/lseh --hardest --split test --images data/f8k/pictures --html report.html
   vsetrain report runs/vsrn-lseh --attention 1056338697_4f7d7ce270.jpg --images data/f8k/pictures --out report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.Timing) == 0 {
-				return usagef("expected at least one run directory, or --timing")
+				return usagef("expected at least one run directory, a folder that holds some, or --timing")
 			}
 			return nil
 		},
@@ -70,6 +76,8 @@ that folder and used again until the weights change.`,
 	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
 	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
 	f.IntVar(&o.Top, "top", 8, "negatives to show")
+	f.StringVar(&o.Data, "data", "",
+		"`DIR` of the data set for --test, --hardest and --attention; empty is the one each run was trained on")
 	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
 	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds SPLIT_svd.npy in the data folder")
 	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`; repeat for more")
@@ -79,6 +87,7 @@ that folder and used again until the weights change.`,
 	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
 	must(c.MarkFlagDirname("out"))
+	must(c.MarkFlagDirname("data"))
 	must(c.MarkFlagDirname("images"))
 	return c
 }
@@ -110,7 +119,7 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	runs, err := openRuns(args)
+	runs, err := openRuns(a, args)
 	if err != nil {
 		return err
 	}
@@ -156,18 +165,46 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 	return o.write(a, r, sets)
 }
 
-// openRuns opens [LABEL=]RUN arguments.
-func openRuns(args []string) ([]*report.Run, error) {
-	var runs []*report.Run
-	seen := map[string]string{}
+// runArg is a run directory that an argument names.
+type runArg struct {
+	arg, label, dir string
+	found           bool // in a folder that the argument names
+}
+
+// expandRuns takes [LABEL=]RUN arguments apart. A folder that holds runs stands for all of them.
+func expandRuns(args []string) (out []runArg) {
 	for _, arg := range args {
-		label, dir := "", arg
+		r := runArg{arg: arg, dir: arg}
 		if l, d, ok := strings.Cut(arg, "="); ok && !strings.ContainsAny(l, `/\`) {
 			if _, err := os.Stat(arg); err != nil {
-				label, dir = l, d
+				r.label, r.dir = l, d
 			}
 		}
+		below, _ := runfs.FindRuns(r.dir)
+		if len(below) == 0 || below[0] == "." {
+			out = append(out, r)
+			continue
+		}
+		for _, id := range below {
+			dir := filepath.Join(r.dir, filepath.FromSlash(id))
+			out = append(out, runArg{arg: dir, label: r.label, dir: dir, found: true})
+		}
+	}
+	return out
+}
+
+// openRuns opens the runs of [LABEL=]RUN arguments. Of those that were found in a folder, one that has not begun to
+// train is left out with a warning.
+func openRuns(a *app, args []string) ([]*report.Run, error) {
+	var runs []*report.Run
+	seen := map[string]string{}
+	for _, x := range expandRuns(args) {
+		arg, label, dir := x.arg, x.label, x.dir
 		r, err := report.Open(dir)
+		if x.found && errors.Is(err, fs.ErrNotExist) {
+			a.Errorf("warning: left out: %v", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +229,8 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		cache = filepath.Join(o.Out, "test")
 	}
 	for _, r := range runs {
-		q := experiment.EvalRequest{Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
+		q := experiment.EvalRequest{Data: o.Data, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+			Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
 			continue
@@ -208,7 +246,8 @@ func (o *reportOptions) request(a *app, split string) experiment.AnalysisRequest
 	if o.Split != "" {
 		split = o.Split
 	}
-	return experiment.AnalysisRequest{Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
+	return experiment.AnalysisRequest{Data: o.Data, Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+		Warn: a.warn}
 }
 
 func (o *reportOptions) hardest(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {

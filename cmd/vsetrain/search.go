@@ -31,28 +31,36 @@ type searchOptions struct {
 func newCmdSearch(a *app) *cobra.Command {
 	o := &searchOptions{}
 	c := &cobra.Command{
-		Use:   "search QUERY | - | --image ID",
+		Use:   "search [CHECKPOINT...] QUERY | - | --image ID",
 		Short: "Find images for a caption, or captions for an image",
 		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image the captions that fit an
 image. Every candidate is scored; results show the score, the id of the ids file and captions that the found image has in the split.
 
 A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file of a reference repository, as for eval; several
-are an ensemble. The query is tokenised as in training; words that the network does not know are named. With - queries are
-read from standard input, one a line, and answered one after the other with the network loaded once.
+are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are paths name them.
+The query is tokenised as in training; words that the network does not know are named. With - queries are read from
+standard input, one a line, and answered one after the other with the network loaded once.
 
 SAF, SGR and GSMN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
 scorer orders them. --cache keeps encodings in a folder, where the next search with the same weights and data finds them.`,
-		Example: `  vsetrain search "a dog runs on the beach" --checkpoint runs/vseinf-f30k-lseh --data data/f30k
-  vsetrain search --image 1007129816.jpg --checkpoint runs/vseinf-f30k-lseh --k 5
+		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
+  vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
   vsetrain search two men play chess --checkpoint runs/saf --checkpoint runs/sgr --images pictures/f30k`,
 		Args: func(_ *cobra.Command, args []string) error {
+			named := len(o.Checkpoints) > 0
+			for !named && len(args) > 0 && isCheckpoint(args[0]) {
+				o.Checkpoints, args = append(o.Checkpoints, args[0]), args[1:]
+			}
 			o.Query = strings.Join(args, " ")
 			switch {
 			case o.Image == "" && len(args) == 0:
 				return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard input, or --image ID`)
 			case o.Image != "" && len(args) > 0:
 				return usagef("expected a query or --image, found both")
+			}
+			if len(o.Checkpoints) == 0 {
+				return usagef("which network? name a run or a checkpoint before the query, or with --checkpoint")
 			}
 			return nil
 		},
@@ -74,7 +82,6 @@ scorer orders them. --cache keeps encodings in a folder, where the next search w
 	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures: show their paths, and which are missing")
 	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
 	o.trainedFlags.add(c)
-	must(c.MarkFlagRequired("checkpoint"))
 	must(c.MarkFlagDirname("cache"))
 	must(c.MarkFlagDirname("images"))
 	return c

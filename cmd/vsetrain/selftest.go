@@ -33,7 +33,7 @@ reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --variant own-fp32`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	f := c.Flags()

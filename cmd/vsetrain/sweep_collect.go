@@ -28,7 +28,7 @@ for vsetrain train) and, as .svg and .png, a parallel-coordinates plot and the i
 axis explains on its own (main effects of an analysis of variance, corrected for the number of values).`,
 		Example: `  vsetrain sweep collect --config configs/sweeps/demo.yaml
   vsetrain sweep collect --config configs/sweeps/demo.yaml --out tables --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

@@ -29,7 +29,7 @@ func newCmdSweepPlan(a *app) *cobra.Command {
 the manifest of the Indexed Job is printed, with --output script and --launcher slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep plan --config configs/sweeps/demo.yaml --launcher slurm --output script`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

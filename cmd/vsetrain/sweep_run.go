@@ -38,7 +38,7 @@ Ctrl-C, SIGTERM and SIGUSR1 save the trials and end with code 75; the same comma
 fails is recorded with its error, the others go on, and the exit code is 1; --retry tries failed trials again.`,
 		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
   vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

@@ -28,7 +28,7 @@ func newCmdSweepStatus(a *app) *cobra.Command {
 works on them, or whether anybody does.`,
 		Example: `  vsetrain sweep status --config configs/sweeps/demo.yaml
   vsetrain sweep status --config configs/sweeps/demo.yaml --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

@@ -25,7 +25,7 @@ trained.
 SIGUSR1, SIGTERM and Ctrl-C save the trial and end with code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
   vsetrain sweep worker --config configs/sweeps/paper.yaml --index 3 --threads 8`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

@@ -38,7 +38,7 @@ The table of validations goes to standard output, progress and warnings to stand
 		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
   vsetrain train --config configs/demo.yaml --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)
@@ -86,7 +86,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		return nil
 	}
 	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep, filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
-	a.Printf("next: vsetrain eval --checkpoint %s\n", dir)
+	a.Printf("next: vsetrain eval %s\n", dir)
 	return nil
 }
 

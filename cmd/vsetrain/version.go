@@ -19,7 +19,7 @@ func newCmdVersion(a *app) *cobra.Command {
 		Short: "Print the version, and with --json the machine, for bug reports",
 		Example: `  vsetrain version
   vsetrain version --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's env.json")

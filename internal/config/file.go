@@ -45,6 +45,11 @@ func readFiles(file string, at Source, chain []string, p *problems) []layer {
 	if top == nil {
 		return nil
 	}
+	if IsSweep(top) {
+		p.add(sourceOf(file, top), "",
+			"this is the file of a sweep: start it with vsetrain sweep run --config %s", file)
+		return nil
+	}
 	var layers []layer
 	for _, base := range bases(file, top, p) {
 		layers = append(layers, readFiles(base.file, base.at, append(chain[:len(chain):len(chain)], abs), p)...)

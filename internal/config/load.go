@@ -43,6 +43,7 @@ func Load(req Request) (*Resolved, error) {
 	}
 	r := &Resolved{Config: Default(), File: req.File, origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
+	r.expandHome()
 	if err := r.Validate(); err != nil {
 		r.report(err, &p)
 		return nil, p.err()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -51,6 +52,36 @@ func ParseFile(file string) (*yaml.Node, error) {
 	var p problems
 	top := parseFile(file, &p)
 	return top, p.err()
+}
+
+// IsSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
+// configuration.
+func IsSweep(top *yaml.Node) bool {
+	sweep := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch key := top.Content[i].Value; {
+		case root.child(key) != nil && root.child(key).isSection(), key == extendsKey:
+			return false
+		case slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key):
+			sweep = true
+		}
+	}
+	return sweep
+}
+
+// IsRun reports whether a file is the configuration of a run: it has one of its sections, or extends another, and
+// nothing that only a sweep has.
+func IsRun(top *yaml.Node) bool {
+	run := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key := top.Content[i].Value
+		f := root.child(key)
+		if key != extendsKey && f == nil {
+			return false
+		}
+		run = run || key == extendsKey || f.isSection()
+	}
+	return run
 }
 
 // SourceOf returns the place of a node of a file.

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -44,5 +47,52 @@ func TestChanged(t *testing.T) {
 	}
 	if c.Text("optim.betas") != "[0.9, 0.5]" || c.Text("optim") != "" || c.Text("nothing") != "" {
 		t.Errorf("%q", c.Text("optim.betas"))
+	}
+}
+
+// ~ at the beginning of a setting that names a file or folder is the home directory; elsewhere it is a character.
+func TestHome(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	r, err := Load(Request{Set: []string{
+		"data.dir=~/f30k", "data.vocab=x/~/v.json", "model.bert.dir=~/", "run.dir=~other/runs",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Data.Dir != "/home/me/f30k" || r.Data.Vocab != "x/~/v.json" ||
+		r.Model.Bert.Dir != "/home/me" || r.Run.Dir != "~other/runs" {
+		t.Errorf("%+v, bert %q, run %q", r.Data, r.Model.Bert.Dir, r.Run.Dir)
+	}
+	for _, key := range pathKeys {
+		if f := root.find(key); f == nil || f.typ.Kind() != reflect.String {
+			t.Errorf("%s is no setting with a text", key)
+		}
+	}
+}
+
+func TestKindsOfFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"axes: []\nseeds: [7, 8]":      "sweep",
+		"base: a.yaml\nset: {seed: 1}": "sweep",
+		"data: {dir: x}":               "run",
+		"extends: a.yaml\nseed: 3":     "run",
+		"extends: a.yaml\naxes: []":    "",
+		"data: {dir: x}\nmethod: grid": "",
+		"modle: {}":                    "",
+		"seed: 3":                      "",
+		"{}":                           "",
+	} {
+		file := filepath.Join(t.TempDir(), "x.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		top, err := ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[[2]bool]string{{true, false}: "sweep", {false, true}: "run"}
+		if got := kinds[[2]bool{IsSweep(top), IsRun(top)}]; got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
 	}
 }

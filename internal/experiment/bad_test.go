@@ -46,6 +46,8 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			c.Data.Dir = copyWorld(t)
 			remove(t, c.Data.Dir, "vocab.json")
 		}, []string{"vocab.json: no vocabulary", "vsetrain data vocab"}},
+		{"no data folder", func(t *testing.T, c *config.Config) { c.Data.Dir = "nowhere/f30k" },
+			[]string{"nowhere/f30k: no such folder in /", "train_caps.txt", "with data.dir"}},
 		{"missing split", func(t *testing.T, c *config.Config) {
 			c.Data.Dir = copyWorld(t)
 			remove(t, c.Data.Dir, "dev_caps.txt")

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/par"
 	"vsetrain/models"
@@ -36,9 +37,11 @@ type EvalRequest struct {
 
 // EvalReport is the outcome.
 type EvalReport struct {
-	Data, Split      string   // Data is empty where stored scores were ranked without their data set
-	Checkpoints      []string // as they were found, and stored scores
+	Data, Split      string     // Data is empty where stored scores were ranked without their data set
+	Measured         []Measured // checkpoints in the order of the request, then stored scores
 	Images, Captions int
+	CaptionsPerImage int
+	Digest           string   // SHA-256 of the captions, a line feed behind each; "" without Data
 	Device, Choice   string   // of the last checkpoint; how auto chose, empty where the device was named
 	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
@@ -54,22 +57,28 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 			return rep, err
 		}
 	}
+	opened, err := r.survey(&rep)
+	defer func() {
+		for _, p := range opened {
+			p.close()
+		}
+	}()
+	if err != nil {
+		return rep, err
+	}
+	stored, perImage, err := r.stored(&rep)
+	if err != nil {
+		return rep, err
+	}
 	var members []eval.Member
-	perImage := 0
-	for _, path := range r.Checkpoints {
-		m, k, err := r.score(ctx, pool, path, &rep)
+	for i := range r.Checkpoints {
+		p := opened[0]
+		opened = opened[1:] // score closes it
+		m, err := r.score(ctx, pool, i, p, &rep)
 		if err != nil {
 			return rep, err
 		}
-		if perImage != 0 && perImage != k {
-			return rep, fmt.Errorf("%s: %d captions per image, the checkpoints before have %d", path, k, perImage)
-		}
-		perImage = k
 		members = append(members, m)
-	}
-	stored, perImage, err := r.stored(&rep, members, perImage)
-	if err != nil {
-		return rep, err
 	}
 	scores, err := eval.Ensemble(append(members, stored...)...)
 	if err != nil {
@@ -90,23 +99,52 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 	return rep, eval.SaveRanks(r.SaveRanks, ranks)
 }
 
-// stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder in the
-// request. Without either, the first matrix says how many images and captions there are. It returns the captions per image too.
-func (r *EvalRequest) stored(rep *EvalReport, scored []eval.Member, perImage int) ([]eval.Member, int, error) {
-	if len(r.Scores) == 0 {
-		return nil, perImage, nil
-	}
-	split := ""
-	if len(scored) > 0 {
-		split = scored[0].Data
-	} else if r.Data != "" {
-		s, err := data.Open(r.Data, r.Split, data.OpenOptions{})
+// survey opens the checkpoints and their splits without computing anything, describes them, and refuses those whose
+// scores cannot be averaged. What it opened is to be closed, also after an error.
+func (r *EvalRequest) survey(rep *EvalReport) (opened []*prepared, err error) {
+	for _, path := range r.Checkpoints {
+		q := r.trained(path)
+		p, err := q.prepare()
 		if err != nil {
-			return nil, 0, err
+			return opened, err
+		}
+		if opened = append(opened, p); len(opened) == 1 {
+			rep.describe(p.Split)
+		} else if err := sameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
+			return opened, err
+		}
+		m, err := measuredOf(path, p)
+		if err != nil {
+			return opened, err
+		}
+		rep.Measured = append(rep.Measured, m)
+	}
+	return opened, nil
+}
+
+// describe records the split that is measured.
+func (rep *EvalReport) describe(s *data.Split) {
+	rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
+	rep.CaptionsPerImage, rep.Digest = s.CaptionsPerImage(), digest(s)
+}
+
+// trained is the request for one checkpoint.
+func (r *EvalRequest) trained(path string) TrainedRequest {
+	return TrainedRequest{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device,
+		BLAS: r.BLAS, Warn: r.Warn}
+}
+
+// stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder
+// in the request. Without either, the first matrix says how many images and captions there are. It returns the
+// captions per image too.
+func (r *EvalRequest) stored(rep *EvalReport) ([]eval.Member, int, error) {
+	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
+		s, err := data.Open(config.ExpandHome(r.Data), r.Split, data.OpenOptions{})
+		if err != nil {
+			return nil, 0, nameFolder(err, "--data", nil)
 		}
 		defer s.Close()
-		rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
-		split, perImage = digest(s), s.CaptionsPerImage()
+		rep.describe(s)
 	}
 	var members []eval.Member
 	for _, path := range r.Scores {
@@ -121,7 +159,7 @@ func (r *EvalRequest) stored(rep *EvalReport, scored []eval.Member, perImage int
 				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of captions for every image; "+
 					"is it the transpose, or a shard? (--data DIR names the data set)", path, n, m)
 			}
-			rep.Images, rep.Captions, perImage = n, m, m/n
+			rep.Images, rep.Captions, rep.CaptionsPerImage = n, m, m/n
 		case rep.Data == "" && (n != rep.Images || m != rep.Captions):
 			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split with every model",
 				path, n, m, r.Scores[0], rep.Images, rep.Captions)
@@ -129,23 +167,26 @@ func (r *EvalRequest) stored(rep *EvalReport, scored []eval.Member, perImage int
 			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d captions; "+
 				"rows are distinct images and columns all their captions, in file order", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions)
 		}
-		members = append(members, eval.Member{Name: path, Data: split, Scores: s})
-		rep.Checkpoints = append(rep.Checkpoints, path+": stored scores")
+		members = append(members, eval.Member{Name: path, Data: rep.Digest, Scores: s})
+		rep.Measured = append(rep.Measured, Measured{Scores: path})
 	}
-	return members, perImage, nil
+	return members, rep.CaptionsPerImage, nil
 }
 
-// score embeds the split with one checkpoint.
-func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, rep *EvalReport) (m eval.Member, perImage int, err error) {
-	t, err := OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
+// score embeds the split with checkpoint i of the request.
+func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepared, rep *EvalReport) (
+	m eval.Member, err error) {
+	q := r.trained(r.Checkpoints[i])
+	t, err := p.start(&q)
 	if err != nil {
-		return m, 0, err
+		return m, err
 	}
 	defer t.Close()
 	streamed := r.Device
 	streamed.Resident = "never"
 	defer func() { err = explainDevice(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = t.Model.Session.Dev.Name(), t.Choice.Reason
+	rep.Measured[i].Device = rep.Device
 	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn, Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
@@ -153,19 +194,13 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, path string, re
 	}
 	if r.CompatBoxes {
 		if o.Boxes, err = compatBoxes(t, r.Protocol); err != nil {
-			return m, 0, fmt.Errorf("%s: %w", path, err)
+			return m, fmt.Errorf("%s: %w", q.Checkpoint, err)
 		}
+		rep.Measured[i].CompatBoxes = true
 	}
-	m = eval.Member{Name: path, Data: t.Digest()}
-	if m.Scores, err = eval.Score(ctx, pool, t.Model, t.Split, t.Lexicon, o); err != nil {
-		return m, 0, err
-	}
-	rep.Data, rep.Images, rep.Captions = t.Split.Dir(), t.Split.NumImages(), t.Split.NumCaptions()
-	if o.Boxes != data.OwnBoxes {
-		t.Found += ", boxes as in the evaluation of its repository"
-	}
-	rep.Checkpoints = append(rep.Checkpoints, t.Found)
-	return m, t.Split.CaptionsPerImage(), nil
+	m = eval.Member{Name: q.Checkpoint, Data: rep.Digest}
+	m.Scores, err = eval.Score(ctx, pool, t.Model, t.Split, t.Lexicon, o)
+	return m, err
 }
 
 // compatBoxes chooses among the boxes of GSMN's own evaluation.

@@ -66,3 +66,34 @@ func TestEvalErrors(t *testing.T) {
 		})
 	}
 }
+
+// Models of different data are refused before anything is embedded.
+func TestEnsembleOfDifferentData(t *testing.T) {
+	run := mustTrain(t, tinyConfig())
+	c := tinyConfig()
+	c.Data.Dir = copyWorld(t)
+	other := mustTrain(t, c)
+	caps := filepath.Join(c.Data.Dir, "test_caps.txt")
+	b, err := os.ReadFile(caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, rest, _ := strings.Cut(string(b), "\n")
+	if err := os.WriteFile(caps, []byte(first+" again\n"+rest), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := EvalRequest{Checkpoints: []string{run, other}, Split: "test", Device: device.DefaultOptions()}
+	r.Progress = func(stage string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", stage) }
+	_, err = Eval(t.Context(), r)
+	wantError(t, err, run+" is applied to split test of "+world,
+		other+" to split test of "+c.Data.Dir, "name one data set for all with --data")
+	r.Data, r.Progress = world, nil
+	rep, err := Eval(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := rep.Measured; len(m) != 2 || m[1].Run != other ||
+		*m[1].Seed != c.Seed || m[1].Loss != c.Loss.Name || rep.Data != world {
+		t.Errorf("measured %+v", rep)
+	}
+}

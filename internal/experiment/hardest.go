@@ -12,7 +12,6 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/config"
 	"vsetrain/internal/graph"
-	"vsetrain/internal/runfs"
 	"vsetrain/loss"
 	"vsetrain/semantic"
 )
@@ -92,7 +91,7 @@ type hardest struct {
 }
 
 func (h *hardest) add(ctx context.Context, dir string) error {
-	cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+	cfg, err := loadRun(dir)
 	if err != nil {
 		return err
 	}

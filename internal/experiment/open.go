@@ -24,6 +24,9 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	}
 	if m.TextEncoder == models.TextBert {
 		if m.Bert.Dir != "" {
+			if err := bertFolder("model.bert.dir", m.Bert.Dir); err != nil {
+				return nil, err
+			}
 			return loadLexicon(filepath.Join(m.Bert.Dir, "vocab.txt"), m)
 		}
 		path := filepath.Join(o.Dir, "vocab.txt")
@@ -37,10 +40,31 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	}
 	path := filepath.Join(o.Dir, "vocab.json")
 	v, err := loadLexicon(path, m)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no vocabulary; build one with 'vsetrain data vocab %s', or name a file in data.vocab", path, o.Dir)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return v, err
+	case absent(o.Dir):
+		return nil, &data.FolderError{Dir: o.Dir, Split: "train"}
 	}
-	return v, err
+	return nil, fmt.Errorf("%s: %w; build one with 'vsetrain data vocab %s', or name a file in data.vocab",
+		path, errNoVocabulary, o.Dir)
+}
+
+// errNoVocabulary is a data set without its vocabulary.
+var errNoVocabulary = errors.New("no vocabulary")
+
+// bertFolder checks that the folder a setting names holds word pieces, the smallest part of a pretrained BERT.
+func bertFolder(setting, dir string) error {
+	path := filepath.Join(dir, "vocab.txt")
+	if !absent(path) {
+		return nil
+	}
+	what := path + ": no such file"
+	if absent(dir) {
+		what = dir + ": no such folder"
+	}
+	return fmt.Errorf("%s: %s; it names the folder of a pretrained BERT: vocab.txt, config.json, and "+
+		"model.safetensors or pytorch_model.bin (docs/bert.md says where to get it)", setting, what)
 }
 
 // loadLexicon reads a vocabulary file for a network. VSE-infinity brings a word <mask> of its own behind the others; the

@@ -35,6 +35,20 @@ func RunConfig(dir string) (string, error) {
 	return path, nil
 }
 
+// locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
+// it was started in. A new run takes them from the working directory alone.
+func (t *training) locate() (err error) {
+	if !t.Resume {
+		return nil
+	}
+	if t.started, err = startedIn(t.RunDir); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	c := *t.cfg
+	t.cfg = &c
+	return LocateRun(t.RunDir, t.cfg)
+}
+
 // openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
 // configuration and vocabulary. Nothing is written yet.
 func (t *training) openRun() error {
@@ -59,6 +73,9 @@ func (t *training) openRun() error {
 	}
 	earlier, err := config.Load(config.Request{File: t.run.Path(runfs.ConfigName)})
 	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if err := LocateRun(t.RunDir, &earlier.Config); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
 	if err := sameRun(&earlier.Config, t.cfg); err != nil {
@@ -106,7 +123,7 @@ func (t *training) record() error {
 		return err
 	}
 	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
-		_, err := w.Write(config.Marshal(t.cfg))
+		_, err := w.Write(config.Marshal(t.named))
 		return err
 	})
 }

@@ -46,6 +46,9 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
+	if err := bertFolder("--bert", r.Bert); err != nil {
+		return rep, err
+	}
 	pieces, err := text.LoadWordPiece(filepath.Join(r.Bert, "vocab.txt"))
 	if err != nil {
 		return rep, err

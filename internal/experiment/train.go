@@ -77,7 +77,7 @@ type Outcome struct {
 
 // Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be resumed.
 func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
-	t := &training{TrainRequest: r, cfg: r.Config}
+	t := &training{TrainRequest: r, cfg: r.Config, named: r.Config}
 	defer t.close()
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
@@ -92,7 +92,9 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 // training holds everything a run has open.
 type training struct {
 	TrainRequest
-	cfg        *config.Config
+	cfg        *config.Config // with the paths of a resumed run located
+	named      *config.Config // as it was given
+	started    []string       // working directories of earlier sessions
 	run        *runfs.Dir
 	dev        device.Device
 	pool       *par.Pool // of evaluation
@@ -145,6 +147,10 @@ func (t *training) close() {
 
 // open checks everything that can be wrong before the first byte of an earlier run is touched.
 func (t *training) open(ctx context.Context) (err error) {
+	if err := t.locate(); err != nil {
+		return err
+	}
+	defer func() { err = nameFolder(err, "data.dir", t.started) }()
 	c := t.cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" && c.Train.InitFrom == "" && !t.Resume {
 		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and model.safetensors or pytorch_model.bin), or set model.bert.init to random")

@@ -38,34 +38,23 @@ type Trained struct {
 }
 
 // OpenTrained opens a checkpoint and a split and checks that weights, features and vocabulary belong together.
-func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
-	c, err := models.OpenWeights(r.Checkpoint)
+func OpenTrained(r TrainedRequest) (*Trained, error) {
+	p, err := r.prepare()
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	t := &Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}
+	return p.start(&r)
+}
+
+// start brings the weights to a device. The prepared is used up, also by an error.
+func (p *prepared) start(r *TrainedRequest) (_ *Trained, err error) {
+	defer p.weights.Close()
+	t := &p.Trained
 	defer func() {
 		if err != nil {
 			t.Close()
 		}
 	}()
-	if t.Data, err = r.dataOptions(); err != nil {
-		return nil, err
-	}
-	network := c.Network()
-	if t.Lexicon, err = r.lexicon(t.Data, &network); err != nil {
-		return nil, err
-	}
-	dims := c.Sizes()
-	if r.Split == "" {
-		err = sameVocabulary(c, t.Lexicon)
-	} else if t.Split, err = r.open(t.Data, network); err == nil {
-		dims, err = fits(c, t.Split, t.Lexicon)
-	}
-	if err != nil {
-		return nil, err
-	}
 	if t.dev, t.Choice, err = ChooseDevice(r.Device, r.BLAS); err != nil {
 		return nil, err
 	}
@@ -74,10 +63,77 @@ func OpenTrained(r TrainedRequest) (_ *Trained, err error) {
 			r.Warn(w)
 		}
 	}
-	if t.Model, err = models.NewModel(t.dev, network, dims); err != nil {
+	if t.Model, err = models.NewModel(t.dev, p.weights.Network(), p.dims); err != nil {
 		return nil, err
 	}
-	return t, c.Restore(t.Model)
+	return t, p.weights.Restore(t.Model)
+}
+
+// prepared is what can be told of a request before a device computes anything: a Trained without its model.
+type prepared struct {
+	Trained
+	weights models.Weights
+	dims    models.Dims
+}
+
+// prepare opens the weights and the split of a request and checks that they belong together.
+func (r *TrainedRequest) prepare() (_ *prepared, err error) {
+	c, err := models.OpenWeights(r.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{weights: c, Trained: Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.Data, err = r.dataOptions(); err != nil {
+		return nil, err
+	}
+	network := c.Network()
+	if p.Lexicon, err = r.lexicon(p.Data, &network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims = c.Sizes()
+	if r.Split == "" {
+		return p, sameVocabulary(c, p.Lexicon)
+	}
+	if p.Split, err = r.open(p.Data, network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims, err = fits(c, p.Split, p.Lexicon)
+	return p, err
+}
+
+func (p *prepared) close() {
+	p.weights.Close()
+	p.Trained.Close()
+}
+
+// nameFolder says how to name another data folder than the one of the request or of its run.
+func (r *TrainedRequest) nameFolder(err error) error {
+	var started []string
+	if dir, ok, e := runOf(r.Checkpoint); r.Data == "" && ok && e == nil {
+		started, _ = startedIn(dir) // the error in hand is the one to tell
+	}
+	return nameFolder(err, "--data", started)
+}
+
+// sameSplit checks that two checkpoints are applied to the same images and captions.
+func sameSplit(a string, s *data.Split, b string, t *data.Split) error {
+	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && digest(s) == digest(t)
+	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
+		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
+	}
+	if same {
+		return nil
+	}
+	what := func(s *data.Split) string {
+		return fmt.Sprintf("split %s of %s (%d images, %d captions)", s.Name(), s.Dir(), s.NumImages(), s.NumCaptions())
+	}
+	return fmt.Errorf("%s is applied to %s, %s to %s; an ensemble needs the same images and captions: "+
+		"name one data set for all with --data", a, what(s), b, what(t))
 }
 
 // open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and captions.
@@ -110,9 +166,9 @@ func (r *TrainedRequest) dataOptions() (data.Options, error) {
 		return o, err
 	}
 	if ok {
-		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+		cfg, err := loadRun(dir)
 		if err != nil {
-			return o, fmt.Errorf("run directory %s: %w", dir, err)
+			return o, err
 		}
 		o = cfg.Data
 		if r.Data != "" {
@@ -120,7 +176,7 @@ func (r *TrainedRequest) dataOptions() (data.Options, error) {
 		}
 	}
 	if r.Data != "" {
-		o.Dir = r.Data
+		o.Dir = config.ExpandHome(r.Data)
 	}
 	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
 		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
@@ -138,7 +194,12 @@ func (r *TrainedRequest) lexicon(o data.Options, m *models.Options) (text.Lexico
 	} else if ok {
 		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
 	}
-	return OpenLexicon(o, m)
+	v, err := OpenLexicon(o, m)
+	if errors.Is(err, errNoVocabulary) { // one that is built now would be another
+		return nil, fmt.Errorf("%s: no vocabulary; name the one that %s was trained with with --vocab",
+			o.Dir, r.Checkpoint)
+	}
+	return v, err
 }
 
 // lexiconName is the name of a lexicon in a run directory.
@@ -173,7 +234,9 @@ func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) 
 		d.Regions = s.Regions()
 	}
 	if d.Regions*d.Feature != s.Regions()*s.Dim() {
-		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d", c.Describe(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d; "+
+			"name a data set with features of that size with --data",
+			c.File(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
 	}
 	return d, sameVocabulary(c, v)
 }

@@ -47,11 +47,14 @@ func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
 // sameVocabulary refuses weights whose word vectors belong to another vocabulary.
 func sameVocabulary(c models.Weights, v text.Lexicon) error {
 	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
-		return fmt.Errorf("%s was trained with another vocabulary (%s) than the one given (%s), so its word vectors mean other words; "+
-			"name the right one with --vocab or data.vocab", c.Describe(), h, v.Hash())
+		return fmt.Errorf("%s was trained with another vocabulary (hash %.12s) than the one given (%d words, %.12s), "+
+			"so its word vectors mean other words; name the right one with --vocab or data.vocab",
+			c.File(), h, v.Len(), v.Hash())
 	}
 	if n := c.Sizes().Vocab; n != v.Len() {
-		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; name the one it was trained with with --vocab or data.vocab", c.Describe(), n, v.Len())
+		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; "+
+			"name the one it was trained with with --vocab or data.vocab",
+			c.File(), n, v.Len())
 	}
 	return nil
 }

@@ -71,6 +71,7 @@ var tests = map[string][]string{
 // outside says which packages may import what lies outside the module: a package, or all packages below a path.
 var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/vsetrain"},
+	"github.com/spf13/pflag":       {"cmd/vsetrain"},
 	"github.com/spf13/viper":       {"internal/config"},
 	"github.com/chromedp":          {}, // drives a browser in tests
 	"go.yaml.in":                   {"internal/config", "internal/sweep"},

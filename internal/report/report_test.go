@@ -90,7 +90,8 @@ func TestOpenAndDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "not a run directory") {
+	if _, err := Open(dir); err == nil ||
+		!strings.Contains(err.Error(), "neither a run directory nor a folder that holds some") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	write("config.yaml", string(config.Marshal(&cfg)))

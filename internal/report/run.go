@@ -36,7 +36,11 @@ func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 func Open(dir string) (*Run, error) {
 	file := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("%s: not a run directory: it has no %s", dir, runfs.ConfigName)
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("%s: no such run directory", dir)
+		}
+		return nil, fmt.Errorf("%s: neither a run directory nor a folder that holds some: no %s in it",
+			dir, runfs.ConfigName)
 	}
 	cfg, err := config.Load(config.Request{File: file})
 	if err != nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,7 +44,8 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 	if err != nil {
 		return err
 	}
-	now := measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Data: r.Config.Data.Dir, Split: q.Split, Precision: q.Device.Precision}
+	now := measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Split: q.Split,
+		Data: cmp.Or(q.Data, r.Config.Data.Dir), Precision: q.Device.Precision}
 	hash := sha256.Sum256([]byte(path))
 	file := filepath.Join(cache, r.Name+"-"+hex.EncodeToString(hash[:4])+".json")
 	if cache != "" {

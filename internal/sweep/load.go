@@ -20,6 +20,11 @@ func Load(file string) (*Definition, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.IsRun(top) {
+		return nil, &config.Error{Problems: []config.Problem{{Source: config.SourceOf(file, top),
+			Text: "this is the configuration of one run: train it with vsetrain train --config " + file +
+				"; a sweep names it with base:"}}}
+	}
 	d := &Definition{File: file, Method: Grid, Seeds: []uint64{7}, Seed: 1, Metric: Metrics[0], Factor: 3, Gamma: 0.25,
 		Launch: defaultLauncher()}
 	r := &reader{file: file}

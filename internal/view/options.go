@@ -2,7 +2,9 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,16 +34,20 @@ type opener func(context.Context, search.Options) (searcher, error)
 
 // Validate returns an error for the first option that cannot be used.
 func (o *Options) Validate() error {
-	for _, d := range []struct{ what, dir string }{{"runs", o.Dir}, {"data", o.Data}, {"images", o.Images}} {
-		if d.dir == "" && d.what != "runs" {
+	for _, d := range []struct{ what, dir, holds string }{
+		{"", o.Dir, "runs"}, {"--data ", o.Data, "a data set"}, {"--images ", o.Images, "pictures"},
+	} {
+		if d.dir == "" && d.what != "" {
 			continue
 		}
 		st, err := os.Stat(d.dir)
-		if err != nil {
-			return fmt.Errorf("%s: no such folder: %w", d.what, err)
-		}
-		if !st.IsDir() {
-			return fmt.Errorf("%s: %s is not a directory; expected a folder", d.what, d.dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s%s: no such folder; expected one that holds %s", d.what, d.dir, d.holds)
+		case err != nil:
+			return err
+		case !st.IsDir():
+			return fmt.Errorf("%s%s is a file; expected a folder that holds %s", d.what, d.dir, d.holds)
 		}
 	}
 	for _, h := range o.Hosts {

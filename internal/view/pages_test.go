@@ -269,11 +269,11 @@ func TestOptions(t *testing.T) {
 	file := filepath.Join(empty, "file")
 	write(t, file, "")
 	for want, o := range map[string]Options{
-		"runs: no such folder":       {Dir: filepath.Join(empty, "gone")},
-		"file is not a directory":    {Dir: file},
-		"nothing to show: no run":    {Dir: empty},
-		"data: no such folder":       {Dir: runs, Data: filepath.Join(empty, "gone")},
-		"images: ":                   {Dir: runs, Images: file},
+		"gone: no such folder; expected one that holds runs":       {Dir: filepath.Join(empty, "gone")},
+		"file is a file; expected a folder that holds runs":        {Dir: file},
+		"nothing to show: no run":                                  {Dir: empty},
+		"gone: no such folder; expected one that holds a data set": {Dir: runs, Data: filepath.Join(empty, "gone")},
+		"--images ":                  {Dir: runs, Images: file},
 		`host name "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {

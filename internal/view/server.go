@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"vsetrain/internal/runfs"
 )
 
 // Server shows the runs of a folder.
@@ -33,7 +35,8 @@ func New(o Options) (*Server, error) {
 	s.shelf = newShelf(&s.opt)
 	runs, _ := s.store.all(o.Now())
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s: nothing to show: no run directory (a folder with config.yaml) in it or up to %d folders below it", o.Dir, maxDepth)
+		return nil, fmt.Errorf("%s: nothing to show: no run directory (a folder with config.yaml) in it or up to %d "+
+			"folders below it", o.Dir, runfs.FindDepth)
 	}
 	var err error
 	s.pages, err = parsePages()

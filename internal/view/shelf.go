@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/search"
 )
 
@@ -165,7 +166,10 @@ func (s *shelf) load(k bookKey, run *Run) {
 	s.books[k] = b
 	data := s.opt.Data
 	if data == "" && run.Config != nil {
-		data = run.Config.Data.Dir
+		c := *run.Config
+		if err := experiment.LocateRun(run.Dir, &c); err == nil { // opening the run will tell
+			data = c.Data.Dir
+		}
 	}
 	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data, Split: k.Split,
 		Cache: s.opt.Cache, Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn, Progress: s.reporter(b)}

@@ -3,7 +3,6 @@ package view
 import (
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -40,23 +39,18 @@ func checkpointPath(dir, name string) string {
 	return filepath.Join(dir, runfs.CheckpointsName, name+".safetensors")
 }
 
-// Limits of the search for runs below a folder.
-const (
-	maxDepth   = 5
-	maxFolders = 20000
-	rescan     = time.Second // time in which pages are served from what was read
-)
+// rescan is the time in which pages are served from what was read.
+const rescan = time.Second
 
 // store finds the runs below a folder and follows their files.
 type store struct {
 	root string
 
-	mu      sync.Mutex
-	at      time.Time
-	runs    []*Run
-	folders int // of the last scan
-	full    bool
-	known   map[string]*entry
+	mu    sync.Mutex
+	at    time.Time
+	runs  []*Run
+	full  bool
+	known map[string]*entry
 }
 
 // entry is what is kept of a run between two looks.
@@ -77,12 +71,18 @@ func (s *store) all(now time.Time) (runs []*Run, full bool) {
 	if s.runs != nil && now.Sub(s.at) < rescan && now.Sub(s.at) >= 0 {
 		return s.runs, s.full
 	}
-	s.folders, s.full = 0, false
 	for _, e := range s.known {
 		e.scanned = false
 	}
 	s.runs = []*Run{}
-	s.scan(s.root, ".", 0)
+	var ids []string
+	ids, s.full = runfs.FindRuns(s.root)
+	for _, id := range ids {
+		dir := filepath.Join(s.root, filepath.FromSlash(id))
+		if st, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
+			s.runs = append(s.runs, s.look(dir, id, st))
+		}
+	}
 	for id, e := range s.known {
 		if !e.scanned {
 			delete(s.known, id)
@@ -101,39 +101,6 @@ func (s *store) find(id string, now time.Time) *Run {
 		return nil
 	}
 	return runs[i]
-}
-
-// scan adds the run in a folder, or the runs below it.
-func (s *store) scan(dir, id string, depth int) {
-	if s.folders++; s.folders > maxFolders {
-		s.full = true
-		return
-	}
-	if st, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil && st.Mode().IsRegular() {
-		s.runs = append(s.runs, s.look(dir, id, st))
-		return
-	}
-	if depth == maxDepth {
-		return
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return // a folder that may not be read holds no runs that could be shown
-	}
-	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, ".") || name == runfs.CheckpointsName {
-			continue
-		}
-		folder := e.IsDir()
-		if e.Type()&fs.ModeSymlink != 0 {
-			st, err := os.Stat(filepath.Join(dir, name))
-			folder = err == nil && st.IsDir()
-		}
-		if folder {
-			s.scan(filepath.Join(dir, name), path.Join(id, name), depth+1)
-		}
-	}
 }
 
 // look reads what is new in a run directory.

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"path/filepath"
+	"time"
+
+	"vsetrain/eval"
+	"vsetrain/internal/experiment"
+)
+
+// The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements can be told apart.
+type (
+	evalJSON struct {
+		eval.Metrics
+		Protocols []eval.Metrics        `json:"protocols,omitempty"` // all, where there are several
+		Models    []experiment.Measured `json:"models"`              // several are an ensemble
+		Data      evalDataJSON          `json:"data"`
+		Precision string                `json:"precision,omitempty"`
+		Program   programJSON           `json:"program"`
+		Measured  time.Time             `json:"measured"`
+	}
+	evalDataJSON struct {
+		Dir              string `json:"dir,omitempty"` // absolute
+		Split            string `json:"split,omitempty"`
+		Images           int    `json:"images"`
+		Captions         int    `json:"captions"`
+		CaptionsPerImage int    `json:"captions_per_image"`
+		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed behind each
+	}
+	// programJSON is the vsetrain that measured.
+	programJSON struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit,omitempty"`
+		Dirty   bool   `json:"dirty,omitempty"` // built with changes beyond the commit
+	}
+)
+
+func (a *app) program() programJSON {
+	e := session(a.Now())
+	return programJSON{e.Version, e.Commit, e.Dirty}
+}
+
+// measures describes the outcome of an evaluation.
+func (o *evalOptions) measures(a *app, rep experiment.EvalReport) evalJSON {
+	out := evalJSON{Metrics: rep.Results[0].Metrics, Models: rep.Measured, Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
+		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage, SHA256: rep.Digest}}
+	if rep.Data != "" {
+		out.Data.Dir, out.Data.Split = rep.Data, rep.Split
+		if abs, err := filepath.Abs(rep.Data); err == nil {
+			out.Data.Dir = abs
+		}
+	}
+	if rep.Device != "" {
+		out.Precision = o.Device.Precision
+	}
+	if len(rep.Results) > 1 {
+		for _, r := range rep.Results {
+			out.Protocols = append(out.Protocols, r.Metrics)
+		}
+	}
+	return out
+}

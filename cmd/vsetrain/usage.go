@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/runfs"
+)
+
+// noArgs accepts no arguments; the message says which flag a path probably belongs to.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("%s takes no arguments, found %q%s", c.CommandPath(), args[0], flagFor(c, args[0]))
+}
+
+// flagFor guesses the flag that an argument was meant for: "; did you mean --config a.yaml?", or "".
+func flagFor(c *cobra.Command, arg string) string {
+	name := ""
+	st, err := os.Stat(arg)
+	switch ext := strings.ToLower(filepath.Ext(arg)); {
+	case ext == ".yaml" || ext == ".yml":
+		name = "config"
+	case err == nil && st.IsDir() && isRun(arg):
+		name = "run"
+	case err == nil && st.IsDir():
+		name = "data"
+	case strings.Contains(arg, "="):
+		name = "set"
+	}
+	if name == "" || c.Flags().Lookup(name) == nil {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean --%s %s?", name, arg)
+}
+
+func isRun(dir string) bool {
+	there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName))
+	return there && err == nil
+}
+
+// checkpointArgs takes the arguments as further checkpoints, for commands that apply networks.
+func checkpointArgs(to *[]string, args []string) error {
+	if *to = append(*to, args...); len(*to) == 0 {
+		return usagef("which network? name a run directory or a checkpoint")
+	}
+	return nil
+}
+
+// isCheckpoint reports whether an argument in front of a query names a run directory or a checkpoint file: one that exists, or a single word
+// with a slash.
+func isCheckpoint(arg string) bool {
+	st, err := os.Stat(arg)
+	if err != nil {
+		return strings.ContainsAny(arg, `/\`) && !strings.Contains(arg, " ")
+	}
+	if st.IsDir() {
+		return isRun(arg)
+	}
+	switch strings.ToLower(filepath.Ext(arg)) {
+	case ".safetensors", ".pth", ".pt", ".tar":
+		return true
+	}
+	return false
+}
+
+// flagError adds the flag that is most like an unknown one.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return usagef("%v; did you mean --%s?", err, near)
+	}
+	return err
+}
+
+// misspelt returns an error for a command line whose first word is no command, before its flags are looked at: they belong to the command
+// that was meant.
+func misspelt(root *cobra.Command, args []string) error {
+	c, rest, err := root.Find(args)
+	if err != nil || !c.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], "__") {
+		return nil // cobra tells, or it is the command that shells complete with
+	}
+	return unknownCommand(c, rest[0])
+}
+
+// unknownCommand is the error of a word that is no command of c.
+func unknownCommand(c *cobra.Command, word string) error {
+	text := fmt.Sprintf("unknown command %q for %s", word, c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		text += "; did you mean " + near[0] + "?"
+	}
+	return usagef("%s", text)
+}
+
+// expandHome replaces ~ at the beginning of the values of flags: a shell does it in --data ~/x but not in --data=~/x.
+func expandHome(c *cobra.Command) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch v := f.Value.(type) {
+		case pflag.SliceValue:
+			values := v.GetSlice()
+			for i, s := range values {
+				values[i] = config.ExpandHome(s)
+			}
+			must(v.Replace(values))
+		default:
+			if s := config.ExpandHome(v.String()); s != v.String() {
+				must(v.Set(s))
+			}
+		}
+	})
+}

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// pathKeys are the settings that name a file or a folder.
+var pathKeys = []string{"data.dir", "data.vocab", "data.semantics", "model.bert.dir", "train.init_from", "run.dir"}
+
+// ExpandHome replaces ~ at the beginning of a path by the home directory, as a shell does. It returns the path as it is where it does not
+// begin with ~/, or where there is no home directory.
+func ExpandHome(path string) string {
+	if !strings.HasPrefix(path, "~/") {
+		return path
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return path
+	}
+	return filepath.Join(home, path[1:])
+}
+
+// expandHome expands the settings that name files and folders.
+func (r *Resolved) expandHome() {
+	cfg := reflect.ValueOf(&r.Config).Elem()
+	root.leaves(func(f *field) {
+		if slices.Contains(pathKeys, f.path) {
+			v := cfg.FieldByIndex(f.index)
+			v.SetString(ExpandHome(v.String()))
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package experiment
+
+import (
+	"path/filepath"
+
+	"vsetrain/models"
+)
+
+// Measured is a model that was measured: a checkpoint, or stored scores.
+type Measured struct {
+	Scores     string   `json:"scores,omitempty"` // file of stored scores, of which nothing else is known
+	Checkpoint string   `json:"checkpoint,omitempty"`
+	Run        string   `json:"run,omitempty"` // run directory the checkpoint lies in
+	Network    string   `json:"network,omitempty"`
+	Loss       string   `json:"loss,omitempty"` // of the run
+	Seed       *uint64  `json:"seed,omitempty"` // of the run
+	Epoch      *float64 `json:"epoch,omitempty"`
+	Step       *int64   `json:"step,omitempty"`
+	Validation float64  `json:"validation_m_recall,omitempty"` // of these weights
+	Vocabulary string   `json:"vocabulary,omitempty"`
+	Device     string   `json:"device,omitempty"`
+	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
+	CompatBoxes bool   `json:"compat_boxes,omitempty"`
+	found       string // the same for people
+}
+
+// String describes the model for people.
+func (m *Measured) String() string {
+	if m.Scores != "" {
+		return m.Scores + ": stored scores"
+	}
+	if m.CompatBoxes {
+		return m.found + ", boxes as in the evaluation of its repository"
+	}
+	return m.found
+}
+
+// measuredOf describes a checkpoint, and the run it lies in.
+func measuredOf(path string, p *prepared) (Measured, error) {
+	w := p.weights
+	epoch, step, score := w.Progress()
+	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
+		Vocabulary: p.Lexicon.Hash(), found: w.Describe()}
+	dir, ok, err := runOf(path)
+	if err != nil || !ok {
+		return m, err
+	}
+	c, err := loadRun(dir)
+	if err != nil {
+		return m, err
+	}
+	m.Run, m.Loss, m.Seed = absolute(dir), c.Loss.Name, &c.Seed
+	return m, nil
+}
+
+func networkOf(w models.Weights) string {
+	o := w.Network()
+	return o.Network
+}
+
+// absolute returns the absolute path, or the path as it is where the working directory is not known.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
