@@ -89,13 +89,12 @@ func TestEmbeddingRanksEqualSortingWithRepeatedRows(t *testing.T) {
 	wantI, wantT := naiveRanks(s, k)
 	for _, threads := range []int{1, 2, 4} {
 		pool := par.New(threads)
-		for _, tile := range [][2]int{{128, 256}, {5, 9}} {
-			withTiles(t, tile[0], tile[1])
+		for _, tile := range []tileSize{{128, 256}, {5, 9}} {
 			e, err := NewEmbeddings(pool, im, ca, dim)
 			if err != nil {
 				t.Fatal(err)
 			}
-			gotI, gotT, err := Ranks(pool, e, k)
+			gotI, gotT, err := ranksIn(tile, pool, e, k)
 			if err != nil {
 				t.Fatal(err)
 			}

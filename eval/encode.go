@@ -26,6 +26,8 @@ type EncodeOptions struct {
 	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
 	// Plan is told what a device with memory of its own keeps while a network scores pairs; nil reports nothing.
 	Plan func(PairPlan)
+	// tile is the size of the tiles of pairs; zero is usualPairs.
+	tile tileSize
 	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.
 	Warn func(error)
 }

@@ -63,7 +63,7 @@ func NewMetrics(i2t, t2i []int) Metrics {
 
 // Measure ranks a whole score matrix and returns its measures, without a protocol name.
 func Measure(pool *par.Pool, s Scores, k int) (Metrics, error) {
-	i2t, t2i, ties, err := ranksAndTies(pool, s, k)
+	i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, s, k)
 	if err != nil {
 		return Metrics{}, err
 	}

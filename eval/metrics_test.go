@@ -255,8 +255,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 		}
 	}
 	wantI, wantT := naiveRanks(mean, k)
-	withTiles(t, 4, 7)
-	gotI, gotT, err := Ranks(nil, s, k)
+	gotI, gotT, err := ranksIn(tileSize{4, 7}, nil, s, k)
 	if err != nil {
 		t.Fatal(err)
 	}

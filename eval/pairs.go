@@ -9,10 +9,10 @@ import (
 	"vsetrain/models"
 )
 
-// Tiles of a PairScorer: images x captions scored in one run on a CPU, and the least a GPU scores in one; work files keep tiles of this size. All
-// but those at the edges have one shape, so few graphs serve a split. Captions are in the order of their length, so that the
-// captions of a tile differ little. Variables for the test that other sizes change nothing.
-var pairImages, pairCaptions = 64, 64
+// usualPairs is the size of the tiles of a PairScorer: the pairs scored in one run on a CPU, and the least a GPU scores in
+// one. Work files keep tiles of this size. All but those at the edges have one shape, so few graphs serve a split. Captions
+// are in the order of their length, so that the captions of a tile differ little.
+func usualPairs() tileSize { return tileSize{64, 64} }
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
 // order of their lengths; caption j of the set is order[j] of the split.
@@ -73,8 +73,12 @@ func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.E
 	if err != nil {
 		return nil, err
 	}
-	s := &pairScoring{m: m, images: images, captions: captions, order: order, o: o, into: d, kept: tiling{images.N, captions.N, pairImages, pairCaptions}}
-	if s.plan, err = planPairs(m, images, captions); err != nil {
+	if o.tile == (tileSize{}) {
+		o.tile = usualPairs()
+	}
+	s := &pairScoring{m: m, images: images, captions: captions, order: order, o: o, into: d,
+		kept: tiling{images.N, captions.N, o.tile.images, o.tile.captions}}
+	if s.plan, err = planPairs(m, images, captions, o.tile); err != nil {
 		return nil, err
 	}
 	if o.Plan != nil && s.plan.Total > 0 {

@@ -47,11 +47,12 @@ func gsmnBench(b *testing.B, precision string, ni, nc int) (m *models.Model, ima
 func BenchmarkGSMNPairs(b *testing.B) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16} {
 		b.Run(precision, func(b *testing.B) {
-			m, images, captions := gsmnBench(b, precision, pairImages, pairCaptions)
-			room := captions.First[pairCaptions]
-			out := make([]float32, pairImages*pairCaptions)
+			ni, nc := usualPairs().images, usualPairs().captions
+			m, images, captions := gsmnBench(b, precision, ni, nc)
+			room := captions.First[nc]
+			out := make([]float32, ni*nc)
 			score := func() {
-				if err := m.ScorePairs(out, images, 0, pairImages, captions, 0, pairCaptions, room); err != nil {
+				if err := m.ScorePairs(out, images, 0, ni, captions, 0, nc, room); err != nil {
 					b.Fatal(err)
 				}
 			}

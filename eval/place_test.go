@@ -122,9 +122,7 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 // score scores all pairs in tiles of 2 x 3 pairs and their multiples.
 func (w *pairWorld) score(t *testing.T, o EncodeOptions) ([]float32, error) {
 	t.Helper()
-	i, c := pairImages, pairCaptions
-	defer func() { pairImages, pairCaptions = i, c }()
-	pairImages, pairCaptions = 2, 3
+	o.tile = tileSize{2, 3}
 	s, err := ScorePairs(t.Context(), w.m, w.images, w.captions, w.order, o)
 	if err != nil {
 		return nil, err
@@ -255,10 +253,7 @@ func TestStoppedScoringKeepsWhatWasStarted(t *testing.T) {
 	w := newPairWorld(t, &apart{Device: onCPU(t), size: 1 << 30, sizes: map[device.Buffer]int{}}, models.SAF)
 	ctx, stop := context.WithCancel(t.Context())
 	last := 0
-	i, c := pairImages, pairCaptions
-	defer func() { pairImages, pairCaptions = i, c }()
-	pairImages, pairCaptions = 1, 1
-	_, err := ScorePairs(ctx, w.m, w.images, w.captions, w.order, EncodeOptions{Pairs: func(done, _ int) {
+	_, err := ScorePairs(ctx, w.m, w.images, w.captions, w.order, EncodeOptions{tile: tileSize{1, 1}, Pairs: func(done, _ int) {
 		if last = done; done > 0 {
 			stop()
 		}

@@ -22,7 +22,8 @@ type PairPlan struct {
 	Reserve            int64 // for scratch memory
 	Free, Total        int64 // before anything came; Total is 0 on devices that compute in the host's memory
 	images             int
-	imageBytes, column int64 // of an image, of the captions of a tile
+	tile               tileSize // of a CPU
+	imageBytes, column int64    // of an image, of the captions of a tile
 }
 
 // String is the plan in one line.
@@ -38,7 +39,7 @@ func (p PairPlan) String() string {
 		device.Size(p.Images), device.Size(p.Captions), where, p.TileImages, p.TileCaptions, device.Size(p.Values), device.Size(p.Reserve), device.Size(p.Free), device.Size(p.Total))
 }
 
-// pairFactors are the sides of tiles on a device with memory of its own, in tiles of pairImages x pairCaptions. A run of the largest has some
+// pairFactors are the sides of tiles on a device with memory of its own, in tiles of the size that a CPU scores in one run. A run of the largest has some
 // fifty kernels with work for every multiprocessor of a large GPU; larger tiles would gain nothing.
 var pairFactors = []int{4, 2, 1}
 
@@ -50,13 +51,14 @@ const (
 )
 
 // planPairs chooses tiles and what stays on the device, from its free memory.
-func planPairs(m *models.Model, images, captions *models.EncodedSet) (PairPlan, error) {
-	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, BlockImages: images.N, TileImages: pairImages, TileCaptions: pairCaptions}
+func planPairs(m *models.Model, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
+	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile, BlockImages: images.N,
+		TileImages: tile.images, TileCaptions: tile.captions}
 	dev, ok := m.Session.Dev.(interface {
 		FreeMemory() (free, total int64, err error)
 	})
 	if !ok {
-		p.BlockImages = pairImages
+		p.BlockImages = tile.images
 		return p, nil
 	}
 	var err error
@@ -79,7 +81,7 @@ func planPairs(m *models.Model, images, captions *models.EncodedSet) (PairPlan, 
 
 // try fills in the plan with tiles of a size and reports whether it fits.
 func (p *PairPlan) try(m *models.Model, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
-	p.TileImages, p.TileCaptions = factor*pairImages, factor*pairCaptions
+	p.TileImages, p.TileCaptions = factor*p.tile.images, factor*p.tile.captions
 	p.Room, p.column = 0, 0
 	for c := 0; c < captions.N; c += p.TileCaptions {
 		end := min(captions.N, c+p.TileCaptions)

@@ -96,6 +96,11 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
 // Nothing is sorted but the positives of each query: every candidate is placed among them by binary search and counted, so a split takes one pass
 // over the tiles of S and memory for the positives alone, however many they are.
 func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
+	return positionsIn(usualTiles(), pool, s, i2t, t2i)
+}
+
+// positionsIn is Positions in tiles of a given size.
+func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	n, m := s.Dims()
 	rows, err := newPlaces(pool, i2t, n, m, s.At)
 	if err != nil {
@@ -105,10 +110,10 @@ func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions 
 	if err != nil {
 		return nil, nil, fmt.Errorf("text to image: %w", err)
 	}
-	across := (m + tileC - 1) / tileC
-	loop(pool, (n+tileI-1)/tileI*across, par.Func(func(_, t int) {
-		i0, c0 := t/across*tileI, t%across*tileC
-		i1, c1 := min(n, i0+tileI), min(m, c0+tileC)
+	across := (m + size.captions - 1) / size.captions
+	loop(pool, (n+size.images-1)/size.images*across, par.Func(func(_, t int) {
+		i0, c0 := t/across*size.images, t%across*size.captions
+		i1, c1 := min(n, i0+size.images), min(m, c0+size.captions)
 		w := c1 - c0
 		tile := make([]float64, (i1-i0)*w)
 		s.Tile(tile, i0, i1, c0, c1)

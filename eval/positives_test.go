@@ -54,9 +54,9 @@ func TestPositionsEqualSorting(t *testing.T) {
 		for i := range d.Data {
 			d.Data[i] = float64(rng.IntN(levels)) - 5
 		}
-		withTiles(t, 1+rng.IntN(n), 1+rng.IntN(m))
+		size := tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}
 		i2t, t2i := randomRelevance(rng, n, m), randomRelevance(rng, m, n)
-		images, captions, err := Positions(pool, d, &i2t, &t2i)
+		images, captions, err := positionsIn(size, pool, d, &i2t, &t2i)
 		if err != nil {
 			t.Fatal(err)
 		}

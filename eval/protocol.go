@@ -88,7 +88,7 @@ func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out R
 		if imagesPerFold == n {
 			part = s
 		}
-		i2t, t2i, ties, err := ranksAndTies(pool, part, k)
+		i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, part, k)
 		if err != nil {
 			if folds > 1 {
 				err = fmt.Errorf("fold %d (images from %d, captions from %d, numbered from 0 within the fold): %w",

@@ -25,6 +25,11 @@ type Ranking struct {
 // Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates of its own
 // fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are those of the whole split. pool may be nil.
 func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
+	return rankIn(usualTiles(), pool, s, k, protocol)
+}
+
+// rankIn is Rank in tiles of a given size.
+func rankIn(t tileSize, pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
 	var all Ranking
 	protocol, err := ParseProtocol(string(protocol))
 	if err != nil {
@@ -42,11 +47,11 @@ func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
 	}
 	for f := range folds {
 		part := block{s, f * size, f * size * k, size, size * k}
-		i2t, t2i, err := Ranks(pool, part, k)
+		i2t, t2i, err := ranksIn(t, pool, part, k)
 		if err != nil {
 			return all, err
 		}
-		captions, images := firsts(pool, part)
+		captions, images := firsts(t, pool, part)
 		for i := range captions {
 			captions[i] += part.c0
 		}
@@ -61,7 +66,7 @@ func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
 
 // firsts returns the caption that ranks first for every image [N], and the image that ranks first for every caption [M]: the
 // highest score, among equal ones the larger number.
-func firsts(pool *par.Pool, s Scores) (captions, images []int) {
+func firsts(size tileSize, pool *par.Pool, s Scores) (captions, images []int) {
 	n, m := s.Dims()
 	captions, images = make([]int, n), make([]int, m)
 	rows, columns := make([]float64, n), make([]float64, m)
@@ -71,11 +76,11 @@ func firsts(pool *par.Pool, s Scores) (captions, images []int) {
 		}
 	}
 	var mu sync.Mutex // guards captions and rows; a column belongs to one worker
-	for i0 := 0; i0 < n; i0 += tileI {
-		i1 := min(n, i0+tileI)
-		loop(pool, (m+tileC-1)/tileC, par.Func(func(_, t int) {
-			c0 := t * tileC
-			c1 := min(m, c0+tileC)
+	for i0 := 0; i0 < n; i0 += size.images {
+		i1 := min(n, i0+size.images)
+		loop(pool, (m+size.captions-1)/size.captions, par.Func(func(_, t int) {
+			c0 := t * size.captions
+			c1 := min(m, c0+size.captions)
 			tile := make([]float64, (i1-i0)*(c1-c0))
 			s.Tile(tile, i0, i1, c0, c1)
 			for i := i0; i < i1; i++ {

@@ -38,10 +38,9 @@ func TestRankAgreesWithSorting(t *testing.T) {
 	for i := range d.Data {
 		d.Data[i] = float32(rng.IntN(9)) - 20 // many ties, none positive
 	}
-	withTiles(t, 4, 7)
 	pool := par.New(3)
 	defer pool.Close()
-	r, err := Rank(pool, d, k, Whole)
+	r, err := rankIn(tileSize{4, 7}, pool, d, k, Whole)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,11 @@ import (
 	"vsetrain/internal/par"
 )
 
-// Tiles of tileI images x tileC captions: 256 KB of scores per worker. Both are multiples of the panels of
-// Embeddings. They are variables for the test that other sizes change nothing.
-var tileI, tileC = 128, 256
+// tileSize is the size of the tiles in which S is read. It changes no result.
+type tileSize struct{ images, captions int }
+
+// usualTiles are 256 KB of scores per worker. Both sides are multiples of the panels of Embeddings.
+func usualTiles() tileSize { return tileSize{128, 256} }
 
 // Ranks returns the 0-based rank of every query in S [N, M] with k captions per image:
 //
@@ -25,8 +27,7 @@ var tileI, tileC = 128, 256
 // and the best of the own captions is the one of highest score, the last of them on ties. M must be N k.
 // A NaN score is an error that names its image and caption. Results do not depend on the pool, which may be nil.
 func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
-	i2t, t2i, _, err = ranksAndTies(pool, s, k)
-	return i2t, t2i, err
+	return ranksIn(usualTiles(), pool, s, k)
 }
 
 // Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the score of the match
@@ -36,14 +37,20 @@ type Ties struct {
 	T2I int `json:"t2i"`
 }
 
-// ranksAndTies also counts the ties.
-func ranksAndTies(pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, err error) {
+// ranksIn is Ranks in tiles of a given size.
+func ranksIn(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
+	i2t, t2i, _, err = ranksAndTies(t, pool, s, k)
+	return i2t, t2i, err
+}
+
+// ranksAndTies is ranksIn, and counts the ties.
+func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, err error) {
 	n, m := s.Dims()
 	if k <= 0 || n <= 0 || m%n != 0 || m/n != k {
 		return nil, nil, ties, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per image: %s",
 			n, m, k, perImageHint(n, m))
 	}
-	r := &ranking{s: s, n: n, m: m, k: k,
+	r := &ranking{s: s, tiles: t, n: n, m: m, k: k,
 		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
 		aheadI: make([]atomic.Int64, n), aheadC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n), equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
@@ -54,8 +61,8 @@ func ranksAndTies(pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, e
 		threads = pool.Threads()
 	}
 	r.scratch = make([][]float64, threads)
-	r.columns = (m + tileC - 1) / tileC
-	loop(pool, (n+tileI-1)/tileI*r.columns, par.Func(r.tile))
+	r.columns = (m + t.captions - 1) / t.captions
+	loop(pool, (n+t.images-1)/t.images*r.columns, par.Func(r.tile))
 	if at := r.nan.Load(); at != math.MaxInt64 {
 		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or one of the two has an all-zero input",
 			at/int64(m), at%int64(m))
@@ -81,6 +88,7 @@ func perImageHint(n, m int) string {
 
 type ranking struct {
 	s         Scores
+	tiles     tileSize
 	n, m, k   int
 	best      []int     // [N] the own caption of each image that ranks first
 	bestScore []float64 // [N] its score
@@ -113,11 +121,11 @@ func (r *ranking) matches(_, i int) {
 
 // tile counts, in one tile of S, the captions ahead of each image's best and the images ahead of each caption's own.
 func (r *ranking) tile(worker, t int) {
-	i0, c0 := t/r.columns*tileI, t%r.columns*tileC
-	i1, c1 := min(r.n, i0+tileI), min(r.m, c0+tileC)
+	i0, c0 := t/r.columns*r.tiles.images, t%r.columns*r.tiles.captions
+	i1, c1 := min(r.n, i0+r.tiles.images), min(r.m, c0+r.tiles.captions)
 	w := c1 - c0
 	if r.scratch[worker] == nil {
-		r.scratch[worker] = make([]float64, tileI*tileC)
+		r.scratch[worker] = make([]float64, r.tiles.images*r.tiles.captions)
 	}
 	dst := r.scratch[worker][:(i1-i0)*w]
 	r.s.Tile(dst, i0, i1, c0, c1)

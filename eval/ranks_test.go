@@ -44,12 +44,6 @@ func flat(s [][]float64) *Dense[float64] {
 	return &Dense[float64]{len(s), len(s[0]), slices.Concat(s...)}
 }
 
-func withTiles(t *testing.T, i, c int) {
-	oldI, oldC := tileI, tileC
-	tileI, tileC = i, c
-	t.Cleanup(func() { tileI, tileC = oldI, oldC })
-}
-
 func same(t *testing.T, what string, got, want []int) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -75,9 +69,8 @@ func TestRanksEqualSortingWithManyTies(t *testing.T) {
 			s[n-1][rng.IntN(n*k)] = math.Inf(-1)
 		}
 		wantI, wantT := naiveRanks(s, k)
-		for _, tile := range [][2]int{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
-			withTiles(t, tile[0], tile[1])
-			gotI, gotT, err := Ranks(pools[trial%len(pools)], flat(s), k)
+		for _, tile := range []tileSize{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
+			gotI, gotT, err := ranksIn(tile, pools[trial%len(pools)], flat(s), k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,9 +160,8 @@ func TestNaNScoreIsNamed(t *testing.T) {
 		s := randomScores(rand.New(rand.NewPCG(7, 8)), n, n*k)
 		s[at[0]][at[1]] = math.NaN()
 		s[8][17] = math.NaN() // the first in row order is reported
-		for _, tile := range [][2]int{{128, 256}, {2, 3}} {
-			withTiles(t, tile[0], tile[1])
-			_, _, err := Ranks(nil, flat(s), k)
+		for _, tile := range []tileSize{{128, 256}, {2, 3}} {
+			_, _, err := ranksIn(tile, nil, flat(s), k)
 			want := fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1])
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("NaN at %v: error %v, want one with %q", at, err, want)
@@ -214,14 +206,13 @@ func TestDenseRefusesShapes(t *testing.T) {
 // 5 with image 0 and with its own, captions 0, 1 and 3 have no equal.
 func TestTiesByHand(t *testing.T) {
 	s := [][]float64{{5, 5, 5, 1}, {4, 3, 5, 5}}
-	for _, tile := range [][2]int{{128, 256}, {1, 1}, {2, 3}} {
-		withTiles(t, tile[0], tile[1])
-		m, err := Measure(nil, flat(s), 2)
+	for _, tile := range []tileSize{{128, 256}, {1, 1}, {2, 3}} {
+		_, _, ties, err := ranksAndTies(tile, nil, flat(s), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Ties != (Ties{1, 1}) {
-			t.Errorf("tiles %v: ties %+v, want one in each direction", tile, m.Ties)
+		if ties != (Ties{1, 1}) {
+			t.Errorf("tiles %v: ties %+v, want one in each direction", tile, ties)
 		}
 	}
 	r, err := evaluateFolds(nil, flat([][]float64{{1, 1, 0, 0}, {1, 1, 0, 0}, {0, 0, 2, 1}, {0, 0, 2, 2}}), 1, 2, 2)

@@ -13,6 +13,11 @@ const saveRows = 64
 // SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file
 // appears under its name only when it is complete. pool may be nil.
 func SaveScores(pool *par.Pool, path string, s Scores) error {
+	return saveIn(usualTiles().captions, pool, path, s)
+}
+
+// saveIn is SaveScores in tiles of so many captions.
+func saveIn(tileC int, pool *par.Pool, path string, s Scores) error {
 	n, m := s.Dims()
 	w, err := npy.Create(path, npy.F32, []int{n, m})
 	if err != nil {

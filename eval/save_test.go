@@ -21,8 +21,7 @@ func TestSavedScoresComeBack(t *testing.T) {
 	pool := par.New(3)
 	defer pool.Close()
 	path := filepath.Join(t.TempDir(), "scores.npy")
-	withTiles(t, 16, 9)
-	if err := SaveScores(pool, path, e); err != nil {
+	if err := saveIn(9, pool, path, e); err != nil {
 		t.Fatal(err)
 	}
 	s, err := LoadScores(path)

@@ -49,7 +49,8 @@ func (s *pairScoring) report() {
 
 func (s *pairScoring) run(ctx context.Context) error {
 	p := &s.plan
-	s.tiles = &pairTiles{m: s.m, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, room: p.Room, warn: s.o.Warn, spare: s.giveBack}
+	s.tiles = &pairTiles{m: s.m, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, usual: s.o.tile,
+		room: p.Room, warn: s.o.Warn, spare: s.giveBack}
 	_, s.tiles.ahead = s.m.Session.Dev.(models.Fetcher)
 	defer s.m.Remove(s.images)
 	defer s.m.Remove(s.captions)

@@ -13,8 +13,9 @@ import (
 type pairTiles struct {
 	m                *models.Model
 	images, captions *models.EncodedSet
-	tileI, tileC     int // of a part, at most
-	room             int // words of the captions of a part, at most; 0 is unknown
+	tileI, tileC     int      // of a part, at most
+	usual            tileSize // parts no larger than this make room by spare first
+	room             int      // words of the captions of a part, at most; 0 is unknown
 	ahead            bool
 	warn             func(error)
 	spare            func() bool // gives memory of the device back that scoring can do without, false where there is none; may be nil
@@ -42,7 +43,7 @@ func (p *pairTiles) score(dst []float32, i0, i1, c0, c1 int, done func() error) 
 			return e
 		}
 		switch spare := p.spare; {
-		case p.tileI <= pairImages && p.tileC <= pairCaptions && spare != nil && spare():
+		case p.tileI <= p.usual.images && p.tileC <= p.usual.captions && spare != nil && spare():
 		case p.tileI == 1 && p.tileC == 1:
 			return fmt.Errorf("score one image with one caption: %w", err)
 		case p.tileC >= p.tileI:

@@ -70,7 +70,7 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	g := m.Session.Graph()
 	g.Training = cfg.Training
 	captions := m.CaptionNodes(g, n, Bucket(l))
-	captions.Room = WordRoom(lengths)
+	captions.Room = m.PairRoom(lengths, l)
 	im, txt := net.Images(g, m.ImageInputs(g, n)), net.Words(g, captions)
 	scores := net.Pairs(g, im, txt)
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))

@@ -214,7 +214,7 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	l := m.LabelNodes(g, b, columns-1)
 	loss := root.Branch.Loss(g, features, l)
 	o := &root.Branch.Decoder.Out
-	logits := g.Linear(root.Branch.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g))
+	logits := g.Linear(graph.LinearTerm{X: root.Branch.states(g, features, l), W: o.Weight.Node(g), B: o.Bias.Node(g)})
 	wrt := []*graph.Node{features}
 	for _, p := range params {
 		wrt = append(wrt, p.Node(g))

@@ -148,12 +148,8 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	nodes := g.CrossMatch(g.Reshape(images.Values[0], b, r, n.embed), words, lengths, n.opt.Lambda, n.size.blocks)
 	all := graph.Dim(nodes, 0)
 
-	h := g.Linear(g.Rows(nodes, 0, b*c*r), stack(g, n.I2T.Conv.Conv, weightOf), nil)
-	counts := make([]int32, c)
-	for i := range counts {
-		counts[i] = int32(r)
-	}
-	regions := g.ConstInts(fmt.Sprintf("const.regions.%d.%d", c, r), counts)
+	h := g.Linear(graph.LinearTerm{X: g.Rows(nodes, 0, b*c*r), W: stack(g, n.I2T.Conv.Conv, weightOf)})
+	regions := regionCounts(g, c, r)
 	if n.own() {
 		h = g.ScaleBlocks(h, images.Values[1], b, c, r*k, n.size.hidden/k)
 	} else {
@@ -171,7 +167,7 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 // judge turns the nodes of all pairs into scores [B, C]. The mean over the nodes is taken before the last layer, which is linear.
 func (n *gsmn) judge(g *graph.Graph, h, counts *graph.Node, b int, out1, out2 *nn.WeightNorm) *graph.Node {
 	h = g.Activate(device.Tanh, g.LinearNodes(b, counts, h, out1.Weight(g), out1.Bias.Node(g)))
-	h = g.Linear(g.MeanNodes(h, counts, b), out2.Weight(g), out2.Bias.Node(g))
+	h = g.Linear(graph.LinearTerm{X: g.MeanNodes(h, counts, b), W: out2.Weight(g), B: out2.Bias.Node(g)})
 	return g.Reshape(h, b, graph.Dim(counts, 0))
 }
 

@@ -103,16 +103,6 @@ func (m *Model) EmbedDim() int { return m.Options.EmbedDim }
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
-// WordRoom rounds the number of words of captions up to the numbers that graphs of a PairScorer are compiled for: a
-// multiple of two words a caption.
-func WordRoom(lengths []int32) int {
-	words, unit := 0, max(1, 2*len(lengths))
-	for _, l := range lengths {
-		words += int(l)
-	}
-	return max(1, (words+unit-1)/unit) * unit
-}
-
 // FeedWords feeds captions [n, l] padded to the bucket of l, and their lengths, which must be in descending order. The
 // slices are read until the programs have run.
 func (m *Model) FeedWords(words, lengths []int32, n, l int) error {

@@ -19,8 +19,6 @@ package models
 // scores of both.
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
@@ -88,26 +86,33 @@ type filtrate struct {
 	Norm   nn.BatchNorm `param:"bn"`
 }
 
+// evenLinear is a linear layer with even products: vectors have length 1, and regions are averages over positions.
+func evenLinear(in, out int) nn.Linear {
+	l := nn.NewXavierLinear(in, out)
+	l.Even = true
+	return l
+}
+
 func newSGRAF(o Options, d Dims) (Network, error) {
 	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim, word: o.WordDim}
 	e, s := o.EmbedDim, o.SGRAF.SimDim
-	n.Image.FC = nn.NewXavierLinear(d.Feature, e)
+	n.Image.FC = evenLinear(d.Feature, e)
 	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
 	n.Text.RNN = nn.NewBiGRU(o.WordDim, e)
-	square := func() nn.Linear { return nn.NewXavierLinear(e, e) }
+	square := func() nn.Linear { return evenLinear(e, e) }
 	v, t := &n.Sim.Visual, &n.Sim.Text
 	v.Local = normed{square(), nn.NewBatchNorm(d.Regions)}
 	v.Global = normed{square(), nn.NewBatchNorm(e)}
-	v.Common[0] = nn.NewXavierLinear(e, 1)
-	t.Local[0], t.Global[0], t.Common[0] = square(), square(), nn.NewXavierLinear(e, 1)
-	n.Sim.Local, n.Sim.Global = nn.NewXavierLinear(e, s), nn.NewXavierLinear(e, s)
-	n.Sim.Eval = nn.NewXavierLinear(s, 1)
+	v.Common[0] = evenLinear(e, 1)
+	t.Local[0], t.Global[0], t.Common[0] = square(), square(), evenLinear(e, 1)
+	n.Sim.Local, n.Sim.Global = evenLinear(e, s), evenLinear(e, s)
+	n.Sim.Eval = evenLinear(s, 1)
 	if n.name == SGR {
 		for range o.SGRAF.Steps {
-			n.Sim.Reason = append(n.Sim.Reason, graphStep{nn.NewXavierLinear(s, s), nn.NewXavierLinear(s, s), nn.NewXavierLinear(s, s)})
+			n.Sim.Reason = append(n.Sim.Reason, graphStep{evenLinear(s, s), evenLinear(s, s), evenLinear(s, s)})
 		}
 	} else {
-		n.Sim.Filters = &filtrate{nn.NewXavierLinear(s, 1), nn.NewBatchNorm(1)}
+		n.Sim.Filters = &filtrate{evenLinear(s, 1), nn.NewBatchNorm(1)}
 	}
 	n.params = nn.Collect(n)
 	return n, nil
@@ -136,14 +141,9 @@ func (n *sgraf) StepFlops(pairs, words int) float64 {
 
 // Images encodes regions: v [B, R·E] and v̄ [B, E].
 func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
-	g.Even = true // vectors have length 1, here and below; regions are averages over positions
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
 	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, sgrafEps)
-	all := make([]int32, b)
-	for i := range all {
-		all[i] = int32(r)
-	}
-	counts := g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), all)
+	counts := regionCounts(g, b, r)
 	sa := &n.Sim.Visual
 	local := g.BatchNorm(g.Reshape(sa.Local.Linear.Forward(g, v), b, r, e), 1, sa.Local.Norm.Weights(g))
 	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), n.opt.Dropout, "sim.v_global_w.embedding_local")
@@ -158,7 +158,6 @@ func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *
 
 // Words encodes captions: the words [room, E] and c̄ [C, E].
 func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
-	g.Even = true
 	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), n.opt.Dropout, "txt.embed")
 	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.room())
 	x = g.L2Norm(x, 1, sgrafEps)
@@ -172,12 +171,11 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 
 // Pairs scores all pairs.
 func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
-	g.Even = true
 	v, words, lengths := images.Values[0], captions.Words[0], captions.Lengths
 	b, c := graph.Dim(v, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b, n.dims.Regions, n.embed)
 	sim := &n.Sim
-	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths, sgrafSmooth, false),
+	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths, graph.PairAttentionOptions{Lambda: sgrafSmooth, Even: true}),
 		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths,
 		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g), GlobalB: sim.Global.Bias.Node(g)}
 	var x *graph.Node

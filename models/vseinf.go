@@ -101,11 +101,7 @@ func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	if g.Training && n.opt.SizeAugment {
 		return n.images(g, regions, g.InputInts(InputRegionCounts, b))
 	}
-	all := make([]int32, b)
-	for i := range all {
-		all[i] = int32(r)
-	}
-	return n.images(g, regions, g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), all))
+	return n.images(g, regions, regionCounts(g, b, r))
 }
 
 // images embeds concatenated regions, counts [B] of them for each image.

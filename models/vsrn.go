@@ -12,7 +12,6 @@ package models
 // Captions are embedded as in VSE++, the score is the dot product.
 
 import (
-	"fmt"
 	"strings"
 
 	"vsetrain/internal/graph"
@@ -105,7 +104,7 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features 
 		f = block.Forward(g, f, b)
 	}
 	features = g.L2Norm(g.Reshape(f, b, r, e), axis, 0)
-	h := n.Image.RNN.Final(g, timeMajor(g, features), regionLengths(g, b, r))
+	h := n.Image.RNN.Final(g, timeMajor(g, features), regionCounts(g, b, r))
 	if n.opt.Mode != modeCOCO {
 		h = g.BatchNorm(h, 1, n.Image.Norm.Weights(g))
 	}
@@ -115,15 +114,6 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features 
 // timeMajor packs [B, R, E] as the sequences of a GRU: [R·B, E].
 func timeMajor(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Reshape(g.SwapAxes(x), graph.Dim(x, 0)*graph.Dim(x, 1), graph.Dim(x, 2))
-}
-
-// regionLengths are the lengths of B sequences of R regions.
-func regionLengths(g *graph.Graph, b, r int) *graph.Node {
-	lengths := make([]int32, b)
-	for i := range lengths {
-		lengths[i] = int32(r)
-	}
-	return g.ConstInts(fmt.Sprintf("const.lengths %dx%d", b, r), lengths)
 }
 
 // Captions embeds words.

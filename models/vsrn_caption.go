@@ -87,7 +87,7 @@ func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *gr
 func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	b, r := graph.Dim(features, 0), graph.Dim(features, 1)
 	x := c.Encoder.Vid2Hid.Forward(g, timeMajor(g, features))
-	u := c.Encoder.RNN.States(g, g.Dropout(x, c.dropout, "caption encoder"), regionLengths(g, b, r))
+	u := c.Encoder.RNN.States(g, g.Dropout(x, c.dropout, "caption encoder"), regionCounts(g, b, r))
 	last := g.Rows(u, (r-1)*b, r*b)
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
 

@@ -29,7 +29,7 @@ func TestGoldenSingularValues(t *testing.T) {
 // inner product of them may be off by 2^-23 of the product of their norms.
 func TestGoldenGram(t *testing.T) {
 	c := loadText(t)
-	got, k, err := Vectors(context.Background(), c.Lines, Options{K: c.K}, nil)
+	got, k, err := vectorsOf(context.Background(), c.Lines, Options{K: c.K}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +81,11 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 	lines[5], lines[9] = "", "it is what it is"
 	const k = 20
 	ctx := context.Background()
-	a, _, err := Vectors(ctx, lines, Options{K: k, Threads: 1}, nil)
+	a, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := Vectors(ctx, lines, Options{K: k, Threads: 3}, nil)
+	b, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 	for i := range mixed {
 		mixed[i] = lines[at(i)]
 	}
-	c, _, err := Vectors(ctx, mixed, Options{K: k}, nil)
+	c, _, err := vectorsOf(ctx, mixed, Options{K: k}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
+	"vsetrain/internal/par"
 )
 
 const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep mountain\nIt is what it is.\nA red bird sits on green grass"
@@ -43,7 +44,7 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	if stages[StageTerms] != 6 || stages[StageSVD] != 100 || stages[StageWrite] != 6 {
 		t.Errorf("progress ended at %v", stages)
 	}
-	want, k, err := Vectors(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
+	want, k, err := vectorsOf(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,20 +165,20 @@ func TestVectorsComeLast(t *testing.T) {
 // A small corpus allows one dimension less than it has terms.
 func TestVectorsOfFewTerms(t *testing.T) {
 	ctx := context.Background()
-	v, k, err := Vectors(ctx, []string{"red dog", "blue dog", "red"}, DefaultOptions(), nil)
+	v, k, err := vectorsOf(ctx, []string{"red dog", "blue dog", "red"}, DefaultOptions(), nil)
 	if err != nil || k != 2 || len(v) != 6 {
 		t.Errorf("k %d, %d values, %v", k, len(v), err)
 	}
-	_, _, err = Vectors(ctx, []string{"dog", "the dog"}, DefaultOptions(), nil)
+	_, _, err = vectorsOf(ctx, []string{"dog", "the dog"}, DefaultOptions(), nil)
 	expect(t, err, "2 captions hold 1 different terms")
-	_, _, err = Vectors(ctx, []string{"red dog"}, Options{K: 0}, nil)
+	_, _, err = vectorsOf(ctx, []string{"red dog"}, Options{K: 0}, nil)
 	expect(t, err, "k: expected")
 }
 
 // A caption whose only term no other caption has is orthogonal to the leading vectors: rounding noise becomes zero.
 func TestVectorOutsideTheSubspace(t *testing.T) {
 	lines := []string{"red dog", "red dog runs", "dog runs fast", "giraffe", "red dog fast", "it is"}
-	v, k, err := Vectors(context.Background(), lines, Options{K: 1}, nil)
+	v, k, err := vectorsOf(context.Background(), lines, Options{K: 1}, nil)
 	if err != nil || k != 1 {
 		t.Fatal(k, err)
 	}
@@ -233,4 +234,23 @@ func expect(t *testing.T, err error, parts ...string) {
 			t.Errorf("error %q lacks %q", err, p)
 		}
 	}
+}
+
+// vectorsOf returns the semantic vectors [N, k] of N captions and k, which is o.K or, where that is less, the number of
+// different terms minus one. A caption without terms, or with none that the subspace
+// knows, has the zero vector.
+func vectorsOf(ctx context.Context, lines []string, o Options, progress Progress) ([]float32, int, error) {
+	if err := o.Validate(); err != nil {
+		return nil, 0, err
+	}
+	pool := par.New(o.Threads)
+	defer pool.Close()
+	d, err := decompose(ctx, pool, lines, o, progress)
+	if err != nil {
+		return nil, 0, err
+	}
+	k := len(d.svd.Sigma)
+	out := make([]float32, len(lines)*k)
+	d.project(pool, 0, len(lines), out)
+	return out, k, nil
 }

@@ -71,25 +71,6 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	return &decomposition{t, svd}, nil
 }
 
-// Vectors returns the semantic vectors [N, k] of N captions and k, which is o.K or, where that is less, the number of
-// different terms minus one. A caption without terms, or with none that the subspace
-// knows, has the zero vector.
-func Vectors(ctx context.Context, lines []string, o Options, progress Progress) ([]float32, int, error) {
-	if err := o.Validate(); err != nil {
-		return nil, 0, err
-	}
-	pool := par.New(o.Threads)
-	defer pool.Close()
-	d, err := decompose(ctx, pool, lines, o, progress)
-	if err != nil {
-		return nil, 0, err
-	}
-	k := len(d.svd.Sigma)
-	out := make([]float32, len(lines)*k)
-	d.project(pool, 0, len(lines), out)
-	return out, k, nil
-}
-
 // outside is the norm below which a row of B, of a row of A of norm 1, counts as orthogonal to the subspace. What is left of
 // it is rounding and the tolerance of the subspace: a direction without meaning, which LSEH, dividing by the largest
 // inner product of each row, would blow up. Such captions get the zero vector, as captions without terms do.

@@ -232,7 +232,7 @@ func (l *Loop) validate(ctx context.Context) error {
 	}
 	score := m.MRecall
 	if l.Options.Best == "4recalls" {
-		score = (m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5) / 4
+		score = m.VSRNSum() / 4
 	}
 	better := score > p.Best
 	p.Pending = false

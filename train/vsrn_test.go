@@ -158,10 +158,8 @@ func TestLabelsOfABatch(t *testing.T) {
 		t.Fatalf("%d columns", columns)
 	}
 	for i, length := range b.Lengths {
-		labels, mask, err := text.CaptionLabels(b.Words[i*b.L+1:i*b.L+int(length)-1], maxLength)
-		if err != nil {
-			t.Fatal(err)
-		}
+		labels, mask := make([]int32, maxLength+1), make([]int32, maxLength+1)
+		text.FillCaptionLabels(labels, mask, b.Words[i*b.L+1:i*b.L+int(length)-1])
 		got := s.labels
 		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) || !slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {
 			t.Errorf("caption of %d: %v %v, want %v %v", length, got.words[i*columns:(i+1)*columns], got.mask[i*columns:(i+1)*columns], labels, mask)

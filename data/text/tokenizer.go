@@ -63,16 +63,6 @@ func WordTokenize(caption string) []string {
 	return strs(t.Words(caption))
 }
 
-// Sentences returns the sentences of a caption, lower-cased.
-func Sentences(caption string) []string {
-	s := appendLower(nil, caption)
-	var out []string
-	for _, p := range sentences(nil, s) {
-		out = append(out, string(s[p.lo:p.hi]))
-	}
-	return out
-}
-
 func strs(words [][]byte) []string {
 	out := make([]string, len(words))
 	for i, w := range words {

@@ -315,32 +315,3 @@ func testBatch(t *testing.T, e *Engine, r *rand.Rand, m, n, k int, p Precision) 
 		t.Fatalf("%v, batch strides %d %d %d: element %d is %v, one by one %v", one, sa, sb, sc, i, all.C[i], want[i])
 	}
 }
-
-func TestGemm64(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	pool := par.New(3)
-	defer pool.Close()
-	wide := func(x []float32) []float64 {
-		y := make([]float64, len(x))
-		for i, v := range x {
-			y[i] = float64(v)
-		}
-		return y
-	}
-	for range 100 {
-		m, n, k := sizes(r)
-		p := randomProduct(r, m, n, k)
-		p.Bias = nil
-		c := wide(p.c0)
-		if p.Beta == 0 {
-			c = wide(p.C)
-		}
-		Gemm64(pool, p.TransA, p.TransB, m, n, k, float64(p.Alpha), wide(p.A), p.LDA, wide(p.B), p.LDB, float64(p.Beta), c, p.LDC)
-		for i := range c {
-			p.C[i] = float32(c[i])
-		}
-		if err := p.check(same); err != nil {
-			t.Fatalf("%v: %v", p, err)
-		}
-	}
-}

@@ -20,7 +20,7 @@ func TestFailureNamesTheNode(t *testing.T) {
 		check(t, err)
 		g := s.Graph()
 		x := g.Input("x", 4, 3)
-		y := g.Activate(device.Tanh, g.Linear(x, g.Param("fc.weight", 5, 3), g.Param("fc.bias", 5)))
+		y := g.Activate(device.Tanh, g.Linear(graph.LinearTerm{X: x, W: g.Param("fc.weight", 5, 3), B: g.Param("fc.bias", 5)}))
 		p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
 		check(t, err)
 		check(t, s.FeedDoubles("x", random("x", 12)))

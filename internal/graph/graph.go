@@ -27,8 +27,6 @@ type Graph struct {
 	Training bool
 	// Seed is the seed of the run, from which dropout draws.
 	Seed uint64
-	// Even says that the products of linear layers and attention are even (device.GemmArgs). It is set before anything is added.
-	Even bool
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype

@@ -83,8 +83,12 @@ func sortPool(packed bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
 // Names that begin with "gru" or "rows" are of packed or concatenated rows: of 12 rows of an argument or result the first 8 are
 // there.
 var opCases = []opCase{
-	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Linear(in[0], in[1], in[2]) }},
-	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Linear(in[0], in[1], nil) }},
+	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Linear(graph.LinearTerm{X: in[0], W: in[1], B: in[2]})
+	}},
+	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Linear(graph.LinearTerm{X: in[0], W: in[1]})
+	}},
 	{"product", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.MatMulT(in[0], in[1], true) }},
 	{"l2 rows", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.L2Norm(in[0], 1, 0) }},
 	{"l2 middle axis", [][]int{{2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.L2Norm(in[0], 1, 1e-8) }},
@@ -216,9 +220,9 @@ func check(t testing.TB, err error) {
 func tower(s *graph.Session, n int) (g *graph.Graph, cost *graph.Node, wrt []*graph.Node) {
 	g = s.Graph()
 	x := g.Input("x", n, 6)
-	h := g.Activate(device.Tanh, g.Linear(x, g.Param("w1", 5, 6), g.Param("b1", 5)))
-	im := g.L2Norm(g.Linear(h, g.Param("w2", 4, 5), g.Param("b2", 4)), 1, 0)
-	tx := g.L2Norm(g.Linear(g.Activate(device.Sigmoid, h), g.Param("w2", 4, 5), g.Param("b2", 4)), 1, 0)
+	h := g.Activate(device.Tanh, g.Linear(graph.LinearTerm{X: x, W: g.Param("w1", 5, 6), B: g.Param("b1", 5)}))
+	im := g.L2Norm(g.Linear(graph.LinearTerm{X: h, W: g.Param("w2", 4, 5), B: g.Param("b2", 4)}), 1, 0)
+	tx := g.L2Norm(g.Linear(graph.LinearTerm{X: g.Activate(device.Sigmoid, h), W: g.Param("w2", 4, 5), B: g.Param("b2", 4)}), 1, 0)
 	cost = g.WeightedSum(g.MatMulT(im, tx, true), g.Input("w", n, n))
 	for _, p := range towerSpecs {
 		wrt = append(wrt, g.Param(p.Name, p.Shape...))
@@ -310,7 +314,7 @@ func TestMistakesAreErrors(t *testing.T) {
 	s := newSession(t, cpu.FP32, 1, towerSpecs...)
 	err := graph.Build(func() error {
 		g := s.Graph()
-		g.Linear(g.Input("x", 3, 4), g.Param("w1", 5, 6), nil)
+		g.Linear(graph.LinearTerm{X: g.Input("x", 3, 4), W: g.Param("w1", 5, 6)})
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "weight of a linear layer has shape (5, 6), want [5 4]") {

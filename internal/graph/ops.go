@@ -8,8 +8,15 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Linear computes y = x Wᵀ + b for x [N, I], W [O, I], b [O] (optional, nil): y [N, O].
-func (g *Graph) Linear(x, w, b *Node) *Node {
+// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even says that its products are even (device.GemmArgs).
+type LinearTerm struct {
+	X, W, B *Node
+	Even    bool
+}
+
+// Linear computes a linear layer: y [N, O].
+func (g *Graph) Linear(t LinearTerm) *Node {
+	x, w, b := t.X, t.W, t.B
 	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
 	wantShape("weight of a linear layer", w, o, i)
 	in := []*Node{x, w}
@@ -19,7 +26,7 @@ func (g *Graph) Linear(x, w, b *Node) *Node {
 	}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o), Outs: []tensor.Shape{{n, o}}, Wants: []bool{true, true, b != nil}}
 	op.Run = func(d device.Device, c *Call) {
-		a := device.GemmArgs{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[0], B: c.In[1], C: c.Out[0], Even: g.Even}
+		a := device.GemmArgs{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[0], B: c.In[1], C: c.Out[0], Even: t.Even}
 		if len(c.In) > 2 {
 			a.Bias = c.In[2]
 		}
@@ -34,10 +41,10 @@ func (g *Graph) Linear(x, w, b *Node) *Node {
 		bw.Run = func(d device.Device, c *Call) {
 			x, w, dy := c.In[0], c.In[1], c.In[2]
 			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[0], Even: g.Even})
+				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[0], Even: t.Even})
 			}
 			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[1], Even: g.Even})
+				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[1], Even: t.Even})
 			}
 			if len(c.Out) > 2 && c.Out[2].Present() {
 				d.ColumnSum(c.Out[2], dy, n, o)

@@ -12,21 +12,30 @@ import (
 // rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its words, are [B·(room + C), S], of
 // which the first B·(T + C) rows are there.
 
-// PairAttention computes the attention of the words of every caption to the regions of every image, or with overWords of the regions to
-// the words: from the products of regions [B, R, E] and words [room, E], the weights [room, B·R]. See device.PairAttentionArgs.
-func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, overWords bool) *Node {
+// PairAttentionOptions are those of PairAttention.
+type PairAttentionOptions struct {
+	Lambda    float64 // inverse temperature
+	OverWords bool    // regions attend to words, not words to regions
+	Even      bool    // the products are even (device.GemmArgs)
+}
+
+// PairAttention computes the attention of the words of every caption to the regions of every image, or with OverWords of
+// the regions to the words: from the products of regions [B, R, E] and words [room, E], the weights [room, B·R]. See
+// device.PairAttentionArgs.
+func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOptions) *Node {
 	b, r, e, room := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
 	wantShape("words of an attention", words, room, e)
-	if !(lambda > 0 && lambda <= device.MaxLambda) {
-		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda, device.MaxLambda)
+	if !(o.Lambda > 0 && o.Lambda <= device.MaxLambda) {
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", o.Lambda, device.MaxLambda)
 	}
-	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords}
+	a := device.PairAttentionArgs{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords}
 	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r), Outs: []tensor.Shape{{room, b * r}}, Wants: []bool{true, true, false},
 		Keep: []Slot{{DType: device.Float, N: room * b * r}}}
 	op.Run = func(d device.Device, c *Call) {
 		a := a
 		a.Lengths, a.Scores, a.Weights = c.Ints(2), c.Keep[0], c.Out[0]
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores, Even: g.Even})
+		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores,
+			Even: o.Even})
 		d.PairAttention(a)
 	}
 	op.Grad = func(in []*Node, weights, dw *Node) []*Node {
@@ -37,10 +46,11 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, lambda float64, ove
 			d.PairAttentionGrad(a)
 			t := total(c.Host[2])
 			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0], Even: g.Even})
+				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0],
+					Even: o.Even})
 			}
 			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1], Even: g.Even})
+				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1], Even: o.Even})
 			}
 		}
 		out := g.ApplyMulti(bw, in[0], in[1], in[2], weights, dw)

@@ -29,7 +29,7 @@ func filterCase(name string) opCase {
 func attentionCase(overWords bool, name string) opCase {
 	return opCase{name, [][]int{{2, 3, 4}, {8, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.PairAttention(in[0], in[1], l, 4, overWords)
+		return g.PairAttention(in[0], in[1], l, graph.PairAttentionOptions{Lambda: 4, OverWords: overWords})
 	}}
 }
 

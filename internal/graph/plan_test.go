@@ -11,7 +11,7 @@ func TestPlanNeverOverlaps(t *testing.T) {
 	g := New(false)
 	x := g.Input("x", 16, 8)
 	for range 12 {
-		x = g.L2Norm(g.Linear(x, g.Input("w", 8, 8), g.Input("b", 8)), 1, 0)
+		x = g.L2Norm(g.Linear(LinearTerm{X: x, W: g.Input("w", 8, 8), B: g.Input("b", 8)}), 1, 0)
 		x = g.Activate(device.Tanh, x)
 	}
 	cost := g.WeightedSum(x, g.Input("weights", 16, 8))

@@ -271,15 +271,15 @@ func (p *Program) view(r ref) device.View {
 
 // RunAll implements gorgonia.VM: it runs the program with the inputs fed to the session.
 func (p *Program) RunAll() error {
-	if err := p.look(); err != nil {
+	if err := p.Prepare(); err != nil {
 		return err
 	}
-	p.run()
+	p.Run()
 	return nil
 }
 
-// look binds the views of the slabs, where they have moved, and those of the inputs.
-func (p *Program) look() error {
+// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the session. Run may follow.
+func (p *Program) Prepare() error {
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()
 	}
@@ -294,7 +294,8 @@ func (p *Program) look() error {
 	return nil
 }
 
-func (p *Program) run() {
+// Run calls the kernels of a program that is prepared. A device.Recorder can record it.
+func (p *Program) Run() {
 	if p.namer != nil {
 		p.runNamed()
 		return
@@ -311,13 +312,6 @@ func (p *Program) runNamed() {
 	}
 	p.namer.At("")
 }
-
-// Prepare looks at the inputs fed to the session, as RunAll does, and Run calls the kernels: together they are RunAll. A device.Recorder can
-// record Run.
-func (p *Program) Prepare() error { return p.look() }
-
-// Run calls the kernels of a program that is prepared.
-func (p *Program) Run() { p.run() }
 
 // Reset implements gorgonia.VM; programs have no state between runs.
 func (p *Program) Reset() {}

@@ -19,9 +19,6 @@ func total(counts []int32) (n int) {
 	return n
 }
 
-// LinearTerm is x Wᵀ + b for x [room, I], W [O, I] and b [O] or nil.
-type LinearTerm struct{ X, W, B *Node }
-
 // LinearRows computes Σ x Wᵀ + b over one or more terms for the rows that are there: [room, O].
 func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 	return g.linearRows(1, counts, terms...)
@@ -45,7 +42,8 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 	op := &Op{Name: fmt.Sprintf("linear %v→%d of rows", sizes, o), Outs: []tensor.Shape{{room, o}}, Wants: wants}
 	op.Run = func(d device.Device, c *Call) {
 		for k, at := 0, 1; k < len(sizes); k++ {
-			a := device.GemmArgs{TransB: true, M: times * total(c.Host[0]), N: o, K: sizes[k], Alpha: 1, A: c.In[at], B: c.In[at+1], C: c.Out[0], Even: g.Even}
+			a := device.GemmArgs{TransB: true, M: times * total(c.Host[0]), N: o, K: sizes[k], Alpha: 1, A: c.In[at], B: c.In[at+1],
+				C: c.Out[0], Even: terms[k].Even}
 			if k > 0 {
 				a.Beta = 1
 			}
@@ -71,10 +69,12 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 			for k, at := 0, 0; k < len(sizes); k++ {
 				i := sizes[k]
 				if c.Out[at].Present() {
-					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[at+2], C: c.Out[at], Even: g.Even})
+					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[at+2], C: c.Out[at],
+						Even: terms[k].Even})
 				}
 				if c.Out[at+1].Present() {
-					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[at+1], C: c.Out[at+1], Even: g.Even})
+					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[at+1], C: c.Out[at+1],
+						Even: terms[k].Even})
 				}
 				at += 2
 				if biases[k] {

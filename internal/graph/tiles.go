@@ -156,10 +156,10 @@ func (t *tiles) each(s *Session, all []*tileProgram, c *Call, run func(first int
 }
 
 func (p *tileProgram) must() {
-	if err := p.prog.look(); err != nil {
+	if err := p.prog.Prepare(); err != nil {
 		panic(fmt.Sprintf("graph: tiles: %v", err)) // sizes are those that the program was built for
 	}
-	p.prog.run()
+	p.prog.Run()
 }
 
 func (t *tiles) forward(s *Session) (func(device.Device, *Call), error) {

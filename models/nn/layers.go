@@ -10,6 +10,7 @@ import (
 type Linear struct {
 	Weight Param `param:"weight"` // [O, I]
 	Bias   Param `param:"bias"`   // [O]
+	Even   bool  // its products are even (device.GemmArgs)
 }
 
 // NewLinear returns a linear layer with PyTorch's default initialisation.
@@ -24,10 +25,7 @@ func NewXavierLinear(in, out int) Linear {
 
 // Forward adds the layer to a graph.
 func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
-	if l.Bias.Shape == nil {
-		return g.Linear(x, l.Weight.Node(g), nil)
-	}
-	return g.Linear(x, l.Weight.Node(g), l.Bias.Node(g))
+	return g.Linear(l.Term(g, x))
 }
 
 // Conv is a convolution over one place, torch.nn.Conv1d(I, O, 1): a linear layer on every place, whose weight is stored with an axis
@@ -44,12 +42,16 @@ func NewConv(in, out int) Conv {
 
 // Forward applies the layer to every row of x [N, I]: [N, O].
 func (l *Conv) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
-	return g.Linear(x, g.Reshape(l.Weight.Node(g), l.Weight.Shape[:2]...), l.Bias.Node(g))
+	return g.Linear(graph.LinearTerm{X: x, W: g.Reshape(l.Weight.Node(g), l.Weight.Shape[:2]...), B: l.Bias.Node(g)})
 }
 
 // Term is the layer as one of the terms of graph.LinearRows.
 func (l *Linear) Term(g *graph.Graph, x *graph.Node) graph.LinearTerm {
-	return graph.LinearTerm{X: x, W: l.Weight.Node(g), B: l.Bias.Node(g)}
+	t := graph.LinearTerm{X: x, W: l.Weight.Node(g), Even: l.Even}
+	if l.Bias.Shape != nil {
+		t.B = l.Bias.Node(g)
+	}
+	return t
 }
 
 // Embedding is a table of word vectors [V, W]. Rows of words that do not occur get no gradient, <pad> among them.

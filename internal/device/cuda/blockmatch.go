@@ -18,7 +18,7 @@ var (
 )
 
 // blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as many as scratch memory of
-// matchBytes has room for.
+// Limits.MatchBytes has room for.
 type blockMatch struct {
 	a      device.BlockMatchArgs
 	c      captions
@@ -39,8 +39,6 @@ type blockMatch struct {
 	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
 	tile16, z16        driver.Ptr // what the gradient multiplies of them, as bfloat16; 0 where its products read float32
 }
-
-var matchBytes = 512 << 20
 
 const matchTile = 16
 
@@ -73,7 +71,7 @@ func (d *dev) beginMatch(what string, a device.BlockMatchArgs, grad bool) (*bloc
 	if half {
 		image += 2 * a.Blocks * 2 * m.t * a.R
 	}
-	groups := (a.B + max(1, matchBytes/image) - 1) / max(1, matchBytes/image)
+	groups := (a.B + max(1, d.limits.MatchBytes/image) - 1) / max(1, d.limits.MatchBytes/image)
 	m.per = (a.B + groups - 1) / groups
 	products, bytes := a.Blocks*m.t*m.per*a.R, 4
 	if half {

@@ -8,6 +8,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -34,6 +35,19 @@ type Options struct {
 	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda.md). The rule knows the sizes alone, so a product is computed in the
 	// same way in every step. For tests.
 	RoundFrom int
+	Limits    Limits
+}
+
+// Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
+type Limits struct {
+	TileBytes   int // workspace of a tile of pairs; usually 512 MB
+	MatchBytes  int // workspace of BlockMatch; usually 512 MB
+	SelfWeights int // weights of self-attention; usually 2²⁶, 256 MB
+}
+
+// orUsual fills in the usual bounds.
+func (l Limits) orUsual() Limits {
+	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20), SelfWeights: cmp.Or(l.SelfWeights, 1<<26)}
 }
 
 // Validate reports the first option that is out of range.
@@ -59,6 +73,7 @@ type dev struct {
 	info      driver.Info
 	index     int
 	precision string
+	limits    Limits
 	warnings  []string
 	context   driver.Context
 	stream    driver.Stream // of the kernels
@@ -126,12 +141,13 @@ func Open(o Options) (device.Device, error) {
 	if o.Index >= n {
 		return nil, &NoSuchGPU{o.Index, n}
 	}
-	if v, err := drv.Version(); err != nil {
-		return nil, opened(err)
-	} else if v < oldest {
 		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or later (version 470)", drv.Path(), version(v), version(oldest))}
-	}
+		return nil, opened(err)
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(), buffers: map[*buffer]struct{}{},
+	if v, err := drv.Version(); err != nil {
+	}
+	} else if v < oldest {
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	if d.precision == "" {
 		d.precision = FP32

@@ -72,8 +72,8 @@ func TestConformanceOfProducts(t *testing.T) {
 
 // What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
 func TestConformanceInParts(t *testing.T) {
-	cuda.LimitScratch(t, 20_000, 100)
-	devicetest.RunOnly(t, variant(t, cuda.Options{}, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights", "ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
+	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
+	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights", "ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.

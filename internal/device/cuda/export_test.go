@@ -3,26 +3,11 @@ package cuda
 import (
 	"fmt"
 	"math"
-	"testing"
 	"unsafe"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
-
-// SetTile gives the tiles of pairs another size for one test.
-func SetTile(t *testing.T, bytes int) {
-	old := tileBytes
-	tileBytes = bytes
-	t.Cleanup(func() { tileBytes = old })
-}
-
-// LimitScratch lowers what is kept at once for one test: bytes of BlockMatch and weights of self-attention.
-func LimitScratch(t *testing.T, match, weights int) {
-	m, w := matchBytes, selfPlaces
-	matchBytes, selfPlaces = match, weights
-	t.Cleanup(func() { matchBytes, selfPlaces = m, w })
-}
 
 func (d *dev) self() *dev { return d }
 

@@ -16,17 +16,14 @@ var (
 // kernel; values that are large for all pairs together (the contexts of words, the products of graph reasoning) exist for one tile at a time and the gradients make them
 // again. Tiles depend on sizes alone, and what is summed over tiles is summed in their order.
 
-// tileBytes is the workspace of a tile; a variable for the tests of what tiles do.
-var tileBytes = 512 << 20
-
 const (
 	tileRows  = 1 << 20 // of a product, at most
 	chunkRows = 512     // of a chunk of chunk_sums
 )
 
 // tileOf returns how many of n units of work fit into a tile: at least one, and all in tiles of about one size.
-func tileOf(n, bytes, rows int) int {
-	most := max(1, min(tileBytes/max(1, bytes), tileRows/max(1, rows)))
+func (d *dev) tileOf(n, bytes, rows int) int {
+	most := max(1, min(d.limits.TileBytes/max(1, bytes), tileRows/max(1, rows)))
 	count := (n + most - 1) / most
 	return (n + count - 1) / count
 }

@@ -170,12 +170,11 @@ func TestPairsInTilesAndOrders(t *testing.T) {
 	}
 	want := everyPairKernel(t, host)
 	for _, bytes := range []int{1, 700, 4000, 1 << 20} {
-		cuda.SetTile(t, bytes)
 		var forward [][]float64
 		for order := range 3 {
 			what := fmt.Sprintf("tiles of %d bytes, order %d", bytes, order)
 			emulator.Set(t, "order", order, 0)
-			got := everyPairKernel(t, open(t, cuda.Options{}))
+			got := everyPairKernel(t, open(t, cuda.Options{Limits: cuda.Limits{TileBytes: bytes}}))
 			if order == 0 {
 				forward = got
 			}

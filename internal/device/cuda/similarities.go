@@ -70,9 +70,9 @@ func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities
 }
 
 // cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the number of tiles.
-func (s *similarities) cut(floats int) (room, count int) {
-	s.tileR = tileOf(s.rows, 4*floats, 1)
-	s.tileI = tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
+func (s *similarities) cut(d *dev, floats int) (room, count int) {
+	s.tileR = d.tileOf(s.rows, 4*floats, 1)
+	s.tileI = d.tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
 	over := func(n, tile int) int { return (n + tile - 1) / tile }
 	return s.tileI * s.tileR, over(s.a.B, s.tileI) * over(s.rows, s.tileR)
 }
@@ -124,7 +124,7 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	if s.half {
 		pair += halves(a.E)
 	}
-	room, _ := s.cut(pair)
+	room, _ := s.cut(d, pair)
 	w := d.workspace(room * pair)
 	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
 	if s.half {
@@ -170,7 +170,7 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 	if s.half {
 		pair += halves(a.E) + halves(a.S)
 	}
-	room, tiles := s.cut(pair)
+	room, tiles := s.cut(d, pair)
 	sums := tallFloats(tiles, room, a.S)
 	w := d.workspace(room*pair + 2*sums)
 	context, norm := w.cut(room*a.E), w.cut(room)

@@ -123,9 +123,6 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	}
 }
 
-// selfPlaces is the most weights of attention that are kept at once: 256 MB.
-var selfPlaces = 1 << 26
-
 // selfTile is the number of rows of a block of self-attention.
 const selfTile = 16
 
@@ -136,6 +133,7 @@ type heads struct {
 	words, query, key, value driver.Ptr
 	drop                     drops
 	factor                   float64
+	most                     int // weights that are kept at once
 }
 
 func (d *dev) heads(what string, a device.SelfAttentionArgs) heads {
@@ -143,7 +141,7 @@ func (d *dev) heads(what string, a device.SelfAttentionArgs) heads {
 	if a.D%a.Heads != 0 {
 		panic(fmt.Sprintf("cuda: %s: %d columns for %d heads, expected a multiple", what, a.D, a.Heads))
 	}
-	h := heads{a: a, drop: d.drops(what, a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads))}
+	h := heads{a: a, drop: d.drops(what, a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads)), most: d.limits.SelfWeights}
 	most := 0
 	if a.Words.Present() {
 		most = a.L
@@ -176,7 +174,7 @@ func (h *heads) part(first int) (end, places int) {
 		if h.a.Lengths.Loose {
 			n = h.c.longest
 		}
-		if end > first && places+h.a.Heads*n*n > selfPlaces {
+		if end > first && places+h.a.Heads*n*n > h.most {
 			break
 		}
 		places += h.a.Heads * n * n
