@@ -11,9 +11,9 @@ import (
 // memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors and
 // never store it, which saves three passes over memory as large as the weight.
 type backward struct {
-	vm    *graph.Program
-	grads gradients
-	nodes [][2]*graph.Node // DY and X of every factored gradient
+	vm      *graph.Program
+	updates []update
+	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and compiles
@@ -31,6 +31,8 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale f
 		return nil, err
 	}
 	b := &backward{}
+	var once, twice []span
+	var factored []update
 	var targets []graph.Target
 	for i, n := range grads {
 		lo, hi := s.Params.Range(specs[i].Name)
@@ -38,19 +40,19 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale f
 		dy, x, ok := g.Factors(n)
 		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
-			b.grads.factored = append(b.grads.factored, factor{place, device.Factored{N: rows, O: o, I: in}})
+			factored = append(factored, update{span: place, nth: 1, of: 1, factor: &device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
 			keep = append(keep, dy, x)
 			continue
 		}
 		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
 		if specs[i].Twice {
-			b.grads.twice = append(b.grads.twice, place)
+			twice = append(twice, place)
 		} else {
-			b.grads.dense = append(b.grads.dense, place)
+			once = append(once, place)
 		}
 	}
-	b.grads.dense, b.grads.twice = join(b.grads.dense), join(b.grads.twice)
+	b.updates = append(append(updatesOf(1, join(once)...), updatesOf(2, join(twice)...)...), factored...)
 	b.vm, err = graph.Compile(s, g, keep, targets)
 	return b, err
 }
@@ -61,12 +63,13 @@ func worthFactoring(dy, x *graph.Node, from int) bool {
 	return o*i >= from && (from == 0 || 4*n <= min(o, i))
 }
 
-// gradients returns where the gradients of the last run are.
-func (b *backward) gradients() *gradients {
-	for i, n := range b.nodes { // inputs may have moved
-		b.grads.factored[i].DY, b.grads.factored[i].X = b.vm.View(n[0]), b.vm.View(n[1])
+// factors finds the factors of the gradients that stay products: inputs may have moved.
+func (b *backward) factors() {
+	first := len(b.updates) - len(b.nodes)
+	for i, n := range b.nodes {
+		f := b.updates[first+i].factor
+		f.DY, f.X = b.vm.View(n[0]), b.vm.View(n[1])
 	}
-	return &b.grads
 }
 
 // join merges ranges that touch, give or take the padding between parameters, and have the same learning rate.

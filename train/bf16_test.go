@@ -62,8 +62,8 @@ func TestBF16Copies(t *testing.T) {
 			if !slices.Equal(got, want) || !slices.Equal(gotParams, wantParams) {
 				t.Errorf("losses on copies %v, without %v; the same parameters: %v", got, want, slices.Equal(gotParams, wantParams))
 			}
-			if copied.late.Replayed < 2 {
-				t.Errorf("%d steps were replayed", copied.late.Replayed)
+			if copied.recorder.Replayed < 2 {
+				t.Errorf("%d steps were replayed", copied.recorder.Replayed)
 			}
 			single, _ := train(c.step(newDevice(t, "fp32")))
 			for i, x := range single {

@@ -140,7 +140,8 @@ func TestGoldenTrainStep(t *testing.T) {
 				prog, err := s.program(sh)
 				check(err)
 				for i, want := range c.Expected.Steps {
-					r, err := s.execute(prog, opt.LR)
+					check(s.begin(prog, callKey{shape: sh}, opt.LR))
+					r, err := s.Finish()
 					check(err)
 					golden.Close(t, "loss", []float64{r.Loss}, []float64{want.Loss}, p.out)
 					golden.Close(t, "gradient norm", []float64{r.GradNorm}, []float64{want.GradNorm}, p.grad)
@@ -248,14 +249,20 @@ func TestGoldenOptim(t *testing.T) {
 					t.Fatal(err)
 				}
 				opt := optimiserOf(t, dev, [][]float64{c.Initial}, o)
-				all := everything(opt)
+				times := 1
 				if c.Name == "adam_duplicated_parameter" {
-					all.dense, all.twice = nil, all.dense
+					times = 2
+				}
+				all := updatesOf(times, span{0, opt.params.OptimisedSize(), 1})
+				hypers, err := opt.hypersOf(all)
+				if err != nil {
+					t.Fatal(err)
 				}
 				for i, g := range c.Grads {
 					dev.UploadDoubles(opt.params.Grad("p0"), g)
-					opt.gradNorm(all)
-					opt.update(all, c.LR)
+					opt.norms(all)
+					opt.count(all, hypers, c.LR)
+					opt.apply(all, hypers)
 					golden.Close(t, "parameters", doubles(dev, opt.params.Value("p0")), want.Params[i], p.out)
 				}
 				if want.M != nil {
@@ -311,31 +318,28 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 	o := DefaultOptimOptions()
 	o.Clip, o.Betas = maxNorm, [2]float64{0, 0.999}
 	opt := optimiserOf(t, dev, grads, o)
-	all := &gradients{}
+	var all []update
 	for i, n := range listed {
 		name := "p" + string(rune('0'+i))
 		dev.UploadDoubles(opt.params.Grad(name), grads[i])
 		lo, hi := opt.params.Range(name)
-		switch n {
-		case 1:
-			all.dense = append(all.dense, span{lo, hi, 1})
-		case 2:
-			all.twice = append(all.twice, span{lo, hi, 1})
-		default:
+		if n != 1 && n != 2 {
 			t.Fatalf("parameter %d is listed %d times, expected once or twice", i, n)
 		}
+		all = append(all, updatesOf(n, span{lo, hi, 1})...)
 	}
-	golden.Close(t, "total norm", []float64{opt.gradNorm(all)}, []float64{want.Norm}, tol)
+	hypers, err := opt.hypersOf(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.norms(all)
+	golden.Close(t, "total norm", doubles(dev, opt.norm), []float64{want.Norm}, tol)
 	golden.Close(t, "coefficient", doubles(dev, opt.coef), []float64{want.Coef}, tol)
-	opt.update(all, o.LR)
+	opt.count(all, hypers, o.LR)
+	opt.apply(all, hypers)
 	moments := doubles(dev, opt.m)
 	for i := range grads {
 		lo, hi := opt.params.Range("p" + string(rune('0'+i)))
 		golden.Close(t, "clipped gradient", moments[lo:hi], want.Grads[i], tol)
 	}
-}
-
-// everything is the gradients of every parameter, stored.
-func everything(o *optimiser) *gradients {
-	return &gradients{dense: []span{{0, o.params.OptimisedSize(), 1}}}
 }

@@ -24,7 +24,8 @@ type script struct {
 	scores      []float64 // of the validations, the last one again and again
 	validations int
 	gap         float64
-	fail        error // of the next step
+	fail        error        // of the next step
+	results     []StepResult // of steps on their way
 	events      []string
 	onStep      func(StepInfo) error
 	onValidate  func() error // before a score is given
@@ -46,13 +47,22 @@ func (s *script) Next() (*data.Batch, error) {
 
 func (s *script) Release(*data.Batch) { s.held-- }
 
-func (s *script) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
+func (s *script) Depth() int { return 1 }
+
+func (s *script) Start(b *data.Batch, lr float64, sum bool) error {
 	e := fmt.Sprintf("run %d.%d lr %g", b.Epoch, b.Iter, lr)
 	if sum {
 		e += " sum"
 	}
 	s.events = append(s.events, e)
-	return StepResult{Loss: 1, Gap: s.gap, LearningRate: lr}, s.fail
+	s.results = append(s.results, StepResult{Loss: 1, Gap: s.gap, LearningRate: lr})
+	return nil
+}
+
+func (s *script) Finish() (StepResult, error) {
+	r := s.results[0]
+	s.results = s.results[1:]
+	return r, s.fail
 }
 
 func (s *script) validate(context.Context) (eval.Metrics, error) {

@@ -29,17 +29,14 @@ type Position struct {
 	Pending   bool    `json:"pending"`   // a validation is due before the next step
 }
 
-// Stepper trains on one batch at a learning rate; sum selects the warm-up form of the loss. *Step is the one in use.
+// Stepper trains, a batch at a time; *Step is the one in use.
 type Stepper interface {
-	Run(b *data.Batch, lr float64, sum bool) (StepResult, error)
-}
-
-// Forerunner is a Stepper whose steps can be started before the results of those before them are there.
-type Forerunner interface {
-	Stepper
-	Ahead() bool // whether it is one at present
+	// Start begins a step on a batch, which may be released when it returns; sum selects the warm-up form of the loss.
 	Start(b *data.Batch, lr float64, sum bool) error
+	// Finish waits for the oldest step that was started and returns what it reports.
 	Finish() (StepResult, error)
+	// Depth is how many steps may be started and not finished: 1, or more on a device that runs behind its calls.
+	Depth() int
 }
 
 // StepInfo is what a step reports to the hooks.
@@ -89,8 +86,8 @@ type Loop struct {
 	Now      func() time.Time
 	Position Position // after the last step that is finished
 
-	ahead *StepInfo // a step that was started and is not finished; its result is missing
-	since time.Time // when it was started, or the step before it was finished
+	started *StepInfo // a step that is not finished; its result is missing
+	since   time.Time // when it was started, or the step before it was finished
 }
 
 // ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
@@ -100,7 +97,7 @@ var ErrInterrupted = errors.New("training interrupted; the state is saved, conti
 func (l *Loop) Run(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil {
-			if err := l.catchUp(); err != nil {
+			if err := l.finish(); err != nil {
 				return err
 			}
 			if err := l.save(false); err != nil {
@@ -140,8 +137,8 @@ func (l *Loop) save(better bool) error {
 // step trains on the next batch and decides whether a validation is due.
 func (l *Loop) step() error {
 	p := l.Position
-	if l.ahead != nil {
-		p = l.ahead.Position
+	if l.started != nil {
+		p = l.started.Position
 	}
 	start := l.Now()
 	b, err := l.Source.Next()
@@ -152,13 +149,7 @@ func (l *Loop) step() error {
 		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch, b.Iter, p.Epoch, p.Iter)
 	}
 	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
-	lr, sum := l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup
-	f, ok := l.Step.(Forerunner)
-	if ok = ok && f.Ahead(); ok {
-		err = f.Start(b, lr, sum)
-	} else {
-		next.StepResult, err = l.Step.Run(b, lr, sum)
-	}
+	err = l.Step.Start(b, l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup)
 	l.Source.Release(b)
 	if err != nil {
 		return l.explain(err, p)
@@ -169,32 +160,28 @@ func (l *Loop) step() error {
 		n.Epoch, n.Iter = n.Epoch+1, 0
 	}
 	n.Pending = n.Iter == 0 || l.finishedAt(n) || l.Options.ValStep > 0 && n.Step%int64(l.Options.ValStep) == 0
-	if !ok {
-		next.Duration = l.Now().Sub(start)
-		return l.done(next)
-	}
-	if l.ahead != nil {
-		if err := l.catchUp(); err != nil {
+	if l.started != nil {
+		if err := l.finish(); err != nil {
 			return err
 		}
 		start = l.since
 	}
-	l.ahead, l.since = &next, start
-	if n.Pending || l.Hooks.Due == nil || l.Hooks.Due(n.Step) {
-		return l.catchUp()
+	l.started, l.since = &next, start
+	if n.Pending || l.Step.Depth() == 1 || l.Hooks.Due == nil || l.Hooks.Due(n.Step) {
+		return l.finish()
 	}
 	return nil
 }
 
-// catchUp waits for a step that was started and reports it.
-func (l *Loop) catchUp() error {
-	i := l.ahead
+// finish waits for a step that was started and reports it.
+func (l *Loop) finish() error {
+	i := l.started
 	if i == nil {
 		return nil
 	}
-	l.ahead = nil
+	l.started = nil
 	var err error
-	if i.StepResult, err = l.Step.(Forerunner).Finish(); err != nil {
+	if i.StepResult, err = l.Step.Finish(); err != nil {
 		return l.explain(err, l.Position)
 	}
 	now := l.Now()

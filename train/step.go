@@ -27,34 +27,26 @@ type Step struct {
 	loss     loss.Options
 	opt      *optimiser
 	programs map[shape]*program
-	last     *program   // of the last step
-	parts    [3]float64 // staging of the loss
-	extra    [1]float64 // staging of the loss of a captioning branch
-	scored   []float32  // staging of the scores, and of a row
-	counter  [2]int32   // the number of steps done, for dropout
-	labels   labels     // staging of the labels of a captioning branch
+	last     *program  // of the last step
+	hardest  []float32 // scratch memory of gap
+	counter  [2]int32  // the number of steps done, for dropout
+	labels   labels    // staging of the labels of a captioning branch
 
-	late *late // steps on a device.Recorder, nil on others
+	runner   runner
+	recorder *recorder // the runner, where the device records; nil on others
+	namer    device.Namer
+	started  []startedStep // and not finished, at most Depth
+	slot     int           // of the next step that is started
+	makes    func()        // calls, of the last program
 
 	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
 	factorFrom int
 }
 
-// shape is what a training graph depends on.
-type shape struct {
-	n, bucket, semantic int
-	room                int  // words that a graph of a PairScorer has room for, 0 for other networks
-	sum                 bool // sum over all violations instead of the hardest (warm-up)
-}
-
-type program struct {
-	*backward
-	loss       *graph.Node
-	margins    *graph.Node // of the negatives, nil where the margin is constant
-	captioning *graph.Node // loss of the captioning branch, nil without one
-	scores     *graph.Node
-	name       string      // of the step, for errors of a device
-	hypers     device.View // of updates on a device.Recorder, see optimiser.hypers
+type startedStep struct {
+	p    *program
+	lr   float64
+	slot int
 }
 
 // StepResult is what a step reports.
@@ -74,9 +66,9 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 		return nil, err
 	}
 	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
-	if r, ok := m.Session.Dev.(device.Recorder); ok {
-		s.late = newLate(r)
-	}
+	s.runner, s.recorder = newRunner(m.Session.Dev)
+	s.namer, _ = m.Session.Dev.(device.Namer)
+	s.makes = s.calls
 	return s, nil
 }
 
@@ -91,92 +83,99 @@ func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Va
 
 // Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
-	if s.late != nil {
-		if err := s.Start(b, lr, sum); err != nil {
-			return StepResult{}, err
-		}
-		return s.Finish()
-	}
-	p, _, err := s.prepare(b, sum)
-	if err != nil {
+	if err := s.Start(b, lr, sum); err != nil {
 		return StepResult{}, err
 	}
-	return s.execute(p, lr)
+	return s.Finish()
 }
 
-// prepare finds or compiles the program of a batch and feeds the batch.
-func (s *Step) prepare(b *data.Batch, sum bool) (*program, shape, error) {
-	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
-	if _, ok := s.model.PairScorer(); ok {
-		sh.room = s.model.PairRoom(b.Lengths, b.L)
+// Start begins a step on a batch, which may be released when it returns. At most Depth steps may be started and not finished.
+func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
+	if len(s.started) == s.Depth() {
+		return fmt.Errorf("training step: %d steps are not finished", len(s.started))
 	}
-	if s.loss.NeedsSemantics() {
-		if b.SemanticDim == 0 {
-			return nil, sh, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
-		}
-		sh.semantic = b.SemanticDim
+	s.at("the inputs of a training step")
+	defer s.at("")
+	sh, err := s.shapeOf(b, sum)
+	if err != nil {
+		return err
 	}
 	p, err := s.program(sh)
 	if err != nil {
-		return nil, sh, err
+		return err
 	}
-	return p, sh, s.feed(b, sh)
+	if err := s.feed(b, sh); err != nil {
+		return err
+	}
+	key := callKey{shape: sh, words: s.model.WordBound(b.Lengths, b.L)}
+	if b.RegionCounts != nil {
+		key.regions = s.model.RegionBound(b.RegionCounts)
+	}
+	return s.begin(p, key, lr)
 }
 
-// execute runs forward, loss and backward on the inputs fed before, then clips and updates.
-func (s *Step) execute(p *program, lr float64) (StepResult, error) {
-	if err := p.vm.RunAll(); err != nil {
+// begin starts a step on the inputs that were fed.
+func (s *Step) begin(p *program, key callKey, lr float64) error {
+	if err := p.prepare(); err != nil {
+		return fmt.Errorf("training step: %w", err)
+	}
+	s.opt.count(p.updates, p.hypers, lr)
+	s.at(p.name)
+	s.last = p
+	s.runner.run(key, s.model.Session.Generation(), s.makes)
+	s.runner.fetch(s.slot, p.reports(s.opt.norm))
+	s.started = append(s.started, startedStep{p, lr, s.slot})
+	s.slot = (s.slot + 1) % s.Depth()
+	return nil
+}
+
+// calls makes the kernel calls of a step with the last program.
+func (s *Step) calls() {
+	p := s.last
+	p.vm.Run()
+	s.at("the norm of the gradients, the clip or the update")
+	s.opt.norms(p.updates)
+	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
+		s.opt.apply(p.updates, p.hypers)
+	}
+}
+
+// Finish waits for the oldest step that was started and returns what it reports.
+func (s *Step) Finish() (StepResult, error) {
+	if len(s.started) == 0 {
+		return StepResult{}, errNothingStarted
+	}
+	st := s.started[0]
+	s.started = append(s.started[:0], s.started[1:]...)
+	x, scores, err := s.runner.fetched(st.slot)
+	if err != nil {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
-	s.model.Session.Dev.DownloadDoubles(s.parts[:], p.vm.View(p.loss).Slice(0, 3))
-	s.last = p
-	g := p.gradients()
-	captioning := 0.0
-	if p.captioning != nil {
-		s.model.Session.Dev.DownloadDoubles(s.extra[:], p.vm.View(p.captioning))
-		captioning = s.extra[0]
+	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
+	if st.p.captioning != nil {
+		r.LossCaptioning = x[4]
+		r.Loss += r.LossCaptioning
 	}
-	r := StepResult{Loss: s.parts[0] + captioning, LossCaption: s.parts[1], LossImage: s.parts[2], LossCaptioning: captioning,
-		GradNorm: s.opt.gradNorm(g), LearningRate: lr}
-	if !finite(r.Loss) {
+	if !finite(r.Loss) || !finite(r.GradNorm) {
+		s.opt.steps-- // nothing was updated
+		if finite(r.Loss) {
+			return r, &NotFinite{"the gradient norm", r.GradNorm}
+		}
 		return r, &NotFinite{"the loss", r.Loss}
 	}
-	if !finite(r.GradNorm) {
-		return r, &NotFinite{"the gradient norm", r.GradNorm}
+	n := int(math.Sqrt(float64(len(scores))))
+	if cap(s.hardest) < n {
+		s.hardest = make([]float32, n)
 	}
-	s.opt.update(g, lr)
-	r.Gap = s.gap(p.vm.View(p.scores))
-	return r, s.model.Session.Dev.Sync()
-}
-
-// gap reads the scores [B, B] of the last run.
-func (s *Step) gap(scores device.View) float64 {
-	n := int(math.Sqrt(float64(scores.N)))
-	if cap(s.scored) < scores.N+n {
-		s.scored = make([]float32, scores.N+n)
-	}
-	buf := s.scored[:scores.N+n]
-	s.model.Session.Dev.DownloadFloats(buf[:scores.N], scores)
-	return gap(buf[:scores.N], buf[scores.N:], n)
+	r.Gap = gap(scores, s.hardest[:n], n)
+	return r, nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// program returns the compiled graph of a shape.
-func (s *Step) program(sh shape) (*program, error) {
-	if p := s.programs[sh]; p != nil {
-		return p, nil
-	}
-	p, err := s.compile(sh)
-	if err == nil {
-		s.programs[sh] = p
-	}
-	return p, err
-}
-
 func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses := s.model.Session
-	if s.late != nil {
+	if s.recorder != nil {
 		s.model.Loosely = true
 		defer func() { s.model.Loosely = false }()
 	}
@@ -212,56 +211,4 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		return err
 	}
 	return ses.FeedInts(inputImages, b.ImageIDs)
-}
-
-// buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch where there is one.
-func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
-	m := s.model
-	captions := m.CaptionNodes(g, sh.n, sh.bucket)
-	if net, ok := m.PairScorer(); ok {
-		captions.Room = sh.room
-		captions.Edges, captions.EdgeStart = m.EdgeNodes(g, sh.n, sh.room)
-		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
-		return
-	}
-	net := m.Embedder()
-	var images *graph.Node
-	if c, ok := net.(models.Captioner); ok {
-		images, p.captioning = c.ImagesAndLoss(g, m.RegionsNode(g, sh.n), m.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
-	} else {
-		images = net.Images(g, m.RegionsNode(g, sh.n))
-	}
-	p.scores = net.Scores(g, images, net.Captions(g, captions))
-}
-
-func (s *Step) compile(sh shape) (*program, error) {
-	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words", s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
-	g := s.model.Session.Graph()
-	g.Training, g.Seed = true, s.Seed
-	err := graph.Build(func() error {
-		s.buildScores(g, p, sh)
-		var c loss.Context
-		if sh.semantic > 0 {
-			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
-			c.Images = g.InputInts(inputImages, sh.n)
-			c.Captions = c.Images
-		}
-		p.margins = s.loss.Margins(g, c, sh.n)
-		c.Margins = p.margins
-		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
-		cost, keep := p.loss, []*graph.Node{p.loss, p.scores}
-		if p.margins != nil {
-			keep = append(keep, p.margins)
-		}
-		if p.captioning != nil {
-			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
-		}
-		var err error
-		p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, keep...)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("network %s with loss %s: %w", s.model.Options.Network, s.loss.Name, err)
-	}
-	return p, nil
 }

@@ -141,13 +141,12 @@ func Open(o Options) (device.Device, error) {
 	if o.Index >= n {
 		return nil, &NoSuchGPU{o.Index, n}
 	}
-		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or later (version 470)", drv.Path(), version(v), version(oldest))}
-		return nil, opened(err)
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, buffers: map[*buffer]struct{}{},
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(), buffers: map[*buffer]struct{}{},
 	if v, err := drv.Version(); err != nil {
-	}
+		return nil, opened(err)
 	} else if v < oldest {
+		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or later (version 470)", drv.Path(), version(v), version(oldest))}
+	}
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(), buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	if d.precision == "" {
 		d.precision = FP32

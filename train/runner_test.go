@@ -46,7 +46,7 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 	return b
 }
 
-type lateCase struct {
+type recordedCase struct {
 	name  string
 	steps int
 	lr    float64
@@ -54,11 +54,11 @@ type lateCase struct {
 	batch func(i int) *data.Batch
 }
 
-func lateCases(t testing.TB) []lateCase {
-	var all []lateCase
+func recordedCases(t testing.TB) []recordedCase {
+	var all []recordedCase
 	tiny := func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 8), uint64(i), false) }
 	add := func(name string, steps int, lr float64, step func(device.Device) *Step, batch func(int) *data.Batch) {
-		all = append(all, lateCase{name, steps, lr, step, batch})
+		all = append(all, recordedCase{name, steps, lr, step, batch})
 	}
 	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
 		add("vsepp "+l, 8, 1e-2, func(d device.Device) *Step { return tinyStep(t, d, l, 0) }, tiny)
@@ -123,8 +123,8 @@ func poison(t *testing.T, s *Step, b *data.Batch) {
 	}
 }
 
-// lateSteps trains on batches of one shape and different lengths, with a learning rate that changes. Before the given ones memory is poisoned.
-func lateSteps(t *testing.T, s *Step, c lateCase, n int, poisoned ...int) (results []StepResult, all []float64) {
+// trainCase trains on batches of one shape and different lengths, with a learning rate that changes. Before the given ones memory is poisoned.
+func trainCase(t *testing.T, s *Step, c recordedCase, n int, poisoned ...int) (results []StepResult, all []float64) {
 	t.Helper()
 	for i := range n {
 		if slices.Contains(poisoned, i) {
@@ -143,20 +143,20 @@ func lateSteps(t *testing.T, s *Step, c lateCase, n int, poisoned ...int) (resul
 // and regions, and with another learning rate, moment correction and dropout at every step. A number of the host that a
 // recording kept would show in either comparison. Values behind the last word of a batch, which steps before have left in memory, are read by none.
 func TestRecordedSteps(t *testing.T) {
-	for k, c := range lateCases(t) {
+	for k, c := range recordedCases(t) {
 		t.Run(c.name, func(t *testing.T) {
 			steps := c.steps
-			onCPU, _ := lateSteps(t, c.step(newDevice(t, "fp32")), c, steps)
+			onCPU, _ := trainCase(t, c.step(newDevice(t, "fp32")), c, steps)
 			plain := c.step(emulatedGPU(t, k > 0))
 			plain.Record(false)
-			want, wantNumbers := lateSteps(t, plain, c, steps)
-			if plain.late.Replayed != 0 || plain.CallByCall() == "" {
-				t.Errorf("%d steps were replayed without recording (%q)", plain.late.Replayed, plain.CallByCall())
+			want, wantNumbers := trainCase(t, plain, c, steps)
+			if plain.recorder.Replayed != 0 || plain.CallByCall() == "" {
+				t.Errorf("%d steps were replayed without recording (%q)", plain.recorder.Replayed, plain.CallByCall())
 			}
 			s := c.step(emulatedGPU(t, k > 0))
-			got, numbers := lateSteps(t, s, c, steps, 0, 3)
-			if s.CallByCall() != "" || s.late.Replayed < 2 { // the first replay is of the batch that was recorded
-				t.Errorf("%d of %d steps were replayed: %s", s.late.Replayed, steps, s.CallByCall())
+			got, numbers := trainCase(t, s, c, steps, 0, 3)
+			if s.CallByCall() != "" || s.recorder.Replayed < 2 { // the first replay is of the batch that was recorded
+				t.Errorf("%d of %d steps were replayed: %s", s.recorder.Replayed, steps, s.CallByCall())
 			}
 			for i := range got {
 				if got[i] != want[i] {
@@ -208,19 +208,19 @@ func TestNotFiniteOnTheDevice(t *testing.T) {
 	}
 	steps := s.opt.steps
 	good(4)
-	if slices.Equal(state(), before) || s.opt.steps != steps+1 || s.late.Replayed < 3 {
-		t.Error(fmt.Sprint("the step after it did nothing; replayed ", s.late.Replayed))
+	if slices.Equal(state(), before) || s.opt.steps != steps+1 || s.recorder.Replayed < 3 {
+		t.Error(fmt.Sprint("the step after it did nothing; replayed ", s.recorder.Replayed))
 	}
 }
 
 // A driver that does not record is said, and changes no bits.
 func TestRecordingThatFails(t *testing.T) {
-	c := lateCases(t)[0]
-	want, _ := lateSteps(t, c.step(emulatedGPU(t, true)), c, 4)
+	c := recordedCases(t)[0]
+	want, _ := trainCase(t, c.step(emulatedGPU(t, true)), c, 4)
 	emulator.Set(t, "no_capture", 1, 0)
 	s := c.step(emulatedGPU(t, true))
-	got, _ := lateSteps(t, s, c, 4)
-	if !slices.Equal(got, want) || s.late.Replayed != 0 || !strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
-		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.late.Replayed, s.CallByCall(), got, want)
+	got, _ := trainCase(t, s, c, 4)
+	if !slices.Equal(got, want) || s.recorder.Replayed != 0 || !strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
+		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.recorder.Replayed, s.CallByCall(), got, want)
 	}
 }

@@ -9,39 +9,36 @@ import (
 	"vsetrain/data"
 )
 
-// forerunner is a script whose steps are started before the ones before them are finished.
-type forerunner struct {
+// deep is a script of which two steps may be on their way.
+type deep struct {
 	*script
-	results []StepResult
-	most    int // steps that were on their way at once
+	most int // steps that were on their way at once
 }
 
-func (f *forerunner) Ahead() bool { return true }
+func (f *deep) Depth() int { return 2 }
 
-func (f *forerunner) Start(b *data.Batch, lr float64, sum bool) error {
-	r, err := f.script.Run(b, lr, sum)
-	f.results = append(f.results, r)
+func (f *deep) Start(b *data.Batch, lr float64, sum bool) error {
+	err := f.script.Start(b, lr, sum)
 	f.most = max(f.most, len(f.results))
 	return err
 }
 
-func (f *forerunner) Finish() (StepResult, error) {
-	r := f.results[0]
-	f.results = f.results[1:]
+func (f *deep) Finish() (StepResult, error) {
+	r, err := f.script.Finish()
 	f.events = append(f.events, fmt.Sprintf("finish %d left", len(f.results)))
-	return r, nil
+	return r, err
 }
 
-// Steps that are started ahead do the same steps, reports, validations and saves in the same order as others, each validation behind all steps before
+// Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in the same order as others, each validation behind all steps before
 // it, and interruptions repeat nothing.
-func TestStepsAhead(t *testing.T) {
+func TestStepsOnTheirWay(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	if err := plain.loop().Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, due := range []func(int64) bool{nil, func(int64) bool { return false }, func(s int64) bool { return s%3 == 0 }} {
 		for _, every := range []int64{1, 3, 4, 100} {
-			f := &forerunner{script: &script{scores: plain.scores}}
+			f := &deep{script: &script{scores: plain.scores}}
 			l := f.loop()
 			for {
 				l.Step, l.Hooks.Due, l.Options.ValStep = f, due, 2

@@ -1,0 +1,151 @@
+package train
+
+import (
+	"fmt"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// shape is what a training graph depends on.
+type shape struct {
+	n, bucket, semantic int
+	room                int  // words that a graph of a PairScorer has room for, 0 for other networks
+	sum                 bool // sum over all violations instead of the hardest (warm-up)
+}
+
+// program is the compiled graph of a shape: forward, loss and gradients, and how the parameters are updated with them.
+type program struct {
+	*backward
+	loss       *graph.Node
+	margins    *graph.Node // of the negatives, nil where the margin is constant
+	captioning *graph.Node // loss of the captioning branch, nil without one
+	scores     *graph.Node
+	name       string        // of the step, for errors of a device
+	hypers     device.View   // scalars of the updates, see optimiser.count
+	losses     []device.View // that have to be finite
+	reads      []device.View // what a step reports
+}
+
+// prepare looks at the inputs that were fed and finds where values lie.
+func (p *program) prepare() error {
+	if err := p.vm.Prepare(); err != nil {
+		return err
+	}
+	p.factors()
+	p.losses = append(p.losses[:0], p.vm.View(p.loss).Slice(0, 1))
+	if p.captioning != nil {
+		p.losses = append(p.losses, p.vm.View(p.captioning))
+	}
+	return nil
+}
+
+// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch, and the
+// scores.
+func (p *program) reports(norm device.View) []device.View {
+	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
+	p.reads = append(p.reads, p.losses[1:]...)
+	p.reads = append(p.reads, p.vm.View(p.scores))
+	return p.reads
+}
+
+// shapeOf is the shape of a batch.
+func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
+	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
+	if _, ok := s.model.PairScorer(); ok {
+		sh.room = s.model.PairRoom(b.Lengths, b.L)
+	}
+	if s.loss.NeedsSemantics() {
+		if b.SemanticDim == 0 {
+			return sh, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
+		}
+		sh.semantic = b.SemanticDim
+	}
+	return sh, nil
+}
+
+// Reserve compiles the graph of n pairs with captions of at most the given number of words, and so allocates the memory of
+// the values of a step. semantic is the length of the semantic vectors of a loss that needs them.
+func (s *Step) Reserve(n, longest, semantic int) error {
+	sh := shape{n: n, bucket: models.Bucket(longest), semantic: semantic}
+	if _, ok := s.model.PairScorer(); ok {
+		lengths := make([]int32, n)
+		for i := range lengths {
+			lengths[i] = int32(max(1, longest/2))
+		}
+		sh.room = s.model.PairRoom(lengths, longest)
+	}
+	_, err := s.program(sh)
+	return err
+}
+
+// program returns the compiled graph of a shape.
+func (s *Step) program(sh shape) (*program, error) {
+	if p := s.programs[sh]; p != nil {
+		return p, nil
+	}
+	p, err := s.compile(sh)
+	if err == nil {
+		s.programs[sh] = p
+	}
+	return p, err
+}
+
+// buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch where there is one.
+func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
+	m := s.model
+	captions := m.CaptionNodes(g, sh.n, sh.bucket)
+	if net, ok := m.PairScorer(); ok {
+		captions.Room = sh.room
+		captions.Edges, captions.EdgeStart = m.EdgeNodes(g, sh.n, sh.room)
+		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
+		return
+	}
+	net := m.Embedder()
+	var images *graph.Node
+	if c, ok := net.(models.Captioner); ok {
+		images, p.captioning = c.ImagesAndLoss(g, m.RegionsNode(g, sh.n), m.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
+	} else {
+		images = net.Images(g, m.RegionsNode(g, sh.n))
+	}
+	p.scores = net.Scores(g, images, net.Captions(g, captions))
+}
+
+func (s *Step) compile(sh shape) (*program, error) {
+	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
+		s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
+	g := s.model.Session.Graph()
+	g.Training, g.Seed = true, s.Seed
+	err := graph.Build(func() error {
+		s.buildScores(g, p, sh)
+		var c loss.Context
+		if sh.semantic > 0 {
+			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
+			c.Images = g.InputInts(inputImages, sh.n)
+			c.Captions = c.Images
+		}
+		p.margins = s.loss.Margins(g, c, sh.n)
+		c.Margins = p.margins
+		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
+		cost, keep := p.loss, []*graph.Node{p.loss, p.scores}
+		if p.margins != nil {
+			keep = append(keep, p.margins)
+		}
+		if p.captioning != nil {
+			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
+		}
+		var err error
+		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, keep...); err != nil {
+			return err
+		}
+		p.hypers, err = s.opt.hypersOf(p.updates)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("network %s with loss %s: %w", s.model.Options.Network, s.loss.Name, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,212 @@
+package train
+
+import (
+	"errors"
+
+	"vsetrain/internal/device"
+)
+
+// runner makes the kernel calls of training steps on a device and brings home what the steps report.
+type runner interface {
+	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the session.
+	run(key callKey, generation int, calls func())
+	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls of the
+	// update follow: a device that runs behind its calls is given them and does nothing.
+	guard(coef, norm device.View, losses []device.View) bool
+	// fetch begins to copy scalars, and behind them scores, to the host; fetched waits for them. They are valid until the next
+	// fetch of the slot. There are as many slots as depth.
+	fetch(slot int, values []device.View)
+	fetched(slot int) (scalars []float64, scores []float32, err error)
+	// depth is how many steps may be started and not finished.
+	depth() int
+}
+
+// callKey is what the calls of a step depend on beside addresses.
+type callKey struct {
+	shape
+	words, regions int // upper bounds of words and of the regions that are kept
+}
+
+// newRunner returns the runner of a device, and the same as a recorder where the device records.
+func newRunner(dev device.Device) (runner, *recorder) {
+	if r, ok := dev.(device.Recorder); ok {
+		rec := &recorder{dev: r, table: map[callKey]*recorded{}}
+		return rec, rec
+	}
+	return &direct{dev: dev}, nil
+}
+
+// direct is the runner of a device that records nothing: calls are made when they are asked for, one step at a time.
+type direct struct {
+	dev     device.Device
+	scalar  [1]float64
+	scalars []float64
+	scores  []float32
+}
+
+func (d *direct) depth() int { return 1 }
+
+func (d *direct) run(_ callKey, _ int, calls func()) { calls() }
+
+func (d *direct) guard(_, norm device.View, losses []device.View) bool {
+	for _, v := range losses {
+		if !d.finite(v) {
+			return false
+		}
+	}
+	return d.finite(norm)
+}
+
+func (d *direct) finite(v device.View) bool {
+	d.dev.DownloadDoubles(d.scalar[:], v.Slice(0, 1))
+	return finite(d.scalar[0])
+}
+
+func (d *direct) fetch(_ int, values []device.View) {
+	d.scalars = d.scalars[:0]
+	last := len(values) - 1
+	for _, v := range values[:last] {
+		at := len(d.scalars)
+		for range v.N {
+			d.scalars = append(d.scalars, 0)
+		}
+		d.dev.DownloadDoubles(d.scalars[at:], v)
+	}
+	if cap(d.scores) < values[last].N {
+		d.scores = make([]float32, values[last].N)
+	}
+	d.scores = d.scores[:values[last].N]
+	d.dev.DownloadFloats(d.scores, values[last])
+}
+
+func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, d.scores, d.dev.Sync() }
+
+// recorder is the runner of a device.Recorder: forward, loss, backward, norm, clip and update are one sequence of kernel
+// calls without a look from the host in between. The calls of a first step are made one by one; those of the second with the
+// same key are recorded, and the recording is replayed by it and all later ones. What changes from step to step lies in
+// device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
+type recorder struct {
+	dev    device.Recorder
+	never  bool   // make all calls one by one
+	failed string // why the device could not record
+	table  map[callKey]*recorded
+
+	slots [device.FetchSlots]struct {
+		scalars int // how many of the values
+		values  []float64
+	}
+
+	Recorded, Replayed int // steps, for tests
+}
+
+type recorded struct {
+	rec        device.Recording // nil: not yet
+	generation [2]int           // of session and device
+}
+
+// maxRecordings bounds the memory that recordings take; the calls of steps with further keys are made one by one.
+const maxRecordings = 256
+
+func (r *recorder) depth() int { return device.FetchSlots }
+
+func (r *recorder) run(key callKey, session int, calls func()) {
+	if r.never || r.failed != "" {
+		calls()
+		return
+	}
+	e, generation := r.table[key], [2]int{session, r.dev.Generation()}
+	if e == nil && len(r.table) == maxRecordings {
+		calls()
+		return
+	}
+	if e == nil || e.generation != generation {
+		if e != nil && e.rec != nil {
+			r.dev.Forget(e.rec)
+		}
+		calls() // which may move memory: what is recorded next finds everything where it stays
+		r.table[key] = &recorded{generation: [2]int{session, r.dev.Generation()}}
+		return
+	}
+	if e.rec == nil {
+		rec, err := r.dev.Record(calls)
+		if err != nil {
+			r.failed = err.Error()
+			calls()
+			return
+		}
+		r.Recorded++
+		e.rec = rec
+	}
+	r.Replayed++
+	r.dev.Replay(e.rec)
+}
+
+func (r *recorder) guard(coef, norm device.View, losses []device.View) bool {
+	r.dev.Guard(coef, norm, losses...)
+	return true
+}
+
+func (r *recorder) fetch(slot int, values []device.View) {
+	s := &r.slots[slot]
+	s.scalars = 0
+	for _, v := range values[:len(values)-1] {
+		s.scalars += v.N
+	}
+	r.dev.Fetch(slot, values...)
+}
+
+func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
+	x, err := r.dev.Fetched(slot)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &r.slots[slot]
+	s.values = s.values[:0]
+	for _, v := range x[:s.scalars] {
+		s.values = append(s.values, float64(v))
+	}
+	return s.values, x[s.scalars:], nil
+}
+
+// why says why steps are not recorded, empty where they are.
+func (r *recorder) why() string {
+	if r.never {
+		return "device.capture is never"
+	}
+	return r.failed
+}
+
+// Record sets whether steps are recorded where they can be (the default). The results are the same bits.
+func (s *Step) Record(on bool) {
+	if s.recorder != nil {
+		s.recorder.never = !on
+	}
+}
+
+// CallByCall returns why steps are not recorded on a device that records, empty where they are or the device does not.
+func (s *Step) CallByCall() string {
+	if s.recorder == nil {
+		return ""
+	}
+	return s.recorder.why()
+}
+
+// Recordings returns how many steps were recorded, and how many ran as the replay of a recording.
+func (s *Step) Recordings() (recorded, replayed int) {
+	if s.recorder == nil {
+		return 0, 0
+	}
+	return s.recorder.Recorded, s.recorder.Replayed
+}
+
+// Depth is how many steps may be started and not finished.
+func (s *Step) Depth() int { return s.runner.depth() }
+
+// at says what the calls that follow belong to, on a device.Namer.
+func (s *Step) at(what string) {
+	if s.namer != nil {
+		s.namer.At(what)
+	}
+}
+
+var errNothingStarted = errors.New("training step: nothing was started")
