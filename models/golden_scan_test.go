@@ -105,7 +105,7 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	g := m.Session.Graph()
 	g.Training = true
 	captions := m.CaptionNodes(g, n, Bucket(l))
-	captions.Room = WordRoom(lengths)
+	captions.Room = m.PairRoom(lengths, l)
 	in := m.ImageInputs(g, n)
 	scores := net.Pairs(g, net.Images(g, in), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))

@@ -45,5 +45,5 @@ func (l *WholeNormed) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
 	o, i := l.V.Shape[0], l.V.Shape[1]
 	w := g.L2Norm(g.Reshape(l.V.Node(g), 1, o*i), 1, 0)
 	w = g.ScaleBlocks(w, g.Reshape(l.G.Node(g), 1, 1), 1, 1, 1, o*i)
-	return g.Linear(x, g.Reshape(w, o, i), l.Bias.Node(g))
+	return g.Linear(graph.LinearTerm{X: x, W: g.Reshape(w, o, i), B: l.Bias.Node(g)})
 }
