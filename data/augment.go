@@ -5,9 +5,10 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// augmenter draws the size augmentation of VSE-infinity (specification, models.md §5.1, data.md §5). Every caption of an epoch has
-// draws of its own, a function of (seed, epoch, caption), so that neither the batch nor the worker it meets matters; the
-// reference's workers repeat the same draws every epoch (quirk T5).
+// augmenter draws the size augmentation of VSE-infinity (woodfrog/vse_infty, lib/datasets/image_caption.py: __getitem__
+// and process_caption). Every caption of an epoch has draws of its own, a function of (seed, epoch, caption), so that
+// neither the batch nor the worker it meets matters; the reference's workers repeat the same draws every epoch (quirk
+// Q15).
 type augmenter struct {
 	words, regions philox.Key
 	stream         philox.Stream

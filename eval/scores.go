@@ -5,7 +5,7 @@
 // c / k, where k is the number of captions per image (5 on Flickr and COCO, 1 on IAPR TC-12). Nothing here
 // knows a network: a network hands over either embeddings (Embeddings) or finished scores (Dense).
 //
-// Source: spec "Evaluation"; the i2t and t2i functions of the VSE++, VSRN, SGRAF and VSE-infinity
+// Source: the i2t and t2i functions of the VSE++, VSRN, SGRAF and VSE-infinity
 // repositories (evaluation.py).
 package eval
 

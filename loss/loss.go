@@ -2,7 +2,7 @@
 // from a score node and what the batch knows to a scalar node; it knows no network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
-// columns images. Every loss is a sum over the batch, LUWM a mean, as in the references (specification, losses.md).
+// columns images. Every loss is a sum over the batch, LUWM a mean, as in the references (loss.py: ContrastiveLoss).
 package loss
 
 import (

@@ -9,7 +9,8 @@ package loss
 //
 // and is 0 on the diagonal and, with same_image zero_margin, for two captions of one image. Nothing flows back into
 // the semantic vectors s. The released code compares m_i with c_j // 5 instead of image identities, which differs for data
-// with one caption per image; image identities are compared here (losses.md §3.1).
+// with one caption per image; image identities are compared here
+// (quirk Q20).
 
 import (
 	"fmt"

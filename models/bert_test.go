@@ -21,7 +21,7 @@ func bertOptions() Options {
 	return o
 }
 
-// The numbers of parameters of the specification, models.md §7, and of bert-base-uncased.
+// The numbers of parameters of VSE-infinity with BERT, and of bert-base-uncased.
 func TestBertSize(t *testing.T) {
 	o := vseinfOptions(1024, 300)
 	o.TextEncoder = TextBert

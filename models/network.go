@@ -89,7 +89,7 @@ type Captioner interface {
 }
 
 // Labels are the inputs of a captioning branch, int32: step t of caption b, of Steps[b], sees the word Words[b, t] and predicts
-// Words[b, t+1] with the weight Mask[b, t+1] (specification, data.md §6).
+// Words[b, t+1] with the weight Mask[b, t+1] (KunpengLi1994/VSRN, misc/utils.py: LanguageModelCriterion).
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/torchfile"
 )
 
-// Checkpoints of the reference repositories (training.md §6): a dict {epoch, model, best_rsum, opt, Eiters} whose
-// "model" is a list of state dicts, one for each part of the network, under the names this package uses too.
+// Checkpoints of the reference repositories (train.py, save_checkpoint): a dict {epoch, model, best_rsum, opt, Eiters}
+// whose "model" is a list of state dicts, one for each part of the network, under the names this package uses too.
 
 // Reference is an opened checkpoint of a reference repository.
 type Reference struct {

@@ -17,7 +17,7 @@ func vseinfOptions(embed, word int) Options {
 	return o
 }
 
-// The numbers of parameters of the specification, models.md §7.
+// The numbers of parameters of the published networks, by the size of the vocabulary.
 func TestVSEInfSize(t *testing.T) {
 	for vocab, want := range map[int]int{8481: 14_392_600, 11353: 15_254_200} {
 		n, err := New(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})

@@ -3,7 +3,7 @@ package models
 import "fmt"
 
 // The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch. Their
-// "best_rsum" adds up four recalls, without R@10 (training.md §5, T2).
+// "best_rsum" adds up four recalls, without R@10 (train.py, validate; quirk Q14).
 func init() {
 	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
 		o := imageOptions(m)

@@ -2,8 +2,8 @@ package train
 
 import "math"
 
-// Negatives counts the different hard negatives of a mini-batch of N pairs (specification, analysis.md §2). With scores S and
-// margins M the hard negatives are, the diagonal left out and the lowest index among equals,
+// Negatives counts the different hard negatives of a mini-batch of N pairs, which the LSEH paper plots for VSRN. With
+// scores S and margins M the hard negatives are, the diagonal left out and the lowest index among equals,
 //
 //	of image i    the caption j with the largest M_ij + S_ij - S_ii    (#DesEmbs of the LSEH paper counts them)
 //	of caption j  the image i with the largest   M_ij + S_ij - S_jj    (#ImEmbs)

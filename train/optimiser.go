@@ -8,8 +8,10 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// optimiser is Adam or AdamW over the flat parameters of a network, with clipping of the global gradient norm
-// (specification, training.md §1). All its state lies on the device in the layout of the parameters.
+// optimiser is Adam or AdamW (Kingma, Ba: "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1;
+// Loshchilov, Hutter: "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2; torch.optim.Adam and AdamW) over
+// the flat parameters of a network, with clipping of the global gradient norm (torch.nn.utils.clip_grad_norm_). All its
+// state lies on the device in the layout of the parameters.
 type optimiser struct {
 	opt    OptimOptions
 	dev    device.Device
@@ -132,7 +134,7 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	}
 }
 
-// LearningRate returns the learning rate of an epoch, counted from 0 (training.md §2).
+// LearningRate returns the learning rate of an epoch, counted from 0 (the references: train.py, adjust_learning_rate).
 func (o *OptimOptions) LearningRate(epoch int) float64 {
 	if o.LRUpdate == 0 {
 		return o.LR

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The basic tokeniser of BERT, uncased (google-research/bert, tokenization.py, BasicTokenizer; specification, data.md §5): control characters
+// The basic tokeniser of BERT, uncased (google-research/bert, tokenization.py, BasicTokenizer): control characters
 // and everything that is no character are left out, white space separates, letters lose their accents (Unicode NFD without nonspacing
 // marks) and become lower case, and every punctuation mark and every Chinese character is a word of its own.
 

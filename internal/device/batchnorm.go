@@ -9,7 +9,7 @@ type BatchNorm interface {
 }
 
 // BatchNormArgs: X, Y [Outer, C, Inner]; the statistics of a channel are over Outer and Inner; Weight, Bias, RunningMean,
-// RunningVar [C] (torch.nn.BatchNorm1d; specification, models.md §1.1). With Train, μ and σ² are the mean and the
+// RunningVar [C] (torch.nn.BatchNorm1d). With Train, μ and σ² are the mean and the
 // biased variance of X, and the running statistics r ← (1 - Momentum)·r + Momentum·batch are updated in place, the variance
 // with the unbiased one (n/(n-1); of a single value the biased), unless the variance is not finite. Otherwise μ and σ² are the running statistics, which
 // stay as they are. Mean and InvStd [C] keep μ and 1/√(σ² + ε) for BatchNormGrad.

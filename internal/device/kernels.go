@@ -64,7 +64,7 @@ type Rows interface {
 	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
 	ColumnSum(dst, x View, rows, cols int)
 	// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
-	// With eps = 0 a vector of norm exactly 0 yields 0 (specification, quirk Q12).
+	// With eps = 0 a vector of norm exactly 0 yields 0 (quirk Q12).
 	L2Norm(L2NormArgs)
 	// L2NormGrad computes dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
 	L2NormGrad(L2NormArgs)
@@ -123,7 +123,7 @@ type Recurrent interface {
 	BiGRUGrad(BiGRUArgs)
 }
 
-// GRUArgs describes one direction of a GRU layer over a packed batch (specification, models.md §1.1):
+// GRUArgs describes one direction of a GRU layer over a packed batch (torch.nn.GRU):
 //
 //	r = σ(W_ir x + b_ir + W_hr h + b_hr)    z = σ(W_iz x + b_iz + W_hz h + b_hz)
 //	n = tanh(W_in x + b_in + r∘(W_hn h + b_hn))    h' = (1-z)∘n + z∘h    h₀ = 0
@@ -190,8 +190,8 @@ type LossOut struct {
 	CostCaption, CostImage View // float [N]
 }
 
-// HingeArgs: cs_ij = [M_ij + S_ij - S_ii]+ and ci_ij = [M_ij + S_ij - S_jj]+ with zero diagonals; Max takes the
-// maximum of every row of cs and column of ci, otherwise everything is summed (specification, losses.md §2, §3.1). The gradient
+// HingeArgs: cs_ij = [M_ij + S_ij - S_ii]+ and ci_ij = [M_ij + S_ij - S_jj]+ with zero diagonals; Max takes the maximum
+// of every row of cs and column of ci, otherwise everything is summed (the references: ContrastiveLoss). The gradient
 // is 1 where the argument is ≥ 0.
 type HingeArgs struct {
 	N       int
@@ -204,8 +204,8 @@ type HingeArgs struct {
 
 // MarginArgs: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
 // Gram_jj) (0 for a zero vector); M_ij = Alpha + Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever
-// Images[i] = Captions[j] (losses.md §3). Images and Captions hold the image identity of every pair and are normally the
-// same; the released rule for one caption per image compares image i with caption j // 5 instead.
+// Images[i] = Captions[j] (quirks Q18 to Q20). Images and Captions hold the image identity of every pair and are
+// normally the same; the released rule for one caption per image compares image i with caption j // 5 instead.
 type MarginArgs struct {
 	N             int
 	Gram          View // [N, N]
@@ -217,9 +217,9 @@ type MarginArgs struct {
 	Margins       View // [N, N]
 }
 
-// UniversalArgs is the self-similarity polynomial loss LUWM (losses.md §4): for each anchor with positive p < 1 - 1e-5
-// and hardest informative negative v (v + Margin > p), [P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+; the
-// sum over both directions is divided by N.
+// UniversalArgs is the self-similarity polynomial loss LUWM (wayne980/PolyLoss): for each anchor with positive p < 1 -
+// 1e-5 and hardest informative negative v (v + Margin > p), [P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+; the sum over
+// both directions is divided by N.
 type UniversalArgs struct {
 	N        int
 	Scores   View
@@ -250,7 +250,7 @@ type Factored struct {
 	DY, X   View
 }
 
-// AdamArgs updates P [N] in place (training.md §1): g = Clip[0]·G; m ← β1 m + (1-β1) g; v ← β2 v + (1-β2) g²;
+// AdamArgs updates P [N] in place (torch.optim.Adam): g = Clip[0]·G; m ← β1 m + (1-β1) g; v ← β2 v + (1-β2) g²;
 // p ← p·Decay - StepSize·m/(√v·InvSqrt2 + ε), where StepSize = lr/(1-β1ᵗ), InvSqrt2 = 1/√(1-β2ᵗ) and
 // Decay = 1 - lr·wd are read from Hyper [3] in device memory, so that a recorded step can be replayed.
 // Legacy selects p ← p·Decay - StepSize/InvSqrt2·m/(√v + ε), the form of PyTorch before 1.3.

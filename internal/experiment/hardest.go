@@ -16,7 +16,8 @@ import (
 	"vsetrain/semantic"
 )
 
-// HardestRequest asks for the hardest negative images of a caption under the losses of several runs (specification, analysis.md §3).
+// HardestRequest asks for the hardest negative images of a caption under the losses of several runs, as a figure
+// of the LSEH paper shows them.
 type HardestRequest struct {
 	AnalysisRequest
 	Runs      []string // run directories

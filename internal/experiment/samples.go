@@ -15,7 +15,8 @@ import (
 	"vsetrain/train"
 )
 
-// SamplesRequest asks for the time of an epoch over growing subsets of the training images (specification, analysis.md §5).
+// SamplesRequest asks for the time of an epoch over growing subsets of the training images, the LSEH paper's
+// measure of what a loss costs.
 type SamplesRequest struct {
 	Config     *config.Config
 	BLAS       string

@@ -58,7 +58,7 @@ func Load(t T, name string, v any) {
 // Tolerance is the largest accepted difference: Rel times the largest expected magnitude of the tensor, plus Abs.
 type Tolerance struct{ Rel, Abs float64 }
 
-// The tolerances of the specification: float64, and float32 outputs and gradients.
+// The tolerances of the golden cases: float64, and float32 outputs and gradients.
 var (
 	FP64     = Tolerance{Rel: 1e-9, Abs: 1e-12}
 	FP32     = Tolerance{Rel: 2e-4, Abs: 1e-5}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// counts is one kind of unique hard negatives (specification, analysis.md §2).
+// counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
 type counts struct {
 	name, what string
 	of         func(s step) (float64, bool)

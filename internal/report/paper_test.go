@@ -40,8 +40,8 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 	return r
 }
 
-// paperEfficiency are the values of the paper's tables of training efficiency (specification, analysis.md §1): for LMH1 and LMH2 the best M-Recall, when
-// it was reached, and when LSEH passed it.
+// paperEfficiency are the values of the paper's tables of training efficiency: for LMH1 and LMH2 the best M-Recall,
+// when it was reached, and when LSEH passed it.
 var paperEfficiency = []struct {
 	data    string
 	average [2]float64 // the printed averages in percent, over LMH1 and over LMH2

@@ -7,9 +7,10 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// GPO is the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual Semantic
-// Embedding", CVPR 2021, §3; woodfrog/vse_infty, lib/modules/aggr/gpo.py): the values of each channel, sorted in descending order,
-// are summed with weights θ that depend on the place in that order and on the number of values n alone:
+// GPO is the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual
+// Semantic Embedding", CVPR 2021, section 3; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO): the values of each
+// channel, sorted in descending order, are summed with weights θ that depend on the place in that order and on the
+// number of values n alone:
 //
 //	P[p, 2i] = sin(p·ω_i)    P[p, 2i+1] = cos(p·ω_i)    ω_i = 10000^(-2i/d)    p = 0 … n-1
 //	θ = softmax(w·BiGRU(P) / 0.1)

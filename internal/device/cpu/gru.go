@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The GRU over a packed batch (device.GRUArgs; specification, models.md §1.1; PyTorch's gate order r, z, n).
+// The GRU over a packed batch (device.GRUArgs; torch.nn.GRU with its gate order r, z, n).
 //
 // The products with the inputs of all T words are one matrix product, written where the gates will stand. The
 // recurrence then needs one product [active, H]×[H, 3H] per step with W_hh packed once; its operand, the states before

@@ -5,7 +5,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// LSH, LMH and the hinges of LSEH (specification, losses.md §2, §3.1; reference: ContrastiveLoss.forward):
+// LSH, LMH and the hinges of LSEH (fartashf/vsepp, model.py: ContrastiveLoss; yangong23/VSEnetworksLSEH:
+// ContrastiveLossLSEH):
 //
 //	cs_ij = [M_ij + S_ij - S_ii]+    ci_ij = [M_ij + S_ij - S_jj]+    zero diagonals
 //

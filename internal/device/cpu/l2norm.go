@@ -12,7 +12,7 @@ import (
 //	dx = dy/(‖x‖+ε) - x·(x·dy)/(‖x‖·(‖x‖+ε)²)
 //
 // At ‖x‖ = 0 the gradient is dy/ε, the derivative of the formula, and 0 for ε = 0, where y is defined as 0
-// (specification, models.md §1.1 l2_plain and l2_eps, quirk Q12).
+// (quirk Q12). The references: l2norm, without and with an epsilon.
 
 type normLoop[T vec.Float] struct {
 	ops      *vec.Ops[T]

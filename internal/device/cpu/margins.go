@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The margins of LSEH from the Gram matrix of the semantic vectors (specification, losses.md §3.1 steps 2-5 and §3.2):
-// M_ij = α + λ·Sim_ij with Sim_ij = C_ij / max_j C_ij, or the cosine.
+// The margins of LSEH from the Gram matrix of the semantic vectors (yangong23/VSEnetworksLSEH: ContrastiveLossLSEH;
+// quirk Q18): M_ij = α + λ·Sim_ij with Sim_ij = C_ij / max_j C_ij, or the cosine.
 
 type marginLoop[T vec.Float] struct {
 	a      device.MarginArgs

@@ -44,7 +44,7 @@ func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm flo
 	d.floats("ClipCoefficient coef", coef, 1)[0] = T(min(1, maxNorm/(n+1e-6)))
 }
 
-// adamLoop is the update of training.md §1 over one piece.
+// adamLoop is the update of device.AdamArgs over one piece.
 type adamLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	p, g, m, v []T

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// LUWM, the self-similarity polynomial loss (specification, losses.md §4; Wei et al., CVPR 2020, PolyLoss repository):
+// LUWM, the self-similarity polynomial loss (Wei et al., CVPR 2020; wayne980/PolyLoss):
 // for each anchor with p < 1 - 1e-5 whose hardest negative v satisfies v + margin > p,
 //
 //	[P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+

@@ -66,7 +66,7 @@ func goldenLosses(g *goldenCase) {
 	switch {
 	case strings.HasPrefix(c.Type, "LUWM"):
 		a := device.UniversalArgs{N: n, Scores: scores, Margin: c.Margin, Positive: c.Positive, Negative: c.Negative, LossOut: out}
-		if a.Positive == [3]float64{} { // the default of the specification
+		if a.Positive == [3]float64{} { // the published constants
 			a.Positive, a.Negative = [3]float64{0.5, -0.7, 0.2}, [3]float64{0.03, -0.4, 0.9}
 		}
 		g.run(c.Type, func() { g.d.UniversalWeighting(a) })

@@ -41,7 +41,7 @@ func goldenOptim(g *goldenCase) {
 	g.decode(&expected)
 	want := expected.Expected
 	if len(c.Betas) == 0 {
-		c.Betas, c.Eps = []float64{0.9, 0.999}, 1e-8 // the defaults of training.md §1
+		c.Betas, c.Eps = []float64{0.9, 0.999}, 1e-8 // the defaults of torch.optim.Adam
 	}
 	if c.Eps == 0 {
 		c.Eps = 1e-8

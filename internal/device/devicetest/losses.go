@@ -20,8 +20,8 @@ func newLossResult(n int) *lossResult {
 		costCaption: make([]float64, n), costImage: make([]float64, n)}
 }
 
-// referenceHinge follows losses.md §2 literally: both cost matrices, then their maxima or sums. sum adds in the type of
-// the device, so that exact zeros and ties are those of the device.
+// referenceHinge follows fartashf/vsepp (model.py: ContrastiveLoss) literally: both cost matrices, then their maxima or
+// sums. sum adds in the type of the device, so that exact zeros and ties are those of the device.
 func referenceHinge(n int, s []float64, margin func(i, j int) float64, max bool, sum func(a, b float64) float64) *lossResult {
 	r := newLossResult(n)
 	for side := range 2 {
@@ -213,7 +213,7 @@ func testMargins(h *harness) {
 	}
 }
 
-// referenceUniversal follows losses.md §4 anchor by anchor.
+// referenceUniversal follows wayne980/PolyLoss anchor by anchor.
 func referenceUniversal(a device.UniversalArgs, s []float64, sum func(a, b float64) float64) *lossResult {
 	n := a.N
 	r := newLossResult(n)
