@@ -3,8 +3,11 @@ package convert
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"vsetrain/internal/regular"
 )
 
 // idList is an ids file: the images of a split in order.
@@ -26,9 +29,20 @@ func canonical(id string) string {
 	return "0"
 }
 
+// checkID returns an error for what cannot be a line of an ids file.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("expected an image id, found nothing")
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return fmt.Errorf("expected an image id without control characters in UTF-8, found %q", clip(id))
+	}
+	return nil
+}
+
 // readIDs reads an ids file; blank lines are allowed at its end only.
 func readIDs(path string) (*idList, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +60,9 @@ func readIDs(path string) (*idList, error) {
 		}
 		if blank > 0 {
 			return nil, fmt.Errorf("%s:%d: expected an image id, found a blank line; remove it", path, blank)
+		}
+		if err := checkID(id); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		l.ids = append(l.ids, id)
 		l.line = append(l.line, n)

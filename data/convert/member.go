@@ -37,8 +37,26 @@ var (
 // widths are the element sizes of the types that are read.
 var widths = map[string]int{"<f2": 2, "<f4": 4, "<f8": 8, "<i2": 2, "<i4": 4, "<i8": 8, "<u2": 2, "<u4": 4, "|u1": 1, "|i1": 1}
 
-// openMember starts reading an array; Close it. Errors name the member only.
-func openMember(f *zip.File) (*member, error) {
+// mostDeflated is how many bytes one byte of a deflated member can stand for (RFC 1951).
+const mostDeflated = 1032
+
+// checkSizes returns an error for a member that claims more bytes than an archive of the given size can hold.
+func checkSizes(f *zip.File, archive int64) error {
+	stored, claimed := f.CompressedSize64, f.UncompressedSize64
+	switch {
+	case stored > uint64(archive):
+		return fmt.Errorf("the member claims %d bytes in an archive of %d; copy the file again", stored, archive)
+	case f.Method == zip.Store && claimed != stored, f.Method != zip.Store && claimed/mostDeflated > stored:
+		return fmt.Errorf("the member claims to unpack %d bytes to %d, which it cannot; copy the file again", stored, claimed)
+	}
+	return nil
+}
+
+// openMember starts reading an array of an archive of the given size; Close it. Errors name the member only.
+func openMember(f *zip.File, archive int64) (*member, error) {
+	if err := checkSizes(f, archive); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
 	c, err := f.Open()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"vsetrain/internal/regular"
 )
 
 // NPZOptions describes a conversion of NumPy archives.
@@ -61,17 +63,27 @@ func NPZ(o NPZOptions, progress Progress) (*Report, error) {
 
 // archive is an open .npz file.
 type archive struct {
-	*zip.ReadCloser
-	path string
-	o    *NPZOptions
+	*zip.Reader
+	f     *os.File
+	bytes int64
+	path  string
+	o     *NPZOptions
 }
 
+// Close closes the file.
+func (a *archive) Close() error { return a.f.Close() }
+
 func openArchive(path string, o *NPZOptions) (*archive, error) {
-	z, err := zip.OpenReader(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(f, size)
+	if err != nil {
+		f.Close()
 		return nil, fmt.Errorf("%s: not a readable .npz archive: %w", path, err)
 	}
-	return &archive{z, path, o}, nil
+	return &archive{z, f, size, path, o}, nil
 }
 
 // array opens the array called name, or the first of the usual names. It returns nil when none is there and name is empty.
@@ -82,7 +94,7 @@ func (a *archive) array(name string, usual []string) (*member, error) {
 	for _, want := range usual {
 		for _, f := range a.File {
 			if f.Name == want+".npy" || f.Name == want {
-				m, err := openMember(f)
+				m, err := openMember(f, a.bytes)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", a.path, err)
 				}
@@ -111,7 +123,7 @@ func (a *archive) features(dims int) (*member, error) {
 		return nil, err
 	}
 	if m == nil {
-		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array", a.path, strings.Join(defaultKeys.features, " or "), a.names())
+		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path, strings.Join(defaultKeys.features, " or "), a.names())
 	}
 	s := m.shape
 	if len(s) != dims || slices.Min(s) < 1 || s[dims-2] > maxRegions || s[dims-1] > maxDim || s[dims-2]*s[dims-1] > maxElements {
@@ -187,6 +199,9 @@ func folderIDs(dir string) (*folder, error) {
 			continue
 		}
 		id := canonical(base)
+		if err := checkID(id); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
+		}
 		if f.path[id] != "" {
 			return nil, fmt.Errorf("%s and %s are both image %s; remove one of them", f.path[id], filepath.Join(dir, e.Name()), id)
 		}

@@ -1,9 +1,13 @@
 package convert
 
 import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"vsetrain/internal/npy"
@@ -111,6 +115,79 @@ func wide(v []float32) []float64 {
 		w[i] = float64(x)
 	}
 	return w
+}
+
+// lying returns an archive whose member holds the header of an array of n rows and claims to hold their data, too.
+func lying(method uint16, n int) []byte {
+	head := npyBytes("<f4", []float32{}, n, 1, 1)
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: "features.npy", Method: method, CompressedSize64: uint64(len(head)),
+		UncompressedSize64: uint64(len(head) + 4*n)}
+	w, err := z.CreateRaw(h)
+	if err == nil {
+		_, err = w.Write(head)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// An archive that claims rows it cannot hold is refused before memory is taken for them.
+func TestNPZThatLies(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		method uint16
+		rows   int
+	}{"stored": {zip.Store, 1 << 33}, "deflated": {zip.Deflate, 1 << 33}, "stored, few": {zip.Store, 1 << 10}} {
+		path := write(t, dir, "lie.npz", string(lying(c.method, c.rows)))
+		o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := NPZ(o, nil)
+		runtime.ReadMemStats(&after)
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
+			t.Errorf("%s: allocated %d bytes", name, grown)
+		}
+		expectError(t, err, "lie.npz", "features.npy", "which it cannot")
+	}
+	raw := lying(zip.Store, 1<<10)
+	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
+	binary.LittleEndian.PutUint32(raw[at+20:], 1<<30)
+	binary.LittleEndian.PutUint32(raw[at+24:], 1<<30)
+	o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
+		Path: write(t, dir, "lie.npz", string(raw))}
+	_, err := NPZ(o, nil)
+	expectError(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
+}
+
+// FuzzNPZ checks that no archive makes a conversion panic or take much memory.
+func FuzzNPZ(f *testing.F) {
+	dir := f.TempDir()
+	p := made("1", 2, 3)
+	npz(f, filepath.Join(dir, "good.npz"), map[string][]byte{"features": npyBytes("<f4", p.features, 1, 2, 3),
+		"bbox": npyBytes("<f4", p.boxes, 1, 2, 4), "size": npyBytes("<i4", []int32{9, 7}, 1, 2)})
+	good, err := os.ReadFile(filepath.Join(dir, "good.npz"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(lying(zip.Store, 1<<29))
+	f.Add(lying(zip.Deflate, 1<<33))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path, out := filepath.Join(dir, "fuzz.npz"), filepath.Join(t.TempDir(), "out")
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		o := NPZOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
+		if _, err := NPZ(o, nil); err != nil {
+			leftovers(t, out)
+		}
+	})
 }
 
 func FuzzMemberHeader(f *testing.F) {

@@ -52,7 +52,10 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 		if o.Fit || it.features == nil {
 			it.features = make([]float32, r*d)
 		}
-		it.id, it.regions, it.dim = ids[i], r, d
+		if it.id = strconv.Itoa(i); ids != nil {
+			it.id = ids[i]
+		}
+		it.regions, it.dim = r, d
 		err := feats.read32(it.features, wide)
 		if err == nil {
 			err = finite(feats.name, it.features, d)
@@ -75,7 +78,7 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 			err = out.write(it)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: row %d (image %s): %w", o.Path, i, ids[i], err)
+			return fmt.Errorf("%s: row %d (image %s): %w", o.Path, i, it.id, err)
 		}
 		rep.Records++
 		progress.report("write", int64(i+1), int64(n))
@@ -101,23 +104,21 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 	return m, nil
 }
 
-// wholeIDs returns the id of every row: the lines of the ids file, or 0 to n-1.
+// wholeIDs returns the id of every row, the lines of the ids file; nil where there is none and rows are known by their
+// number.
 func wholeIDs(o *NPZOptions, n int) ([]string, error) {
-	if path := o.Splits[0].IDs; path != "" {
-		l, err := readIDs(path)
-		if err != nil {
-			return nil, err
-		}
-		if len(l.ids) != n {
-			return nil, fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Path, len(l.ids))
-		}
-		return l.ids, nil
+	path := o.Splits[0].IDs
+	if path == "" {
+		return nil, nil
 	}
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = strconv.Itoa(i)
+	l, err := readIDs(path)
+	if err != nil {
+		return nil, err
 	}
-	return ids, nil
+	if len(l.ids) != n {
+		return nil, fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Path, len(l.ids))
+	}
+	return l.ids, nil
 }
 
 // pixels checks a width and height.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,24 +14,30 @@ import (
 var fieldNames = []string{"image_id", "image_w", "image_h", "num_boxes", "boxes", "features"}
 
 // columns maps the six fields to positions in a record.
-type columns [6]int
+type columns struct {
+	at    [6]int
+	named bool // by a header; there may be further fields then
+}
 
-var defaultColumns = columns{0, 1, 2, 3, 4, 5}
+var defaultColumns = columns{at: [6]int{0, 1, 2, 3, 4, 5}}
+
+// need returns the smallest number of fields of a record.
+func (c *columns) need() int { return slices.Max(c.at[:]) + 1 }
 
 // header returns the columns named by a header record and true, or false when the record is data.
 func header(fields [][]byte) (columns, bool, error) {
-	var c columns
+	c := columns{named: true}
 	if len(fields) == 0 || !strings.Contains(" "+strings.Join(fieldNames, " ")+" ", " "+string(fields[0])+" ") {
 		return defaultColumns, false, nil
 	}
 	for i, name := range fieldNames {
-		c[i] = -1
+		c.at[i] = -1
 		for j, f := range fields {
 			if string(f) == name {
-				c[i] = j
+				c.at[i] = j
 			}
 		}
-		if c[i] < 0 {
+		if c.at[i] < 0 {
 			return c, true, fmt.Errorf("header has no field %q: expected %s", name, strings.Join(fieldNames, ", "))
 		}
 	}
@@ -47,16 +54,14 @@ type parser struct {
 
 // id returns the image id of a record cut into fields.
 func (p *parser) id(fields [][]byte) (string, error) {
-	need := 0
-	for _, c := range p.columns {
-		need = max(need, c+1)
+	need := p.columns.need()
+	if len(fields) < need || !p.columns.named && len(fields) > need {
+		return "", fmt.Errorf("expected %d tab-separated fields (%s), found %d; a short line is a truncated file", need,
+			strings.Join(fieldNames, ", "), len(fields))
 	}
-	if len(fields) != 6 && (p.columns == defaultColumns || len(fields) < need) {
-		return "", fmt.Errorf("expected %d tab-separated fields (%s), found %d; a short line is a truncated file", max(6, need), strings.Join(fieldNames, ", "), len(fields))
-	}
-	id := canonical(string(fields[p.columns[0]]))
-	if id == "" {
-		return "", fmt.Errorf("expected an image id in field %d, found nothing", p.columns[0]+1)
+	id := canonical(string(fields[p.columns.at[0]]))
+	if err := checkID(id); err != nil {
+		return "", fmt.Errorf("field %d: %w", p.columns.at[0]+1, err)
 	}
 	return id, nil
 }
@@ -107,7 +112,7 @@ func (p *parser) decode(it *item) (err error) {
 
 // number reads a whole number, also written as 640.0.
 func (p *parser) number(field int, lo, hi int64) (int64, error) {
-	text := strings.TrimSpace(string(p.fields[p.columns[field]]))
+	text := strings.TrimSpace(string(p.fields[p.columns.at[field]]))
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		f, e := strconv.ParseFloat(text, 64)
@@ -125,7 +130,7 @@ func (p *parser) number(field int, lo, hi int64) (int64, error) {
 // floats decodes a base64 array of little-endian float32 into dst, grown when needed. want is the number of values, 0
 // for any.
 func (p *parser) floats(field int, dst []float32, want int) ([]float32, error) {
-	name, text := fieldNames[field], p.fields[p.columns[field]]
+	name, text := fieldNames[field], p.fields[p.columns.at[field]]
 	if n := base64.StdEncoding.DecodedLen(len(text)); cap(p.raw) < n {
 		p.raw = make([]byte, n)
 	}

@@ -5,8 +5,12 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/npy"
 )
 
 func readAll(text []byte) ([][]string, error) {
@@ -53,6 +57,33 @@ func FuzzRecord(f *testing.F) {
 			if strings.Join(got[i], "|") != strings.Join(want[i], "|") {
 				t.Fatalf("%q: record %d is %q, encoding/csv reads %q", text, i, got[i], want[i])
 			}
+		}
+	})
+}
+
+// FuzzTSV checks that no header and no lines make a conversion panic, and that it writes an id a row.
+func FuzzTSV(f *testing.F) {
+	p := made("12", 1, 2)
+	line := p.line()
+	header := strings.Join(fieldNames, "\t")
+	seven := "image_id\textra\timage_w\timage_h\tnum_boxes\tboxes\tfeatures\n"
+	f.Add([]byte(header + "\n" + line + "\n"))
+	f.Add([]byte(header + "\tmore\n" + line + "\tand more\n"))
+	f.Add([]byte(seven + strings.Replace(line, "\t", "\tx\t", 1) + "\n"))
+	f.Add([]byte(seven + line + "\n"))           // cut off: six of seven fields
+	f.Add([]byte("features\timage_id\n" + line)) // fields are missing
+	f.Add([]byte("\"1\n2\"" + line[2:] + "\n"))  // an id of two lines
+	f.Fuzz(func(t *testing.T, text []byte) {
+		out := t.TempDir()
+		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}}
+		rep, err := TSVStream(bytes.NewReader(text), "fuzz", o, nil)
+		if err != nil {
+			leftovers(t, out)
+			return
+		}
+		ids, err := os.ReadFile(filepath.Join(out, "test_ids.txt"))
+		if err != nil || bytes.Count(ids, []byte("\n")) != rep.Rows["test"] {
+			t.Fatalf("%d rows, ids %q, %v", rep.Rows["test"], ids, err)
 		}
 	})
 }

@@ -142,6 +142,9 @@ func TestTSVBadInput(t *testing.T) {
 		"open quote":           {"\"" + line, []string{"a.tsv:1", "closing quote"}},
 		"empty id":             {with(0, ""), []string{"a.tsv:1", "image id"}},
 		"header":               {"image_id\tboxes\n" + line, []string{"a.tsv:1", "image_w"}},
+		"cut off, seven named": {strings.Join(append(fieldNames[:1:1], append([]string{"extra"}, fieldNames[1:]...)...), "\t") + "\n" + line, []string{"a.tsv:2", "expected 7 tab-separated fields", "found 6"}},
+		"id of two lines":      {"\"1\n2\"" + line[1:], []string{"a.tsv:1", "field 1", "without control characters", `"1\n2"`}},
+		"id not in UTF-8":      {"\xff" + line[1:], []string{"a.tsv:1", "UTF-8"}},
 		"empty":                {"", []string{"ids.txt", "1 (line 1)"}},
 	} {
 		t.Run(name, func(t *testing.T) {

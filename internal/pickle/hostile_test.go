@@ -91,6 +91,8 @@ func TestRefusesNumPy(t *testing.T) {
 		{"buffer of no bytes", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(K\x02" + dtype("u1") + "K\x03\x85S'C'\ntR.", "expected 3 elements"},
 		{"void type", array("I1\n", "V8", "S'ab'\n"), "is not read"},
 		{"empty type", dtype("") + ".", "code of a type"},
+		{"byte order alone", dtype("<") + ".", "code of a type"},
+		{"scalar of a byte order", "cnumpy.core.multiarray\nscalar\n(" + dtype("<") + "S'abcd'\ntR.", "code of a type"},
 		{"scalar size", "cnumpy.core.multiarray\nscalar\n(" + dtype("f8") + "S'abc'\ntR.", "is not read"},
 		{"scalar of objects", "cnumpy.core.multiarray\nscalar\n(" + dtype("O8") + "S''\ntR.", "is not read"},
 	} {

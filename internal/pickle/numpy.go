@@ -33,20 +33,21 @@ type Array struct {
 }
 
 // dtype is a numpy.dtype under construction.
-type dtype struct{ order, kind string }
+type dtype struct{ order, kind string } // kind is not empty
 
 func newDType(args Tuple) (any, error) {
 	kind, ok := "", false
 	if len(args) > 0 {
 		kind, ok = args[0].(string)
 	}
-	if !ok || kind == "" {
+	order := "|"
+	if ok && kind != "" && strings.ContainsAny(kind[:1], "<>|=") {
+		order, kind = kind[:1], kind[1:]
+	}
+	if kind == "" {
 		return nil, fmt.Errorf("expected the code of a type, like 'f4'")
 	}
-	if strings.ContainsAny(kind[:1], "<>|=") {
-		return &dtype{kind[:1], kind[1:]}, nil
-	}
-	return &dtype{"|", kind}, nil
+	return &dtype{order, kind}, nil
 }
 
 // BuildState takes (version, byte order, ...).
