@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"vsetrain/internal/regular"
 	"vsetrain/internal/vec"
 )
 
@@ -153,7 +153,7 @@ func merge(parts []part, rows, rowLen int) *ScanStats {
 
 // countLines counts the lines of a text file of any size.
 func countLines(path string) (int, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return 0, err
 	}

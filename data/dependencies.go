@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
+
+	"vsetrain/internal/regular"
 )
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs [governor, dependent] of
@@ -92,7 +93,7 @@ func (s *Split) openDependencies(required bool) error {
 
 // ReadDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
 func ReadDependencies(path string) (*Dependencies, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"vsetrain/internal/regular"
 )
 
 // lineFile is a text file in memory with the place of each line, white space at its ends left out.
@@ -24,23 +26,16 @@ const maxLineFile = 1<<32 - 1
 
 // readLines reads a UTF-8 file. A line feed ends a line; one at the end of the file starts no further line.
 func readLines(path string) (*lineFile, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	if st.Size() > maxLineFile {
-		return nil, fmt.Errorf("%s: %d bytes; text files of 4 GB and more are not read", path, st.Size())
+	if size > maxLineFile {
+		return nil, fmt.Errorf("%s: %d bytes; text files of 4 GB and more are not read", path, size)
 	}
 	var b strings.Builder
-	b.Grow(int(st.Size()))
+	b.Grow(int(size))
 	if n, err := io.Copy(&b, io.LimitReader(f, maxLineFile+1)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	} else if n > maxLineFile {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/regular"
 )
 
 // Judgements say which captions are right for an image and which images for a caption, beyond the k captions that were written for it. Both
@@ -216,7 +218,7 @@ func (l *idList) UnmarshalJSON(b []byte) error {
 
 // readJSON reads a file with one JSON value. Errors name file and line.
 func readJSON(path string, read func(*json.Decoder) error) error {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return fmt.Errorf("judgements: %w", err)
 	}

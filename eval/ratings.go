@@ -3,11 +3,11 @@ package eval
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"vsetrain/internal/regular"
 	"vsetrain/internal/stats"
 )
 
@@ -47,7 +47,7 @@ func IsRatings(path string) bool { return strings.HasSuffix(path, ".txt") }
 
 // ReadRatings reads a file of ratings of images and captions of a split.
 func ReadRatings(path string, ids *IDs) (*Ratings, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("ratings: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/pickle"
+	"vsetrain/internal/regular"
 	"vsetrain/internal/safetensors"
 	"vsetrain/internal/torchfile"
 	"vsetrain/models/nn"
@@ -86,10 +87,13 @@ func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, v
 	return nil
 }
 
+// maxBertConfig bounds config.json in bytes.
+const maxBertConfig = 1 << 20
+
 // checkBertConfig compares what no tensor tells with the folder's config.json, where there is one.
 func checkBertConfig(dir string, heads int) error {
 	path := filepath.Join(dir, "config.json")
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxBertConfig, "the configuration of a BERT")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
+	"vsetrain/internal/regular"
 	"vsetrain/models/nn"
 )
 
@@ -76,7 +76,7 @@ func bertSizes(dir string) (BertOptions, error) {
 	c := struct {
 		Heads int `json:"num_attention_heads"`
 	}{}
-	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	b, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxBertConfig, "the configuration of a BERT")
 	if err == nil {
 		err = json.Unmarshal(b, &c)
 	} else if errors.Is(err, fs.ErrNotExist) {

@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
+
+	"vsetrain/internal/regular"
 )
 
 // captionFile is a caption file in memory.
@@ -25,9 +26,12 @@ func ReadCaptions(path string) (lines []string, hash string, err error) {
 	return c.lines, c.hash, nil
 }
 
+// maxCaptions bounds the bytes of a caption file; the captions of COCO have 30 MB.
+const maxCaptions = 1<<32 - 1
+
 // readCaptions reads a caption file: a line ends at \n; a last line without it counts, an empty end does not.
 func readCaptions(path string) (*captionFile, error) {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxCaptions, "captions")
 	if err != nil {
 		return nil, fmt.Errorf("read captions: %w", err)
 	}

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"unsafe"
 
 	"vsetrain/internal/par"
+	"vsetrain/internal/regular"
 )
 
 // Text files of semantic vectors, as the references write them: a line of comma-separated decimal numbers for each
@@ -26,7 +26,7 @@ const textBlock = 1 << 20
 const maxLine = 1 << 24
 
 func readText(path string, threads int) (values []float32, dim int, err error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("semantic vectors: %w", err)
 	}
@@ -161,7 +161,7 @@ func (p *textParser) line(b *parsed, line []byte) error {
 
 // hashFile returns the SHA-256 of a file, hexadecimal.
 func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return "", err
 	}

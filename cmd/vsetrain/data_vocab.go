@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/data/text"
+	"vsetrain/internal/regular"
 )
 
 type dataVocabOptions struct {
@@ -89,9 +89,12 @@ func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
 	return v, fmt.Sprintf("%d captions of %s", len(captions), strings.Join(o.Splits, " and ")), err
 }
 
+// maxCaptionFile bounds a caption file in bytes; the captions of COCO have 30 MB.
+const maxCaptionFile = 1<<32 - 1
+
 // readCaptions returns the lines of a caption file.
 func readCaptions(path string) ([]string, error) {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxCaptionFile, "captions")
 	if err != nil {
 		return nil, fmt.Errorf("read captions: %w", err)
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"os"
 	"strings"
+
+	"vsetrain/internal/regular"
 )
 
 // TSVOptions describes a conversion of bottom-up-attention's tab-separated files: one image per line with the fields
@@ -35,16 +36,12 @@ func TSV(o TSVOptions, progress Progress) (*Report, error) {
 	}
 	var sources []source
 	for _, name := range o.Files {
-		f, err := os.Open(name)
+		f, size, err := regular.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("convert: %w", err)
 		}
 		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("convert: %w", err)
-		}
-		sources = append(sources, source{name, f, f, info.Size()})
+		sources = append(sources, source{name, f, f, size})
 	}
 	rep, err := convertTSV(&o, sources, progress)
 	if err != nil {

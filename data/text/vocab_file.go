@@ -2,13 +2,15 @@ package text
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"sort"
 	"strconv"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/regular"
 )
 
 // maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.
@@ -25,24 +27,16 @@ func LoadVocabulary(path string) (*Vocabulary, error) {
 }
 
 func loadVocabulary(path string) (*Vocabulary, error) {
-	f, err := os.Open(path)
+	b, err := regular.ReadFile(path, maxVocabFile, "a vocabulary")
 	if err != nil {
-		if pe, ok := err.(*os.PathError); ok {
+		remedy := "is this another file?"
+		if !errors.Is(err, regular.ErrLarge) {
+			remedy = "`vsetrain data vocab` writes one from the captions"
+		}
+		if pe, ok := err.(*fs.PathError); ok {
 			err = pe.Err
 		}
-		return nil, fmt.Errorf("%w; `vsetrain data vocab` writes one from the captions", err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if st.Size() > maxVocabFile {
-		return nil, fmt.Errorf("%d bytes; a vocabulary has a few megabytes at most, is this another file?", st.Size())
-	}
-	b, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, remedy)
 	}
 	switch {
 	case len(b) == 0:

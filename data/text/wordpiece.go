@@ -3,9 +3,9 @@ package text
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"os"
 	"unicode/utf8"
+
+	"vsetrain/internal/regular"
 )
 
 // WordPiece is the vocabulary of BERT and its tokeniser (google-research/bert, tokenization.py, WordpieceTokenizer): each word of the
@@ -21,18 +21,16 @@ type WordPiece struct {
 	file         []byte // the pieces, each with a line feed
 }
 
-const maxPieceWord = 100 // characters
+const (
+	maxPieceWord = 100      // characters
+	maxPieceFile = 64 << 20 // bytes; that of the multilingual BERT has 1 MB
+)
 
 // LoadWordPiece reads a vocab.txt: one piece a line, its id the number of the line from 0.
 func LoadWordPiece(path string) (*WordPiece, error) {
-	f, err := os.Open(path)
+	b, err := regular.ReadFile(path, maxPieceFile, "vocab.txt")
 	if err != nil {
 		return nil, fmt.Errorf("word pieces: %w; vocab.txt belongs to the BERT weights", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxVocabFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("word pieces: %w", err)
 	}
 	v, err := decodeWordPiece(b)
 	if err != nil {
@@ -42,9 +40,6 @@ func LoadWordPiece(path string) (*WordPiece, error) {
 }
 
 func decodeWordPiece(b []byte) (*WordPiece, error) {
-	if len(b) > maxVocabFile {
-		return nil, fmt.Errorf("more than %d bytes; vocab.txt has a few hundred kilobytes, is this another file?", maxVocabFile)
-	}
 	v := &WordPiece{first: map[string]int32{}, later: map[string]int32{}}
 	for line := range bytes.Lines(b) {
 		line = bytes.TrimRight(line, "\r\n")

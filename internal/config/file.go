@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/regular"
 )
 
 // extendsKey names the file, or the list of files, that a file is an overlay of. Paths are relative to the file.
@@ -21,6 +23,7 @@ const extendsKey = "extends"
 const (
 	maxFileSize = 1 << 20
 	maxDepth    = 16
+	maxFiles    = 200 // read for one configuration; a file that two extend counts twice
 )
 
 // readFiles returns the layers of a file and of all it extends, the strongest last. chain holds the files that lead to
@@ -39,6 +42,12 @@ func readFiles(file string, at Source, chain []string, p *problems) []layer {
 	}
 	if len(chain) == maxDepth {
 		p.add(at, extendsKey, "more than %d files deep", maxDepth)
+		return nil
+	}
+	if p.files++; p.files > maxFiles {
+		if p.files == maxFiles+1 {
+			p.add(at, extendsKey, "more than %d files in all; a file that two others extend counts twice", maxFiles)
+		}
 		return nil
 	}
 	top := parseFile(file, p)
@@ -98,6 +107,9 @@ func parseFile(file string, p *problems) *yaml.Node {
 }
 
 func readSmall(file string) ([]byte, error) {
+	if !strings.HasPrefix(file, "/dev/fd/") { // a pipe that the shell names: --config <(...)
+		return regular.ReadFile(file, maxFileSize, "a configuration")
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err

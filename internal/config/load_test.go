@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,7 +102,7 @@ func TestBadOverrides(t *testing.T) {
 		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}}, `VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
 		{"cross", Request{Set: []string{"model.text_encoder=bert"}}, `--set: model.text_encoder: expected gru for network vsepp, found "bert"`},
 		{"no file", Request{File: "testdata/none.yaml"}, `testdata/none.yaml: cannot read the configuration: no such file or directory`},
-		{"directory", Request{File: "testdata"}, `testdata: cannot read the configuration: is a directory`},
+		{"directory", Request{File: "testdata"}, `testdata: cannot read the configuration: expected a regular file, found a folder`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(c.req)
@@ -118,7 +119,26 @@ func TestTooLarge(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("# padding\n", 1<<17)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(Request{File: file}); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
+	if _, err := Load(Request{File: file}); err == nil || !strings.Contains(err.Error(), "too large: 1310720 bytes; expected a configuration of at most 1048576") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Files that extend each other many times over are not all read.
+func TestManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	const levels, names = 5, 30
+	for i := range levels {
+		text := "seed: 8\n"
+		if i < levels-1 {
+			text = "extends: [" + strings.Repeat(fmt.Sprintf("%d.yaml, ", i+1), names) + "]\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Load(Request{File: filepath.Join(dir, "0.yaml")})
+	if err == nil || strings.Count(err.Error(), "more than 200 files in all") != 1 || len(err.Error()) > 1000 {
 		t.Errorf("got %v", err)
 	}
 }

@@ -64,7 +64,10 @@ func (e *Error) Error() string {
 }
 
 // problems collects mistakes while reading goes on, so that a user sees all of them at once.
-type problems struct{ list []Problem }
+type problems struct {
+	list  []Problem
+	files int // read so far
+}
 
 func (p *problems) add(at Source, key, format string, args ...any) {
 	p.list = append(p.list, Problem{Source: at, Key: key, Text: fmt.Sprintf(format, args...)})

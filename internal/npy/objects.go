@@ -4,16 +4,16 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 
 	"vsetrain/internal/pickle"
+	"vsetrain/internal/regular"
 )
 
 // ReadObjects reads an array of Python objects ('|O', for example the dicts {image_w, image_h} of GSMN's
 // {split}_ims_size.npy), written by Python 2 or 3, and returns its elements in C order as internal/pickle represents them: dicts are
 // *pickle.Dict, NumPy numbers int64 or float64. Nothing in the file is executed.
 func ReadObjects(path string) ([]any, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
 	}

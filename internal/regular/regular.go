@@ -13,6 +13,9 @@ import (
 // ErrNot says that there is something else than a regular file.
 var ErrNot = errors.New("expected a regular file")
 
+// ErrLarge says that a file is larger than its kind.
+var ErrLarge = errors.New("too large")
+
 // Open opens a file for reading and returns its size. A link is followed.
 func Open(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path) // before it is opened: that would wait for the other end of a pipe
@@ -34,6 +37,18 @@ func Open(path string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	return f, info.Size(), nil
+}
+
+// Check returns an error when there is something else than a regular file at path; nothing is good: the file may be made.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return check(path, info)
 }
 
 func check(path string, info fs.FileInfo) error {
@@ -64,7 +79,7 @@ func ReadFile(path string, limit int64, what string) ([]byte, error) {
 	}
 	defer f.Close()
 	tooLarge := func(n int64) error {
-		return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes; expected %s of at most %d", n, what, limit)}
+		return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: %d bytes; expected %s of at most %d", ErrLarge, n, what, limit)}
 	}
 	if size > limit {
 		return nil, tooLarge(size)

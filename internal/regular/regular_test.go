@@ -19,7 +19,13 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	_, err := ReadFile(path, 4095, "a test file")
-	if err == nil || !strings.Contains(err.Error(), path+": 4096 bytes; expected a test file of at most 4095") {
+	if !errors.Is(err, ErrLarge) || !strings.Contains(err.Error(), path+": too large: 4096 bytes; expected a test file of at most 4095") {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(Check(path), Check(path+".not")); err != nil {
+		t.Error(err)
+	}
+	if err := Check(filepath.Dir(path)); !errors.Is(err, ErrNot) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := ReadFile(path+".not", 1, ""); !os.IsNotExist(err) {

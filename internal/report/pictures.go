@@ -14,6 +14,7 @@ import (
 	"sort"
 
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/regular"
 )
 
 // Pictures finds the pictures of image ids in a folder and remembers which are missing. A nil one has none.
@@ -65,7 +66,7 @@ func (p *Pictures) Missing() (warning string, err error) {
 
 // open decodes a picture.
 func openPicture(path string) (image.Image, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

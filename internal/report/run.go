@@ -15,6 +15,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/config"
+	"vsetrain/internal/regular"
 	"vsetrain/internal/runfs"
 )
 
@@ -48,7 +49,7 @@ func Open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Name: nameOf(dir), Config: cfg.Config}
 	path := filepath.Join(dir, runfs.MetricsName)
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: the run has no metrics yet: %w", dir, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/regular"
 	"vsetrain/models"
 )
 
@@ -75,9 +76,12 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 	return atomicfile.WriteFile(file, atomicfile.Bytes(append(b, '\n')))
 }
 
+// maxJSON bounds a JSON file that is read whole, in bytes.
+const maxJSON = 64 << 20
+
 // readMeasurement reads a file of the cache; one that cannot be read is measured again.
 func readMeasurement(path string) (m measurement, ok bool) {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxJSON, "measurements")
 	if err != nil {
 		return m, false
 	}

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/regular"
 )
 
 // Fit is a least-squares line y = Slope·x + Intercept; R2 is 1 less the share of the variance that the line leaves.
@@ -40,7 +40,7 @@ func FitLine(x, y []float64) (f Fit, ok bool) {
 
 // OpenTiming reads what 'vsetrain bench --samples' wrote.
 func OpenTiming(path string) (*experiment.SamplesReport, error) {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxJSON, "measured times")
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/regular"
 )
 
 // Env is what a run should know about the session that computed it. The caller gathers the values.
@@ -47,10 +47,13 @@ func (d *Dir) AppendEnv(e Env) error {
 // Sessions returns the sessions of env.json, none where there is no such file.
 func (d *Dir) Sessions() ([]Env, error) { return ReadSessions(d.path) }
 
+// maxEnv bounds env.json in bytes; a session has one kilobyte.
+const maxEnv = 64 << 20
+
 // ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
 func ReadSessions(dir string) ([]Env, error) {
 	path := filepath.Join(dir, EnvName)
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxEnv, "the record of sessions")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

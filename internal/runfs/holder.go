@@ -3,9 +3,10 @@ package runfs
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
+
+	"vsetrain/internal/regular"
 )
 
 // Asking who holds a lock takes it for some microseconds, shared with others who ask. Whoever wants it for writing in that moment tries
@@ -18,7 +19,7 @@ const (
 // Holder tells whether a process writes in the run directory at path now, and which one. Nothing is written, and a directory that was never
 // locked is held by nobody.
 func Holder(path string) (Owner, bool, error) {
-	f, err := os.Open(filepath.Join(path, lockName))
+	f, _, err := regular.Open(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Owner{}, false, nil
 	}

@@ -12,12 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/regular"
 )
 
 // acquire takes the exclusive lock of the file at path with flock, for what is at dir; instead says what to do where it is held. The kernel gives it up when the process ends, however it
 // ends, so a left-over file locks nobody out.
 func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	err := regular.Check(path)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	}
 	if err != nil {
 		return nil, wrap("write to", dir, err)
 	}

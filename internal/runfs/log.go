@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"vsetrain/internal/regular"
 )
 
 // Log is a file of JSON objects, one a line, that is only appended to.
@@ -23,6 +25,9 @@ type Log struct {
 // OpenLog opens or creates a log. A last line that a kill or power failure left unfinished is cut off; a broken line
 // before the last one is an error that names it.
 func OpenLog(path string) (*Log, error) {
+	if err := regular.Check(path); err != nil {
+		return nil, wrap("open", path, err)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, wrap("open", path, err)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/regular"
 	"vsetrain/internal/safetensors"
 )
 
@@ -108,16 +109,15 @@ func (e *encoder) key(ctx context.Context) (string, error) {
 }
 
 func hashFile(ctx context.Context, h hash.Hash, path string) error {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
+	if errors.Is(err, regular.ErrNot) {
+		return nil // no data set reads it
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return err
-	}
-	fmt.Fprintf(h, "%s %d\n", filepath.Base(path), st.Size())
+	fmt.Fprintf(h, "%s %d\n", filepath.Base(path), size)
 	buf := make([]byte, 1<<20)
 	for {
 		if err := ctx.Err(); err != nil {

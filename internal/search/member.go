@@ -67,12 +67,13 @@ func openMember(ctx context.Context, o *Options, pool *par.Pool, checkpoint stri
 // words returns the ids of a query, as training tokenises captions.
 func (e *encoder) words(query string) ([]int32, error) {
 	if e.Model.Options.NeedsEdges() {
-		return nil, fmt.Errorf("%s: a network with model.gsmn.neighbors: true and mode: sparse reads the dependencies between the words of a caption, which a typed query has not; "+
-			"search for captions of the split, or with a network trained with model.gsmn.mode: dense", e.Name)
+		return nil, &QueryError{e.Name + ": a network with model.gsmn.neighbors: true and mode: sparse reads the dependencies " +
+			"between the words of a caption, which a typed query has not; search for captions of the split, or with a network " +
+			"trained with model.gsmn.mode: dense"}
 	}
 	ids, _, _ := e.Lexicon.Coder().Append(nil, query)
 	if e.Model.Options.TextEncoder != models.TextBert && len(ids) > maxWords {
-		return nil, fmt.Errorf("a query of %d words; at most %d are searched for", len(ids)-2, maxWords-2)
+		return nil, &QueryError{fmt.Sprintf("a query of %d words; at most %d are searched for", len(ids)-2, maxWords-2)}
 	}
 	return ids, nil
 }

@@ -37,10 +37,16 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("query %q: no word is in the vocabulary the network was trained with (unknown: %s); try more common words", e.Query, strings.Join(e.Words, ", "))
 }
 
+// QueryError is a text query that a network cannot be asked, such as one of too many words.
+type QueryError struct{ text string }
+
+// Error implements error.
+func (e *QueryError) Error() string { return e.text }
+
 const defaultK = 10
 
 // Text ranks images for a caption, which is tokenised as the captions of the training. k < 1 is 10; k beyond the number of images is all.
-// A query of unknown words only is an *UnknownError.
+// A query of unknown words only is an *UnknownError, one that the network cannot be asked a *QueryError.
 func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	start := time.Now()
 	unknown, err := x.unknown(query)

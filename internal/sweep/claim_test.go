@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,21 @@ func claimed(t *testing.T, s *Store) *State {
 		t.Fatal(err)
 	}
 	return st
+}
+
+// A damaged target is an error that names the file and quotes a little of it.
+func TestDamagedTarget(t *testing.T) {
+	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
+	st := claimed(t, s)
+	for _, text := range []string{strings.Repeat("9", 16<<10), "", "-3", "0"} {
+		if err := os.WriteFile(filepath.Join(st.Dir, targetName), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Read([]Trial{st.Trial})
+		if err == nil || !strings.Contains(err.Error(), targetName+": expected a number of epochs") || len(err.Error()) > 500 {
+			t.Errorf("target %.20q: %.600v", text, err)
+		}
+	}
 }
 
 // dead is the number of a process that has ended.

@@ -17,7 +17,7 @@ func (p *Plan) trials(s *Store) ([]Trial, error) {
 	}
 	out := p.proposed // a point that was written stays as it is
 	for n := len(out) / len(p.Def.Seeds); n < p.Points; n++ {
-		b, err := os.ReadFile(s.pointFile(n))
+		b, err := readSmall(s.pointFile(n))
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}

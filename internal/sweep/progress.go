@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/regular"
 	"vsetrain/internal/runfs"
 )
 
@@ -28,7 +28,7 @@ func score(v experiment.ValidationRecord, metric string) float64 {
 
 // lines calls visit for every whole line of a run's metrics; a run without metrics has none.
 func lines(dir string, visit func(kind string, line []byte) error) error {
-	f, err := os.Open(filepath.Join(dir, runfs.MetricsName))
+	f, _, err := regular.Open(filepath.Join(dir, runfs.MetricsName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

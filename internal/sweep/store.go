@@ -15,6 +15,7 @@ import (
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/regular"
 )
 
 // Names inside the folder of a sweep and of a trial.
@@ -45,6 +46,9 @@ type Failure struct {
 	Exit  int       `json:"exit"` // code of the process, -1 where a signal ended it
 	Time  time.Time `json:"time"`
 }
+
+// maxFile bounds the files of a sweep in bytes; they have a few hundred.
+const maxFile = 1 << 20
 
 // State is what the files of a trial tell.
 type State struct {
@@ -109,8 +113,8 @@ func (s *Store) read(t Trial, clock *clock) (*State, error) {
 		switch name := e.Name(); {
 		case name == targetName:
 			var b []byte
-			if b, err = os.ReadFile(path); err == nil {
-				st.Target, err = strconv.Atoi(strings.TrimSpace(string(b)))
+			if b, err = readSmall(path); err == nil {
+				st.Target, err = parseTarget(b)
 			}
 		case name == failedName:
 			st.Failed = &Failure{}
@@ -130,12 +134,27 @@ func (s *Store) read(t Trial, clock *clock) (*State, error) {
 	return st, nil
 }
 
+// parseTarget reads the epochs that a trial is to be trained to.
+func parseTarget(b []byte) (int, error) {
+	text := strings.TrimSpace(string(b))
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("expected a number of epochs, found %.40q; remove the file, and `sweep run` writes it again", text)
+	}
+	return n, nil
+}
+
 func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+	b, err := readSmall(path)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(b, v)
+}
+
+// readSmall reads a file of the sweep's folder.
+func readSmall(path string) ([]byte, error) {
+	return regular.ReadFile(path, maxFile, "a file of a sweep")
 }
 
 func writeJSON(path string, v any) error {

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"vsetrain/internal/regular"
 )
 
 // maxRecord bounds a record.
@@ -15,7 +16,7 @@ const maxRecord = 64 << 20
 // Read returns the events of a file. An incomplete record at the end, as a killed writer leaves it, is ignored; a wrong
 // checksum is an error.
 func Read(path string) ([]Event, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("tfevents: %w", err)
 	}

@@ -12,9 +12,9 @@ package torchfile
 
 import (
 	"fmt"
-	"os"
 
 	"vsetrain/internal/pickle"
+	"vsetrain/internal/regular"
 )
 
 // The containers of a checkpoint; see internal/pickle for the other values.
@@ -29,25 +29,14 @@ type (
 // *Tensor. Tensor data are read from the open file when asked for; the file is closed once no tensor of it is left.
 // Whatever is not plain data or tensors (a pickled model, custom classes) is an error that names it.
 func Load(path string) (any, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("torchfile: %w", err)
 	}
-	v, err := load(f)
+	v, err := read(f, size)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("torchfile: %s: %w", path, err)
 	}
 	return v, nil
-}
-
-func load(f *os.File) (any, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file")
-	}
-	return read(f, info.Size())
 }

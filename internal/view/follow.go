@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"vsetrain/internal/regular"
 	"vsetrain/internal/report"
 )
 
@@ -31,7 +32,7 @@ type follower struct {
 
 // read brings the records up to date. A missing file is an empty one; a torn last line is left for the next time.
 func (f *follower) read() error {
-	file, err := os.Open(f.path)
+	file, size, err := regular.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		*f = follower{path: f.path}
 		return nil
@@ -40,23 +41,16 @@ func (f *follower) read() error {
 		return err
 	}
 	defer file.Close()
-	st, err := file.Stat()
-	if err != nil {
-		return err
+	if size > maxMetrics {
+		return fmt.Errorf("%s: %d bytes; expected at most %d", f.path, size, maxMetrics)
 	}
-	if !st.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a regular file", f.path)
-	}
-	if st.Size() > maxMetrics {
-		return fmt.Errorf("%s: %d bytes; expected at most %d", f.path, st.Size(), maxMetrics)
-	}
-	if !f.continues(file, st.Size()) {
+	if !f.continues(file, size) {
 		*f = follower{path: f.path}
 	}
-	if st.Size() == f.offset {
+	if size == f.offset {
 		return nil
 	}
-	return f.take(io.NewSectionReader(file, f.offset, st.Size()-f.offset))
+	return f.take(io.NewSectionReader(file, f.offset, size-f.offset))
 }
 
 // continues reports whether the file still begins with what was read of it.

@@ -187,9 +187,10 @@ func TestRetrieval(t *testing.T) {
 	id := x.Image(2).ID
 	s.has("/image?r=one&id="+id, "<h1>Image "+id+"</h1>", "finds this image at rank", `rel="prev"`, `rel="next"`, `<span class="tag">match</span>`)
 	for path, want := range map[string]int{"/image?r=one&i=8": 400, "/image?r=one&i=-1": 400, "/image?r=one&id=nobody": 400, "/search?r=one&c=40": 400, "/search?r=one&ck=other": 400,
+		"/search?r=one&q=" + strings.Repeat("a+", 600): 400,
 		"/search?r=gone": 404, "/search?r=one&split=dev": 200} {
 		if r, _ := s.ask("GET", path, nil); r.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, r.Status, want)
+			t.Errorf("%.60s: %s, want %d", path, r.Status, want)
 		}
 	}
 }

@@ -250,11 +250,15 @@ func (s *Server) searchPage(r *request) error {
 				return &badRequest{"the caption is too long; expected at most 4096 bytes"}
 			}
 			var unknown *search.UnknownError
-			if a, err = p.book.index.Text(r.Context(), d.Text, results); errors.As(err, &unknown) {
+			var refused *search.QueryError
+			switch a, err = p.book.index.Text(r.Context(), d.Text, results); {
+			case errors.As(err, &unknown):
 				d.Problem = err.Error()
-			} else if err != nil {
+			case errors.As(err, &refused):
+				return &badRequest{err.Error()}
+			case err != nil:
 				return err
-			} else {
+			default:
 				d.Answer = &a
 			}
 		default:

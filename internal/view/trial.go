@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"vsetrain/internal/regular"
 )
 
 // trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to be trained to for now
@@ -35,7 +37,7 @@ func readTrial(dir string) (n trialNote) {
 }
 
 func readNote(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
