@@ -41,7 +41,7 @@ var sideways = map[string][]string{
 	"internal/npy":               {"internal/half", "internal/pickle", "internal/atomicfile", "internal/mapped", "internal/regular"}, // headers are Python literals
 	"internal/safetensors":       {"internal/half", "internal/mapped", "internal/regular"},
 	"internal/torchfile":         {"internal/half", "internal/pickle", "internal/atomicfile", "internal/regular"},
-	"internal/tfevents":          {"internal/atomicfile"}, // explains a full disk
+	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
 	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
 	"internal/gemm":              {"internal/par"},
 	"internal/sparse":            {"internal/par", "internal/philox"},
