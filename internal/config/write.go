@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,8 @@ func lines(section *field, cfg reflect.Value, depth int) []line {
 	return out
 }
 
-// scalar writes a value in YAML; floats in the shortest form that reads back to the same bits.
+// scalar writes a value in YAML; floats in the shortest form that reads back to the same bits, and that YAML 1.1 readers such as
+// PyYAML take for a number too: 1.0e-08, since to them 1e-08 is text.
 func scalar(v reflect.Value) string {
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
 		b, err := m.MarshalText()
@@ -80,17 +82,29 @@ func scalar(v reflect.Value) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	case reflect.Float64:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+		return withPoint(strconv.FormatFloat(v.Float(), 'g', -1, 64))
 	case reflect.String:
 		return quote(v.String())
 	}
 	return fmt.Sprint(v.Interface())
 }
 
-// quote writes a string plainly when YAML reads it back as the same string, else in double quotes.
+// withPoint gives the mantissa of a number with an exponent the decimal point that YAML 1.1 asks for.
+func withPoint(number string) string {
+	mantissa, exponent, ok := strings.Cut(number, "e")
+	if !ok || strings.Contains(mantissa, ".") {
+		return number
+	}
+	return mantissa + ".0e" + exponent
+}
+
+// yaml11 matches plain words that YAML 1.1 takes for a truth value or a number, and YAML 1.2 for a string.
+var yaml11 = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|[-+]?0b[01_]+|[-+]?[0-9][0-9_]*)$`)
+
+// quote writes a string plainly when YAML, also version 1.1, reads it back as the same string, else in double quotes.
 func quote(s string) string {
 	var n yaml.Node
-	plain := s != "" && !strings.ContainsAny(s, "\n\r\t#:{}[],&*!|>'\"%@`\\") && s == strings.TrimSpace(s)
+	plain := s != "" && !yaml11.MatchString(s) && !strings.ContainsAny(s, "\n\r\t#:{}[],&*!|>'\"%@`\\") && s == strings.TrimSpace(s)
 	if plain && yaml.Unmarshal([]byte(s), &n) == nil && len(n.Content) == 1 &&
 		n.Content[0].Kind == yaml.ScalarNode && n.Content[0].Tag == "!!str" && n.Content[0].Value == s {
 		return s
