@@ -93,5 +93,5 @@ bench-kernels: ## time the kernels into bin/kernels.txt, for `benchstat OLD bin/
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/gemm ./internal/vec ./internal/device/cpu | tee bin/kernels.txt
 
-clean: ## remove what build and demo made
-	rm -rf bin data/demo runs/demo runs/demo-[0-9]*
+clean: ## remove what build and the demos made
+	rm -rf bin data/demo data/sweep runs/demo runs/demo-[0-9]* sweeps/demo

@@ -23,7 +23,7 @@ step() {
 if [ -e $data/train_caps.txt ]; then
   printf '\n%s holds the data of an earlier demo\n' $data
 else
-  step data synth $data --train 3000 --dev 200 --test 500 --dim 512
+  step data synth $data
 fi
 step precompute-svd --data $data
 step train --config configs/demo.yaml --run $run

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,11 +51,28 @@ func (a *app) run(args []string) int {
 		a.Errorf("%v", err)
 		return exitUsage
 	case errors.As(err, &usage), !a.started:
-		a.Errorf("%v\nsee %s --help", err, cmd.CommandPath())
+		a.Errorf("%s\nsee %s --help", flagText(err.Error()), cmd.CommandPath())
 		return exitUsage
 	}
 	a.Errorf("%v", err)
 	return exitFailure
+}
+
+// What cobra says about flags that exclude each other, and about flags that are missing.
+var (
+	excludedFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+	missingFlags  = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
+)
+
+// flagText puts errors of the flag library into the words of this program.
+func flagText(text string) string {
+	if m := excludedFlags.FindStringSubmatch(text); m != nil {
+		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; leave all but one out"
+	}
+	if m := missingFlags.FindStringSubmatch(text); m != nil {
+		return "expected --" + strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --") + ", which is missing"
+	}
+	return text
 }
 
 // usageError is a command line that cannot be carried out.

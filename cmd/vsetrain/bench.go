@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/experiment"
 )
 
@@ -102,7 +103,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	a.Printf("data wait   %s\n", dataWait(r))
 	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s", r.GFlop, r.GFlops)
 	if r.Peak > 0 {
-		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%d threads, %s)", 100*r.Share, r.Peak, r.Threads, r.Precision)
+		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%s, %s)", 100*r.Share, r.Peak, ui.Count(r.Threads, "thread"), r.Precision)
 	}
 	a.Printf("\n")
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)

@@ -72,7 +72,7 @@ func (o *dataCheckOptions) run(a *app) error {
 		writeReport(a, r)
 	}
 	if !r.OK() {
-		return fmt.Errorf("%s: %d errors in the data set; they are listed above", o.Dir, countErrors(r))
+		return fmt.Errorf("%s: %s in the data set, listed above", o.Dir, ui.Count(countErrors(r), "error"))
 	}
 	return nil
 }

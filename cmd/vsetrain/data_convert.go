@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data/convert"
 )
 
@@ -55,7 +56,6 @@ every image in the order of the source.`,
 	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
 	must(c.MarkFlagRequired("out"))
-	must(c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions([]string{"f32", "f16"}, cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
@@ -119,11 +119,19 @@ func check(err error) error {
 	return usagef("%v", err)
 }
 
+// unused says how many images went into no split, nothing where all did.
+func unused(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d of them in no split", n)
+}
+
 func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 	for _, s := range o.Splits {
 		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
 	}
-	a.Printf("%d images read, %d of them in no split\n", r.Records, r.Unused)
+	a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
 	if r.Padded+r.Cut > 0 {
 		a.Printf("%d images padded with zeros, %d cut\n", r.Padded, r.Cut)
 	}

@@ -42,7 +42,6 @@ The same options and seed give the same bytes.`,
 	f.BoolVar(&o.Images, "images", false, "also draw every scene as a PNG")
 	f.BoolVar(&o.Force, "force", false, "replace a data set that is already there")
 	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
-	must(c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions([]string{"f32", "f16"}, cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 

@@ -167,7 +167,7 @@ func (d *diagnosis) print(a *app) {
 	}
 	rate := func(x float64) string { return ui.Bytes(int64(x)) + "/s" }
 	a.Printf("vsetrain %s %s %s/%s\n\n", d.Version, d.Go, d.OS, d.Arch)
-	line("cpu", "%s, %s", d.CPU, plural(d.CPUs, "processor"))
+	line("cpu", "%s, %s", d.CPU, ui.Count(d.CPUs, "processor"))
 	if len(d.features) > 0 {
 		line("", "%s", d.featureList())
 	}
@@ -231,7 +231,7 @@ func (d *diagnosis) speed(gflops float64) string {
 	if gflops == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.0f GFLOP/s on %s (%[3]d x %[3]d x %[3]d)", gflops, plural(d.Threads, "thread"), doctorShape)
+	return fmt.Sprintf(", %.0f GFLOP/s on %s (%[3]d x %[3]d x %[3]d)", gflops, ui.Count(d.Threads, "thread"), doctorShape)
 }
 
 func (d *diagnosis) featureList() string {
@@ -248,11 +248,4 @@ func (d *diagnosis) featureList() string {
 		s += "; not " + strings.Join(misses, ", ")
 	}
 	return s
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

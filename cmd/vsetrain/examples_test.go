@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
 )
 
 // Every command has two examples, and each of them is a command line that the command accepts, with presets that there are.
@@ -42,6 +43,31 @@ func TestExamples(t *testing.T) {
 	visit(newTestRoot())
 	if count < 30 {
 		t.Errorf("only %d examples were found", count)
+	}
+}
+
+// The first example of the program is the demo that README and `make demo` run: one world, one configuration, one run directory.
+func TestOneDemo(t *testing.T) {
+	cfg, err := config.Load(config.Request{File: "../../configs/demo.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"data synth " + cfg.Data.Dir, "precompute-svd --data " + cfg.Data.Dir, "train --config configs/demo.yaml",
+		"eval --checkpoint " + cfg.Run.Dir}
+	script, err := os.ReadFile("../../scripts/demo.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("$data", cfg.Data.Dir, "$run", cfg.Run.Dir).Replace(string(script))
+	for i, line := range examplesOf(newTestRoot()) {
+		command, _, _ := strings.Cut(line, " #")
+		if command = strings.TrimSpace(command); i >= len(want) || command != "vsetrain "+want[i] {
+			t.Errorf("example %d is %q, want one of %q", i, command, want)
+			continue
+		}
+		if !regexp.MustCompile(`(?m)^ *step ` + regexp.QuoteMeta(want[i]) + `( --run \S+| --json \S+)?$`).MatchString(text) {
+			t.Errorf("scripts/demo.sh has no step %q", want[i])
+		}
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"vsetrain/internal/atomicfile"
 )
@@ -50,7 +52,8 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	if err := doc.GenMan(c, header, &page); err != nil {
 		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
 	}
-	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes(page.Bytes())); err != nil {
+	text := replaceOptions(page.String(), manOptions(c))
+	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes([]byte(text))); err != nil {
 		return 0, err
 	}
 	pages := 1
@@ -65,4 +68,51 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 		pages += n
 	}
 	return pages, nil
+}
+
+// replaceOptions puts other options into a page: those of the generator are written as --batch=128 and --checkpoint=[], which nobody types.
+func replaceOptions(page, options string) string {
+	const heading = ".SH OPTIONS\n"
+	begin := strings.Index(page, heading)
+	if begin < 0 {
+		return page
+	}
+	end := strings.Index(page[begin+len(heading):], "\n.SH ")
+	if end < 0 {
+		return page[:begin+len(heading)] + options
+	}
+	return page[:begin+len(heading)] + options + page[begin+len(heading)+end+1:]
+}
+
+// manOptions lists the flags of a command in roff: "-c, --config FILE", the explanation, and the default where it says something.
+func manOptions(c *cobra.Command) string {
+	var b strings.Builder
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		b.WriteString(".TP\n")
+		if f.Shorthand != "" {
+			fmt.Fprintf(&b, "\\fB\\-%s\\fP, ", f.Shorthand)
+		}
+		fmt.Fprintf(&b, "\\fB\\-\\-%s\\fP", roff(f.Name))
+		if value != "" {
+			fmt.Fprintf(&b, " \\fI%s\\fP", roff(value))
+		}
+		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
+		}
+		b.WriteString("\n" + roff(usage) + "\n")
+	})
+	return b.String()
+}
+
+// roff escapes text: backslashes, dashes, and marks that begin a request at the start of a line.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -60,9 +61,17 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.Printf("%s: %d vectors of %d values, from %d terms, in %s\n", out, s.Lines, s.K, s.Terms, ui.Duration(time.Duration(s.Seconds*float64(time.Second))))
-	a.Printf("singular values %.4g to %.4g; subspace within %.1e radians of the exact one after %d passes\n", s.SigmaMax, s.SigmaMin, s.Angle, s.Passes)
+	a.Printf("singular values %.4g to %.4g; %s after %s\n", s.SigmaMax, s.SigmaMin, subspaceText(s.Angle), ui.Count(s.Passes, "pass"))
 	if s.Empty > 0 {
 		a.Printf("%d captions have no term left after cleaning and get the zero vector\n", s.Empty)
 	}
 	return nil
+}
+
+// subspaceText says how far the subspace is from the exact one at most, in radians; 0 is the bound of vectors that span all there is.
+func subspaceText(angle float64) string {
+	if angle == 0 {
+		return "the exact subspace"
+	}
+	return fmt.Sprintf("subspace within %.1e radians of the exact one", angle)
 }

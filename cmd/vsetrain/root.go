@@ -18,7 +18,7 @@ func newCmdRoot(a *app) *cobra.Command {
 		Long: `vsetrain trains networks that match images and captions, measures them and explores what they learned.
 
 Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
-		Example: `  vsetrain data synth data/demo --train 3000 --dev 200 --test 500 --dim 512
+		Example: `  vsetrain data synth data/demo               # a small synthetic data set
   vsetrain precompute-svd --data data/demo      # semantic vectors for the LSEH loss
   vsetrain train --config configs/demo.yaml     # the run runs/demo
   vsetrain eval runs/demo                       # recalls on the test split`,
@@ -49,6 +49,7 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	addCompletionExamples(root)
+	completeValues(root)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root

@@ -65,7 +65,7 @@ func (o *sweepCollectOptions) run(a *app) error {
 	}
 	resultTable(a, plan, c)
 	if c.Failed+c.Left > 0 {
-		a.Printf("not all there: %d trials failed, %d not finished\n", c.Failed, c.Left)
+		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
 	for _, x := range c.Importance {
 		a.Printf("%-24s explains %3.0f %% of the variance of %d points after %d epochs\n", x.Axis, 100*x.Share, x.Points, x.Epochs)

@@ -44,7 +44,7 @@ func (v *sweepView) event(e sweep.Event) {
 	v.bar.Println(line)
 	st, err := sweep.ReadStatus(v.plan, v.store, v.Now())
 	if err != nil {
-		v.bar.Println("warning: " + err.Error())
+		v.bar.Println(v.Warning(err))
 		return
 	}
 	v.bar.Set(sweepProgress(st, v.total()))
@@ -58,7 +58,7 @@ func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
 	top := -1
 	for i, l := range st.Trials {
 		switch l.State {
-		case sweep.Done, sweep.Rung, sweep.Halved, sweep.Failed:
+		case sweep.Done, sweep.Paused, sweep.Pruned, sweep.Failed:
 			through++
 		}
 		if l.Best != nil && (top < 0 || *l.Best > *st.Trials[top].Best) {

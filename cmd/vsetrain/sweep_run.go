@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/sweep"
 )
 
@@ -54,9 +55,6 @@ fails is recorded with its error, the others go on, and the exit code is 1; --re
 
 func addLauncher(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "launcher", "", "local, slurm or kubernetes instead of that of the sweep")
-	must(c.RegisterFlagCompletionFunc("launcher", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return launchers, cobra.ShellCompDirectiveNoFileComp
-	}))
 }
 
 func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
@@ -104,7 +102,7 @@ func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
 		if err := store.Retry(s); err != nil {
 			return err
 		}
-		a.Printf("again: trial %s\n", trialName(s.Trial, len(plan.Def.Seeds)))
+		a.Printf("again: trial %s: %s\n", trialName(s.Trial, len(plan.Def.Seeds)), plan.Def.ShortText(s.Point))
 	}
 	return nil
 }
@@ -154,9 +152,9 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	s := fmt.Sprintf("%-8s trial %s", e.Kind, trialName(e.Job.State.Trial, len(d.Seeds)))
 	switch e.Kind {
 	case sweep.Started:
-		s += fmt.Sprintf(": up to epoch %d", e.Job.Epochs)
+		s += fmt.Sprintf(" up to epoch %d: %s", e.Job.Epochs, d.ShortText(e.Job.State.Point))
 	case sweep.Finished:
-		s += fmt.Sprintf(": %d epochs, best %s %.2f at epoch %.1f", e.Result.Epochs, d.Metric, e.Result.Score, e.Result.BestEpoch)
+		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric, e.Result.Score, e.Result.BestEpoch)
 	case sweep.Failed:
 		s += ": " + e.Fail.Error
 	}

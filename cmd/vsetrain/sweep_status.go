@@ -75,7 +75,11 @@ var stateStyles = map[string]ui.Style{sweep.Failed: ui.Red, sweep.Running: ui.Gr
 
 func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 	keys := plan.Def.Keys()
-	t := ui.NewTable(append([]string{">point", "trial", ">seed", "state", ">epoch", ">of", ">best", ">left", "where"}, keys...)...)
+	heads := []string{">point", "trial", ">seed", "state", ">epoch", ">of", ">best", ">left", "where"}
+	for _, k := range keys {
+		heads = append(heads, plan.Def.Short(k))
+	}
+	t := ui.NewTable(heads...)
 	for _, l := range st.Trials {
 		row := []string{fmt.Sprint(l.Number), l.ID, fmt.Sprint(l.Seed), l.State, "", "", "", "", strings.TrimSpace(l.Host + " " + l.Job)}
 		if l.Target > 0 {
@@ -92,6 +96,7 @@ func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 		}
 		t.Row(row...)
 	}
+	t.DropEmpty()
 	t.Write(a.Streams)
 	for _, l := range st.Trials {
 		if l.Error != "" {
@@ -104,7 +109,7 @@ func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 // countsText counts the trials by state.
 func countsText(st *sweep.Status) string {
 	var parts []string
-	for _, name := range []string{sweep.Done, sweep.Halved, sweep.Rung, sweep.Running, sweep.Stopped, sweep.Waiting, sweep.Failed} {
+	for _, name := range []string{sweep.Done, sweep.Pruned, sweep.Paused, sweep.Running, sweep.Stopped, sweep.Waiting, sweep.Failed} {
 		if n := st.Counts[name]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, name))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
@@ -116,14 +117,18 @@ func (v *trainView) Started(p experiment.Plan) {
 	if p.Memory != nil {
 		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
 	}
-	v.Printf("%d captions of %d images, %d validation images, %d batches of %d an epoch, %d epochs\n",
-		p.TrainCaptions, p.TrainImages, p.DevImages, p.Batches, v.cfg.Train.Batch, p.Epochs)
+	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"), ui.Count(p.TrainImages, "image"),
+		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch, ui.Count(p.Epochs, "epoch"))
 	switch {
 	case p.Resume && p.Resumed.Step == 0:
 		v.Printf("the run was interrupted before its first checkpoint: it starts at step 0\n")
 	case p.Resume:
 		done := float64(p.Resumed.Step) / float64(p.Batches)
-		v.Printf("resumed after step %d (%.2f of %d epochs done), best M-Recall so far %.2f\n", p.Resumed.Step, done, p.Epochs, p.Resumed.Best)
+		best := "no validation yet"
+		if p.Resumed.BestStep > 0 {
+			best = fmt.Sprintf("best M-Recall so far %.2f", p.Resumed.Best)
+		}
+		v.Printf("resumed after step %d (%.2f of %s done), %s\n", p.Resumed.Step, done, ui.Count(p.Epochs, "epoch"), best)
 	}
 	v.Printf("run directory %s\n", p.RunDir)
 	total := int64(p.Batches) * int64(p.Epochs)
@@ -170,7 +175,7 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 }
 
 // Warning implements experiment.Observer.
-func (v *trainView) Warning(err error) { v.bar.Println("warning: " + err.Error()) }
+func (v *trainView) Warning(err error) { v.bar.Println(v.app.Warning(err)) }
 
 func (v *trainView) close() {
 	v.placing.close()

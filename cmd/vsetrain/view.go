@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/device"
 	"vsetrain/internal/view"
 )
@@ -90,7 +91,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		if name, err := os.Hostname(); err == nil && name != "" {
 			o.Hosts = append(o.Hosts, name)
 		}
-		a.Errorf("warning: %s is not the loopback address: everybody who reaches it may read the runs, captions and pictures", l.Addr())
+		a.Warnf("%s is not the loopback address: everybody who reaches it may read the runs, captions and pictures", l.Addr())
 	}
 	s, err := view.New(o.Options)
 	if err != nil {
@@ -98,10 +99,10 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	}
 	defer s.Close()
 	url := "http://" + browseAddr(l.Addr()) + "/"
-	a.Printf("%s of %s at %s\n", count(s.Runs(), "run"), o.Dir, url)
+	a.Printf("%s of %s at %s\n", ui.Count(s.Runs(), "run"), o.Dir, url)
 	if o.Open {
 		if err := openBrowser(url); err != nil {
-			a.Errorf("warning: no browser could be started (%v); open %s", err, url)
+			a.Warnf("no browser could be started (%v); open %s", err, url)
 		}
 	}
 	return s.Serve(ctx, l)
@@ -151,12 +152,4 @@ func openBrowser(url string) error {
 	}
 	go cmd.Wait()
 	return nil
-}
-
-// count writes a number with what is counted.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }

@@ -340,6 +340,7 @@ func TestValidate(t *testing.T) {
 // BenchmarkGenerate reports the time of one image of 36 x 2048 with its captions, without the disk.
 func BenchmarkGenerate(b *testing.B) {
 	o := Default()
+	o.Dim = 2048
 	blk := newBlock(&o, 1)
 	blk.keys = newKeys(o.Seed, "train")
 	for i := range b.N {

@@ -23,9 +23,9 @@ type Options struct {
 	Threads          int       // 0 is all processors; never changes the result
 }
 
-// Default returns a small set at the field's usual feature size: 36 regions of 2048 channels, five captions.
+// Default returns the world of the demonstration: 3,000 training images of 36 regions of 512 channels, five captions each.
 func Default() Options {
-	return Options{Train: 2000, Dev: 200, Test: 500, Regions: 36, Dim: 2048, CaptionsPerImage: 5, Seed: 7, DType: npy.F32}
+	return Options{Train: 3000, Dev: 200, Test: 500, Regions: 36, Dim: 512, CaptionsPerImage: 5, Seed: 7, DType: npy.F32}
 }
 
 // Validate returns an error that names the first field that cannot be used.

@@ -48,6 +48,22 @@ seeds: [7, 8]
 	}
 }
 
+// Short keys are the last part, that before a name, and the whole key where two axes would share a short one.
+func TestShortKeys(t *testing.T) {
+	p, _ := planOf(t, `
+axes:
+  - {param: loss.name, choices: [lmh]}
+  - {param: loss.margin, values: [0.2]}
+  - {param: optim.lr, values: [0.001]}
+  - {param: loss.lseh.lambda, values: [0.025]}
+  - {param: model.gsmn.lambda, values: [20]}
+`)
+	want := "loss=lmh margin=0.2 lr=0.001 loss.lseh.lambda=0.025 model.gsmn.lambda=20"
+	if got := p.Def.ShortText(p.Trials[0].Point); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // The name of a trial depends on what its result depends on and on nothing else.
 func TestHash(t *testing.T) {
 	d := &Definition{Method: Grid}

@@ -44,6 +44,34 @@ func (p Point) Text(key string) string {
 	return ""
 }
 
+// Short is the key of an axis in a narrow table: its last part, or the one before a "name", where no other axis has the same.
+func (d *Definition) Short(key string) string {
+	short := lastPart(key)
+	for _, other := range d.Keys() {
+		if other != key && lastPart(other) == short {
+			return key
+		}
+	}
+	return short
+}
+
+func lastPart(key string) string {
+	key = strings.TrimSuffix(key, ".name")
+	return key[strings.LastIndexByte(key, '.')+1:]
+}
+
+// ShortText is the point with short keys: "lr=0.001 loss=lseh".
+func (d *Definition) ShortText(p Point) string {
+	if len(p) == 0 {
+		return p.String()
+	}
+	words := make([]string, len(p))
+	for i, c := range p {
+		words[i] = d.Short(c.Key) + "=" + c.Value.Text
+	}
+	return strings.Join(words, " ")
+}
+
 // MarshalJSON writes the point as [{"axis": "optim.lr", "value": "0.001"}].
 func (p Point) MarshalJSON() ([]byte, error) {
 	type item struct {

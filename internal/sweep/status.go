@@ -7,8 +7,8 @@ const (
 	Waiting = "waiting" // not begun
 	Running = "running"
 	Stopped = "stopped" // begun and interrupted; goes on at the next start
-	Rung    = "rung"    // asha: finished a rung and may go on to the next
-	Halved  = "halved"  // asha: was not among the best of its rung
+	Paused  = "paused"  // asha: finished a rung and may go on to the next
+	Pruned  = "pruned"  // asha: was not among the best of its rung
 	Done    = "done"
 )
 
@@ -60,8 +60,8 @@ func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
 			return nil, err
 		}
 		if p.Def.Method == ASHA && l.State == Done && st.Target < st.Epochs {
-			if l.State = Rung; out.Done {
-				l.State = Halved
+			if l.State = Paused; out.Done {
+				l.State = Pruned
 			}
 		}
 		if l.State == Waiting || l.State == Running || l.State == Stopped {

@@ -39,19 +39,18 @@ type Worker struct {
 
 // Event is something that happened to a trial.
 type Event struct {
-	Kind   string // Started, Finished, Failed, Paused
+	Kind   string // Started, Finished, Failed, Stopped
 	Slot   int
 	Job    Job
 	Result Result  // of Finished
 	Fail   Failure // of Failed
 }
 
-// Kinds of events.
+// Kinds of events, beside Stopped of the states.
 const (
 	Started  = "started"
 	Finished = "finished"
 	Failed   = "failed"
-	Paused   = "paused"
 )
 
 // Run works until every trial is done or failed, or ctx ends; then the error is ErrInterrupted.

@@ -130,7 +130,11 @@ func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precisi
 
 // Name implements device.Device: threads, vector kernels, matrix products, precision.
 func (d *dev[T]) Name() string {
-	return fmt.Sprintf("cpu, %d threads, %s vectors, %s products, %s", d.pool.Threads(), d.ops.Name, d.products.name(), d.precision)
+	threads := "1 thread"
+	if n := d.pool.Threads(); n > 1 {
+		threads = fmt.Sprintf("%d threads", n)
+	}
+	return fmt.Sprintf("cpu, %s, %s vectors, %s products, %s", threads, d.ops.Name, d.products.name(), d.precision)
 }
 
 // Wide implements device.Device.

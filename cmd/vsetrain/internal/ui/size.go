@@ -1,6 +1,9 @@
 package ui
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Bytes writes a size in decimal units: 812 B, 3.4 MB, 33.4 GB.
 func Bytes(n int64) string {
@@ -15,4 +18,16 @@ func Bytes(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%.3g TB", x/1000)
+}
+
+// Count writes a number with what is counted, in the singular or the plural: 1 epoch, 2 epochs, 0 batches.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	ending := "s"
+	if strings.HasSuffix(what, "tch") || strings.HasSuffix(what, "s") {
+		ending = "es"
+	}
+	return fmt.Sprintf("%d %s%s", n, what, ending)
 }

@@ -18,8 +18,9 @@ type Streams struct {
 	Out, Err io.Writer
 	OutTTY   bool
 	ErrTTY   bool
-	Color    bool // escape sequences for colour are wanted
-	Width    int  // of the terminal, in columns
+	Color    bool       // escape sequences for colour are wanted
+	Width    int        // of the terminal, in columns, when the program started
+	Size     func() int // width of the terminal now; nil is Width
 	Now      func() time.Time
 }
 
@@ -29,13 +30,24 @@ func System(getenv func(string) string) *Streams {
 	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
 	s.ErrTTY = term.IsTerminal(int(os.Stderr.Fd()))
 	s.Color = ColorWanted(getenv)
-	for _, f := range []*os.File{os.Stdout, os.Stderr} {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			s.Width = w
-			break
+	s.Size = func() int {
+		for _, f := range []*os.File{os.Stdout, os.Stderr} {
+			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+				return w
+			}
 		}
+		return s.Width
 	}
+	s.Width = s.Size()
 	return s
+}
+
+// columns is the width of the terminal now.
+func (s *Streams) columns() int {
+	if s.Size == nil {
+		return s.Width
+	}
+	return s.Size()
 }
 
 // ColorWanted reports whether the environment leaves colours on: NO_COLOR (no-color.org) and TERM=dumb turn them off.
@@ -63,11 +75,21 @@ func (s *Streams) Paint(style Style, text string) string {
 // Printf writes to Out.
 func (s *Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
 
-// Errorf writes "vsetrain: message" to Err; further lines of the message are indented below the first.
-func (s *Streams) Errorf(format string, args ...any) {
+// Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are indented below the first.
+func (s *Streams) Errorf(format string, args ...any) { s.message(Red, "", format, args) }
+
+// Warnf writes "vsetrain: warning: message" to Err as Errorf does, in yellow.
+func (s *Streams) Warnf(format string, args ...any) { s.message(Yellow, "warning: ", format, args) }
+
+func (s *Streams) message(style Style, kind, format string, args []any) {
 	const name = "vsetrain: "
 	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n"+strings.Repeat(" ", len(name)))
-	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, Red, name)+text)
+	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, style, name+kind)+text)
+}
+
+// Warning returns "warning: message" for a line beside a progress bar, the word in yellow where Err shows colours.
+func (s *Streams) Warning(err error) string {
+	return paint(s.ErrTTY && s.Color, Yellow, "warning: ") + err.Error()
 }
 
 func paint(on bool, style Style, text string) string {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -29,7 +30,21 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Write writes the table to Out, the headings in bold where they show.
+// DropEmpty leaves out the columns without any text below the heading.
+func (t *Table) DropEmpty() {
+	for i := len(t.head) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" }) {
+			continue
+		}
+		t.head, t.right = slices.Delete(t.head, i, i+1), slices.Delete(t.right, i, i+1)
+		for k := range t.rows {
+			t.rows[k] = slices.Delete(t.rows[k], i, i+1)
+		}
+	}
+}
+
+// Write writes the table to Out, the headings in bold where they show. Lines wider than a terminal are cut, with a mark at the end;
+// files and pipes get them whole.
 func (t *Table) Write(s *Streams) {
 	width := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
@@ -37,10 +52,22 @@ func (t *Table) Write(s *Streams) {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	s.Printf("%s\n", s.Paint(Bold, t.line(t.head, width)))
-	for _, row := range t.rows {
-		s.Printf("%s\n", t.line(row, width))
+	most := 0
+	if s.OutTTY {
+		most = s.columns()
 	}
+	s.Printf("%s\n", s.Paint(Bold, clip(t.line(t.head, width), most)))
+	for _, row := range t.rows {
+		s.Printf("%s\n", clip(t.line(row, width), most))
+	}
+}
+
+// clip cuts a line to a width in columns, with an ellipsis at the end; 0 is no limit.
+func clip(line string, width int) string {
+	if r := []rune(line); width > 0 && len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return line
 }
 
 func (t *Table) line(cells []string, width []int) string {

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,53 @@ func TestTable(t *testing.T) {
 		"é.npy              5  ok\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out, want)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{"1 epoch": Count(1, "epoch"), "0 epochs": Count(0, "epoch"), "2 seeds": Count(2, "seed"),
+		"3 batches": Count(3, "batch"), "1 batch": Count(1, "batch"), "4 passes": Count(4, "pass")} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A terminal gets lines that fit, files the whole lines; columns without text can be left out.
+func TestNarrowTable(t *testing.T) {
+	for _, tty := range []bool{true, false} {
+		s, out, _, _ := streams(tty)
+		s.Color, s.Size = false, func() int { return 12 }
+		table := NewTable("trial", "where", ">best", "settings")
+		table.Row("a", "", "12.50", "lr=0.001 é")
+		table.Row("b")
+		table.DropEmpty()
+		table.Write(s)
+		want := "trial   best  settings\na      12.50  lr=0.001 é\nb\n"
+		if tty {
+			want = "trial   bes…\na      12.5…\nb\n"
+		}
+		if out.String() != want {
+			t.Errorf("terminal %v: got\n%swant\n%s", tty, out, want)
+		}
+	}
+}
+
+// Warnings are yellow where errors are red, and plain without colours.
+func TestWarnings(t *testing.T) {
+	s, _, errs, _ := streams(true)
+	s.Warnf("look at %s", "this")
+	if want := "\x1b[33mvsetrain: warning: \x1b[0mlook at this\n"; errs.String() != want {
+		t.Errorf("%q, want %q", errs, want)
+	}
+	if got := s.Warning(errors.New("slow")); got != "\x1b[33mwarning: \x1b[0mslow" {
+		t.Errorf("%q", got)
+	}
+	s.Color = false // NO_COLOR
+	errs.Reset()
+	s.Warnf("look")
+	if errs.String() != "vsetrain: warning: look\n" || s.Warning(errors.New("slow")) != "warning: slow" {
+		t.Errorf("%q", errs)
 	}
 }
 

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+	"vsetrain/train"
+)
+
+// What a run says first: one of a thing is singular, and a run that was never validated has no best.
+func TestStartedLines(t *testing.T) {
+	for _, c := range []struct {
+		resumed train.Position
+		want    string
+	}{
+		{train.Position{Step: 3}, "resumed after step 3 (1.50 of 1 epoch done), no validation yet\n"},
+		{train.Position{Step: 3, Best: 12.5, BestStep: 2}, "resumed after step 3 (1.50 of 1 epoch done), best M-Recall so far 12.50\n"},
+	} {
+		var out, errs bytes.Buffer
+		cfg := config.Default()
+		v := &trainView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, Now: time.Now}}, cfg: &cfg}
+		v.Started(experiment.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Epochs: 1, Resumed: c.resumed})
+		v.close()
+		if want := "200 captions of 1 image, 1 validation image, 2 batches of 128 an epoch, 1 epoch\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("%q does not say %q", &out, want)
+		}
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q does not say %q", &out, c.want)
+		}
+	}
+}
