@@ -2,43 +2,43 @@ package ui
 
 import (
 	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// plainEvery is the time between two lines of progress that go to a pipe.
-const plainEvery = 10 * time.Second
+// plainEvery is the time between two lines of progress that go to a pipe, drawEvery that between two drawings of a bar.
+const (
+	plainEvery = 10 * time.Second
+	drawEvery  = 100 * time.Millisecond
+)
+
+// eraseBar goes to the start of the line and clears the screen from there on.
+const eraseBar = "\r\x1b[J"
 
 // Progress shows how far a long job is: a bar on a terminal, a line now and then on a pipe. It is safe for concurrent use.
+//
+// The cursor rests at the start of the bar, not below it as libraries for bars leave it: a terminal that is made narrower folds the line
+// into several, and whatever it makes of it, erasing from the cursor to the end of the screen takes all of them away.
 type Progress struct {
 	s     *Streams
 	name  string
 	total int64
 
 	mu          sync.Mutex
-	start, said time.Time
+	start, said time.Time // said: the last line, or drawing
 	first, done int64
 	text        string
-
-	bars *mpb.Progress
-	bar  *mpb.Bar
 }
 
 // NewProgress starts to show a job of total parts, 0 when unknown, of which first are done already, by an earlier session.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
 	p := &Progress{s: s, name: name, total: total, start: now, said: now, first: first, done: first}
-	if !s.ErrTTY {
-		return p
+	if s.ErrTTY {
+		p.draw()
 	}
-	p.bars = mpb.New(mpb.WithOutput(s.Err), mpb.WithWidth(s.Width), mpb.WithAutoRefresh())
-	p.bar = p.bars.AddBar(total, mpb.BarWidth(min(24, max(8, s.Width/4))),
-		mpb.PrependDecorators(decor.Name(name+" ")),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.status() })))
-	p.bar.SetCurrent(first)
 	return p
 }
 
@@ -47,58 +47,73 @@ func (p *Progress) Set(done int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.text = done, text
-	if p.bar != nil {
-		p.bar.SetCurrent(p.done)
-		return
+	every := plainEvery
+	if p.s.ErrTTY {
+		every = drawEvery
 	}
-	if now := p.s.Now(); now.Sub(p.said) >= plainEvery {
+	if now := p.s.Now(); now.Sub(p.said) >= every {
 		p.said = now
-		fmt.Fprintln(p.s.Err, p.line())
+		p.draw()
 	}
 }
 
-// Result writes a line of results to Out: where that is the terminal of the bar too, above the bar.
-func (p *Progress) Result(text string) {
-	if p.bars != nil && p.s.OutTTY {
-		p.Println(text)
-		return
-	}
-	fmt.Fprintln(p.s.Out, text)
-}
+// Result writes a line of results to Out, above the bar where that is on the same terminal.
+func (p *Progress) Result(text string) { p.above(p.s.Out, p.s.OutTTY, text) }
 
 // Println writes a notice to Err, above the bar.
-func (p *Progress) Println(text string) {
-	if p.bars != nil {
-		fmt.Fprintln(p.bars, text)
+func (p *Progress) Println(text string) { p.above(p.s.Err, true, text) }
+
+func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.s.ErrTTY || !sameTerminal {
+		fmt.Fprintln(w, text)
 		return
 	}
-	fmt.Fprintln(p.s.Err, text)
+	fmt.Fprint(p.s.Err, eraseBar)
+	fmt.Fprintln(w, text)
+	p.draw()
 }
 
-// Close ends the display. A pipe that saw lines before sees the last state.
+// Close ends the display: the bar stays as it is last. A pipe that saw lines before sees the last state.
 func (p *Progress) Close() {
-	if p.bar != nil {
-		p.bar.Abort(false) // no effect on a bar that is full
-		p.bars.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.s.ErrTTY:
+		p.draw()
+		fmt.Fprintln(p.s.Err)
+	case p.said != p.start:
+		p.draw()
+	}
+}
+
+// draw shows the present state: the bar, or a line on a pipe.
+func (p *Progress) draw() {
+	if !p.s.ErrTTY {
+		fmt.Fprintln(p.s.Err, p.name+": "+p.status())
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.said != p.start {
-		fmt.Fprintln(p.s.Err, p.line())
+	width := p.s.columns()
+	line := clip(p.name+" "+p.bar(min(24, max(8, width/4)))+" "+p.status(), max(width-1, 1)) // the last column would move the cursor on
+	fmt.Fprint(p.s.Err, eraseBar+line+"\r")
+}
+
+// bar draws [=====>----]; of a job of unknown length an empty one.
+func (p *Progress) bar(width int) string {
+	inside := width - 2
+	full := 0
+	if p.total > 0 {
+		full = int(int64(inside) * min(p.done, p.total) / p.total)
 	}
+	if full == 0 || full == inside {
+		return "[" + strings.Repeat("=", full) + strings.Repeat("-", inside-full) + "]"
+	}
+	return "[" + strings.Repeat("=", full-1) + ">" + strings.Repeat("-", inside-full) + "]"
 }
 
-func (p *Progress) line() string { return p.name + ": " + p.statusLocked() }
-
+// status returns "120/400  30%  ETA 1m20s  text".
 func (p *Progress) status() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.statusLocked()
-}
-
-// statusLocked returns "120/400  30%  ETA 1m20s  text".
-func (p *Progress) statusLocked() string {
 	s := fmt.Sprint(p.done)
 	if p.total > 0 {
 		s = fmt.Sprintf("%d/%d  %d%%", p.done, p.total, 100*p.done/p.total)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func streams(tty bool) (*Streams, *bytes.Buffer, *bytes.Buffer, *time.Time) {
@@ -127,8 +128,7 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
-// Results go to standard output, also beside a bar on standard error; where both are the terminal they stand above
-// the bar.
+// Results go to standard output, also beside a bar on standard error; where both are the terminal the bar makes room for them.
 func TestResults(t *testing.T) {
 	for _, c := range []struct{ out, errs bool }{{false, false}, {false, true}, {true, true}} {
 		s, out, errs, _ := streams(c.errs)
@@ -137,12 +137,42 @@ func TestResults(t *testing.T) {
 		p.Result("recall 50")
 		p.Println("a warning")
 		p.Close()
-		if !c.out && out.String() != "recall 50\n" || c.out && !strings.Contains(errs.String(), "recall 50") {
+		if out.String() != "recall 50\n" || !strings.Contains(errs.String(), "a warning\n") {
 			t.Errorf("%+v: standard output %q, standard error %q", c, out, errs)
 		}
-		if strings.Contains(out.String(), "warning") || !strings.Contains(errs.String(), "a warning") {
-			t.Errorf("%+v: the warning went to %q", c, out)
+		if erased := strings.Count(errs.String(), eraseBar+"\r"+eraseBar) + strings.Count(errs.String(), eraseBar+eraseBar); c.out && erased == 0 {
+			t.Errorf("%+v: the bar was not erased before the result: %q", c, errs)
 		}
+	}
+}
+
+// The bar never fills the line, whatever becomes of the terminal, and is erased from its start to the end of the screen, so that pieces of
+// a line that the terminal folded go with it.
+func TestBarOnANarrowingTerminal(t *testing.T) {
+	s, _, errs, now := streams(true)
+	width := 100
+	s.Size = func() int { return width }
+	p := s.NewProgress("train", 0, 400)
+	for step := range int64(12) {
+		*now = now.Add(time.Second)
+		if step == 6 {
+			width = 30
+		}
+		before := errs.Len()
+		p.Set(20*step, "epoch 1.25  loss 12.34  412 captions/s  data wait 0.1 %")
+		drawn := errs.String()[before:]
+		line, ok := strings.CutPrefix(drawn, eraseBar)
+		line, end := strings.CutSuffix(line, "\r")
+		if !ok || !end || strings.ContainsAny(line, "\r\n\x1b") || utf8.RuneCountInString(line) >= width {
+			t.Fatalf("width %d: %q", width, drawn)
+		}
+		if step == 5 && !strings.HasPrefix(line, "train [====>-----------------] 100/400  25%  ETA ") {
+			t.Errorf("%q", line)
+		}
+	}
+	p.Close()
+	if !strings.HasSuffix(errs.String(), "\r\n") {
+		t.Errorf("the line is not ended: %q", errs.String()[errs.Len()-20:])
 	}
 }
 
