@@ -86,8 +86,14 @@ type Loop struct {
 	Now      func() time.Time
 	Position Position // after the last step that is finished
 
+<<<<<<< HEAD
 	started *StepInfo // a step that is not finished; its result is missing
 	since   time.Time // when it was started, or the step before it was finished
+=======
+	ahead *StepInfo // a step that was started and is not finished; its result is missing
+	since time.Time // when it was started, or the step before it was finished
+	drift drift
+>>>>>>> fda6f64 (Say before the first step what makes a run pointless; time stamps in metrics, settings for TensorBoard's HPARAMS)
 }
 
 // ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
@@ -191,10 +197,13 @@ func (l *Loop) finish() error {
 
 // done takes over the position after a step and reports the step.
 func (l *Loop) done(i StepInfo) error {
-	collapsed := l.Position.Collapsed
+	collapsed, warm := l.Position.Collapsed, l.Position.Epoch < l.Warmup
 	l.Position = i.Position
 	l.Position.Collapsed = collapsed
 	if err := l.watch(i.StepResult, i.Batch); err != nil {
+		return err
+	}
+	if err := l.follow(i.StepResult, i.Batch, warm); err != nil {
 		return err
 	}
 	if l.Hooks.Step == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +295,39 @@ func TestCollapseCountsStepsInARow(t *testing.T) {
 	var ce *CollapseError
 	if err := l.Run(t.Context()); !errors.As(err, &ce) || ce.Step != 8 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A loss that grows to more than one and a half of its beginning is said once; its smaller form after warm-up begins anew.
+func TestGrowingLossWarns(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		loss   func(step int64) float64
+		warmup int
+		at     int64 // step of the warning, 0 for none
+	}{
+		{"falls", func(n int64) float64 { return 100 - float64(n)/10 }, 0, 0},
+		{"rises a little", func(n int64) float64 { return 100 + float64(n)/10 }, 0, 0},
+		{"rises", func(n int64) float64 { return 100 + float64(n) }, 0, 150},
+		{"warm-up ends", func(n int64) float64 { return map[bool]float64{true: 10, false: 100}[n <= 250] }, 1, 0},
+	} {
+		s := &script{gap: 1}
+		l := s.loop()
+		s.batches, l.Batches, l.Options.Epochs, l.Options.ValStep, l.Options.MaxSteps, l.Warmup = 250, 250, 2, 0, 500, c.warmup
+		var warned []int64
+		l.Hooks.Warn = func(err error) error {
+			if !strings.Contains(err.Error(), "lower optim.lr") {
+				t.Error(err)
+			}
+			warned = append(warned, l.Position.Step)
+			return nil
+		}
+		s.loss = c.loss
+		if err := l.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c.at == 0 && len(warned) > 0 || c.at > 0 && !slices.Equal(warned, []int64{c.at}) {
+			t.Errorf("%s: warnings at steps %v, want %d", c.name, warned, c.at)
+		}
 	}
 }

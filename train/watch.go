@@ -86,3 +86,40 @@ func (l *Loop) explain(err error, p Position) error {
 		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
 		p.Step+1, p.Epoch, p.Iter, err)
 }
+
+// driftSteps is the number of steps whose mean loss is compared with that of the first ones.
+const driftSteps = 50
+
+// drift follows the loss per pair of the batch in blocks of driftSteps steps.
+type drift struct {
+	sum   bool // of the warm-up form of the loss, which has another scale
+	steps int
+	total float64
+	first float64 // mean of the first block, 0 before its end
+	said  bool
+}
+
+// follow warns once when the mean loss of a block is half as large again as that of the first one since the start of the session or the
+// end of warm-up: then the run diverges, which the recalls of a validation show later.
+func (l *Loop) follow(r StepResult, batch int, sum bool) error {
+	d := &l.drift
+	if d.sum != sum {
+		*d = drift{sum: sum, said: d.said}
+	}
+	d.total += r.Loss / float64(batch)
+	if d.steps++; d.steps < driftSteps {
+		return nil
+	}
+	mean := d.total / driftSteps
+	d.steps, d.total = 0, 0
+	if d.first == 0 {
+		d.first = mean
+		return nil
+	}
+	if d.said || mean <= 1.5*d.first || l.Hooks.Warn == nil {
+		return nil
+	}
+	d.said = true
+	return l.Hooks.Warn(fmt.Errorf("the loss grows: %.4g per pair in the last %d steps (up to step %d), %.4g in the first %d; training seems to diverge: "+
+		"lower optim.lr, or keep optim.clip above 0", mean, driftSteps, l.Position.Step, d.first, driftSteps))
+}

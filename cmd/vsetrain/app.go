@@ -133,4 +133,4 @@ func (a *app) getenv(name string) string {
 }
 
 // warn tells a person what to know while the command goes on.
-func (a *app) warn(err error) { a.Errorf("warning: %v", err) }
+func (a *app) warn(err error) { a.Warnf("%v", err) }

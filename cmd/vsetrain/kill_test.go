@@ -208,7 +208,7 @@ func metricLines(t *testing.T, run string) (out []string) {
 		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 			t.Fatalf("%s: %v in %q", run, err, s.Text())
 		}
-		for _, k := range []string{"step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
+		for _, k := range []string{"time", "step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
 			delete(line, k)
 		}
 		b, err := json.Marshal(line)

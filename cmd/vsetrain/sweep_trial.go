@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
@@ -61,7 +62,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 			return err
 		}
 		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun, BLAS: a.getenv("VSETRAIN_BLAS"),
-			Env: session(a.Now()), Now: time.Now, Observer: w})
+			Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
 			break
 		}

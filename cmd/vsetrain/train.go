@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
@@ -72,7 +73,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	w := &trainView{app: a, cfg: &cfg.Config, placing: stages{app: a}}
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Env: session(a.Now()), Now: time.Now, Observer: w,
+		Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
 		Placing: func(done, total int) { w.placing.show("features to the GPU", done, total) }})
 	w.close()
 	switch {

@@ -16,6 +16,35 @@ func Values(c *Config) []Value {
 	return out
 }
 
+// Settings returns what a run is the result of, by key: numbers as float64, truth values as bool, everything else as the text of the file,
+// and so whole numbers that a float64 does not hold. Where a run lives and computes (run, device.threads) is left out.
+func Settings(c *Config) map[string]any {
+	cfg := reflect.ValueOf(c).Elem()
+	out := map[string]any{}
+	root.leaves(func(f *field) {
+		v := cfg.FieldByIndex(f.index)
+		switch {
+		case f.path == "version" || elsewhere(f.path):
+		case v.Kind() == reflect.Bool:
+			out[f.path] = v.Bool()
+		case v.CanFloat():
+			out[f.path] = v.Float()
+		case v.CanInt() && !isText(v.Type()):
+			out[f.path] = float64(v.Int())
+		case v.CanUint() && v.Uint() < 1<<53:
+			out[f.path] = float64(v.Uint())
+		case v.Kind() == reflect.String:
+			out[f.path] = v.String()
+		default:
+			out[f.path] = scalar(v)
+		}
+	})
+	return out
+}
+
+// elsewhere reports whether a key says where a run lives and computes, not what comes out.
+func elsewhere(key string) bool { return strings.HasPrefix(key, "run.") || key == "device.threads" }
+
 // Differing returns the settings that are not the same in all configurations: the keys, and for each the values in the order of the
 // configurations. Settings of where a run lives and computes (run, device.threads) are left out.
 func Differing(all []*Config) (keys []string, values [][]string) {
@@ -27,7 +56,7 @@ func Differing(all []*Config) (keys []string, values [][]string) {
 		columns[i] = Values(c)
 	}
 	for k, v := range columns[0] {
-		if strings.HasPrefix(v.Key, "run.") || v.Key == "device.threads" {
+		if elsewhere(v.Key) {
 			continue
 		}
 		row, same := make([]string, len(all)), true

@@ -163,7 +163,7 @@ func metrics(t *testing.T, dir string) (out []string) {
 		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range []string{"step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
+		for _, k := range []string{"time", "step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
 			delete(line, k)
 		}
 		b, err := json.Marshal(line)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"vsetrain/eval"
+	"vsetrain/internal/config"
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/tfevents"
 	"vsetrain/train"
@@ -29,20 +30,21 @@ type logs struct {
 
 // StepRecord is a line of metrics.jsonl about a training step.
 type StepRecord struct {
-	Kind         string  `json:"kind"` // "train"
-	Step         int64   `json:"step"`
-	Epoch        float64 `json:"epoch"` // epochs done, with fraction
-	Loss         float64 `json:"loss"`
-	LossCaption  float64 `json:"loss_caption"`              // caption retrieval (rows)
-	LossImage    float64 `json:"loss_image"`                // image retrieval (columns)
-	Captioning   float64 `json:"loss_captioning,omitempty"` // of a captioning branch
-	LearningRate float64 `json:"lr"`
-	GradNorm     float64 `json:"grad_norm"` // before clipping
-	StepMS       float64 `json:"step_ms"`
-	DataWaitMS   float64 `json:"data_wait_ms"`
-	CaptionsPerS float64 `json:"captions_per_s"`
-	HardCaptions int     `json:"hard_captions"` // different captions among the hard negatives of all images (train.Negatives)
-	HardImages   int     `json:"hard_images"`   // different images among those of all captions
+	Kind         string    `json:"kind"`          // "train"
+	Time         time.Time `json:"time,omitzero"` // UTC, to the millisecond; zero in lines that were written before it was kept
+	Step         int64     `json:"step"`
+	Epoch        float64   `json:"epoch"` // epochs done, with fraction
+	Loss         float64   `json:"loss"`
+	LossCaption  float64   `json:"loss_caption"`              // caption retrieval (rows)
+	LossImage    float64   `json:"loss_image"`                // image retrieval (columns)
+	Captioning   float64   `json:"loss_captioning,omitempty"` // of a captioning branch
+	LearningRate float64   `json:"lr"`
+	GradNorm     float64   `json:"grad_norm"` // before clipping
+	StepMS       float64   `json:"step_ms"`
+	DataWaitMS   float64   `json:"data_wait_ms"`
+	CaptionsPerS float64   `json:"captions_per_s"`
+	HardCaptions int       `json:"hard_captions"` // different captions among the hard negatives of all images (train.Negatives)
+	HardImages   int       `json:"hard_images"`   // different images among those of all captions
 	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and HardImages,
 	// and one more where an anchor without a violation was there.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
@@ -51,7 +53,8 @@ type StepRecord struct {
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
 type ValidationRecord struct {
-	Kind    string       `json:"kind"` // "val"
+	Kind    string       `json:"kind"`          // "val"
+	Time    time.Time    `json:"time,omitzero"` // as of a step
 	Step    int64        `json:"step"`
 	Epoch   float64      `json:"epoch"`
 	I2T     eval.Recalls `json:"i2t"`
@@ -81,7 +84,7 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 		})
 	}
 	if err == nil && t.cfg.Run.TensorBoard {
-		err = l.openEvents(t.run.Path(), env.Host, p.Step)
+		err = l.openEvents(t.run.Path(), env.Host, p.Step, t.cfg)
 	}
 	if err != nil {
 		l.metrics.Close()
@@ -98,15 +101,17 @@ func undone(p train.Position) []string {
 	return nil
 }
 
-// openEvents starts the event file of a session that continues after the given step.
-func (l *logs) openEvents(dir, host string, step int64) error {
+// openEvents starts the event file of a session that continues after the given step; it begins with the settings of the run.
+func (l *logs) openEvents(dir, host string, step int64, c *config.Config) error {
 	now := l.now()
 	w, err := tfevents.Create(dir, now, host)
-	if err != nil || step == 0 {
-		l.events = w
+	if err != nil {
 		return err
 	}
-	if err = w.Start(step+1, now); err == nil {
+	if err = w.HParams(now, config.Settings(c)); err == nil && step > 0 {
+		err = w.Start(step+1, now)
+	}
+	if err == nil {
 		err = w.Flush()
 	}
 	if err != nil {
@@ -123,7 +128,8 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
 
 func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
-	r := StepRecord{Kind: kindStep, Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
+	now := l.now()
+	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
 		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
@@ -136,26 +142,28 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
 	if r.Captioning != 0 {
 		scalars["train/loss_captioning"] = r.Captioning
 	}
-	return l.write(r, r.Step, scalars)
+	return l.write(r, now, r.Step, scalars)
 }
 
+// stamp is the form of a time in metrics.jsonl.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
 func (l *logs) validation(i train.ValidationInfo) error {
-	m := i.Metrics
-	r := ValidationRecord{Kind: kindValidation, Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
+	now, m := l.now(), i.Metrics
+	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
 		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
-	return l.write(r, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5, "val/i2t_r10": m.I2T.R10,
+	return l.write(r, now, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5, "val/i2t_r10": m.I2T.R10,
 		"val/t2i_r1": m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
 		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum, "val/m_recall": m.MRecall})
 }
 
-func (l *logs) write(line any, step int64, scalars map[string]float64) error {
+func (l *logs) write(line any, now time.Time, step int64, scalars map[string]float64) error {
 	if err := l.metrics.Append(line); err != nil {
 		return err
 	}
 	if l.events == nil {
 		return nil
 	}
-	now := l.now()
 	for _, tag := range sortedKeys(scalars) {
 		if err := l.events.Scalar(tag, step, now, float32(scalars[tag])); err != nil {
 			return err

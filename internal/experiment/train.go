@@ -67,6 +67,8 @@ type TrainRequest struct {
 	Now      func() time.Time
 	Observer Observer
 	Placing  func(done, total int) // rows of features brought to the GPU; nil reports nothing
+	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
+	FreeDisk func(dir string) (int64, error)
 }
 
 // Outcome is how a run ended.
@@ -182,6 +184,9 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.step.Seed = c.Seed
+	if err := t.checkDisk(); err != nil {
+		return err
+	}
 	position, err := t.initialise()
 	if err != nil {
 		return err
@@ -211,7 +216,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs,
 		Resume: t.Resume, Resumed: position,
 		Choice: choice.Reason, Memory: memory})
-	for _, w := range append(choice.Warnings, t.warnings...) {
+	for _, w := range slices.Concat(choice.Warnings, t.warnings, t.advice(t.loop.Batches)) {
 		t.Observer.Warning(w)
 	}
 	return nil

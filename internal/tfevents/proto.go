@@ -3,7 +3,9 @@ package tfevents
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,7 +14,15 @@ import (
 //	Event         wall_time 1 (double), step 2 (int64), file_version 3, summary 5, session_log 7
 //	SessionLog    status 1 (1: start)
 //	Summary       value 1 (repeated)
-//	Summary.Value tag 1, simple_value 2 (float)
+//	Summary.Value tag 1, simple_value 2 (float), tensor 8, metadata 9
+//
+// The settings of a run are a value without a number whose metadata hold, for the plugin "hparams" (plugin_data.proto, struct.proto):
+//
+//	SummaryMetadata    plugin_data 1
+//	PluginData         plugin_name 1, content 2
+//	HParamsPluginData  session_start_info 3
+//	SessionStartInfo   hparams 1 (map: key 1, value 2), start_time_secs 5 (double)
+//	protobuf.Value     number_value 2 (double), string_value 3, bool_value 4
 const (
 	varint  = 0
 	fixed64 = 1
@@ -21,6 +31,9 @@ const (
 )
 
 const statusStart = 1
+
+// emptyTensor is TensorBoard's value of a summary that is all metadata: float, shape [0].
+var emptyTensor = []byte{0x08, 0x01, 0x12, 0x02, 0x12, 0x00}
 
 func key(b []byte, field, wire int) []byte { return binary.AppendUvarint(b, uint64(field<<3|wire)) }
 
@@ -31,7 +44,7 @@ func appendBytes[T string | []byte](b []byte, field int, v T) []byte {
 
 // encode returns the protocol buffer of e.
 func (e *Event) encode() []byte {
-	b := binary.LittleEndian.AppendUint64(key(nil, 1, fixed64), math.Float64bits(float64(e.Wall.Unix())+float64(e.Wall.Nanosecond())/1e9))
+	b := appendDouble(nil, 1, e.seconds())
 	if e.Step != 0 {
 		b = binary.AppendUvarint(key(b, 2, varint), uint64(e.Step))
 	}
@@ -42,8 +55,43 @@ func (e *Event) encode() []byte {
 		return appendBytes(b, 7, appendUvarintField(nil, 1, statusStart))
 	}
 	value := appendBytes(nil, 1, e.Tag)
+	if e.HParams != nil {
+		value = appendBytes(appendBytes(value, 8, emptyTensor), 9, e.settings())
+		return appendBytes(b, 5, appendBytes(nil, 1, value))
+	}
 	value = binary.LittleEndian.AppendUint32(key(value, 2, fixed32), math.Float32bits(e.Value))
 	return appendBytes(b, 5, appendBytes(nil, 1, value))
+}
+
+// settings returns the metadata that hold the settings of a run, in the order of their names.
+func (e *Event) settings() []byte {
+	var session []byte
+	for _, name := range slices.Sorted(maps.Keys(e.HParams)) {
+		var value []byte
+		switch v := e.HParams[name].(type) {
+		case float64:
+			value = appendDouble(nil, 2, v)
+		case string:
+			value = appendBytes(nil, 3, v)
+		case bool:
+			n := uint64(0)
+			if v {
+				n = 1
+			}
+			value = appendUvarintField(nil, 4, n)
+		}
+		session = appendBytes(session, 1, appendBytes(appendBytes(nil, 1, name), 2, value))
+	}
+	session = appendDouble(session, 5, e.seconds())
+	plugin := appendBytes(appendBytes(nil, 1, "hparams"), 2, appendBytes(nil, 3, session))
+	return appendBytes(nil, 1, plugin)
+}
+
+// seconds is the time of the event since 1970.
+func (e *Event) seconds() float64 { return float64(e.Wall.Unix()) + float64(e.Wall.Nanosecond())/1e9 }
+
+func appendDouble(b []byte, field int, v float64) []byte {
+	return binary.LittleEndian.AppendUint64(key(b, field, fixed64), math.Float64bits(v))
 }
 
 func appendUvarintField(b []byte, field int, v uint64) []byte {

@@ -22,8 +22,12 @@ type Event struct {
 	FileVersion string // "brain.Event:2"
 	Tag         string
 	Value       float32
-	Start       bool // a session begins at Step: what earlier sessions wrote from there on is void
+	HParams     map[string]any // settings of a run: bool, float64 or string, by name; read back as nil
+	Start       bool           // a session begins at Step: what earlier sessions wrote from there on is void
 }
+
+// hparamsTag is the tag of the event that holds the settings of a run (tensorboard/plugins/hparams/metadata.py).
+const hparamsTag = "_hparams_/session_start_info"
 
 // fileVersion is what TensorBoard expects in the first event.
 const fileVersion = "brain.Event:2"

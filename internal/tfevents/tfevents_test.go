@@ -78,6 +78,47 @@ func TestStartBytes(t *testing.T) {
 	}
 }
 
+// TestHParamsBytes fixes the settings of a run, byte for byte as hparams_pb of TensorBoard 2.21 writes them
+// (tensorboard/plugins/hparams/summary_v2.py, start_time_secs=2.0, an event with wall_time 2.0).
+func TestHParamsBytes(t *testing.T) {
+	const head, tag, tensor = "090000000000000040", "0a1c" + "5f68706172616d735f2f73657373696f6e5f73746172745f696e666f", "4206080112021200"
+	for _, c := range []struct {
+		settings map[string]any
+		want     string
+	}{
+		{map[string]any{"optim.lr": 0.001}, head + "2a59" + "0a57" + tag + tensor +
+			"4a2f0a2d0a0768706172616d7312221a200a150a086f7074696d2e6c72120911fca9f1d24d62503f290000000000000040"},
+		{map[string]any{"loss.name": "lseh"}, head + "2a57" + "0a55" + tag + tensor +
+			"4a2d0a2b0a0768706172616d7312201a1e0a130a096c6f73732e6e616d6512061a046c736568290000000000000040"},
+		{map[string]any{"train.shuffle": true}, head + "2a57" + "0a55" + tag + tensor +
+			"4a2d0a2b0a0768706172616d7312201a1e0a130a0d747261696e2e73687566666c6512022001290000000000000040"},
+		{map[string]any{"a": false}, head + "2a4b" + "0a49" + tag + tensor + "4a210a1f0a0768706172616d7312141a120a070a016112022000290000000000000040"},
+	} {
+		e := Event{Wall: time.Unix(2, 0), Tag: hparamsTag, HParams: c.settings}
+		if got := hex.EncodeToString(e.encode()); got != c.want {
+			t.Errorf("%v:\ngot  %s\nwant %s", c.settings, got, c.want)
+		}
+	}
+}
+
+// Settings of other types are refused, and those that are written read back as an event without a value that resuming keeps.
+func TestHParams(t *testing.T) {
+	w := create(t)
+	if err := w.HParams(started, map[string]any{"a": 1}); err == nil || !strings.Contains(err.Error(), "a is a int") {
+		t.Errorf("%v", err)
+	}
+	if err := w.HParams(started, map[string]any{"b": "x", "a": 1.5, "c": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(w.Path())
+	if err != nil || len(got) != 2 || !reflect.DeepEqual(got[1], Event{Wall: started, Tag: hparamsTag}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestTruncate cuts two files at their first event of a step after 2, and one that a kill left in the middle of a record.
 func TestTruncate(t *testing.T) {
 	dir := t.TempDir()

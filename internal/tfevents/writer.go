@@ -71,6 +71,18 @@ func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error
 	return w.add(Event{Tag: tag, Step: step, Wall: wall, Value: v})
 }
 
+// HParams writes the settings of a run, bool, float64 or string by name, for the HPARAMS page of TensorBoard.
+func (w *Writer) HParams(wall time.Time, settings map[string]any) error {
+	for name, v := range settings {
+		switch v.(type) {
+		case bool, float64, string:
+		default:
+			return fmt.Errorf("tfevents: setting %s is a %T; expected a bool, float64 or string", name, v)
+		}
+	}
+	return w.add(Event{Wall: wall, Tag: hparamsTag, HParams: settings})
+}
+
 // Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier session
 // forgets what it knows of that step and the later ones (tensorboard/backend/event_processing/event_accumulator.py).
 func (w *Writer) Start(step int64, wall time.Time) error {

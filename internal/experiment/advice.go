@@ -1,0 +1,71 @@
+package experiment
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/runfs"
+)
+
+// What a person hears about before the first step.
+const (
+	fewBatches = 10   // in an epoch
+	highLR     = 0.05 // the papers' learning rates end at 0.003
+)
+
+// advice are the warnings that follow from the configuration and the data set.
+func (t *training) advice(batches int) (out []error) {
+	c := t.cfg
+	if batches < fewBatches && c.Train.Epochs > 1 {
+		out = append(out, fmt.Errorf("an epoch has only %d steps: train.batch is %d of %d captions, and each batch is one update of the weights; lower train.batch",
+			batches, c.Train.Batch, t.train.NumCaptions()))
+	}
+	if c.Optim.LR > highLR {
+		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, and most weights are smaller; "+
+			"if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
+	}
+	return out
+}
+
+// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error says that the first
+// checkpoints cannot be written; a warning, that later ones, which are written beside those they replace, cannot.
+func (t *training) checkDisk() error {
+	if t.FreeDisk == nil {
+		return nil
+	}
+	free, err := t.FreeDisk(t.run.Path())
+	if err != nil || free == 0 { // unknown
+		return nil
+	}
+	element := int64(4)
+	if t.dev.Wide() {
+		element = 8
+	}
+	params := t.model.Session.Params
+	best := element * int64(params.Count())
+	last := best + 2*element*int64(params.OptimisedSize())
+	first := int64(0)
+	for _, f := range []struct {
+		name string
+		size int64
+	}{{bestName, best}, {lastName, last}} {
+		there, err := runfs.Exists(t.run.Path(runfs.CheckpointsName, f.name))
+		if err != nil {
+			return err
+		}
+		if !there {
+			first += f.size
+		}
+	}
+	say := func(need int64, what string) error {
+		return fmt.Errorf("%s has %s free, %s need %s (best %s, last with the state of the optimiser %s): free some space, or choose a directory on another disk with --run",
+			t.run.Path(), device.Size(free), what, device.Size(need), device.Size(best), device.Size(last))
+	}
+	switch most := max(first, last); {
+	case free < most:
+		return say(most, "the checkpoints of the run")
+	case free < first+last:
+		t.warnings = append(t.warnings, say(first+last, "the checkpoints and a new one beside them"))
+	}
+	return nil
+}
