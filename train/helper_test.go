@@ -24,13 +24,9 @@ type script struct {
 	scores      []float64 // of the validations, the last one again and again
 	validations int
 	gap         float64
-<<<<<<< HEAD
-	fail        error        // of the next step
-	results     []StepResult // of steps on their way
-=======
 	loss        func(step int64) float64 // nil is always 1
-	fail        error // of the next step
->>>>>>> fda6f64 (Say before the first step what makes a run pointless; time stamps in metrics, settings for TensorBoard's HPARAMS)
+	fail        error                    // of the next step
+	results     []StepResult             // of steps on their way
 	events      []string
 	onStep      func(StepInfo) error
 	onValidate  func() error // before a score is given
@@ -60,8 +56,11 @@ func (s *script) Start(b *data.Batch, lr float64, sum bool) error {
 		e += " sum"
 	}
 	s.events = append(s.events, e)
-<<<<<<< HEAD
-	s.results = append(s.results, StepResult{Loss: 1, Gap: s.gap, LearningRate: lr})
+	loss := 1.0
+	if s.loss != nil {
+		loss = s.loss(int64(b.Epoch*s.batches + b.Iter + 1))
+	}
+	s.results = append(s.results, StepResult{Loss: loss, Gap: s.gap, LearningRate: lr})
 	return nil
 }
 
@@ -69,13 +68,6 @@ func (s *script) Finish() (StepResult, error) {
 	r := s.results[0]
 	s.results = s.results[1:]
 	return r, s.fail
-=======
-	loss := 1.0
-	if s.loss != nil {
-		loss = s.loss(int64(b.Epoch*s.batches + b.Iter + 1))
-	}
-	return StepResult{Loss: loss, Gap: s.gap, LearningRate: lr}, s.fail
->>>>>>> fda6f64 (Say before the first step what makes a run pointless; time stamps in metrics, settings for TensorBoard's HPARAMS)
 }
 
 func (s *script) validate(context.Context) (eval.Metrics, error) {

@@ -86,14 +86,9 @@ type Loop struct {
 	Now      func() time.Time
 	Position Position // after the last step that is finished
 
-<<<<<<< HEAD
 	started *StepInfo // a step that is not finished; its result is missing
 	since   time.Time // when it was started, or the step before it was finished
-=======
-	ahead *StepInfo // a step that was started and is not finished; its result is missing
-	since time.Time // when it was started, or the step before it was finished
-	drift drift
->>>>>>> fda6f64 (Say before the first step what makes a run pointless; time stamps in metrics, settings for TensorBoard's HPARAMS)
+	drift   drift
 }
 
 // ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
