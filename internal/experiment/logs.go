@@ -30,10 +30,10 @@ type logs struct {
 
 // StepRecord is a line of metrics.jsonl about a training step.
 type StepRecord struct {
-	Kind         string    `json:"kind"`          // "train"
-	Time         time.Time `json:"time,omitzero"` // UTC, to the millisecond; zero in lines that were written before it was kept
+	Kind         string    `json:"kind"` // "train"
 	Step         int64     `json:"step"`
-	Epoch        float64   `json:"epoch"` // epochs done, with fraction
+	Epoch        float64   `json:"epoch"`         // epochs done, with fraction
+	Time         time.Time `json:"time,omitzero"` // UTC, to the millisecond; zero in lines that were written before it was kept
 	Loss         float64   `json:"loss"`
 	LossCaption  float64   `json:"loss_caption"`              // caption retrieval (rows)
 	LossImage    float64   `json:"loss_image"`                // image retrieval (columns)
@@ -53,10 +53,10 @@ type StepRecord struct {
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
 type ValidationRecord struct {
-	Kind    string       `json:"kind"`          // "val"
-	Time    time.Time    `json:"time,omitzero"` // as of a step
+	Kind    string       `json:"kind"` // "val"
 	Step    int64        `json:"step"`
 	Epoch   float64      `json:"epoch"`
+	Time    time.Time    `json:"time,omitzero"` // as of a step
 	I2T     eval.Recalls `json:"i2t"`
 	T2I     eval.Recalls `json:"t2i"`
 	RSum    float64      `json:"rsum"`
