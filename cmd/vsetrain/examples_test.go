@@ -53,7 +53,7 @@ func TestOneDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"data synth " + cfg.Data.Dir, "precompute-svd --data " + cfg.Data.Dir, "train --config configs/demo.yaml",
-		"eval --checkpoint " + cfg.Run.Dir}
+		"eval " + cfg.Run.Dir}
 	script, err := os.ReadFile("../../scripts/demo.sh")
 	if err != nil {
 		t.Fatal(err)
