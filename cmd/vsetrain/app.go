@@ -28,6 +28,8 @@ type app struct {
 
 // run executes a command line, prints its error once, and returns the exit code.
 func (a *app) run(args []string) int {
+	out := ui.NewOutput(a.Out)
+	a.Out = out
 	root := newCmdRoot(a)
 	root.SetArgs(args)
 	root.SetIn(a.In)
@@ -38,7 +40,11 @@ func (a *app) run(args []string) int {
 		cmd, err = root.ExecuteC()
 	}
 	if err == nil {
-		return exitOK
+		if err = out.Err("standard output"); err == nil {
+			return exitOK
+		}
+		a.Errorf("%v", err)
+		return exitFailure
 	}
 	var usage *usageError
 	var bad *config.Error

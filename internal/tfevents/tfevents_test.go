@@ -1,6 +1,7 @@
 package tfevents
 
 import (
+	"bufio"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -294,4 +295,22 @@ func FuzzRead(f *testing.F) {
 		}
 		_, _ = read(strings.NewReader(string(message)))
 	})
+}
+
+// A full disk is an error with a remedy, which stays.
+func TestFullDisk(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no full device")
+	}
+	w := &Writer{f: f, path: "/dev/full", buf: bufio.NewWriter(f)}
+	if err := w.Scalar("a", 1, time.Now(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Flush(); err == nil || !strings.HasSuffix(err.Error(), "write /dev/full: no space left on device; free space and resume") {
+			t.Errorf("got %v", err)
+		}
+	}
+	w.Close()
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"vsetrain/internal/atomicfile"
 )
 
 // Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush after
@@ -37,7 +39,7 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tfevents: %w", err)
+			return nil, explain(path, err)
 		}
 		w := &Writer{f: f, path: path, buf: bufio.NewWriter(f)}
 		if err := w.add(Event{Wall: started, FileVersion: fileVersion}); err != nil {
@@ -100,10 +102,20 @@ func (w *Writer) add(e Event) error {
 	return w.err
 }
 
+// explain says what a failed write needs: events belong to a run, which can be resumed.
+func explain(path string, err error) error {
+	err = atomicfile.Explain("write", path, err)
+	var e *atomicfile.Error
+	if errors.As(err, &e) && e.Kind == atomicfile.ErrDiskFull {
+		e.Remedy = "free space and resume"
+	}
+	return fmt.Errorf("tfevents: %w", err)
+}
+
 // keep remembers the first error.
 func (w *Writer) keep(err error) {
 	if w.err == nil && err != nil {
-		w.err = fmt.Errorf("tfevents: write %s: %w", w.path, err)
+		w.err = explain(w.path, err)
 	}
 }
 
@@ -129,7 +141,7 @@ func (w *Writer) Close() error {
 	w.f = nil
 	w.keep(errors.New("the writer is closed"))
 	if err == nil && closeErr != nil {
-		err = fmt.Errorf("tfevents: close %s: %w", w.path, closeErr)
+		err = explain(w.path, closeErr)
 	}
 	return err
 }

@@ -1,0 +1,46 @@
+package ui
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"vsetrain/internal/atomicfile"
+)
+
+// Output is a writer that keeps its first error: a command that prints goes on when nobody can read that, and ends with
+// the error.
+type Output struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// NewOutput returns an Output that writes to w.
+func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+
+// Write implements io.Writer.
+func (o *Output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+// Err returns the first error of Write, as one about the stream of that name.
+func (o *Output) Err(name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.err
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return atomicfile.Explain("write", name, err)
+}
