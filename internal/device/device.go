@@ -62,6 +62,8 @@ func (v View) Present() bool { return v.Buf != nil }
 type Ints struct {
 	View
 	Host []int32
+	// Layout keeps the packing of these values as lengths, for all kernels of a run; nil is a value that is given once.
+	Layout *Layout
 	// Loose says that the values in device memory may be smaller than those of Host: Host has as many items, and neither their sum nor the largest of
 	// them is smaller. Only a Recorder is given such lengths.
 	Loose bool

@@ -48,3 +48,25 @@ func (p *Packing) Start(t int) int { return p.start[t] }
 
 // Rows returns the total number of words.
 func (p *Packing) Rows() int { return p.start[len(p.active)] }
+
+// Layout keeps the packing of an input, so that it is made once for all kernels that are given the input.
+type Layout struct {
+	packing Packing
+	made    bool
+}
+
+// Reset says that the input has new values.
+func (l *Layout) Reset() { l.made = false }
+
+// Packing returns the layout of sequences with these lengths (Host), which must be in descending order.
+func (x Ints) Packing() *Packing {
+	l := x.Layout
+	if l == nil {
+		l = &Layout{}
+	}
+	if !l.made {
+		l.packing.Pack(x.Host)
+		l.made = true
+	}
+	return &l.packing
+}

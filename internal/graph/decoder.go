@@ -71,7 +71,7 @@ type decoder struct {
 	b, r, e, w, h, a int
 	drop             device.DropoutArgs // rate 0 where nothing is dropped
 	padded           bool               // see Graph.DropoutPadded
-	pack             device.Packing
+	pack             *device.Packing    // of the call
 }
 
 // operands are the views both directions use.
@@ -118,7 +118,7 @@ func (k *decoder) attention(o *operands, start, n int) device.AttentionArgs {
 
 func (k *decoder) forward(d device.Device, c *Call) {
 	o, hidden, states := k.operands(c), c.Temp[0], c.Out[0]
-	k.pack.Pack(c.Ints(3).Host)
+	k.pack = c.Ints(3).Packing()
 	h, in := k.h, k.w+k.e
 	d.Gemm(device.GemmArgs{TransB: true, M: k.b * k.r, N: k.a, K: k.e, Alpha: 1, A: o.regions, B: o.attend, LDB: k.e + h, C: o.keys, Bias: o.attendBias})
 	d.Gemm(device.GemmArgs{TransB: true, M: k.pack.Rows(), N: 3 * h, K: k.w, Alpha: 1, A: o.x, B: o.wih, LDB: in, C: o.gates, LDC: 4 * h, Bias: o.bih})

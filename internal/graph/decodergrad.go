@@ -8,7 +8,7 @@ func (k *decoder) backward(d device.Device, c *Call) {
 	o := k.operands(c)
 	dStates, dRegions := c.In[len(c.In)-1], c.Out[1]
 	carry, dQuery, dKeys, dVector, dContext := c.Temp[0], c.Temp[1], c.Temp[2], c.Temp[3], c.Temp[4]
-	k.pack.Pack(c.Ints(3).Host)
+	k.pack = c.Ints(3).Packing()
 	h, in := k.h, k.w+k.e
 	for _, v := range []device.View{carry, dKeys, dVector, dRegions} {
 		d.Fill(v, 0)

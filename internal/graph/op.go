@@ -14,17 +14,18 @@ import (
 
 // Call is what an op sees when it runs: views of its inputs, outputs and buffers.
 type Call struct {
-	In    []device.View
-	Host  [][]int32     // host values of int32 graph inputs, nil for other arguments
-	Loose []bool        // whether they are upper bounds (device.Ints)
-	Out   []device.View // an absent view is an output that nobody reads
-	Keep  []device.View // buffers of the forward op, shared with its backward op
-	Temp  []device.View // scratch memory of this call
+	In     []device.View
+	Host   [][]int32        // host values of int32 graph inputs, nil for other arguments
+	Loose  []bool           // whether they are upper bounds (device.Ints)
+	Layout []*device.Layout // of them as lengths
+	Out    []device.View    // an absent view is an output that nobody reads
+	Keep   []device.View    // buffers of the forward op, shared with its backward op
+	Temp   []device.View    // scratch memory of this call
 }
 
 // Ints returns argument i, an int32 graph input, with its host values.
 func (c *Call) Ints(i int) device.Ints {
-	return device.Ints{View: c.In[i], Host: c.Host[i], Loose: c.Loose[i]}
+	return device.Ints{View: c.In[i], Host: c.Host[i], Loose: c.Loose[i], Layout: c.Layout[i]}
 }
 
 // Slot is a buffer that a forward op keeps for its backward op or for the host.

@@ -246,7 +246,8 @@ func (p *Program) bind() {
 			}
 		}
 		if in.call.Host == nil {
-			in.call.Host, in.call.Loose = make([][]int32, len(in.call.In)), make([]bool, len(in.call.In))
+			n := len(in.call.In)
+			in.call.Host, in.call.Loose, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout, n)
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -289,7 +290,7 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("input %s holds %d values, the graph wants %d", a.name, a.in.n, a.n)
 		}
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
-		a.call.Host[a.arg], a.call.Loose[a.arg] = a.in.host, a.in.loose
+		a.call.Host[a.arg], a.call.Loose[a.arg], a.call.Layout[a.arg] = a.in.host, a.in.loose, a.in.layout
 	}
 	return nil
 }

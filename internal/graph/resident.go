@@ -39,7 +39,7 @@ func (s *Session) FeedLists(name string, d device.Resident, values, starts devic
 	if err != nil {
 		return err
 	}
-	in.host, in.loose = host, false
+	in.set(host, false)
 	s.Dev.UploadInts(index.view.Slice(0, len(lists)), lists)
 	d.GatherLists(in.view.Slice(0, in.n), values, starts, index.view.Slice(0, len(lists)), width)
 	return nil

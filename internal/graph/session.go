@@ -26,13 +26,13 @@ func (s *Session) inner() *Session {
 }
 
 // lend sets an input to memory of an outer session, with its host values where it is int32.
-func (s *Session) lend(name string, v device.View, host []int32, loose bool) {
+func (s *Session) lend(name string, v device.Ints) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
 	}
-	in.view, in.n, in.host, in.loose, in.lent = v, v.N, host, loose, true
+	in.view, in.n, in.host, in.loose, in.layout, in.lent = v.View, v.N, v.Host, v.Loose, v.Layout, true
 }
 
 // Generation changes when memory has moved that programs use.
@@ -85,9 +85,19 @@ type input struct {
 	view   device.View
 	n      int // elements of the current value
 	host   []int32
-	loose  bool // host is an upper bound of the values
-	shared bool // view is the host's own memory
-	lent   bool // view is memory on the device that belongs to somebody else, see Lend
+	loose  bool           // host is an upper bound of the values
+	layout *device.Layout // of host as lengths
+	shared bool           // view is the host's own memory
+	lent   bool           // view is memory on the device that belongs to somebody else, see Lend
+}
+
+// set takes over the host values of an int32 input.
+func (in *input) set(host []int32, loose bool) {
+	in.host, in.loose = host, loose
+	if in.layout == nil {
+		in.layout = &device.Layout{}
+	}
+	in.layout.Reset()
 }
 
 // shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
@@ -207,7 +217,7 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	if err != nil {
 		return err
 	}
-	in.host, in.loose = values, false
+	in.set(values, false)
 	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
 	return nil
 }
@@ -221,8 +231,7 @@ func (s *Session) FeedLoose(name string, values, bound []int32) error {
 	if err := s.FeedInts(name, values); err != nil {
 		return err
 	}
-	in := s.feed[name]
-	in.host, in.loose = bound, true
+	s.feed[name].set(bound, true)
 	return nil
 }
 

@@ -26,11 +26,9 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	}
 	op := &Op{Name: fmt.Sprintf("word loss %d→%d", h, v), Outs: []tensor.Shape{nil}, Wants: []bool{true, true, true, false, false, false},
 		Keep: []Slot{{DType: device.Float, N: rows * v}, {DType: device.Float, N: rows}}}
-	var pack device.Packing
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		pack.Pack(a.Lengths.Host)
-		d.Gemm(device.GemmArgs{TransB: true, M: pack.Rows(), N: v, K: h, Alpha: 1, A: c.In[0], B: c.In[1], C: a.Logits, Bias: c.In[2]})
+		d.Gemm(device.GemmArgs{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[0], B: c.In[1], C: a.Logits, Bias: c.In[2]})
 		a.Loss = c.Out[0]
 		d.CrossEntropy(a)
 	}
@@ -40,8 +38,7 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 			a := args(c)
 			a.DLoss, a.DLogits = c.In[6], a.Logits
 			d.CrossEntropyGrad(a)
-			pack.Pack(a.Lengths.Host)
-			n := pack.Rows()
+			n := total(a.Lengths.Host)
 			if c.Out[0].Present() {
 				d.Gemm(device.GemmArgs{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[1], C: c.Out[0]})
 			}

@@ -17,7 +17,7 @@ type recurrence[T vec.Float] struct {
 	ops       *vec.Ops[T]
 	pool      *par.Pool
 	products  products[T]
-	pack      device.Packing
+	pack      *device.Packing
 	p         product[T]
 	hidden    []T // [B, 3H]: W_hh h + b_hh of one step
 	carry     []T // [B, H]: gradient of the states, carried from step to step
@@ -31,6 +31,7 @@ type recurrence[T vec.Float] struct {
 type gruOperands[T vec.Float] struct {
 	a              device.GRUArgs
 	rows           int // of all words
+	pack           *device.Packing
 	x, wih, whh    []T
 	bih, bhh       []T
 	y, final       []T
@@ -44,7 +45,7 @@ type gruOperands[T vec.Float] struct {
 func (d *dev[T]) gruOperands(what string, a device.GRUArgs) gruOperands[T] {
 	positive(what, a.I, a.H)
 	rows, h := words(a.Lengths.Host), a.H
-	return gruOperands[T]{a: a, rows: rows, x: d.floats("GRU X", a.X, rows*a.I), wih: d.floats("GRU WIH", a.WIH, 3*h*a.I),
+	return gruOperands[T]{a: a, rows: rows, pack: a.Lengths.Packing(), x: d.floats("GRU X", a.X, rows*a.I), wih: d.floats("GRU WIH", a.WIH, 3*h*a.I),
 		whh: d.floats("GRU WHH", a.WHH, 3*h*h), gates: d.floats("GRU Gates", a.Gates, rows*4*h), prev: d.floats("GRU Prev", a.Prev, rows*h)}
 }
 
@@ -111,7 +112,7 @@ func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
 
 func (s *recurrence[T]) forward(o *gruOperands[T]) {
 	h, batch := o.a.H, len(o.a.Lengths.Host)
-	s.pack.Pack(o.a.Lengths.Host)
+	s.pack = o.pack
 	hidden := scratch(&s.hidden, batch*3*h)
 	l := &s.step
 	*l = gruStep[T]{ops: s.ops, h: h, per: group(4 * h), hidden: hidden, bias: o.bhh, zeros: s.zeroRow(h)}
@@ -135,7 +136,7 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 		s.pool.For(pieces(l.active, l.per), l)
 	}
 	if o.final != nil {
-		s.finalCopy = gruFinal[T]{pack: &s.pack, lengths: o.a.Lengths.Host, h: h, reverse: o.a.Reverse, y: o.y, final: o.final}
+		s.finalCopy = gruFinal[T]{pack: s.pack, lengths: o.a.Lengths.Host, h: h, reverse: o.a.Reverse, y: o.y, final: o.final}
 		s.pool.For(batch, &s.finalCopy)
 	}
 }

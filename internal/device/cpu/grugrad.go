@@ -60,7 +60,7 @@ func (d *dev[T]) gruGradOperands(a device.GRUArgs) gruOperands[T] {
 // backward turns the gates into the gradients of the gate inputs.
 func (s *recurrence[T]) backward(o *gruOperands[T]) {
 	h := o.a.H
-	s.pack.Pack(o.a.Lengths.Host)
+	s.pack = o.pack
 	l := &s.grad
 	*l = gruGradStep[T]{ops: s.ops, h: h, per: group(4 * h), zeros: s.zeroRow(h), carry: scratch(&s.carry, len(o.a.Lengths.Host)*h), final: o.dFinal}
 

@@ -12,7 +12,7 @@ import (
 // are added in packed order.
 type entropyLoop[T vec.Float] struct {
 	ops     *vec.Ops[T]
-	pack    device.Packing
+	pack    *device.Packing
 	v       int
 	back    bool
 	labels  []int32   // of every packed row
@@ -32,7 +32,7 @@ func (d *dev[T]) beginEntropy(what string, a device.CrossEntropyArgs, back bool)
 	positive(what, a.L, a.V)
 	l := &d.entropy
 	batch := len(a.Lengths.Host)
-	l.pack.Pack(a.Lengths.Host)
+	l.pack = a.Lengths.Packing()
 	if l.pack.Steps() >= a.L {
 		panic(fmt.Sprintf("cpu: %s: %d steps, expected less than L = %d", what, l.pack.Steps(), a.L))
 	}

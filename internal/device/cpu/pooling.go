@@ -41,7 +41,7 @@ func (l *combineLoop[T]) Do(_, i int) {
 
 // poolWeights is the softmax of each packed sequence, one sequence an item.
 type poolWeights[T vec.Float] struct {
-	pack      device.Packing
+	pack      *device.Packing
 	lengths   []int32
 	wide      int
 	inverse   float64 // of the temperature
@@ -52,7 +52,7 @@ type poolWeights[T vec.Float] struct {
 func (d *dev[T]) poolWeightsLoop(what string, a device.PoolWeightsArgs) *poolWeights[T] {
 	positive(what, a.L)
 	l := &d.poolWeight
-	l.pack.Pack(a.Lengths.Host)
+	l.pack = a.Lengths.Packing()
 	if l.pack.Steps() > a.L || !(a.Temperature > 0) {
 		panic(fmt.Sprintf("cpu: %s: a sequence of %d with room for L = %d, temperature %v", what, l.pack.Steps(), a.L, a.Temperature))
 	}
@@ -108,7 +108,7 @@ type sortPool[T vec.Float] struct {
 	ops       *vec.Ops[T]
 	a         device.SortPoolArgs
 	grad      bool
-	pack      device.Packing
+	pack      *device.Packing
 	start     []int // first row of each item, where rows are concatenated
 	x, w, y   []T
 	ranks     []int32
@@ -134,7 +134,7 @@ func (d *dev[T]) sortPoolLoop(what string, a device.SortPoolArgs) *sortPool[T] {
 		rows += int(n)
 	}
 	if a.Packed {
-		l.pack.Pack(a.Lengths.Host)
+		l.pack = a.Lengths.Packing()
 	}
 	l.x, l.w = d.floats("SortPool X", a.X, rows*a.D), d.floats("SortPool Weights", a.Weights, a.K*a.K)
 	l.ranks = d.ints("SortPool Ranks", a.Ranks, rows*a.D)

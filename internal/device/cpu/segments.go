@@ -17,7 +17,7 @@ type segmentLoop[T vec.Float] struct {
 	l, g, w, weight []T
 	dOut            []T
 	dl, dg, dx, dw  []T
-	pack            device.Packing
+	pack            *device.Packing
 }
 
 type segmentKind uint8
@@ -67,7 +67,7 @@ func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width in
 		kind = segmentPack
 	}
 	l, rows := d.beginSegments("UnpackWords", kind, lengths.Host, width)
-	l.pack.Pack(lengths.Host)
+	l.pack = lengths.Packing()
 	l.dst, l.x = d.floats("UnpackWords dst", dst, rows*width), d.floats("UnpackWords src", src, rows*width)
 	d.pool.For(len(lengths.Host), l)
 }

@@ -11,7 +11,7 @@ import (
 
 type gatherLoop[T vec.Float] struct {
 	a          device.GatherArgs
-	pack       device.Packing
+	pack       *device.Packing
 	rows       []int32 // word of each packed row
 	table, out []T
 	per        int
@@ -22,7 +22,7 @@ func (d *dev[T]) wordRows(what string, a device.GatherArgs) []int32 {
 	positive(what, a.L, a.V, a.D)
 	b := len(a.Lengths.Host)
 	l := &d.gather
-	l.pack.Pack(a.Lengths.Host)
+	l.pack = a.Lengths.Packing()
 	if l.pack.Steps() > a.L {
 		panic(fmt.Sprintf("cpu: %s: a caption of %d words, expected at most L = %d", what, l.pack.Steps(), a.L))
 	}

@@ -87,7 +87,7 @@ type dev struct {
 	gru     layer
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
-	pack    device.Packing
+	pack    *device.Packing // of the call
 	narrow  []float32
 	halves  []byte
 	closed  bool

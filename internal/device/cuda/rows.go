@@ -68,7 +68,7 @@ func (d *dev) OrderScoresGrad(a device.OrderArgs) {
 
 // starts fills the packing of lengths, on the host and as a table in scratch memory, and returns lengths and table.
 func (d *dev) starts(what string, lengths device.Ints) (on, table driver.Ptr) {
-	d.pack.Pack(lengths.Host)
+	d.pack = lengths.Packing()
 	on = d.ints(what, lengths.View, len(lengths.Host))
 	if d.pack.Steps() == 0 {
 		return on, 0

@@ -147,7 +147,7 @@ func (h *harness) placeInts(x []int32, output bool) device.View {
 }
 
 func (h *harness) inInts(x []int32) device.Ints {
-	return device.Ints{View: h.placeInts(x, false), Host: x}
+	return device.Ints{View: h.placeInts(x, false), Host: x, Layout: &device.Layout{}}
 }
 
 func (h *harness) outInts(n int) device.View {
