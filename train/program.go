@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/data"
 	"vsetrain/internal/device"
@@ -67,15 +68,12 @@ func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
 	return sh, nil
 }
 
-// Reserve compiles the graph of n pairs with captions of at most the given number of words, and so allocates the memory of
-// the values of a step. semantic is the length of the semantic vectors of a loss that needs them.
-func (s *Step) Reserve(n, longest, semantic int) error {
-	sh := shape{n: n, bucket: models.Bucket(longest), semantic: semantic}
+// Reserve compiles the graph of pairs with captions of these lengths, and so allocates the memory of the values of a step.
+// semantic is the length of the semantic vectors of a loss that needs them.
+func (s *Step) Reserve(lengths []int32, semantic int) error {
+	longest := int(slices.Max(lengths))
+	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic}
 	if _, ok := s.model.PairScorer(); ok {
-		lengths := make([]int32, n)
-		for i := range lengths {
-			lengths[i] = int32(max(1, longest/2))
-		}
 		sh.room = s.model.PairRoom(lengths, longest)
 	}
 	_, err := s.program(sh)

@@ -179,7 +179,7 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	}
 	for i := range syntheticBatches {
 		seed := c.Seed + uint64(i)
-		x := syntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic)
+		x := syntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic, nil)
 		if c.Model.NeedsBoxes() {
 			addBoxes(x, seed)
 		}

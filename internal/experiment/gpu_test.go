@@ -142,7 +142,7 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	if !m.Resident || !m.Half || m.Features != 2*40*8*512 || m.Total != 4<<30 {
 		t.Fatalf("plan %v", m)
 	}
-	emulator.Set(t, "memory", int(m.Total-m.Free+m.Inputs+100_000)*16/15, 4<<30) // of which a sixteenth is the reserve
+	emulator.Set(t, "memory", int(m.Total-m.Free+100_000)*16/15, 4<<30) // of which a sixteenth is the reserve
 	got, plan, _ := gpuRun(t, c)
 	if p := plan.Memory.String(); plan.Memory.Resident || !strings.Contains(p, "streamed with the batches; word ids 0.0 MB, resident; ") {
 		t.Errorf("plan %s", p)
@@ -164,7 +164,7 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 		}
 	}
 	emulator.Set(t, "defer", 0, 0)
-	emulator.Set(t, "memory", int(m.Total-m.Free+m.Inputs+100_000)*16/15, 4<<30)
+	emulator.Set(t, "memory", (takenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
 	_, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
 	wantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
@@ -325,5 +325,34 @@ func TestMemoryPlanOfCopies(t *testing.T) {
 		if want := share * (m.Parameters + m.Values + m.Inputs) / 2; m.Copies != want || m.Values == 0 || strings.Contains(m.String(), "bf16 copies") != (want > 0) {
 			t.Errorf("%s: copies of %d bytes, want %d: %v", precision, m.Copies, want, m)
 		}
+	}
+}
+
+// With device.resident auto the features of the data set do not take the memory that a step needs beside its values, which the first step takes before them.
+func TestResidentLeavesRoomForAStep(t *testing.T) {
+	onEmulator(t, false)
+	o := synth.Default()
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 40, 4, 4, 8, 512
+	dir := filepath.Join(t.TempDir(), "world")
+	if err := synth.Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	train := func() (Plan, error) {
+		c := tinyConfig()
+		setNetwork(c, models.SAF)
+		c.Data.Dir, c.Loss.Name, c.Device.Kind, c.Device.Capture = dir, "lmh", "cuda", "never"
+		c.Train.Batch, c.Train.MaxSteps, c.Train.ValStep, c.Model.EmbedDim, c.Model.WordDim = 12, 1, 0, 32, 4
+		w := &watcher{}
+		_, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w))
+		return w.plan, err
+	}
+	plan, err := train()
+	if err != nil || !plan.Memory.Resident {
+		t.Fatalf("with room enough: %v, %v", plan.Memory, err)
+	}
+	m := plan.Memory
+	emulator.Set(t, "memory", int(m.Total-m.Free+m.Features/2), 4<<30)
+	if plan, err = train(); err != nil || plan.Memory.Resident {
+		t.Errorf("with room for half of the features: %v, %v", plan.Memory, err)
 	}
 }

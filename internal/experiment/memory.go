@@ -30,6 +30,8 @@ type MemoryPlan struct {
 	Tables []*MemoryTable `json:"tables,omitempty"`
 	// CallByCall is why steps are not recorded, empty where they are.
 	CallByCall string `json:"call_by_call,omitempty"`
+
+	rehearsed bool // inputs, copies and scratch memory of a step are no longer in Free
 }
 
 // MemoryTable is a part of the data set beside the features of the training split.
@@ -87,11 +89,17 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 			semantic = t.train.SemanticDim()
 		}
 	}
-	if err := t.step.Reserve(batch, p.Words, semantic); err != nil {
+	if err := t.step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
 		return nil, err
 	}
 	p.Values = t.model.Session.SlabBytes()
 	var err error
+	if t.train != nil && t.cfg.Device.Resident == "auto" {
+		if err = t.rehearse(batch, p.Words, semantic); err != nil {
+			return nil, err
+		}
+		p.rehearsed = true
+	}
 	if p.Free, p.Total, err = r.FreeMemory(); err != nil {
 		return nil, err
 	}
@@ -107,6 +115,26 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 		p.stream(t.dev)
 	}
 	return p, err
+}
+
+// rehearse does a step of the usual size without effect, so that what it needs is taken before the features of the data set are given the rest.
+func (t *training) rehearse(n, longest, semantic int) error {
+	d := t.model.Dims
+	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
+	if t.cfg.Model.NeedsBoxes() {
+		addBoxes(x, t.cfg.Seed)
+	}
+	return t.step.Rehearse(x)
+}
+
+// usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half as long.
+func usualLengths(n, longest int) []int32 {
+	lengths := make([]int32, n)
+	for i := range lengths {
+		lengths[i] = int32(max(2, longest/2))
+	}
+	lengths[0] = int32(max(2, longest))
+	return lengths
 }
 
 // stream counts the features of a batch twice on a device that receives those of the next step while it works on one.

@@ -31,7 +31,10 @@ func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) e
 	if t.cfg.Device.Resident == "never" {
 		return nil
 	}
-	room := p.Free - p.Inputs - p.Copies - p.Reserve
+	room := p.Free - p.Reserve
+	if !p.rehearsed {
+		room -= p.Inputs + p.Copies
+	}
 	for i := range tables {
 		switch w := &tables[i]; {
 		case w.bytes+w.room <= room:

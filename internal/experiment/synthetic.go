@@ -17,8 +17,8 @@ var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 1
 	39: 88, 40: 529}
 
 // syntheticBatch makes a batch for timing: features |N(0, s)| of mean 0.45 as bottom-up attention's, Zipf-like words, the
-// caption lengths of Flickr30K, normal semantic vectors.
-func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data.Batch {
+// caption lengths of Flickr30K unless lengths are given, descending; normal semantic vectors.
+func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengths []int32) *data.Batch {
 	s := philox.NewKey(seed, "bench").Stream(0)
 	b := &data.Batch{N: n, Regions: regions, Dim: feature, SemanticDim: semantic}
 	b.Images = make([]float32, n*regions*feature)
@@ -30,7 +30,8 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int) *data
 	for _, c := range captionLengths {
 		total += c
 	}
-	for range n {
+	b.Lengths = append(b.Lengths, lengths...)
+	for len(b.Lengths) < n {
 		u, l := s.IntN(total), 0
 		for u >= captionLengths[l] {
 			u -= captionLengths[l]

@@ -98,6 +98,9 @@ func (p *Params) OptimisedSize() int { return p.opt }
 // Values returns the flat optimised range; Grads the gradients of the same layout.
 func (p *Params) Values() device.View { return p.values.Slice(0, p.opt) }
 
+// State returns the flat range of what is stored and never optimised.
+func (p *Params) State() device.View { return p.values.Slice(p.opt, p.total) }
+
 // Grads returns the flat gradients.
 func (p *Params) Grads() device.View { return p.grads }
 

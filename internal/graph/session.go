@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/internal/device"
@@ -68,12 +69,20 @@ func (s *slab) reserve(dev device.Device, n int) error {
 	if n <= s.view.N {
 		return nil
 	}
+	old := s.view
 	b, err := dev.Alloc(s.dtype, n)
+	var full *device.Full
+	if errors.As(err, &full) && old.Present() { // there may be room in the place of the old one
+		dev.Free(old.Buf)
+		old, s.view = device.View{}, device.View{}
+		s.generation++
+		b, err = dev.Alloc(s.dtype, n)
+	}
 	if err != nil {
 		return fmt.Errorf("allocate %d elements for activations: %w", n, err)
 	}
-	if s.view.Present() {
-		dev.Free(s.view.Buf)
+	if old.Present() {
+		dev.Free(old.Buf)
 	}
 	s.view = device.Of(b)
 	s.generation++

@@ -90,8 +90,10 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 func (d *dev) Fetched(slot int) ([]float32, error) {
 	m, err := d.mailOf(slot), d.full
 	d.full = nil
-	c := d.next()
-	c.kind, c.slot = commandAwait, slot
+	if m.event != 0 { // without, Fetch was dropped before it made one
+		c := d.next()
+		c.kind, c.slot = commandAwait, slot
+	}
 	if e := d.wait(); e != nil {
 		err = e
 	}

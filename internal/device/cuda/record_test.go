@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -249,6 +250,28 @@ func TestFullGPUInsideAKernel(t *testing.T) {
 	b.SumSquares(sum, x)
 	b.want("sum", sum, 8)
 	if err := b.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where scratch memory does not fit, results that were to be fetched are NaN with the error, in the first step too, and the device works on.
+func TestFetchOnAFullGPU(t *testing.T) {
+	b := newBench(t)
+	f := b.Device.(device.Recorder)
+	x, sum := b.alloc(device.Float, 1<<20), b.alloc(device.Float, 1<<10)
+	free, total, err := b.Device.(device.Resident).FreeMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.Set(t, "memory", int(total-free), 4<<30)
+	b.ColumnSum(sum, x, 1<<10, 1<<10)
+	f.Fetch(0, sum)
+	if got, err := f.Fetched(0); err == nil || !strings.Contains(err.Error(), "the GPU is full") || got[0] == got[0] {
+		t.Errorf("fetched %v, %v", got[:1], err)
+	}
+	emulator.Set(t, "memory", 4<<30, 4<<30)
+	f.Fetch(0, sum)
+	if _, err := f.Fetched(0); err != nil {
 		t.Error(err)
 	}
 }

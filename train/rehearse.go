@@ -1,0 +1,57 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/data"
+	"vsetrain/internal/device"
+)
+
+// Rehearse does a step on a batch without effect on a device.Recorder: the update finds a clip coefficient of NaN and leaves the
+// parameters as they are, and running statistics are put back. Behind it the device has taken the memory that steps of this size
+// need, kernels' own included. Other devices do nothing.
+func (s *Step) Rehearse(b *data.Batch) (err error) {
+	if s.recorder == nil {
+		return nil
+	}
+	dev := s.model.Session.Dev
+	if state := s.model.Session.Params.State(); state.N > 0 {
+		kept, err := dev.Alloc(device.Float, state.N)
+		if err != nil {
+			return fmt.Errorf("allocate a copy of the running statistics: %w", err)
+		}
+		dev.Copy(device.Of(kept), state)
+		defer func() {
+			dev.Copy(state, device.Of(kept))
+			dev.Free(kept)
+		}()
+	}
+	s.at("a rehearsal of the training step")
+	defer s.at("")
+	sh, err := s.shapeOf(b, false)
+	if err != nil {
+		return err
+	}
+	p, err := s.program(sh)
+	if err != nil {
+		return err
+	}
+	if err := s.feed(b, sh); err != nil {
+		return err
+	}
+	if err := p.prepare(); err != nil {
+		return fmt.Errorf("rehearsal of the training step: %w", err)
+	}
+	s.opt.count(p.updates, p.hypers, 0)
+	s.opt.steps--
+	s.at(p.name)
+	p.vm.Run()
+	s.opt.norms(p.updates)
+	dev.Fill(s.opt.coef, math.NaN())
+	s.opt.apply(p.updates, p.hypers)
+	if err := dev.Sync(); err != nil {
+		return fmt.Errorf("rehearsal of the training step: %w", err)
+	}
+	return nil
+}
