@@ -49,6 +49,22 @@ find_tool() {
   return 1
 }
 
+# gpu is what nvidia-smi calls the GPU that programs see first.
+gpu=${CUDA_VISIBLE_DEVICES:-0}
+gpu=${gpu%%,*}
+
+# find_cublas asks Python where its cuBLAS lies, unless VSETRAIN_CUBLAS says it.
+find_cublas() {
+  local file
+  [ -z "${VSETRAIN_CUBLAS:-}" ] || return 0
+  file=$(timeout 20 "${PYTHON:-python3}" -c '
+import glob, os, site, sys
+folders = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+found = [f for d in folders for f in glob.glob(os.path.join(d, "nvidia", "c*", "lib", "libcublas.so.1[123]"))]
+print(found[0] if len(found) == 1 or len(set(map(os.path.basename, found))) == 1 and found else "")' 2>/dev/null) || return 0
+  if [ -n "$file" ]; then export VSETRAIN_CUBLAS=$file; fi # several versions: the program chooses by the driver
+}
+
 # find_torch prints the version and the GPU of PyTorch, or "none: WHY".
 find_torch() {
   [ -z "$emulated" ] || { echo "none: not on the emulated driver"; return; }
@@ -119,31 +135,28 @@ compare_losses() {
     }' >>"$out/parity.tsv"
 }
 
-# gpu_memory prints MiB in use on the first GPU, nothing where nvidia-smi is missing.
-gpu_memory() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2>/dev/null | tr -dc '0-9\n'; }
-
 # bench_row WHO NETWORK PRECISION RESULT MS CAPTIONS MEMORY REMARK
 bench_row() { printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$@" >>"$out/bench.tsv"; }
 
 bench_ours() {
-  local batch=128 sizes=(--steps 20 --warmup 5) file=$work/ours.json width='' most=0 base now watch_pid
+  local batch=128 sizes=(--steps 20 --warmup 5) file=$work/ours.json width='' now
   [ "$1" = gsmn ] && batch=64
   [ -n "$emulated" ] && batch=4 width=16 sizes=(--steps 1 --warmup 1 --regions 3 --feature-dim 8 --vocab-size 60)
   local tiny=''
   [ -n "$emulated" ] && [ "$1" = vseinf-bert ] && tiny=', "bert": {"layers": 1, "hidden": 12, "heads": 3, "intermediate": 20, "positions": 40}'
   printf '{"version": 1, "model": {%s%s}, "loss": {"name": "lmh"}, "optim": {"name": "%s"}, "train": {"batch": %d}, "device": {"kind": "cuda", "precision": "%s"}}\n' \
     "$(model "$1" $width)" "$tiny" "$([[ $1 = vseinf-* ]] && echo adamw || echo adam)" $batch "$2" >"$work/bench.yaml"
-  base=$(gpu_memory)
-  : >"$work/memory"
-  [ -n "$base" ] && { while sleep 0.3; do gpu_memory >>"$work/memory"; done & watch_pid=$!; }
   limited $((emulated ? 300 : 60)) "$binary" bench --config "$work/bench.yaml" "${sizes[@]}" --json >"$file" 2>"$work/ours.log"
   code=$?
-  [ -n "$base" ] && { kill $watch_pid; wait $watch_pid; most=$(awk -v b="$base" '$1 - b > m { m = $1 - b } END { print m + 0 }' "$work/memory"); } 2>/dev/null
   { echo "--- vsetrain $1 $2: exit $code"; cat "$file" "$work/ours.log"; } >>"$log"
   now=$(number "$file" median)
+  if [ $code = 0 ] && [ "$(number "$file" replayed)" = 0 ]; then
+    bench_row vsetrain "$1" "$2" failed "$now" '' '' "no step ran as a recorded CUDA graph: $(grep -aoE '"call_by_call":"[^"]*' "$file" | cut -c17-160)"
+    return 1
+  fi
   case $code in
   0) if [ -n "$emulated" ]; then bench_row vsetrain "$1" "$2" ok '' '' '' 'ran; emulated, no times'; else
-      bench_row vsetrain "$1" "$2" ok "$now" "$(number "$file" captions_per_s)" "${base:+$most}" ''; fi ;;
+      bench_row vsetrain "$1" "$2" ok "$now" "$(number "$file" captions_per_s)" "$(number "$file" gpu_used_mb)" ''; fi ;;
   125) bench_row vsetrain "$1" "$2" skipped '' '' '' 'nothing was left of the budget' ;;
   *)
     if grep -aq 'that this version lacks' "$work/ours.log"; then
@@ -156,10 +169,9 @@ bench_ours() {
   esac
 }
 
-# bench_torch NETWORK PRECISION eager|compile LIMIT TORCH: a peer that does not run is no failure of ours.
+# bench_torch NETWORK PRECISION eager|compile LIMIT: a peer that does not run is no failure of ours.
 bench_torch() {
   local file=$work/torch.json arguments=(--steps 6 --warmup 2)
-  case $5 in none:*) bench_row "torch-$3" "$1" "$2" skipped '' '' '' "${5#none: }"; return ;; esac
   [ "$3" = compile ] && arguments+=(--compile)
   limited "$4" "${PYTHON:-python3}" "$here/torch_peer.py" --device cuda --network "$1" --dtype "$2" --gemm-seconds 0.1 "${arguments[@]}" >"$file" 2>"$work/torch.log"
   code=$?

@@ -4,9 +4,9 @@
 #   scripts/gpu-check.sh [--binary bin/vsetrain] [--out DIR] [--budget 540] [--only PART,...] [--networks NAME,...]
 #   scripts/gpu-check.sh --emulated [--driver bin/libcuda_emulated.so] ...     tiny, without a GPU, no times
 #
-# It needs bash, coreutils, awk and the static program; no Go and no network. Parts, each with a time limit of its own, none of which stops
-# the others: doctor, selftest, memcheck and racecheck (compute-sanitizer), ptxas, parity (losses of 100 training steps beside those of the
-# processor), bench (the training step of every network beside scripts/torch_peer.py; PYTHON names an interpreter with torch), evaluation (all
+# It needs bash, coreutils, awk and the program (of glibc it needs the loader alone); no Go and no network. Parts, each with a time limit of its own, none of which stops
+# the others: doctor, selftest, bench (the training step of every network), parity (losses of 100 training steps beside those of the processor), memcheck and racecheck
+# (compute-sanitizer), ptxas, torch (the steps of bench in scripts/torch_peer.py; PYTHON names an interpreter with torch), evaluation (all
 # pairs of 5,000 images and 25,000 captions, as many as MS-COCO's, with each network that scores pairs). What is not there is skipped, with the reason. DIR gets report.md, report.json and the output of every part. Exit status: 0 if no part failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,10 +33,12 @@ if [ -n "$emulated" ]; then
   export VSETRAIN_CUDA_DRIVER VSETRAIN_CUBLAS=$VSETRAIN_CUDA_DRIVER
 fi
 work=$(mktemp -d)
+export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$work/cache} # of compiled kernels, for all commands here: HOME may not be writable
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 : >"$out/parts.tsv" >"$out/parity.tsv" >"$out/bench.tsv"
 . "$here/gpu-check-lib.sh"
+[ -n "$emulated" ] || find_cublas
 
 # ---------------------------------------------------------------------------------------------------- the program is right
 doctor() {
@@ -52,13 +54,21 @@ selftest() {
   remark "$(tail -n 1 "$log")"
 }
 
-# sanitizer TOOL: own products, so that what is looked at is ours; the emulated driver does this itself.
+# sanitizer TOOL: own products, so that what is looked at is ours; the emulated driver does this itself. A tool that reports no error has
+# passed only if the program ran to its end under it and it attached to the program.
 sanitizer() {
   [ -z "$emulated" ] || { skip "$1" "the emulated driver looks for the same mistakes in every part"; return; }
-  local tool
+  local tool seen
   tool=$(find_tool compute-sanitizer) || { skip "$1" "compute-sanitizer not found (package cuda-sanitizer-12-8)"; return; }
-  run "$1" 150 "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --variant own-fp32
-  remark "$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//')"
+  run "$1" 150 "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --in-process --variant own-fp32
+  seen=$(grep -aoE '[1-9][0-9]* tests of kernel families passed' "$log" | tail -n 1)
+  if [ "$code" = 0 ] && grep -aqE 'before first instrumented|[Nn]o attachable process|[Uu]nable to (attach|launch)' "$log"; then
+    record "$1" failed $((SECONDS - started)) "the sanitizer did not attach: $(grep -aE 'before first instrumented|attachable|[Uu]nable to' "$log" | tail -n 1 | sed 's/^=* *//')"
+  elif [ "$code" = 0 ] && [ -z "$seen" ]; then
+    record "$1" failed $((SECONDS - started)) "the sanitizer reports no error, but the program did not run to its end under it"
+  else
+    remark "$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//'); $seen"
+  fi
 }
 
 ptxas() {
@@ -106,23 +116,34 @@ parity() {
 }
 
 # ---------------------------------------------------------------------------------------------------------- how fast it is
-# bench times a step of every network at the sizes of Flickr30K, batch 128 (GSMN 64), and the same step in PyTorch.
+# bench times a step of every network at the sizes of Flickr30K, batch 128 (GSMN 64).
 bench() {
-  local network precision ok=ok torch
+  local network precision ok=ok
   begin bench
-  torch=$(find_torch)
   for precision in tf32 bf16; do
     for network in ${networks//,/ }; do
       bench_ours "$network" $precision || ok=failed
-      [ -n "$emulated" ] && continue
-      bench_torch "$network" $precision eager 60 "$torch"
     done
     [ -n "$emulated" ] && break
   done
-  [ -n "$emulated" ] || for network in vsepp vseinf-bigru vseinf-bert; do # what torch.compile takes to start is long: last, while there is time
-    [[ ,$networks, = *,$network,* ]] && bench_torch $network bf16 compile 100 "$torch"
+  record bench "$ok" $((SECONDS - started)) "features stay on the GPU, steps are recorded"
+}
+
+# torch times the same steps in PyTorch.
+torch() {
+  local network precision found
+  begin torch
+  found=$(find_torch)
+  case $found in none:*) skip torch "${found#none: }"; return ;; esac
+  for precision in tf32 bf16; do
+    for network in ${networks//,/ }; do
+      bench_torch "$network" $precision eager 60
+    done
   done
-  record bench "$ok" $((SECONDS - started)) "${torch:+PyTorch: $torch}"
+  for network in vsepp vseinf-bigru vseinf-bert; do # what torch.compile takes to start is long: last, while there is time
+    [[ ,$networks, = *,$network,* ]] && bench_torch $network bf16 compile 100
+  done
+  record torch ok $((SECONDS - started)) "$found"
 }
 
 # evaluation scores all pairs of a split of MS-COCO's size with networks of full size after one step; the seconds are those of the whole command. Features
@@ -154,14 +175,18 @@ evaluation() {
 }
 
 wanted() { [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
+# What only this machine can say comes first, while there is time.
 wanted doctor && doctor
 wanted selftest && selftest
-# These take no times: together, so that none waits for another.
-wanted memcheck && sanitizer memcheck &
-wanted racecheck && sanitizer racecheck &
-wanted ptxas && ptxas &
-wanted parity && parity &
-wait
 wanted bench && bench
+# These take no times: together, so that none waits for another, unless the GPU takes one process only.
+together=1
+[[ $(nvidia-smi --query-gpu=compute_mode --format=csv,noheader -i "$gpu" 2>/dev/null) = Exclusive* ]] && together=''
+for part in parity 'sanitizer memcheck' 'sanitizer racecheck' ptxas; do
+  wanted "${part#sanitizer }" || continue
+  if [ -n "$together" ]; then $part & else $part; fi
+done
+wait
+wanted torch && torch
 wanted evaluation && evaluation
 report

@@ -16,7 +16,9 @@ import (
 
 type selftestOptions struct {
 	experiment.SelftestRequest
-	JSON bool
+	JSON      bool
+	InProcess bool
+	Events    bool // print a line of JSON for each event, for the process that started this one
 }
 
 func newCmdSelftest(a *app) *cobra.Command {
@@ -29,10 +31,13 @@ with references in float64 computed on the processor. A line for each family say
 its bound. Around every array lies NaN, which must neither leak in nor change. Exit status 1 means that a family failed.
 
 The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what has products in it also in
-reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16 (bf16-copies, own-bf16-copies). It takes a minute or less.`,
+reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16 (bf16-copies, own-bf16-copies). It takes a minute or less.
+
+A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own, and after a failure of the
+GPU another one goes on behind the family that failed. --in-process does without, for tools that watch one process.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
-  compute-sanitizer --tool memcheck vsetrain selftest --variant own-fp32`,
+  compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -41,6 +46,9 @@ reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat
 	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
 	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
+	f.BoolVar(&o.Events, "events", false, "print events")
+	must(f.MarkHidden("events"))
 	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(), cobra.ShellCompDirectiveNoFileComp)))
 	return c
@@ -78,6 +86,9 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	if o.Events {
+		return o.report(ctx, a)
+	}
 	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
 	opened := func(variant, device, skipped string) {
 		if skipped != "" {
@@ -92,7 +103,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 			a.Printf("%s %s\n", a.Paint(ui.Bold, variant+":"), device)
 		}
 	}
-	err := experiment.Selftest(ctx, o.SelftestRequest, opened, func(x experiment.SelftestResult) {
+	each := func(x experiment.SelftestResult) {
 		r.Results = append(r.Results, x)
 		if len(x.Failures) > 0 {
 			r.Failed++
@@ -100,7 +111,13 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 		if !o.JSON {
 			printFamily(a, x)
 		}
-	})
+	}
+	var err error
+	if o.InProcess || o.Kind == "cpu" {
+		err = experiment.Selftest(ctx, o.SelftestRequest, opened, each)
+	} else {
+		err = o.inProcesses(ctx, a, opened, each)
+	}
 	if o.JSON {
 		enc := json.NewEncoder(a.Out)
 		enc.SetIndent("", "  ")

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -76,17 +77,33 @@ func SelftestVariants(kind string) (names []string) {
 	return names
 }
 
-// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of every result.
+// Tested are the families that a variant of a request has, in their order.
+func (r *SelftestRequest) Tested(variant string) (families []string) {
+	for _, v := range variants {
+		if v.kind != r.Kind || v.name != variant {
+			continue
+		}
+		for _, f := range devicetest.Families() {
+			if (len(r.Families) == 0 || slices.Contains(r.Families, f)) && v.tests(f) {
+				families = append(families, f)
+			}
+		}
+	}
+	return families
+}
+
+// ErrFaulted is the error of a selftest whose GPU failed: no call of this process succeeds any more, so the families that follow need another.
+var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
+
+// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of every result. It ends with ErrFaulted behind the
+// family in which the GPU failed.
 func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, device, skipped string), each func(SelftestResult)) error {
 	for _, v := range variants {
 		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
 			continue
 		}
 		var d device.Device
-		for _, family := range devicetest.Families() {
-			if len(r.Families) > 0 && !slices.Contains(r.Families, family) || !v.tests(family) {
-				continue
-			}
+		for _, family := range r.Tested(v.name) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -107,6 +124,13 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons, Difference: m.Difference, Allowed: m.Allowed,
 				Seconds: time.Since(start).Seconds(), Failures: m.Failures}
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
+				var failed *device.Failed
+				if errors.As(d.Sync(), &failed) {
+					result.Failures = append(result.Failures, failed.Error())
+					each(result)
+					d.Close()
+					return ErrFaulted
+				}
 				d.Close()
 				d = nil
 			}

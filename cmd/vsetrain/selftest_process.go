@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"vsetrain/internal/experiment"
+)
+
+// selftestEvent is what a process of selftest tells the one that started it.
+type selftestEvent struct {
+	Opened *selftestOpened            `json:"opened,omitempty"`
+	Result *experiment.SelftestResult `json:"result,omitempty"`
+	Error  string                     `json:"error,omitempty"` // nothing can be tested
+}
+
+type selftestOpened struct {
+	Variant string `json:"variant"`
+	Device  string `json:"device"`
+	Skipped string `json:"skipped"`
+}
+
+// report tests in this process and prints events.
+func (o *selftestOptions) report(ctx context.Context, a *app) error {
+	enc := json.NewEncoder(a.Out)
+	var failed error
+	send := func(e selftestEvent) {
+		if err := enc.Encode(e); failed == nil {
+			failed = err
+		}
+	}
+	err := experiment.Selftest(ctx, o.SelftestRequest,
+		func(variant, device, skipped string) {
+			send(selftestEvent{Opened: &selftestOpened{variant, device, skipped}})
+		},
+		func(x experiment.SelftestResult) { send(selftestEvent{Result: &x}) })
+	if err != nil && !errors.Is(err, experiment.ErrFaulted) {
+		send(selftestEvent{Error: err.Error()})
+	}
+	return failed
+}
+
+// inProcesses tests each variant in a process of its own. Where one ends before its families do, another goes on with the next.
+func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(variant, device, skipped string), each func(experiment.SelftestResult)) error {
+	wanted := o.Variants
+	if len(wanted) == 0 {
+		wanted = experiment.SelftestVariants(o.Kind)
+	}
+	for _, variant := range wanted {
+		families := o.Tested(variant)
+		for len(families) > 0 {
+			p := selftestProcess{variant: variant, families: families, opened: opened, each: each}
+			ended, err := p.run(ctx)
+			if err != nil {
+				return err
+			}
+			if p.skipped {
+				break
+			}
+			if p.done == 0 || p.done < len(families) && !p.faulted { // it died in the next family
+				each(experiment.SelftestResult{Variant: variant, Family: families[p.done], Failures: []string{"the process that tested it ended: " + ended}})
+				p.done++
+			}
+			families = families[p.done:]
+		}
+	}
+	return ctx.Err()
+}
+
+// selftestProcess is one process and what it has told.
+type selftestProcess struct {
+	variant  string
+	families []string
+	opened   func(variant, device, skipped string)
+	each     func(experiment.SelftestResult)
+
+	done             int  // families, the first ones
+	faulted, skipped bool // the last result was a failure; there is nothing to test
+}
+
+// run starts the process and passes on what it tells. ended says how it ended; an error is that nothing can be tested at all.
+func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	var said bytes.Buffer
+	c := exec.CommandContext(ctx, exe, "selftest", "--events", "--in-process", "--variant", p.variant, "--family", strings.Join(p.families, ","))
+	c.Args[0], c.Stderr = os.Args[0], &said
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := c.Start(); err != nil {
+		return "", fmt.Errorf("start a process of selftest: %w", err)
+	}
+	var impossible error
+	for dec := json.NewDecoder(out); ; {
+		var e selftestEvent
+		if dec.Decode(&e) != nil {
+			break
+		}
+		switch {
+		case e.Opened != nil:
+			p.opened(e.Opened.Variant, e.Opened.Device, e.Opened.Skipped)
+			p.skipped = e.Opened.Skipped != ""
+		case e.Result != nil:
+			p.done++
+			p.faulted = len(e.Result.Failures) > 0
+			p.each(*e.Result)
+		case e.Error != "":
+			impossible = errors.New(e.Error)
+		}
+	}
+	io.Copy(io.Discard, out)
+	err = c.Wait()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if impossible != nil {
+		return "", impossible
+	}
+	if err == nil {
+		return "without a failure", nil
+	}
+	return strings.TrimSpace(err.Error() + ": " + lastLine(said.String())), nil
+}
+
+// lastLine is the last line of a text that holds something.
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
