@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,10 +39,16 @@ func kindOf(name string) (kind, split string) {
 func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOptions) {
 	kind, split := kindOf(e.Name())
 	f := FileReport{Name: e.Name(), Kind: kind}
-	if info, err := e.Info(); err == nil {
-		f.Bytes = info.Size()
-	}
 	path := filepath.Join(r.Dir, e.Name())
+	info, err := os.Stat(path) // of the file that a link leads to
+	switch {
+	case err != nil:
+		r.warn(f.Name, "mend or remove the link", "leads nowhere: %v", err)
+		return
+	case info.IsDir():
+		return
+	}
+	f.Bytes = info.Size()
 	switch {
 	case kind == "captions" || kind == "ids" || kind == "semantics" && strings.HasSuffix(path, ".txt"):
 		n, err := countLines(path)

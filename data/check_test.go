@@ -2,9 +2,11 @@ package data
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -176,5 +178,72 @@ func TestScanReportsTheFiniteRange(t *testing.T) {
 	m.at = func(int, int) float32 { return float32(math.NaN()) }
 	if st, err = scan(m, 0, 1, func(int, int) {}); err != nil || st.Min != 0 || st.Max != 0 {
 		t.Errorf("nothing finite: %+v (%v)", st, err)
+	}
+}
+
+// What is advised about features that cannot be read is possible: data convert takes float64, and for what it does not
+// take there are lines of Python.
+func TestCheckAdvice(t *testing.T) {
+	for _, c := range []struct {
+		dtype npy.DType
+		shape []int
+		want  []string
+	}{
+		{npy.U8, []int{6, 3, 4}, []string{"found uint8", "multiply them by the scale", "astype(np.float32)"}},
+		{npy.F64, []int{6, 3, 4}, []string{"found float64", "`vsetrain data convert` makes it so"}},
+		{npy.F32, []int{6, 3, 2, 2}, []string{"a.reshape(N, C, -1).transpose(0, 2, 1)"}},
+	} {
+		w := newWorld(t, 6, 5, false, "train")
+		a, err := npy.Create(w.path("train_ims.npy"), c.dtype, c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.WriteFloat32(make([]float32, 72)), a.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Check(w.dir, CheckOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := problems(r)
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s %v: %s\nlacks %q", c.dtype.Name(), c.shape, text, want)
+			}
+		}
+		if c.dtype == npy.U8 && strings.Contains(text, "data convert") {
+			t.Errorf("advises a conversion that is refused: %s", text)
+		}
+	}
+}
+
+// A link is as large as the file it leads to, and one that leads nowhere is told.
+func TestCheckFollowsLinks(t *testing.T) {
+	w := newWorld(t, 6, 5, false, "train")
+	whole, err := os.Stat(w.path("train_ims.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "features.npy")
+	if err := os.Rename(w.path("train_ims.npy"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, w.path("train_ims.npy")); err != nil {
+		t.Skipf("needs links: %v", err)
+	}
+	if err := os.Symlink(elsewhere+".gone", w.path("notes")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Check(w.dir, CheckOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Files {
+		if f.Name == "train_ims.npy" && f.Bytes != whole.Size() {
+			t.Errorf("%d bytes, want %d", f.Bytes, whole.Size())
+		}
+	}
+	if text := problems(r); !strings.Contains(text, "warning notes: leads nowhere") {
+		t.Errorf("problems:\n%s", text)
 	}
 }

@@ -156,7 +156,7 @@ func (s *Split) openImages(dtype string) error {
 // checkFeatures checks shape and type of a feature file.
 func checkFeatures(f *npy.File, dtype string) error {
 	if len(f.Shape) != 2 && len(f.Shape) != 3 {
-		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]", f.Path, f.Shape)
+		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]%s", f.Path, f.Shape, npy.GridRemedy(f.Shape))
 	}
 	for _, n := range f.Shape {
 		if n < 1 {
@@ -174,14 +174,16 @@ func checkFeatures(f *npy.File, dtype string) error {
 		return fmt.Errorf("feature type %q; expected auto, f32 or f16", dtype)
 	}
 	if f.DType != npy.F32 && f.DType != npy.F16 || f.Fortran {
-		order := ""
+		order, remedy := "", f.Rewrite()
 		if f.Fortran {
 			order = " in Fortran order"
+		} else if f.DType == npy.F64 {
+			remedy = "`vsetrain data convert` makes it so"
 		}
-		return fmt.Errorf("%s: features of type %s%s; expected <f4 or <f2 in C order; `vsetrain data convert` writes them so", f.Path, f.DType, order)
+		return fmt.Errorf("%s: expected features of float32 or float16 in C order, found %s%s; %s", f.Path, f.DType.Name(), order, remedy)
 	}
 	if want != "" && f.DType != want {
-		return fmt.Errorf("%s: features of type %s, but data.feature_dtype is %s; set it to auto or convert the file", f.Path, f.DType, dtype)
+		return fmt.Errorf("%s: features of %s, but data.feature_dtype is %s; set it to auto or convert the file", f.Path, f.DType.Name(), dtype)
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func TestOpenErrors(t *testing.T) {
 		{"precomp below", func(t *testing.T, w *world) {
 			os.Mkdir(w.path("precomp"), 0o755)
 			os.Rename(w.path("train_caps.txt"), w.path("precomp/train_caps.txt"))
-		}, OpenOptions{}, []string{"set data.dir to", "precomp"}},
+		}, OpenOptions{}, []string{"precomp with data.dir"}},
 		{"no folder", func(t *testing.T, w *world) { os.RemoveAll(w.dir) }, OpenOptions{}, []string{"no such folder"}},
 		{"no features", func(t *testing.T, w *world) { os.Remove(w.path("train_ims.npy")) }, OpenOptions{}, []string{"no features", "train_ims.npy", "data convert"}},
 		{"empty caption file", func(t *testing.T, w *world) { w.write(t, "train_caps.txt", "") }, OpenOptions{}, []string{"train_caps.txt: the file is empty"}},
@@ -194,7 +194,7 @@ func TestOpenErrors(t *testing.T) {
 			}
 			f.WriteInts(make([]int64, 10))
 			f.Close()
-		}, OpenOptions{}, []string{"type <i4", "data convert"}},
+		}, OpenOptions{}, []string{"found int32", "scale", "astype"}},
 		{"bad dtype option", nil, OpenOptions{FeatureDType: "f8"}, []string{`feature type "f8"`}},
 		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{}, []string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
 		{"ids of other captions", func(t *testing.T, w *world) {

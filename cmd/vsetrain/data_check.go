@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
+	"vsetrain/internal/npy"
 )
 
 type dataCheckOptions struct {
@@ -97,7 +98,7 @@ func writeReport(a *app, r *data.Report) {
 		if f.Scan != nil {
 			lo, hi, zeros = fmt.Sprintf("%.4g", f.Scan.Min), fmt.Sprintf("%.4g", f.Scan.Max), fmt.Sprintf("%.0f %%", 100*f.Scan.ZeroShare)
 		}
-		files.Row(f.Name, f.Kind, typeText(f.DType), shapeText(f.Shape), lines, ui.Bytes(f.Bytes), lo, hi, zeros)
+		files.Row(f.Name, f.Kind, typeText(npy.DType(f.DType)), shapeText(f.Shape), lines, ui.Bytes(f.Bytes), lo, hi, zeros)
 	}
 	files.Write(a.Streams)
 	a.Printf("\n")
@@ -143,11 +144,15 @@ func shapeText(shape []int) string {
 	return strings.Join(parts, " x ")
 }
 
-// typeText writes the usual name of a NumPy type.
-func typeText(descr string) string {
-	names := map[string]string{"<f2": "f16", "<f4": "f32", "<f8": "f64", "<i4": "int32", "<i8": "int64"}
-	if name, ok := names[descr]; ok {
-		return name
+// typeText writes a type of features as --dtype does, the others as NumPy.
+func typeText(d npy.DType) string {
+	switch d {
+	case npy.F16:
+		return "f16"
+	case npy.F32:
+		return "f32"
+	case npy.F64:
+		return "f64"
 	}
-	return descr
+	return d.Name()
 }

@@ -99,6 +99,11 @@ func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.P
 		return func(p convert.Progress) (*convert.Report, error) { return convert.TSVStream(in, "stdin", tsv, p) }, check(tsv.Validate())
 	case err != nil:
 		return nil, fmt.Errorf("convert: %w", err)
+	}
+	if err := o.checkOut(first, ext == ".npy" && single); err != nil {
+		return nil, err
+	}
+	switch {
 	case ext == ".tsv":
 		return func(p convert.Progress) (*convert.Report, error) { return convert.TSV(tsv, p) }, check(tsv.Validate())
 	case (ext == ".npz" || info.IsDir()) && single:
@@ -109,6 +114,22 @@ func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.P
 		}, nil
 	}
 	return nil, usagef("%s: expected .tsv files, or one .npz, .npy or folder of .npz", strings.Join(sources, " "))
+}
+
+// checkOut returns an error where --out names a folder and a file is written, or the other way round.
+func (o *dataConvertOptions) checkOut(source string, file bool) error {
+	info, err := os.Stat(o.Out)
+	there := err == nil
+	named := strings.EqualFold(filepath.Ext(o.Out), ".npy")
+	switch {
+	case file && there && info.IsDir():
+		return usagef("--out %s: a folder; for %s name the new file, such as %s", o.Out, source, filepath.Join(o.Out, filepath.Base(source)))
+	case file && !named:
+		return usagef("--out %s: for %s expected the name of the new file, ending in .npy", o.Out, source)
+	case !file && (named && !there || there && !info.IsDir()):
+		return usagef("--out %s: a file; for %s name the folder of the new files, such as %s", o.Out, source, filepath.Dir(o.Out))
+	}
+	return nil
 }
 
 // check turns an error about options into a usage error.

@@ -79,7 +79,7 @@ func (t *Target) Validate() error {
 	case len(t.Splits) == 0:
 		return fmt.Errorf("convert: expected at least one split, found none; name one, such as train")
 	case t.Fit && t.Regions == 0:
-		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it, 36 for the usual layout")
+		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it with --regions, 36 for the usual layout")
 	}
 	seen := map[string]bool{}
 	for _, s := range t.Splits {
@@ -125,7 +125,7 @@ func (t *Target) shape(it *item, rep *Report) error {
 		return nil
 	}
 	if !t.Fit {
-		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting (fit), or extract the features with a fixed number of boxes", t.Regions, it.regions)
+		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting with --fit, or extract the features with a fixed number of boxes", t.Regions, it.regions)
 	}
 	if it.regions < t.Regions {
 		rep.Padded++
@@ -169,5 +169,5 @@ func free(path string, force bool) error {
 	case force:
 		return nil
 	}
-	return fmt.Errorf("%s: already exists; choose another folder or ask for it to be replaced (force)", path)
+	return fmt.Errorf("%s: already exists; choose another folder or replace it with --force", path)
 }

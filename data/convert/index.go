@@ -38,7 +38,7 @@ func (x *index) put(id string, e entry, sources []source, rep *Report) (duplicat
 	old := x.entries[id]
 	d := Duplicate{id, old.where(sources), e.where(sources), old.hash == e.hash}
 	if !d.Same && !x.keepFirst {
-		return true, fmt.Errorf("image %s was at %s already, with other content; remove one of them or ask for the first to be kept", id, d.First)
+		return true, fmt.Errorf("image %s was at %s already, with other content; remove one of them or keep the first with --keep-first", id, d.First)
 	}
 	rep.Duplicates = append(rep.Duplicates, d)
 	return true, nil

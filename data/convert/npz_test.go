@@ -264,3 +264,34 @@ func TestRetype(t *testing.T) {
 	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F32, false, nil), "row 0", "region 1, channel 2 is +Inf")
 	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F64, false, nil), "feature type")
 }
+
+// Retype makes float32 of float64, and says what to do with what it does not take.
+func TestRetypeTypes(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		dtype npy.DType
+		shape []int
+		want  string
+	}{
+		{npy.F64, []int{2, 3}, ""},
+		{npy.U8, []int{2, 3}, "found uint8; its numbers stand for others"},
+		{npy.F32, []int{1, 6, 1, 1}, "a.reshape(N, C, -1).transpose(0, 2, 1)"},
+	} {
+		src, dst := filepath.Join(dir, "src.npy"), filepath.Join(dir, "dst.npy")
+		w, err := npy.Create(src, c.dtype, c.shape)
+		if err == nil {
+			err = w.WriteFloat32([]float32{1, 2, 3, 4, 5, 6})
+		}
+		if err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = Retype(src, dst, npy.F32, true, nil); c.want == "" && err != nil {
+			t.Error(err)
+		} else if c.want != "" {
+			expectError(t, err, c.want)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Retype writes the array file src (float16, float32 or float64, any shape with rows) to dst as dtype, row by row. Float16 halves the
+// Retype writes the array file src (float16, float32 or float64, [N, D] or [N, R, D]) to dst as dtype, row by row. Float16 halves the
 // file and rounds to 11 bits; a value beyond its range (65504) or a value that is not finite is an error. dst may be src when force is set.
 func Retype(src, dst string, dtype npy.DType, force bool, progress Progress) error {
 	if dtype != npy.F32 && dtype != npy.F16 {
@@ -20,8 +20,8 @@ func Retype(src, dst string, dtype npy.DType, force bool, progress Progress) err
 		return fmt.Errorf("convert: %w", err)
 	}
 	defer in.Close()
-	if len(in.Shape) < 2 || in.RowLen() > maxElements {
-		return fmt.Errorf("convert: %s: expected rows of features, [N, D] or [N, R, D], found shape %v", src, in.Shape)
+	if n := len(in.Shape); n != 2 && n != 3 || in.RowLen() > maxElements {
+		return fmt.Errorf("convert: %s: expected rows of features, [N, D] or [N, R, D], found shape %v%s", src, in.Shape, npy.GridRemedy(in.Shape))
 	}
 	out, err := npy.Create(dst, dtype, in.Shape)
 	if err != nil {

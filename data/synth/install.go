@@ -48,7 +48,7 @@ func checkTarget(dir string, force bool) error {
 		if there, err := runfs.Exists(path); err != nil {
 			return err
 		} else if there && !force {
-			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or ask for it to be replaced (force)", path)
+			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or replace it with --force", path)
 		}
 	}
 	for _, name := range semantics {

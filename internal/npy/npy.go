@@ -30,6 +30,18 @@ const (
 	Object DType = "|O" // pickled Python objects: see ReadObjects
 )
 
+// names are what NumPy calls the types in Python.
+var names = map[DType]string{F16: "float16", F32: "float32", F64: "float64", I8: "int8", I16: "int16", I32: "int32",
+	I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32", Bool: "bool", Object: "object"}
+
+// Name returns what NumPy calls the type in Python, such as float32 for "<f4".
+func (d DType) Name() string {
+	if name, ok := names[d]; ok {
+		return name
+	}
+	return string(d)
+}
+
 // Size returns the number of bytes of one element, 0 for Object and unknown types.
 func (d DType) Size() int {
 	switch d {

@@ -22,9 +22,9 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 func (f *File) ReadRow(dst []float32, row int) (err error) {
 	switch {
 	case f.DType != F32 && f.DType != F16 && f.DType != F64:
-		return fmt.Errorf("npy: %s: rows of type %s cannot be read as float32: expected <f2, <f4 or <f8", f.Path, f.DType)
+		return fmt.Errorf("npy: %s: expected rows of float16, float32 or float64, found %s; %s", f.Path, f.DType.Name(), f.Rewrite())
 	case f.Fortran:
-		return fmt.Errorf("npy: %s: array is stored in Fortran order; rewrite it in Python: np.save(f, np.ascontiguousarray(a))", f.Path)
+		return fmt.Errorf("npy: %s: array is stored in Fortran order; %s", f.Path, f.Rewrite())
 	case row < 0 || row >= f.rows:
 		return fmt.Errorf("npy: %s: row %d is out of range: the file has %d rows", f.Path, row, f.rows)
 	case len(dst) != f.rowLen:
@@ -48,6 +48,28 @@ func (f *File) ReadRow(dst []float32, row int) (err error) {
 	}
 	f.decodeRow(dst, b)
 	return nil
+}
+
+// Rewrite says how an array whose rows cannot be read as float32 is made one whose rows can.
+func (f *File) Rewrite() string {
+	const in = "rewrite it in Python: "
+	switch f.DType {
+	case F16, F32, F64:
+		return in + "np.save(f, np.ascontiguousarray(a))"
+	case Object:
+		return in + "np.save(f, np.stack(a).astype(np.float32))"
+	}
+	return "its numbers stand for others: multiply them by the scale they were made with, and " + in +
+		"np.save(f, (scale * a).astype(np.float32))"
+}
+
+// GridRemedy says how the features of a convolutional network, [N, C, H, W], become regions; "" for other shapes.
+func GridRemedy(shape []int) string {
+	if len(shape) != 4 {
+		return ""
+	}
+	return "; make the places of a grid [N, C, H, W] regions in Python: " +
+		"np.save(f, np.ascontiguousarray(a.reshape(N, C, -1).transpose(0, 2, 1)))"
 }
 
 func (f *File) readAt(b []byte, at int64) error {
