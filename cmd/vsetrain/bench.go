@@ -24,12 +24,12 @@ type benchOptions struct {
 }
 
 func newCmdBench(a *app) *cobra.Command {
-	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3, Regions: 36, Feature: 2048}}
+	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3}}
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches are synthetic, with the
-sizes and caption lengths of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent
+caption lengths of Flickr30K and the feature sizes of the data set, where it is there, or of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent
 waiting for them is measured too. On a GPU the features stay there, as training keeps them where they fit; --stream sends them with
 every step. Steps are started ahead there as in training, and the time of a step is that from one result to the next. The share of the peak compares the arithmetic of the network with the fastest large
 matrix product in the same process.
@@ -47,8 +47,8 @@ subsets of the training images, for each of several losses, and the time in the 
 	f := c.Flags()
 	f.IntVar(&o.Steps, "steps", o.Steps, "steps to time")
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "steps before them")
-	f.IntVar(&o.Regions, "regions", o.Regions, "regions of a synthetic image")
-	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature")
+	f.IntVar(&o.Regions, "regions", o.Regions, "regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there")
+	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature; 0 is that of the data set, or 2048")
 	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
 	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; otherwise they stay there")
@@ -61,8 +61,8 @@ subsets of the training images, for each of several losses, and the time in the 
 }
 
 func (o *benchOptions) run(ctx context.Context, a *app) error {
-	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 1 || o.Feature < 1 || o.Vocab != 0 && o.Vocab < 10 {
-		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 1, --feature-dim >= 1 and --vocab-size 0 or >= 10")
+	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 0 || o.Feature < 0 || o.Vocab != 0 && o.Vocab < 10 {
+		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 0, --feature-dim >= 0 and --vocab-size 0 or >= 10")
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if r.GPUMemory != nil {
 		features = ", features " + r.Features
 	}
-	a.Printf("%s, loss %s, batch %d, %s data%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, features, r.Device)
+	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions, r.Feature, features, r.Device)
 	if r.Choice != "" {
 		a.Printf("%s\n", r.Choice)
 	}

@@ -145,6 +145,9 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
 	for i := range rep.Measured {
 		a.Printf("  %s\n", &rep.Measured[i])
+		for _, note := range rep.Measured[i].Notes() {
+			a.Printf("    %s\n", note)
+		}
 	}
 	if rep.Device != "" {
 		a.Printf("on %s\n", rep.Device)

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/gemm"
+	"vsetrain/internal/npy"
 	"vsetrain/internal/par"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -23,7 +25,7 @@ type BenchRequest struct {
 	Steps, Warmup int
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
 	WithData                bool
-	Regions, Feature, Vocab int // Vocab 0: that of Flickr30K, or of bert-base-uncased
+	Regions, Feature, Vocab int // 0: those of the data set where it is there, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data device.resident decides.
 	Stream     bool
 	Now        func() time.Time
@@ -59,6 +61,8 @@ type BenchReport struct {
 	Batch       int      `json:"batch"`
 	Data        string   `json:"data"`     // folder, or "synthetic"
 	Features    string   `json:"features"` // host, resident or streamed
+	Regions     int      `json:"regions"`
+	Feature     int      `json:"feature_dim"`
 	Steps       int      `json:"steps"`
 	Warmup      int      `json:"warmup"`
 	FirstStepMS float64  `json:"first_step_ms"` // graph building included
@@ -118,6 +122,7 @@ func (b *bench) Release(x *data.Batch) {
 const (
 	syntheticBatches, semanticDim = 4, 400
 	flickrWords, bertPieces       = 8481, 30522
+	flickrRegions, flickrFeature  = 36, 2048
 )
 
 func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
@@ -128,7 +133,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 			b.Vocab = bertPieces
 		}
 	}
-	dims := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
+	dims := b.sizes()
 	if b.WithData {
 		if b.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
 			return nil, err
@@ -147,6 +152,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	for _, w := range choice.Warnings {
 		b.rep.Warnings = append(b.rep.Warnings, w.Error())
 	}
+	b.rep.Regions, b.rep.Feature = dims.Regions, dims.Feature
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
 		return nil, err
 	}
@@ -164,6 +170,29 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return memory, err
 	}
 	return memory, b.draw(memory, dims)
+}
+
+// sizes are those of the synthetic batches: what the request does not say is taken from the features of the configuration's data set where
+// they are there, and is 36 regions of 2048 channels otherwise.
+func (b *bench) sizes() models.Dims {
+	d := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
+	regions, feature := flickrRegions, flickrFeature
+	if f, err := npy.Open(filepath.Join(b.cfg.Data.Dir, "train_ims.npy")); err == nil && b.cfg.Data.Dir != "" {
+		switch s := f.Shape; len(s) {
+		case 2:
+			regions, feature = 1, s[1]
+		case 3:
+			regions, feature = s[1], s[2]
+		}
+		f.Close()
+	}
+	if d.Regions == 0 {
+		d.Regions = regions
+	}
+	if d.Feature == 0 {
+		d.Feature = feature
+	}
+	return d
 }
 
 // draw makes the synthetic batches. What training would keep on a GPU is brought there, but for Stream.

@@ -3,9 +3,11 @@ package experiment
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/device"
 	"vsetrain/internal/npy"
@@ -95,5 +97,51 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 	if m := rep.Measured; len(m) != 2 || m[1].Run != other ||
 		*m[1].Seed != c.Seed || m[1].Loss != c.Loss.Name || rep.Data != world {
 		t.Errorf("measured %+v", rep)
+	}
+}
+
+// What makes recalls doubtful is told: words that the vocabulary lacks, and features of another data set, of which the size alone is known.
+func TestEvalNotes(t *testing.T) {
+	c := tinyConfig()
+	c.Train.MaxSteps = 1
+	run := mustTrain(t, c)
+	other := copyWorld(t)
+	path := filepath.Join(other, "test_caps.txt")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	captions := strings.SplitAfter(string(b), "\n")
+	captions[0] = "quetzalcoatl xylophones\n"
+	if err := os.WriteFile(path, []byte(strings.Join(captions, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	measured := func(data string) Measured {
+		rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{run}, Data: data, Split: "test", Batch: 16, Device: c.Device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep.Measured[0]
+	}
+	counted := func(dir string) data.SplitReport { // by `vsetrain data check`
+		r, err := data.Check(dir, data.CheckOptions{Vocab: "auto", SampleRows: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Splits[slices.IndexFunc(r.Splits, func(s data.SplitReport) bool { return s.Name == "test" })]
+	}
+	own, want := measured(""), counted(world)
+	if own.Foreign || own.Unknown != want.Unknown || own.Words != want.Words || own.Unknown == 0 || len(own.Notes()) != 1 {
+		t.Errorf("on its own data: %+v, %q", own, own.Notes())
+	}
+	if same := measured(world); same.Foreign {
+		t.Errorf("on its own data, named: %+v", same)
+	}
+	m := measured(other)
+	notes := m.Notes()
+	want = counted(other)
+	if !m.Foreign || m.Unknown != want.Unknown || m.Unknown == own.Unknown || len(notes) != 2 || !strings.Contains(notes[0], "% of the words of the captions are unknown to its vocabulary") ||
+		!strings.Contains(notes[1], "in size alone (3 x 16)") {
+		t.Errorf("%+v, %q", m, notes)
 	}
 }

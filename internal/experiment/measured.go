@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"vsetrain/models"
@@ -20,8 +21,26 @@ type Measured struct {
 	Vocabulary string   `json:"vocabulary,omitempty"`
 	Device     string   `json:"device,omitempty"`
 	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
-	CompatBoxes bool   `json:"compat_boxes,omitempty"`
-	found       string // the same for people
+	CompatBoxes bool `json:"compat_boxes,omitempty"`
+	// Words are those of the captions, Unknown those that the vocabulary lacks; Foreign says that the network was not trained on this data
+	// set, as far as is known.
+	Words   int    `json:"words,omitempty"`
+	Unknown int    `json:"unknown_words,omitempty"`
+	Foreign bool   `json:"other_data,omitempty"`
+	feature string // sizes of the features
+	found   string // the same for people
+}
+
+// Notes are what a person should know of the measures of the model, a sentence each.
+func (m *Measured) Notes() (out []string) {
+	if m.Unknown > 0 {
+		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary", 100*float64(m.Unknown)/float64(m.Words)))
+	}
+	if m.Foreign {
+		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): recalls mean little "+
+			"where another extractor made them", m.feature))
+	}
+	return out
 }
 
 // String describes the model for people.
@@ -40,7 +59,13 @@ func measuredOf(path string, p *prepared) (Measured, error) {
 	w := p.weights
 	epoch, step, score := w.Progress()
 	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
-		Vocabulary: p.Lexicon.Hash(), found: w.Describe()}
+		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true, feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
+	coder, ids := p.Lexicon.Coder(), []int32(nil)
+	for caption := range p.Split.Captions {
+		var words, unknown int
+		ids, words, unknown = coder.Append(ids[:0], caption)
+		m.Words, m.Unknown = m.Words+words, m.Unknown+unknown
+	}
 	dir, ok, err := runOf(path)
 	if err != nil || !ok {
 		return m, err
@@ -50,6 +75,7 @@ func measuredOf(path string, p *prepared) (Measured, error) {
 		return m, err
 	}
 	m.Run, m.Loss, m.Seed = absolute(dir), c.Loss.Name, &c.Seed
+	m.Foreign = absolute(c.Data.Dir) != absolute(p.Split.Dir())
 	return m, nil
 }
 
