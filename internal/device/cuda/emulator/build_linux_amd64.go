@@ -22,6 +22,29 @@ func Build() (string, error) {
 		}
 		return path, nil
 	}
+	kernels := filepath.Join(here(), "..", "kernels")
+	return cached("emulator", "libcuda_emulated.so", []string{filepath.Join(here(), "src", "*"), filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh")},
+		func(cxx, path string) *exec.Cmd {
+			return exec.Command("bash", filepath.Join(here(), "src", "build.sh"), kernels, path)
+		})
+}
+
+// BuildNull is Build for the driver that computes nothing.
+func BuildNull() (string, error) {
+	source := filepath.Join(here(), "null", "null.cc")
+	return cached("null", "libcuda_null.so", []string{source}, func(cxx, path string) *exec.Cmd {
+		return exec.Command(cxx, "-shared", "-fPIC", "-O2", "-Wall", "-std=c++17", "-o", path, source)
+	})
+}
+
+// here is the folder of this package's sources.
+func here() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}
+
+// cached returns a library in the user's cache folder, built from the sources that the patterns name by the command that build returns.
+func cached(kind, name string, sources []string, build func(cxx, path string) *exec.Cmd) (string, error) {
 	cxx := os.Getenv("CXX")
 	if cxx == "" {
 		cxx = "g++"
@@ -29,10 +52,7 @@ func Build() (string, error) {
 	if _, err := exec.LookPath(cxx); err != nil {
 		return "", fmt.Errorf("%w: %w", errUnavailable, err)
 	}
-	_, file, _, _ := runtime.Caller(0)
-	here := filepath.Dir(file)
-	kernels := filepath.Join(here, "..", "kernels")
-	sum, err := hashOf(cxx, filepath.Join(here, "src", "*"), filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"))
+	sum, err := hashOf(cxx, sources...)
 	if err != nil {
 		return "", err
 	}
@@ -40,7 +60,7 @@ func Build() (string, error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	path := filepath.Join(cache, "vsetrain", "emulator-"+sum, "libcuda_emulated.so")
+	path := filepath.Join(cache, "vsetrain", kind+"-"+sum, name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -58,10 +78,10 @@ func Build() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if out, err := exec.Command("bash", filepath.Join(here, "src", "build.sh"), kernels, path).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the emulated CUDA driver: %w\n%s", err, out)
+	if out, err := build(cxx, path+".new").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
-	return path, nil
+	return path, os.Rename(path+".new", path)
 }
 
 // hashOf is over the names and contents of the files that match.

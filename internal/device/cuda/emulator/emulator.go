@@ -16,7 +16,18 @@ import (
 // Library returns the path of the emulated driver, building it where the sources changed. It skips the test where the emulator cannot be built.
 func Library(t testing.TB) string {
 	t.Helper()
-	path, err := Build()
+	return library(t, Build)
+}
+
+// NullLibrary is Library for a driver that computes nothing (null/null.cc) and counts what it is asked for.
+func NullLibrary(t testing.TB) string {
+	t.Helper()
+	return library(t, BuildNull)
+}
+
+func library(t testing.TB, build func() (string, error)) string {
+	t.Helper()
+	path, err := build()
 	if errors.Is(err, errUnavailable) {
 		t.Skip(err)
 	}

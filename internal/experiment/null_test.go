@@ -1,0 +1,126 @@
+package experiment
+
+import (
+	"testing"
+	"time"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// fullSize is the configuration of a network as its article has it, at batch 128 (GSMN 64).
+func fullSize(network string) *config.Config {
+	c := config.Default()
+	c.Device.Kind, c.Loss.Name, c.Train.Batch = "cuda", "lmh", 128
+	c.Model.Network, c.Model.EmbedDim, c.Model.TextEncoder = network, 1024, "bigru"
+	switch network {
+	case models.VSEPP:
+		c.Model.TextEncoder = "gru"
+	case models.VSRN:
+		c.Model.TextEncoder, c.Model.EmbedDim = "gru", 2048
+	case "vseinf-bert":
+		c.Model.Network, c.Model.TextEncoder = models.VSEInf, models.TextBert
+	case models.GSMN:
+		c.Train.Batch = 64
+	}
+	return &c
+}
+
+// fullSteps does steps of full size on the driver that computes nothing, twice as many as there are batches and a few more, and returns the
+// host's milliseconds of the fastest.
+func fullSteps(t *testing.T, c *config.Config) float64 {
+	t.Helper()
+	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now}}
+	b.cfg = c
+	defer b.close()
+	var err error
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.dev, err = OpenDevice(c.Device, "", func(err error) { t.Error(err) })
+	check(err)
+	dims := models.Dims{Regions: 36, Feature: 2048, Vocab: flickrWords}
+	if c.Model.TextEncoder == models.TextBert {
+		dims.Vocab = bertPieces
+	}
+	b.model, err = models.NewModel(b.dev, c.Model, dims)
+	check(err)
+	b.step, err = train.NewStep(b.model, c.Loss, c.Optim)
+	check(err)
+	memory, err := b.place(t.Context())
+	check(err)
+	check(b.draw(memory, dims))
+	timer := stepTimer{step: b.step, lr: c.Optim.LR, now: time.Now}
+	for range 2*syntheticBatches + 6 {
+		x, err := b.Next()
+		check(err)
+		check(timer.do(x, b.Release))
+	}
+	check(timer.finish())
+	fastest := timer.times[2*syntheticBatches]
+	for _, ms := range timer.times[2*syntheticBatches:] {
+		fastest = min(fastest, ms)
+	}
+	if b.step.CallByCall() != "" {
+		t.Errorf("steps are not recorded: %s", b.step.CallByCall())
+	}
+	return fastest
+}
+
+// budget is what a step of full size may take.
+type budget struct {
+	nodes int // of the recorded step: kernels, products, copies and fills
+	mb    int // MiB of device memory, the features of four batches included
+}
+
+// budgets are those of fp32 and tf32, which start the same kernels, and of bf16. A change that needs more says why; one that needs less lowers them.
+var budgets = map[string][2]budget{
+	models.VSEPP:  {{243, 1658}, {248, 1853}},
+	models.VSRN:   {{1376, 5465}, {1426, 5465}},
+	models.VSEInf: {{579, 987}, {589, 987}},
+	"vseinf-bert": {{940, 4804}, {945, 6441}},
+	models.SAF:    {{423, 1908}, {454, 2367}},
+	models.SGR:    {{522, 3501}, {576, 4859}},
+	models.GSMN:   {{430, 1018}, {442, 1351}},
+}
+
+// hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much else more.
+const hostMS = 2
+
+// A step of every network at full size stays within its budget of nodes and memory in every precision; a GPU would take its sizes, and the host
+// does its part in under two milliseconds.
+func TestStepBudgets(t *testing.T) {
+	path := emulator.NullLibrary(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	for network, limits := range budgets {
+		for _, precision := range []string{"fp32", "tf32", "bf16"} {
+			limit := limits[0]
+			if precision == "bf16" {
+				limit = limits[1]
+			}
+			c := fullSize(network)
+			c.Device.Precision = precision
+			n := emulator.NewNull(t)
+			host := fullSteps(t, c)
+			nodes, mb := n.Count("nodes"), n.Count("peak")>>20
+			if n.Count("recordings") == 0 || n.Count("replays") == 0 {
+				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Count("recordings"), n.Count("replays"))
+			}
+			if nodes > limit.nodes || nodes < limit.nodes*9/10 {
+				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes, n.Nodes())
+			}
+			if mb > limit.mb*101/100 || mb < limit.mb*9/10 {
+				t.Errorf("%s %s: %d MiB of device memory, the budget is %d", network, precision, mb, limit.mb)
+			}
+			if !(host <= hostMS) {
+				t.Errorf("%s %s: the host takes %.2f ms for a step, the budget is %d", network, precision, host, hostMS)
+			}
+		}
+	}
+}
