@@ -14,48 +14,70 @@ import (
 // are in the order of their length, so that the captions of a tile differ little.
 func usualPairs() tileSize { return tileSize{64, 64} }
 
-// EncodePairs encodes every distinct image and every caption of a split with a PairScorer: images in file order, captions in the
-// order of their lengths; caption j of the set is order[j] of the split.
-func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions *models.EncodedSet, order []int32, err error) {
+// EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and EncodePairCaptions do.
+func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions *models.EncodedSet,
+	order []int32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
-	images, captions = &models.EncodedSet{}, &models.EncodedSet{}
-	report := func(done int) {
-		if o.Progress != nil {
-			o.Progress(done, n+c)
-		}
+	report := o.Progress
+	if report == nil {
+		report = func(_, _ int) {}
 	}
-	il, err := data.NewImageLoader(s, o.imageLoader())
-	if err != nil {
+	o.Progress = func(done, _ int) { report(done, n+c) }
+	if images, err = EncodePairImages(ctx, m, s, o); err != nil {
 		return nil, nil, nil, err
 	}
-	err = drain(ctx, il, func(b *data.Batch) error {
+	o.Progress = func(done, _ int) { report(n+done, n+c) }
+	captions, order, err = EncodePairCaptions(ctx, m, s, v, o)
+	return images, captions, order, err
+}
+
+// EncodePairImages encodes every distinct image of a split with a PairScorer, in file order.
+func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) (*models.EncodedSet, error) {
+	n, images := s.NumImages(), &models.EncodedSet{}
+	l, err := data.NewImageLoader(s, o.imageLoader())
+	if err != nil {
+		return nil, err
+	}
+	err = drain(ctx, l, func(b *data.Batch) error {
 		var err error
 		if o.Kept.HasFeatures() {
 			err = m.AppendKept(images, o.Kept, b.ImageRows, b.Boxes, n)
 		} else {
 			err = m.AppendImages(images, b.Images, b.Boxes, b.N, n)
 		}
-		report(images.N)
+		if o.Progress != nil {
+			o.Progress(images.N, n)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("encode images of split %s: %w", s.Name(), err)
+		return nil, fmt.Errorf("encode images of split %s: %w", s.Name(), err)
 	}
-	cl, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
+	return images, nil
+}
+
+// EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of the set is order[j] of the split.
+func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (captions *models.EncodedSet,
+	order []int32, err error) {
+	c := s.NumCaptions()
+	captions = &models.EncodedSet{}
+	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	err = drain(ctx, cl, func(b *data.Batch) error {
+	err = drain(ctx, l, func(b *data.Batch) error {
 		err := m.AppendCaptions(captions, b.Words, b.Lengths, b.N, b.L, c)
 		captions.AppendEdges(b.Edges, b.EdgeStart)
 		order = append(order, b.Captions...)
-		report(n + captions.N)
+		if o.Progress != nil {
+			o.Progress(captions.N, c)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("encode captions of split %s: %w", s.Name(), err)
+		return nil, nil, fmt.Errorf("encode captions of split %s: %w", s.Name(), err)
 	}
-	return images, captions, order, nil
+	return captions, order, nil
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.

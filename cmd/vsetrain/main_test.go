@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("SCRIPTS", scripts)
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 			e.Setenv("PRESETS", presets)
 			e.Setenv("EMULATED_GPU", gpu)
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU

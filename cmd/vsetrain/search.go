@@ -23,7 +23,7 @@ type searchOptions struct {
 	K, Captions int
 	Shortlist   string
 	Depth       int
-	Cache       string
+	cache       cacheFlags
 	Images      string
 	JSON        bool
 }
@@ -42,7 +42,11 @@ The query is tokenised as in training; words that the network does not know are 
 standard input, one a line, and answered one after the other with the network loaded once.
 
 SAF, SGR and GSMN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
-scorer orders them. --cache keeps encodings in a folder, where the next search with the same weights and data finds them.`,
+scorer orders them.
+
+A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder ($XDG_CACHE_HOME or
+~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and data finds them; other weights,
+features or captions are encoded anew.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
@@ -78,11 +82,10 @@ scorer orders them. --cache keeps encodings in a folder, where the next search w
 	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
 	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
 	f.IntVar(&o.Depth, "shortlist-size", 100, "number of candidates it picks")
-	f.StringVar(&o.Cache, "cache", "", "`DIR` to keep encodings in")
 	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures: show their paths, and which are missing")
 	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
 	o.trainedFlags.add(c)
-	must(c.MarkFlagDirname("cache"))
+	o.cache.add(c)
 	must(c.MarkFlagDirname("images"))
 	return c
 }
@@ -122,15 +125,24 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 	return s.text(ctx, o.Query)
 }
 
-// open encodes the split; an interrupt during it ends it in order, later ones end the program at once: nothing is being written then.
+// open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at once: nothing is being written then.
 func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars, start := stages{app: a}, time.Now()
 	defer bars.close()
-	x, err := search.Open(ctx, search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
-		Batch: o.Batch, Cache: o.Cache, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
+	dir, limit := o.cache.folder()
+	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
+		Batch: o.Batch, Cache: dir, CacheLimit: limit, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
 	if err != nil {
+		return nil, err
+	}
+	asked := search.TextQueries
+	if o.Image != "" {
+		asked = search.ImageQueries
+	}
+	if err := x.Prepare(ctx, asked); err != nil {
+		x.Close()
 		return nil, err
 	}
 	bars.close()

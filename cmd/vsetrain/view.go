@@ -20,6 +20,7 @@ import (
 
 type viewOptions struct {
 	view.Options
+	cache  cacheFlags
 	Listen string
 	Open   bool
 }
@@ -40,7 +41,8 @@ func newCmdView(a *app) *cobra.Command {
 plot with their training efficiency, the trials of a sweep; and what a trained network retrieves: a search box, the captions it finds for an
 image, the rank of every query, the hardest mistakes side by side.
 
-DIR holds runs and sweeps, at any depth up to five, or is one run. The page reads; it changes nothing on disk. It is for one person: it listens on
+DIR holds runs and sweeps, at any depth up to five, or is one run. The page reads; beside encodings, which it
+keeps as search does, it writes nothing to disk. It is for one person: it listens on
 127.0.0.1 unless --listen says otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
@@ -59,12 +61,12 @@ DIR holds runs and sweeps, at any depth up to five, or is one run. The page read
 	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the folder of the data set")
-	f.StringVar(&o.Cache, "cache", "", "`DIR` to keep encodings in, so that a network opens faster the next time; empty keeps nothing")
+	o.cache.add(c)
 	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost and addresses; may be repeated")
 	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
 	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
-	for _, name := range []string{"data", "images", "cache"} {
+	for _, name := range []string{"data", "images"} {
 		must(c.MarkFlagDirname(name))
 	}
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -77,6 +79,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
+	o.Cache, o.CacheLimit = o.cache.folder()
 	o.Warn = a.warn
 	l, err := o.listen()
 	if err != nil {

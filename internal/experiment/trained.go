@@ -120,6 +120,9 @@ func (r *TrainedRequest) nameFolder(err error) error {
 	return nameFolder(err, "--data", started)
 }
 
+// SameSplit returns an error where two models are not applied to the same images and captions, so that their scores cannot be averaged.
+func SameSplit(a, b *Trained) error { return sameSplit(a.Name, a.Split, b.Name, b.Split) }
+
 // sameSplit checks that two checkpoints are applied to the same images and captions.
 func sameSplit(a string, s *data.Split, b string, t *data.Split) error {
 	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && digest(s) == digest(t)

@@ -76,7 +76,7 @@ func TestBadOptions(t *testing.T) {
 		"no such file":              with(func(o *Options) { o.Checkpoints = []string{"none"} }),
 		"expected a folder":         with(func(o *Options) { o.Cache = "search_test.go" }),
 	} {
-		x, err := Open(t.Context(), o)
+		x, err := Open(o)
 		if x != nil {
 			x.Close()
 		}

@@ -14,35 +14,40 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/regular"
 	"vsetrain/internal/safetensors"
 )
 
-// The cache keeps the encodings of a split in one safetensors file, NETWORK-SPLIT-KEY.encoded.safetensors. The key is a digest of all they depend
-// on: options, sizes and weights of the network, vocabulary, device and precision, and the bytes of every file of the split. So a file is
-// found if and only if encoding would give what it holds, and nothing has to be invalidated. Its metadata has the whole key,
-// and it is sealed by a checksum; a file where either is wrong is encoded anew and replaced.
+// The cache keeps the encodings of one side of a split, its images or its captions, in a safetensors file,
+// NETWORK-SPLIT-SIDE-KEY.encoded.safetensors. The key is a digest of all they depend on: options, sizes and weights of the network, vocabulary,
+// device and precision, and the bytes of every file of the split. So a file is found if and only if encoding would give what it holds, and
+// nothing has to be invalidated. Its metadata has the whole key, and it is sealed by a checksum; a file where either is wrong is encoded anew and
+// replaced.
 const cacheEnd = ".encoded.safetensors"
 
 // cacheKey is in the metadata of a cache file.
 const cacheKey = "vsetrain.encoded.key"
 
-// cached calls load with the cache file where there is a good one, otherwise encode, whose tensors are kept.
-func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tensor, error), load func(*safetensors.File) error) error {
+// The sides of a split.
+const (
+	imageSide   = "images"
+	captionSide = "captions"
+)
+
+// cached calls load with the cache file of a side where there is a good one, otherwise encode, whose tensors are kept.
+func (e *encoder) cached(ctx context.Context, side string, encode func() ([]safetensors.Tensor, error),
+	load func(*safetensors.File) error) error {
 	if e.opt.Cache == "" {
 		_, err := encode()
 		return err
 	}
-	if st, err := os.Stat(e.opt.Cache); err == nil && !st.IsDir() {
-		return fmt.Errorf("cache %s: a file; expected a folder", e.opt.Cache)
-	}
-	key, err := e.key(ctx)
+	path, key, err := e.cacheFile(ctx, side)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(e.opt.Cache, fmt.Sprintf("%s-%s-%s%s", e.Model.Options.Network, e.Split.Name(), key[:16], cacheEnd))
 	if found, err := loadCache(path, key, load); found || err != nil {
 		return err
 	}
@@ -50,7 +55,32 @@ func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tenso
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(e.opt.Cache, 0o777); err != nil {
+	err = writeCache(path, key, tensors)
+	if err == nil && e.opt.CacheLimit > 0 {
+		err = trimCache(e.opt.Cache, e.opt.CacheLimit)
+	}
+	if err != nil && e.opt.CacheLimit > 0 { // nobody asked for it
+		e.opt.warn(fmt.Errorf("encodings are not kept: %w", err))
+		return nil
+	}
+	return err
+}
+
+// cacheFile returns the file of a side in the cache, and the key it belongs to.
+func (e *encoder) cacheFile(ctx context.Context, side string) (path, key string, err error) {
+	e.keyMu.Lock()
+	defer e.keyMu.Unlock()
+	if e.cacheKey == "" {
+		if e.cacheKey, err = e.key(ctx); err != nil {
+			return "", "", err
+		}
+	}
+	name := fmt.Sprintf("%s-%s-%s-%s%s", e.Model.Options.Network, e.Split.Name(), side, e.cacheKey[:16], cacheEnd)
+	return filepath.Join(e.opt.Cache, name), e.cacheKey + " " + side, nil
+}
+
+func writeCache(path, key string, tensors []safetensors.Tensor) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return atomicfile.WriteFile(path, func(w io.Writer) error {
@@ -59,6 +89,36 @@ func (e *encoder) cached(ctx context.Context, encode func() ([]safetensors.Tenso
 			return err
 		})
 	})
+}
+
+// trimCache removes the encodings that were used least recently until the others are at most limit bytes. One that another process removes
+// meanwhile is gone, as wanted; one that it reads stays readable.
+func trimCache(dir string, limit int64) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+cacheEnd))
+	if err != nil {
+		return err
+	}
+	type file struct {
+		path string
+		size int64
+		used time.Time
+	}
+	var files []file
+	for _, p := range paths {
+		if st, err := os.Stat(p); err == nil {
+			files = append(files, file{p, st.Size(), st.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return b.used.Compare(a.used) }) // the latest first
+	for i, f := range files {
+		if limit -= f.size; limit >= 0 || i == 0 {
+			continue
+		}
+		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cache: %w", err)
+		}
+	}
+	return nil
 }
 
 // loadCache reports whether path holds what belongs to the key, intact, and loads it.
@@ -77,6 +137,8 @@ func loadCache(path, key string, load func(*safetensors.File) error) (bool, erro
 	if err := load(f); err != nil {
 		return false, fmt.Errorf("cache %s: %w; remove it", path, err)
 	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // for trimCache; in a folder that may not be written nothing is trimmed
 	return true, nil
 }
 

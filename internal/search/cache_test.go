@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"vsetrain/internal/runfs"
 )
@@ -50,24 +51,24 @@ func TestCache(t *testing.T) {
 			o := optionsOf(network)
 			o.Data = dir
 			want, encoded := answers(t, o)
-			if encoded != 1 {
-				t.Fatalf("encoded %d times", encoded)
+			if encoded != 2 {
+				t.Fatalf("encoded %d sides", encoded)
 			}
 			o.Cache = filepath.Join(t.TempDir(), "not", "there", "yet")
 			ask := func(what string, times, files int) {
 				t.Helper()
 				got, encoded := answers(t, o)
 				if encoded != times || slices.Equal(got, want) != (what != "changed features") {
-					t.Errorf("%s: encoded %d times, want %d; answers %v, want %v", what, encoded, times, got[:3], want[:3])
+					t.Errorf("%s: encoded %d sides, want %d; answers %v, want %v", what, encoded, times, got[:3], want[:3])
 				}
 				if found, _ := filepath.Glob(filepath.Join(o.Cache, "*")); len(found) != files {
 					t.Errorf("%s: the cache holds %q, want %d files", what, found, files)
 				}
 			}
-			ask("first", 1, 1)
-			ask("second", 0, 1)
+			ask("first", 2, 2)
+			ask("second", 0, 2)
 
-			path, _ := filepath.Glob(filepath.Join(o.Cache, "*"+cacheEnd))
+			path, _ := filepath.Glob(filepath.Join(o.Cache, "*-images-*"+cacheEnd))
 			whole, err := os.ReadFile(path[0])
 			if err != nil {
 				t.Fatal(err)
@@ -80,10 +81,10 @@ func TestCache(t *testing.T) {
 			bad := slices.Clone(whole)
 			bad[len(bad)-9] ^= 1
 			spoil(bad)
-			ask("a flipped bit", 1, 1)
+			ask("a flipped bit", 1, 2)
 			spoil(whole[:len(whole)/2])
-			ask("cut off", 1, 1)
-			ask("mended", 0, 1)
+			ask("cut off", 1, 2)
+			ask("mended", 0, 2)
 
 			features := filepath.Join(dir, "test_ims.npy")
 			b, err := os.ReadFile(features)
@@ -94,8 +95,97 @@ func TestCache(t *testing.T) {
 			if err := os.WriteFile(features, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			ask("changed features", 1, 2)
+			ask("changed features", 2, 4)
 		})
+	}
+}
+
+// A text query encodes the images alone, an image query the captions alone; both have the scores that they have when all is encoded.
+func TestSidesAreEncodedWhenNeeded(t *testing.T) {
+	for _, network := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
+		t.Run(network, func(t *testing.T) {
+			o := optionsOf(network)
+			var stages []string
+			o.Progress = func(stage string, done, total int) {
+				if done == total {
+					stages = append(stages, strings.TrimSuffix(stage, " "+filepath.Base(o.Checkpoints[0])))
+				}
+			}
+			encoded := func(what string, want ...string) {
+				t.Helper()
+				if !slices.Equal(stages, want) {
+					t.Errorf("%s: %q, want %q", what, stages, want)
+				}
+				stages = nil
+			}
+			all := open(t, o)
+			encoded("opening")
+			if err := all.Prepare(t.Context(), AllQueries); err != nil {
+				t.Fatal(err)
+			}
+			encoded("all queries", "encode images", "encode captions")
+			x := open(t, o)
+			for _, query := range []string{all.Caption(0), all.Caption(7)} {
+				got, err := x.Text(t.Context(), query, 9)
+				want, e := all.Text(t.Context(), query, 9)
+				if err != nil || e != nil || !slices.Equal(got.Hits, want.Hits) {
+					t.Errorf("%q: %v, %v, want %v, %v", query, got.Hits, err, want.Hits, e)
+				}
+			}
+			encoded("text queries", "encode images")
+			y := open(t, o)
+			for i := range 3 {
+				got, err := y.OfImage(t.Context(), i, 9)
+				want, e := all.OfImage(t.Context(), i, 9)
+				if err != nil || e != nil || got.Rank != want.Rank || !slices.Equal(got.Hits, want.Hits) {
+					t.Errorf("image %d: %v, %v, want %v, %v", i, got.Hits, err, want.Hits, e)
+				}
+			}
+			encoded("image queries", "encode captions")
+		})
+	}
+}
+
+// A cache that nobody asked for is bounded, and a session goes on without it where it cannot be written.
+func TestOwnCache(t *testing.T) {
+	o := optionsOf("vsepp")
+	o.Cache, o.CacheLimit = filepath.Join(t.TempDir(), "vsetrain", "encoded"), 1<<20
+	ask := func() {
+		t.Helper()
+		if err := open(t, o).Prepare(t.Context(), AllQueries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := func() []string {
+		found, _ := filepath.Glob(filepath.Join(o.Cache, "*"))
+		return found
+	}
+	ask()
+	if len(files()) != 2 {
+		t.Fatalf("the cache holds %q", files())
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, f := range files() {
+		if err := os.Chtimes(f, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := files()
+	o.CacheLimit, o.Checkpoints, o.Data = 1, []string{checkpointOf("vsrn")}, filepath.Join(fixtureOf("vsrn"), "data")
+	ask()
+	if now := files(); len(now) != 1 || slices.Contains(first, now[0]) {
+		t.Errorf("a cache of one byte holds %q, after %q", now, first)
+	}
+	var warned []error
+	o.Cache = filepath.Join(files()[0], "below a file")
+	o.Warn = func(err error) { warned = append(warned, err) }
+	ask()
+	if len(warned) != 2 || !strings.Contains(warned[0].Error(), "encodings are not kept: ") {
+		t.Errorf("a folder that cannot be made: %v", warned)
+	}
+	o.CacheLimit = 0
+	if err := open(t, o).Prepare(t.Context(), TextQueries); err == nil {
+		t.Error("a folder that was named and cannot be made is no error")
 	}
 }
 

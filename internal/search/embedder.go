@@ -13,40 +13,65 @@ import (
 type embedder struct {
 	*encoder
 	dim              int
-	images, captions []float32 // [N, E], [M, E]
+	images, captions side[[]float32] // [N, E], [M, E]
 }
 
-func newEmbedder(ctx context.Context, e *encoder) (*embedder, error) {
-	m := &embedder{encoder: e, dim: e.Model.EmbedDim()}
-	err := e.cached(ctx, func() ([]safetensors.Tensor, error) {
-		var err error
-		if m.images, m.captions, err = eval.Encode(ctx, e.Model, e.Split, e.Lexicon, e.options()); err != nil || e.opt.Cache == "" {
+// imageRows returns the embeddings [N, E] of all images.
+func (m *embedder) imageRows(ctx context.Context) ([]float32, error) {
+	return m.images.get(m.encoder, func() ([]float32, error) {
+		return m.rows(ctx, imageSide, "image", m.Split.NumImages(), func() ([]float32, error) {
+			return eval.EncodeImages(ctx, m.Model, m.Split, m.options(imageSide))
+		})
+	})
+}
+
+// captionRows returns the embeddings [M, E] of all captions.
+func (m *embedder) captionRows(ctx context.Context) ([]float32, error) {
+	return m.captions.get(m.encoder, func() ([]float32, error) {
+		return m.rows(ctx, captionSide, "caption", m.Split.NumCaptions(), func() ([]float32, error) {
+			return eval.EncodeCaptions(ctx, m.Model, m.Split, m.Lexicon, m.options(captionSide))
+		})
+	})
+}
+
+// rows takes n embeddings from the cache, or makes them, and checks them.
+func (m *embedder) rows(ctx context.Context, side, what string, n int, encode func() ([]float32, error)) (rows []float32, err error) {
+	err = m.cached(ctx, side, func() ([]safetensors.Tensor, error) {
+		if rows, err = encode(); err != nil || m.opt.Cache == "" {
 			return nil, err
 		}
-		return []safetensors.Tensor{
-			safetensors.FromFloat32s("images", []int{e.Split.NumImages(), m.dim}, m.images),
-			safetensors.FromFloat32s("captions", []int{e.Split.NumCaptions(), m.dim}, m.captions),
-		}, nil
+		return []safetensors.Tensor{safetensors.FromFloat32s(side, []int{n, m.dim}, rows)}, nil
 	}, func(f *safetensors.File) (err error) {
-		if m.images, err = floats(f, "images", e.Split.NumImages()*m.dim); err == nil {
-			m.captions, err = floats(f, "captions", e.Split.NumCaptions()*m.dim)
-		}
+		rows, err = floats(f, side, n*m.dim)
 		return err
 	})
+	if err == nil {
+		err = finite(what, rows, m.dim)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	if err := finite("image", m.images, m.dim); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Name, err)
-	}
-	if err := finite("caption", m.captions, m.dim); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Name, err)
-	}
-	return m, m.prepare()
+	return rows, nil
 }
 
-// prepare compiles the graphs of queries of the usual lengths, so that the first query does not wait for them.
-func (m *embedder) prepare() error {
+// prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so that the first query does
+// not wait for them.
+func (m *embedder) prepare(ctx context.Context, images, captions, text bool) error {
+	if images {
+		if _, err := m.imageRows(ctx); err != nil {
+			return err
+		}
+	}
+	if captions {
+		if _, err := m.captionRows(ctx); err != nil {
+			return err
+		}
+	}
+	if !text {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	q := make([]float32, m.dim)
 	for _, l := range []int{8, 16} {
 		if err := m.Model.EncodeCaptions(q, make([]int32, l), []int32{int32(l)}, 1, l); err != nil {
@@ -56,10 +81,14 @@ func (m *embedder) prepare() error {
 	return nil
 }
 
-func (m *embedder) text(_ context.Context, dst []float64, words, of []int32) error {
+func (m *embedder) text(ctx context.Context, dst []float64, words, of []int32) error {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return err
+	}
 	q := make([]float32, m.dim)
 	m.mu.Lock()
-	err := m.Model.EncodeCaptions(q, words, []int32{int32(len(words))}, 1, len(words))
+	err = m.Model.EncodeCaptions(q, words, []int32{int32(len(words))}, 1, len(words))
 	m.mu.Unlock()
 	if err != nil {
 		return err
@@ -67,21 +96,64 @@ func (m *embedder) text(_ context.Context, dst []float64, words, of []int32) err
 	if err := finite("query", q, m.dim); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	return m.score(dst, m.images, q, of, false)
+	return m.score(dst, images, q, of, false)
 }
 
-func (m *embedder) caption(_ context.Context, dst []float64, c int, of []int32) error {
-	return m.score(dst, m.images, m.captions[c*m.dim:(c+1)*m.dim], of, false)
+func (m *embedder) caption(ctx context.Context, dst []float64, c int, of []int32) error {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return err
+	}
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, images, captions[c*m.dim:(c+1)*m.dim], of, false)
 }
 
-func (m *embedder) image(_ context.Context, dst []float64, i int, of []int32) error {
-	return m.score(dst, m.captions, m.images[i*m.dim:(i+1)*m.dim], of, true)
+func (m *embedder) image(ctx context.Context, dst []float64, i int, of []int32) error {
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := m.imageRow(i)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, captions, q, of, true)
+}
+
+// imageRow returns the embedding of one image; the others need not be encoded for it.
+func (m *embedder) imageRow(i int) ([]float32, error) {
+	if images, ready := m.images.made(); ready {
+		return images[i*m.dim : (i+1)*m.dim], nil
+	}
+	features, _, err := m.readImage(i)
+	if err != nil {
+		return nil, err
+	}
+	q := make([]float32, m.dim)
+	m.mu.Lock()
+	err = m.Model.EncodeImages(q, features, 1)
+	m.mu.Unlock()
+	if err == nil {
+		err = finite("image", q, m.dim)
+	}
+	return q, err
 }
 
 func (m *embedder) all(ctx context.Context) (eval.Scores, error) {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return eval.ScoreEmbeddings(ctx, m.pool, m.Model, m.images, m.captions)
+	return eval.ScoreEmbeddings(ctx, m.pool, m.Model, images, captions)
 }
 
 // score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image tells which side

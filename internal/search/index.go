@@ -3,12 +3,14 @@ package search
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
 	"vsetrain/data"
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/par"
 )
 
@@ -28,12 +30,15 @@ type Index struct {
 	}
 }
 
-// Open opens the checkpoints and the split and encodes every image and every caption, or finds the encodings in the cache.
+// Open opens the checkpoints and the split. Images and captions are encoded, or found in the cache, when a query first needs them, or by Prepare.
 // Where Options.Data is empty, each checkpoint reads the data set it was trained on; captions and image ids must be the same.
 // Errors name the file and the remedy: no such run, weights and data that do not belong together, another vocabulary.
-func Open(ctx context.Context, o Options) (_ *Index, err error) {
+func Open(o Options) (_ *Index, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if st, err := os.Stat(o.Cache); o.CacheLimit == 0 && o.Cache != "" && err == nil && !st.IsDir() {
+		return nil, fmt.Errorf("cache %s: a file; expected a folder", o.Cache)
 	}
 	o.setDefaults()
 	x := &Index{opt: o, pool: par.New(o.Device.Threads)}
@@ -43,14 +48,14 @@ func Open(ctx context.Context, o Options) (_ *Index, err error) {
 		}
 	}()
 	for _, path := range o.Checkpoints {
-		m, err := openMember(ctx, &x.opt, x.pool, path)
+		m, err := openMember(&x.opt, x.pool, path)
 		if err != nil {
 			return nil, err
 		}
 		x.members = append(x.members, m)
 	}
 	if o.Shortlist != "" {
-		m, err := openMember(ctx, &x.opt, x.pool, o.Shortlist)
+		m, err := openMember(&x.opt, x.pool, o.Shortlist)
 		if err != nil {
 			return nil, fmt.Errorf("shortlist: %w", err)
 		}
@@ -62,7 +67,7 @@ func Open(ctx context.Context, o Options) (_ *Index, err error) {
 	}
 	x.split = x.members[0].common().Split
 	for _, m := range x.all() {
-		if err := sameSplit(x.members[0].common(), m.common()); err != nil {
+		if err := experiment.SameSplit(x.members[0].common().Trained, m.common().Trained); err != nil {
 			return nil, err
 		}
 	}
@@ -79,16 +84,23 @@ func (x *Index) all() []member {
 	return all
 }
 
-// sameSplit checks that two members search the same captions and images.
-func sameSplit(a, b *encoder) error {
-	s, t := a.Split, b.Split
-	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && a.Digest() == b.Digest()
-	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
-		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
-	}
-	if !same {
-		return fmt.Errorf("%s searches split %s of %s, %s that of %s, which has other captions or images; name one data set for both with --data",
-			a.Name, s.Name(), s.Dir(), b.Name, t.Dir())
+// Queries says what kinds of queries are to be asked.
+type Queries int
+
+// The kinds of queries; they may be added.
+const (
+	TextQueries  Queries                      = 1 << iota // Text
+	ImageQueries                                          // OfImage
+	AllQueries   = TextQueries | ImageQueries             // OfCaption and Outcomes too
+)
+
+// Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it encodes those that they
+// compare with, and compiles the graphs of typed captions.
+func (x *Index) Prepare(ctx context.Context, q Queries) error {
+	for _, m := range x.all() {
+		if err := m.prepare(ctx, q&TextQueries != 0, q&ImageQueries != 0, q&TextQueries != 0); err != nil {
+			return err
+		}
 	}
 	return nil
 }

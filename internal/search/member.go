@@ -11,8 +11,8 @@ import (
 	"vsetrain/models"
 )
 
-// member is one checkpoint with the encodings of the split. It scores a query with the candidates that of lists, or with all of them
-// where of is nil, and leaves the scores in dst, one for each.
+// member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a query with the candidates
+// that of lists, or with all of them where of is nil, and leaves the scores in dst, one for each.
 type member interface {
 	// text scores images with a caption given as word ids.
 	text(ctx context.Context, dst []float64, words, of []int32) error
@@ -22,46 +22,94 @@ type member interface {
 	image(ctx context.Context, dst []float64, i int, of []int32) error
 	// all is the score matrix of the split.
 	all(ctx context.Context) (eval.Scores, error)
+	// prepare makes the encodings of sides of the split, and the graphs of typed queries where text is set.
+	prepare(ctx context.Context, images, captions, text bool) error
 	common() *encoder
 }
 
 // encoder is what members have in common.
 type encoder struct {
 	*experiment.Trained
-	opt  *Options
-	pool *par.Pool
-	mu   *sync.Mutex // held while the network runs: a model has one set of inputs
+	opt      *Options
+	pool     *par.Pool
+	mu       *sync.Mutex // held while the network runs: a model has one set of inputs
+	keyMu    sync.Mutex
+	cacheKey string // "" until it is asked for
+}
+
+// side is the encodings of the images or the captions of a split. They are made when they are first needed; an error leaves the side empty, and
+// the next query tries again.
+type side[T any] struct {
+	mu    sync.Mutex // held while they are made; taken before that of the encoder
+	ready bool
+	all   T
+}
+
+// get returns the encodings; it makes them where they are missing.
+func (s *side[T]) get(e *encoder, encode func() (T, error)) (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready {
+		return s.all, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all, err := encode()
+	if err == nil {
+		s.all, s.ready = all, true
+	}
+	return all, err
+}
+
+// made returns the encodings if they are there.
+func (s *side[T]) made() (all T, ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all, s.ready
 }
 
 func (e *encoder) common() *encoder { return e }
 
-func (e *encoder) options() eval.EncodeOptions {
-	return eval.EncodeOptions{
+// options are those of encoding one side.
+func (e *encoder) options(side string) eval.EncodeOptions {
+	o := eval.EncodeOptions{
 		Batch:       e.opt.Batch,
-		Work:        e.opt.Cache,
 		WorkSetting: "--cache",
-		Progress:    func(done, total int) { e.opt.Progress("encode "+e.Name, done, total) },
+		Progress:    func(done, total int) { e.opt.Progress("encode "+side+" "+e.Name, done, total) },
 		Pairs:       func(done, total int) { e.opt.Progress("score "+e.Name, done, total) },
 	}
+	if e.opt.CacheLimit == 0 { // a folder that somebody named may hold hours of scores
+		o.Work = e.opt.Cache
+	}
+	return o
 }
 
-// openMember opens a checkpoint and encodes the split.
-func openMember(ctx context.Context, o *Options, pool *par.Pool, checkpoint string) (m member, err error) {
-	t, err := experiment.OpenTrained(experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn})
+// openMember opens a checkpoint and its split. Nothing is encoded.
+func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
+	t, err := experiment.OpenTrained(o.trained(checkpoint))
 	if err != nil {
 		return nil, err
 	}
 	e := &encoder{Trained: t, opt: o, pool: pool, mu: &sync.Mutex{}}
 	if _, ok := t.Model.PairScorer(); ok {
-		m, err = newScorer(ctx, e)
-	} else {
-		m, err = newEmbedder(ctx, e)
+		return &scorer{encoder: e}, nil
 	}
-	if err != nil {
-		t.Close()
-		return nil, err
+	return &embedder{encoder: e, dim: t.Model.EmbedDim()}, nil
+}
+
+// readImage returns the features [regions, dim] of an image, and its boxes [regions, 4] where the network looks at them.
+func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
+	s := e.Split
+	row := s.RowOf(i)
+	features = make([]float32, s.Regions()*s.Dim())
+	if err := s.ReadImage(features, row); err != nil {
+		return nil, nil, err
 	}
-	return m, nil
+	if e.Model.Options.NeedsBoxes() {
+		boxes = make([]float32, 4*s.Regions())
+		err = s.ReadBoxes(boxes, row)
+	}
+	return features, boxes, err
 }
 
 // words returns the ids of a query, as training tokenises captions.

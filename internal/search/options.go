@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
 )
 
 // Options say what Open opens. Checkpoints is required; the zero value of every other field is usable.
@@ -20,11 +21,14 @@ type Options struct {
 	Batch     int    // images or captions encoded at a time; 0 is 128; does not change the result
 	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features, captions and
 	// precision. "" keeps nothing.
-	Cache  string
-	Device device.Options // the zero value is device.DefaultOptions
-	BLAS   string         // matrix product of the CPU; "" is the fastest
-	Warn   func(error)    // what a person should know of the device; may be nil
-	// Progress hears of every stage ("encode inf-lseh", "score gsmn") from the goroutine that called Open or Outcomes; nil reports nothing.
+	Cache string
+	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds so many bytes at most, the encodings that were used
+	// least recently are removed, no scores are kept in it, and a folder that cannot be written is a warning.
+	CacheLimit int64
+	Device     device.Options // the zero value is device.DefaultOptions
+	BLAS       string         // matrix product of the CPU; "" is the fastest
+	Warn       func(error)    // what a person should know; may be nil
+	// Progress hears of every stage ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare or Outcomes, or asked a query that needs encodings; nil reports nothing.
 	Progress func(stage string, done, total int)
 }
 
@@ -49,6 +53,18 @@ func (o *Options) Validate() error {
 		return nil
 	}
 	return o.Device.Validate()
+}
+
+// trained is the request for one checkpoint.
+func (o *Options) trained(checkpoint string) experiment.TrainedRequest {
+	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: o.BLAS,
+		Warn: o.Warn}
+}
+
+func (o *Options) warn(err error) {
+	if o.Warn != nil {
+		o.Warn(err)
+	}
 }
 
 // setDefaults fills in zero values.

@@ -12,66 +12,113 @@ import (
 // scorer is a network that looks at every pair: SAF, SGR, GSMN.
 type scorer struct {
 	*encoder
-	images, captions *models.EncodedSet // images in the order of the split, captions in that of their lengths
-	order            []int32            // caption of the split at each place of captions
-	place            []int32            // its inverse
-	room             int                // words of the longest tileCaptions captions
+	images   side[*models.EncodedSet] // in the order of the split
+	captions side[*orderedCaptions]
+}
+
+// orderedCaptions are encoded captions in the order of their lengths.
+type orderedCaptions struct {
+	*models.EncodedSet
+	order []int32 // caption of the split at each place of the set
+	place []int32 // its inverse
+	room  int     // words of the longest tileCaptions captions
 }
 
 // Tiles: pairs that are scored in one run of the network.
 const tileImages, tileCaptions = 64, 64
 
-func newScorer(ctx context.Context, e *encoder) (*scorer, error) {
-	s := &scorer{encoder: e}
-	err := e.cached(ctx, func() (t []safetensors.Tensor, err error) {
-		s.images, s.captions, s.order, err = eval.EncodePairs(ctx, e.Model, e.Split, e.Lexicon, e.options())
-		if err != nil || e.opt.Cache == "" {
+// imageSet returns all images, encoded.
+func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
+	return s.images.get(s.encoder, func() (set *models.EncodedSet, err error) {
+		err = s.cached(ctx, imageSide, func() ([]safetensors.Tensor, error) {
+			if set, err = eval.EncodePairImages(ctx, s.Model, s.Split, s.options(imageSide)); err != nil || s.opt.Cache == "" {
+				return nil, err
+			}
+			return packSet("image", set), nil
+		}, func(f *safetensors.File) (err error) {
+			set, err = unpackSet(f, "image", s.Split.NumImages())
+			return err
+		})
+		return set, err
+	})
+}
+
+// captionSet returns all captions, encoded.
+func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
+	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
+		c := &orderedCaptions{}
+		err := s.cached(ctx, captionSide, func() (t []safetensors.Tensor, err error) {
+			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Model, s.Split, s.Lexicon, s.options(captionSide))
+			if err != nil || s.opt.Cache == "" {
+				return nil, err
+			}
+			return append(packSet("caption", c.EncodedSet), ints("order", c.order)), nil
+		}, func(f *safetensors.File) (err error) {
+			if c.EncodedSet, err = unpackSet(f, "caption", s.Split.NumCaptions()); err != nil {
+				return err
+			}
+			c.order, err = int32s(f, "order")
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
-		t = append(packSet("image", s.images), packSet("caption", s.captions)...)
-		return append(t, ints("order", s.order)), nil
-	}, func(f *safetensors.File) (err error) {
-		if s.images, err = unpackSet(f, "image", e.Split.NumImages()); err != nil {
-			return err
+		c.place = make([]int32, len(c.order))
+		for at, caption := range c.order {
+			c.place[caption] = int32(at)
 		}
-		if s.captions, err = unpackSet(f, "caption", e.Split.NumCaptions()); err != nil {
-			return err
+		for i := 0; i < c.N; i += tileCaptions {
+			c.room = max(c.room, c.First[min(c.N, i+tileCaptions)]-c.First[i])
 		}
-		s.order, err = int32s(f, "order")
-		return err
+		return c, nil
 	})
-	if err != nil {
-		return nil, err
+}
+
+// prepare makes the encodings that are asked for.
+func (s *scorer) prepare(ctx context.Context, images, captions, _ bool) error {
+	if images {
+		if _, err := s.imageSet(ctx); err != nil {
+			return err
+		}
 	}
-	s.place = make([]int32, len(s.order))
-	for at, c := range s.order {
-		s.place[c] = int32(at)
+	if captions {
+		if _, err := s.captionSet(ctx); err != nil {
+			return err
+		}
 	}
-	for c := 0; c < s.captions.N; c += tileCaptions {
-		s.room = max(s.room, s.captions.First[min(s.captions.N, c+tileCaptions)]-s.captions.First[c])
-	}
-	return s, nil
+	return nil
 }
 
 func (s *scorer) text(ctx context.Context, dst []float64, words, of []int32) error {
+	images, err := s.imageSet(ctx)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := &models.EncodedSet{}
 	if err := s.Model.AppendCaptions(q, words, []int32{int32(len(words))}, 1, len(words), 1); err != nil {
 		return err
 	}
-	return s.withCaption(ctx, dst, q, of)
+	return s.withCaption(ctx, dst, images, q, of)
 }
 
 func (s *scorer) caption(ctx context.Context, dst []float64, c int, of []int32) error {
+	images, err := s.imageSet(ctx)
+	if err != nil {
+		return err
+	}
+	captions, err := s.captionSet(ctx)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.withCaption(ctx, dst, s.captions.Pick(s.place[c:c+1]), of)
+	return s.withCaption(ctx, dst, images, captions.Pick(captions.place[c:c+1]), of)
 }
 
 // withCaption scores images with a set of one caption.
-func (s *scorer) withCaption(ctx context.Context, dst []float64, q *models.EncodedSet, of []int32) error {
-	images := s.images
+func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *models.EncodedSet, of []int32) error {
 	if of != nil {
 		images = images.Pick(of)
 	}
@@ -93,17 +140,33 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, q *models.Encod
 }
 
 func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) error {
+	all, err := s.captionSet(ctx)
+	if err != nil {
+		return err
+	}
+	images, ready := s.images.made()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	captions, to, room := s.captions, s.order, s.room // to: place in dst
+	if !ready { // the others need not be encoded for it
+		features, boxes, err := s.readImage(i)
+		if err != nil {
+			return err
+		}
+		images = &models.EncodedSet{}
+		if err := s.Model.AppendImages(images, features, boxes, 1, 1); err != nil {
+			return err
+		}
+		i = 0
+	}
+	captions, to, room := all.EncodedSet, all.order, all.room // to: place in dst
 	if of != nil {
 		places := make([]int32, len(of))
 		at := make(map[int32]int32, len(of))
 		for j, c := range of {
-			places[j], at[s.place[c]] = s.place[c], int32(j)
+			places[j], at[all.place[c]] = all.place[c], int32(j)
 		}
 		slices.Sort(places) // the set is in the order of lengths
-		captions, to = s.captions.Pick(places), make([]int32, len(of))
+		captions, to = captions.Pick(places), make([]int32, len(of))
 		for j, p := range places {
 			to[j] = at[p]
 		}
@@ -115,7 +178,7 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 			return err
 		}
 		hi := min(len(dst), lo+tileCaptions)
-		if err := s.Model.ScorePairs(out[:hi-lo], s.images, i, i+1, captions, lo, hi, room); err != nil {
+		if err := s.Model.ScorePairs(out[:hi-lo], images, i, i+1, captions, lo, hi, room); err != nil {
 			return err
 		}
 		for j, v := range out[:hi-lo] {
@@ -126,7 +189,15 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 }
 
 func (s *scorer) all(ctx context.Context) (eval.Scores, error) {
+	images, err := s.imageSet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	captions, err := s.captionSet(ctx)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return eval.ScorePairs(ctx, s.Model, s.images, s.captions, s.order, s.options())
+	return eval.ScorePairs(ctx, s.Model, images, captions.EncodedSet, captions.order, s.options(""))
 }

@@ -39,7 +39,7 @@ func optionsOf(networks ...string) Options {
 
 func open(t *testing.T, o Options) *Index {
 	t.Helper()
-	x, err := Open(t.Context(), o)
+	x, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,8 +88,9 @@ func BenchmarkThirtyThousand(b *testing.B) {
 	const n, dim = 30_000, 1024
 	pool := par.New(0)
 	defer pool.Close()
-	m := &embedder{encoder: newBenchEncoder(b, pool, dim), dim: dim, images: unitRows(n, dim)}
-	if err := m.prepare(); err != nil {
+	m := &embedder{encoder: newBenchEncoder(b, pool, dim), dim: dim}
+	m.images.all, m.images.ready = unitRows(n, dim), true
+	if err := m.prepare(b.Context(), false, false, true); err != nil {
 		b.Fatal(err)
 	}
 	q := widen(unitRows(1, dim))
@@ -114,7 +115,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 		}
 	}
 	b.Run("query", rounds(func() error { return m.text(b.Context(), scores, words, nil) }))
-	b.Run("score", rounds(func() error { dotRows(pool, scores, m.images, q, nil); return nil }))
+	b.Run("score", rounds(func() error { dotRows(pool, scores, m.images.all, q, nil); return nil }))
 }
 
 // newBenchEncoder is an untrained network.

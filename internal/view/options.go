@@ -16,15 +16,17 @@ import (
 
 // Options say what New shows. Dir is required; the zero value of every other field is usable.
 type Options struct {
-	Dir    string   // folder of runs, at any depth up to five, or one run
-	Data   string   // data set that networks retrieve from; "" is the one each run was trained on
-	Images string   // folder of pictures; "" is the folder images of the data set, where there is one
-	Cache  string   // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
-	Hosts  []string // host names under which the page may be called, beside localhost and IP addresses
-	Device device.Options
-	BLAS   string
-	Warn   func(error)      // what a person should know of the device; may be nil
-	Now    func() time.Time // nil is time.Now
+	Dir    string // folder of runs, at any depth up to five, or one run
+	Data   string // data set that networks retrieve from; "" is the one each run was trained on
+	Images string // folder of pictures; "" is the folder images of the data set, where there is one
+	Cache  string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
+	// CacheLimit bounds a cache that nobody asked for, see search.Options; 0 does not.
+	CacheLimit int64
+	Hosts      []string // host names under which the page may be called, beside localhost and IP addresses
+	Device     device.Options
+	BLAS       string
+	Warn       func(error)      // what a person should know of the device; may be nil
+	Now        func() time.Time // nil is time.Now
 
 	open opener // nil is search.Open; tests put small ones in its place
 }

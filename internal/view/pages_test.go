@@ -124,7 +124,7 @@ func TestRetrieval(t *testing.T) {
 	s.has("/search?r=one", "has to be encoded", `action="/load"`)
 	key := bookKey{"one", "best", "test"}
 	s.load(key)
-	x, err := search.Open(t.Context(), search.Options{Checkpoints: []string{filepath.Join(runs, "one")}})
+	x, err := search.Open(search.Options{Checkpoints: []string{filepath.Join(runs, "one")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,13 @@ type searcher interface {
 }
 
 func openIndex(ctx context.Context, o search.Options) (searcher, error) {
-	x, err := search.Open(ctx, o)
+	x, err := search.Open(o)
 	if err != nil {
 		return nil, err // not a nil *search.Index in the interface
+	}
+	if err := x.Prepare(ctx, search.AllQueries); err != nil {
+		x.Close()
+		return nil, err
 	}
 	return x, nil
 }
@@ -172,7 +176,7 @@ func (s *shelf) load(k bookKey, run *Run) {
 		}
 	}
 	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data, Split: k.Split,
-		Cache: s.opt.Cache, Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn, Progress: s.reporter(b)}
+		Cache: s.opt.Cache, CacheLimit: s.opt.CacheLimit, Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn, Progress: s.reporter(b)}
 	s.work.Go(func() { s.open(ctx, b, o, data) })
 }
 
