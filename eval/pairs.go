@@ -14,9 +14,10 @@ import (
 // are in the order of their length, so that the captions of a tile differ little.
 func usualPairs() tileSize { return tileSize{64, 64} }
 
-// EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and EncodePairCaptions do.
-func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions *models.EncodedSet,
-	order []int32, err error) {
+// EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
+// EncodePairCaptions do.
+func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (
+	images, captions *models.EncodedSet, order []int32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
 	if report == nil {
@@ -32,7 +33,8 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lex
 }
 
 // EncodePairImages encodes every distinct image of a split with a PairScorer, in file order.
-func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) (*models.EncodedSet, error) {
+func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) (
+	*models.EncodedSet, error) {
 	n, images := s.NumImages(), &models.EncodedSet{}
 	l, err := data.NewImageLoader(s, o.imageLoader())
 	if err != nil {
@@ -56,9 +58,10 @@ func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o Enc
 	return images, nil
 }
 
-// EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of the set is order[j] of the split.
-func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (captions *models.EncodedSet,
-	order []int32, err error) {
+// EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of
+// the set is order[j] of the split.
+func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (
+	captions *models.EncodedSet, order []int32, err error) {
 	c := s.NumCaptions()
 	captions = &models.EncodedSet{}
 	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())

@@ -44,9 +44,9 @@ standard input, one a line, and answered one after the other with the network lo
 SAF, SGR and GSMN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
 scorer orders them.
 
-A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder ($XDG_CACHE_HOME or
-~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and data finds them; other weights,
-features or captions are encoded anew.`,
+A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
+($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and data finds
+them; other weights, features or captions are encoded anew.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
@@ -125,15 +125,17 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 	return s.text(ctx, o.Query)
 }
 
-// open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at once: nothing is being written then.
+// open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at
+// once: nothing is being written then.
 func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars, start := stages{app: a}, time.Now()
 	defer bars.close()
 	dir, limit := o.cache.folder()
-	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
-		Batch: o.Batch, Cache: dir, CacheLimit: limit, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
+	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth,
+		Data: o.Data, Vocab: o.Vocab, Split: o.Split, Batch: o.Batch, Cache: dir, CacheLimit: limit, Device: o.Device,
+		BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,8 @@ func (r *TrainedRequest) nameFolder(err error) error {
 	return nameFolder(err, "--data", started)
 }
 
-// SameSplit returns an error where two models are not applied to the same images and captions, so that their scores cannot be averaged.
+// SameSplit returns an error where two models are not applied to the same images and captions, so that their scores
+// cannot be averaged.
 func SameSplit(a, b *Trained) error { return sameSplit(a.Name, a.Split, b.Name, b.Split) }
 
 // sameSplit checks that two checkpoints are applied to the same images and captions.

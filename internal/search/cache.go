@@ -22,10 +22,10 @@ import (
 )
 
 // The cache keeps the encodings of one side of a split, its images or its captions, in a safetensors file,
-// NETWORK-SPLIT-SIDE-KEY.encoded.safetensors. The key is a digest of all they depend on: options, sizes and weights of the network, vocabulary,
-// device and precision, and the bytes of every file of the split. So a file is found if and only if encoding would give what it holds, and
-// nothing has to be invalidated. Its metadata has the whole key, and it is sealed by a checksum; a file where either is wrong is encoded anew and
-// replaced.
+// NETWORK-SPLIT-SIDE-KEY.encoded.safetensors. The key is a digest of all they depend on: options, sizes and weights
+// of the network, vocabulary, device and precision, and the bytes of every file of the split. So a file is found if
+// and only if encoding would give what it holds, and nothing has to be invalidated. Its metadata has the whole key,
+// and it is sealed by a checksum; a file where either is wrong is encoded anew and replaced.
 const cacheEnd = ".encoded.safetensors"
 
 // cacheKey is in the metadata of a cache file.
@@ -91,8 +91,8 @@ func writeCache(path, key string, tensors []safetensors.Tensor) error {
 	})
 }
 
-// trimCache removes the encodings that were used least recently until the others are at most limit bytes. One that another process removes
-// meanwhile is gone, as wanted; one that it reads stays readable.
+// trimCache removes the encodings that were used least recently until the others are at most limit bytes. One that
+// another process removes meanwhile is gone, as wanted; one that it reads stays readable.
 func trimCache(dir string, limit int64) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+cacheEnd))
 	if err != nil {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/eval"
+	"vsetrain/internal/par"
 	"vsetrain/internal/runfs"
 )
 
@@ -100,7 +103,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// A text query encodes the images alone, an image query the captions alone; both have the scores that they have when all is encoded.
+// A text query encodes the images alone, an image query the captions alone; both have the scores that they have when
+// all is encoded.
 func TestSidesAreEncodedWhenNeeded(t *testing.T) {
 	for _, network := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
 		t.Run(network, func(t *testing.T) {
@@ -249,5 +253,30 @@ func TestGallery(t *testing.T) {
 		if _, err := OpenGallery(path); err == nil {
 			t.Errorf("%s is a gallery", path)
 		}
+	}
+}
+
+// ranked is a member that looks at the pool it is ranked on.
+type ranked struct {
+	member
+	pool *par.Pool
+}
+
+func (r *ranked) all(ctx context.Context, pool *par.Pool) (eval.Scores, error) {
+	r.pool = pool
+	return r.member.all(ctx, pool)
+}
+
+// Queries do not wait for the ranking of all queries: a pool runs one loop at a time, and the ranking has one of its
+// own.
+func TestQueriesDoNotWaitForTheRanking(t *testing.T) {
+	x := open(t, optionsOf("vsepp"))
+	r := &ranked{member: x.members[0]}
+	x.members[0] = r
+	if _, err := x.Outcomes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r.pool == nil || r.pool == x.pool || r.pool == r.common().pool {
+		t.Error("the split is ranked on the pool of the queries")
 	}
 }

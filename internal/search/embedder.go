@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"vsetrain/eval"
+	"vsetrain/internal/par"
 	"vsetrain/internal/safetensors"
 )
 
@@ -35,7 +36,8 @@ func (m *embedder) captionRows(ctx context.Context) ([]float32, error) {
 }
 
 // rows takes n embeddings from the cache, or makes them, and checks them.
-func (m *embedder) rows(ctx context.Context, side, what string, n int, encode func() ([]float32, error)) (rows []float32, err error) {
+func (m *embedder) rows(ctx context.Context, side, what string, n int, encode func() ([]float32, error)) (
+	rows []float32, err error) {
 	err = m.cached(ctx, side, func() ([]safetensors.Tensor, error) {
 		if rows, err = encode(); err != nil || m.opt.Cache == "" {
 			return nil, err
@@ -54,8 +56,8 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 	return rows, nil
 }
 
-// prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so that the first query does
-// not wait for them.
+// prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so
+// that the first query does not wait for them.
 func (m *embedder) prepare(ctx context.Context, images, captions, text bool) error {
 	if images {
 		if _, err := m.imageRows(ctx); err != nil {
@@ -142,7 +144,7 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 	return q, err
 }
 
-func (m *embedder) all(ctx context.Context) (eval.Scores, error) {
+func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error) {
 	images, err := m.imageRows(ctx)
 	if err != nil {
 		return nil, err
@@ -151,9 +153,11 @@ func (m *embedder) all(ctx context.Context) (eval.Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return eval.ScoreEmbeddings(ctx, m.pool, m.Model, images, captions)
+	if !m.Model.Embedder().DotProduct() { // else the network does not run
+		m.mu.Lock()
+		defer m.mu.Unlock()
+	}
+	return eval.ScoreEmbeddings(ctx, pool, m.Model, images, captions)
 }
 
 // score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image tells which side

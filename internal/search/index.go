@@ -30,9 +30,10 @@ type Index struct {
 	}
 }
 
-// Open opens the checkpoints and the split. Images and captions are encoded, or found in the cache, when a query first needs them, or by Prepare.
-// Where Options.Data is empty, each checkpoint reads the data set it was trained on; captions and image ids must be the same.
-// Errors name the file and the remedy: no such run, weights and data that do not belong together, another vocabulary.
+// Open opens the checkpoints and the split. Images and captions are encoded, or found in the cache, when a query
+// first needs them, or by Prepare. Where Options.Data is empty, each checkpoint reads the data set it was trained on;
+// captions and image ids must be the same. Errors name the file and the remedy: no such run, weights and data that do
+// not belong together, another vocabulary.
 func Open(o Options) (_ *Index, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ const (
 	AllQueries   = TextQueries | ImageQueries             // OfCaption and Outcomes too
 )
 
-// Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it encodes those that they
-// compare with, and compiles the graphs of typed captions.
+// Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it
+// encodes those that they compare with, and compiles the graphs of typed captions.
 func (x *Index) Prepare(ctx context.Context, q Queries) error {
 	for _, m := range x.all() {
 		if err := m.prepare(ctx, q&TextQueries != 0, q&ImageQueries != 0, q&TextQueries != 0); err != nil {

@@ -11,8 +11,9 @@ import (
 	"vsetrain/models"
 )
 
-// member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a query with the candidates
-// that of lists, or with all of them where of is nil, and leaves the scores in dst, one for each.
+// member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a
+// query with the candidates that of lists, or with all of them where of is nil, and leaves the scores in dst, one for
+// each.
 type member interface {
 	// text scores images with a caption given as word ids.
 	text(ctx context.Context, dst []float64, words, of []int32) error
@@ -20,8 +21,8 @@ type member interface {
 	caption(ctx context.Context, dst []float64, c int, of []int32) error
 	// image scores captions with image i of the split.
 	image(ctx context.Context, dst []float64, i int, of []int32) error
-	// all is the score matrix of the split.
-	all(ctx context.Context) (eval.Scores, error)
+	// all is the score matrix of the split, computed on a pool that no query waits for.
+	all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	// prepare makes the encodings of sides of the split, and the graphs of typed queries where text is set.
 	prepare(ctx context.Context, images, captions, text bool) error
 	common() *encoder
@@ -37,8 +38,8 @@ type encoder struct {
 	cacheKey string // "" until it is asked for
 }
 
-// side is the encodings of the images or the captions of a split. They are made when they are first needed; an error leaves the side empty, and
-// the next query tries again.
+// side is the encodings of the images or the captions of a split. They are made when they are first needed; an error
+// leaves the side empty, and the next query tries again.
 type side[T any] struct {
 	mu    sync.Mutex // held while they are made; taken before that of the encoder
 	ready bool
@@ -97,7 +98,8 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	return &embedder{encoder: e, dim: t.Model.EmbedDim()}, nil
 }
 
-// readImage returns the features [regions, dim] of an image, and its boxes [regions, 4] where the network looks at them.
+// readImage returns the features [regions, dim] of an image, and its boxes [regions, 4] where the network looks at
+// them.
 func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
 	s := e.Split
 	row := s.RowOf(i)

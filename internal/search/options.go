@@ -22,13 +22,15 @@ type Options struct {
 	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features, captions and
 	// precision. "" keeps nothing.
 	Cache string
-	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds so many bytes at most, the encodings that were used
-	// least recently are removed, no scores are kept in it, and a folder that cannot be written is a warning.
+	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds so many bytes at most, the
+	// encodings that were used least recently are removed, no scores are kept in it, and a folder that cannot be
+	// written is a warning.
 	CacheLimit int64
 	Device     device.Options // the zero value is device.DefaultOptions
 	BLAS       string         // matrix product of the CPU; "" is the fastest
 	Warn       func(error)    // what a person should know; may be nil
-	// Progress hears of every stage ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare or Outcomes, or asked a query that needs encodings; nil reports nothing.
+	// Progress hears of every stage ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare
+	// or Outcomes, or asked a query that needs encodings; nil reports nothing.
 	Progress func(stage string, done, total int)
 }
 
@@ -57,8 +59,8 @@ func (o *Options) Validate() error {
 
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) experiment.TrainedRequest {
-	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: o.BLAS,
-		Warn: o.Warn}
+	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device,
+		BLAS: o.BLAS, Warn: o.Warn}
 }
 
 func (o *Options) warn(err error) {

@@ -35,9 +35,11 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	if x.outcomes.done != nil {
 		return x.outcomes.done, nil
 	}
+	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold that of the queries
+	defer pool.Close()
 	var parts []eval.Member
 	for _, m := range x.members {
-		s, err := m.all(ctx)
+		s, err := m.all(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
@@ -48,11 +50,11 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 		return nil, err
 	}
 	k := x.split.CaptionsPerImage()
-	i2t, t2i, err := eval.Ranks(x.pool, s, k)
+	i2t, t2i, err := eval.Ranks(pool, s, k)
 	if err != nil {
 		return nil, err
 	}
-	o := outcomesOf(x.pool, s, k)
+	o := outcomesOf(pool, s, k)
 	for i := range o.Images {
 		o.Images[i].Rank = i2t[i]
 	}

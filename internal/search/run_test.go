@@ -72,7 +72,7 @@ func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 			run := trainRun(t, world, change)
 			x := open(t, Options{Checkpoints: []string{run}})
 			short := open(t, Options{Checkpoints: []string{run}, Shortlist: trainRun(t, world, func(*models.Options) {}), Depth: 5})
-			s, err := x.members[0].all(t.Context())
+			s, err := x.members[0].all(t.Context(), x.pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,8 @@ func TestMembersOfOtherData(t *testing.T) {
 	embedder := func(m *models.Options) {}
 	a, b := trainRun(t, makeWorld(t, 1), embedder), trainRun(t, makeWorld(t, 2), embedder)
 	for _, o := range []Options{{Checkpoints: []string{a, b}}, {Checkpoints: []string{a}, Shortlist: b}} {
-		if x, err := Open(o); err == nil || !strings.Contains(err.Error(), "an ensemble needs the same images and captions") {
+		if x, err := Open(o); err == nil ||
+			!strings.Contains(err.Error(), "an ensemble needs the same images and captions") {
 			t.Errorf("%v", err)
 			if x != nil {
 				x.Close()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"vsetrain/eval"
+	"vsetrain/internal/par"
 	"vsetrain/internal/safetensors"
 	"vsetrain/models"
 )
@@ -31,7 +32,8 @@ const tileImages, tileCaptions = 64, 64
 func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	return s.images.get(s.encoder, func() (set *models.EncodedSet, err error) {
 		err = s.cached(ctx, imageSide, func() ([]safetensors.Tensor, error) {
-			if set, err = eval.EncodePairImages(ctx, s.Model, s.Split, s.options(imageSide)); err != nil || s.opt.Cache == "" {
+			set, err = eval.EncodePairImages(ctx, s.Model, s.Split, s.options(imageSide))
+			if err != nil || s.opt.Cache == "" {
 				return nil, err
 			}
 			return packSet("image", set), nil
@@ -48,7 +50,8 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
 		c := &orderedCaptions{}
 		err := s.cached(ctx, captionSide, func() (t []safetensors.Tensor, err error) {
-			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Model, s.Split, s.Lexicon, s.options(captionSide))
+			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Model, s.Split, s.Lexicon,
+				s.options(captionSide))
 			if err != nil || s.opt.Cache == "" {
 				return nil, err
 			}
@@ -188,7 +191,7 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 	return nil
 }
 
-func (s *scorer) all(ctx context.Context) (eval.Scores, error) {
+func (s *scorer) all(ctx context.Context, _ *par.Pool) (eval.Scores, error) {
 	images, err := s.imageSet(ctx)
 	if err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 // Dot products are those of evaluation bit for bit, so ranks can never differ.
 func TestScoresAreThoseOfEvaluation(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
-	s, err := x.members[0].all(t.Context())
+	s, err := x.members[0].all(t.Context(), x.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
