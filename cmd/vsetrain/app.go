@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/config"
+	"vsetrain/internal/sweep"
 )
 
 // Exit codes.
@@ -17,6 +18,9 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // wrong command line or configuration
+	// exitInterrupted: a signal or a closed pipe ended the command after its state was saved; the same command goes on.
+	exitInterrupted = sweep.ExitInterrupted
+	exitCtrlC       = 130 // a second Ctrl-C: the shell's code for SIGINT
 )
 
 // app is what every command may use of the outside world.

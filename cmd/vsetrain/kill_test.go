@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -220,11 +219,12 @@ func metricLines(t *testing.T, run string) (out []string) {
 	return out
 }
 
-// Ctrl-C, SIGTERM and SIGUSR1 save the state, say how to go on and end with 1; the resumed run ends as the uninterrupted one.
+// Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to go on and end with 75; the resumed run ends as the
+// uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
 	const epochs = 10 // half a second of steps: the signal comes before the last one, also where one processor runs both
 	dir, _ := killWorld(t, epochs)
-	for i, sig := range append([]os.Signal{os.Interrupt, syscall.SIGTERM}, batchSignals...) {
+	for i, sig := range stopSignals() {
 		name := fmt.Sprintf("signal%d", i)
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
@@ -242,7 +242,7 @@ func TestSignalsSaveTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		var exit *exec.ExitError
-		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
+		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)
 		}
 		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume --run " + name + "\n"

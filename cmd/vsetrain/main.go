@@ -2,12 +2,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 )
 
 func main() {
+	if err := checkLimits(); err != nil {
+		fmt.Fprintln(os.Stderr, "vsetrain:", err)
+		os.Exit(exitFailure)
+	}
 	a := &app{Streams: ui.System(os.Getenv), Environ: os.Environ()}
 	os.Exit(a.run(os.Args[1:]))
 }

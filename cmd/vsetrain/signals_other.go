@@ -4,4 +4,10 @@ package main
 
 import "os"
 
-var batchSignals []os.Signal
+var (
+	batchSignals []os.Signal
+
+	hangup, brokenPipe os.Signal
+)
+
+func checkLimits() error { return nil }

@@ -3,8 +3,26 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 )
 
-var batchSignals = []os.Signal{syscall.SIGUSR1}
+var (
+	batchSignals = []os.Signal{syscall.SIGUSR1}
+
+	hangup, brokenPipe os.Signal = syscall.SIGHUP, syscall.SIGPIPE
+)
+
+// leastFiles is how many open files the Go runtime and a command need; with fewer the runtime itself fails.
+const leastFiles = 16
+
+// checkLimits returns an error where the process may open too few files to run at all.
+func checkLimits() error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err == nil && l.Cur < leastFiles {
+		return fmt.Errorf("only %d open files are allowed, at least %d are needed; raise the limit (ulimit -n)",
+			l.Cur, leastFiles)
+	}
+	return nil
+}

@@ -35,8 +35,9 @@ process of its own with its share of the processors, or with a GPU; a terminal s
 the time left. With slurm a job array is submitted, with a job that collects after it; with kubernetes the manifest of an Indexed
 Job is written, and applied with --apply.
 
-Ctrl-C, SIGTERM and SIGUSR1 save the trials and end with code 75; the same command goes on with them, also after a kill. A trial that
-fails is recorded with its error, the others go on, and the exit code is 1; --retry tries failed trials again.`,
+Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the trials and end with exit code 75; the same command goes on with them, also
+after a kill. A trial that fails is recorded with its error, the others go on, and the exit code is 1; --retry tries failed
+trials again.`,
 		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
   vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
 		Args: noArgs,
@@ -122,7 +123,9 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	if threads == 0 {
 		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := a.saving(ctx, func() {
+		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with them")
+	})
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
 	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job, Now: time.Now,
@@ -141,7 +144,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	err = w.Run(ctx)
 	v.bar.close()
 	if errors.Is(err, sweep.ErrInterrupted) {
-		return &codedError{err, sweep.ExitInterrupted}
+		return &codedError{err, exitInterrupted}
 	} else if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
-	"vsetrain/internal/sweep"
 	"vsetrain/train"
 )
 
@@ -46,7 +45,10 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 	}
 	c := &cfg.Config
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
-	ctx, stop := interruptible(ctx)
+	w := &trainView{app: a, cfg: c}
+	w.saved.Store(nowhere)
+	defer w.close()
+	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,21 +56,19 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 		io.Copy(io.Discard, a.In) // either way the pipe has ended
 		cancel()
 	}()
-	w := &trainView{app: a, cfg: c}
-	defer w.close()
 	for begin := time.Now(); ; time.Sleep(time.Second) {
 		var begun bool
 		if begun, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
 			return err
 		}
 		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun, BLAS: a.getenv("VSETRAIN_BLAS"),
-			Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free})
+			Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
 			break
 		}
 	}
 	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil {
-		return &codedError{err, sweep.ExitInterrupted}
+		return &codedError{err, exitInterrupted}
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func newCmdSweepWorker(a *app) *cobra.Command {
 share the folder of a sweep. With --index only that trial of a grid or random search is
 trained.
 
-SIGUSR1, SIGTERM and Ctrl-C save the trial and end with code 75: start the same command again to go on.`,
+SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
   vsetrain sweep worker --config configs/sweeps/paper.yaml --index 3 --threads 8`,
 		Args: noArgs,

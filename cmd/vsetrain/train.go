@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,9 +33,13 @@ func newCmdTrain(a *app) *cobra.Command {
 best model by M-Recall.
 
 The run directory keeps the resolved configuration, the metrics of every logged step and validation (metrics.jsonl and
-TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM and SIGUSR1 (which batch systems send before the time
-of a job is up) save the state and end the run; with --resume it continues exactly where it stood, also after a kill: then at
-the last validation.
+TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM, SIGUSR1 (which batch systems send before the time
+of a job is up), SIGHUP (of a terminal that is closed) and a closed pipe at the output save the state and end the run with
+exit code 75. With --resume it continues exactly where it stood, also after a kill: then at the last validation. A second
+Ctrl-C ends the program without saving, with exit code 130.
+
+The exit code is 0 when the run is through, 75 when it was interrupted and its state is saved, 2 for a wrong command line
+or configuration, and 1 for every other failure.
 
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
@@ -69,16 +74,17 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if dir == "" {
 		dir = cfg.RunDir(o.File)
 	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	w := &trainView{app: a, cfg: &cfg.Config, placing: stages{app: a}}
+	w.saved.Store(nowhere)
+	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
+	defer stop()
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
+		Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
 		Placing: func(done, total int) { w.placing.show("features to the GPU", done, total) }})
 	w.close()
 	switch {
 	case errors.Is(err, train.ErrInterrupted):
-		return fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir)
+		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
 	case err != nil:
 		return err
 	}
@@ -105,6 +111,24 @@ type trainView struct {
 	header bool
 
 	placing stages
+	saved   atomic.Int64 // step of the last checkpoint; nowhere before the run is open
+}
+
+// nowhere stands for the step of a run that has no directory yet.
+const nowhere = -1
+
+// abandon says what is lost when the program ends before the state is saved, and removes half-written files.
+func (v *trainView) abandon(dir string) {
+	switch n := v.saved.Load(); {
+	case n == nowhere:
+		v.Errorf("ended at once; nothing had been trained")
+		return
+	case n == 0:
+		v.Errorf("ended at once: nothing is saved; vsetrain train --resume --run %s starts at step 0", dir)
+	default:
+		v.Errorf("ended at once: not saved since step %d; vsetrain train --resume --run %s goes on there", n, dir)
+	}
+	runfs.Clean(dir)
 }
 
 // Started implements experiment.Observer.

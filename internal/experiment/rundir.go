@@ -194,6 +194,6 @@ func (t *training) save(p train.Position, better bool) error {
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
-	t.saved = p.Step
+	t.savedAt(p.Step)
 	return nil
 }

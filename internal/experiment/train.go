@@ -70,6 +70,9 @@ type TrainRequest struct {
 	Placing  func(done, total int) // rows of features brought to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
 	FreeDisk func(dir string) (int64, error)
+	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is locked,
+	// with that of the run so far, 0 without one; nil is not called.
+	Saved func(step int64)
 }
 
 // Outcome is how a run ended.
@@ -115,6 +118,14 @@ type training struct {
 	saved      int64        // step of the last checkpoint, 0 without one
 	best       int64        // step of the best checkpoint on the disk, 0 without one
 	warnings   []error      // that wait until the run is shown
+}
+
+// savedAt notes that the state at a step is safe on disk.
+func (t *training) savedAt(step int64) {
+	t.saved = step
+	if t.Saved != nil {
+		t.Saved(step)
+	}
 }
 
 // kept says what of a run is safe on disk.
@@ -192,7 +203,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.saved = position.Step
+	t.savedAt(position.Step)
 	memory, err := t.place(ctx)
 	if err != nil {
 		return err

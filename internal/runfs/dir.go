@@ -50,13 +50,21 @@ func Open(path string, owner Owner) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{path: path, lock: lock}
-	for _, dir := range []string{path, d.Path(CheckpointsName)} {
-		if err := atomicfile.Clean(dir); err != nil {
-			d.Close()
-			return nil, wrap("clean", dir, err)
-		}
+	if err := Clean(path); err != nil {
+		d.Close()
+		return nil, err
 	}
 	return d, nil
+}
+
+// Clean removes half-written files from a run directory that this process has locked.
+func Clean(path string) error {
+	for _, dir := range []string{path, filepath.Join(path, CheckpointsName)} {
+		if err := atomicfile.Clean(dir); err != nil {
+			return wrap("clean", dir, err)
+		}
+	}
+	return nil
 }
 
 // Lock takes the exclusive lock of a file that this process is about to write to, until Close: a file beside it, path

@@ -1,0 +1,175 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// exitCode waits for a command and returns its exit code.
+func exitCode(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := c.Wait(); errors.As(err, &exit) {
+		return exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return 0
+}
+
+// waitFor waits until a file holds a text so many times.
+func waitFor(t *testing.T, path, text string, times int) {
+	t.Helper()
+	for range 6000 {
+		if b, _ := os.ReadFile(path); bytes.Count(b, []byte(text)) >= times {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%s never held %q %d times", path, text, times)
+}
+
+// stopWorld is a folder with a data set and a configuration of a run that takes its time.
+func stopWorld(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	config := strings.Replace(killConfig, "loss: {name: lseh}", "loss: {name: lmh}", 1)
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim", "128")
+	return dir
+}
+
+// Whoever reads the output goes away, as head does: the state is saved, and the exit code says so.
+func TestClosedPipeSavesTheState(t *testing.T) {
+	dir := stopWorld(t)
+	for _, both := range []bool{false, true} { // standard error as well
+		run := map[bool]string{false: "out", true: "both"}[both]
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		c := exec.Command(*program, "train", "--config", "c.yaml", "--run", run)
+		c.Dir, c.Stdout, c.Stderr = dir, w, io.Writer(&errs)
+		if both {
+			c.Stderr = w
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if _, err := r.Read(make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		if code := exitCode(t, c); code != exitInterrupted {
+			t.Errorf("exit code %d\n%s", code, &errs)
+		}
+		if !both && !strings.HasSuffix(errs.String(), "continue with --resume: vsetrain train --resume --run out\n") {
+			t.Errorf("it says %q", &errs)
+		}
+		if !exists(filepath.Join(dir, run, "checkpoints", "last.safetensors")) {
+			t.Error("nothing is saved")
+		}
+	}
+}
+
+// Under nohup a terminal that is closed does not end a run.
+func TestIgnoredHangup(t *testing.T) {
+	dir := stopWorld(t)
+	c := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", *program, "train", "--config", "c.yaml", "--run", "r")
+	c.Dir = dir
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "r", "metrics.jsonl")
+	waitFor(t, log, "\n", 3)
+	if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(log)
+	waitFor(t, log, "\n", bytes.Count(b, []byte("\n"))+10) // it goes on
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A second Ctrl-C, while the program is busy or hangs, ends it at once, says what is not saved and removes half-written files; further
+// signals of other kinds do not.
+func TestSecondCtrlC(t *testing.T) {
+	dir := stopWorld(t)
+	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--set", "train.max_steps=3")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	fd := int(w.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; { // a full pipe: the program waits in its first line
+		_, err = syscall.Write(fd, make([]byte, 4096))
+	}
+	if err := syscall.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	c := exec.Command(*program, "train", "--resume", "--run", "r")
+	c.Dir, c.Stdout, c.Stderr = dir, w, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(dir, "r", "env.json"), `"pid"`, 2)
+	half := filepath.Join(dir, "r", "checkpoints", ".last.safetensors.tmp-00000000-1-1")
+	if err := os.WriteFile(half, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGHUP} {
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if !exists(half) {
+		t.Error("ended by a further signal that is no Ctrl-C")
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitCtrlC {
+		t.Errorf("exit code %d", code)
+	}
+	want := "vsetrain: ended at once: not saved since step 3; vsetrain train --resume --run r goes on there\n"
+	if !strings.HasSuffix(errs.String(), want) {
+		t.Errorf("it says %q", &errs)
+	}
+	if exists(half) {
+		t.Error("a half-written file stays")
+	}
+}
+
+// Without enough open files for the runtime there is a message and no stack trace.
+func TestFewOpenFiles(t *testing.T) {
+	c := exec.Command("sh", "-c", `ulimit -n 10 && exec "$@"`, "sh", *program, "version")
+	out, err := c.CombinedOutput()
+	if err == nil || string(out) != "vsetrain: only 10 open files are allowed, at least 16 are needed; raise the limit (ulimit -n)\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+}
