@@ -1,0 +1,66 @@
+package house
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// makes are the calls that make or rename files.
+var makes = regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`)
+
+// makers are the places, relative to the repository, that may do so. All others write through internal/atomicfile, so that
+// no reader finds half a file.
+var makers = []string{
+	"internal/atomicfile/",
+	"internal/tfevents/writer.go", "internal/runfs/log.go", // appended to; readers know a torn end
+	"eval/work.go",                                  // the same, with checksums
+	"internal/sweep/process.go",                     // the output of a trial, appended to
+	"internal/runfs/lock_unix.go",                   // locks: what they hold is for people
+	"internal/runfs/lock_other.go",                  //
+	"internal/sweep/claim.go",                       // marks without contents
+	"data/synth/files.go",                           // in a hidden folder that appears as a whole
+	"data/synth/drawing.go",                         //
+	"cmd/vsetrain/internal/probe/",                  // tries whether a folder can be written to
+	"internal/device/cuda/emulator/",                // of tests
+	"internal/gemm/asmgen/", "internal/vec/asmgen/", // of developers
+}
+
+func TestOneWriter(t *testing.T) {
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && strings.HasPrefix(e.Name(), ".") && path != root {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(makers, func(m string) bool { return strings.HasPrefix(filepath.ToSlash(name), m) }) {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			if makes.MatchString(line) {
+				t.Errorf("%s:%d: %s: write through internal/atomicfile, or say in makers why not", name, i+1, strings.TrimSpace(line))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
