@@ -112,6 +112,9 @@ func TestStepBudgets(t *testing.T) {
 			if n.Count("recordings") == 0 || n.Count("replays") == 0 {
 				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Count("recordings"), n.Count("replays"))
 			}
+			if m := n.Count("modules"); m > 20 {
+				t.Errorf("%s %s: %d modules are loaded, the budget is 20 of all", network, precision, m)
+			}
 			if nodes > limit.nodes || nodes < limit.nodes*9/10 {
 				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes, n.Nodes())
 			}

@@ -78,7 +78,7 @@ type dev struct {
 	context   driver.Context
 	stream    driver.Stream // of the kernels
 	copies    driver.Stream // of values that are streamed
-	modules   []driver.Module
+	modules   []*module
 	functions []function // by kernel
 
 	queue
@@ -177,7 +177,7 @@ func opened(err error) error {
 // version writes a number of cuDriverGetVersion: 12.8 for 12080.
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// begin makes the context and loads the kernels, on the thread that owns the context.
+// begin makes the context and finds the kernels, on the thread that owns the context.
 func (d *dev) begin(o Options) (err error) {
 	if d.info, err = d.drv.Info(o.Index); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (d *dev) begin(o Options) (err error) {
 	if err = d.staging.open(d.drv); err != nil {
 		return err
 	}
-	if err = d.load(); err != nil {
+	if err = d.find(); err != nil {
 		return err
 	}
 	if err = d.openBLAS(o.BLAS); err != nil {
@@ -294,7 +294,9 @@ func (d *dev) end() (first error) {
 		keep(d.drv.Free(d.blasSpace))
 	}
 	for _, m := range d.modules {
-		keep(d.drv.UnloadModule(m))
+		if m.handle != 0 {
+			keep(d.drv.UnloadModule(m.handle))
+		}
 	}
 	keep(d.staging.close(d.drv))
 	for i := range d.mail {

@@ -19,52 +19,81 @@ func entryOf(name string) kernel {
 	return kernel(len(kernelNames) - 1)
 }
 
-// function is a kernel of the loaded modules.
+// function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles it then, and a network uses a
+// third or half of them.
 type function struct {
-	handle     driver.Function
-	parameters string // kernels.Entry
+	handle     driver.Function // 0: its module is not loaded
+	parameters string          // kernels.Entry
+	module     *module
 }
 
-// load loads the PTX and finds every declared kernel in it.
-func (d *dev) load() error {
-	modules, err := kernels.Modules()
+// module is the PTX of one source file, with its kernels that are declared.
+type module struct {
+	kernels.Module
+	handle  driver.Module // 0: not loaded
+	declare []kernel
+}
+
+// find finds every declared kernel in the PTX, and loads the module of one: a driver that cannot compile PTX says so now.
+func (d *dev) find() error {
+	all, err := kernels.Modules()
 	if err != nil {
 		return err
 	}
 	found := map[string]function{}
-	for _, m := range modules {
-		module, err := d.drv.LoadModule(m.PTX)
-		if err != nil {
-			return fmt.Errorf("load the kernels %s: %w", m.Name, err)
-		}
-		d.modules = append(d.modules, module)
+	for _, m := range all {
+		own := &module{Module: m}
+		d.modules = append(d.modules, own)
 		for _, e := range m.Entries {
-			f, err := d.drv.Function(module, e.Name)
-			if err != nil {
-				return fmt.Errorf("kernel %s of %s: %w", e.Name, m.Name, err)
-			}
-			found[e.Name] = function{f, e.Parameters}
+			found[e.Name] = function{parameters: e.Parameters, module: own}
 		}
 	}
 	written, err := kernels.Written()
 	if err != nil {
 		return err
 	}
-	for _, name := range kernelNames {
+	for k, name := range kernelNames {
 		d.bf16.written = append(d.bf16.written, written[name])
 		f, ok := found[name]
 		if !ok {
 			return fmt.Errorf("no kernel %s in the PTX", name)
 		}
+		f.module.declare = append(f.module.declare, kernel(k))
 		d.functions = append(d.functions, f)
+	}
+	return d.load(d.functions[kernelGuard].module)
+}
+
+// load loads a module, on the thread of the context.
+func (d *dev) load(m *module) (err error) {
+	if m.handle, err = d.drv.LoadModule(m.PTX); err != nil {
+		return fmt.Errorf("load the kernels %s: %w", m.Name, err)
+	}
+	for _, k := range m.declare {
+		if d.functions[k].handle, err = d.drv.Function(m.handle, kernelNames[k]); err != nil {
+			return fmt.Errorf("kernel %s of %s: %w", kernelNames[k], m.Name, err)
+		}
 	}
 	return nil
 }
+
+// notLoaded is the error of a recording that starts a kernel whose module is not loaded, which cannot be recorded.
+type notLoaded struct{ *module }
+
+func (e *notLoaded) Error() string { return "the kernels " + e.Name + " are not loaded" }
 
 // launch starts the kernel of a command whose parameters must be those of the PTX.
 func (f *function) launch(d *dev, c *command) error {
 	if got := c.types[:c.count]; string(got) != f.parameters {
 		return fmt.Errorf("called with parameters %s, expected %s", got, f.parameters)
+	}
+	if f.handle == 0 {
+		if d.capturing {
+			return &notLoaded{f.module}
+		}
+		if err := d.load(f.module); err != nil {
+			return err
+		}
 	}
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }

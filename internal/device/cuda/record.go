@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/internal/device"
@@ -50,11 +51,31 @@ func (d *dev) refuse(what string) bool {
 	return d.recording
 }
 
-// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph.
+// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded meanwhile, so where f starts a kernel that
+// nothing started before, its module is loaded and f recorded anew.
 func (d *dev) Record(f func()) (device.Recording, error) {
 	if d.recording {
 		panic("cuda: Record inside Record")
 	}
+	at := d.at // f changes it
+	for {
+		d.at = at
+		r, err := d.record(f)
+		if err == nil {
+			return r, nil
+		}
+		var missing *notLoaded
+		if !errors.As(err, &missing) || missing.handle != 0 {
+			return nil, err
+		}
+		d.run(func() error { return d.load(missing.module) })
+		if err := d.wait(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (d *dev) record(f func()) (*recording, error) {
 	d.run(func() error {
 		d.captureErr, d.capturing = nil, true
 		return d.drv.BeginCapture(d.stream)

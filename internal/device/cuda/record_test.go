@@ -275,3 +275,27 @@ func TestFetchOnAFullGPU(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A kernel that nothing started before is recorded all the same: its module, which cannot be loaded while calls are recorded, is loaded between two attempts.
+func TestRecordLoadsModules(t *testing.T) {
+	b := newBench(t)
+	f := b.Device.(device.Recorder)
+	x, sum, y := b.floats(1, 2, 3, 4), b.floats(0, 0), b.floats(1, 1)
+	calls := 0
+	rec, err := f.Record(func() {
+		calls++
+		b.Add(y, y, y)
+		b.ColumnSum(sum, x, 2, 2)
+	})
+	if err != nil || calls < 2 {
+		t.Fatalf("%d attempts, %v", calls, err)
+	}
+	b.want("nothing has run", y, 1, 1)
+	f.Replay(rec)
+	b.want("sum", sum, 4, 6)
+	b.want("doubled once", y, 2, 2)
+	again := calls
+	if _, err := f.Record(func() { calls++; b.Add(y, y, y) }); err != nil || calls != again+1 {
+		t.Errorf("%d attempts with modules that are loaded, %v", calls-again, err)
+	}
+}

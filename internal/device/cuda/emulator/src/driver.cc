@@ -204,6 +204,7 @@ Result cuMemsetD32Async(Address d, unsigned v, size_t n, void* st) {
 }
 Result cuModuleLoadData(void** m, const void* image) {
   READY;
+  NOT_RECORDED;
   std::string ptx = (const char*)image;
   if (ptx.find(".version") == ptx.npos) return kInvalidImage;
   *m = new Module{entries(ptx), {}};
