@@ -115,6 +115,15 @@ func (c *Config) Text(key string) string {
 	return scalar(reflect.ValueOf(c).Elem().FieldByIndex(f.index))
 }
 
+// Value returns the value of a key, with its type; nil for a key the configuration has not.
+func (c *Config) Value(key string) any {
+	f := root.find(key)
+	if f == nil || f.isSection() {
+		return nil
+	}
+	return reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface()
+}
+
 // Changed returns "key: value" for every setting that differs from the default, in the order of the configuration.
 func (c *Config) Changed() []string {
 	def := Default()

@@ -77,9 +77,7 @@ var immaterial = []string{"version", "seed", "data.dir", "run.", "device.", "tra
 
 // setting returns the keys of a run that make its group.
 func setting(c *config.Config) []config.Value {
-	return slices.DeleteFunc(config.Values(c), func(v config.Value) bool {
-		return slices.ContainsFunc(immaterial, func(p string) bool { return v.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(v.Key, p) })
-	})
+	return slices.DeleteFunc(config.Values(c), func(v config.Value) bool { return matches(immaterial, v.Key) })
 }
 
 // Collect puts runs together by data set, in the order in which these are first named, network and loss.

@@ -226,3 +226,38 @@ func TestFinished(t *testing.T) {
 		t.Error("a step without a validation after it is the end")
 	}
 }
+
+// What differs beside the loss stands under the comparison, and that a base was still rising.
+func TestDifferences(t *testing.T) {
+	base := newRun("a", models.VSEPP, "LMH1", 7, Point{1, 10}, Point{2, 12}, Point{4, 15})
+	base.Config.Train.Epochs, base.Config.Loss.WarmupEpochs = 4, 1
+	fine := newRun("a", models.VSEPP, "LSEH", 7, Point{1, 14}, Point{5, 25}, Point{6, 24})
+	fine.Config.Train.Epochs, fine.Config.Device.Precision = 6, "bf16"
+	d := Collect([]*Run{base, fine})[0]
+	table := d.DifferenceTable(d.Comparisons(false))
+	csv := table.CSV()
+	want := "network,base,loss,what,of the base,of the loss\n" +
+		"VSE++,LMH1,LSEH,loss.margin,0.2,0.185\n" +
+		"VSE++,LMH1,LSEH,loss.warmup_epochs,1,0\n" +
+		"VSE++,LMH1,LSEH,train.epochs,4,6\n" +
+		"VSE++,LMH1,LSEH,device.precision,fp32,bf16\n" +
+		"VSE++,LMH1,LSEH,epochs trained,4.0,6.0\n" +
+		"VSE++,LMH1,LSEH,best at the last validation,vsepp-lmh1-7,-\n"
+	if csv != want {
+		t.Errorf("got\n%swant\n%s", csv, want)
+	}
+	note := "The base vsepp-lmh1-7 was still rising when it ended: its best validation is its last, and more epochs may raise it."
+	if !slices.Contains(table.Notes, note) {
+		t.Errorf("notes %q", table.Notes)
+	}
+	r, err := Build([]*DataSet{d}, Options{})
+	if err != nil || !strings.Contains(r.Markdown(), "| train.epochs | 4 | 6 |") && !strings.Contains(r.Markdown(), `train.epochs | 4 | 6`) {
+		t.Errorf("%v\n%s", err, r.Markdown())
+	}
+	same := newRun("a", models.VSEPP, "LSEH", 7, Point{1, 14}, Point{2, 13})
+	same.Config.Loss.Margin = 0.2
+	d = Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 12}, Point{2, 10}), same})[0]
+	if table := d.DifferenceTable(d.Comparisons(false)); table != nil {
+		t.Errorf("runs that differ in their loss alone:\n%s", table.Text(nil))
+	}
+}

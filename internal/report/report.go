@@ -112,6 +112,9 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s = section("efficiency", "Training efficiency")
 	if len(comparisons) > 0 {
 		s.Items = append(s.Items, Item{Table: d.EfficiencyTable(comparisons)})
+		if t := d.DifferenceTable(comparisons); t != nil {
+			s.Items = append(s.Items, Item{Table: t})
+		}
 	}
 	for _, f := range d.Curves(comparisons) {
 		s.Items = append(s.Items, Item{Figure: f})

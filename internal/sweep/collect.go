@@ -5,16 +5,21 @@ import (
 	"slices"
 
 	"vsetrain/eval"
+	"vsetrain/internal/runfs"
 )
 
 // Row is what a sweep found at one point.
 type Row struct {
-	Number int      `json:"number"`
-	Point  Point    `json:"point"`
-	Epochs int      `json:"epochs"` // the results are after so many epochs
-	Mean   float64  `json:"mean"`   // of the metric over the seeds
-	Std    *float64 `json:"std"`    // sample standard deviation, null for one seed
-	Seeds  []Seed   `json:"seeds"`
+	Number   int            `json:"number"`
+	Point    Point          `json:"-"`
+	Settings map[string]any `json:"settings"` // what the point sets, by key, with the types of the configuration; of a bundle its name
+	Network  string         `json:"network"`
+	Loss     string         `json:"loss"`
+	Data     string         `json:"data"`   // folder, as the configuration names it
+	Epochs   int            `json:"epochs"` // the results are after so many epochs
+	Mean     float64        `json:"mean"`   // of the metric over the seeds
+	Std      *float64       `json:"std"`    // sample standard deviation, null for one seed
+	Seeds    []Seed         `json:"seeds"`
 }
 
 // Seed is the result of one seed.
@@ -24,15 +29,23 @@ type Seed struct {
 	Dir       string  `json:"dir"`
 	Score     float64 `json:"score"`
 	BestEpoch float64 `json:"best_epoch"`
+	Precision string  `json:"precision"`
+	Device    string  `json:"device,omitempty"`  // of its last session, as all that follows
+	Version   string  `json:"version,omitempty"` // of vsetrain
+	Commit    string  `json:"commit,omitempty"`
+	Dirty     bool    `json:"dirty,omitempty"` // the build had changes beyond the commit
 }
 
 // Collection is the result of a sweep.
 type Collection struct {
+	Sweep      string       `json:"sweep"` // file
 	Dir        string       `json:"dir"`
 	Method     string       `json:"method"`
 	Metric     string       `json:"metric"`
+	Split      string       `json:"split"`  // the metric is that of the best validation on it
 	Rows       []Row        `json:"points"` // the best first
 	Importance []Importance `json:"importance"`
+	Overlap    float64      `json:"importance_overlap,omitempty"` // sum of the shares where it is above 1, see overlap
 	Failed     int          `json:"failed_trials"`
 	Left       int          `json:"unfinished_trials"`
 	best       Trial
@@ -44,7 +57,7 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collection{Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Rows: []Row{}}
+	c := &Collection{Sweep: p.Def.File, Split: "dev", Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Rows: []Row{}}
 	trials := map[string]Trial{}
 	for _, st := range states {
 		trials[st.ID] = st.Trial
@@ -64,6 +77,7 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 	}
 	slices.SortStableFunc(c.Rows, func(a, b Row) int { return cmp.Compare(b.Mean, a.Mean) })
 	c.Importance = importances(p.Def, groups(states))
+	c.Overlap = overlap(c.Importance)
 	if len(c.Rows) > 0 {
 		best := slices.MaxFunc(c.Rows[0].Seeds, func(a, b Seed) int { return cmp.Compare(a.Score, b.Score) })
 		c.best = trials[best.ID]
@@ -73,7 +87,14 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 
 // row returns mean and deviation after the most epochs that any seed finished, over the seeds that did.
 func (g group) row() (r Row, ok bool) {
-	r.Number, r.Point = g.number, g.states[0].Point
+	c := &g.states[0].Trial.Config
+	r.Number, r.Point, r.Settings = g.number, g.states[0].Point, map[string]any{}
+	r.Network, r.Loss, r.Data = c.Model.Network, c.Loss.Name, c.Data.Dir
+	for _, choice := range r.Point {
+		if r.Settings[choice.Key] = c.Value(choice.Key); r.Settings[choice.Key] == nil { // a bundle
+			r.Settings[choice.Key] = choice.Value.Text
+		}
+	}
 	for _, s := range g.states {
 		if last, any := s.Last(); any {
 			r.Epochs, ok = max(r.Epochs, last.Epochs), true
@@ -81,7 +102,7 @@ func (g group) row() (r Row, ok bool) {
 	}
 	for _, s := range g.states {
 		if x, done := s.Results[r.Epochs]; done {
-			r.Seeds = append(r.Seeds, Seed{s.Trial.Seed, s.ID, s.Dir, x.Score, x.BestEpoch})
+			r.Seeds = append(r.Seeds, s.seed(x))
 		}
 	}
 	var scores []float64
@@ -94,4 +115,14 @@ func (g group) row() (r Row, ok bool) {
 		}
 	}
 	return r, ok
+}
+
+// seed describes a result, and what env.json tells of the session that measured it.
+func (s *State) seed(x Result) Seed {
+	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch, Precision: s.Trial.Config.Device.Precision}
+	if sessions, err := runfs.ReadSessions(s.Dir); err == nil && len(sessions) > 0 {
+		e := sessions[len(sessions)-1]
+		out.Device, out.Version, out.Commit, out.Dirty = e.Device, e.Version, e.Commit, e.Dirty
+	}
+	return out
 }

@@ -40,6 +40,9 @@ func TestCollect(t *testing.T) {
 	if x := c.Importance[0]; x.Axis != "train.batch" || math.Abs(x.Share-(1-(58.0/3)/(2150.0/5))) > 1e-12 || x.Points != 3 {
 		t.Errorf("importance %+v", c.Importance)
 	}
+	if r := c.Rows[0]; r.Settings["train.batch"] != 32 || r.Network != "vsepp" || r.Loss != "lmh" || r.Seeds[0].Precision != "fp32" || c.Split != "dev" {
+		t.Errorf("measured %+v of %+v", r, c)
+	}
 	dir := t.TempDir()
 	files, err := c.Write(p.Def, dir)
 	if err != nil || len(files) != 7 {
@@ -65,6 +68,16 @@ func TestCollect(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(b), "train.batch") {
 			t.Errorf("%s shows no axis, %v", name, err)
 		}
+	}
+}
+
+// Shares that add up to more than one are told.
+func TestOverlap(t *testing.T) {
+	if x := overlap([]Importance{{Share: 0.65}, {Share: 0.46}}); math.Abs(x-1.11) > 1e-12 {
+		t.Errorf("overlap %v", x)
+	}
+	if x := overlap([]Importance{{Share: 0.65}, {Share: 0.3}}); x != 0 {
+		t.Errorf("shares that add up to 0.95 overlap by %v", x)
 	}
 }
 

@@ -42,6 +42,19 @@ func importances(d *Definition, all []group) []Importance {
 	return out
 }
 
+// overlap returns the sum of the shares where it is above 1: the points do not vary the axes independently, so what one axis seems to explain
+// another explains too. Otherwise it returns 0.
+func overlap(all []Importance) float64 {
+	sum := 0.0
+	for _, x := range all {
+		sum += x.Share
+	}
+	if sum <= 1 {
+		return 0
+	}
+	return sum
+}
+
 // common returns the epochs after which most points have a result of every seed, the most epochs of equals, and these points.
 func common(all []group) (epochs int, points []group) {
 	counts := map[int]int{}

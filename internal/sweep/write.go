@@ -157,6 +157,9 @@ func (c *Collection) bars(path string) error {
 		names, shares = append(names, x.Axis), append(shares, x.Share)
 	}
 	first := c.Importance[0]
-	return report.Bars(path, fmt.Sprintf("Main effects on %s, %d points after %d epochs", c.Metric, first.Points, first.Epochs),
-		"share of variance (epsilon squared)", names, shares)
+	title := fmt.Sprintf("Main effects on %s, %d points after %d epochs", c.Metric, first.Points, first.Epochs)
+	if c.Overlap > 0 {
+		title += fmt.Sprintf("; they overlap (sum %.2f)", c.Overlap)
+	}
+	return report.Bars(path, title, "share of variance (epsilon squared)", names, shares)
 }
