@@ -68,11 +68,13 @@ func (o *sweepCollectOptions) run(a *app) error {
 		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
 	for _, x := range c.Importance {
-		a.Printf("%-24s alone explains %3.0f %% of the variance of %d points after %d epochs\n", x.Axis, 100*x.Share, x.Points, x.Epochs)
+		a.Printf("%-24s alone explains %3.0f %% of the variance of %d points after %d epochs\n",
+			x.Axis, 100*x.Share, x.Points, x.Epochs)
 	}
 	if c.Overlap > 0 {
-		a.Printf("these shares overlap (they add up to %.0f %%): the points do not vary the axes independently, so what one seems to\n"+
-			"explain another explains too; a grid, or more points, tells them apart\n", 100*c.Overlap)
+		a.Printf("these shares overlap (they add up to %.0f %%): the points do not vary the axes\n"+
+			"independently, so what one seems to explain another explains too; a grid, or more points,\n"+
+			"tells them apart\n", 100*c.Overlap)
 	}
 	for _, f := range files {
 		a.Printf("wrote %s\n", f)

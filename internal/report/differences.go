@@ -8,20 +8,24 @@ import (
 	"vsetrain/internal/config"
 )
 
-// sameInAll are the keys, or beginnings of keys, that a comparison need not tell: what is compared, where it ran, and what changes no result.
-var sameInAll = []string{"version", "seed", "data.dir", "run.", "loss.name", "device.", "train.log_step", "train.collapse_steps", "train.on_collapse"}
+// sameInAll are the keys, or beginnings of keys, that a comparison need not tell: what is compared, where it ran, and
+// what changes no result.
+var sameInAll = []string{"version", "seed", "data.dir", "run.", "loss.name", "device.",
+	"train.log_step", "train.collapse_steps", "train.on_collapse"}
 
-// DifferenceTable tells what beside the loss differs between the runs of comparisons: settings, the epochs they were trained for, and whether the
-// base was still rising when it ended, so that more epochs may have raised it. It is nil where nothing does.
+// DifferenceTable tells what beside the loss differs between the runs of comparisons: settings, the epochs they were
+// trained for, and whether the base was still rising when it ended, so that more epochs may have raised it. It is nil
+// where nothing does.
 func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
-	t := &Table{Name: "differences", Title: "What differs between the compared runs on " + d.Name, Heads: []Head{{Name: "network"}, {Name: "base"},
-		{Name: "loss"}, {Name: "what"}, {Name: "of the base"}, {Name: "of the loss"}}}
+	t := &Table{Name: "differences", Title: "What differs between the compared runs on " + d.Name,
+		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "what"}, {Name: "of the base"},
+			{Name: "of the loss"}}}
 	rising := map[string]bool{}
 	for i, c := range comparisons {
 		rule := i > 0
 		add := func(what, base, target string) {
-			t.Rows = append(t.Rows, Row{Rule: rule, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss),
-				textCell(what), textCell(base), textCell(target)}})
+			t.Rows = append(t.Rows, Row{Rule: rule, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
+				textCell(c.Target.Loss), textCell(what), textCell(base), textCell(target)}})
 			rule = false
 		}
 		base, target := c.Base.settings(), c.Target.settings()
@@ -48,8 +52,8 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	for _, g := range d.Groups {
 		for _, r := range g.Runs {
 			if rising[r.Name] {
-				t.Notes = append(t.Notes, fmt.Sprintf("The base %s was still rising when it ended: its best validation is its last, "+
-					"and more epochs may raise it.", r.Name))
+				t.Notes = append(t.Notes, fmt.Sprintf("The base %s was still rising when it ended: "+
+					"its best validation is its last, and more epochs may raise it.", r.Name))
 			}
 		}
 	}
@@ -63,8 +67,8 @@ func orDash(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// settings returns the values of the keys that count in a comparison, those of several runs in the order of the runs. Settings of other losses and
-// networks than those of the group, which have no effect, are left out.
+// settings returns the values of the keys that count in a comparison, those of several runs in the order of the runs.
+// Settings of other losses and networks than those of the group, which have no effect, are left out.
 func (g *Group) settings() map[string]string {
 	out := map[string]string{}
 	add := func(key, text string) {
@@ -91,7 +95,8 @@ func matches(list []string, key string) bool {
 	})
 }
 
-// hasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone, model.bert.* to networks with BERT.
+// hasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
+// model.bert.* to networks with BERT.
 func hasEffect(c *config.Config, key string) bool {
 	parts := strings.Split(key, ".")
 	if len(parts) < 3 {
@@ -101,7 +106,8 @@ func hasEffect(c *config.Config, key string) bool {
 	case "loss":
 		return parts[1] == c.Loss.Name
 	case "model":
-		return parts[1] == c.Model.Network || parts[1] == c.Model.TextEncoder || parts[1] == "sgraf" && (c.Model.Network == "saf" || c.Model.Network == "sgr")
+		return parts[1] == c.Model.Network || parts[1] == c.Model.TextEncoder ||
+			parts[1] == "sgraf" && (c.Model.Network == "saf" || c.Model.Network == "sgr")
 	}
 	return true
 }

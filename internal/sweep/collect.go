@@ -10,9 +10,10 @@ import (
 
 // Row is what a sweep found at one point.
 type Row struct {
-	Number   int            `json:"number"`
-	Point    Point          `json:"-"`
-	Settings map[string]any `json:"settings"` // what the point sets, by key, with the types of the configuration; of a bundle its name
+	Number int   `json:"number"`
+	Point  Point `json:"-"`
+	// Settings is what the point sets, by key, with the types of the configuration; of a bundle its name.
+	Settings map[string]any `json:"settings"`
 	Network  string         `json:"network"`
 	Loss     string         `json:"loss"`
 	Data     string         `json:"data"`   // folder, as the configuration names it
@@ -57,7 +58,8 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collection{Sweep: p.Def.File, Split: "dev", Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Rows: []Row{}}
+	c := &Collection{Sweep: p.Def.File, Split: "dev", Dir: s.Dir,
+		Method: p.Def.Method, Metric: p.Def.Metric, Rows: []Row{}}
 	trials := map[string]Trial{}
 	for _, st := range states {
 		trials[st.ID] = st.Trial
@@ -119,7 +121,8 @@ func (g group) row() (r Row, ok bool) {
 
 // seed describes a result, and what env.json tells of the session that measured it.
 func (s *State) seed(x Result) Seed {
-	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch, Precision: s.Trial.Config.Device.Precision}
+	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch,
+		Precision: s.Trial.Config.Device.Precision}
 	if sessions, err := runfs.ReadSessions(s.Dir); err == nil && len(sessions) > 0 {
 		e := sessions[len(sessions)-1]
 		out.Device, out.Version, out.Commit, out.Dirty = e.Device, e.Version, e.Commit, e.Dirty

@@ -40,7 +40,8 @@ func TestCollect(t *testing.T) {
 	if x := c.Importance[0]; x.Axis != "train.batch" || math.Abs(x.Share-(1-(58.0/3)/(2150.0/5))) > 1e-12 || x.Points != 3 {
 		t.Errorf("importance %+v", c.Importance)
 	}
-	if r := c.Rows[0]; r.Settings["train.batch"] != 32 || r.Network != "vsepp" || r.Loss != "lmh" || r.Seeds[0].Precision != "fp32" || c.Split != "dev" {
+	if r := c.Rows[0]; r.Settings["train.batch"] != 32 || r.Network != "vsepp" || r.Loss != "lmh" ||
+		r.Seeds[0].Precision != "fp32" || c.Split != "dev" {
 		t.Errorf("measured %+v of %+v", r, c)
 	}
 	dir := t.TempDir()

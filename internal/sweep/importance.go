@@ -42,8 +42,8 @@ func importances(d *Definition, all []group) []Importance {
 	return out
 }
 
-// overlap returns the sum of the shares where it is above 1: the points do not vary the axes independently, so what one axis seems to explain
-// another explains too. Otherwise it returns 0.
+// overlap returns the sum of the shares where it is above 1: the points do not vary the axes independently, so what
+// one axis seems to explain another explains too. Otherwise it returns 0.
 func overlap(all []Importance) float64 {
 	sum := 0.0
 	for _, x := range all {
