@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/safetensors"
@@ -16,17 +17,29 @@ type downloader struct {
 	dev    device.Device
 	narrow []float32
 	wide   []float64
-	bytes  []byte
+	bytes  []byte // of the elements; on a little-endian machine the same memory
 }
+
+// littleEndian tells whether elements lie in memory as in files.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 const downloadPiece = 1 << 18 // elements
 
 func newDownloader(dev device.Device) *downloader {
 	d := &downloader{dev: dev}
+	var p unsafe.Pointer
+	size := 4 * downloadPiece
 	if dev.Wide() {
-		d.wide, d.bytes = make([]float64, downloadPiece), make([]byte, 8*downloadPiece)
+		d.wide, size = make([]float64, downloadPiece), 8*downloadPiece
+		p = unsafe.Pointer(&d.wide[0])
 	} else {
-		d.narrow, d.bytes = make([]float32, downloadPiece), make([]byte, 4*downloadPiece)
+		d.narrow = make([]float32, downloadPiece)
+		p = unsafe.Pointer(&d.narrow[0])
+	}
+	if littleEndian {
+		d.bytes = unsafe.Slice((*byte)(p), size)
+	} else {
+		d.bytes = make([]byte, size)
 	}
 	return d
 }
@@ -39,14 +52,14 @@ func (d *downloader) write(w io.Writer, v device.View) error {
 		if d.wide != nil {
 			d.dev.DownloadDoubles(d.wide[:n], part)
 			out = d.bytes[:8*n]
-			for i, x := range d.wide[:n] {
-				binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(x))
+			for i := 0; !littleEndian && i < n; i++ {
+				binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(d.wide[i]))
 			}
 		} else {
 			d.dev.DownloadFloats(d.narrow[:n], part)
 			out = d.bytes[:4*n]
-			for i, x := range d.narrow[:n] {
-				binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(x))
+			for i := 0; !littleEndian && i < n; i++ {
+				binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(d.narrow[i]))
 			}
 		}
 		if _, err := w.Write(out); err != nil {

@@ -106,12 +106,14 @@ func TestLostCheckpoint(t *testing.T) {
 			}
 		})
 	}
-	t.Run("log too", func(t *testing.T) { // what is left is a best checkpoint
+	t.Run("log too", func(t *testing.T) { // what is left is a best checkpoint, of step 13
 		dir := filepath.Join(t.TempDir(), "run")
 		if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
 			t.Fatal(err)
 		}
-		lose(t, dir, lastName)
+		if err := os.Rename(checkpoint(dir, lastName), checkpoint(dir, bestName)); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.Remove(filepath.Join(dir, runfs.MetricsName)); err != nil {
 			t.Fatal(err)
 		}
@@ -131,8 +133,18 @@ func TestKilledBeforeItsFirstCheckpoint(t *testing.T) {
 	c := tinyConfig()
 	c.Train.Epochs = 1
 	whole := mustTrain(t, c)
-	for _, best := range []bool{false, true} {
-		dir := killedInSave(t, c, best)
+	for _, at := range []struct{ best, cut bool }{{false, false}, {true, false}, {true, true}} {
+		dir := killedInSave(t, c, at.best)
+		if at.cut { // a session that began anew was killed in its turn
+			path := filepath.Join(dir, runfs.MetricsName)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, int64(bytes.IndexByte(b, '\n')+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w := &watcher{}
 		if err := resumed(t, c, dir, w); err != nil {
 			t.Fatal(err)
@@ -144,7 +156,7 @@ func TestKilledBeforeItsFirstCheckpoint(t *testing.T) {
 			sameTensors(t, checkpoint(dir, name), checkpoint(whole, name))
 		}
 		if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
-			t.Errorf("best %v: metrics %q, want %q", best, got, want)
+			t.Errorf("%+v: metrics %q, want %q", at, got, want)
 		}
 	}
 }

@@ -29,18 +29,36 @@ func (t *training) restore(path string) (train.Position, error) {
 	if n := t.train.NumCaptions(); st.Captions != 0 && st.Captions != n {
 		return st.Position, fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions, t.cfg.Data.Dir, n)
 	}
-	o := t.cfg.Train
-	sampler, err := data.NewSampler(t.train.NumCaptions(), o.Batch, t.cfg.Seed, o.Shuffle, o.DropLast)
+	batches, err := t.batches()
 	if err != nil {
 		return st.Position, err
 	}
-	if err := st.Position.Check(sampler.BatchesPerEpoch()); err != nil {
+	if err := st.Position.Check(batches); err != nil {
 		return st.Position, fmt.Errorf("resume: %s: broken training state: %w", path, err)
 	}
-	if err := t.bestFits(st.Position, sampler.BatchesPerEpoch()); err != nil {
+	if err := t.bestFits(st.Position, batches); err != nil {
 		return st.Position, err
 	}
 	return st.Position, t.logFits(st)
+}
+
+// batches returns the number of batches of an epoch.
+func (t *training) batches() (int, error) {
+	o := t.cfg.Train
+	s, err := data.NewSampler(t.train.NumCaptions(), o.Batch, t.cfg.Seed, o.Shuffle, o.DropLast)
+	if err != nil {
+		return 0, err
+	}
+	return s.BatchesPerEpoch(), nil
+}
+
+// nextValidation returns the step of the first validation after a position, but for one at the end of training.
+func (t *training) nextValidation(p train.Position, batches int) int64 {
+	next := int64(p.Epoch+1) * int64(batches)
+	if v := int64(t.cfg.Train.ValStep); v > 0 {
+		next = min(next, (p.Step/v+1)*v)
+	}
+	return next
 }
 
 // bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved may have left
@@ -60,11 +78,7 @@ func (t *training) bestFits(p train.Position, batches int) error {
 		t.warnings = append(t.warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
-	next := int64(p.Epoch+1) * int64(batches)
-	if v := int64(t.cfg.Train.ValStep); v > 0 {
-		next = min(next, (p.Step/v+1)*v)
-	}
-	if t.best > next {
+	if t.best > t.nextValidation(p, batches) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that belongs to the run, "+
 			"or move %s away and resume, which repeats the steps since %d", path, t.best, lastName, p.Step, bestName, p.Step)
 	}
@@ -91,8 +105,9 @@ func (t *training) logFits(st train.State) error {
 	return nil
 }
 
-// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first validation. Until that
-// is saved the log has one validation at most, at its end, and the best checkpoint, saved first, is of its step.
+// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first validation.
+// Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a later step. The
+// log may be behind that checkpoint, for a session that began anew cuts it.
 func (t *training) neverSaved() error {
 	var last, validation int64 // steps
 	validations := 0
@@ -127,7 +142,12 @@ func (t *training) neverSaved() error {
 		}
 		t.best = info.Step
 	}
-	if validations <= 1 && (validations == 0 || last == validation) && (!there || t.best == validation) {
+	batches, err := t.batches()
+	if err != nil {
+		return err
+	}
+	first := max(validation, t.nextValidation(train.Position{}, batches))
+	if (validations == 0 || validations == 1 && last == validation) && t.best <= first {
 		return nil
 	}
 	remedy := "start a new run with another --run"
