@@ -35,12 +35,16 @@ var referenceParsers = []struct {
 	{"kuanghuei/SCAN: train.py", Options{Network: SCAN, TextEncoder: "bigru"}, Dims{2, 4, 7},
 		[]string{"agg_func", "bi_gru", "cross_attn", "lambda_lse", "lambda_softmax", "model_name", "no_txtnorm", "num_layers", "precomp_enc_type",
 			"raw_feature_norm", "resume"}},
+	{"ppanzx/CHAN: arguments.py", Options{Network: CHAN, TextEncoder: "bigru"}, Dims{2, 4, 7}, chanOptions},
+	{"ppanzx/CHAN: arguments.py", Options{Network: CHAN, TextEncoder: TextBert}, Dims{2, 4, 7}, chanOptions},
 	{"woodfrog/vse_infty, branch bigru: arguments.py", Options{Network: VSEInf, TextEncoder: "bigru"}, Dims{2, 4, 7},
 		append([]string{"num_layers"}, vseInftyOptions...)},
 	{"woodfrog/vse_infty: arguments.py", Options{Network: VSEInf, TextEncoder: TextBert}, Dims{2, 4, 7}, vseInftyOptions},
 }
 
 var (
+	chanOptions = []string{"alpha", "belta", "coding_type", "criterion", "drop", "model_name", "no_txtnorm", "obj_drop_rate",
+		"pooling_type", "precomp_enc_type", "temperature", "text_enc_type", "vse_mean_warmup_epochs", "wemb_type"}
 	sgrafOptions    = []string{"bi_gru", "model_name", "module_name", "no_txtnorm", "num_layers", "sgr_step", "sim_dim"}
 	vseInftyOptions = []string{"backbone_lr_factor", "backbone_path", "backbone_source", "backbone_warmup_epochs", "drop",
 		"embedding_warmup_epochs", "input_scale_factor", "model_name", "no_txtnorm", "optim", "precomp_enc_type", "reset_start_epoch", "resume",

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/device"
 )
@@ -107,10 +108,52 @@ func (m *Model) all(n int) []int32 {
 }
 
 func (m *Model) feedCounts(counts []int32) error {
+	if m.Options.Network == CHAN && m.Options.CHAN.SizeAugment {
+		if err := m.feedPadding(counts); err != nil {
+			return err
+		}
+	}
 	if m.Loosely {
 		return m.feedLoose(1, InputRegionCounts, counts, m.Dims.Regions, 2*len(counts))
 	}
 	return m.Session.FeedInts(InputRegionCounts, counts)
+}
+
+// padding says which regions lie in R places of every image, and which are attended to (InputRegionPlaces …).
+type padding struct {
+	places, attended []int32
+	mask             []float32
+}
+
+// feedPadding feeds the padding of images with counts regions. As in the released code of CHAN a place that the largest count
+// of the batch reaches is attended to, whatever is there, unless padding is masked.
+func (m *Model) feedPadding(counts []int32) error {
+	p, r, first := &m.padded, m.Dims.Regions, int32(0)
+	p.places, p.attended, p.mask = p.places[:0], p.attended[:0], p.mask[:0]
+	most := slices.Max(counts)
+	for _, n := range counts {
+		if m.Options.CHAN.MaskPadding {
+			most = n
+		}
+		for i := range int32(r) {
+			place, mask, attended := first, float32(0), int32(0) // what is dropped reads any row that there is
+			if i < n {
+				place, mask = first+i, 1
+			}
+			if i < most {
+				attended = 1
+			}
+			p.places, p.mask, p.attended = append(p.places, place), append(p.mask, mask), append(p.attended, attended)
+		}
+		first += n
+	}
+	if err := m.Session.FeedInts(InputRegionPlaces, p.places); err != nil {
+		return err
+	}
+	if err := m.Session.FeedInts(InputAttended, p.attended); err != nil {
+		return err
+	}
+	return m.Session.Feed(InputRegionMask, p.mask)
 }
 
 func (m *Model) feedLoose(which int, name string, lengths []int32, longest, unit int) error {

@@ -24,6 +24,12 @@ const (
 	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
 	// then the regions of all images one after the other, with room for R each.
 	InputRegionCounts = "in.region_counts"
+	// Those of networks that put the regions of every image, dropped ones included, into R places (CHAN), [B, R]: the row
+	// of InputRegions in each place, int32; 1 where a region is and 0 where one was dropped; int32, 1 where the other
+	// regions of the image may attend to the place.
+	InputRegionPlaces = "in.region_places"
+	InputRegionMask   = "in.region_mask"
+	InputAttended     = "in.regions_attended"
 )
 
 // Model is a network with its parameters on a device: what training updates and evaluation runs.
@@ -44,6 +50,7 @@ type Model struct {
 	words     []int32    // staging of padded words
 	counts    []int32    // R for every image
 	bounds    [2][]int32 // staging of upper bounds of words and regions, see Loosely
+	padded    padding    // of regions
 	kept      *Kept      // of the training split
 	edges     []int32    // staging of dependencies
 	edgeStart []int32

@@ -17,14 +17,15 @@ const (
 	VSEInf = "vseinf" // VSE-infinity, generalised pooling
 	GSMN   = "gsmn"   // graph structured matching
 	SCAN   = "scan"   // stacked cross attention
+	CHAN   = "chan"   // cross-modal hard aligning
 )
 
 // Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the data.
 type Options struct {
-	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn|scan" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn, scan"`
+	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn|scan|chan" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn, scan, chan"`
 	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
 	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
-	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or gru for scan, bigru or bert for vseinf"`
+	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert" doc:"gru for vsepp and vsrn, bigru for saf, sgr and gsmn, bigru or gru for scan, bigru or bert for vseinf and chan"`
 
 	Bert   BertOptions   `yaml:"bert" doc:"used when text_encoder is bert"`
 	VSEPP  VSEPPOptions  `yaml:"vsepp" doc:"used when network is vsepp"`
@@ -33,6 +34,7 @@ type Options struct {
 	VSEInf VSEInfOptions `yaml:"vseinf" doc:"used when network is vseinf"`
 	GSMN   GSMNOptions   `yaml:"gsmn" doc:"used when network is gsmn"`
 	SCAN   SCANOptions   `yaml:"scan" doc:"used when network is scan"`
+	CHAN   CHANOptions   `yaml:"chan" doc:"used when network is chan"`
 }
 
 // BertOptions are the sizes of a BERT encoder and where it starts from.
@@ -111,11 +113,15 @@ func DefaultOptions() Options {
 		VSEInf:      VSEInfOptions{SizeAugment: true},
 		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
 		SCAN:        SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6},
+		CHAN: CHANOptions{ImageEncoder: "selfattention", Axis: "regions", Heads: 8, Coding: "vha", Pooling: "lse", Alpha: 0.1,
+			Beta: 0.1, SizeAugment: true},
 	}
 }
 
 // Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
-func (o *Options) Augments() bool { return o.Network == VSEInf && o.VSEInf.SizeAugment }
+func (o *Options) Augments() bool {
+	return o.Network == VSEInf && o.VSEInf.SizeAugment || o.Network == CHAN && o.CHAN.SizeAugment
+}
 
 // DecaysBoxes reports whether training batches have the boxes of the released GSMN code (data.LoaderOptions.BoxDecay).
 func (o *Options) DecaysBoxes() bool { return o.Network == GSMN && o.GSMN.BoxDecay }
@@ -132,12 +138,13 @@ func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode ==
 
 // AnyRegions reports whether the weights of the network serve images of any number of regions.
 func (o *Options) AnyRegions() bool {
-	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN || o.Network == SCAN
+	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN || o.Network == SCAN || o.Network == CHAN
 }
 
 // textEncoders lists the text encoders each network is defined with, the published one first.
 var textEncoders = map[string][]string{
 	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"}, SCAN: {"bigru", "gru"},
+	CHAN: {"bigru", "bert"},
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.
@@ -151,6 +158,15 @@ func (o *Options) Validate() error {
 	}
 	if b := o.Bert; b.Hidden%b.Heads != 0 {
 		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " + strconv.Itoa(b.Hidden)}
+	}
+	if c := o.CHAN; o.Network == CHAN && c.ImageEncoder != "basic" {
+		if o.EmbedDim%c.Heads != 0 {
+			return &options.Error{Key: "chan.heads", Found: strconv.Itoa(c.Heads),
+				Expected: "a divisor of embed_dim = " + strconv.Itoa(o.EmbedDim)}
+		}
+		if c.MaskPadding && c.ImageEncoder == "transformer" && c.Axis == "batch" {
+			return &options.Error{Key: "chan.mask_padding", Found: "true", Expected: "false with transformer_axis batch"}
+		}
 	}
 	return nil
 }

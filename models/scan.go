@@ -14,8 +14,6 @@ package models
 // Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
@@ -150,8 +148,7 @@ func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node 
 	}
 	w := n.attend(g, a, ofRegions, ofWords)
 	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)
-	all := g.ConstInts(fmt.Sprintf("const.all.%d", c), []int32{int32(c)})
-	queries := g.Spread(norms(v), graph.AlongSegments(all), c, b*r)
+	queries := g.Repeat(norms(v), c)
 	local := n.local(g, a, w, mixed, queries, ofWords)
 	score := n.aggregate(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })
 	return g.SwapAxes(g.Reshape(score, c, b))

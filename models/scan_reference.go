@@ -19,11 +19,7 @@ func scanReferenceOptions(m *Model) map[string]any {
 	o := commonOptions(m)
 	o["img_dim"], o["model_name"], o["bi_gru"], o["val_step"] = m.Dims.Feature, "./runs/runX/checkpoint", m.Options.TextEncoder == "bigru", 500
 	o["cross_attn"], o["raw_feature_norm"], o["lambda_softmax"], o["lambda_lse"] = s.Attention, s.Norm, s.Lambda, s.LambdaLSE
-	for name, v := range scanAggregates {
-		if v == s.Aggregate {
-			o["agg_func"] = name
-		}
-	}
+	o["agg_func"] = nameOf(scanAggregates, s.Aggregate)
 	o["precomp_enc_type"] = "basic"
 	if s.WeightNorm {
 		o["precomp_enc_type"] = "weight_norm"

@@ -26,10 +26,15 @@ func vseinfPrefix(m *Model) string {
 
 func readVSEInf(r *Reference, opt map[string]any) error {
 	if r.has(1, "bert."+bertWords, 2) {
-		return readVSEInfBert(r, opt)
+		return readBert(r, opt)
 	}
+	return readMaskedBiGRU(r, "VSE-infinity")
+}
+
+// readMaskedBiGRU finds the sizes of a network with a BiGRU whose last word vector is that of <mask>.
+func readMaskedBiGRU(r *Reference, network string) error {
 	if !r.has(1, "embed.weight", 2) || !r.has(1, "rnn.weight_hh_l0_reverse", 2) {
-		return fmt.Errorf("a VSE-infinity checkpoint with neither a bidirectional GRU nor BERT in its text encoder")
+		return fmt.Errorf("a %s checkpoint with neither a bidirectional GRU nor BERT in its text encoder", network)
 	}
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
@@ -47,7 +52,8 @@ const headsOption = "num_attention_heads"
 // usualHead is the size of a head of every published BERT.
 const usualHead = 64
 
-func readVSEInfBert(r *Reference, opt map[string]any) error {
+// readBert finds the sizes of a network with BERT.
+func readBert(r *Reference, opt map[string]any) error {
 	fc, words, state := r.states[0]["fc.weight"], r.states[1]["bert."+bertWords], r.states[1]
 	o := &r.options
 	o.TextEncoder, o.EmbedDim, o.Bert.Hidden = TextBert, fc.Shape[0], words.Shape[1]

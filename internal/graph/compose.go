@@ -301,3 +301,77 @@ func (g *Graph) SegmentMix(m, x, counts *Node) *Node {
 	}
 	return g.Apply(op, m, x, counts)
 }
+
+// Repeat repeats the values of x in n rows: [n, D].
+func (g *Graph) Repeat(x *Node, n int) *Node {
+	d := x.Shape().TotalSize()
+	all := g.ConstInts(fmt.Sprintf("const.all.%d", n), []int32{int32(n)})
+	return g.Spread(g.Reshape(x, 1, d), AlongSegments(all), n, d)
+}
+
+// SelfAttention lets the rows of every set attend to each other: qkv [room, 3D] are their queries, keys and values, side by
+// side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of attended [B, L],
+// int32, is not 0; nil is all. The result is [room, D].
+func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
+	room, d := Dim(qkv, 0), Dim(qkv, 1)/3
+	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
+		fail("attention of %d heads over queries, keys and values of %d columns in all", heads, Dim(qkv, 1))
+	}
+	three, args, in := triple{d}, device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d}, []*Node{qkv, counts}
+	if attended != nil {
+		wantShape("attended rows", attended, Dim(counts, 0), -1)
+		args.L, in = Dim(attended, 1), append(in, attended)
+	}
+	fill := func(c *Call) (a device.SelfAttentionArgs, rows int) {
+		a, rows = args, total(c.Host[1])
+		if a.Lengths = c.Ints(1); attended != nil {
+			a.Words = c.Ints(2)
+		}
+		a.Query, a.Key, a.Value = three.part(c.In[0], rows, 0), three.part(c.In[0], rows, 1), three.part(c.In[0], rows, 2)
+		return a, rows
+	}
+	op := &Op{Name: fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads), Outs: []tensor.Shape{{room, d}},
+		Wants: []bool{true, false, false}[:len(in)]}
+	op.Run = func(dev device.Device, c *Call) {
+		a, _ := fill(c)
+		a.Context = c.Out[0]
+		dev.SelfAttention(a)
+	}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, 3 * d}}}
+		bw.Run = func(dev device.Device, c *Call) {
+			a, rows := fill(c)
+			a.DContext, a.DQuery = c.In[len(c.In)-1], three.part(c.Out[0], rows, 0)
+			a.DKey, a.DValue = three.part(c.Out[0], rows, 1), three.part(c.Out[0], rows, 2)
+			dev.SelfAttentionGrad(a)
+		}
+		return []*Node{g.Apply(bw, append(append([]*Node(nil), in...), dy)...), nil, nil}[:len(in)]
+	}
+	return g.Apply(op, in...)
+}
+
+// PickRows takes rows of x [room, D] by their numbers, places [B, L] int32, of which row b holds counts_b: [B·L, D], the rows
+// of item 0 first. counts [B] are between 1 and L.
+func (g *Graph) PickRows(x, places, counts *Node) *Node {
+	room, d, b, l := Dim(x, 0), Dim(x, 1), Dim(places, 0), Dim(places, 1)
+	wantShape("counts of rows", counts, b)
+	args := device.EmbedArgs{L: l, V: room, P: l, K: 1, D: d}
+	zeros := g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d)
+	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d), Outs: []tensor.Shape{{b * l, d}}, Wants: []bool{true, false, false, false}}
+	op.Run = func(dev device.Device, c *Call) {
+		a := args
+		a.Word, a.Words, a.Lengths, a.Out = c.In[0], c.Ints(1), c.Ints(2), c.Out[0]
+		a.Position, a.Type = c.In[3], c.In[3].Slice(0, d)
+		dev.Embed(a)
+	}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}}}
+		bw.Run = func(dev device.Device, c *Call) {
+			a := args
+			a.Words, a.Lengths, a.Out, a.Word = c.Ints(0), c.Ints(1), c.In[2], c.Out[0]
+			dev.EmbedGrad(a)
+		}
+		return []*Node{g.Apply(bw, in[1], in[2], dy), nil, nil, nil}
+	}
+	return g.Apply(op, x, places, counts, zeros)
+}

@@ -63,6 +63,19 @@ var composeCases = []opCase{
 		_, l := sequenceInputs(g)
 		return g.SegmentMix(g.SegmentGrams(in[0], l, 4), in[1], l)
 	}},
+	{"repeat", [][]int{{2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Repeat(in[0], 4) }},
+	{"rows of self-attention", [][]int{{12, 12}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.SelfAttention(in[0], nil, l, 2)
+	}},
+	{"rows of masked self-attention", [][]int{{12, 12}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.SelfAttention(in[0], g.InputInts("padded words", 3, 4), l, 2)
+	}},
+	{"rows by number", [][]int{{6, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		w, l := sequenceInputs(g)
+		return g.PickRows(in[0], w, l)
+	}},
 	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 2) }},
 	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 5) }},
 }

@@ -23,21 +23,23 @@ type BertSizes struct {
 	Dropout                                               float64 // of embeddings, attention weights and both branches, in training
 }
 
-// BertEps is the ε of every layer norm.
+// BertEps is the ε of every layer norm of BERT.
 const BertEps = 1e-12
 
 // LayerNorm is torch.nn.LayerNorm over the last axis.
 type LayerNorm struct {
 	Weight Param `param:"weight"` // [D]
 	Bias   Param `param:"bias"`   // [D]
+	eps    float64
 }
 
 func newLayerNorm(d int) LayerNorm {
-	return LayerNorm{Weight: Param{Shape: []int{d}, Init: Constant(1)}, Bias: Param{Shape: []int{d}, Init: Constant(0)}}
+	return LayerNorm{Weight: Param{Shape: []int{d}, Init: Constant(1)}, Bias: Param{Shape: []int{d}, Init: Constant(0)},
+		eps: BertEps}
 }
 
 func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
-	return graph.LayerNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Eps: BertEps}
+	return graph.LayerNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Eps: l.eps}
 }
 
 // BertLayer is one layer.

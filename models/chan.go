@@ -1,0 +1,200 @@
+package models
+
+// CHAN, cross-modal hard aligning network (Pan, Wu, Zhang: "Fine-Grained Image-Text Matching by Cross-Modal Hard Aligning
+// Network", CVPR 2023; ppanzx/CHAN, lib/encoders.py, lib/similarity.py):
+//
+//	image    f_r = W x_r + b     v_r = l2(f_r + attention(LN(f))_r), or without attention, or a transformer layer
+//	caption  c_w = l2((→GRU_w + ←GRU_w)/2) over embed(w_1 … w_L), or l2(W h_w + b), h the last hidden states of BERT
+//	coding   vha u_w = max_r v_r·c_w     tha u_r = max_w v_r·c_w
+//	         vsa u_r = v_r·a_r/(‖a_r‖ + 1e-8), a_r = Σ_w softmax_w(v_r·c_w/α) c_w
+//	score    ln Σ e^(u/β), or mean, sum, maximum or Σ softmax(u/β) u, over the words (vha) or the regions (tha, vsa)
+//
+// with l2(x) = x/(‖x‖ + 1e-8). As in SCAN a_r is not formed: the Gram matrix of the words gives its norm. In training, size
+// augmentation drops regions and words. Dropped regions count in no coding and no pooling, but as in the released code they
+// are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+func init() {
+	registry[CHAN] = newCHAN
+	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
+}
+
+// CHANOptions are the choices of CHAN.
+type CHANOptions struct {
+	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"layer on the regions; bert: basic"`
+	Axis         string  `yaml:"transformer_axis" enum:"regions|batch" doc:"attend within an image, or across the batch"`
+	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads of the image encoder"`
+	Coding       string  `yaml:"coding" enum:"vha|tha|vsa" doc:"vha, tha: hard, per word or region; vsa: soft, per region"`
+	Pooling      string  `yaml:"pooling" enum:"lse|mean|max|sum|softmax" doc:"how similarities become a score; bert: mean"`
+	Alpha        float64 `yaml:"alpha" min:"0.0125" max:"1000" doc:"temperature of coding vsa"`
+	Beta         float64 `yaml:"beta" min:"0.0125" max:"1000" doc:"temperature of pooling lse and softmax"`
+
+	SizeAugment bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training"`
+	MaskPadding bool `yaml:"mask_padding" doc:"attend to no dropped region in training; false as published"`
+	NoImgNorm   bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation"`
+}
+
+const chanEps = 1e-8
+
+type chanNet struct {
+	opt         CHANOptions
+	dims        Dims
+	embed, word int
+	bert        *nn.BertSizes // nil with a BiGRU
+	Image       struct {
+		FC          nn.Linear       `param:"fc"`
+		Attended    *nn.Attended    `param:"feedforward"`
+		Transformer *nn.Transformer `param:"feedforward"`
+	} `param:"img"`
+	Text struct {
+		Embed  nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
+		RNN    nn.BiGRU     `param:"rnn"`
+		Unused nn.Linear    `param:"fc"`   // stored and never used
+		Bert   nn.Bert      `param:"bert"` // in place of the three
+		Linear nn.Linear    `param:"linear"`
+	} `param:"txt"`
+	params []*nn.Param
+}
+
+func newCHAN(o Options, d Dims) (Network, error) {
+	n, e := &chanNet{opt: o.CHAN, dims: d, embed: o.EmbedDim, word: o.WordDim}, o.EmbedDim
+	n.Image.FC = nn.NewXavierLinear(d.Feature, e)
+	switch n.opt.ImageEncoder {
+	case "selfattention":
+		n.Image.Attended = nn.NewAttended(e, n.opt.Heads)
+	case "transformer":
+		n.Image.Transformer = nn.NewTransformer(e, n.opt.Heads)
+	}
+	if o.TextEncoder == TextBert {
+		sizes := o.Bert.sizes(d.Vocab)
+		n.bert, n.Text.Bert, n.Text.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, e)
+	} else {
+		n.Text.Embed.Weight = nn.Param{Shape: []int{d.Vocab + 1, o.WordDim}, Init: nn.Xavier(d.Vocab+1, o.WordDim)}
+		n.Text.RNN, n.Text.Unused = nn.NewBiGRU(o.WordDim, e), nn.NewLinear(e, e)
+	}
+	n.params = nn.Collect(n)
+	return n, nil
+}
+
+func (n *chanNet) Name() string        { return CHAN }
+func (n *chanNet) Params() []*nn.Param { return n.params }
+func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
+
+// StepFlops counts all products three times but those of the image layer, whose input needs no gradient.
+func (n *chanNet) StepFlops(pairs, words int) float64 {
+	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
+	widths := map[string]float64{"selfattention": 4*e + 2*r, "transformer": 12*e + 2*r}[n.opt.ImageEncoder]
+	text := 2 * gruFlops(t, float64(n.word), e)
+	if n.bert != nil { // the squares of the lengths as if all were equal
+		text = n.bert.Flops(t, t*t/b) + 2*t*float64(n.bert.Hidden)*e
+	}
+	return 2*2*b*r*float64(n.dims.Feature)*e + 3*2*b*r*widths*e + 3*text + 3*2*b*t*r*e
+}
+
+// Images encodes regions: v [B, R·E], and where a training graph drops regions the mask [B, R] of those that are there.
+func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
+	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
+	all, x := regionCounts(g, b, r), g.Reshape(in.Regions, b*r, n.dims.Feature)
+	var f, attended *graph.Node
+	var masks []*graph.Node
+	if g.Training && n.opt.SizeAugment {
+		attended, masks = g.InputInts(InputAttended, b, r), []*graph.Node{g.Input(InputRegionMask, b, r)}
+		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: x, W: n.Image.FC.Weight.Node(g)})
+		f = g.PickRows(f, g.InputInts(InputRegionPlaces, b, r), all)
+		f = g.Multiply(f, g.Spread(masks[0], graph.AlongRows(e), b*r, e)) // the bias is all that dropped regions have
+		f = g.Add(f, g.Repeat(n.Image.FC.Bias.Node(g), b*r))
+	} else {
+		f = n.Image.FC.Forward(g, x)
+	}
+	switch {
+	case n.opt.ImageEncoder == "selfattention":
+		f = n.Image.Attended.Forward(g, f, attended, all)
+	case n.opt.ImageEncoder == "transformer" && n.opt.Axis == "batch":
+		f = g.Reshape(g.SwapAxes(g.Reshape(f, b, r, e)), r*b, e)
+		f = n.Image.Transformer.Forward(g, f, nil, regionCounts(g, r, b))
+		f = g.Reshape(g.SwapAxes(g.Reshape(f, r, b, e)), b*r, e)
+	case n.opt.ImageEncoder == "transformer":
+		f = n.Image.Transformer.Forward(g, f, attended, all)
+	}
+	if !n.opt.NoImgNorm {
+		f = g.L2Norm(f, 1, chanEps)
+	}
+	return EncodedImages{Values: append([]*graph.Node{g.Reshape(f, b, r*e)}, masks...)}
+}
+
+// Words encodes captions: the words [room, E].
+func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
+	var x *graph.Node
+	if n.bert != nil {
+		x = g.Rows(n.Text.Bert.Forward(g, c.Words, c.Lengths), 0, c.room())
+		x = g.LinearRows(c.Lengths, n.Text.Linear.Term(g, x))
+	} else {
+		x = n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
+		x = g.CaptionRows(x, c.Lengths, c.room())
+	}
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{g.L2Norm(x, 1, chanEps)}}
+}
+
+// Pairs scores all pairs, a few images at a time.
+func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	whole := []*graph.Node{captions.Words[0], captions.Lengths}
+	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
+}
+
+// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [room, E] and lengths [C]: [B, C].
+// Products of words and regions have a row per word, and in it R values for each image.
+func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
+	words, lengths := captions[0], captions[1]
+	b, r, room, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
+	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
+	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: g.Reshape(images[0], b*r, n.embed)})
+	masked := func(x *graph.Node, least bool) *graph.Node { // what is dropped becomes 0, or less than all others
+		for _, mask := range images[1:] {
+			x = g.Multiply(x, g.Repeat(mask, graph.Dim(x, 0)))
+			if least { // 1/max(mask, 1e-9) is 1 or 1e9
+				x = g.Add(x, g.Repeat(g.Minus(mask, g.Map(device.Inverse, 1e-9, mask)), graph.Dim(x, 0)))
+			}
+		}
+		return x
+	}
+	if n.opt.Coding == "vha" {
+		u := g.Reshape(g.Max(masked(a, true), ofRegions), room, b)
+		return g.SwapAxes(n.pool(g, u, ofWords, func() *graph.Node { return g.SegmentMeans(u, lengths) }))
+	}
+	u := a
+	if n.opt.Coding == "tha" {
+		u = g.Max(a, ofWords)
+	} else {
+		w := g.Softmax(a, 1/n.opt.Alpha, ofWords)
+		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)), ofWords)
+		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square)) // rounding may leave the square below 0
+		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
+	}
+	u = masked(u, n.opt.Pooling != "mean" && n.opt.Pooling != "sum")
+	score := n.pool(g, u, ofRegions, func() *graph.Node {
+		if len(images) == 1 {
+			return g.Times(g.Sum(u, ofRegions), 1/float64(r))
+		}
+		return g.Multiply(g.Sum(u, ofRegions), g.Repeat(g.Map(device.Reciprocal, 0, g.Sum(images[1], ofRegions)), c))
+	})
+	return g.SwapAxes(g.Reshape(score, c, b))
+}
+
+func (n *chanNet) pool(g *graph.Graph, u *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
+	switch n.opt.Pooling {
+	case "mean":
+		return mean()
+	case "max":
+		return g.Max(u, over)
+	case "sum":
+		return g.Sum(u, over)
+	case "softmax":
+		return g.Sum(g.Multiply(g.Softmax(u, 1/n.opt.Beta, over), u), over)
+	}
+	return g.LogSumExp(u, 1/n.opt.Beta, over)
+}

@@ -1,0 +1,246 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+)
+
+type chanText struct {
+	Lengths    []int32
+	Captions   golden.Tensor
+	ParamsText map[string]golden.Tensor `json:"params_text"`
+}
+
+type chanCase struct {
+	Name   string
+	Config struct {
+		Text    string `json:"text_enc_type"`
+		Image   string `json:"precomp_enc_type"`
+		Coding  string `json:"coding_type"`
+		Pooling string `json:"pooling_type"`
+		Alpha   float64
+		Beta    float64 `json:"belta"`
+		Heads   int
+		Mask    bool   `json:"mask_padding"`
+		Axis    string `json:"attention_axis"`
+	}
+	Counts   []int32 `json:"image_lengths"`
+	Lengths  []int32
+	Inputs   chanEmbeddings
+	Weights  golden.Tensor `json:"loss_weights"`
+	Expected struct {
+		Scores     golden.Tensor
+		Loss       float64
+		GradImages golden.Tensor            `json:"grad_images"`
+		GradsImage map[string]golden.Tensor `json:"grads_image"`
+		GradsText  map[string]golden.Tensor `json:"grads_text"`
+		Table      []chanRow
+	}
+}
+
+type chanEmbeddings struct {
+	Images golden.Tensor `json:"image_emb"`
+	Words  golden.Tensor `json:"text_emb"`
+}
+
+type chanRow struct {
+	Coding     string `json:"coding_type"`
+	Pooling    string `json:"pooling_type"`
+	Scores     golden.Tensor
+	Loss       float64
+	GradImages golden.Tensor `json:"grad_image_emb"`
+	GradWords  golden.Tensor `json:"grad_text_emb"`
+}
+
+type chanFile struct {
+	Shared struct {
+		Inputs struct {
+			Images  golden.Tensor
+			Dropped golden.Tensor `json:"images_dropped"`
+		}
+		Weights     golden.Tensor                       `json:"loss_weights"`
+		ParamsImage map[string]map[string]golden.Tensor `json:"params_image"`
+		BiGRU, Bert chanText
+	}
+	Cases []json.RawMessage
+}
+
+// chanCases are the cases of the whole network, or those of codings and poolings alone; the case of InfoNCELoss is neither.
+func chanCases(t *testing.T, whole bool) (file chanFile, cases []*chanCase) {
+	golden.Load(t, "chan.json", &file)
+	for _, raw := range file.Cases {
+		c := new(chanCase)
+		fatal(t, json.Unmarshal(raw, c))
+		if whole && c.Config.Text != "" || !whole && len(c.Expected.Table) > 0 {
+			cases = append(cases, c)
+		}
+	}
+	return file, cases
+}
+
+// CHAN whole: scores, loss, and the gradients of every parameter and of the features, with all regions and with dropped ones.
+func TestGoldenCHAN(t *testing.T) {
+	file, cases := chanCases(t, true)
+	if len(cases) != 10 {
+		t.Errorf("%d cases, expected 10", len(cases))
+	}
+	for _, c := range cases {
+		for _, p := range everywhere {
+			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.run(t, &file, p) })
+		}
+	}
+}
+
+func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
+	in, shared := file.Shared.BiGRU, &file.Shared
+	images, r := shared.Inputs.Images, shared.Inputs.Images.Shape[1]
+	o, vocab := DefaultOptions(), 0
+	if c.Config.Text == TextBert {
+		in = shared.Bert
+		words := in.ParamsText["bert."+bertWords].Shape
+		o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Dropout = 1, words[1], c.Config.Heads, 0
+		o.Bert.Positions = in.ParamsText["bert.embeddings.position_embeddings.weight"].Shape[0]
+		o.Bert.Intermediate = in.ParamsText["bert.encoder.layer.0.intermediate.dense.bias"].Shape[0]
+		vocab = words[0]
+	} else {
+		embed := in.ParamsText["embed.weight"].Shape
+		vocab, o.WordDim = embed[0]-1, embed[1]
+	}
+	dropped := slices.ContainsFunc(c.Counts, func(n int32) bool { return int(n) < r })
+	params := shared.ParamsImage[c.Config.Image]
+	o.Network, o.TextEncoder, o.EmbedDim = CHAN, c.Config.Text, params["fc.bias"].Shape[0]
+	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: "regions", Heads: c.Config.Heads, Coding: chanCodings[c.Config.Coding],
+		Pooling: chanPoolings[c.Config.Pooling], Alpha: c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: dropped,
+		MaskPadding: c.Config.Mask}
+	if c.Config.Axis != "" {
+		o.CHAN.Axis = c.Config.Axis
+	}
+	fatal(t, o.Validate())
+	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: r, Feature: images.Shape[2], Vocab: vocab})
+	fatal(t, err)
+	setParams(t, m, "img", params)
+	setParams(t, m, "txt", in.ParamsText)
+	n, l := len(in.Lengths), in.Captions.Shape[1]
+	order := golden.ByLength(in.Lengths)
+	words, lengths := golden.Rows(ints(in.Captions.Data), l, order), golden.Rows(in.Lengths, 1, order)
+	net, _ := m.PairScorer()
+	g := m.Session.Graph()
+	g.Training = true
+	captions := m.CaptionNodes(g, n, Bucket(l))
+	captions.Room = m.PairRoom(lengths, l)
+	inputs := m.ImageInputs(g, n)
+	scores := net.Pairs(g, net.Images(g, inputs), net.Words(g, captions))
+	loss := g.WeightedSum(scores, g.Input("weights", n, n))
+	want := map[string]golden.Tensor{}
+	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage, "txt.": c.Expected.GradsText} {
+		for name, v := range grads {
+			want[part+name] = v
+		}
+	}
+	wrt, names := []*graph.Node{inputs.Regions}, []string{"features"}
+	for _, p := range m.Network.Params() {
+		if g.Lookup(p.Name) != nil {
+			wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
+		} else if slices.ContainsFunc(want[p.Name].Data, func(x float64) bool { return x != 0 }) {
+			t.Errorf("the network does not use %s, whose gradient is not 0", p.Name)
+		}
+	}
+	grads, err := g.Gradients(loss, wrt...)
+	fatal(t, err)
+	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{scores, loss}, grads...), nil)
+	fatal(t, err)
+	features, gradient := images.Data, c.Expected.GradImages.Data
+	if dropped { // those that are there, one image after the other
+		features = present(shared.Inputs.Dropped.Data, c.Counts, r)
+		gradient = present(gradient, c.Counts, r)
+	}
+	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
+	fatal(t, m.Session.FeedDoubles(InputRegions, rows))
+	fatal(t, m.feedCounts(c.Counts))
+	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
+	fatal(t, m.FeedWords(words, lengths, n, l))
+	for range 2 { // a second run must see nothing of the first
+		fatal(t, prog.RunAll())
+	}
+	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
+	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
+	golden.Close(t, "features gradient", prog.Doubles(grads[0])[:len(gradient)], gradient, p.grad)
+	for i, name := range names[1:] {
+		if _, ok := want[name]; !ok {
+			t.Fatalf("the case has no gradient of %s", name)
+		}
+		golden.Close(t, name+" gradient", prog.Doubles(grads[i+1]), want[name].Data, p.grad)
+	}
+}
+
+// present takes the first counts of r rows of every image.
+func present(x []float64, counts []int32, r int) (out []float64) {
+	width := len(x) / len(counts) / r
+	for i, n := range counts {
+		out = append(out, x[i*r*width:][:int(n)*width]...)
+	}
+	return out
+}
+
+// All codings and poolings on given embeddings, whose rows behind the lengths hold other numbers: scores, loss and gradients.
+func TestGoldenCHANPairs(t *testing.T) {
+	_, cases := chanCases(t, false)
+	ran := 0
+	for _, c := range cases {
+		for _, w := range c.Expected.Table {
+			ran++
+			for _, p := range everywhere {
+				t.Run(fmt.Sprint(c.Name, " ", w.Coding, " ", w.Pooling, " ", p.name), func(t *testing.T) { c.pairs(t, &w, p) })
+			}
+		}
+	}
+	if ran != 15+4 {
+		t.Errorf("%d cases, expected 19", ran)
+	}
+}
+
+func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
+	images, texts := c.Inputs.Images, c.Inputs.Words
+	b, r, e, captions := images.Shape[0], images.Shape[1], images.Shape[2], len(c.Lengths)
+	words := present(texts.Data, c.Lengths, texts.Shape[1])
+	room := len(words) / e
+	mask := make([]float64, b*r)
+	for i, n := range c.Counts {
+		for k := range n {
+			mask[i*r+int(k)] = 1
+		}
+	}
+	s, err := graph.NewSession(newDevice(t, p.name), nil)
+	fatal(t, err)
+	g := s.Graph()
+	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding], Pooling: chanPoolings[w.Pooling],
+		Alpha: c.Config.Alpha, Beta: c.Config.Beta}}
+	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", room, e)}
+	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},
+		EncodedCaptions{Lengths: g.InputInts("lengths", captions), Words: in[1:]})
+	grads, err := g.Gradients(g.WeightedSum(scores, g.Input("weights", b, captions)), in...)
+	fatal(t, err)
+	prog, err := graph.Compile(s, g, append([]*graph.Node{scores}, grads...), nil)
+	fatal(t, err)
+	for name, v := range map[string][]float64{"v": images.Data, "words": words, "mask": mask, "weights": c.Weights.Data} {
+		fatal(t, s.FeedDoubles(name, v))
+	}
+	fatal(t, s.FeedInts("lengths", c.Lengths))
+	fatal(t, prog.RunAll())
+	golden.Close(t, "scores", prog.Doubles(scores), w.Scores.Data, p.out)
+	got := prog.Doubles(grads[0])
+	golden.Close(t, "gradient of images", got, w.GradImages.Data, p.grad)
+	golden.Close(t, "gradient of words", prog.Doubles(grads[1]), present(w.GradWords.Data, c.Lengths, texts.Shape[1]), p.grad)
+	for i, m := range mask {
+		for _, x := range got[i*e : (i+1)*e] {
+			if m == 0 && x != 0 {
+				t.Fatalf("region %d, which is not there, has the gradient %v", i, x)
+			}
+		}
+	}
+}

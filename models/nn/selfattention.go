@@ -1,0 +1,86 @@
+package nn
+
+import (
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// SelfAttention is torch.nn.MultiheadAttention of the rows of every set to each other, without dropout.
+type SelfAttention struct {
+	InW   Param  `param:"in_proj_weight"` // [3D, D]: queries, keys, values
+	InB   Param  `param:"in_proj_bias"`   // [3D]
+	Out   Linear `param:"out_proj"`       // [D, D]
+	heads int
+}
+
+// NewSelfAttention returns a layer with PyTorch's initialisation; d is a multiple of heads.
+func NewSelfAttention(d, heads int) SelfAttention {
+	out := Linear{Weight: Param{Shape: []int{d, d}, Init: FanIn(d)}, Bias: Param{Shape: []int{d}, Init: Constant(0)}}
+	in := NewXavierLinear(d, 3*d)
+	return SelfAttention{InW: in.Weight, InB: in.Bias, Out: out, heads: heads}
+}
+
+// Forward attends within sets of rows x [N, D], counts [B] of them each, N in all. Where attended [B, L] int32 is not nil,
+// only rows are attended to whose entry is not 0.
+func (l *SelfAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
+	qkv := g.Linear(graph.LinearTerm{X: x, W: l.InW.Node(g), B: l.InB.Node(g)})
+	return l.Out.Forward(g, g.SelfAttention(qkv, attended, counts, l.heads))
+}
+
+// torchEps is the ε of torch.nn.LayerNorm.
+const torchEps = 1e-5
+
+// NewLayerNorm is torch.nn.LayerNorm of d values.
+func NewLayerNorm(d int) LayerNorm {
+	l := newLayerNorm(d)
+	l.eps = torchEps
+	return l
+}
+
+// Forward normalises the rows of x [N, D], counts [B] of them in each set.
+func (l *LayerNorm) Forward(g *graph.Graph, x, counts *graph.Node) *graph.Node {
+	return g.LayerNormRows(x, counts, l.weights(g))
+}
+
+// Attended adds self-attention to rows: x + attention(LN(x)) (ppanzx/CHAN, lib/encoders.py).
+type Attended struct {
+	Norm      LayerNorm     `param:"ln"`
+	Attention SelfAttention `param:"attn"`
+}
+
+// NewAttended returns the layer.
+func NewAttended(d, heads int) *Attended {
+	return &Attended{NewLayerNorm(d), NewSelfAttention(d, heads)}
+}
+
+// Forward takes the arguments of SelfAttention.Forward.
+func (l *Attended) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
+	return g.Add(x, l.Attention.Forward(g, l.Norm.Forward(g, x, counts), attended, counts))
+}
+
+// Transformer is a layer of the transformer that normalises first, with the parameter names of CLIP:
+//
+//	y = x + attention(LN₁(x))    y + W₂ (h∘σ(1.702 h)), h = W₁ LN₂(y)
+type Transformer struct {
+	Attention SelfAttention `param:"attn"`
+	Norm1     LayerNorm     `param:"ln_1"`
+	MLP       struct {
+		Inner Linear `param:"c_fc"`   // [4D, D]
+		Outer Linear `param:"c_proj"` // [D, 4D]
+	} `param:"mlp"`
+	Norm2 LayerNorm `param:"ln_2"`
+}
+
+// NewTransformer returns a layer with PyTorch's initialisation.
+func NewTransformer(d, heads int) *Transformer {
+	l := &Transformer{Attention: NewSelfAttention(d, heads), Norm1: NewLayerNorm(d), Norm2: NewLayerNorm(d)}
+	l.MLP.Inner, l.MLP.Outer = NewLinear(d, 4*d), NewLinear(4*d, d)
+	return l
+}
+
+// Forward takes the arguments of SelfAttention.Forward.
+func (l *Transformer) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
+	x = g.Add(x, l.Attention.Forward(g, l.Norm1.Forward(g, x, counts), attended, counts))
+	h := l.MLP.Inner.Forward(g, l.Norm2.Forward(g, x, counts))
+	return g.Add(x, l.MLP.Outer.Forward(g, g.Multiply(h, g.Activate(device.Sigmoid, g.Times(h, 1.702)))))
+}
