@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -156,9 +157,9 @@ func TestBadJudgements(t *testing.T) {
 		name, images string
 		want         []string
 	}{
-		{"unknown image", "{\"1\": [10],\n \"9\": [11]}", []string{"x_image_to_caption.json:2", "image 9 is not in split test of world", "1 of the 2 images", `"1"`, `"10"`, "another split"}},
-		{"unknown caption", `{"1": [10, 77]}`, []string{"x_image_to_caption.json:1", "caption 77 is not in split test of world", "1 of the 1 images"}},
-		{"another split", `{"81": [810], "82": [820]}`, []string{"image 81", "2 of the 2 images"}},
+		{"unknown image", "{\"1\": [10],\n \"9\": [11]}", []string{"x_image_to_caption.json:2", "image 9 is not in split test of world", "lacks 1 of the 2 images", `"1"`, `"10"`, "another split"}},
+		{"unknown caption", `{"1": [10, 77]}`, []string{"x_image_to_caption.json:1", "caption 77 is not in split test of world", "1 of the 2 positives"}},
+		{"another split", `{"81": [810], "82": [820]}`, []string{"caption 810", "2 of the 2 images", "2 of the 2 positives"}},
 		{"empty list", "{\n\"1\": [10],\n\"2\": []}", []string{"x_image_to_caption.json:3", "image 2 has an empty list of positives"}},
 		{"a positive twice", `{"1": [10, 11, 10]}`, []string{"image 1 lists caption 10 twice"}},
 		{"a positive twice as text and number", `{"1": [10, "10"]}`, []string{"image 1 lists caption 10 twice"}},
@@ -187,6 +188,22 @@ func TestBadJudgements(t *testing.T) {
 	dir := files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`, "twice.json": `{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`})
 	_, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids)
 	wantWords(t, err, "both.json", `no "caption_to_image"`)
+
+	// One positive in a thousand may be absent: it counts, and is never found.
+	var many, captions []string
+	for c := range 1000 {
+		captions = append(captions, strconv.Itoa(c))
+		many = append(many, strconv.Itoa(c))
+	}
+	large := testIDs(t, []string{"1"}, captions)
+	few := files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") + `, 5000]}, "caption_to_image": {"1": [1]}}`,
+		"more.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") + `, 5000, 5001]}, "caption_to_image": {"1": [1]}}`})
+	j, err := ReadJudgements([]string{filepath.Join(few, "few.json")}, large)
+	if err != nil || len(j.I2T.Positives) != 1000 || j.I2T.Absent[0] != 1 {
+		t.Errorf("an absent positive: %+v, %v", j, err)
+	}
+	_, err = ReadJudgements([]string{filepath.Join(few, "more.json")}, large)
+	wantWords(t, err, "caption 5000 is not in split", "2 of the 1002 positives")
 	_, err = ReadJudgements([]string{filepath.Join(dir, "other.json")}, ids)
 	wantWords(t, err, "other.json:1", `key "i2t"`, "image_to_caption")
 	_, err = ReadJudgements([]string{filepath.Join(dir, "twice.json")}, ids)

@@ -15,14 +15,16 @@ type Relevance struct {
 	Queries   []int32
 	First     []int32 // [queries + 1]
 	Positives []int32
+	Absent    []int32 // [queries] positives that are not in the split: they count, and are never found
 }
 
-// add appends a query.
-func (r *Relevance) add(query int32, positives []int32) {
+// add appends a query with so many positives that are not in the split.
+func (r *Relevance) add(query int32, positives []int32, absent int) {
 	if len(r.First) == 0 {
 		r.First = append(r.First, 0)
 	}
 	r.Queries = append(r.Queries, query)
+	r.Absent = append(r.Absent, int32(absent))
 	r.Positives = append(r.Positives, positives...)
 	r.First = append(r.First, int32(len(r.Positives)))
 }
@@ -30,7 +32,8 @@ func (r *Relevance) add(query int32, positives []int32) {
 // of returns the answers of judged query q.
 func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+1]] }
 
-// JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R positives
+// JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R positives, of which
+// some may be absent from the split,
 //
 //	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 where the r-th is none
 //	R-Precision  the share of positives among the first R
@@ -42,7 +45,8 @@ func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+
 // Check, ECCV 2020 (mAP@R).
 type JudgedRecalls struct {
 	Queries    int     `json:"queries"`
-	Positives  int     `json:"positives"` // of all queries
+	Positives  int     `json:"positives"`        // of all queries
+	Absent     int     `json:"absent,omitempty"` // positives that are not in the split
 	MAPAtR     float64 `json:"map_at_r"`
 	RPrecision float64 `json:"r_precision"`
 	R1         float64 `json:"r1"`
@@ -57,20 +61,22 @@ type JudgedMetrics struct {
 	T2I  JudgedRecalls `json:"t2i"`
 }
 
-// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending.
-func newJudgedRecalls(positions [][]int32) JudgedRecalls {
+// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending, and the number of those
+// that have none because they are absent.
+func newJudgedRecalls(positions [][]int32, absent []int32) JudgedRecalls {
 	r := JudgedRecalls{Queries: len(positions)}
-	for _, list := range positions {
-		precision, found := 0.0, 0
+	for q, list := range positions {
+		precision, found, all := 0.0, 0, len(list)+int(absent[q])
 		for j, at := range list {
-			if int(at) < len(list) {
+			if int(at) < all {
 				precision += float64(j+1) / float64(at+1)
 				found++
 			}
 		}
-		r.Positives += len(list)
-		r.MAPAtR += precision / float64(len(list))
-		r.RPrecision += float64(found) / float64(len(list))
+		r.Positives += all
+		r.Absent += int(absent[q])
+		r.MAPAtR += precision / float64(all)
+		r.RPrecision += float64(found) / float64(all)
 		r.R1 += float64(b2i(list[0] < 1))
 		r.R5 += float64(b2i(list[0] < 5))
 		r.R10 += float64(b2i(list[0] < 10))
@@ -88,7 +94,7 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
 	if err != nil {
 		return JudgedMetrics{}, fmt.Errorf("judgements %s: %w", j.Name, err)
 	}
-	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t), T2I: newJudgedRecalls(t2i)}, nil
+	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t, j.I2T.Absent), T2I: newJudgedRecalls(t2i, j.T2I.Absent)}, nil
 }
 
 // Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
@@ -111,21 +117,35 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 		return nil, nil, fmt.Errorf("text to image: %w", err)
 	}
 	across := (m + size.captions - 1) / size.captions
-	loop(pool, (n+size.images-1)/size.images*across, par.Func(func(_, t int) {
+	threads := 1
+	if pool != nil {
+		threads = pool.Threads()
+	}
+	scratch := make([]struct { // of each worker
+		tile   []float64
+		counts []int32
+	}, threads)
+	loop(pool, (n+size.images-1)/size.images*across, par.Func(func(worker, t int) {
 		i0, c0 := t/across*size.images, t%across*size.captions
 		i1, c1 := min(n, i0+size.images), min(m, c0+size.captions)
 		w := c1 - c0
-		tile := make([]float64, (i1-i0)*w)
+		mine := &scratch[worker]
+		if mine.tile == nil {
+			mine.tile = make([]float64, size.images*size.captions)
+		}
+		tile, counts := mine.tile[:(i1-i0)*w], mine.counts
 		s.Tile(tile, i0, i1, c0, c1)
-		var counts []int32
 		for i := i0; i < i1; i++ {
 			q := rows.at[i]
 			if q < 0 {
 				continue
 			}
-			counts = zeros(counts, rows.room(q, q+1))
+			scores, items := rows.of(q)
+			counts = zeros(counts, len(scores)+1)
 			for c, v := range tile[(i-i0)*w : (i-i0+1)*w] {
-				rows.count(counts, q, v, int32(c0+c))
+				if v >= scores[0] { // else it is ahead of none
+					count(counts, scores, items, v, int32(c0+c))
+				}
 			}
 			rows.flush(counts, q)
 		}
@@ -134,12 +154,16 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 			if q < 0 {
 				continue
 			}
-			counts = zeros(counts, columns.room(q, q+1))
+			scores, items := columns.of(q)
+			counts = zeros(counts, len(scores)+1)
 			for i := i0; i < i1; i++ {
-				columns.count(counts, q, tile[(i-i0)*w+c-c0], int32(i))
+				if v := tile[(i-i0)*w+c-c0]; v >= scores[0] {
+					count(counts, scores, items, v, int32(i))
+				}
 			}
 			columns.flush(counts, q)
 		}
+		mine.counts = counts
 	}))
 	return rows.positions(), columns.positions(), nil
 }
@@ -177,7 +201,7 @@ func newPlaces(pool *par.Pool, rel *Relevance, queries, candidates int, score fu
 		}
 	}
 	loop(pool, len(rel.Queries), par.Func(func(_, q int) {
-		items, scores := p.items[rel.First[q]:rel.First[q+1]], p.scores[rel.First[q]:rel.First[q+1]]
+		scores, items := p.of(int32(q))
 		type scored struct {
 			item  int32
 			score float64
@@ -194,25 +218,23 @@ func newPlaces(pool *par.Pool, rel *Relevance, queries, candidates int, score fu
 	return p, nil
 }
 
-// room returns how many counts the queries [q0, q1) have.
-func (p *places) room(q0, q1 int32) int { return int(p.rel.First[q1]-p.rel.First[q0]) + int(q1-q0) }
-
-// count places a candidate among the positives of a query. One that is itself a positive is not ahead of itself.
-func (p *places) count(counts []int32, q int32, score float64, item int32) {
+// of returns scores and numbers of the positives of a query, ascending.
+func (p *places) of(q int32) (scores []float64, items []int32) {
 	lo, hi := p.rel.First[q], p.rel.First[q+1]
-	scores := p.scores[lo:hi]
-	if score < scores[0] {
-		return // ahead of none
-	}
-	b, n := 0, len(scores) // scores[:b] are below; the rest of them is among n
+	return p.scores[lo:hi], p.items[lo:hi]
+}
+
+// count places a candidate among the positives of a query, with their scores and numbers. One that is itself a positive is not ahead of itself.
+// Scores are random, so the search must not branch on them.
+func count(counts []int32, scores []float64, items []int32, score float64, item int32) {
+	b, n := 0, len(scores) // scores[:b] are below, and those from b+n on are not
 	for n > 0 {
 		half := (n + 1) / 2
-		if scores[b+half-1] < score {
-			b += half
-		}
+		b += half & -b2i(scores[b+half-1] < score)
 		n -= half
 	}
-	for items := p.items[lo:hi]; b < len(scores) && scores[b] == score && items[b] < item; b++ {
+	for b < len(scores) && scores[b] == score && items[b] < item {
+		b++
 	}
 	counts[b]++
 }

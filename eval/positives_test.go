@@ -21,18 +21,20 @@ import (
 func TestJudgedRecallsByHand(t *testing.T) {
 	for _, c := range []struct {
 		positions [][]int32
+		absent    []int32
 		want      JudgedRecalls
 	}{
-		{[][]int32{{0, 2, 5}}, JudgedRecalls{1, 3, 500.0 / 9, 200.0 / 3, 100, 100, 100}},
-		{[][]int32{{1, 7}}, JudgedRecalls{1, 2, 25, 50, 0, 100, 100}},
-		{[][]int32{{5}}, JudgedRecalls{1, 1, 0, 0, 0, 0, 100}},
-		{[][]int32{{0, 1, 2, 3}}, JudgedRecalls{1, 4, 100, 100, 100, 100, 100}},
-		{[][]int32{{0, 2, 5}, {1, 7}, {5}, {0, 1, 2, 3}}, JudgedRecalls{4, 10, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
-		{nil, JudgedRecalls{}},
+		{[][]int32{{0, 2, 5}}, []int32{0}, JudgedRecalls{1, 3, 0, 500.0 / 9, 200.0 / 3, 100, 100, 100}},
+		{[][]int32{{1, 7}}, []int32{0}, JudgedRecalls{1, 2, 0, 25, 50, 0, 100, 100}},
+		{[][]int32{{1, 7}}, []int32{2}, JudgedRecalls{1, 4, 2, 12.5, 25, 0, 100, 100}}, // four positives, the fourth place is none
+		{[][]int32{{5}}, []int32{0}, JudgedRecalls{1, 1, 0, 0, 0, 0, 0, 100}},
+		{[][]int32{{0, 1, 2, 3}}, []int32{0}, JudgedRecalls{1, 4, 0, 100, 100, 100, 100, 100}},
+		{[][]int32{{0, 2, 5}, {1, 7}, {5}, {0, 1, 2, 3}}, []int32{0, 0, 0, 0}, JudgedRecalls{4, 10, 0, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
+		{nil, nil, JudgedRecalls{}},
 	} {
-		got := newJudgedRecalls(c.positions)
-		if got.Queries != c.want.Queries || got.Positives != c.want.Positives {
-			t.Errorf("%v: %d queries, %d positives", c.positions, got.Queries, got.Positives)
+		got := newJudgedRecalls(c.positions, c.absent)
+		if got.Queries != c.want.Queries || got.Positives != c.want.Positives || got.Absent != c.want.Absent {
+			t.Errorf("%v: %d queries, %d positives, %d absent", c.positions, got.Queries, got.Positives, got.Absent)
 		}
 		golden.Close(t, "measures", got.list(), c.want.list(), golden.FP64)
 	}
@@ -92,7 +94,7 @@ func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
 		for _, c := range rng.Perm(candidates)[:1+rng.IntN(candidates)] {
 			list = append(list, int32(c))
 		}
-		r.add(int32(q), list)
+		r.add(int32(q), list, 0)
 	}
 	return r
 }
@@ -107,9 +109,9 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 	}
 	var j Judgements
 	for i := range int32(n) {
-		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4})
+		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4}, 0)
 		for c := i * k; c < (i+1)*k; c++ {
-			j.T2I.add(c, []int32{i})
+			j.T2I.add(c, []int32{i}, 0)
 		}
 	}
 	got, err := Judge(nil, e, &j)
@@ -127,15 +129,15 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 
 func TestBadRelevance(t *testing.T) {
 	d := &Dense[float64]{2, 3, make([]float64, 6)}
-	good := Relevance{[]int32{0}, []int32{0, 1}, []int32{1}}
+	good := Relevance{[]int32{0}, []int32{0, 1}, []int32{1}, nil}
 	for _, c := range []struct {
 		rel  Relevance
 		want string
 	}{
-		{Relevance{[]int32{2}, []int32{0, 1}, []int32{1}}, "image to text: query 2 of 2"},
-		{Relevance{[]int32{0}, []int32{0, 1}, []int32{3}}, "query 0: positive 3 of 3"},
-		{Relevance{[]int32{0}, []int32{0, 0}, nil}, "query 0 has no positives"},
-		{Relevance{[]int32{1, 1}, []int32{0, 1, 2}, []int32{0, 1}}, "query 1 is judged twice"},
+		{Relevance{[]int32{2}, []int32{0, 1}, []int32{1}, nil}, "image to text: query 2 of 2"},
+		{Relevance{[]int32{0}, []int32{0, 1}, []int32{3}, nil}, "query 0: positive 3 of 3"},
+		{Relevance{[]int32{0}, []int32{0, 0}, nil, nil}, "query 0 has no positives"},
+		{Relevance{[]int32{1, 1}, []int32{0, 1, 2}, []int32{0, 1}, nil}, "query 1 is judged twice"},
 	} {
 		if _, _, err := Positions(nil, d, &c.rel, &good); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.rel, err, c.want)

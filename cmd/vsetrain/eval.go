@@ -19,15 +19,18 @@ import (
 
 type evalOptions struct {
 	experiment.EvalRequest
-	JSON  string
-	Paper bool // show the spread of the recalls
+	JSON    string
+	Paper   bool // show the spread of the recalls
+	Compare bool
+	compare eval.CompareOptions
 }
 
 func newCmdEval(a *app) *cobra.Command {
-	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}}
+	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}, compare: eval.DefaultCompareOptions()}
+	var pair []experiment.EvalRequest // of --compare: what each argument names
 	protocol := string(eval.Auto)
 	c := &cobra.Command{
-		Use:   "eval CHECKPOINT... | --scores FILE...",
+		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B",
 		Short: "Measure recalls of a checkpoint or an ensemble",
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption: R@1, R@5, R@10, median
 and mean rank in both directions, their sum and M-Recall.
@@ -43,14 +46,28 @@ files may follow it. Their shape is compared with the split, and that of one ano
 (i2t or t2i), query, rank, top1, numbers in file order; or as .pth.tar {rt: (ranks, top1), rti: (ranks, top1)} like ranks.pth.tar
 of the references. Where two protocols are measured it holds the first; in five folds a query meets the candidates of its fold.
 
+--judgements also measures judgements with several positives (ECCV Caption, CxC, plausible match): mAP@R, R-Precision, R@1, 5 and 10 on
+the whole split; and the agreement with people's ratings of pairs (Flickr8K). docs/judgements.md tells their files.
+
+--compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a paired
+bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
+
 SAF, SGR and GSMN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x 25,000. With --work they
 keep what they have scored in a folder, and the same command finds it there.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored
   vsetrain eval model_best.pth.tar --data data/f30k --vocab f30k_vocab.json
-  vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv`,
+  vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv
+  vsetrain eval runs/a --data data/coco --split testall --judgements eccv_caption/data
+  vsetrain eval --compare runs/vsepp-f8k-lmh runs/vsepp-f8k-lseh
+  vsetrain eval --compare runs/saf,runs/sgr runs/vseinf --json difference.json`,
 		Args: func(_ *cobra.Command, args []string) error {
+			if o.Compare {
+				var err error
+				pair, err = o.pair(args)
+				return err
+			}
 			for _, arg := range args { // behind --scores, or a checkpoint without its flag
 				if strings.EqualFold(filepath.Ext(arg), ".npy") {
 					o.Scores = append(o.Scores, arg)
@@ -74,7 +91,7 @@ keep what they have scored in a folder, and the same command finds it there.`,
 			if err := o.Device.Validate(); err != nil {
 				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 			}
-			return o.run(c.Context(), a)
+			return o.run(c.Context(), a, pair)
 		},
 	}
 	f := c.Flags()
@@ -97,12 +114,16 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
 	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)")
 	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
+	f.StringArrayVar(&o.Judgements, "judgements", nil, "`FILE` or folder of judgements with several positives, or of ratings (.txt); may be repeated")
+	f.BoolVar(&o.Compare, "compare", false, "compare the two models or ensembles that the arguments name")
+	f.IntVar(&o.compare.Resamples, "resamples", o.compare.Resamples, "of --compare: bootstrap samples, and swaps of the permutation test")
+	f.Uint64Var(&o.compare.Seed, "seed", o.compare.Seed, "of --compare: seed of the resamples")
 	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))
 	return c
 }
 
-func (o *evalOptions) run(ctx context.Context, a *app) error {
+func (o *evalOptions) run(ctx context.Context, a *app, pair []experiment.EvalRequest) error {
 	for _, out := range []string{o.JSON, o.SaveScores, o.SaveRanks} { // before the work, not after it
 		if out == "" || out == "-" {
 			continue
@@ -117,6 +138,9 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	bars := stages{app: a}
 	o.Progress = bars.show
 	o.Warn = a.warn
+	if o.Compare {
+		return o.runCompare(ctx, a, pair, bars.close)
+	}
 	rep, err := experiment.Eval(ctx, o.EvalRequest)
 	bars.close()
 	if err != nil {
@@ -125,24 +149,26 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	if o.JSON != "-" {
 		o.print(a, rep)
 	}
+	return o.writeJSON(a, o.measures(a, rep))
+}
+
+// writeJSON writes the outcome where --json wants it.
+func (o *evalOptions) writeJSON(a *app, v any) error {
 	switch o.JSON {
 	case "":
 		return nil
 	case "-":
-		return json.NewEncoder(a.Out).Encode(o.measures(a, rep))
+		return json.NewEncoder(a.Out).Encode(v)
 	}
-	b, err := json.MarshalIndent(o.measures(a, rep), "", "  ")
+	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
 	return atomicfile.WriteFile(o.JSON, atomicfile.Bytes(append(b, '\n')))
 }
 
-func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
-	if rep.Data != "" {
-		a.Printf("%s, split %s: ", rep.Data, rep.Split)
-	}
-	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
+// printMeasured tells what was measured, on what.
+func printMeasured(a *app, rep experiment.EvalReport) {
 	for i := range rep.Measured {
 		a.Printf("  %s\n", &rep.Measured[i])
 		for _, note := range rep.Measured[i].Notes() {
@@ -158,6 +184,19 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 	for _, m := range rep.Memory {
 		a.Printf("%s\n", m)
 	}
+}
+
+// printSplit tells which queries were measured.
+func printSplit(a *app, rep experiment.EvalReport) {
+	if rep.Data != "" {
+		a.Printf("%s, split %s: ", rep.Data, rep.Split)
+	}
+	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
+}
+
+func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
+	printSplit(a, rep)
+	printMeasured(a, rep)
 	for _, r := range rep.Results {
 		m := r.Metrics
 		a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+m.Protocol))
@@ -166,7 +205,9 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 		t.add("text to image", m.T2I)
 		t.Write(a.Streams)
 		a.Printf("sum of recalls %.1f, M-Recall %.2f\n", m.RSum, m.MRecall)
+		a.Printf("%s\n", tiesText(m.Ties))
 	}
+	printJudged(a, rep)
 	if o.Paper {
 		a.Printf("mean ±: how far R@1, R@5 and R@10 lie from each other, as in the LSEH paper; not an uncertainty\n")
 	}

@@ -12,12 +12,14 @@ import (
 type (
 	evalJSON struct {
 		eval.Metrics
-		Protocols []eval.Metrics        `json:"protocols,omitempty"` // all, where there are several
-		Models    []experiment.Measured `json:"models"`              // several are an ensemble
-		Data      evalDataJSON          `json:"data"`
-		Precision string                `json:"precision,omitempty"`
-		Program   programJSON           `json:"program"`
-		Measured  time.Time             `json:"measured"`
+		Protocols  []eval.Metrics        `json:"protocols,omitempty"`  // all, where there are several
+		Judgements []eval.JudgedMetrics  `json:"judgements,omitempty"` // with several positives, on the whole split
+		People     []eval.HumanAgreement `json:"people,omitempty"`     // agreement with ratings
+		Models     []experiment.Measured `json:"models"`               // several are an ensemble
+		Data       evalDataJSON          `json:"data"`
+		Precision  string                `json:"precision,omitempty"`
+		Program    programJSON           `json:"program"`
+		Measured   time.Time             `json:"measured"`
 	}
 	evalDataJSON struct {
 		Dir              string `json:"dir,omitempty"` // absolute
@@ -42,7 +44,7 @@ func (a *app) program() programJSON {
 
 // measures describes the outcome of an evaluation.
 func (o *evalOptions) measures(a *app, rep experiment.EvalReport) evalJSON {
-	out := evalJSON{Metrics: rep.Results[0].Metrics, Models: rep.Measured, Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
+	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured, Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
 		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage, SHA256: rep.Digest}}
 	if rep.Data != "" {
 		out.Data.Dir, out.Data.Split = rep.Data, rep.Split

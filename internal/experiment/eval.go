@@ -29,8 +29,9 @@ type EvalRequest struct {
 	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its published numbers can
 	// be reproduced.
 	CompatBoxes bool
-	SaveScores  string // .npy to write the score matrix to
-	SaveRanks   string // file to write the rank of every query to, see eval.SaveRanks
+	Judgements  []string // files and folders of judgements with several positives and of people's ratings
+	SaveScores  string   // .npy to write the score matrix to
+	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
 	Progress    func(stage string, done, total int)
 	Warn        func(error) // something a person should know; nil reports nothing
 }
@@ -45,6 +46,8 @@ type EvalReport struct {
 	Device, Choice   string   // of the last checkpoint; how auto chose, empty where the device was named
 	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
+	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
+	People           []eval.HumanAgreement // with each set of ratings
 }
 
 // Eval ranks a split with the mean of the scores of all checkpoints and stored matrices.
@@ -70,6 +73,10 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 	if err != nil {
 		return rep, err
 	}
+	judges, err := r.openJudges(&rep)
+	if err != nil {
+		return rep, err
+	}
 	var members []eval.Member
 	for i := range r.Checkpoints {
 		p := opened[0]
@@ -89,7 +96,10 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 			return rep, err
 		}
 	}
-	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil || r.SaveRanks == "" {
+	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil {
+		return rep, err
+	}
+	if err := judges.measure(pool, scores, &rep); err != nil || r.SaveRanks == "" {
 		return rep, err
 	}
 	ranks, err := eval.Rank(pool, scores, perImage, r.Protocol)

@@ -29,12 +29,17 @@ type File struct {
 
 // Open opens an array file and checks its header and that its size fits its shape. The data of an Object array are
 // not checked; read them with ReadObjects.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return openPath(path, true) }
+
+// OpenUnmapped opens an array file whose rows are copied once: its pages do not count as memory of the process beside the copy.
+func OpenUnmapped(path string) (*File, error) { return openPath(path, false) }
+
+func openPath(path string, mapFile bool) (*File, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
 	}
-	file, err := open(f, size, path)
+	file, err := open(f, size, path, mapFile)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("npy: %s: %w", path, err)
@@ -42,7 +47,7 @@ func Open(path string) (*File, error) {
 	return file, nil
 }
 
-func open(f *os.File, size int64, path string) (*File, error) {
+func open(f *os.File, size int64, path string, mapFile bool) (*File, error) {
 	h, err := readHeader(io.NewSectionReader(f, 0, size))
 	if err != nil {
 		return nil, err
@@ -59,6 +64,9 @@ func open(f *os.File, size int64, path string) (*File, error) {
 		}
 	}
 	file.Fortran = h.fortran && len(h.shape) > 1 // the orders are the same for a vector
+	if !mapFile {
+		return file, nil
+	}
 	if m, err := mapped.Map(f, size); err == nil {
 		file.mapped, file.f = m, nil
 		f.Close()

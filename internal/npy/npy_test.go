@@ -27,17 +27,12 @@ func mustOpen(t *testing.T, path string) *File {
 // unmapped returns the file at path read with ReadAt, as on systems without mmap.
 func unmapped(t *testing.T, path string) *File {
 	t.Helper()
-	f := mustOpen(t, path)
+	f, err := OpenUnmapped(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if f.mapped != nil {
-		if err := f.mapped.Close(); err != nil {
-			t.Fatal(err)
-		}
-		f.mapped = nil
-		r, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.f = r
+		t.Fatalf("%s is mapped", path)
 	}
 	return f
 }
