@@ -150,7 +150,12 @@ func MkdirTemp(path string) (string, error) {
 // CommitDir renames a hidden folder, whose files have been synced, to path, where nothing may be, and syncs the folder
 // around it. The error is an *Error.
 func CommitDir(temp, path string) error {
-	err := syncDir(temp)
+	err := filepath.WalkDir(temp, func(dir string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return syncDir(dir)
+	})
 	if err == nil {
 		err = os.Rename(temp, path)
 	}
