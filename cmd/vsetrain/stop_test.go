@@ -173,3 +173,36 @@ func TestFewOpenFiles(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 }
+
+// A terminal that is closed ends sweeps as it ends a run: the trials are saved, and the same command goes on with them.
+func TestHangupSavesASweep(t *testing.T) {
+	dir := stopWorld(t)
+	s := strings.Replace(killedSweep, "epochs: 3", "epochs: 400", 1)
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(s), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	saved := func() (n int) {
+		files, _ := filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "checkpoints", "last.safetensors"))
+		return len(files)
+	}
+	for i, args := range [][]string{{"run"}, {"worker", "--threads", "1"}} {
+		before := steps(t, dir)
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, append(append([]string{"sweep"}, args...), "--config", "s.yaml")...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); steps(t, dir) < before+8 && time.Now().Before(deadline); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitCode(t, c); code != exitInterrupted || !strings.Contains(out.String(), "sweep interrupted") {
+			t.Errorf("sweep %s: exit code %d\n%s", args[0], code, &out)
+		}
+		if i == 0 && saved() == 0 || steps(t, dir) <= before {
+			t.Errorf("sweep %s: nothing is saved", args[0])
+		}
+	}
+}

@@ -2,7 +2,9 @@ package search
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -83,5 +85,38 @@ func TestBadOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// Features that become shorter behind an open index are an error that names the file; the index is as before when they are
+// back.
+func TestFeaturesThatBecomeShorter(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files are not mapped")
+	}
+	o := optionsOf("vsepp")
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(o.Data)); err != nil {
+		t.Fatal(err)
+	}
+	o.Data = dir
+	x := open(t, o)
+	path := filepath.Join(dir, "test_ims.npy")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.Text(t.Context(), x.Caption(0), 1)
+	if err == nil || !strings.Contains(err.Error(), path+" became shorter while it was in use") {
+		t.Errorf("shortened: %v", err)
+	}
+	if err := os.WriteFile(path, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Text(t.Context(), x.Caption(0), 1); err != nil {
+		t.Errorf("whole again: %v", err)
 	}
 }
