@@ -50,11 +50,11 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if err := l.readBoxes(b); err != nil {
 		return err
 	}
-	if l.opts.BoxDecay && l.sampler != nil && s.boxes != nil {
+	if l.opts.has(FieldDecayedBoxes) && s.boxes != nil {
 		w.decayBoxes(l, b)
 	}
 	size := s.regions * s.dim
-	if l.opts.InPlace {
+	if !l.opts.has(FieldFeatures) {
 		b.Images = b.Images[:0]
 		if w.aug != nil {
 			w.nameSome(s, b)
@@ -129,11 +129,10 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 
 // place writes the encoded captions into the batch.
 func (w *worker) place(s *Split, b *Batch) {
-	b.Words = resize(b.Words, b.N*b.L)
+	b.Words = b.Words[:0]
 	b.Lengths, b.Captions = resize(b.Lengths, b.N), resize(b.Captions, b.N)
 	for i, e := range w.items {
-		row := b.Words[i*b.L : (i+1)*b.L]
-		clear(row[copy(row, w.words[e.lo:e.hi]):])
+		b.Words = append(b.Words, w.words[e.lo:e.hi]...)
 		c := int(e.caption)
 		b.Lengths[i], b.Captions[i] = int32(e.length()), e.caption
 		b.ImageRows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
@@ -148,7 +147,7 @@ func (l *Loader) readSemantics(b *Batch) error {
 	}
 	k := s.SemanticDim()
 	b.SemanticDim = k
-	if l.opts.SemanticsInPlace {
+	if !l.opts.has(FieldSemantics) {
 		return nil
 	}
 	b.Semantics = resize(b.Semantics, b.N*k)
@@ -163,7 +162,7 @@ func (l *Loader) readSemantics(b *Batch) error {
 func (l *Loader) readBoxes(b *Batch) error {
 	s := l.split
 	b.Boxes = b.Boxes[:0]
-	if s.boxes == nil || l.opts.BoxesInPlace {
+	if s.boxes == nil || !l.opts.has(FieldBoxes) && !l.opts.has(FieldDecayedBoxes) {
 		return nil
 	}
 	size := 4 * s.regions

@@ -14,7 +14,11 @@ import (
 // pairs drains an epoch and returns what augmentation did to each caption: its words and the features that are left.
 func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int32]string {
 	t.Helper()
-	o.Augment, o.Shuffle = true, true
+	o.Shuffle = true
+	if o.Fields == nil {
+		o.Fields = []Field{FieldFeatures}
+	}
+	o.Fields = append(slices.Clip(o.Fields), FieldAugmentation)
 	l, err := NewLoader(s, v, o)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +33,7 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.InPlace { // the features are where RegionRows says
+		if !o.has(FieldFeatures) { // they are where RegionRows says
 			if len(b.Images) != 0 {
 				t.Errorf("%d features of a loader whose features stay in place", len(b.Images))
 			}
@@ -44,9 +48,8 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		at := 0
 		for i := range b.N {
 			n := int(b.RegionCounts[i]) * b.Dim
-			words := b.Words[i*b.L : (i+1)*b.L]
-			out[b.Captions[i]] = fmt.Sprint(words[:b.Lengths[i]], b.Images[at:at+n])
-			if i > 0 && b.Lengths[i] > b.Lengths[i-1] || slices.ContainsFunc(words[b.Lengths[i]:], func(w int32) bool { return w != 0 }) {
+			out[b.Captions[i]] = fmt.Sprint(b.WordsOf(i), b.Images[at:at+n])
+			if i > 0 && b.Lengths[i] > b.Lengths[i-1] {
 				t.Errorf("lengths %v are not those of the words, or not descending", b.Lengths)
 			}
 			at += n
@@ -81,7 +84,7 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 			t.Errorf("caption %d: %s, want %s", c, got, want)
 		}
 	}
-	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1}, {Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, InPlace: true}} {
+	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1}, {Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, Fields: []Field{}}} {
 		again := pairs(t, s, v, o)
 		for c := range first {
 			if again[c] != first[c] {
@@ -146,7 +149,7 @@ func TestAugmentationRates(t *testing.T) {
 func TestAugmentationAllocatesNothing(t *testing.T) {
 	w := newWorld(t, 40, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 16, Augment: true})
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 16, Fields: []Field{FieldFeatures, FieldAugmentation}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +176,7 @@ func TestEvaluationIsNotAugmented(t *testing.T) {
 	} {
 		var all [2][]string
 		for i, augment := range []bool{false, true} {
-			l, err := open(LoaderOptions{Batch: 9, Augment: augment})
+			l, err := open(LoaderOptions{Batch: 9, Fields: map[bool][]Field{true: {FieldFeatures, FieldAugmentation}}[augment]})
 			if err != nil {
 				t.Fatal(err)
 			}

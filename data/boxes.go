@@ -45,7 +45,7 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 	return nil
 }
 
-// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (LoaderOptions.BoxDecay).
+// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (FieldDecayedBoxes).
 func (w *worker) decayBoxes(l *Loader, b *Batch) {
 	s := l.split
 	if w.placesOf != b.Epoch || w.places == nil {

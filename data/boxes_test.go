@@ -102,7 +102,7 @@ func TestBoxesThatDecay(t *testing.T) {
 	w.boxes(t)
 	s := w.open(t, "train", OpenOptions{Boxes: true})
 	for _, from := range []int{0, 1} {
-		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2, BoxDecay: true, StartEpoch: from, Unsorted: true})
+		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2, Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestStoredBoxes(t *testing.T) {
 				t.Errorf("%d images, want %d", seen, images)
 			}
 		}
-		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes, BoxesInPlace: true}); err == nil {
+		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes, Fields: []Field{FieldFeatures}}); err == nil {
 			t.Error("boxes of other images stay in place")
 		}
 	}

@@ -14,16 +14,16 @@ import (
 // the batches change nothing.
 
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
-// empty. Of the options it reads Batch, Workers, Ahead, NoImages, InPlace and BoxesInPlace.
+// empty. Of the options it reads Batch, Workers, Ahead, Fields and Boxes.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
-	if o.Boxes != OwnBoxes && o.BoxesInPlace {
-		return nil, errors.New("data: boxes that are not those of the image cannot stay in place")
+	if o.Boxes != OwnBoxes && !o.has(FieldBoxes) {
+		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay on a device")
 	}
 	images := make([]int32, s.NumImages())
 	for i := range images {
 		images[i] = int32(i)
 	}
-	return newPass(s, nil, images, !o.NoImages, o)
+	return newPass(s, nil, images, true, o)
 }
 
 // NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
@@ -55,7 +55,8 @@ func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptio
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	o.Epochs, o.StartEpoch, o.StartIter, o.Augment = 1, 0, 0, false
+	o.Epochs, o.StartEpoch, o.StartIter = 1, 0, 0
+	o.Fields = slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool { return f == FieldAugmentation || f == FieldDecayedBoxes })
 	if len(order) == 0 {
 		return nil, errors.New("data: nothing to load")
 	}

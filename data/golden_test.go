@@ -120,7 +120,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 		if ids[want.Order[i]] != b.Captions[i] {
 			t.Errorf("%s: place %d holds sample %d, want number %d", name, i, b.Captions[i], want.Order[i])
 		}
-		if got := b.Words[i*b.L : (i+1)*b.L]; !slices.Equal(got, row) {
+		if got := b.WordsOf(i); !slices.Equal(got, row[:b.Lengths[i]]) {
 			t.Errorf("%s: words %v, want %v", name, got, row)
 		}
 	}

@@ -2,7 +2,6 @@ package data
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -28,13 +27,13 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
 		for i, c := range b.Captions {
-			if got := b.Words[i*b.L:][:b.Lengths[i]]; !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
+			if got := b.WordsOf(i); !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
 		all = append(all, Batch{Captions: slices.Clone(b.Captions), Words: slices.Clone(b.Words), ImageRows: slices.Clone(b.ImageRows)})
 	})
-	o.InPlace, o.BoxesInPlace, o.SemanticsInPlace = true, true, true
+	o.Fields = []Field{}
 	l, err = NewLoader(s, v, o)
 	at := 0
 	readAll(t, l, err, func(b *Batch) {
@@ -49,9 +48,5 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	})
 	if at != len(all) {
 		t.Errorf("%d batches, expected %d", at, len(all))
-	}
-	o.BoxDecay = true
-	if _, err := NewLoader(s, v, o); err == nil || !strings.Contains(err.Error(), "cannot stay in place") {
-		t.Errorf("boxes that decay: %v", err)
 	}
 }

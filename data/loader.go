@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,20 +24,10 @@ type LoaderOptions struct {
 	StartEpoch, StartIter int // position of the first batch
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length
-	NoImages bool // leave Batch.Images empty: the features are already where they are used
-	// InPlace says the same, and fills Batch.RegionRows where regions are dropped; boxes are still read.
-	InPlace bool
-	// BoxesInPlace and SemanticsInPlace leave Batch.Boxes and Batch.Semantics empty, for the same reason.
-	BoxesInPlace, SemanticsInPlace bool
 
-	// Augment drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch (VSE-infinity).
-	// See text.Coder. Training batches only.
-	Augment bool
-
-	// BoxDecay divides the boxes of an image by the size of its picture once more at every use of the image since the beginning of
-	// training, as GSMN's loader does (quirk Q9). Training batches only.
-	BoxDecay bool
-
+	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the split has
+	// them; an empty list is nothing: what stays on a device need not be read.
+	Fields []Field
 	// Boxes chooses the boxes of image batches.
 	Boxes StoredBoxes
 
@@ -58,6 +49,30 @@ func (o *LoaderOptions) setDefaults() error {
 	return nil
 }
 
+// Field is a part of a batch that a loader reads or makes.
+type Field string
+
+// The fields. Augmentation and DecayedBoxes belong to training batches.
+const (
+	FieldFeatures  Field = "features"  // Batch.Images
+	FieldBoxes     Field = "boxes"     // Batch.Boxes
+	FieldSemantics Field = "semantics" // Batch.Semantics
+	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch
+	// (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Coder.
+	FieldAugmentation Field = "augmentation"
+	// FieldDecayedBoxes are boxes that are divided by the size of the picture once more at every use of the image since the
+	// beginning of training, as GSMN's loader does (quirk Q9), in place of FieldBoxes.
+	FieldDecayedBoxes Field = "decayed boxes"
+)
+
+// has reports whether the batches bring a field.
+func (o *LoaderOptions) has(f Field) bool {
+	if o.Fields == nil {
+		return f == FieldFeatures || f == FieldBoxes || f == FieldSemantics
+	}
+	return slices.Contains(o.Fields, f)
+}
+
 // Loader assembles batches in background goroutines and delivers them in order. Only one goroutine may use it.
 type Loader struct {
 	split   *Split
@@ -66,7 +81,7 @@ type Loader struct {
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
 	sampler *Sampler // nil for passes over a split
-	images  bool     // deliver image features
+	images  bool     // deliver what belongs to images
 	end     int      // first position that is not delivered; -1 never
 
 	mu   sync.Mutex
@@ -104,11 +119,8 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err := s.fits(v); err != nil {
 		return nil, err
 	}
-	if o.Augment && s.words != nil {
+	if o.has(FieldAugmentation) && s.words != nil {
 		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
-	}
-	if o.BoxDecay && o.BoxesInPlace {
-		return nil, errors.New("data: boxes that change at every use cannot stay in place")
 	}
 	n := s.NumCaptions()
 	if o.Captions < 0 || o.Captions > n {
@@ -121,7 +133,7 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, sampler: sampler, images: !o.NoImages}
+	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, sampler: sampler, images: true}
 	return l.start()
 }
 
@@ -158,7 +170,7 @@ func (l *Loader) work() {
 	if l.vocab != nil {
 		w.coder = l.vocab.Coder()
 	}
-	if l.opts.Augment {
+	if l.opts.has(FieldAugmentation) {
 		w.aug = newAugmenter(l.opts.Seed)
 	}
 	for {

@@ -23,8 +23,8 @@ func TestWordIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out [][]int32
-		for i, n := range b.Lengths {
-			out = append(out, slices.Clone(b.Words[i*b.L:i*b.L+int(n)]))
+		for i := range b.Lengths {
+			out = append(out, slices.Clone(b.WordsOf(i)))
 		}
 		return out
 	}
@@ -52,7 +52,7 @@ func TestWordIDs(t *testing.T) {
 	}
 	w.write(t, "train_precaps_stan.txt", strings.Repeat("5\n", 9)+"99\n")
 	s := w.open(t, "train", OpenOptions{WordIDs: true})
-	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1, Augment: true}); err == nil {
+	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1, Fields: []Field{FieldAugmentation}}); err == nil {
 		t.Error("stored word ids were augmented")
 	}
 	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1}); err == nil || !strings.Contains(err.Error(), "train_precaps_stan.txt:10: word id 99, but the vocabulary has 12 words") {

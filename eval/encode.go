@@ -16,7 +16,6 @@ import (
 type EncodeOptions struct {
 	Batch    int                   // images or captions at a time; 0 is 128
 	Workers  int                   // goroutines that read ahead; 0 is 2
-	Kept     *models.Kept          // what of the split is on the device already; nil is nothing
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
 	Boxes    data.StoredBoxes      // of a network that looks at boxes
 	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
@@ -34,40 +33,34 @@ type EncodeOptions struct {
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func Encode(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
+func Encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
 	if report == nil {
 		report = func(_, _ int) {}
 	}
 	o.Progress = func(done, _ int) { report(done, n+c) }
-	if images, err = EncodeImages(ctx, m, s, o); err != nil {
+	if images, err = EncodeImages(ctx, r, s, o); err != nil {
 		return nil, nil, err
 	}
 	o.Progress = func(done, _ int) { report(n+done, n+c) }
-	if captions, err = EncodeCaptions(ctx, m, s, v, o); err != nil {
+	if captions, err = EncodeCaptions(ctx, r, s, v, o); err != nil {
 		return nil, nil, err
 	}
 	return images, captions, nil
 }
 
 // EncodeImages embeds every distinct image of a split: [N, E] in file order.
-func EncodeImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) ([]float32, error) {
-	e, n := m.EmbedDim(), s.NumImages()
+func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o EncodeOptions) ([]float32, error) {
+	e, n := r.Dim(), s.NumImages()
 	images := make([]float32, n*e)
-	l, err := data.NewImageLoader(s, o.imageLoader())
+	l, err := data.NewImageLoader(s, o.imageLoader(r.Resident))
 	if err != nil {
 		return nil, err
 	}
 	done := 0
 	err = drain(ctx, l, func(b *data.Batch) error {
-		to := images[done*e : (done+b.N)*e]
-		var err error
-		if o.Kept.HasFeatures() {
-			err = m.EncodeKept(to, o.Kept, b.ImageRows)
-		} else {
-			err = m.EncodeImages(to, b.Images, b.N)
-		}
+		err := r.Images(images[done*e:(done+b.N)*e], imageBatch(b))
 		done += b.N
 		if o.Progress != nil {
 			o.Progress(done, n)
@@ -81,8 +74,8 @@ func EncodeImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeO
 }
 
 // EncodeCaptions embeds every caption of a split: [M, E] in file order.
-func EncodeCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) ([]float32, error) {
-	e, c := m.EmbedDim(), s.NumCaptions()
+func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) ([]float32, error) {
+	e, c := r.Dim(), s.NumCaptions()
 	captions := make([]float32, c*e)
 	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
@@ -94,7 +87,7 @@ func EncodeCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.
 		if cap(rows) < b.N*e {
 			rows = make([]float32, b.N*e)
 		}
-		if err := m.EncodeCaptions(rows[:b.N*e], b.Words, b.Lengths, b.N, b.L); err != nil {
+		if err := r.Captions(rows[:b.N*e], captionBatch(b)); err != nil {
 			return err
 		}
 		for i, caption := range b.Captions {
@@ -121,12 +114,26 @@ func (o *EncodeOptions) loader() data.LoaderOptions {
 	return data.LoaderOptions{Batch: batch, Workers: o.Workers}
 }
 
-// imageLoader returns those of a loader of images, which reads what is not on the device.
-func (o *EncodeOptions) imageLoader() data.LoaderOptions {
+// imageLoader returns those of a loader of images, which reads what does not stay on the device.
+func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 	lo := o.loader()
-	lo.Boxes = o.Boxes
-	lo.InPlace, lo.BoxesInPlace = o.Kept.HasFeatures(), o.Kept.HasFeatures() && o.Kept.HasBoxes()
+	lo.Boxes, lo.Fields = o.Boxes, []data.Field{}
+	if !r.HasFeatures() {
+		lo.Fields = append(lo.Fields, data.FieldFeatures)
+	}
+	if !r.HasBoxes() {
+		lo.Fields = append(lo.Fields, data.FieldBoxes)
+	}
 	return lo
+}
+
+// imageBatch and captionBatch are the images and the captions of a batch as runners take them.
+func imageBatch(b *data.Batch) models.ImageBatch {
+	return models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows}
+}
+
+func captionBatch(b *data.Batch) models.CaptionBatch {
+	return models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges, EdgeStart: b.EdgeStart}
 }
 
 // drain hands every batch of a loader to f.
@@ -152,23 +159,23 @@ func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error
 
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph computes
 // where its score is not a dot product.
-func Score(ctx context.Context, pool *par.Pool, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
-	if _, ok := m.PairScorer(); ok {
-		return scorePairs(ctx, m, s, v, o)
+func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
+	if r.Pairs != nil {
+		return scorePairs(ctx, r.Pairs, s, v, o)
 	}
-	images, captions, err := Encode(ctx, m, s, v, o)
+	images, captions, err := Encode(ctx, r.Embeds, s, v, o)
 	if err != nil {
 		return nil, err
 	}
-	return ScoreEmbeddings(ctx, pool, m, images, captions)
+	return ScoreEmbeddings(ctx, pool, r.Embeds, images, captions)
 }
 
 // ScoreEmbeddings returns the scores of image embeddings [N, E] and caption embeddings [M, E] of an embedder.
-func ScoreEmbeddings(ctx context.Context, pool *par.Pool, m *models.Model, images, captions []float32) (Scores, error) {
-	if m.Embedder().DotProduct() {
-		return NewEmbeddings(pool, images, captions, m.EmbedDim())
+func ScoreEmbeddings(ctx context.Context, pool *par.Pool, r *models.EmbedRunner, images, captions []float32) (Scores, error) {
+	if r.DotProduct() {
+		return NewEmbeddings(pool, images, captions, r.Dim())
 	}
-	e := m.EmbedDim()
+	e := r.Dim()
 	n, c := len(images)/e, len(captions)/e
 	d, err := NewDense[float32](n, c)
 	if err != nil {
@@ -182,7 +189,7 @@ func ScoreEmbeddings(ctx context.Context, pool *par.Pool, m *models.Model, image
 				return nil, err
 			}
 			in, jn := min(tile, n-i), min(tile, c-j)
-			if err := m.Scores(out[:in*jn], images[i*e:(i+in)*e], captions[j*e:(j+jn)*e], in, jn); err != nil {
+			if err := r.Scores(out[:in*jn], images[i*e:(i+in)*e], captions[j*e:(j+jn)*e], in, jn); err != nil {
 				return nil, err
 			}
 			if err := d.Put(out[:in*jn], i, i+in, j, j+jn); err != nil {

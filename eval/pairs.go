@@ -16,7 +16,7 @@ func usualPairs() tileSize { return tileSize{64, 64} }
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
 // EncodePairCaptions do.
-func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (
+func EncodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
 	images, captions *models.EncodedSet, order []int32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
@@ -24,29 +24,24 @@ func EncodePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lex
 		report = func(_, _ int) {}
 	}
 	o.Progress = func(done, _ int) { report(done, n+c) }
-	if images, err = EncodePairImages(ctx, m, s, o); err != nil {
+	if images, err = EncodePairImages(ctx, r, s, o); err != nil {
 		return nil, nil, nil, err
 	}
 	o.Progress = func(done, _ int) { report(n+done, n+c) }
-	captions, order, err = EncodePairCaptions(ctx, m, s, v, o)
+	captions, order, err = EncodePairCaptions(ctx, r, s, v, o)
 	return images, captions, order, err
 }
 
 // EncodePairImages encodes every distinct image of a split with a PairScorer, in file order.
-func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o EncodeOptions) (
+func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, o EncodeOptions) (
 	*models.EncodedSet, error) {
 	n, images := s.NumImages(), &models.EncodedSet{}
-	l, err := data.NewImageLoader(s, o.imageLoader())
+	l, err := data.NewImageLoader(s, o.imageLoader(r.Resident))
 	if err != nil {
 		return nil, err
 	}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		var err error
-		if o.Kept.HasFeatures() {
-			err = m.AppendKept(images, o.Kept, b.ImageRows, b.Boxes, n)
-		} else {
-			err = m.AppendImages(images, b.Images, b.Boxes, b.N, n)
-		}
+		err := r.AppendImages(images, imageBatch(b), n)
 		if o.Progress != nil {
 			o.Progress(images.N, n)
 		}
@@ -60,7 +55,7 @@ func EncodePairImages(ctx context.Context, m *models.Model, s *data.Split, o Enc
 
 // EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of
 // the set is order[j] of the split.
-func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (
+func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
 	captions *models.EncodedSet, order []int32, err error) {
 	c := s.NumCaptions()
 	captions = &models.EncodedSet{}
@@ -69,8 +64,7 @@ func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v t
 		return nil, nil, err
 	}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		err := m.AppendCaptions(captions, b.Words, b.Lengths, b.N, b.L, c)
-		captions.AppendEdges(b.Edges, b.EdgeStart)
+		err := r.AppendCaptions(captions, captionBatch(b), c)
 		order = append(order, b.Captions...)
 		if o.Progress != nil {
 			o.Progress(captions.N, c)
@@ -84,16 +78,16 @@ func EncodePairCaptions(ctx context.Context, m *models.Model, s *data.Split, v t
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.
-func scorePairs(ctx context.Context, m *models.Model, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
-	images, captions, order, err := EncodePairs(ctx, m, s, v, o)
+func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
+	images, captions, order, err := EncodePairs(ctx, r, s, v, o)
 	if err != nil {
 		return nil, err
 	}
-	return ScorePairs(ctx, m, images, captions, order, o)
+	return ScorePairs(ctx, r, images, captions, order, o)
 }
 
 // ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan and Warn.
-func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.EncodedSet, order []int32, o EncodeOptions) (Scores, error) {
+func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32, o EncodeOptions) (Scores, error) {
 	d, err := NewDense[float32](images.N, captions.N)
 	if err != nil {
 		return nil, err
@@ -101,16 +95,16 @@ func ScorePairs(ctx context.Context, m *models.Model, images, captions *models.E
 	if o.tile == (tileSize{}) {
 		o.tile = usualPairs()
 	}
-	s := &pairScoring{m: m, images: images, captions: captions, order: order, o: o, into: d,
+	s := &pairScoring{r: r, images: images, captions: captions, order: order, o: o, into: d,
 		kept: tiling{images.N, captions.N, o.tile.images, o.tile.captions}}
-	if s.plan, err = planPairs(m, images, captions, o.tile); err != nil {
+	if s.plan, err = planPairs(r, images, captions, o.tile); err != nil {
 		return nil, err
 	}
 	if o.Plan != nil && s.plan.Total > 0 {
 		o.Plan(s.plan)
 	}
 	if o.Work != "" {
-		if s.work, err = openWork(o.Work, o.WorkSetting, m.Network.Name(), scoreKey(m, images, captions, order), s.kept, s.put); err != nil {
+		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(), scoreKey(r.Model, images, captions, order), s.kept, s.put); err != nil {
 			return nil, err
 		}
 		defer s.work.close()

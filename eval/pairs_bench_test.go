@@ -12,7 +12,7 @@ import (
 )
 
 // gsmnBench is a GSMN of the published size with encoded images and captions of 12 to 19 words.
-func gsmnBench(b *testing.B, precision string, ni, nc int) (m *models.Model, images, captions *models.EncodedSet) {
+func gsmnBench(b *testing.B, precision string, ni, nc int) (p *models.PairRunner, images, captions *models.EncodedSet) {
 	const regions, embed = 36, 1024
 	dev, err := cpu.New(cpu.Options{Precision: precision})
 	if err != nil {
@@ -21,7 +21,8 @@ func gsmnBench(b *testing.B, precision string, ni, nc int) (m *models.Model, ima
 	b.Cleanup(func() { dev.Close() })
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder = models.GSMN, "bigru"
-	if m, err = models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10}); err != nil {
+	m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10})
+	if err != nil {
 		b.Fatal(err)
 	}
 	m.Init(1, nil)
@@ -40,7 +41,7 @@ func gsmnBench(b *testing.B, precision string, ni, nc int) (m *models.Model, ima
 		captions.First = append(captions.First, captions.First[i]+int(captions.Length[i]))
 	}
 	captions.Words = []models.Rows{rows(captions.First[nc], embed)}
-	return m, images, captions
+	return models.NewRunner(m, nil).Pairs, images, captions
 }
 
 // BenchmarkGSMNPairs scores a tile of pairs, as evaluation does; it reports pairs/s.
@@ -52,7 +53,7 @@ func BenchmarkGSMNPairs(b *testing.B) {
 			room := captions.First[nc]
 			out := make([]float32, ni*nc)
 			score := func() {
-				if err := m.ScorePairs(out, images, 0, ni, captions, 0, nc, room); err != nil {
+				if err := m.Score(out, images, 0, ni, captions, 0, nc, room); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -75,7 +75,7 @@ func (a *apart) Fetched(slot int) ([]float32, error) {
 
 // pairWorld is a tiny network with encoded images and captions on a device.
 type pairWorld struct {
-	m                *models.Model
+	r                *models.PairRunner
 	images, captions *models.EncodedSet
 	order            []int32
 }
@@ -93,7 +93,7 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 	}
 	m.Init(5, nil)
 	r := rand.New(rand.NewPCG(1, 2))
-	w := &pairWorld{m: m, images: &models.EncodedSet{}, captions: &models.EncodedSet{}}
+	w := &pairWorld{r: models.NewRunner(m, nil).Pairs, images: &models.EncodedSet{}, captions: &models.EncodedSet{}}
 	floats := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -110,10 +110,10 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		}
 		w.order = append(w.order, int32((c*7)%worldCaptions))
 	}
-	if err := m.AppendImages(w.images, x, boxes, worldImages, worldImages); err != nil {
+	if err := w.r.AppendImages(w.images, models.ImageBatch{N: worldImages, Features: x, Boxes: boxes}, worldImages); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AppendCaptions(w.captions, ids, lengths, worldCaptions, words, worldCaptions); err != nil {
+	if err := w.r.AppendCaptions(w.captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths}, worldCaptions); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -123,7 +123,7 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 func (w *pairWorld) score(t *testing.T, o EncodeOptions) ([]float32, error) {
 	t.Helper()
 	o.tile = tileSize{2, 3}
-	s, err := ScorePairs(t.Context(), w.m, w.images, w.captions, w.order, o)
+	s, err := ScorePairs(t.Context(), w.r, w.images, w.captions, w.order, o)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func TestStoppedScoringKeepsWhatWasStarted(t *testing.T) {
 	w := newPairWorld(t, &apart{Device: onCPU(t), size: 1 << 30, sizes: map[device.Buffer]int{}}, models.SAF)
 	ctx, stop := context.WithCancel(t.Context())
 	last := 0
-	_, err := ScorePairs(ctx, w.m, w.images, w.captions, w.order, EncodeOptions{tile: tileSize{1, 1}, Pairs: func(done, _ int) {
+	_, err := ScorePairs(ctx, w.r, w.images, w.captions, w.order, EncodeOptions{tile: tileSize{1, 1}, Pairs: func(done, _ int) {
 		if last = done; done > 0 {
 			stop()
 		}

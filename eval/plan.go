@@ -51,10 +51,10 @@ const (
 )
 
 // planPairs chooses tiles and what stays on the device, from its free memory.
-func planPairs(m *models.Model, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
+func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
 	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile, BlockImages: images.N,
 		TileImages: tile.images, TileCaptions: tile.captions}
-	dev, ok := m.Session.Dev.(interface {
+	dev, ok := r.Model.Session.Dev.(interface {
 		FreeMemory() (free, total int64, err error)
 	})
 	if !ok {
@@ -69,7 +69,7 @@ func planPairs(m *models.Model, images, captions *models.EncodedSet, tile tileSi
 	p.imageBytes = images.BytesOf(0, 1)
 	for _, stay := range []bool{true, false} {
 		for _, f := range pairFactors {
-			fits, err := p.try(m, images, captions, f, stay)
+			fits, err := p.try(r, images, captions, f, stay)
 			if err != nil || fits {
 				return p, err
 			}
@@ -80,7 +80,7 @@ func planPairs(m *models.Model, images, captions *models.EncodedSet, tile tileSi
 }
 
 // try fills in the plan with tiles of a size and reports whether it fits.
-func (p *PairPlan) try(m *models.Model, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
+func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
 	p.TileImages, p.TileCaptions = factor*p.tile.images, factor*p.tile.captions
 	p.Room, p.column = 0, 0
 	for c := 0; c < captions.N; c += p.TileCaptions {
@@ -89,7 +89,7 @@ func (p *PairPlan) try(m *models.Model, images, captions *models.EncodedSet, fac
 		p.column = max(p.column, captions.BytesOf(c, end))
 	}
 	ni, nc := min(images.N, p.TileImages), min(captions.N, p.TileCaptions)
-	if p.Values, err = m.PairBytes(images, captions, ni, nc, p.Room); err != nil {
+	if p.Values, err = r.Bytes(images, captions, ni, nc, p.Room); err != nil {
 		return false, err
 	}
 	if p.Values > pairValues && factor > 1 {

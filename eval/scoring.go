@@ -9,7 +9,7 @@ import (
 // pairScoring scores all pairs of two encoded sets in the order of a plan: block of images by block, in it captions by the width of a tile, in them images
 // by its height. What is scored goes to the matrix, and to the work file in tiles of its own size, whatever the size of those that are scored.
 type pairScoring struct {
-	m                *models.Model
+	r                *models.PairRunner
 	images, captions *models.EncodedSet
 	order            []int32
 	o                EncodeOptions
@@ -49,11 +49,11 @@ func (s *pairScoring) report() {
 
 func (s *pairScoring) run(ctx context.Context) error {
 	p := &s.plan
-	s.tiles = &pairTiles{m: s.m, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, usual: s.o.tile,
+	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, usual: s.o.tile,
 		room: p.Room, warn: s.o.Warn, spare: s.giveBack}
-	_, s.tiles.ahead = s.m.Session.Dev.(models.Fetcher)
-	defer s.m.Remove(s.images)
-	defer s.m.Remove(s.captions)
+	_, s.tiles.ahead = s.r.Model.Session.Dev.(models.Fetcher)
+	defer s.r.Remove(s.images)
+	defer s.r.Remove(s.captions)
 	s.report()
 	images, captions, block := s.kept.images, s.kept.captions, max(p.BlockImages, p.TileImages)
 	for b0 := 0; b0 < images; b0 += block {
@@ -146,10 +146,10 @@ func (s *pairScoring) place(b0, b1, c0, c1 int) error {
 	}
 	var err error
 	if !s.images.Placed(b0, b1) {
-		err = s.m.Place(s.images, b0, b1, 0)
+		err = s.r.Place(s.images, b0, b1, 0)
 	}
 	if err == nil && !s.captions.Placed(c0, c1) {
-		err = s.m.Place(s.captions, c0, c1, s.plan.Room)
+		err = s.r.Place(s.captions, c0, c1, s.plan.Room)
 	}
 	if isFull(err) && s.giveBack() {
 		s.tiles.tell(err)
@@ -164,7 +164,7 @@ func (s *pairScoring) giveBack() bool {
 		return false
 	}
 	s.plan.BlockImages = 0
-	s.m.Remove(s.images)
-	s.m.Remove(s.captions)
+	s.r.Remove(s.images)
+	s.r.Remove(s.captions)
 	return true
 }

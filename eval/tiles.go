@@ -11,7 +11,7 @@ import (
 // does not depend on the parts, but for the rounding of a GPU's library of products, which may choose another algorithm for another size. On a device
 // that copies results while it computes the next part is started before the scores of those before are there.
 type pairTiles struct {
-	m                *models.Model
+	r                *models.PairRunner
 	images, captions *models.EncodedSet
 	tileI, tileC     int      // of a part, at most
 	usual            tileSize // parts no larger than this make room by spare first
@@ -94,7 +94,7 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 				return err
 			}
 		}
-		if err := p.m.StartPairs(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room); err != nil {
+		if err := p.r.Start(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room); err != nil {
 			return err
 		}
 		part.slot = p.slot
@@ -103,7 +103,7 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 		return nil
 	}
 	err := part.take(p, func(dst []float32) error {
-		return p.m.ScorePairs(dst, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room)
+		return p.r.Score(dst, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room)
 	})
 	if err != nil || part.done == nil {
 		return err
@@ -115,7 +115,7 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 func (p *pairTiles) collect() error {
 	part := p.pending[0]
 	p.pending = append(p.pending[:0], p.pending[1:]...)
-	if err := part.take(p, func(dst []float32) error { return p.m.FinishPairs(dst, part.slot) }); err != nil || part.done == nil {
+	if err := part.take(p, func(dst []float32) error { return p.r.Finish(dst, part.slot) }); err != nil || part.done == nil {
 		return err
 	}
 	return part.done()

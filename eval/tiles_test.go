@@ -55,14 +55,15 @@ func TestTilesThatFit(t *testing.T) {
 		for i := range lengths {
 			lengths[i] = int32(words - i/3)
 		}
-		if err := m.AppendImages(&images, x, nil, n, n); err != nil {
+		run := models.NewRunner(m, nil).Pairs
+		if err := run.AppendImages(&images, models.ImageBatch{N: n, Features: x}, n); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.AppendCaptions(&captions, ids, lengths, n, words, n); err != nil {
+		if err := run.AppendCaptions(&captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths}, n); err != nil {
 			t.Fatal(err)
 		}
 		dev.most = most
-		p := &pairTiles{m: m, images: &images, captions: &captions, tileI: n, tileC: n, warn: func(err error) { warnings = append(warnings, err) }}
+		p := &pairTiles{r: run, images: &images, captions: &captions, tileI: n, tileC: n, warn: func(err error) { warnings = append(warnings, err) }}
 		scores = make([]float32, n*n)
 		err = p.score(scores, 0, n, 0, n, func() error { return nil })
 		return scores, warnings, err
@@ -90,4 +91,12 @@ func TestTilesThatFit(t *testing.T) {
 	if fitted < 2 {
 		t.Errorf("%d sizes of memory made tiles smaller", fitted)
 	}
+}
+
+// packed leaves out what lies behind the words of captions [n, width].
+func packed(words []int32, width int, lengths []int32) (out []int32) {
+	for i, n := range lengths {
+		out = append(out, words[i*width:i*width+int(n)]...)
+	}
+	return out
 }

@@ -52,12 +52,13 @@ func TestBertEmbedsAlone(t *testing.T) {
 	m.Init(5, nil)
 	words := []int32{2, 7, 8, 9, 4, 5, 6, 7, 11, 3, 2, 5, 0, 6, 3, 0, 0, 0, 0, 0, 2, 19, 3, 0, 0, 0, 0, 0, 0, 0}
 	lengths, all, one := []int32{10, 5, 3}, make([]float32, 24), make([]float32, 8)
-	fatal(t, m.EncodeCaptions(all, words, lengths, 3, 10))
+	run := NewRunner(m, nil).Embeds
+	fatal(t, run.Captions(all, captionBatch(words, lengths, 10)))
 	for i, l := range lengths {
-		fatal(t, m.EncodeCaptions(one, words[i*10:i*10+int(l)], lengths[i:i+1], 1, int(l)))
+		fatal(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
 		nearly(t, "a caption alone", one, all[i*8:(i+1)*8])
 	}
-	if err := m.EncodeCaptions(one, make([]int32, 13), []int32{13}, 1, 13); err == nil || !strings.Contains(err.Error(), "12 positions") {
+	if err := run.Captions(one, captionBatch(make([]int32, 13), []int32{13}, 13)); err == nil || !strings.Contains(err.Error(), "12 positions") {
 		t.Errorf("13 words for 12 positions: %v", err)
 	}
 }

@@ -59,6 +59,7 @@ type chanNet struct {
 		Linear nn.Linear    `param:"linear"`
 	} `param:"txt"`
 	params []*nn.Param
+	padded padding
 }
 
 func newCHAN(o Options, d Dims) (Network, error) {
@@ -103,9 +104,9 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	var f, attended *graph.Node
 	var masks []*graph.Node
 	if g.Training && n.opt.SizeAugment {
-		attended, masks = g.InputInts(InputAttended, b, r), []*graph.Node{g.Input(InputRegionMask, b, r)}
+		attended, masks = g.InputInts(inputAttended, b, r), []*graph.Node{g.Input(inputRegionMask, b, r)}
 		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: x, W: n.Image.FC.Weight.Node(g)})
-		f = g.PickRows(f, g.InputInts(InputRegionPlaces, b, r), all)
+		f = g.PickRows(f, g.InputInts(inputRegionPlaces, b, r), all)
 		f = g.Multiply(f, g.Spread(masks[0], graph.AlongRows(e), b*r, e)) // the bias is all that dropped regions have
 		f = g.Add(f, g.Repeat(n.Image.FC.Bias.Node(g), b*r))
 	} else {

@@ -131,8 +131,8 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	net, _ := m.PairScorer()
 	g := m.Session.Graph()
 	g.Training = true
-	captions := m.CaptionNodes(g, n, Bucket(l))
-	captions.Room = m.PairRoom(lengths, l)
+	feeder := NewFeeder(m, nil, false)
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
 	inputs := m.ImageInputs(g, n)
 	scores := net.Pairs(g, net.Images(g, inputs), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
@@ -161,9 +161,9 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	}
 	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
 	fatal(t, m.Session.FeedDoubles(InputRegions, rows))
-	fatal(t, m.feedCounts(c.Counts))
+	fatal(t, feeder.regionCounts(c.Counts))
 	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
-	fatal(t, m.FeedWords(words, lengths, n, l))
+	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
 		fatal(t, prog.RunAll())
 	}

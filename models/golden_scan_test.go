@@ -104,8 +104,8 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	net, _ := m.PairScorer()
 	g := m.Session.Graph()
 	g.Training = true
-	captions := m.CaptionNodes(g, n, Bucket(l))
-	captions.Room = m.PairRoom(lengths, l)
+	feeder := NewFeeder(m, nil, false)
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
 	in := m.ImageInputs(g, n)
 	scores := net.Pairs(g, net.Images(g, in), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
@@ -133,7 +133,7 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles(InputRegions, images.Data))
 	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
-	fatal(t, m.FeedWords(words, lengths, n, l))
+	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
 		fatal(t, prog.RunAll())
 	}

@@ -69,8 +69,8 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	net, _ := m.PairScorer()
 	g := m.Session.Graph()
 	g.Training = cfg.Training
-	captions := m.CaptionNodes(g, n, Bucket(l))
-	captions.Room = m.PairRoom(lengths, l)
+	feeder := NewFeeder(m, nil, false)
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
 	im, txt := net.Images(g, m.ImageInputs(g, n)), net.Words(g, captions)
 	scores := net.Pairs(g, im, txt)
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
@@ -87,7 +87,7 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data))
 	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
-	fatal(t, m.FeedWords(words, lengths, n, l))
+	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first but the running statistics
 		stats := map[string]golden.Tensor{}
 		for name, v := range c.RunningStats {

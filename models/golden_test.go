@@ -95,9 +95,9 @@ func TestGoldenVSEPP(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := m.Session.Graph()
-			regions := m.RegionsNode(g, n)
+			regions := m.ImageInputs(g, n).Regions
 			im := m.Embedder().Images(g, regions)
-			txt := m.Embedder().Captions(g, m.CaptionNodes(g, n, Bucket(l)))
+			txt := m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))
 			scores := m.Embedder().Scores(g, im, txt)
 			loss := g.WeightedSum(scores, g.Input("weights", n, n))
 			wrt := []*graph.Node{regions}
@@ -118,7 +118,7 @@ func TestGoldenVSEPP(t *testing.T) {
 			if err := m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.FeedWords(words, lengths, n, l); err != nil {
+			if err := NewFeeder(m, nil, false).Captions(captionBatch(words, lengths, l)); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // a second run must see nothing of the first

@@ -203,7 +203,7 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 	fatal(t, m.Session.FeedInts(InputRegionCounts, c.Lengths))
 	g := m.Session.Graph()
 	g.Training = c.Config.Training
-	regions := m.RegionsNode(g, b)
+	regions := m.ImageInputs(g, b).Regions
 	r := &goldenRun{t: t, c: c, p: p, m: m, part: "img.", wrt: []*graph.Node{regions},
 		out: n.images(g, regions, g.InputInts(InputRegionCounts, b))}
 	prog, dx := r.run(g)
@@ -228,9 +228,9 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 	if !slices.IsSortedFunc(c.Lengths, func(a, b int32) int { return int(b - a) }) {
 		t.Fatal("captions of a batch are sorted by length")
 	}
-	fatal(t, m.FeedWords(ints(c.Captions.Data), c.Lengths, n, l))
+	fatal(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
 	g := m.Session.Graph()
-	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Embedder().Captions(g, m.CaptionNodes(g, n, Bucket(l)))}
+	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
 	prog, _ := r.run(g)
 	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
 }

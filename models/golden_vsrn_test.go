@@ -64,7 +64,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 				n := c.Inputs.Images.Shape[0]
 				g := m.Session.Graph()
 				g.Training = c.Config.Training
-				regions := m.RegionsNode(g, n)
+				regions := m.ImageInputs(g, n).Regions
 				im, features := m.Network.(*vsrn).reason(g, regions)
 				loss := g.Add(g.WeightedSum(im, g.Input("we", im.Shape()...)), g.WeightedSum(features, g.Input("wg", features.Shape()...)))
 				wrt := []*graph.Node{regions}
@@ -211,7 +211,7 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	b, columns, size := cfg["batch"], c.Labels.Shape[1], cfg["regions"]*cfg["feat_dim"]
 	g := s.Graph()
 	features := g.Input("features", b, cfg["regions"], cfg["feat_dim"])
-	l := m.LabelNodes(g, b, columns-1)
+	l := m.LabelInputs(g, b, columns-1)
 	loss := root.Branch.Loss(g, features, l)
 	o := &root.Branch.Decoder.Out
 	logits := g.Linear(graph.LinearTerm{X: root.Branch.states(g, features, l), W: o.Weight.Node(g), B: o.Bias.Node(g)})
@@ -256,7 +256,7 @@ func TestVSRNL2Axis(t *testing.T) {
 		check(t, err)
 		m.Init(1, nil)
 		g := m.Session.Graph()
-		_, features := m.Network.(*vsrn).reason(g, m.RegionsNode(g, 2))
+		_, features := m.Network.(*vsrn).reason(g, m.ImageInputs(g, 2).Regions)
 		prog, err := graph.Compile(m.Session, g, []*graph.Node{features}, nil)
 		check(t, err)
 		x := make([]float64, 2*3*5)

@@ -30,7 +30,7 @@ type SentenceEncoder struct {
 	session *graph.Session
 	pool    string
 	progs   map[[2]int]*encoder
-	feed    Model // pads words
+	feeder  *Feeder
 }
 
 // OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of config.json, or of 64
@@ -50,7 +50,7 @@ func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) 
 	if e.session, err = graph.NewSession(dev, specs); err != nil {
 		return nil, fmt.Errorf("BERT of %s: %w", dir, err)
 	}
-	e.feed = Model{Session: e.session}
+	e.feeder = &Feeder{session: e.session}
 	return e, loadBert(dir, params, vocab, func(p *nn.Param, values []float32) { dev.UploadFloats(e.session.Params.Value(p.Name), values) })
 }
 
@@ -97,9 +97,10 @@ func bertSizes(dir string) (BertOptions, error) {
 // Dim returns the length of a vector.
 func (e *SentenceEncoder) Dim() int { return e.Options.Hidden }
 
-// Encode writes the vectors of n captions of at most l ids: words [n, l], lengths [n] → dst [n, Dim].
-func (e *SentenceEncoder) Encode(dst []float32, words, lengths []int32, n, l int) error {
-	key := [2]int{n, Bucket(l)}
+// Encode writes the vectors of captions: dst [N, Dim].
+func (e *SentenceEncoder) Encode(dst []float32, b CaptionBatch) error {
+	n := len(b.Lengths)
+	key := [2]int{n, Bucket(b.Longest())}
 	p := e.progs[key]
 	if p == nil {
 		p = &encoder{}
@@ -116,7 +117,7 @@ func (e *SentenceEncoder) Encode(dst []float32, words, lengths []int32, n, l int
 		}
 		e.progs[key] = p
 	}
-	if err := e.feed.FeedWords(words, lengths, n, l); err != nil {
+	if err := e.feeder.Captions(b); err != nil {
 		return err
 	}
 	if err := p.prog.RunAll(); err != nil {

@@ -30,15 +30,16 @@ func BenchmarkScorePairs(b *testing.B) {
 					lengths[i] = int32(longest - i*12/(n-1))
 				}
 				var images, captions EncodedSet
-				if err := m.AppendImages(&images, regions, nil, n, n); err != nil {
+				run := NewRunner(m, nil).Pairs
+				if err := run.AppendImages(&images, ImageBatch{N: n, Features: regions}, n); err != nil {
 					b.Fatal(err)
 				}
-				if err := m.AppendCaptions(&captions, words, lengths, n, longest, n); err != nil {
+				if err := run.AppendCaptions(&captions, captionBatch(words, lengths, longest), n); err != nil {
 					b.Fatal(err)
 				}
 				out := make([]float32, n*n)
 				for b.Loop() {
-					if err := m.ScorePairs(out, &images, 0, n, &captions, 0, n, captions.First[n]); err != nil {
+					if err := run.Score(out, &images, 0, n, &captions, 0, n, captions.First[n]); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -37,11 +37,12 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 					}
 				}
 				var images, captions EncodedSet
-				fatal(t, m.AppendImages(&images, regions, boxes, n, n))
-				fatal(t, m.AppendCaptions(&captions, words, lengths, c, l, c))
+				run := NewRunner(m, nil).Pairs
+				fatal(t, run.AppendImages(&images, ImageBatch{N: n, Features: regions, Boxes: boxes}, n))
+				fatal(t, run.AppendCaptions(&captions, captionBatch(words, lengths, l), c))
 				total := captions.First[c]
 				want := make([]float32, n*c)
-				fatal(t, m.ScorePairs(want, &images, 0, n, &captions, 0, c, total))
+				fatal(t, run.Score(want, &images, 0, n, &captions, 0, c, total))
 				if slices.Max(want) == slices.Min(want) {
 					t.Fatal("all scores are equal")
 				}
@@ -50,7 +51,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 						for j := 0; j < c; j += size[1] {
 							i1, j1 := min(n, i+size[0]), min(c, j+size[1])
 							got := make([]float32, (i1-i)*(j1-j))
-							fatal(t, m.ScorePairs(got, &images, i, i1, &captions, j, j1, total+3))
+							fatal(t, run.Score(got, &images, i, i1, &captions, j, j1, total+3))
 							for k, v := range got {
 								if w := want[(i+k/(j1-j))*c+j+k%(j1-j)]; v != w {
 									t.Fatalf("tiles of %v: the score of image %d and caption %d is %v, want %v", size, i+k/(j1-j), j+k%(j1-j), v, w)
@@ -63,7 +64,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					fatal(t, m.AppendImages(&single, regions[i*size:(i+1)*size], boxes[i*d.Regions*4:(i+1)*d.Regions*4], 1, n))
+					fatal(t, run.AppendImages(&single, ImageBatch{N: 1, Features: regions[i*size : (i+1)*size], Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
 				}
 				for k := range images.Values {
 					if !slices.Equal(single.Values[k].Data, images.Values[k].Data) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/graph"
 	"vsetrain/internal/philox"
 	"vsetrain/internal/torchfile"
 )
@@ -55,6 +56,15 @@ func normals(purpose string, n int) []float32 {
 	return x
 }
 
+// captionBatch packs captions [n, width].
+func captionBatch(words, lengths []int32, width int) CaptionBatch {
+	b := CaptionBatch{Lengths: lengths}
+	for i, n := range lengths {
+		b.Words = append(b.Words, words[i*width:i*width+int(n)]...)
+	}
+	return b
+}
+
 func nearly(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -70,20 +80,21 @@ func TestVSEInfEmbedsAlone(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
 	const n, size, e = 4, 6 * 7, 8
 	x, all, one := normals("regions", n*size), make([]float32, n*e), make([]float32, e)
-	fatal(t, m.EncodeImages(all, x, n))
+	run := NewRunner(m, nil).Embeds
+	fatal(t, run.Images(all, ImageBatch{N: n, Features: x}))
 	for i := range n {
 		shuffled := make([]float32, 0, size)
 		for _, r := range []int{3, 0, 5, 1, 4, 2} {
 			shuffled = append(shuffled, x[i*size+r*7:i*size+(r+1)*7]...)
 		}
-		fatal(t, m.EncodeImages(one, shuffled, 1))
+		fatal(t, run.Images(one, ImageBatch{N: 1, Features: shuffled}))
 		nearly(t, "an image alone, its regions in another order", one, all[i*e:(i+1)*e])
 	}
 	words := []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2, 1, 5, 6, 2, 0, 0, 0, 0, 0, 0, 1, 20, 2, 0, 0, 0, 0, 0, 0, 0}
 	lengths := []int32{10, 4, 3} // 20 is <mask>
-	fatal(t, m.EncodeCaptions(all[:3*e], words, lengths, 3, 10))
+	fatal(t, run.Captions(all[:3*e], captionBatch(words, lengths, 10)))
 	for i, l := range lengths {
-		fatal(t, m.EncodeCaptions(one, words[i*10:i*10+int(l)], lengths[i:i+1], 1, int(l)))
+		fatal(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
 		nearly(t, "a caption alone", one, all[i*e:(i+1)*e])
 	}
 }
@@ -96,9 +107,9 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
 		g := m.Session.Graph()
 		g.Training = true
-		e, err := m.compileImages(g, len(counts))
+		e, err := m.compile(g, func() *graph.Node { return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions) })
 		fatal(t, err)
-		fatal(t, m.FeedRegions(x, counts, len(counts)))
+		fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: len(counts), Features: x, Counts: counts}))
 		fatal(t, e.prog.RunAll())
 		value := func(name string) []float64 {
 			v := m.Session.Params.Value("img.mlp." + name)
@@ -132,15 +143,18 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 	}
 }
 
-func TestFeedRegionsRefusesBadCounts(t *testing.T) {
-	m := tinyVSEInf(t, cpu.FP32, nil)
+func TestFeederRefusesBadCounts(t *testing.T) {
+	f := NewFeeder(tinyVSEInf(t, cpu.FP32, nil), nil, false)
+	feed := func(rows int, counts []int32) error {
+		return f.Images(ImageBatch{N: 2, Features: make([]float32, rows*7), Counts: counts})
+	}
 	for what, counts := range map[string][]int32{"none": {0, 3}, "too many": {7, 1}, "too few values": {6, 6}, "two of three": {1, 1, 1}} {
-		if err := m.FeedRegions(make([]float32, 3*7), counts, 2); err == nil {
+		if err := feed(3, counts); err == nil {
 			t.Errorf("%s: %v was accepted", what, counts)
 		}
 	}
-	fatal(t, m.FeedRegions(make([]float32, 3*7), []int32{1, 2}, 2))
-	fatal(t, m.FeedRegions(make([]float32, 12*7), nil, 2))
+	fatal(t, feed(3, []int32{1, 2}))
+	fatal(t, feed(12, nil))
 }
 
 func contents(m *Model) (out []float64) {

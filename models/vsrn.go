@@ -89,6 +89,11 @@ func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	return embedding
 }
 
+// ImagesAndRegions implements RegionEncoder.
+func (n *vsrn) ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, features *graph.Node) {
+	return n.reason(g, regions)
+}
+
 // reason returns the embeddings [B, E] and the features of the regions G [B, R, E].
 func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features *graph.Node) {
 	b, r, e := graph.Dim(regions, 0), n.dims.Regions, n.embed

@@ -136,7 +136,12 @@ func TestGoldenTrainStep(t *testing.T) {
 				}
 				steps := c.Captions.Shape[1]
 				check(m.Session.FeedDoubles(models.InputRegions, golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
-				check(m.FeedWords(golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order), n, steps))
+				words, lengths := golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order)
+				captions := models.CaptionBatch{Lengths: lengths}
+				for i, l := range lengths {
+					captions.Words = append(captions.Words, words[i*steps:i*steps+int(l)]...)
+				}
+				check(s.feeder.Captions(captions))
 				prog, err := s.program(sh)
 				check(err)
 				for i, want := range c.Expected.Steps {

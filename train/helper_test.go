@@ -190,12 +190,8 @@ func tinyBatch(seed uint64, n, longest int) *data.Batch {
 	for i := range n {
 		b.Lengths = append(b.Lengths, int32(max(2, longest-i)))
 		b.ImageIDs = append(b.ImageIDs, int32(i/2))
-		for k := range longest {
-			w := int32(0)
-			if k < int(b.Lengths[i]) {
-				w = 1 + int32(r.IntN(tinyVocab-1))
-			}
-			b.Words = append(b.Words, w)
+		for range b.Lengths[i] {
+			b.Words = append(b.Words, 1+int32(r.IntN(tinyVocab-1)))
 		}
 		for range tinyRegions * tinyFeature {
 			b.Images = append(b.Images, float32(r.Float64()))

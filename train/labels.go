@@ -26,8 +26,10 @@ func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int, 
 	if len(l.row) != maxLength+1 {
 		l.row, l.rowMask = make([]int32, maxLength+1), make([]int32, maxLength+1)
 	}
-	for i, n := range b.Lengths {
-		caption := b.Words[i*b.L : i*b.L+int(n)]
+	words := b.Words
+	for _, n := range b.Lengths {
+		caption := words[:n]
+		words = words[n:]
 		text.FillCaptionLabels(l.row, l.rowMask, caption[1:max(1, n-1)]) // without <start> and <end>
 		l.words, l.mask = append(l.words, l.row[:columns]...), append(l.mask, l.rowMask[:columns]...)
 		steps := int32(0)

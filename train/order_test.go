@@ -24,7 +24,12 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := setup()
-			for i := range b.Lengths { // of one length, because batches are sorted by it
+			var first []int32 // captions of one length, because batches are sorted by it
+			for i := range b.Lengths {
+				first = append(first, b.WordsOf(i)[:b.Lengths[n-1]]...)
+			}
+			b.Words = first
+			for i := range b.Lengths {
 				b.Lengths[i] = b.Lengths[n-1]
 			}
 			s, turned := setup()
@@ -65,14 +70,14 @@ func turn(to, from *data.Batch) {
 		}
 		start[i+1] = start[i] + size
 	}
-	to.Images, to.RegionCounts = nil, nil
+	to.Images, to.RegionCounts, to.Words = nil, nil, nil
 	for i := range n {
 		k := n - 1 - i
 		to.Images = append(to.Images, from.Images[start[k]:start[k+1]]...)
 		if from.RegionCounts != nil {
 			to.RegionCounts = append(to.RegionCounts, from.RegionCounts[k])
 		}
-		copy(to.Words[i*from.L:(i+1)*from.L], from.Words[k*from.L:])
+		to.Words = append(to.Words, from.WordsOf(k)...)
 		to.Lengths[i], to.ImageIDs[i] = from.Lengths[k], from.ImageIDs[k]
 	}
 }

@@ -57,7 +57,7 @@ func (p *program) reports(norm device.View) []device.View {
 func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.room = s.model.PairRoom(b.Lengths, b.L)
+		sh.room = s.feeder.PairRoom(b.Lengths, b.L)
 	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
@@ -74,7 +74,7 @@ func (s *Step) Reserve(lengths []int32, semantic int) error {
 	longest := int(slices.Max(lengths))
 	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.room = s.model.PairRoom(lengths, longest)
+		sh.room = s.feeder.PairRoom(lengths, longest)
 	}
 	_, err := s.program(sh)
 	return err
@@ -95,19 +95,17 @@ func (s *Step) program(sh shape) (*program, error) {
 // buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch where there is one.
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
-	captions := m.CaptionNodes(g, sh.n, sh.bucket)
+	captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.room)
 	if net, ok := m.PairScorer(); ok {
-		captions.Room = sh.room
-		captions.Edges, captions.EdgeStart = m.EdgeNodes(g, sh.n, sh.room)
 		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
 		return
 	}
-	net := m.Embedder()
+	net, regions := m.Embedder(), m.ImageInputs(g, sh.n).Regions
 	var images *graph.Node
 	if c, ok := net.(models.Captioner); ok {
-		images, p.captioning = c.ImagesAndLoss(g, m.RegionsNode(g, sh.n), m.LabelNodes(g, sh.n, labelSteps(sh, c.MaxLength())))
+		images, p.captioning = c.ImagesAndLoss(g, regions, m.LabelInputs(g, sh.n, labelSteps(sh, c.MaxLength())))
 	} else {
-		images = net.Images(g, m.RegionsNode(g, sh.n))
+		images = net.Images(g, regions)
 	}
 	p.scores = net.Scores(g, images, net.Captions(g, captions))
 }

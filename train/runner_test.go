@@ -26,11 +26,9 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 	b.L = int(b.Lengths[0])
 	var words []int32
 	for _, n := range b.Lengths {
-		row := make([]int32, b.L)
-		for k := range n {
-			row[k] = 1 + int32(r.IntN(tinyVocab-1))
+		for range n {
+			words = append(words, 1+int32(r.IntN(tinyVocab-1)))
 		}
-		words = append(words, row...)
 	}
 	b.Words = words
 	if counts {

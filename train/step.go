@@ -24,6 +24,7 @@ type Step struct {
 	Seed uint64
 
 	model    *models.Model
+	feeder   *models.Feeder
 	loss     loss.Options
 	opt      *optimiser
 	programs map[shape]*program
@@ -69,6 +70,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s.runner, s.recorder = newRunner(m.Session.Dev)
 	s.namer, _ = m.Session.Dev.(device.Namer)
 	s.makes = s.calls
+	s.ReadFrom(nil)
 	return s, nil
 }
 
@@ -107,10 +109,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err := s.feed(b, sh); err != nil {
 		return err
 	}
-	key := callKey{shape: sh, words: s.model.WordBound(b.Lengths, b.L)}
-	if b.RegionCounts != nil {
-		key.regions = s.model.RegionBound(b.RegionCounts)
-	}
+	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.RegionCounts)}
 	return s.begin(p, key, lr)
 }
 
@@ -173,26 +172,24 @@ func (s *Step) Finish() (StepResult, error) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
+// ReadFrom says what of the training split stays on the device; nil, as at first, is nothing.
+func (s *Step) ReadFrom(r *models.Resident) {
+	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
+}
+
+// feed sets the inputs of a program.
 func (s *Step) feed(b *data.Batch, sh shape) error {
-	ses := s.model.Session
-	if s.recorder != nil {
-		s.model.Loosely = true
-		defer func() { s.model.Loosely = false }()
-	}
-	if s.model.Kept().HasFeatures() {
-		if err := s.model.FeedFeatures(b.ImageRows, b.RegionRows, b.RegionCounts, b.N); err != nil {
-			return err
-		}
-	} else if err := s.model.FeedRegions(b.Images, b.RegionCounts, b.N); err != nil {
+	ses, captions := s.model.Session, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges,
+		EdgeStart: b.EdgeStart}
+	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows, Counts: b.RegionCounts,
+		Kept: b.RegionRows})
+	if err != nil {
 		return err
 	}
-	if err := s.model.FeedCaptions(b.Captions, b.Words, b.Lengths, b.N, b.L); err != nil {
+	if err := s.feeder.Captions(captions); err != nil {
 		return err
 	}
-	if err := s.model.FeedTrainBoxes(b.ImageRows, b.Boxes, b.N); err != nil {
-		return err
-	}
-	if err := s.model.FeedEdges(b.Edges, b.EdgeStart, b.N, sh.room); err != nil {
+	if err := s.feeder.Edges(captions, sh.room); err != nil {
 		return err
 	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
@@ -207,7 +204,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if sh.semantic == 0 {
 		return nil
 	}
-	if err := s.model.FeedSemantics(inputSemantics, b.Captions, b.Semantics, sh.semantic); err != nil {
+	if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Captions, b.N, sh.semantic); err != nil {
 		return err
 	}
 	return ses.FeedInts(inputImages, b.ImageIDs)

@@ -141,8 +141,8 @@ func TestLabelsOfABatch(t *testing.T) {
 	s := vsrnStep(t, newDevice(t, cpu.FP32), models.DefaultOptions().VSRN)
 	b := &data.Batch{N: n, L: 16}
 	for i := range n {
-		words := make([]int32, b.L)
-		b.Lengths = append(b.Lengths, int32(16-i))
+		words := make([]int32, b.L-i)
+		b.Lengths = append(b.Lengths, int32(b.L-i))
 		for k := range b.Lengths[i] {
 			words[k] = 4 + k
 		}
@@ -159,7 +159,7 @@ func TestLabelsOfABatch(t *testing.T) {
 	}
 	for i, length := range b.Lengths {
 		labels, mask := make([]int32, maxLength+1), make([]int32, maxLength+1)
-		text.FillCaptionLabels(labels, mask, b.Words[i*b.L+1:i*b.L+int(length)-1])
+		text.FillCaptionLabels(labels, mask, b.WordsOf(i)[1:length-1])
 		got := s.labels
 		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) || !slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {
 			t.Errorf("caption of %d: %v %v, want %v %v", length, got.words[i*columns:(i+1)*columns], got.mask[i*columns:(i+1)*columns], labels, mask)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"vsetrain/models"
 )
 
 // Attention is how strongly VSRN looks at each region of an image (Li et al., ICCV 2019, section on visualisation). With the features G_i of the
@@ -97,7 +99,10 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 	for i := range s.NumImages() {
 		byID[s.ImageID(s.RowOf(i))] = i
 	}
-	k, e := s.Regions(), l.Model.EmbedDim()
+	if l.Runner.Embeds == nil {
+		return nil, fmt.Errorf("%s: network %s scores pairs; attention is that of vsrn", l.Found, l.Model.Options.Network)
+	}
+	k, e := s.Regions(), l.Runner.Embeds.Dim()
 	regions, boxes := make([]float32, k*s.Dim()), make([]float32, 4*k)
 	image, features := make([]float32, e), make([]float32, k*e)
 	var out []Attention
@@ -116,7 +121,7 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		if err := s.ReadBoxes(boxes, row); err != nil {
 			return nil, err
 		}
-		if err := l.Model.EncodeRegions(image, features, regions, 1); err != nil {
+		if err := l.Runner.Embeds.Regions(image, features, models.ImageBatch{N: 1, Features: regions}); err != nil {
 			return nil, err
 		}
 		a := Attention{Checkpoint: l.Found, Image: i, ImageID: id, Correlation: correlate(features, image), Boxes: make([][4]float64, k)}

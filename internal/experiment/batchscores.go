@@ -41,10 +41,12 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 		return nil, err
 	}
 	scores := make([]float32, n*n)
-	if _, ok := m.PairScorer(); ok {
-		err = scorePairBatch(m, scores, regions, boxes, b)
+	im := models.ImageBatch{N: n, Features: regions, Boxes: boxes}
+	ca := models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Edges: b.Edges, EdgeStart: b.EdgeStart}
+	if r := l.Runner; r.Pairs != nil {
+		err = scorePairBatch(r.Pairs, scores, im, ca)
 	} else {
-		err = scoreEmbedded(m, scores, regions, b)
+		err = scoreEmbedded(r.Embeds, scores, im, ca)
 	}
 	if err != nil {
 		return nil, err
@@ -62,26 +64,25 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 	return out, nil
 }
 
-func scoreEmbedded(m *models.Model, scores, regions []float32, b *data.Batch) error {
-	n, e := b.N, m.EmbedDim()
+func scoreEmbedded(r *models.EmbedRunner, scores []float32, im models.ImageBatch, ca models.CaptionBatch) error {
+	n, e := im.N, r.Dim()
 	images, captions := make([]float32, n*e), make([]float32, n*e)
-	if err := m.EncodeImages(images, regions, n); err != nil {
+	if err := r.Images(images, im); err != nil {
 		return err
 	}
-	if err := m.EncodeCaptions(captions, b.Words, b.Lengths, n, b.L); err != nil {
+	if err := r.Captions(captions, ca); err != nil {
 		return err
 	}
-	return m.Scores(scores, images, captions, n, n)
+	return r.Scores(scores, images, captions, n, n)
 }
 
-func scorePairBatch(m *models.Model, scores, regions, boxes []float32, b *data.Batch) error {
+func scorePairBatch(r *models.PairRunner, scores []float32, im models.ImageBatch, ca models.CaptionBatch) error {
 	var images, captions models.EncodedSet
-	if err := m.AppendImages(&images, regions, boxes, b.N, b.N); err != nil {
+	if err := r.AppendImages(&images, im, im.N); err != nil {
 		return err
 	}
-	if err := m.AppendCaptions(&captions, b.Words, b.Lengths, b.N, b.L, b.N); err != nil {
+	if err := r.AppendCaptions(&captions, ca, im.N); err != nil {
 		return err
 	}
-	captions.AppendEdges(b.Edges, b.EdgeStart)
-	return m.ScorePairs(scores, &images, 0, b.N, &captions, 0, b.N, captions.First[b.N])
+	return r.Score(scores, &images, 0, im.N, &captions, 0, im.N, captions.First[im.N])
 }

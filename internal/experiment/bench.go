@@ -166,7 +166,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return nil, err
 	}
 	if b.WithData {
-		b.loader, err = data.NewLoader(b.train, b.vocab, b.inPlace(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
+		b.loader, err = data.NewLoader(b.train, b.vocab, b.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
 	return memory, b.draw(memory, dims)
@@ -234,7 +234,7 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 			return err
 		}
 	}
-	b.model.Keep(&kept.Kept)
+	b.step.ReadFrom(&kept.Resident)
 	return b.dev.Sync()
 }
 

@@ -57,7 +57,7 @@ func (t *stepTimer) finish() error {
 
 // keptSynthetic are the parts of the synthetic batches that stay on a GPU, as those of a training split do.
 type keptSynthetic struct {
-	models.Kept
+	models.Resident
 	words, starts []int32 // as Words and Starts; nil where captions are augmented
 }
 
@@ -73,7 +73,7 @@ func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic,
 		memory.stream(b.dev)
 		return nil, nil
 	}
-	k := &keptSynthetic{Kept: models.Kept{Device: r}}
+	k := &keptSynthetic{Resident: models.Resident{Device: r}}
 	memory.Resident = true
 	var err error
 	table := func(to *device.Table, width int) {
@@ -103,7 +103,7 @@ func (k *keptSynthetic) store(x *data.Batch, i int) {
 		}
 	}
 	for c := 0; c < x.N && k.starts != nil; c++ {
-		k.words = append(k.words, x.Words[c*x.L:c*x.L+int(x.Lengths[c])]...)
+		k.words = append(k.words, x.WordsOf(c)...)
 		k.starts = append(k.starts, int32(len(k.words)))
 	}
 }

@@ -209,7 +209,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 		rep.Measured[i].CompatBoxes = true
 	}
 	m = eval.Member{Name: q.Checkpoint, Data: rep.Digest}
-	m.Scores, err = eval.Score(ctx, pool, t.Model, t.Split, t.Lexicon, o)
+	m.Scores, err = eval.Score(ctx, pool, t.Runner, t.Split, t.Lexicon, o)
 	return m, err
 }
 

@@ -133,7 +133,7 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	s, err := eval.Score(t.Context(), nil, m.Model, m.Split, m.Lexicon, eval.EncodeOptions{Boxes: data.FoldBoxes})
+	s, err := eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{Boxes: data.FoldBoxes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ type residentTable struct {
 
 // keep decides what stays where, fills in the plan, and brings to the device what is to stay there.
 func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) error {
-	kept := &models.Kept{Device: r}
-	tables, err := t.tables(ctx, kept, p)
+	train, val := &models.Resident{Device: r}, &models.Resident{Device: r}
+	tables, err := t.tables(ctx, train, val, p)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) e
 			}
 		}
 	}
-	t.model.Keep(kept)
+	t.readFrom(train, val)
 	return t.dev.Sync()
 }
 
 // tables lists what can stay, the small parts first: word ids unless they are augmented, boxes unless they change at every use.
-func (t *training) tables(ctx context.Context, kept *models.Kept, p *MemoryPlan) (all []residentTable, err error) {
+func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *MemoryPlan) (all []residentTable, err error) {
 	s, c := t.train, t.cfg
 	add := func(w residentTable) {
 		m := &MemoryTable{Name: w.name, Bytes: w.bytes}
@@ -104,8 +104,7 @@ func (t *training) tables(ctx context.Context, kept *models.Kept, p *MemoryPlan)
 	p.Half, p.Features, w.resident = s.HalfFeatures(), w.bytes, &p.Resident
 	all = append(all, w)
 	if t.val != nil {
-		t.keptVal = &models.Kept{Device: kept.Device}
-		w := features("validation features", t.val, &t.keptVal.Features, nil)
+		w := features("validation features", t.val, &val.Features, nil)
 		if _, ok := t.model.PairScorer(); ok {
 			w.room = min(4<<30, p.Total/8) // for encoded values and tiles of pairs
 		}
@@ -114,11 +113,31 @@ func (t *training) tables(ctx context.Context, kept *models.Kept, p *MemoryPlan)
 	return all, nil
 }
 
-// inPlace completes the options of a loader of training batches: what the network does to them, and what they need not bring.
-func (t *training) inPlace(o data.LoaderOptions) data.LoaderOptions {
-	k := t.model.Kept()
-	o.Augment, o.BoxDecay = t.cfg.Model.Augments(), t.cfg.Model.DecaysBoxes()
-	o.InPlace, o.BoxesInPlace, o.SemanticsInPlace = k.HasFeatures(), k.HasBoxes(), k.HasSemantics()
+// readFrom says what of the training split, and of the validation split, is on the device.
+func (t *training) readFrom(train, val *models.Resident) {
+	t.resident = train
+	t.step.ReadFrom(train)
+	t.validation = models.NewRunner(t.model, val)
+}
+
+// withFields completes the options of a loader of training batches: they bring what the network reads and what is not on the
+// device.
+func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
+	r, m := t.resident, &t.cfg.Model
+	o.Fields = []data.Field{}
+	add := func(there bool, f data.Field) {
+		if !there {
+			o.Fields = append(o.Fields, f)
+		}
+	}
+	add(r.HasFeatures(), data.FieldFeatures)
+	if m.DecaysBoxes() {
+		add(false, data.FieldDecayedBoxes)
+	} else {
+		add(r.HasBoxes(), data.FieldBoxes)
+	}
+	add(r.HasSemantics(), data.FieldSemantics)
+	add(!m.Augments(), data.FieldAugmentation)
 	return o
 }
 

@@ -146,8 +146,8 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 // timeEpoch trains on the first captions of the training split once.
 func (t *training) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time, done func()) (p SamplesPoint, err error) {
 	c := t.cfg
-	l, err := data.NewLoader(t.train, t.vocab, data.LoaderOptions{Batch: c.Train.Batch, Captions: captions, Seed: c.Seed, Shuffle: true, Epochs: 1,
-		Augment: c.Model.Augments(), BoxDecay: c.Model.DecaysBoxes()})
+	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions, Seed: c.Seed, Shuffle: true,
+		Epochs: 1}))
 	if err != nil {
 		return p, err
 	}

@@ -114,15 +114,13 @@ func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error
 			return nil, err
 		}
 		part := s.order[lo:min(len(lines), lo+s.Batch)]
-		l := len(s.ids[part[0]])
 		s.words, s.lengths = s.words[:0], s.lengths[:0]
 		for _, i := range part {
 			s.words = append(s.words, s.ids[i]...)
-			s.words = append(s.words, make([]int32, l-len(s.ids[i]))...)
 			s.lengths = append(s.lengths, int32(len(s.ids[i])))
 		}
 		s.vectors = slices.Grow(s.vectors[:0], len(part)*d)[:len(part)*d]
-		if err := s.enc.Encode(s.vectors, s.words, s.lengths, len(part), l); err != nil {
+		if err := s.enc.Encode(s.vectors, models.CaptionBatch{Words: s.words, Lengths: s.lengths}); err != nil {
 			return nil, err
 		}
 		for k, i := range part {

@@ -46,13 +46,12 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 	}
 	slices.SortFunc(b.Lengths, func(a, b int32) int { return int(b - a) })
 	b.L = int(b.Lengths[0])
-	b.Words = make([]int32, n*b.L)
-	for i, l := range b.Lengths {
-		row := b.Words[i*b.L : i*b.L+int(l)]
-		for j := range row {
-			row[j] = zipfWord(s, vocab)
+	for _, l := range b.Lengths {
+		at := len(b.Words)
+		for range l {
+			b.Words = append(b.Words, zipfWord(s, vocab))
 		}
-		row[0], row[l-1] = 1, 2 // <start>, <end>
+		b.Words[at], b.Words[len(b.Words)-1] = 1, 2 // <start>, <end>
 	}
 	for i := range n {
 		b.Captions = append(b.Captions, int32(i))
@@ -73,7 +72,7 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	random := func() int32 { return int32(s.IntN(vocab)) }
 	captions := make([][]int32, b.N)
 	for i, l := range b.Lengths {
-		words := b.Words[i*b.L : i*b.L+int(l)]
+		words := b.WordsOf(i)
 		if bert {
 			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
 			captions[i] = append(captions[i], words[l-1])
@@ -82,10 +81,9 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
 	}
 	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
-	b.L = len(captions[0])
-	b.Words = make([]int32, b.N*b.L)
+	b.L, b.Words = len(captions[0]), slices.Concat(captions...)
 	for i, c := range captions {
-		b.Lengths[i] = int32(copy(b.Words[i*b.L:], c))
+		b.Lengths[i] = int32(len(c))
 	}
 	rows := 0
 	for i := range b.N {

@@ -113,11 +113,12 @@ type training struct {
 	loop       *train.Loop
 	logs       *logs
 	warned     bool
-	keptVal    *models.Kept // what of the validation split is on the device; may be nil
-	callByCall string       // what the plan said
-	saved      int64        // step of the last checkpoint, 0 without one
-	best       int64        // step of the best checkpoint on the disk, 0 without one
-	warnings   []error      // that wait until the run is shown
+	resident   *models.Resident // what of the training split is on the device; may be nil
+	validation *models.Runner
+	callByCall string  // what the plan said
+	saved      int64   // step of the last checkpoint, 0 without one
+	best       int64   // step of the best checkpoint on the disk, 0 without one
+	warnings   []error // that wait until the run is shown
 }
 
 // savedAt notes that the state at a step is safe on disk.
@@ -196,6 +197,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.step.Seed = c.Seed
+	t.readFrom(nil, nil)
 	if err := t.checkDisk(); err != nil {
 		return err
 	}
@@ -209,7 +211,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.callByCall = t.step.CallByCall()
-	t.loader, err = data.NewLoader(t.train, t.vocab, t.inPlace(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
+	t.loader, err = data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
 		StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return err
@@ -274,7 +276,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	stage := func(what ValidationStage) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.model, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Kept: t.keptVal, Progress: stage(Encoding), Pairs: stage(Scoring),
+	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring),
 		Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err

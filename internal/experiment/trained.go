@@ -28,7 +28,8 @@ type TrainedRequest struct {
 // Trained is a network with its weights on a device, and a split that it fits.
 type Trained struct {
 	Model   *models.Model
-	Split   *data.Split // nil without
+	Runner  *models.Runner // of Model
+	Split   *data.Split    // nil without
 	Lexicon text.Lexicon
 	Name    string // what the request called it, its last element
 	Found   string // the checkpoint that was found, and what it holds, for people
@@ -66,6 +67,7 @@ func (p *prepared) start(r *TrainedRequest) (_ *Trained, err error) {
 	if t.Model, err = models.NewModel(t.dev, p.weights.Network(), p.dims); err != nil {
 		return nil, err
 	}
+	t.Runner = models.NewRunner(t.Model, nil)
 	return t, p.weights.Restore(t.Model)
 }
 

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -215,6 +218,64 @@ func absent(pkgs []goPackage) []string {
 		}
 	}
 	return list
+}
+
+// maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their own.
+const maxModelMethods = 20
+
+// methodsOf counts the methods of a type in the sources of a package, tests left out.
+func methodsOf(t *testing.T, dir, typeName string) (names []string) {
+	t.Helper()
+	for _, f := range sources(t, dir) {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil {
+				continue
+			}
+			recv := fn.Recv.List[0].Type
+			if star, ok := recv.(*ast.StarExpr); ok {
+				recv = star.X
+			}
+			if id, ok := recv.(*ast.Ident); ok && id.Name == typeName {
+				names = append(names, fn.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// sources parses the Go files of a package, tests left out.
+func sources(t *testing.T, dir string) (files []*ast.File) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		t.Fatalf("%s has no Go files", dir)
+	}
+	return files
+}
+
+func TestModelIsSmall(t *testing.T) {
+	touch(t)
+	if m := methodsOf(t, "models", "Model"); len(m) == 0 || len(m) > maxModelMethods {
+		t.Errorf("models.Model has %d methods, expected 1 to %d: %q", len(m), maxModelMethods, m)
+	}
+	if m := methodsOf(t, "models", "Feeder"); !slices.Contains(m, "Images") || slices.Contains(m, "NewFeeder") {
+		t.Errorf("the methods of models.Feeder are %q", m)
+	}
 }
 
 // Every rule is broken once.

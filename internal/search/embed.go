@@ -81,7 +81,7 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		return rep, err
 	}
 	defer t.Close()
-	if _, pairs := t.Model.PairScorer(); pairs {
+	if t.Runner.Pairs != nil {
 		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; expected an embedder (vsepp, vsrn, vseinf)", t.Name, t.Model.Options.Network)
 	}
 	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
@@ -95,25 +95,25 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		for i := range t.Split.NumImages() {
 			ids = append(ids, idOf(t.Split, i))
 		}
-		rows, err = eval.EncodeImages(ctx, t.Model, t.Split, o)
+		rows, err = eval.EncodeImages(ctx, t.Runner.Embeds, t.Split, o)
 	case EmbedCaptions:
 		k := t.Split.CaptionsPerImage()
 		for c := range t.Split.NumCaptions() {
 			ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, c/k), c%k))
 		}
-		rows, err = eval.EncodeCaptions(ctx, t.Model, t.Split, t.Lexicon, o)
+		rows, err = eval.EncodeCaptions(ctx, t.Runner.Embeds, t.Split, t.Lexicon, o)
 	case EmbedTexts:
 		for i := range r.Texts {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
-		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Model, t.Lexicon, r.Texts, r.Source, o)
+		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Runner.Embeds, t.Lexicon, r.Texts, r.Source, o)
 	default:
 		err = fmt.Errorf("embed %q; expected %s, %s or %s", r.What, EmbedImages, EmbedCaptions, EmbedTexts)
 	}
 	if err != nil {
 		return rep, err
 	}
-	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Model.EmbedDim(), t.Found
+	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Runner.Embeds.Dim(), t.Found
 	if err := finite("row", rows, rep.Dim); err != nil {
 		return rep, err
 	}
@@ -124,11 +124,11 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 }
 
 // encodeTexts embeds captions: [N, E] in their order.
-func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []string, source string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
+func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lines []string, source string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
 	if len(lines) == 0 {
 		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
 	}
-	coder, e := v.Coder(), m.EmbedDim()
+	coder, e := v.Coder(), r.Dim()
 	ids, order := make([][]int32, len(lines)), make([]int, len(lines))
 	for i, line := range lines {
 		var words, unknown int
@@ -148,12 +148,12 @@ func encodeTexts(ctx context.Context, m *models.Model, v text.Lexicon, lines []s
 			return nil, 0, err
 		}
 		batch := order[lo:min(len(order), lo+o.Batch)]
-		n, l := len(batch), len(ids[batch[0]])
-		words, lengths := make([]int32, n*l), make([]int32, n)
-		for j, i := range batch {
-			lengths[j] = int32(copy(words[j*l:], ids[i]))
+		n := len(batch)
+		var b models.CaptionBatch
+		for _, i := range batch {
+			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
 		}
-		if err := m.EncodeCaptions(part[:n*e], words, lengths, n, l); err != nil {
+		if err := r.Captions(part[:n*e], b); err != nil {
 			return nil, 0, err
 		}
 		for j, i := range batch {

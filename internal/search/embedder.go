@@ -8,6 +8,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/par"
 	"vsetrain/internal/safetensors"
+	"vsetrain/models"
 )
 
 // embedder is a network with one vector per image and per caption: VSE++, VSRN, VSE-infinity.
@@ -21,7 +22,7 @@ type embedder struct {
 func (m *embedder) imageRows(ctx context.Context) ([]float32, error) {
 	return m.images.get(m.encoder, func() ([]float32, error) {
 		return m.rows(ctx, imageSide, "image", m.Split.NumImages(), func() ([]float32, error) {
-			return eval.EncodeImages(ctx, m.Model, m.Split, m.options(imageSide))
+			return eval.EncodeImages(ctx, m.Runner.Embeds, m.Split, m.options(imageSide))
 		})
 	})
 }
@@ -30,7 +31,7 @@ func (m *embedder) imageRows(ctx context.Context) ([]float32, error) {
 func (m *embedder) captionRows(ctx context.Context) ([]float32, error) {
 	return m.captions.get(m.encoder, func() ([]float32, error) {
 		return m.rows(ctx, captionSide, "caption", m.Split.NumCaptions(), func() ([]float32, error) {
-			return eval.EncodeCaptions(ctx, m.Model, m.Split, m.Lexicon, m.options(captionSide))
+			return eval.EncodeCaptions(ctx, m.Runner.Embeds, m.Split, m.Lexicon, m.options(captionSide))
 		})
 	})
 }
@@ -56,6 +57,11 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 	return rows, nil
 }
 
+// query is a batch of one caption.
+func query(words []int32) models.CaptionBatch {
+	return models.CaptionBatch{Words: words, Lengths: []int32{int32(len(words))}}
+}
+
 // prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so
 // that the first query does not wait for them.
 func (m *embedder) prepare(ctx context.Context, images, captions, text bool) error {
@@ -76,7 +82,7 @@ func (m *embedder) prepare(ctx context.Context, images, captions, text bool) err
 	defer m.mu.Unlock()
 	q := make([]float32, m.dim)
 	for _, l := range []int{8, 16} {
-		if err := m.Model.EncodeCaptions(q, make([]int32, l), []int32{int32(l)}, 1, l); err != nil {
+		if err := m.Runner.Embeds.Captions(q, query(make([]int32, l))); err != nil {
 			return err
 		}
 	}
@@ -90,7 +96,7 @@ func (m *embedder) text(ctx context.Context, dst []float64, words, of []int32) e
 	}
 	q := make([]float32, m.dim)
 	m.mu.Lock()
-	err = m.Model.EncodeCaptions(q, words, []int32{int32(len(words))}, 1, len(words))
+	err = m.Runner.Embeds.Captions(q, query(words))
 	m.mu.Unlock()
 	if err != nil {
 		return err
@@ -136,7 +142,7 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 	}
 	q := make([]float32, m.dim)
 	m.mu.Lock()
-	err = m.Model.EncodeImages(q, features, 1)
+	err = m.Runner.Embeds.Images(q, models.ImageBatch{N: 1, Features: features})
 	m.mu.Unlock()
 	if err == nil {
 		err = finite("image", q, m.dim)
@@ -153,17 +159,17 @@ func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	if err != nil {
 		return nil, err
 	}
-	if !m.Model.Embedder().DotProduct() { // else the network does not run
+	if !m.Runner.Embeds.DotProduct() { // else the network does not run
 		m.mu.Lock()
 		defer m.mu.Unlock()
 	}
-	return eval.ScoreEmbeddings(ctx, pool, m.Model, images, captions)
+	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
 }
 
 // score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image tells which side
 // the query is.
 func (m *embedder) score(dst []float64, x, q []float32, of []int32, image bool) error {
-	if m.Model.Embedder().DotProduct() {
+	if m.Runner.Embeds.DotProduct() {
 		dotRows(m.pool, dst, x, widen(q), of)
 		return nil
 	}
@@ -183,9 +189,9 @@ func (m *embedder) score(dst []float64, x, q []float32, of []int32, image bool) 
 		part := x[lo*m.dim : (lo+n)*m.dim]
 		var err error
 		if image {
-			err = m.Model.Scores(out[:n], q, part, 1, n)
+			err = m.Runner.Embeds.Scores(out[:n], q, part, 1, n)
 		} else {
-			err = m.Model.Scores(out[:n], part, q, n, 1)
+			err = m.Runner.Embeds.Scores(out[:n], part, q, n, 1)
 		}
 		if err != nil {
 			return err

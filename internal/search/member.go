@@ -92,10 +92,10 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 		return nil, err
 	}
 	e := &encoder{Trained: t, opt: o, pool: pool, mu: &sync.Mutex{}}
-	if _, ok := t.Model.PairScorer(); ok {
+	if t.Runner.Pairs != nil {
 		return &scorer{encoder: e}, nil
 	}
-	return &embedder{encoder: e, dim: t.Model.EmbedDim()}, nil
+	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim()}, nil
 }
 
 // readImage returns the features [regions, dim] of an image, and its boxes [regions, 4] where the network looks at

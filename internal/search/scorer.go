@@ -32,7 +32,7 @@ const tileImages, tileCaptions = 64, 64
 func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	return s.images.get(s.encoder, func() (set *models.EncodedSet, err error) {
 		err = s.cached(ctx, imageSide, func() ([]safetensors.Tensor, error) {
-			set, err = eval.EncodePairImages(ctx, s.Model, s.Split, s.options(imageSide))
+			set, err = eval.EncodePairImages(ctx, s.Runner.Pairs, s.Split, s.options(imageSide))
 			if err != nil || s.opt.Cache == "" {
 				return nil, err
 			}
@@ -50,7 +50,7 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
 		c := &orderedCaptions{}
 		err := s.cached(ctx, captionSide, func() (t []safetensors.Tensor, err error) {
-			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Model, s.Split, s.Lexicon,
+			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Runner.Pairs, s.Split, s.Lexicon,
 				s.options(captionSide))
 			if err != nil || s.opt.Cache == "" {
 				return nil, err
@@ -100,7 +100,7 @@ func (s *scorer) text(ctx context.Context, dst []float64, words, of []int32) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := &models.EncodedSet{}
-	if err := s.Model.AppendCaptions(q, words, []int32{int32(len(words))}, 1, len(words), 1); err != nil {
+	if err := s.Runner.Pairs.AppendCaptions(q, query(words), 1); err != nil {
 		return err
 	}
 	return s.withCaption(ctx, dst, images, q, of)
@@ -132,7 +132,7 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *mode
 			return err
 		}
 		hi := min(len(dst), lo+tileImages)
-		if err := s.Model.ScorePairs(out[:hi-lo], images, lo, hi, q, 0, 1, room); err != nil {
+		if err := s.Runner.Pairs.Score(out[:hi-lo], images, lo, hi, q, 0, 1, room); err != nil {
 			return err
 		}
 		for j, v := range out[:hi-lo] {
@@ -156,7 +156,7 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 			return err
 		}
 		images = &models.EncodedSet{}
-		if err := s.Model.AppendImages(images, features, boxes, 1, 1); err != nil {
+		if err := s.Runner.Pairs.AppendImages(images, models.ImageBatch{N: 1, Features: features, Boxes: boxes}, 1); err != nil {
 			return err
 		}
 		i = 0
@@ -181,7 +181,7 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 			return err
 		}
 		hi := min(len(dst), lo+tileCaptions)
-		if err := s.Model.ScorePairs(out[:hi-lo], images, i, i+1, captions, lo, hi, room); err != nil {
+		if err := s.Runner.Pairs.Score(out[:hi-lo], images, i, i+1, captions, lo, hi, room); err != nil {
 			return err
 		}
 		for j, v := range out[:hi-lo] {
@@ -202,5 +202,5 @@ func (s *scorer) all(ctx context.Context, _ *par.Pool) (eval.Scores, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return eval.ScorePairs(ctx, s.Model, images, captions.EncodedSet, captions.order, s.options(""))
+	return eval.ScorePairs(ctx, s.Runner.Pairs, images, captions.EncodedSet, captions.order, s.options(""))
 }

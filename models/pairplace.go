@@ -46,7 +46,7 @@ func (s *EncodedSet) Placed(lo, hi int) bool { return s.placed.has(lo, hi) }
 
 // Place brings the values of images or captions [lo, hi) of a set to the device, where those of an earlier Place of the set go. room is the largest
 // roomWords of the tiles that will read them. A device without memory for them is a device.Full; then none of the set are there.
-func (m *Model) Place(s *EncodedSet, lo, hi, room int) error {
+func (r *PairRunner) Place(s *EncodedSet, lo, hi, room int) error {
 	p := s.placed
 	if p == nil {
 		p = &placed{}
@@ -60,17 +60,17 @@ func (m *Model) Place(s *EncodedSet, lo, hi, room int) error {
 	put := func(to *device.View, rows []float32, size int) error {
 		if to.N < size {
 			if to.Present() {
-				m.Session.Dev.Free(to.Buf)
+				r.Model.Session.Dev.Free(to.Buf)
 				*to = device.View{}
 			}
-			b, err := m.Session.Dev.Alloc(device.Float, size)
+			b, err := r.Model.Session.Dev.Alloc(device.Float, size)
 			if err != nil {
-				m.Remove(s)
+				r.Remove(s)
 				return fmt.Errorf("encoded values on the device: %w", err)
 			}
 			*to = device.Of(b)
 		}
-		m.Session.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
+		r.Model.Session.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
 		return nil
 	}
 	for k := range s.Values {
@@ -96,14 +96,14 @@ func widths(rows []Rows) (w []int) {
 }
 
 // Remove frees what Place brought to the device.
-func (m *Model) Remove(s *EncodedSet) {
+func (r *PairRunner) Remove(s *EncodedSet) {
 	if s.placed == nil {
 		return
 	}
 	for _, views := range [2][]device.View{s.placed.values, s.placed.words} {
 		for _, v := range views {
 			if v.Present() {
-				m.Session.Dev.Free(v.Buf)
+				r.Model.Session.Dev.Free(v.Buf)
 			}
 		}
 	}
@@ -133,51 +133,51 @@ func (p *placed) wordRows(k, lo, hi int, first []int, room int) device.View {
 	return p.words[k].Slice(at*w, (at+room)*w)
 }
 
-// PairBytes are the bytes that the values of a tile of pairs would take of the device's memory beside what the network has already.
-func (m *Model) PairBytes(images, captions *EncodedSet, ni, nc, roomWords int) (bytes int64, err error) {
-	g := m.Session.Graph()
+// Bytes are the bytes that the values of a tile of pairs would take of the device's memory beside what the network has already.
+func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, roomWords int) (bytes int64, err error) {
+	g := r.Model.Session.Graph()
 	err = graph.Build(func() (err error) {
-		bytes, err = m.Session.Need(g, m.pairNodes(g, tileShape{ni, nc, roomWords}, images, captions))
+		bytes, err = r.Model.Session.Need(g, r.nodes(g, tileShape{ni, nc, roomWords}, images, captions))
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("network %s: %w", m.Options.Network, err)
+		return 0, fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}
 	return bytes, nil
 }
 
-// Fetcher is what StartPairs needs of a device, a part of device.Recorder.
+// Fetcher is what Start needs of a device, a part of device.Recorder.
 type Fetcher interface {
 	Fetch(slot int, views ...device.View)
 	Fetched(slot int) ([]float32, error)
 }
 
-// StartPairs is ScorePairs on a device that is a Fetcher, without the wait: the scores come from FinishPairs of the same slot. There are device.FetchSlots
+// Start is Score on a device that is a Fetcher, without the wait: the scores come from Finish of the same slot. There are device.FetchSlots
 // slots. On an error nothing was started.
-func (m *Model) StartPairs(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
-	e, err := m.feedPairs(images, i0, i1, captions, c0, c1, roomWords)
+func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
+	e, err := r.feed(images, i0, i1, captions, c0, c1, roomWords)
 	if err != nil {
 		return err
 	}
 	err = e.prog.RunAll()
-	if d, ok := m.Session.Dev.(device.Scratch); ok && err == nil {
+	if d, ok := r.Model.Session.Dev.(device.Scratch); ok && err == nil {
 		err = d.Lacked()
 	}
 	if err != nil {
-		return fmt.Errorf("network %s: %w", m.Options.Network, err)
+		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}
-	m.Session.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
+	r.Model.Session.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
 	return nil
 }
 
-// FinishPairs waits for the scores of a slot.
-func (m *Model) FinishPairs(dst []float32, slot int) error {
-	x, err := m.Session.Dev.(Fetcher).Fetched(slot)
+// Finish waits for the scores of a slot.
+func (r *PairRunner) Finish(dst []float32, slot int) error {
+	x, err := r.Model.Session.Dev.(Fetcher).Fetched(slot)
 	if err != nil {
-		return fmt.Errorf("network %s: %w", m.Options.Network, err)
+		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}
 	if len(x) != len(dst) {
-		return fmt.Errorf("network %s: %d scores, expected %d", m.Options.Network, len(x), len(dst))
+		return fmt.Errorf("network %s: %d scores, expected %d", r.Model.Options.Network, len(x), len(dst))
 	}
 	copy(dst, x)
 	return nil

@@ -1,0 +1,314 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// Resident are the parts of a split that stay on a device; what is not there comes with the batches.
+type Resident struct {
+	Device device.Resident
+	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
+	Features, Boxes, Semantics device.Table
+	// Words int32 are the ids of all captions one after the other, those of caption c from Starts[c] to Starts[c+1]; int32
+	// [captions + 1].
+	Words, Starts device.View
+}
+
+// HasFeatures, HasBoxes, HasSemantics and HasWords report what is there.
+func (r *Resident) HasFeatures() bool  { return r != nil && r.Features != nil }
+func (r *Resident) HasBoxes() bool     { return r != nil && r.Boxes != nil }
+func (r *Resident) HasSemantics() bool { return r != nil && r.Semantics != nil }
+func (r *Resident) HasWords() bool     { return r != nil && r.Words.Present() }
+
+// ImageBatch are N images. Features and Boxes are empty where they stay on the device; Rows then number them.
+type ImageBatch struct {
+	N        int
+	Features []float32 // [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
+	Boxes    []float32 // [N, R, 4], of networks that need them
+	Rows     []int32   // [N] rows of the feature file
+	// Counts [N] says how many regions each image has; nil is all R. Kept [Σ Counts] are these regions as rows of the feature
+	// file taken as one list of regions, where the features stay on the device.
+	Counts, Kept []int32
+}
+
+// CaptionBatch are captions, sorted by length in descending order.
+type CaptionBatch struct {
+	Words   []int32 // [Σ Lengths] ids of caption 0, then those of caption 1, and so on
+	Lengths []int32 // [N]
+	Numbers []int32 // [N] numbers in the split, where the words stay on the device
+	// Edges and EdgeStart are the dependencies between words, of networks that need them: pairs of positions, those of caption i
+	// from EdgeStart[i] to EdgeStart[i+1].
+	Edges, EdgeStart []int32
+}
+
+// Longest is the number of words of the longest caption.
+func (b *CaptionBatch) Longest() (l int) {
+	for _, n := range b.Lengths {
+		l = max(l, int(n))
+	}
+	return l
+}
+
+// Feeder sets the inputs of a network's graphs from batches. It decides once where the values of each input come from: what of a
+// split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a batch are read until
+// the programs have run.
+type Feeder struct {
+	session *graph.Session
+	network string
+	dims    Dims
+	// bounds lets graphs know of lengths and region counts an upper bound only (graph.Session.FeedLoose), so that all batches of
+	// one shape do the same.
+	bounds        bool
+	boxed, counts bool        // the network reads boxes, and counts of regions
+	edges         bool        // and dependencies
+	counter       countReader // the network, where it reads more of the counts; nil otherwise
+	positions     int         // words of a caption that there are positions for, 0 without a limit
+
+	features, places, semantics rows
+	lists                       *Resident // of words; nil copies those of the batches
+
+	words, all, edgeList, edgeStart []int32 // staging
+	limits                          [2][]int32
+}
+
+// NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds, which devices
+// that record steps need, programs know of lengths and counts an upper bound only.
+func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
+	o := &m.Options
+	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: o.NeedsBoxes(), counts: o.Augments(),
+		edges: o.NeedsEdges(), features: hostRows{}, places: hostRows{}, semantics: hostRows{}}
+	f.counter, _ = m.Network.(countReader)
+	if o.TextEncoder == TextBert {
+		f.positions = o.Bert.Positions
+	}
+	if r.HasFeatures() {
+		f.features = tableRows{r.Device, r.Features}
+	}
+	if r.HasBoxes() {
+		f.places = tableRows{r.Device, r.Boxes}
+	}
+	if r.HasSemantics() {
+		f.semantics = tableRows{r.Device, r.Semantics}
+	}
+	if r.HasWords() {
+		f.lists = r
+	}
+	return f
+}
+
+// rows sets the first values of a float input of n elements to rows of a width: those that a batch brings, or those with the
+// given numbers of a table on the device.
+type rows interface {
+	feed(s *graph.Session, input string, values []float32, numbers []int32, count, width, n int) error
+}
+
+type hostRows struct{}
+
+func (hostRows) feed(s *graph.Session, input string, values []float32, _ []int32, count, width, n int) error {
+	if len(values) != count*width {
+		return fmt.Errorf("input %s: %d values, expected %d rows of %d", input, len(values), count, width)
+	}
+	return s.FeedPart(input, values, n)
+}
+
+type tableRows struct {
+	device device.Resident
+	table  device.Table
+}
+
+func (t tableRows) feed(s *graph.Session, input string, _ []float32, numbers []int32, count, width, n int) error {
+	if len(numbers) != count {
+		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
+	}
+	return s.FeedRows(input, t.device, t.table, numbers, width, n)
+}
+
+// Images feeds regions, and where the network reads them boxes and counts of regions.
+func (f *Feeder) Images(b ImageBatch) error {
+	r, d := f.dims.Regions, f.dims.Feature
+	counts, numbers, count, width := b.Counts, b.Rows, b.N, r*d
+	if counts == nil {
+		counts = f.whole(b.N)
+	} else {
+		numbers, count, width = b.Kept, 0, d
+		for i, c := range counts {
+			if c < 1 || int(c) > r {
+				return fmt.Errorf("feed images: image %d has %d regions, expected 1 to %d", i, c, r)
+			}
+			count += int(c)
+		}
+		if len(counts) != b.N {
+			return fmt.Errorf("feed images: %d counts of regions for %d images", len(counts), b.N)
+		}
+	}
+	if err := f.features.feed(f.session, InputRegions, b.Features, numbers, count, width, b.N*r*d); err != nil {
+		return fmt.Errorf("feed images: %w", err)
+	}
+	if f.boxed {
+		if err := f.places.feed(f.session, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
+			return fmt.Errorf("network %s needs the boxes of the regions: %w", f.network, err)
+		}
+	}
+	if !f.counts {
+		return nil
+	}
+	return f.regionCounts(counts)
+}
+
+// countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of the images.
+type countReader interface {
+	feedCounts(s *graph.Session, counts []int32) error
+}
+
+func (f *Feeder) regionCounts(counts []int32) error {
+	if f.counter != nil {
+		if err := f.counter.feedCounts(f.session, counts); err != nil {
+			return err
+		}
+	}
+	return f.lengths(1, InputRegionCounts, counts, f.dims.Regions, 2*len(counts))
+}
+
+// whole returns R for each of n images.
+func (f *Feeder) whole(n int) []int32 {
+	for len(f.all) < n {
+		f.all = append(f.all, int32(f.dims.Regions))
+	}
+	return f.all[:n]
+}
+
+// Captions feeds words and lengths, in the layout of graphs whose captions fall into the bucket of the longest.
+func (f *Feeder) Captions(b CaptionBatch) error {
+	n, l := len(b.Lengths), b.Longest()
+	if f.positions > 0 && l > f.positions {
+		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, f.positions)
+	}
+	if sum(b.Lengths) != len(b.Words) {
+		return fmt.Errorf("feed captions: %d words, the lengths of %d captions add up to %d", len(b.Words), n, sum(b.Lengths))
+	}
+	wide, at := Bucket(l), 0
+	f.words = slices.Grow(f.words[:0], n*wide)[:n*wide]
+	for i, length := range b.Lengths {
+		row := f.words[i*wide : (i+1)*wide]
+		at += copy(row, b.Words[at:at+int(length)])
+		clear(row[length:])
+	}
+	var err error
+	if f.lists == nil {
+		err = f.session.FeedInts(InputWords, f.words)
+	} else if len(b.Numbers) != n {
+		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Numbers), n)
+	} else {
+		err = f.session.FeedLists(InputWords, f.lists.Device, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
+	}
+	if err != nil {
+		return err
+	}
+	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
+}
+
+// Edges feeds the dependencies of captions where the network reads them; graphs have room for so many.
+func (f *Feeder) Edges(b CaptionBatch, room int) error {
+	if !f.edges {
+		return nil
+	}
+	n, edges, start := len(b.Lengths), b.Edges, b.EdgeStart
+	if len(start) != n+1 || len(edges) != 2*int(start[n]-start[0]) {
+		return fmt.Errorf("network %s needs the dependencies of %d captions, there are those of %d", f.network, n, len(start)-1)
+	}
+	if len(edges) > 2*room {
+		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one governor",
+			len(edges)/2, n, room)
+	}
+	f.edgeList = append(f.edgeList[:0], edges...)
+	f.edgeList = slices.Grow(f.edgeList, 2*room-len(edges))[:2*room]
+	clear(f.edgeList[len(edges):])
+	f.edgeStart = f.edgeStart[:0]
+	for _, s := range start {
+		f.edgeStart = append(f.edgeStart, s-start[0])
+	}
+	if err := f.session.FeedInts(InputEdges, f.edgeList); err != nil {
+		return err
+	}
+	return f.session.FeedInts(InputEdgeStart, f.edgeStart)
+}
+
+// Semantics feeds the semantic vectors [n, dim] of captions with the given numbers to an input.
+func (f *Feeder) Semantics(input string, vectors []float32, numbers []int32, n, dim int) error {
+	return f.semantics.feed(f.session, input, vectors, numbers, n, dim, n*dim)
+}
+
+// lengths feeds lengths of at most longest, with their upper bound where programs know no more.
+func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit int) error {
+	if !f.bounds {
+		return f.session.FeedInts(input, lengths)
+	}
+	f.limits[which] = bound(f.limits[which][:0], room(lengths, longest, unit), len(lengths), longest)
+	return f.session.FeedLoose(input, lengths, f.limits[which])
+}
+
+func sum(lengths []int32) (n int) {
+	for _, l := range lengths {
+		n += int(l)
+	}
+	return n
+}
+
+// Bucket rounds a caption length up to the lengths that graphs are compiled for, so that few graphs serve all batches.
+// Packed work means that the rounding costs memory, not time.
+func Bucket(l int) int { return max(8, (l+7)/8*8) }
+
+// Steps are recorded for a number of words and of kept regions, rounded up: room is the sum of n lengths of at most longest, as a
+// multiple of unit, with enough for one sequence of the longest length.
+func room(lengths []int32, longest, unit int) int {
+	n := len(lengths)
+	return min(max((sum(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
+}
+
+// wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done for the
+// upper bound.
+func wordUnit(n int) int { return max(8, n/2) }
+
+// WordBound is the number of words that programs for captions of at most l words are told of with bounds.
+func (f *Feeder) WordBound(lengths []int32, l int) int {
+	return room(lengths, f.longest(l), wordUnit(len(lengths)))
+}
+
+// RegionBound is WordBound for the regions that are kept; 0 without counts.
+func (f *Feeder) RegionBound(counts []int32) int {
+	if counts == nil {
+		return 0
+	}
+	return room(counts, f.dims.Regions, 2*len(counts))
+}
+
+// PairRoom rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are compiled for:
+// a multiple of two a caption that is no less than WordBound.
+func (f *Feeder) PairRoom(lengths []int32, l int) int {
+	unit := 2 * len(lengths)
+	return (f.WordBound(lengths, l) + unit - 1) / unit * unit
+}
+
+// longest is the longest caption that programs for captions of l words serve.
+func (f *Feeder) longest(l int) int {
+	if f.positions > 0 {
+		return min(Bucket(l), f.positions)
+	}
+	return Bucket(l)
+}
+
+// bound appends n lengths, descending, the first longest and none greater, whose sum is room.
+func bound(to []int32, room, n, longest int) []int32 {
+	to = append(to, int32(longest))
+	room -= longest
+	for i := 1; i < n; i++ {
+		left := n - i
+		to = append(to, int32((room+left-1)/left))
+		room -= (room + left - 1) / left
+	}
+	return to
+}

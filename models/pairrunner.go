@@ -1,0 +1,199 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// PairRunner encodes images and captions with a PairScorer, and scores tiles of pairs.
+type PairRunner struct {
+	Model    *Model
+	Resident *Resident // what of the split is on the device; may be nil
+
+	net      PairScorer
+	feeder   *Feeder
+	images   map[int]*pairEncoder    // by number
+	captions map[[2]int]*pairEncoder // by number and bucket
+	tiles    map[tileShape]*encoder
+}
+
+type tileShape struct{ images, captions, room int }
+
+// pairEncoder is an encoder with several results.
+type pairEncoder struct {
+	prog   *graph.Program
+	values []*graph.Node
+	words  []*graph.Node
+}
+
+// AppendImages encodes images. room is the number of images that s will hold in the end.
+func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, room int) error {
+	e := r.images[b.N]
+	if e == nil {
+		var err error
+		e, err = r.compile(func(g *graph.Graph) *pairEncoder {
+			return &pairEncoder{values: r.net.Images(g, r.Model.ImageInputs(g, b.N)).Values}
+		})
+		if err != nil {
+			return err
+		}
+		r.images[b.N] = e
+	}
+	if err := r.feeder.Images(b); err != nil {
+		return err
+	}
+	if err := r.run(e); err != nil {
+		return err
+	}
+	r.append(&s.Values, e, e.values, b.N, room)
+	s.N += b.N
+	return nil
+}
+
+// AppendCaptions encodes captions, and keeps their dependencies where there are any. room is the number of captions that s will
+// hold in the end.
+func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, room int) error {
+	n, bucket := len(b.Lengths), Bucket(b.Longest())
+	key := [2]int{n, bucket}
+	e := r.captions[key]
+	if e == nil {
+		var err error
+		e, err = r.compile(func(g *graph.Graph) *pairEncoder {
+			c := r.net.Words(g, r.Model.CaptionInputs(g, n, bucket, 0))
+			return &pairEncoder{values: c.Values, words: c.Words}
+		})
+		if err != nil {
+			return err
+		}
+		r.captions[key] = e
+	}
+	if err := r.feeder.Captions(b); err != nil {
+		return err
+	}
+	if err := r.run(e); err != nil {
+		return err
+	}
+	if len(s.First) == 0 {
+		s.First = append(s.First, 0)
+	}
+	for _, c := range b.Lengths {
+		s.Length = append(s.Length, c)
+		s.First = append(s.First, s.First[len(s.First)-1]+int(c))
+	}
+	r.append(&s.Values, e, e.values, n, room)
+	r.append(&s.Words, e, e.words, sum(b.Lengths), 0)
+	s.N += n
+	s.appendEdges(b.Edges, b.EdgeStart)
+	return nil
+}
+
+// append downloads the first rows of the values of a program.
+func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows, room int) {
+	if *to == nil {
+		*to = make([]Rows, len(from))
+	}
+	for k, n := range from {
+		v := e.prog.View(n)
+		x := &(*to)[k]
+		x.Width = graph.Dim(n, 1)
+		if x.Data == nil {
+			x.Data = make([]float32, 0, room*x.Width)
+		}
+		at := len(x.Data)
+		x.Data = slices.Grow(x.Data, rows*x.Width)[:at+rows*x.Width]
+		r.Model.Session.Dev.DownloadFloats(x.Data[at:], v.Slice(0, rows*x.Width))
+	}
+}
+
+// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. roomWords is at least the
+// number of their words; tiles of one size and one roomWords share a graph. What Place brought to the device is read there.
+func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
+	e, err := r.feed(images, i0, i1, captions, c0, c1, roomWords)
+	if err != nil {
+		return err
+	}
+	return r.Model.run(e, dst)
+}
+
+// Names of the inputs of pairs.
+const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
+
+// feed finds or compiles the program of a tile and feeds the tile.
+func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) (*encoder, error) {
+	key := tileShape{i1 - i0, c1 - c0, roomWords}
+	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *graph.Node { return r.nodes(g, key, images, captions) })
+	if err != nil {
+		return nil, err
+	}
+	s := r.Model.Session
+	for k := range images.Values {
+		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1), images.placed.rows(k, i0, i1)); err != nil {
+			return nil, err
+		}
+	}
+	for k := range captions.Values {
+		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1), captions.placed.rows(k, c0, c1)); err != nil {
+			return nil, err
+		}
+	}
+	for k := range captions.Words {
+		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
+		if on := captions.placed.wordRows(k, c0, c1, captions.First, roomWords); on.Present() {
+			s.Lend(name, on)
+		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]), roomWords*v.Width); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.FeedInts(InputLengths, captions.Length[c0:c1]); err != nil {
+		return nil, err
+	}
+	edges, start := captions.edgesOf(c0, c1)
+	return e, r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, roomWords)
+}
+
+// feedRows feeds values, from the device where they are there.
+func (r *PairRunner) feedRows(name string, values []float32, on device.View) error {
+	if on.Present() {
+		r.Model.Session.Lend(name, on)
+		return nil
+	}
+	return r.Model.Session.Feed(name, values)
+}
+
+// nodes are the scores of a tile.
+func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *EncodedSet) *graph.Node {
+	var im EncodedImages
+	for k, v := range images.Values {
+		im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
+	}
+	c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
+	c.Edges, c.EdgeStart = r.Model.edgeInputs(g, key.captions, key.room)
+	for k, v := range captions.Words {
+		c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.room, v.Width))
+	}
+	for k, v := range captions.Values {
+		c.Values = append(c.Values, g.Input(fmt.Sprintf(inCaptions, k), key.captions, v.Width))
+	}
+	return r.net.Pairs(g, im, c)
+}
+
+func (r *PairRunner) compile(build func(g *graph.Graph) *pairEncoder) (e *pairEncoder, err error) {
+	g := r.Model.Session.Graph()
+	err = graph.Build(func() error {
+		e = build(g)
+		var err error
+		e.prog, err = graph.Compile(r.Model.Session, g, slices.Concat(e.values, e.words), nil)
+		return err
+	})
+	return e, r.Model.explain(err)
+}
+
+func (r *PairRunner) run(e *pairEncoder) error {
+	if err := e.prog.RunAll(); err != nil {
+		return r.Model.explain(err)
+	}
+	return r.Model.Session.Dev.Sync()
+}
