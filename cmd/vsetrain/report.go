@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/eval"
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
@@ -29,6 +30,7 @@ type reportOptions struct {
 	Split, Semantics, Images  string
 	Data                      string
 	Attention, Timing         []string
+	Judgements                []string
 	Device                    device.Options
 
 	bars stages
@@ -47,7 +49,8 @@ sample standard deviation (n-1) over the seeds. Runs of different data sets stan
 compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another name.
 docs/reports.md explains every table.
 
-Recalls are those of the best validation. --test measures the best weights on the test split; with --out the result is kept in
+Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss against its
+base query by query, and with --judgements by judgements with several positives (docs/judgements.md); with --out the result is kept in
 that folder and used again until the weights change.
 
 A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
@@ -72,6 +75,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.BoolVar(&o.Paper, "paper", false,
 		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
 	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
+	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several positives; may be repeated")
 	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
 	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
 	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
@@ -100,6 +104,12 @@ func (o *reportOptions) check() error {
 	}
 	if o.Query < 0 || o.Batch < 0 || o.Top < 1 {
 		return usagef("expected --query >= 0, --batch >= 0 and --top >= 1")
+	}
+	if len(o.Judgements) > 0 && !o.Test {
+		return usagef("--judgements measures the test split: add --test")
+	}
+	if i := slices.IndexFunc(o.Judgements, eval.IsRatings); i >= 0 {
+		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; expected judgements with several positives (.json)", o.Judgements[i])
 	}
 	if err := o.Device.Validate(); err != nil {
 		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
@@ -229,7 +239,7 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		cache = filepath.Join(o.Out, "test")
 	}
 	for _, r := range runs {
-		q := experiment.EvalRequest{Data: o.Data, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
 			Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)

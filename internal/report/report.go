@@ -127,7 +127,17 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		for _, t := range d.RecallTables("test-"+p, what, Test(p), o.Paper) {
 			s.Items = append(s.Items, Item{Table: t})
 		}
+		t, err := d.PairedTable("test-"+p+"-differences", p, comparisons)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			s.Items = append(s.Items, Item{Table: t})
+		}
 		s.addSeeds(d.SeedTable("test-"+p+"-seeds", what, comparisons, Test(p)), false)
+	}
+	for _, t := range d.JudgedTables() {
+		s.Items = append(s.Items, Item{Table: t})
 	}
 	if len(protocols) == 0 {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the highest M-Recall, so they are a little too good; --test measures the test split.")

@@ -26,7 +26,9 @@ type Run struct {
 	Label  string // of its loss, where it was given one; else it is found from the configuration
 	Config config.Config
 	Log
-	Test []eval.Metrics // recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
+	Test   []eval.Metrics       // recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
+	Hits   []eval.Hits          // which queries they answer, for each protocol
+	Judged []eval.JudgedMetrics // the same by judgements with several positives
 }
 
 // Finished reports whether the run came to its end (Log.Finished).

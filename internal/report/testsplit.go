@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"vsetrain/eval"
@@ -28,6 +29,38 @@ type measurement struct {
 	Split      string         `json:"split"`
 	Precision  string         `json:"precision"`
 	Results    []eval.Metrics `json:"results"`
+	Hits       []eval.Hits    `json:"hits"` // of each result
+
+	Judgements []sourceFile         `json:"judgements,omitempty"` // that were asked for
+	Judged     []eval.JudgedMetrics `json:"judged,omitempty"`
+}
+
+// sourceFile is a file that a measurement read.
+type sourceFile struct {
+	Path     string    `json:"path"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+// judgementFiles describes the files that judgements are read from.
+func judgementFiles(paths []string) (files []sourceFile, err error) {
+	for _, path := range paths {
+		sets, err := eval.FindJudgements(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range slices.Concat(sets...) {
+			st, err := os.Stat(file)
+			if err != nil {
+				return nil, fmt.Errorf("judgements: %w", err)
+			}
+			if file, err = filepath.Abs(file); err != nil {
+				return nil, err
+			}
+			files = append(files, sourceFile{file, st.Size(), st.ModTime().UTC()})
+		}
+	}
+	return files, nil
 }
 
 // MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the folder cache where they are of the same
@@ -47,11 +80,14 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 	}
 	now := measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Split: q.Split,
 		Data: cmp.Or(q.Data, r.Config.Data.Dir), Precision: q.Device.Precision}
+	if now.Judgements, err = judgementFiles(q.Judgements); err != nil {
+		return err
+	}
 	hash := sha256.Sum256([]byte(path))
 	file := filepath.Join(cache, r.Name+"-"+hex.EncodeToString(hash[:4])+".json")
 	if cache != "" {
 		if old, ok := readMeasurement(file); ok && old.same(now) {
-			r.Test = old.Results
+			r.Test, r.Hits, r.Judged = old.Results, old.Hits, old.Judged
 			return nil
 		}
 	}
@@ -60,9 +96,14 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 		return err
 	}
 	for _, x := range rep.Results {
-		now.Results = append(now.Results, x.Metrics)
+		h, err := x.Hits()
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Dir, err)
+		}
+		now.Results, now.Hits = append(now.Results, x.Metrics), append(now.Hits, h)
 	}
-	r.Test = now.Results
+	now.Judged = rep.Judged
+	r.Test, r.Hits, r.Judged = now.Results, now.Hits, now.Judged
 	if cache == "" {
 		return nil
 	}
@@ -87,9 +128,10 @@ func readMeasurement(path string) (m measurement, ok bool) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
-	return m, dec.Decode(&m) == nil && len(m.Results) > 0
+	return m, dec.Decode(&m) == nil && len(m.Results) > 0 && len(m.Hits) == len(m.Results)
 }
 
 func (m measurement) same(o measurement) bool {
-	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) && m.Data == o.Data && m.Split == o.Split && m.Precision == o.Precision
+	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) && m.Data == o.Data && m.Split == o.Split && m.Precision == o.Precision &&
+		slices.Equal(m.Judgements, o.Judgements)
 }
