@@ -15,7 +15,7 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 # The packages with the longest tests, begun first so that neither runs alone at the end.
 LONGEST     := ./internal/device/cuda ./train
-CONFIG      ?= configs/vsepp/f30k-lseh.yaml
+CONFIG      ?= vsepp/f30k-lseh
 
 .PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels test-race vulncheck clean
 
@@ -86,7 +86,7 @@ cross: ## build for every supported system into bin/
 	  GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) -o $$out ./cmd/vsetrain || exit 1; \
 	done
 
-bench: build ## time the training step: make bench CONFIG=configs/...
+bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 	bin/vsetrain bench --config $(CONFIG)
 
 bench-kernels: ## time the kernels into bin/kernels.txt, for `benchstat OLD bin/kernels.txt`

@@ -26,7 +26,7 @@ else
   step data synth $data
 fi
 step precompute-svd --data $data
-step train --config configs/demo.yaml --run $run
+step train --config demo --run $run
 step eval $run --json $run/test.json
 
 # 500 images with 5 captions each: a guess has one right answer in 500 either way.

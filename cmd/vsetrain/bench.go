@@ -36,10 +36,10 @@ matrix product in the same process.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each of ten growing
 subsets of the training images, for each of several losses, and the time in the loss alone. 'vsetrain report --timing' draws it.`,
-		Example: `  vsetrain bench --config configs/vsepp/f30k-lseh.yaml
-  vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set device.precision=bf16 --json
-  vsetrain bench --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k --with-data
-  vsetrain bench --config configs/vseinf/f30k-lseh-bigru.yaml --samples times.json --step-images 100`,
+		Example: `  vsetrain bench --config vsepp/f30k-lseh
+  vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
+  vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
+  vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}

@@ -9,10 +9,11 @@ import (
 func newCmdConfig(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
-		Short: "Show the resolved configuration or its JSON Schema",
-		Example: `  vsetrain config show --config configs/demo.yaml
+		Short: "List the presets, show the resolved configuration or its JSON Schema",
+		Example: `  vsetrain config list --network vsepp
+  vsetrain config show --config demo
   vsetrain config schema > vsetrain.schema.json`,
-	}, newCmdConfigShow(a), newCmdConfigSchema(a))
+	}, newCmdConfigList(a), newCmdConfigShow(a), newCmdConfigSchema(a))
 }
 
 type configShowOptions struct {
@@ -30,7 +31,7 @@ func newCmdConfigShow(a *app) *cobra.Command {
 defaults, in this order of strength. A comment behind each value says where it came from. The output is itself a
 configuration.`,
 		Example: `  vsetrain config show
-  vsetrain config show --config configs/vsepp/f30k-lseh.yaml --set train.batch=64
+  vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },

@@ -16,9 +16,9 @@ type configFlags struct {
 
 // addTo adds the flags to a command.
 func (f *configFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVarP(&f.File, "config", "c", "", "configuration `FILE` (YAML)")
+	c.Flags().StringVarP(&f.File, "config", "c", "", "configuration: a YAML `FILE`, or a preset (vsetrain config list)")
 	c.Flags().StringArrayVar(&f.Set, "set", nil, "set one `key=value`, such as optim.lr=0.001; may be repeated")
-	must(c.MarkFlagFilename("config", "yaml", "yml"))
+	must(c.RegisterFlagCompletionFunc("config", completePreset))
 	must(c.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
 		if !strings.Contains(word, "=") {
@@ -26,6 +26,16 @@ func (f *configFlags) addTo(c *cobra.Command) {
 		}
 		return config.Complete(word), directive
 	}))
+}
+
+// completePreset completes the name of a preset; where none begins so, the shell completes files.
+func completePreset(_ *cobra.Command, _ []string, word string) (names []string, _ cobra.ShellCompDirective) {
+	for _, name := range config.PresetNames() {
+		if strings.HasPrefix(name, word) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // load reads the configuration the flags name, over the environment, over the file.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,11 +29,7 @@ func TestExamples(t *testing.T) {
 			if err := accepts(e); err != "" {
 				t.Errorf("%s --help: example %q: %s", c.CommandPath(), e, err)
 			}
-			for _, preset := range presetPath.FindAllString(e, -1) {
-				if _, err := os.Stat("../../" + preset); err != nil {
-					t.Errorf("%s --help: example %q: %v", c.CommandPath(), e, err)
-				}
-			}
+			checkConfigs(t, c.CommandPath()+" --help", e)
 		}
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() {
@@ -48,11 +45,11 @@ func TestExamples(t *testing.T) {
 
 // The first example of the program is the demo that README and `make demo` run: one world, one configuration, one run directory.
 func TestOneDemo(t *testing.T) {
-	cfg, err := config.Load(config.Request{File: "../../configs/demo.yaml"})
+	cfg, err := config.Load(config.Request{Preset: "demo"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"data synth " + cfg.Data.Dir, "precompute-svd --data " + cfg.Data.Dir, "train --config configs/demo.yaml",
+	want := []string{"data synth " + cfg.Data.Dir, "precompute-svd --data " + cfg.Data.Dir, "train --config demo",
 		"eval " + cfg.Run.Dir}
 	script, err := os.ReadFile("../../scripts/demo.sh")
 	if err != nil {
@@ -71,7 +68,51 @@ func TestOneDemo(t *testing.T) {
 	}
 }
 
-var presetPath = regexp.MustCompile(`\bconfigs/[\w/.-]+\.yaml`)
+var (
+	configFlag = regexp.MustCompile(`(?:--config|CONFIG *\??=)[= ]?([\w/.-]+)`)
+	configFile = regexp.MustCompile(`\bconfigs/[\w/.-]+\.(?:yaml|tsv)`)
+)
+
+// checkConfigs fails for every file of configs/ and every preset in a text that there is not. Placeholders are in capitals.
+func checkConfigs(t *testing.T, where, text string) (found int) {
+	t.Helper()
+	for _, m := range configFlag.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		if strings.Contains(name, "/") && !strings.HasPrefix(name, "configs/") && name == strings.ToLower(name) && !strings.HasSuffix(name, ".yaml") {
+			found++
+			if !slices.Contains(config.PresetNames(), name) {
+				t.Errorf("%s: no preset %s", where, name)
+			}
+		}
+	}
+	for _, file := range configFile.FindAllString(text, -1) {
+		if _, err := os.Stat("../../" + file); err != nil && file == strings.ToLower(file) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	return found
+}
+
+// The documents, scripts and build files name presets and files that there are.
+func TestConfigsInDocuments(t *testing.T) {
+	found := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "scripts/*.sh", "Makefile", "Dockerfile*", "configs/*.yaml", "configs/*/*.yaml"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += checkConfigs(t, f, string(b))
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d presets were found", found)
+	}
+}
 
 func newTestRoot() *cobra.Command {
 	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Width: 80}})

@@ -21,18 +21,13 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
-// $SCRIPTS that of the project's shell scripts, $PRESETS that of its configurations, $EMULATED_GPU the emulated CUDA
-// driver, where the condition emulator holds.
+// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver, where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	presets, err := filepath.Abs(filepath.Join("..", "..", "configs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +44,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("SCRIPTS", scripts)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
-			e.Setenv("PRESETS", presets)
 			e.Setenv("EMULATED_GPU", gpu)
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil

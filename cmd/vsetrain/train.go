@@ -42,8 +42,8 @@ The exit code is 0 when the run is through, 75 when it was interrupted and its s
 or configuration, and 1 for every other failure.
 
 The table of validations goes to standard output, progress and warnings to standard error.`,
-		Example: `  vsetrain train --config configs/vsepp/f30k-lseh.yaml --set data.dir=data/f30k
-  vsetrain train --config configs/demo.yaml --set seed=8 --run runs/demo-seed8
+		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
+  vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },

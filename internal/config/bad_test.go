@@ -19,7 +19,7 @@ var badFiles = map[string]string{
 	"extends_cycle":        `extends_cycle2.yaml:1:10: extends: goes round in a circle: extends_cycle.yaml extends extends_cycle2.yaml extends extends_cycle.yaml`,
 	"extends_cycle2":       `extends_cycle.yaml:1:10: extends: goes round in a circle: extends_cycle2.yaml extends extends_cycle.yaml extends extends_cycle2.yaml`,
 	"extends_missing":      `extends_missing.yaml:1:10: extends: no such file: nowhere.yaml`,
-	"extends_type":         `extends_type.yaml:1:11: extends: expected a file or a list of files, found 3`,
+	"extends_type":         `extends_type.yaml:1:11: extends: expected a file, a preset or a list of them, found 3`,
 	"flat_key":             `flat_key.yaml:1:1: optim.lr: unknown key; write optim: {lr: ...}`,
 	"list_item":            `list_item.yaml:1:16: optim.betas: expected a list of 2 numbers in [0, 1), found [0.9, 1.0]`,
 	"list_length":          `list_length.yaml:1:16: optim.betas: expected a list of 2 numbers in [0, 1), found [0.9]`,

@@ -7,16 +7,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"vsetrain/configs"
 	"vsetrain/internal/regular"
 )
 
-// extendsKey names the file, or the list of files, that a file is an overlay of. Paths are relative to the file.
+// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the file.
 // Later files of the list win over earlier ones, and the file itself over all of them.
 const extendsKey = "extends"
 
@@ -26,19 +29,17 @@ const (
 	maxFiles    = 200 // read for one configuration; a file that two extend counts twice
 )
 
-// readFiles returns the layers of a file and of all it extends, the strongest last. chain holds the files that lead to
+// readFiles returns the layers of a document and of all it extends, the strongest last. chain holds the documents that lead to
 // it, at the place that names it.
-func readFiles(file string, at Source, chain []string, p *problems) []layer {
-	abs, err := filepath.Abs(file)
+func readFiles(d *document, at Source, chain []string, p *problems) []layer {
+	id, err := d.id()
 	if err != nil {
 		p.add(at, "", "%v", err)
 		return nil
 	}
-	for i, seen := range chain {
-		if seen == abs {
-			p.add(at, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], abs)))
-			return nil
-		}
+	if i := slices.Index(chain, id); i >= 0 {
+		p.add(at, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], id)))
+		return nil
 	}
 	if len(chain) == maxDepth {
 		p.add(at, extendsKey, "more than %d files deep", maxDepth)
@@ -50,22 +51,48 @@ func readFiles(file string, at Source, chain []string, p *problems) []layer {
 		}
 		return nil
 	}
-	top := parseFile(file, p)
+	chain = append(chain[:len(chain):len(chain)], id)
+	var layers []layer
+	if r := d.row; r != nil {
+		at := Source{File: d.name(), Line: r.line}
+		for _, name := range []string{r.Base, "data/" + r.Data, "loss/" + r.Loss} {
+			base := presetNamed(name)
+			if base == nil {
+				p.add(at, "", "%s: no such preset: %s", r.Name, name)
+				continue
+			}
+			layers = append(layers, readFiles(base, at, chain, p)...)
+		}
+		return append(layers, r.layer(p))
+	}
+	top := parseDocument(d, p)
 	if top == nil {
 		return nil
 	}
 	if IsSweep(top) {
-		p.add(sourceOf(file, top), "",
-			"this is the file of a sweep: start it with vsetrain sweep run --config %s", file)
+		p.add(sourceOf(d.name(), top), "",
+			"this is the file of a sweep: start it with vsetrain sweep run --config %s", d.path)
 		return nil
 	}
-	var layers []layer
-	for _, base := range bases(file, top, p) {
-		layers = append(layers, readFiles(base.file, base.at, append(chain[:len(chain):len(chain)], abs), p)...)
+	for _, base := range bases(d, top, p) {
+		layers = append(layers, readFiles(base.document, base.at, chain, p)...)
 	}
 	own := layer{}
-	decodeSection(file, root, top, own, p)
+	decodeSection(d.name(), root, top, own, p)
 	return append(layers, own)
+}
+
+// parseDocument returns the top mapping of a YAML document, an empty one for an empty document, nil after a mistake.
+func parseDocument(d *document, p *problems) *yaml.Node {
+	if !d.ours {
+		return parseFile(d.path, p)
+	}
+	b, err := configs.FS.ReadFile(d.path)
+	if err != nil {
+		p.add(Source{File: d.name()}, "", "cannot read the configuration: %v", err)
+		return nil
+	}
+	return parse(d.name(), b, p)
 }
 
 // parseFile returns the top mapping of a YAML file, an empty one for an empty file, nil after a mistake.
@@ -80,6 +107,11 @@ func parseFile(file string, p *problems) *yaml.Node {
 		p.add(at, "", "cannot read the configuration: %v", err)
 		return nil
 	}
+	return parse(file, b, p)
+}
+
+// parse is parseFile on the text of a document.
+func parse(file string, b []byte, p *problems) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err == io.EOF {
@@ -137,14 +169,14 @@ func syntaxError(file string, err error, p *problems) {
 	p.add(at, "", "not valid YAML: %s", text)
 }
 
-// base is a file named by extends, its path as seen from the working directory, and the place that names it.
+// base is a document named by extends, and the place that names it.
 type base struct {
-	file string
-	at   Source
+	*document
+	at Source
 }
 
-// bases returns the files named by extends.
-func bases(file string, top *yaml.Node, p *problems) []base {
+// bases returns the documents named by extends: files beside the one that names them, then presets.
+func bases(d *document, top *yaml.Node, p *problems) []base {
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		if top.Content[i].Value != extendsKey {
 			continue
@@ -154,25 +186,30 @@ func bases(file string, top *yaml.Node, p *problems) []base {
 		if v.Kind != yaml.SequenceNode {
 			items = []*yaml.Node{v}
 		}
-		var files []base
+		var all []base
 		for _, item := range items {
+			at := sourceOf(d.name(), item)
 			if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Value == "" {
-				p.add(sourceOf(file, item), extendsKey, "expected a file or a list of files, found %s", describe(item))
+				p.add(at, extendsKey, "expected a file, a preset or a list of them, found %s", describe(item))
 				continue
 			}
-			path := filepath.FromSlash(item.Value)
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(filepath.Dir(file), path)
-			}
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				p.add(sourceOf(file, item), extendsKey, "no such file: %s", path)
+			if found := d.find(item.Value); found != nil {
+				all = append(all, base{found, at})
 				continue
 			}
-			files = append(files, base{path, sourceOf(file, item)})
+			p.add(at, extendsKey, "%s", Missing(item.Value))
 		}
-		return files
+		return all
 	}
 	return nil
+}
+
+// find returns what a document calls name, nil where there is nothing.
+func (d *document) find(name string) *document {
+	if d.ours {
+		return presetNamed(strings.TrimSuffix(path.Join(path.Dir(d.path), name), yamlEnding))
+	}
+	return find(name, filepath.Dir(d.path))
 }
 
 func cycle(chain []string) string {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"strings"
@@ -12,9 +13,10 @@ import (
 
 // Request names the layers of a configuration, the weakest first.
 type Request struct {
-	File string   // YAML file; empty for the defaults alone
-	Env  []string // the process environment as "NAME=value"
-	Set  []string // --set flags as "key=value"
+	File   string   // YAML file, or where there is none of that name a preset; empty for the defaults alone
+	Preset string   // a preset, also where there is a file of that name; in place of File
+	Env    []string // the process environment as "NAME=value"
+	Set    []string // --set flags as "key=value"
 
 	Settings []Setting // of another file, such as a sweep; over all others
 }
@@ -34,14 +36,14 @@ func (r *Resolved) Origin(path string) Source { return r.origins[path] }
 func Load(req Request) (*Resolved, error) {
 	var p problems
 	var files []layer
-	if req.File != "" {
-		files = readFiles(req.File, Source{File: req.File}, nil, &p)
+	if d := req.document(&p); d != nil {
+		files = readFiles(d, Source{File: d.name()}, nil, &p)
 	}
 	env, sets, outside := envLayer(req.Env, &p), setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Config: Default(), File: req.File, origins: map[string]Source{}}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.expandHome()
 	if err := r.Validate(); err != nil {
@@ -49,6 +51,22 @@ func Load(req Request) (*Resolved, error) {
 		return nil, p.err()
 	}
 	return r, nil
+}
+
+// document returns what the request names, nil for the defaults alone or after a mistake.
+func (r *Request) document(p *problems) *document {
+	name := cmp.Or(r.Preset, r.File)
+	if name == "" {
+		return nil
+	}
+	d := presetNamed(name)
+	if r.Preset == "" {
+		d = find(name, "")
+	}
+	if d == nil {
+		p.add(Source{Name: "--config"}, "", "%s", Missing(name))
+	}
+	return d
 }
 
 // merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither

@@ -101,7 +101,7 @@ func TestBadOverrides(t *testing.T) {
 		{"env far", Request{Env: []string{"VSETRAIN_ZZZZZZ=1"}}, `VSETRAIN_ZZZZZZ: unknown environment variable; unset it`},
 		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}}, `VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
 		{"cross", Request{Set: []string{"model.text_encoder=bert"}}, `--set: model.text_encoder: expected gru for network vsepp, found "bert"`},
-		{"no file", Request{File: "testdata/none.yaml"}, `testdata/none.yaml: cannot read the configuration: no such file or directory`},
+		{"no file", Request{File: "testdata/none.yaml"}, `--config: no such file: testdata/none.yaml`},
 		{"directory", Request{File: "testdata"}, `testdata: cannot read the configuration: expected a regular file, found a folder`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,10 +3,7 @@ package sweep
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -25,37 +22,33 @@ type Trial struct {
 	Epochs int // to be finished; the last rung with asha
 }
 
-// base returns the configuration file of a point.
-func (d *Definition) base(p Point) (string, error) {
+// base names the configuration of a point: a file beside that of the sweep, or a preset.
+func (d *Definition) base(p Point) (config.Request, error) {
 	if d.Base == "" {
-		return "", nil
+		return config.Request{}, nil
 	}
-	file := d.Base
+	name := d.Base
 	for i := range d.Axes {
 		if a := &d.Axes[i]; a.Name != "" {
-			file = strings.ReplaceAll(file, "{"+a.Name+"}", p.Text(a.Name))
+			name = strings.ReplaceAll(name, "{"+a.Name+"}", p.Text(a.Name))
 		}
 	}
-	if file = filepath.FromSlash(file); !filepath.IsAbs(file) {
-		file = filepath.Join(filepath.Dir(d.File), file)
-	}
 	problem := ""
-	if i := strings.IndexByte(file, '{'); i >= 0 {
-		problem = fmt.Sprintf("no axis is named as the placeholder in %s", file[i:])
-	} else if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		problem = fmt.Sprintf("no such file: %s", file)
+	if i := strings.IndexByte(name, '{'); i >= 0 {
+		problem = fmt.Sprintf("no axis is named as the placeholder in %s", name[i:])
+	} else if r, ok := config.Find(name, filepath.Dir(d.File)); ok {
+		return r, nil
+	} else {
+		problem = config.Missing(name)
 	}
-	if problem != "" {
-		return "", &config.Error{Problems: []config.Problem{{Source: d.BaseAt, Key: "base", Text: problem}}}
-	}
-	return file, nil
+	return config.Request{}, &config.Error{Problems: []config.Problem{{Source: d.BaseAt, Key: "base", Text: problem}}}
 }
 
 // trial resolves and checks the configuration of a point and a seed. Variables of the environment are not read: a trial is the same
 // trial on every machine.
 func (d *Definition) trial(number int, p Point, seed uint64) (Trial, error) {
 	t := Trial{Number: number, Point: p, Seed: seed}
-	file, err := d.base(p)
+	base, err := d.base(p)
 	if err != nil {
 		return t, err
 	}
@@ -64,7 +57,8 @@ func (d *Definition) trial(number int, p Point, seed uint64) (Trial, error) {
 	if d.Method == ASHA {
 		settings = append(settings, whole("train.epochs", uint64(d.Rungs[len(d.Rungs)-1])))
 	}
-	c, err := config.Load(config.Request{File: file, Settings: settings})
+	base.Settings = settings
+	c, err := config.Load(base)
 	if err != nil {
 		return t, err
 	}
@@ -88,6 +82,7 @@ func (d *Definition) hash(c config.Config) string {
 	if d.Method == ASHA {
 		c.Train.Epochs = 0
 	}
-	sum := sha256.Sum256([]byte(strings.Join(c.Changed(), "\n")))
+	text := strings.ReplaceAll(strings.Join(c.Changed(), "\n"), ".0e", "e") // 1e-05, without the point that YAML 1.1 asks for
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])[:12]
 }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
+	"vsetrain/train"
+)
+
+type configListOptions struct {
+	Network, Data, Loss string
+	Parts, JSON         bool
+}
+
+func newCmdConfigList(a *app) *cobra.Command {
+	o := &configListOptions{}
+	c := &cobra.Command{
+		Use:   "list [WORD...]",
+		Short: "List the presets that --config takes",
+		Long: `List the presets: published settings of the networks, by data set and loss, with their source. --config NAME takes one in any folder,
+and so do extends: in a configuration and base: in a sweep; a file of that name in the folder comes first.
+
+lmh1 is LMH with margin 0.2 and the schedule of the network's own repository, lmh2 with margin 0.16 and the schedule of LSEH. WORDs choose
+the presets whose line has all of them. With --parts the files are listed that presets are put together from, for extends: of your own.`,
+		Example: `  vsetrain config list --network vsepp --data f30k
+  vsetrain config list gsmn lseh
+  vsetrain config list --parts`,
+		RunE: func(_ *cobra.Command, words []string) error { return o.run(a, words) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.Network, "network", "", "presets of this network: vsepp, vsrn, saf, sgr, vseinf, gsmn, ...")
+	f.StringVar(&o.Data, "data", "", "presets of this data set: f30k, coco, iapr or f8k")
+	f.StringVar(&o.Loss, "loss", "", "presets of this loss: lmh1, lmh2, lseh, lseh-bert, or lmh for both")
+	f.BoolVar(&o.Parts, "parts", false, "list the files that presets are put together from")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	return c
+}
+
+// presetLine is a preset with the settings that tell it from others.
+type presetLine struct {
+	Name      string  `json:"preset"`
+	Network   string  `json:"network"`
+	Encoder   string  `json:"text_encoder"`
+	Data      string  `json:"data"`
+	Loss      string  `json:"loss"`
+	Margin    float64 `json:"margin"`
+	LR        float64 `json:"lr"`
+	Schedule  string  `json:"schedule"`
+	LRUpdate  int     `json:"lr_update"`
+	LRUpdate2 int     `json:"lr_update2,omitempty"`
+	Warmup    int     `json:"warmup_epochs"`
+	Epochs    int     `json:"epochs"`
+	Batch     int     `json:"batch"`
+	Source    string  `json:"source"`
+}
+
+// text is the line as words choose it.
+func (l *presetLine) text() string {
+	return strings.ToLower(strings.Join([]string{l.Name, l.Network, l.Encoder, l.Data, l.Loss}, " "))
+}
+
+func (o *configListOptions) run(a *app, words []string) error {
+	if o.Parts {
+		return o.parts(a, words)
+	}
+	lines := []presetLine{}
+	for _, p := range config.Presets() {
+		l, err := lineOf(&p)
+		if err != nil {
+			return err
+		}
+		if o.chooses(&l) && hasAll(l.text(), words) {
+			lines = append(lines, l)
+		}
+	}
+	if o.JSON {
+		return printJSON(a, lines)
+	}
+	if len(lines) == 0 {
+		return fmt.Errorf("no preset has all of that; vsetrain config list without filters shows the %d that there are", len(config.Presets()))
+	}
+	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs", ">batch", "source")
+	for _, l := range lines {
+		t.Row(l.Name, l.Network, l.Encoder, l.Data, l.Loss, strconv.FormatFloat(l.LR, 'f', -1, 64), l.decays(), strconv.Itoa(l.Warmup),
+			strconv.Itoa(l.Epochs), strconv.Itoa(l.Batch), l.Source)
+	}
+	t.Write(a.Streams)
+	a.Printf("%s; vsetrain config show --config NAME prints all settings of one\n", ui.Count(len(lines), "preset"))
+	return nil
+}
+
+// lineOf resolves a preset.
+func lineOf(p *config.Preset) (presetLine, error) {
+	r, err := config.Load(config.Request{Preset: p.Name})
+	if err != nil {
+		return presetLine{}, err
+	}
+	return presetLine{Name: p.Name, Network: r.Model.Network, Encoder: r.Model.TextEncoder, Data: p.Data, Loss: p.Loss, Margin: r.Loss.Margin, LR: r.Optim.LR,
+		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2, Warmup: r.Loss.WarmupEpochs, Epochs: r.Train.Epochs, Batch: r.Train.Batch,
+		Source: p.Source}, nil
+}
+
+// decays says after which epochs the learning rate falls.
+func (l *presetLine) decays() string {
+	switch {
+	case l.LRUpdate == 0:
+		return "never"
+	case l.Schedule == train.Repeat:
+		return fmt.Sprintf("every %d", l.LRUpdate)
+	case l.LRUpdate2 > 0:
+		return fmt.Sprintf("at %d, %d", l.LRUpdate, l.LRUpdate2)
+	}
+	return fmt.Sprintf("at %d", l.LRUpdate)
+}
+
+// chooses reports whether the flags leave a preset in.
+func (o *configListOptions) chooses(l *presetLine) bool {
+	return (o.Network == "" || o.Network == l.Network) && (o.Data == "" || o.Data == l.Data) &&
+		(o.Loss == "" || o.Loss == l.Loss || strings.TrimRight(l.Loss, "12") == o.Loss)
+}
+
+func hasAll(text string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, strings.ToLower(w)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *configListOptions) parts(a *app, words []string) error {
+	t := ui.NewTable("part", "what")
+	parts := []config.Part{}
+	for _, p := range config.Parts() {
+		if hasAll(strings.ToLower(p.Name+" "+p.About), words) {
+			parts = append(parts, p)
+			t.Row(p.Name, p.About)
+		}
+	}
+	if o.JSON {
+		return printJSON(a, parts)
+	}
+	t.Write(a.Streams)
+	return nil
+}
+
+func printJSON(a *app, v any) error {
+	enc := json.NewEncoder(a.Out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
