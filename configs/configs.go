@@ -1,5 +1,5 @@
-// Package configs holds the presets that are part of the program: presets.tsv, a row for each published setting, and the YAML files that
-// the rows are put together from.
+// Package configs holds the presets that are part of the program: presets.tsv, a row for each published setting, and
+// the YAML files that the rows are put together from.
 package configs
 
 import "embed"

@@ -298,7 +298,8 @@ func TestCollapseCountsStepsInARow(t *testing.T) {
 	}
 }
 
-// A loss that grows to more than one and a half of its beginning is said once; its smaller form after warm-up begins anew.
+// A loss that grows to more than one and a half of its beginning is said once; its smaller form after warm-up begins
+// anew.
 func TestGrowingLossWarns(t *testing.T) {
 	for _, c := range []struct {
 		name   string

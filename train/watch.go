@@ -99,8 +99,8 @@ type drift struct {
 	said  bool
 }
 
-// follow warns once when the mean loss of a block is half as large again as that of the first one since the start of the session or the
-// end of warm-up: then the run diverges, which the recalls of a validation show later.
+// follow warns once when the mean loss of a block is half as large again as that of the first one since the start of
+// the session or the end of warm-up: then the run diverges, which the recalls of a validation show later.
 func (l *Loop) follow(r StepResult, batch int, sum bool) error {
 	d := &l.drift
 	if d.sum != sum {

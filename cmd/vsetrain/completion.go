@@ -38,8 +38,8 @@ func addCompletionExamples(root *cobra.Command) {
 // keyOfFlag names the configuration key whose values a flag takes.
 var keyOfFlag = map[string]string{"device": "device.kind", "precision": "device.precision", "losses": "loss.name"}
 
-// valuesOfFlag are the values of flags that are no keys of the configuration: by the name of the flag, or COMMAND --FLAG where others
-// with this name take something else. "split" is open: a data set may have splits of other names.
+// valuesOfFlag are the values of flags that are no keys of the configuration: by the name of the flag, or COMMAND
+// --FLAG where others with this name take something else. "split" is open: a data set may have splits of other names.
 var valuesOfFlag = map[string][]string{
 	"split":                {"train", "dev", "test", "testall"},
 	"protocol":             {"auto", "1k", "5k", "5x1k", "whole"},

@@ -43,7 +43,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The first example of the program is the demo that README and `make demo` run: one world, one configuration, one run directory.
+// The first example of the program is the demo that README and `make demo` run: one world, one configuration, one run
+// directory.
 func TestOneDemo(t *testing.T) {
 	cfg, err := config.Load(config.Request{Preset: "demo"})
 	if err != nil {
@@ -73,7 +74,8 @@ var (
 	configFile = regexp.MustCompile(`\bconfigs/[\w/.-]+\.(?:yaml|tsv)`)
 )
 
-// checkConfigs fails for every file of configs/ and every preset in a text that there is not. Placeholders are in capitals.
+// checkConfigs fails for every file of configs/ and every preset in a text that there is not. Placeholders are in
+// capitals.
 func checkConfigs(t *testing.T, where, text string) (found int) {
 	t.Helper()
 	for _, m := range configFlag.FindAllStringSubmatch(text, -1) {

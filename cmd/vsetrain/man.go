@@ -70,7 +70,8 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	return pages, nil
 }
 
-// replaceOptions puts other options into a page: those of the generator are written as --batch=128 and --checkpoint=[], which nobody types.
+// replaceOptions puts other options into a page: those of the generator are written as --batch=128 and --checkpoint=[],
+// which nobody types.
 func replaceOptions(page, options string) string {
 	const heading = ".SH OPTIONS\n"
 	begin := strings.Index(page, heading)
@@ -84,7 +85,8 @@ func replaceOptions(page, options string) string {
 	return page[:begin+len(heading)] + options + page[begin+len(heading)+end+1:]
 }
 
-// manOptions lists the flags of a command in roff: "-c, --config FILE", the explanation, and the default where it says something.
+// manOptions lists the flags of a command in roff: "-c, --config FILE", the explanation, and the default where it says
+// something.
 func manOptions(c *cobra.Command) string {
 	var b strings.Builder
 	c.Flags().VisitAll(func(f *pflag.Flag) {

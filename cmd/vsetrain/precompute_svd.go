@@ -68,7 +68,8 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// subspaceText says how far the subspace is from the exact one at most, in radians; 0 is the bound of vectors that span all there is.
+// subspaceText says how far the subspace is from the exact one at most, in radians; 0 is the bound of vectors that span
+// all there is.
 func subspaceText(angle float64) string {
 	if angle == 0 {
 		return "the exact subspace"

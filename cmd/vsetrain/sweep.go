@@ -63,7 +63,8 @@ type codedError struct {
 // Unwrap returns the error inside.
 func (e *codedError) Unwrap() error { return e.error }
 
-// trialName is what a trial is called in a line of text: number and identifier, and its seed where the sweep has several.
+// trialName is what a trial is called in a line of text: number and identifier, and its seed where the sweep has
+// several.
 func trialName(t sweep.Trial, seeds int) string {
 	name := fmt.Sprintf("%d %s", t.Number, t.ID)
 	if seeds > 1 {

@@ -23,7 +23,8 @@ type Options struct {
 	Threads          int       // 0 is all processors; never changes the result
 }
 
-// Default returns the world of the demonstration: 3,000 training images of 36 regions of 512 channels, five captions each.
+// Default returns the world of the demonstration: 3,000 training images of 36 regions of 512 channels, five captions
+// each.
 func Default() Options {
 	return Options{Train: 3000, Dev: 200, Test: 500, Regions: 36, Dim: 512, CaptionsPerImage: 5, Seed: 7, DType: npy.F32}
 }

@@ -19,8 +19,8 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the file.
-// Later files of the list win over earlier ones, and the file itself over all of them.
+// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the
+// file. Later files of the list win over earlier ones, and the file itself over all of them.
 const extendsKey = "extends"
 
 const (
@@ -29,8 +29,8 @@ const (
 	maxFiles    = 200 // read for one configuration; a file that two extend counts twice
 )
 
-// readFiles returns the layers of a document and of all it extends, the strongest last. chain holds the documents that lead to
-// it, at the place that names it.
+// readFiles returns the layers of a document and of all it extends, the strongest last. chain holds the documents that
+// lead to it, at the place that names it.
 func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	id, err := d.id()
 	if err != nil {

@@ -38,7 +38,8 @@ type cell struct {
 	at        Source
 }
 
-// Part is a YAML file that is part of the program: the base of a network, a data set, a loss, or a configuration of its own.
+// Part is a YAML file that is part of the program: the base of a network, a data set, a loss, or a configuration of its
+// own.
 type Part struct {
 	Name  string `json:"part"` // "vsepp/base"
 	About string `json:"what"` // the first sentence of its comment
@@ -93,10 +94,12 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(sentence, ".")
 }
 
-// presetColumns are the columns of the table that are no keys of the configuration; the others are, and override the YAML files.
+// presetColumns are the columns of the table that are no keys of the configuration; the others are, and override the
+// YAML files.
 var presetColumns = []string{"preset", "base", "data", "loss", "source"}
 
-// parsePresets reads the table: tab-separated, names of columns in the first line, empty cells leave a key to the YAML files.
+// parsePresets reads the table: tab-separated, names of columns in the first line, empty cells leave a key to the YAML
+// files.
 func parsePresets(text string) ([]Preset, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	heads := strings.Split(lines[0], "\t")
@@ -188,8 +191,8 @@ func presetNamed(name string) *document {
 	return nil
 }
 
-// find returns the document that a name stands for, in a file of the folder dir or, with dir empty, on the command line: a file first, then
-// a preset. It is nil where there is neither.
+// find returns the document that a name stands for, in a file of the folder dir or, with dir empty, on the command
+// line: a file first, then a preset. It is nil where there is neither.
 func find(name, dir string) *document {
 	file := filepath.FromSlash(name)
 	if dir != "" && !filepath.IsAbs(file) {
@@ -208,7 +211,8 @@ func find(name, dir string) *document {
 	return &document{path: file} // a folder, or a file that cannot be reached: reading it tells
 }
 
-// Find returns the request for the configuration that a file of the folder dir calls name; ok is false where there is no such file or preset.
+// Find returns the request for the configuration that a file of the folder dir calls name; ok is false where there is
+// no such file or preset.
 func Find(name, dir string) (r Request, ok bool) {
 	d := find(name, dir)
 	switch {

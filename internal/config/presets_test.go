@@ -74,8 +74,9 @@ var lossRules = map[string]struct {
 	"lmh1": {"lmh", 0.2, "svd"}, "lmh2": {"lmh", 0.16, "svd"}, "lseh": {"lseh", 0.185, "svd"}, "lseh-bert": {"lseh", 0.185, "bert"},
 }
 
-// Every row of the table is a configuration with the settings that its network, data set and loss have everywhere, under a name that says
-// them. LMH2 and LSEH share the schedule of the LSEH paper, which is how their tables compare them.
+// Every row of the table is a configuration with the settings that its network, data set and loss have everywhere,
+// under a name that says them. LMH2 and LSEH share the schedule of the LSEH paper, which is how their tables compare
+// them.
 func TestPresets(t *testing.T) {
 	schedules := map[string]Preset{}
 	lr := map[string][4]float64{}
@@ -113,7 +114,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// Every YAML file of the program is a configuration on its own, beside the program and on disk, and there is one for each part of a row.
+// Every YAML file of the program is a configuration on its own, beside the program and on disk, and there is one for
+// each part of a row.
 func TestParts(t *testing.T) {
 	names := PresetNames()
 	for _, p := range Parts() {

@@ -16,8 +16,9 @@ func Values(c *Config) []Value {
 	return out
 }
 
-// Settings returns what a run is the result of, by key: numbers as float64, truth values as bool, everything else as the text of the file,
-// and so whole numbers that a float64 does not hold. Where a run lives and computes (run, device.threads) is left out.
+// Settings returns what a run is the result of, by key: numbers as float64, truth values as bool, everything else as
+// the text of the file, and so whole numbers that a float64 does not hold. Where a run lives and computes (run,
+// device.threads) is left out.
 func Settings(c *Config) map[string]any {
 	cfg := reflect.ValueOf(c).Elem()
 	out := map[string]any{}

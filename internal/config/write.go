@@ -64,8 +64,8 @@ func lines(section *field, cfg reflect.Value, depth int) []line {
 	return out
 }
 
-// scalar writes a value in YAML; floats in the shortest form that reads back to the same bits, and that YAML 1.1 readers such as
-// PyYAML take for a number too: 1.0e-08, since to them 1e-08 is text.
+// scalar writes a value in YAML; floats in the shortest form that reads back to the same bits, and that YAML 1.1
+// readers such as PyYAML take for a number too: 1.0e-08, since to them 1e-08 is text.
 func scalar(v reflect.Value) string {
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
 		b, err := m.MarshalText()

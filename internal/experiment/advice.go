@@ -27,8 +27,9 @@ func (t *training) advice(batches int) (out []error) {
 	return out
 }
 
-// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error says that the first
-// checkpoints cannot be written; a warning, that later ones, which are written beside those they replace, cannot.
+// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error
+// says that the first checkpoints cannot be written; a warning, that later ones, which are written beside those they
+// replace, cannot.
 func (t *training) checkDisk() error {
 	if t.FreeDisk == nil {
 		return nil

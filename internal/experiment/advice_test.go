@@ -51,7 +51,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A disk without room for the checkpoints ends the run before its first step; one with room for the first of them alone is warned about.
+// A disk without room for the checkpoints ends the run before its first step; one with room for the first of them alone
+// is warned about.
 func TestDiskTooSmall(t *testing.T) {
 	c := tinyConfig()
 	c.Train.MaxSteps = 1

@@ -172,8 +172,8 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	return memory, b.draw(memory, dims)
 }
 
-// sizes are those of the synthetic batches: what the request does not say is taken from the features of the configuration's data set where
-// they are there, and is 36 regions of 2048 channels otherwise.
+// sizes are those of the synthetic batches: what the request does not say is taken from the features of the
+// configuration's data set where they are there, and is 36 regions of 2048 channels otherwise.
 func (b *bench) sizes() models.Dims {
 	d := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
 	regions, feature := flickrRegions, flickrFeature

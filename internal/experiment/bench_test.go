@@ -7,7 +7,8 @@ import (
 	"vsetrain/models"
 )
 
-// Synthetic batches have the sizes of the configuration's data set where that is there, those of Flickr30K elsewhere, and what is asked for.
+// Synthetic batches have the sizes of the configuration's data set where that is there, those of Flickr30K elsewhere,
+// and what is asked for.
 func TestBenchSizes(t *testing.T) {
 	for _, c := range []struct {
 		dir              string

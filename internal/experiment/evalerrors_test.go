@@ -100,7 +100,8 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 	}
 }
 
-// What makes recalls doubtful is told: words that the vocabulary lacks, and features of another data set, of which the size alone is known.
+// What makes recalls doubtful is told: words that the vocabulary lacks, and features of another data set, of which the
+// size alone is known.
 func TestEvalNotes(t *testing.T) {
 	c := tinyConfig()
 	c.Train.MaxSteps = 1

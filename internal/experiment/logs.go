@@ -101,7 +101,8 @@ func undone(p train.Position) []string {
 	return nil
 }
 
-// openEvents starts the event file of a session that continues after the given step; it begins with the settings of the run.
+// openEvents starts the event file of a session that continues after the given step; it begins with the settings of the
+// run.
 func (l *logs) openEvents(dir, host string, step int64, c *config.Config) error {
 	now := l.now()
 	w, err := tfevents.Create(dir, now, host)

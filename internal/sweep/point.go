@@ -44,7 +44,8 @@ func (p Point) Text(key string) string {
 	return ""
 }
 
-// Short is the key of an axis in a narrow table: its last part, or the one before a "name", where no other axis has the same.
+// Short is the key of an axis in a narrow table: its last part, or the one before a "name", where no other axis has the
+// same.
 func (d *Definition) Short(key string) string {
 	short := lastPart(key)
 	for _, other := range d.Keys() {

@@ -102,7 +102,8 @@ func TestHParamsBytes(t *testing.T) {
 	}
 }
 
-// Settings of other types are refused, and those that are written read back as an event without a value that resuming keeps.
+// Settings of other types are refused, and those that are written read back as an event without a value that resuming
+// keeps.
 func TestHParams(t *testing.T) {
 	w := create(t)
 	if err := w.HParams(started, map[string]any{"a": 1}); err == nil || !strings.Contains(err.Error(), "a is a int") {

@@ -137,7 +137,8 @@ func (d *dev[T]) Name() string {
 	return fmt.Sprintf("cpu, %s, %s vectors, %s products, %s", threads, d.ops.Name, d.products.name(), d.precision)
 }
 
-// EmulatesBF16 reports whether products are rounded to bfloat16 in software, because the processor has no instructions for them.
+// EmulatesBF16 reports whether products are rounded to bfloat16 in software, because the processor has no instructions
+// for them.
 func (d *dev[T]) EmulatesBF16() bool { return d.precision == BF16 && d.products.name() == "emulated" }
 
 // Wide implements device.Device.

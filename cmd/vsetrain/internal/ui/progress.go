@@ -17,10 +17,12 @@ const (
 // eraseBar goes to the start of the line and clears the screen from there on.
 const eraseBar = "\r\x1b[J"
 
-// Progress shows how far a long job is: a bar on a terminal, a line now and then on a pipe. It is safe for concurrent use.
+// Progress shows how far a long job is: a bar on a terminal, a line now and then on a pipe. It is safe for concurrent
+// use.
 //
-// The cursor rests at the start of the bar, not below it as libraries for bars leave it: a terminal that is made narrower folds the line
-// into several, and whatever it makes of it, erasing from the cursor to the end of the screen takes all of them away.
+// The cursor rests at the start of the bar, not below it as libraries for bars leave it: a terminal that is made
+// narrower folds the line into several, and whatever it makes of it, erasing from the cursor to the end of the screen
+// takes all of them away.
 type Progress struct {
 	s     *Streams
 	name  string

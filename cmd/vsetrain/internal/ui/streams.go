@@ -75,7 +75,8 @@ func (s *Streams) Paint(style Style, text string) string {
 // Printf writes to Out.
 func (s *Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
 
-// Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are indented below the first.
+// Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are
+// indented below the first.
 func (s *Streams) Errorf(format string, args ...any) { s.message(Red, "", format, args) }
 
 // Warnf writes "vsetrain: warning: message" to Err as Errorf does, in yellow.

@@ -43,8 +43,8 @@ func (t *Table) DropEmpty() {
 	}
 }
 
-// Write writes the table to Out, the headings in bold where they show. Lines wider than a terminal are cut, with a mark at the end;
-// files and pipes get them whole.
+// Write writes the table to Out, the headings in bold where they show. Lines wider than a terminal are cut, with a mark
+// at the end; files and pipes get them whole.
 func (t *Table) Write(s *Streams) {
 	width := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {

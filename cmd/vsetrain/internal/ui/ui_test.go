@@ -128,7 +128,8 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
-// Results go to standard output, also beside a bar on standard error; where both are the terminal the bar makes room for them.
+// Results go to standard output, also beside a bar on standard error; where both are the terminal the bar makes room
+// for them.
 func TestResults(t *testing.T) {
 	for _, c := range []struct{ out, errs bool }{{false, false}, {false, true}, {true, true}} {
 		s, out, errs, _ := streams(c.errs)
@@ -146,8 +147,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The bar never fills the line, whatever becomes of the terminal, and is erased from its start to the end of the screen, so that pieces of
-// a line that the terminal folded go with it.
+// The bar never fills the line, whatever becomes of the terminal, and is erased from its start to the end of the
+// screen, so that pieces of a line that the terminal folded go with it.
 func TestBarOnANarrowingTerminal(t *testing.T) {
 	s, _, errs, now := streams(true)
 	width := 100
