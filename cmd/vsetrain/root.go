@@ -18,7 +18,7 @@ func newCmdRoot(a *app) *cobra.Command {
 		Long: `vsetrain trains networks that match images and captions, measures them and explores what they learned.
 
 Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
-		Example: `  vsetrain data synth data/demo               # a small synthetic data set
+		Example: `  vsetrain data synth data/demo                 # a small synthetic data set
   vsetrain precompute-svd --data data/demo      # semantic vectors for the LSEH loss
   vsetrain train --config demo     # the run runs/demo
   vsetrain eval runs/demo                       # recalls on the test split`,

@@ -149,7 +149,8 @@ func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error)
 	}
 	bars.close()
 	i := x.Info()
-	fmt.Fprintf(a.Err, "%s, split %s: %d images and %d captions ready after %s\n", i.Data, i.Split, i.Images, i.Captions, ui.Duration(time.Since(start)))
+	fmt.Fprintf(a.Err, "%s, split %s: %d images, %d captions; ready after %s\n", i.Data, i.Split, i.Images, i.Captions,
+		ui.Duration(time.Since(start)))
 	return x, nil
 }
 

@@ -68,8 +68,8 @@ func (o *sweepCollectOptions) run(a *app) error {
 		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
 	for _, x := range c.Importance {
-		a.Printf("%-24s alone explains %3.0f %% of the variance of %d points after %d epochs\n",
-			x.Axis, 100*x.Share, x.Points, x.Epochs)
+		a.Printf("%-24s alone explains %3.0f %% of the variance of %s after %s\n",
+			x.Axis, 100*x.Share, ui.Count(x.Points, "point"), ui.Count(x.Epochs, "epoch"))
 	}
 	if c.Overlap > 0 {
 		a.Printf("these shares overlap (they add up to %.0f %%): the points do not vary the axes\n"+
