@@ -8,7 +8,6 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/par"
 	"vsetrain/models"
@@ -149,7 +148,7 @@ func (r *EvalRequest) trained(path string) TrainedRequest {
 // captions per image too.
 func (r *EvalRequest) stored(rep *EvalReport) ([]eval.Member, int, error) {
 	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
-		s, err := data.Open(config.ExpandHome(r.Data), r.Split, data.OpenOptions{})
+		s, err := data.Open(r.Data, r.Split, data.OpenOptions{})
 		if err != nil {
 			return nil, 0, nameFolder(err, "--data", nil)
 		}

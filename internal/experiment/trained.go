@@ -7,7 +7,6 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -182,7 +181,7 @@ func (r *TrainedRequest) dataOptions() (data.Options, error) {
 		}
 	}
 	if r.Data != "" {
-		o.Dir = config.ExpandHome(r.Data)
+		o.Dir = r.Data
 	}
 	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
 		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
