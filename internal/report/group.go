@@ -29,7 +29,8 @@ type DataSet struct {
 
 // networkNames are the paper's, in its order.
 var networkNames = []struct{ key, name string }{{models.VSEPP, "VSE++"}, {models.VSRN, "VSRN"}, {models.SAF, "SGRAF-SAF"}, {models.SGR, "SGRAF-SGR"},
-	{models.VSEInf, "VSE-infinity"}, {models.GSMN, "GSMN"}}
+	{models.VSEInf, "VSE-infinity"}, {models.GSMN, "GSMN"},
+	{models.SCAN, "SCAN"}, {models.CHAN, "CHAN"}}
 
 // lossOrder is the order of rows, the bases before what is compared with them.
 var lossOrder = []string{"LSH", "LMH1", "LMH2", "LUWM", "LSEH-SVD", "LSEH-BERT"}
@@ -43,9 +44,9 @@ func NetworkName(m *models.Options) string {
 		}
 	}
 	switch {
-	case m.Network == models.VSEInf && m.TextEncoder == models.TextBert:
+	case (m.Network == models.VSEInf || m.Network == models.CHAN) && m.TextEncoder == models.TextBert:
 		name += " (BERT)"
-	case m.Network == models.VSEInf:
+	case m.Network == models.VSEInf || m.Network == models.CHAN:
 		name += " (BiGRU)"
 	case m.Network == models.GSMN && m.GSMN.Mode == "dense":
 		name += " (dense)"
