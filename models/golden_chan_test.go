@@ -244,3 +244,36 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 		}
 	}
 }
+
+// As released, the vectors of an image depend on the most regions that an image of the batch has, since padding up to there is
+// attended to. With mask_padding they do not, and no more regions than the most make a difference in either case.
+func TestCHANAttendsToPadding(t *testing.T) {
+	for _, mask := range []bool{false, true} {
+		m := tinyModel(t, "fp64", func(o *Options, d *Dims) {
+			o.Network, o.TextEncoder, o.CHAN.Heads, o.CHAN.MaskPadding, d.Regions = CHAN, "bigru", 2, mask, 4
+		})
+		encode := func(counts ...int32) []float64 {
+			g := m.Session.Graph()
+			g.Training = true
+			net, _ := m.PairScorer()
+			v := net.Images(g, m.ImageInputs(g, 2)).Values[0]
+			prog, err := graph.Compile(m.Session, g, []*graph.Node{v}, nil)
+			fatal(t, err)
+			x := make([]float32, int(counts[0]+counts[1])*m.Dims.Feature)
+			for i := range x {
+				x[i] = float32(i*i%7) - 3
+			}
+			fatal(t, m.FeedRegions(x, counts, 2))
+			fatal(t, prog.RunAll())
+			return prog.Doubles(v)[:2*m.Options.EmbedDim] // the two regions of the first image
+		}
+		two, three := encode(2, 2), encode(2, 3)
+		if same := slices.Equal(two, three); same != mask {
+			t.Errorf("mask_padding %v: a third region of another image changes nothing is %v", mask, same)
+		}
+		again := encode(2, 2) // after a step with more regions
+		if !slices.Equal(two, again) {
+			t.Errorf("mask_padding %v: the same batch gives %v, then %v", mask, two, again)
+		}
+	}
+}

@@ -2,7 +2,7 @@ package models
 
 import "vsetrain/internal/graph"
 
-// PairScorer is a network that looks at every pair of an image and a caption: SAF, SGR, GSMN. What depends on one side alone is
+// PairScorer is a network that looks at every pair of an image and a caption. What depends on one side alone is
 // computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the three into one
 // graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles of pairs.
 //

@@ -70,6 +70,7 @@ func recordedCases(t testing.TB) []recordedCase {
 		return func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, longest), uint64(i), true) }
 	}
 	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStep(t, d) }, regions(8))
+	add("chan", 5, 1e-3, func(d device.Device) *Step { return chanStep(t, d, false) }, regions(8))
 	for _, positions := range []int{16, 13} { // 13 is no multiple of 8
 		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2, func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) }, regions(min(positions-1, 12)))
 	}

@@ -52,7 +52,8 @@ the whole split; and the agreement with people's ratings of pairs (Flickr8K). do
 --compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a paired
 bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
 
-SAF, SGR and GSMN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x 25,000. With --work they
+SAF, SGR, GSMN, SCAN and CHAN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x
+25,000. With --work they
 keep what they have scored in a folder, and the same command finds it there.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json

@@ -41,7 +41,7 @@ are an ensemble. Where no --checkpoint is given, the arguments in front of the q
 The query is tokenised as in training; words that the network does not know are named. With - queries are read from
 standard input, one a line, and answered one after the other with the network loaded once.
 
-SAF, SGR and GSMN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
+SAF, SGR, GSMN, SCAN and CHAN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
 scorer orders them.
 
 A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
