@@ -1,7 +1,7 @@
 package models
 
-// CHAN, cross-modal hard aligning network (Pan, Wu, Zhang: "Fine-Grained Image-Text Matching by Cross-Modal Hard Aligning
-// Network", CVPR 2023; ppanzx/CHAN, lib/encoders.py, lib/similarity.py):
+// CHAN, cross-modal hard aligning network (Pan, Wu, Zhang: "Fine-Grained Image-Text Matching by Cross-Modal Hard
+// Aligning Network", CVPR 2023; ppanzx/CHAN, lib/encoders.py, lib/similarity.py):
 //
 //	image    f_r = W x_r + b     v_r = l2(f_r + attention(LN(f))_r), or without attention, or a transformer layer
 //	caption  c_w = l2((→GRU_w + ←GRU_w)/2) over embed(w_1 … w_L), or l2(W h_w + b), h the last hidden states of BERT
@@ -9,9 +9,8 @@ package models
 //	         vsa u_r = v_r·a_r/(‖a_r‖ + 1e-8), a_r = Σ_w softmax_w(v_r·c_w/α) c_w
 //	score    ln Σ e^(u/β), or mean, sum, maximum or Σ softmax(u/β) u, over the words (vha) or the regions (tha, vsa)
 //
-// with l2(x) = x/(‖x‖ + 1e-8). As in SCAN a_r is not formed: the Gram matrix of the words gives its norm. In training, size
-// augmentation drops regions and words. Dropped regions count in no coding and no pooling, but as in the released code they
-// are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
+// with l2(x) = x/(‖x‖ + 1e-8). Regions that size augmentation drops in training count in no coding and no pooling, but as
+// released they are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
 
 import (
 	"vsetrain/internal/device"
@@ -26,7 +25,7 @@ func init() {
 
 // CHANOptions are the choices of CHAN.
 type CHANOptions struct {
-	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"layer on the regions; bert: basic"`
+	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"on the regions; bert: basic"`
 	Axis         string  `yaml:"transformer_axis" enum:"regions|batch" doc:"attend within an image, or across the batch"`
 	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads of the image encoder"`
 	Coding       string  `yaml:"coding" enum:"vha|tha|vsa" doc:"vha, tha: hard, per word or region; vsa: soft, per region"`
@@ -100,17 +99,17 @@ func (n *chanNet) StepFlops(pairs, words int) float64 {
 // Images encodes regions: v [B, R·E], and where a training graph drops regions the mask [B, R] of those that are there.
 func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
-	all, x := regionCounts(g, b, r), g.Reshape(in.Regions, b*r, n.dims.Feature)
-	var f, attended *graph.Node
+	all, f := regionCounts(g, b, r), g.Reshape(in.Regions, b*r, n.dims.Feature)
+	var attended *graph.Node
 	var masks []*graph.Node
 	if g.Training && n.opt.SizeAugment {
 		attended, masks = g.InputInts(inputAttended, b, r), []*graph.Node{g.Input(inputRegionMask, b, r)}
-		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: x, W: n.Image.FC.Weight.Node(g)})
+		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: f, W: n.Image.FC.Weight.Node(g)})
 		f = g.PickRows(f, g.InputInts(inputRegionPlaces, b, r), all)
 		f = g.Multiply(f, g.Spread(masks[0], graph.AlongRows(e), b*r, e)) // the bias is all that dropped regions have
 		f = g.Add(f, g.Repeat(n.Image.FC.Bias.Node(g), b*r))
 	} else {
-		f = n.Image.FC.Forward(g, x)
+		f = n.Image.FC.Forward(g, f)
 	}
 	switch {
 	case n.opt.ImageEncoder == "selfattention":
@@ -173,7 +172,7 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 	} else {
 		w := g.Softmax(a, 1/n.opt.Alpha, ofWords)
 		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)), ofWords)
-		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square)) // rounding may leave the square below 0
+		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square)) // of a_r, which is not formed; rounding may be below 0
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}
 	u = masked(u, n.opt.Pooling != "mean" && n.opt.Pooling != "sum")

@@ -7,15 +7,16 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What the tensors
-// do not tell comes from the options, under the repository's names.
+// The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What the
+// tensors do not tell comes from the options, under the repository's names.
 var (
 	chanCodings  = map[string]string{"VHACoding": "vha", "THACoding": "tha", "VSACoding": "vsa"}
 	chanPoolings = map[string]string{"LSEPooling": "lse", "MeanPooling": "mean", "MaxPooling": "max", "SumPooling": "sum",
 		"SoftmaxPooling": "softmax"}
 )
 
-// chanHeads and chanTransformer are our own additions to the options: the repository has 8 heads and attends across the batch.
+// chanHeads and chanTransformer are our own additions to the options: the repository has 8 heads and attends across the
+// batch.
 const (
 	chanHeads       = "region_attention_heads"
 	chanTransformer = "transformer_axis"
@@ -26,10 +27,10 @@ func chanReferenceOptions(m *Model) map[string]any {
 	c, o := m.Options.CHAN, commonOptions(m)
 	maps.Copy(o, map[string]any{
 		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_imgnorm": c.NoImgNorm, "no_txtnorm": false,
-		"precomp_enc_type": c.ImageEncoder, "text_enc_type": m.Options.TextEncoder, "coding_type": nameOf(chanCodings, c.Coding),
-		"pooling_type": nameOf(chanPoolings, c.Pooling), "alpha": c.Alpha, "belta": c.Beta, "criterion": "ContrastiveLoss",
-		"temperature": 0.05, "drop": c.SizeAugment, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25, "batch_size": 128,
-		"learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 0,
+		"precomp_enc_type": c.ImageEncoder, "text_enc_type": m.Options.TextEncoder,
+		"coding_type": nameOf(chanCodings, c.Coding), "pooling_type": nameOf(chanPoolings, c.Pooling), "alpha": c.Alpha, "belta": c.Beta, "criterion": "ContrastiveLoss",
+		"temperature": 0.05, "drop": c.SizeAugment, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
+		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 0,
 		"optim": "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0, "seed": 2022,
 		chanHeads: c.Heads, chanTransformer: c.Axis,
 	})

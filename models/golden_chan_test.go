@@ -245,8 +245,8 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	}
 }
 
-// As released, the vectors of an image depend on the most regions that an image of the batch has, since padding up to there is
-// attended to. With mask_padding they do not, and no more regions than the most make a difference in either case.
+// As released, the vectors of an image depend on the most regions that an image of the batch has, since padding up to
+// there is attended to. With mask_padding they do not.
 func TestCHANAttendsToPadding(t *testing.T) {
 	for _, mask := range []bool{false, true} {
 		m := tinyModel(t, "fp64", func(o *Options, d *Dims) {
@@ -263,7 +263,7 @@ func TestCHANAttendsToPadding(t *testing.T) {
 			for i := range x {
 				x[i] = float32(i*i%7) - 3
 			}
-			fatal(t, m.FeedRegions(x, counts, 2))
+			fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: 2, Features: x, Counts: counts}))
 			fatal(t, prog.RunAll())
 			return prog.Doubles(v)[:2*m.Options.EmbedDim] // the two regions of the first image
 		}
