@@ -6,5 +6,5 @@ import "embed"
 
 // FS are the presets. Sweeps are not among them: they name folders of their own and are started from a file.
 //
-//go:embed presets.tsv demo.yaml data loss vsepp vsrn saf sgr vseinf gsmn
+//go:embed presets.tsv demo.yaml data loss vsepp vsrn saf sgr vseinf gsmn scan chan
 var FS embed.FS

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/configs"
+	"vsetrain/models"
 )
 
 // networkRules are the settings that a network has in every preset, whatever the data set and the loss.
@@ -33,6 +34,38 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 		}
 		return repeats(c, p, epochs) && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 && g.Mode == "sparse" &&
 			g.Neighbors == "self" && g.Lambda == lambda
+	},
+	"scan": func(c *Config, p *Preset) bool {
+		want := models.SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
+		lr, step := 2e-4, 15
+		if p.Data == "coco" {
+			lr, step = 5e-4, 10
+		}
+		switch path.Base(p.Base) {
+		case "ti-avg":
+			want.Aggregate = "mean"
+		case "it-avg":
+			want.Attention, want.Aggregate, want.Lambda = "i2t", "mean", 4
+		case "it-lse":
+			want.Attention, want.Lambda, want.LambdaLSE = "i2t", 4, map[string]float64{"f30k": 5, "coco": 20}[p.Data]
+		}
+		return repeats(c, p, shorter(p, 30)) && c.Model.SCAN == want && c.Optim.LR == lr && c.Optim.LRUpdate == step &&
+			c.Train.ValStep == 0 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 && c.Model.WordDim == 300 &&
+			c.Train.Batch == 128 && c.Loss.WarmupEpochs == 0
+	},
+	"chan": func(c *Config, p *Preset) bool {
+		want, encoder, decay, batch := models.DefaultOptions().CHAN, path.Base(p.Base), 1e-2, 384
+		if encoder == "bert" {
+			want.ImageEncoder, want.Pooling, decay, batch = "basic", "mean", 1e-4, 128
+			if b := c.Model.Bert; b.Dir != "data/bert-base-uncased" || b.Layers != 12 || c.Optim.BertLR != 0.1 {
+				return false
+			}
+		}
+		return c.Model.CHAN == want && want.Coding == "vha" && want.Beta == 0.1 && want.Heads == 8 && want.SizeAugment &&
+			!want.MaskPadding && c.Model.TextEncoder == encoder && c.Model.EmbedDim == 1024 && c.Train.Batch == batch &&
+			c.Train.Epochs == 25 && c.Train.ValStep == 0 && c.Train.DropLast && c.Optim.Name == "adamw" &&
+			c.Optim.WeightDecay == decay && c.Optim.Schedule == "once" && c.Optim.LR == 5e-4 && c.Optim.LRUpdate == 15 &&
+			c.Loss.WarmupEpochs == 1
 	},
 	"vseinf": func(c *Config, p *Preset) bool {
 		encoder, decay := path.Base(p.Base), 1e-4
@@ -72,6 +105,7 @@ var lossRules = map[string]struct {
 	semantics string
 }{
 	"lmh1": {"lmh", 0.2, "svd"}, "lmh2": {"lmh", 0.16, "svd"}, "lseh": {"lseh", 0.185, "svd"}, "lseh-bert": {"lseh", 0.185, "bert"},
+	"lmh-chan": {"lmh", 0.05, "svd"},
 }
 
 // Every row of the table is a configuration with the settings that its network, data set and loss have everywhere,
@@ -95,7 +129,7 @@ func TestPresets(t *testing.T) {
 		if c.Loss.Name != want.name || c.Loss.Margin != want.margin || c.Loss.LSEH.Semantics != want.semantics || c.Loss.LSEH.Lambda != 0.025 {
 			t.Errorf("%s: loss %+v, want %+v", p.Name, c.Loss, want)
 		}
-		if c.Optim.Clip != 2 || c.Seed != 7 || c.Train.Batch != 128 && network != "gsmn" || networkRules[network] == nil || !networkRules[network](c, &p) {
+		if c.Optim.Clip != 2 || c.Seed != 7 || c.Train.Batch != 128 && network != "gsmn" && network != "chan" || networkRules[network] == nil || !networkRules[network](c, &p) {
 			t.Errorf("%s: not the settings of its network: %+v", p.Name, r.Config)
 		}
 		if strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" { // what the code does, and our own choice
