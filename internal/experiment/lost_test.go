@@ -255,7 +255,7 @@ func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 		if err := resumed(t, c, dir, w); err != nil {
 			t.Fatal(err)
 		}
-		if len(w.warnings) != 1 || !strings.Contains(w.warnings[0].Error(), "metrics.jsonl has lost its 8 lines up to step 7") {
+		if len(w.warnings) != 1 || !strings.Contains(w.warnings[0].Error(), "has lost its 8 lines up to step 7") {
 			t.Errorf("warnings %v", w.warnings)
 		}
 	}

@@ -85,8 +85,8 @@ func (t *training) bestFits(p train.Position, batches int) error {
 	return nil
 }
 
-// logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever removes
-// the log wants to go on without it.
+// logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
+// removes the log wants to go on without it.
 func (t *training) logFits(st train.State) error {
 	path := t.run.Path(runfs.MetricsName)
 	n, err := runfs.ReadLog(path, runfs.UpTo(path, st.Position.Step, undone(st.Position)...))
@@ -94,7 +94,7 @@ func (t *training) logFits(st train.State) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("resume: %w", err)
 	case n == 0 && st.LogLines > 0:
-		t.warnings = append(t.warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin after that",
+		t.warnings = append(t.warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
 			path, st.LogLines, st.Position.Step))
 	case n < st.LogLines:
 		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was cut off; "+
