@@ -39,21 +39,11 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 	if graph.Dim(scores, 1) != n {
 		graph.Failf("a loss over scores of shape %v; training scores are square", scores.Shape())
 	}
-	switch o.Name {
-	case LSH:
-		return hinge(g, scores, nil, o.Margin, false)
-	case LMH:
-		return hinge(g, scores, nil, o.Margin, !sum)
-	case LSEH:
-		if c.Margins == nil {
-			c.Margins = o.Margins(g, c, n)
-		}
-		return hinge(g, scores, c.Margins, o.Margin, !sum)
-	case LUWM:
-		return o.universal(g, scores)
+	t, ok := registry[o.Name]
+	if !ok {
+		graph.Failf("loss %q is unknown", o.Name)
 	}
-	graph.Failf("loss %q is unknown", o.Name)
-	return nil
+	return t.build(o, g, scores, c, sum)
 }
 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
@@ -77,6 +67,25 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 		return grads
 	}
 	return op
+}
+
+// lmh2Margin is the margin by which the LSEH paper's LMH2, LMH with the learning rate of LSEH, is told from LMH1.
+const lmh2Margin = 0.16
+
+func init() {
+	registry[LSH] = traits{order: 1, titles: []string{"LSH"},
+		reference: func(_ *Options, s map[string]any) { s["max_violation"] = false },
+		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
+			return hinge(g, scores, nil, o.Margin, false)
+		}}
+	registry[LMH] = traits{order: 2, compared: true, titles: []string{"LMH1", "LMH2"}, title: func(o *Options) string {
+		if o.Margin == lmh2Margin {
+			return "LMH2"
+		}
+		return "LMH1"
+	}, build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
+		return hinge(g, scores, nil, o.Margin, !sum)
+	}}
 }
 
 // hinge is LSH or LMH with a constant margin, or with the margins of LSEH.

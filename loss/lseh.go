@@ -14,6 +14,7 @@ package loss
 
 import (
 	"fmt"
+	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -21,9 +22,28 @@ import (
 	"vsetrain/internal/graph"
 )
 
+func init() {
+	registry[LSEH] = traits{order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
+		title:     func(o *Options) string { return "LSEH-" + strings.ToUpper(o.LSEH.Semantics) },
+		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda },
+		semantics: true,
+		build: func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
+			if c.Margins == nil {
+				c.Margins = o.Margins(g, c, graph.Dim(scores, 0))
+			}
+			return hinge(g, scores, c.Margins, o.Margin, !sum)
+		}}
+}
+
+// Similarities returns options whose margins are the semantic similarities alone: α is 0 and λ is 1.
+func (o Options) Similarities() Options {
+	o.Name, o.Margin, o.LSEH.Lambda, o.LSEH.SameImage = LSEH, 0, 1, "normal"
+	return o
+}
+
 // Margins adds the margins M [n, n] of LSEH to a graph. Other losses have a constant margin: nil.
 func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
-	if o.Name != LSEH {
+	if !o.NeedsSemantics() {
 		return nil
 	}
 	if c.Semantics == nil || c.Images == nil || c.Captions == nil {

@@ -11,7 +11,12 @@ import (
 	"vsetrain/internal/graph"
 )
 
-func (o Options) universal(g *graph.Graph, scores *graph.Node) *graph.Node {
+func init() {
+	registry[LUWM] = traits{order: 4, compared: true, titles: []string{"LUWM"},
+		reference: func(_ *Options, s map[string]any) { delete(s, "margin") }, noWarmUp: true, build: universal} // it has none, and a reference without it cannot start
+}
+
+func universal(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 	n := graph.Dim(scores, 0)
 	op := lossOp(g, "universal weighting", n, func(d device.Device, c *graph.Call, out device.LossOut) {
 		d.UniversalWeighting(device.UniversalArgs{N: n, Scores: c.In[0], Margin: o.Margin,

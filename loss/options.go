@@ -1,8 +1,12 @@
 package loss
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
+	"vsetrain/internal/graph"
 	"vsetrain/internal/options"
 )
 
@@ -58,12 +62,66 @@ func (o *Options) Validate() error {
 	if err := options.Check(o); err != nil {
 		return err
 	}
-	if o.WarmupEpochs > 0 && o.Name == LUWM {
-		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss luwm",
-			Remedy: "luwm has no sum of violations to warm up with"}
+	if o.WarmupEpochs > 0 && registry[o.Name].noWarmUp {
+		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss " + o.Name,
+			Remedy: o.Name + " has no sum of violations to warm up with"}
 	}
 	return nil
 }
 
+// traits are what the rest of the program asks about a loss; the loss's own file declares them.
+type traits struct {
+	titles   []string                // in tables, in their order there
+	title    func(o *Options) string // which of them; nil is the only one
+	order    int                     // in tables
+	compared bool                    // the LSEH paper compares its computation time
+	// build adds the loss to a graph; sum asks for its warm-up form.
+	build     func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node
+	semantics bool // it reads semantic vectors of the captions
+	noWarmUp  bool // it has no form for warm-up epochs
+	// reference adds the settings of the references' options; nil adds nothing.
+	reference func(o *Options, settings map[string]any)
+}
+
+var registry = map[string]traits{}
+
+// Title is the loss in tables.
+func (o *Options) Title() string {
+	switch t := registry[o.Name]; {
+	case t.title != nil:
+		return t.title(o)
+	case len(t.titles) == 1:
+		return t.titles[0]
+	}
+	return strings.ToUpper(o.Name)
+}
+
+// Titles are the titles of all losses, in the order of tables: the bases before what is compared with them.
+func Titles() (titles []string) {
+	for _, name := range names() {
+		titles = append(titles, registry[name].titles...)
+	}
+	return titles
+}
+
+// names are the losses in the order of tables.
+func names() []string {
+	return slices.SortedFunc(maps.Keys(registry), func(a, b string) int { return registry[a].order - registry[b].order })
+}
+
+// Compared are the losses whose computation time is compared.
+func Compared() []string {
+	return slices.DeleteFunc(names(), func(name string) bool { return !registry[name].compared })
+}
+
+// ReferenceSettings are the settings of the loss under the names of the references' options, and its name, for which they have none.
+func (o *Options) ReferenceSettings() map[string]any {
+	s := map[string]any{"loss": o.Name, "margin": o.Margin, "max_violation": true}
+	if add := registry[o.Name].reference; add != nil {
+		add(o, s)
+	}
+	return s
+}
+
 // NeedsSemantics reports whether the loss reads semantic vectors of the training captions.
-func (o *Options) NeedsSemantics() bool { return o.Name == LSEH }
+func (o *Options) NeedsSemantics() bool { return registry[o.Name].semantics }

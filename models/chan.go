@@ -19,7 +19,10 @@ import (
 )
 
 func init() {
-	registry[CHAN] = newCHAN
+	registry[CHAN] = entry{build: newCHAN, check: checkCHAN, traits: func(o *Options) Traits {
+		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan", TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
+			SizeAugment: o.CHAN.SizeAugment}
+	}}
 	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
 }
 

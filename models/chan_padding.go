@@ -2,8 +2,10 @@ package models
 
 import (
 	"slices"
+	"strconv"
 
 	"vsetrain/internal/graph"
+	"vsetrain/internal/options"
 )
 
 // Inputs of training graphs of CHAN that drop regions, [B, R]: the regions of every image, dropped ones included, have R places.
@@ -48,4 +50,19 @@ func (n *chanNet) feedCounts(s *graph.Session, counts []int32) error {
 		return err
 	}
 	return s.Feed(inputRegionMask, p.mask)
+}
+
+// checkCHAN returns the first option of CHAN that cannot be used.
+func checkCHAN(o *Options) *options.Error {
+	c := o.CHAN
+	switch {
+	case c.ImageEncoder == "basic":
+		return nil
+	case o.EmbedDim%c.Heads != 0:
+		return &options.Error{Key: "chan.heads", Found: strconv.Itoa(c.Heads),
+			Expected: "a divisor of embed_dim = " + strconv.Itoa(o.EmbedDim)}
+	case c.MaskPadding && c.ImageEncoder == "transformer" && c.Axis == "batch":
+		return &options.Error{Key: "chan.mask_padding", Found: "true", Expected: "false with transformer_axis batch"}
+	}
+	return nil
 }

@@ -79,8 +79,9 @@ type Feeder struct {
 // that record steps need, programs know of lengths and counts an upper bound only.
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
-	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: o.NeedsBoxes(), counts: o.Augments(),
-		edges: o.NeedsEdges(), features: hostRows{}, places: hostRows{}, semantics: hostRows{}}
+	t := o.Traits()
+	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes, counts: t.SizeAugment,
+		edges: t.ReadsEdges, features: hostRows{}, places: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions

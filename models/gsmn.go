@@ -25,7 +25,16 @@ import (
 	"vsetrain/models/nn"
 )
 
-func init() { registry[GSMN] = newGSMN }
+func init() {
+	registry[GSMN] = entry{build: newGSMN, traits: func(o *Options) Traits {
+		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"}, AnyRegions: true, Boxes: true,
+			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true", StoredWords: true}
+		if o.GSMN.Mode == "dense" {
+			t.Variant, t.Dependencies, t.ReadsEdges = "dense", false, false
+		}
+		return t
+	}}
+}
 
 // gsmnSizes are the sizes that no option changes.
 type gsmnSizes struct{ blocks, kernels, hidden int }

@@ -29,7 +29,7 @@ const (
 // ImageInputs are the inputs of a graph over n images.
 func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	in := ImageInputs{Regions: g.Input(InputRegions, n, m.Dims.Regions*m.Dims.Feature)}
-	if m.Options.NeedsBoxes() {
+	if m.Options.Traits().Boxes {
 		in.Boxes = g.Input(InputBoxes, n, m.Dims.Regions*4)
 	}
 	return in
@@ -47,7 +47,7 @@ func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, room int) Captions {
 
 // edgeInputs are the dependencies of n captions with room for so many words, nil where the network reads none.
 func (m *Model) edgeInputs(g *graph.Graph, n, room int) (edges, start *graph.Node) {
-	if !m.Options.NeedsEdges() {
+	if !m.Options.Traits().ReadsEdges {
 		return nil, nil
 	}
 	return g.InputInts(InputEdges, room, 2), g.InputInts(InputEdgeStart, n+1)

@@ -27,7 +27,7 @@ type Captions struct {
 	// Room is the number of words that values with a row per word have room for, at least Σ lengths; 0 is B·L.
 	Room int
 	// Edges int32 [room, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
-	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Options.NeedsEdges.
+	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
 	Edges, EdgeStart *graph.Node
 }
 
@@ -100,19 +100,16 @@ type Labels struct {
 
 type builder func(o Options, d Dims) (Network, error)
 
-// registry maps the configuration's names to networks; a network's file adds itself in init.
-var registry = map[string]builder{}
-
 // New builds the network that the options name.
 func New(o Options, d Dims) (Network, error) {
 	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
 		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network, d.Regions, d.Feature, d.Vocab)
 	}
-	b := registry[o.Network]
-	if b == nil {
+	e, ok := registry[o.Network]
+	if !ok {
 		return nil, fmt.Errorf("network %s is not available in this version; available: %v", o.Network, Available())
 	}
-	return b(o, d)
+	return e.build(o, d)
 }
 
 // Available returns the names of the networks that can be built.

@@ -118,54 +118,21 @@ func DefaultOptions() Options {
 	}
 }
 
-// Augments reports whether the network trains on batches with size augmentation (data.LoaderOptions.Augment).
-func (o *Options) Augments() bool {
-	return o.Network == VSEInf && o.VSEInf.SizeAugment || o.Network == CHAN && o.CHAN.SizeAugment
-}
-
-// DecaysBoxes reports whether training batches have the boxes of the released GSMN code (data.LoaderOptions.BoxDecay).
-func (o *Options) DecaysBoxes() bool { return o.Network == GSMN && o.GSMN.BoxDecay }
-
-// NeedsBoxes reports whether the network looks at the boxes of the regions.
-func (o *Options) NeedsBoxes() bool { return o.Network == GSMN }
-
-// NeedsEdges reports whether the network computes with the dependencies between words. They are also read, and checked, where they are
-// there and make no difference (ReadsEdges).
-func (o *Options) NeedsEdges() bool { return o.ReadsEdges() && o.GSMN.Neighbors == "true" }
-
-// ReadsEdges reports whether the network is defined with dependencies.
-func (o *Options) ReadsEdges() bool { return o.Network == GSMN && o.GSMN.Mode == "sparse" }
-
-// AnyRegions reports whether the weights of the network serve images of any number of regions.
-func (o *Options) AnyRegions() bool {
-	return o.Network == VSEInf || o.Network == VSRN || o.Network == GSMN || o.Network == SCAN || o.Network == CHAN
-}
-
-// textEncoders lists the text encoders each network is defined with, the published one first.
-var textEncoders = map[string][]string{
-	VSEPP: {"gru"}, VSRN: {"gru"}, SAF: {"bigru"}, SGR: {"bigru"}, GSMN: {"bigru"}, VSEInf: {"bert", "bigru"}, SCAN: {"bigru", "gru"},
-	CHAN: {"bigru", "bert"},
-}
-
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error {
 	if err := options.Check(o); err != nil {
 		return err
 	}
-	if ok := textEncoders[o.Network]; !slices.Contains(ok, o.TextEncoder) {
+	if ok := o.Traits().TextEncoders; !slices.Contains(ok, o.TextEncoder) {
 		return &options.Error{Key: "text_encoder", Found: strconv.Quote(o.TextEncoder),
 			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
 	}
 	if b := o.Bert; b.Hidden%b.Heads != 0 {
 		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " + strconv.Itoa(b.Hidden)}
 	}
-	if c := o.CHAN; o.Network == CHAN && c.ImageEncoder != "basic" {
-		if o.EmbedDim%c.Heads != 0 {
-			return &options.Error{Key: "chan.heads", Found: strconv.Itoa(c.Heads),
-				Expected: "a divisor of embed_dim = " + strconv.Itoa(o.EmbedDim)}
-		}
-		if c.MaskPadding && c.ImageEncoder == "transformer" && c.Axis == "batch" {
-			return &options.Error{Key: "chan.mask_padding", Found: "true", Expected: "false with transformer_axis batch"}
+	if e := registry[o.Network]; e.check != nil {
+		if err := e.check(o); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ type PairScorer interface {
 // ImageInputs are the inputs of an image encoder.
 type ImageInputs struct {
 	Regions *graph.Node // [B, R·D]
-	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Options.NeedsBoxes
+	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Traits.Boxes
 }
 
 // EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a global vector

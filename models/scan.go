@@ -20,7 +20,9 @@ import (
 )
 
 func init() {
-	registry[SCAN] = newSCAN
+	registry[SCAN] = entry{build: newSCAN, traits: func(*Options) Traits {
+		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"}, AnyRegions: true}
+	}}
 	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
 }
 

@@ -19,12 +19,20 @@ package models
 // scores of both.
 
 import (
+	"strings"
+
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/models/nn"
 )
 
-func init() { registry[SAF], registry[SGR] = newSGRAF, newSGRAF }
+func init() {
+	for order, name := range []string{SAF, SGR} {
+		registry[name] = entry{build: newSGRAF, traits: func(*Options) Traits {
+			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf", TextEncoders: []string{"bigru"}}
+		}}
+	}
+}
 
 // The constants of the reference.
 const (

@@ -20,7 +20,12 @@ import (
 	"vsetrain/models/nn"
 )
 
-func init() { registry[VSEInf] = newVSEInf }
+func init() {
+	registry[VSEInf] = entry{build: newVSEInf, traits: func(o *Options) Traits {
+		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf", TextEncoders: []string{TextBert, "bigru"},
+			Embeds: true, AnyRegions: true, SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
+	}}
+}
 
 type vseinf struct {
 	opt   VSEInfOptions

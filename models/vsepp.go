@@ -15,7 +15,11 @@ import (
 	"vsetrain/models/nn"
 )
 
-func init() { registry[VSEPP] = newVSEPP }
+func init() {
+	registry[VSEPP] = entry{build: newVSEPP, traits: func(*Options) Traits {
+		return Traits{Title: "VSE++", Order: 1, Section: "vsepp", TextEncoders: []string{"gru"}, Embeds: true}
+	}}
+}
 
 type vsepp struct {
 	opt   VSEPPOptions

@@ -18,7 +18,11 @@ import (
 	"vsetrain/models/nn"
 )
 
-func init() { registry[VSRN] = newVSRN }
+func init() {
+	registry[VSRN] = entry{build: newVSRN, traits: func(*Options) Traits {
+		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true, AnyRegions: true, Attention: true}
+	}}
+}
 
 const modeCOCO = "coco"
 

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/experiment"
+	"vsetrain/loss"
 )
 
 type benchOptions struct {
@@ -53,7 +54,7 @@ subsets of the training images, for each of several losses, and the time in the 
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
 	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; otherwise they stay there")
 	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to `FILE`")
-	f.StringSliceVar(&o.Losses, "losses", []string{"lmh", "luwm", "lseh"}, "losses that --samples compares")
+	f.StringSliceVar(&o.Losses, "losses", loss.Compared(), "losses that --samples compares")
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
 	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"vsetrain/models"
 )
@@ -100,7 +101,8 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		byID[s.ImageID(s.RowOf(i))] = i
 	}
 	if l.Runner.Embeds == nil {
-		return nil, fmt.Errorf("%s: network %s scores pairs; attention is that of vsrn", l.Found, l.Model.Options.Network)
+		return nil, fmt.Errorf("%s: network %s scores pairs; attention is that of %s", l.Found, l.Model.Options.Network,
+			strings.Join(models.Having(func(t models.Traits) bool { return t.Attention }), ", "))
 	}
 	k, e := s.Regions(), l.Runner.Embeds.Dim()
 	regions, boxes := make([]float32, k*s.Dim()), make([]float32, 4*k)

@@ -14,7 +14,7 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 	size := s.Regions() * s.Dim()
 	regions := make([]float32, n*size)
 	var boxes []float32
-	if m.Options.NeedsBoxes() {
+	if m.Options.Traits().Boxes {
 		boxes = make([]float32, n*4*s.Regions())
 	}
 	for i, c := range captions {

@@ -13,7 +13,6 @@ import (
 	"vsetrain/internal/gemm"
 	"vsetrain/internal/npy"
 	"vsetrain/internal/par"
-	"vsetrain/loss"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -199,7 +198,7 @@ func (b *bench) sizes() models.Dims {
 func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	c := b.cfg
 	semantic := 0
-	if c.Loss.Name == loss.LSEH {
+	if c.Loss.NeedsSemantics() {
 		semantic = semanticDim
 	}
 	kept, err := b.keepSynthetic(memory, semantic)
@@ -209,13 +208,13 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	for i := range syntheticBatches {
 		seed := c.Seed + uint64(i)
 		x := syntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic, nil)
-		if c.Model.NeedsBoxes() {
+		if c.Model.Traits().Boxes {
 			addBoxes(x, seed)
 		}
 		if kept != nil {
 			kept.store(x, i)
 		}
-		if c.Model.Augments() {
+		if c.Model.Traits().SizeAugment {
 			augment(x, seed, dims.Vocab, c.Model.TextEncoder == models.TextBert)
 		}
 		if kept != nil {

@@ -83,10 +83,10 @@ func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic,
 	}
 	table(&k.Features, d.Regions*d.Feature)
 	table(&k.Semantics, semantic)
-	if b.cfg.Model.NeedsBoxes() {
+	if b.cfg.Model.Traits().Boxes {
 		table(&k.Boxes, 4*d.Regions)
 	}
-	if !b.cfg.Model.Augments() {
+	if !b.cfg.Model.Traits().SizeAugment {
 		k.starts = []int32{0}
 	}
 	return k, err

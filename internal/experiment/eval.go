@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/eval"
@@ -214,8 +215,9 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 
 // compatBoxes chooses among the boxes of GSMN's own evaluation.
 func compatBoxes(t *Trained, p eval.Protocol) (data.StoredBoxes, error) {
-	if !t.Model.Options.NeedsBoxes() {
-		return 0, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", t.Model.Options.Network, models.GSMN)
+	if !t.Model.Options.Traits().Boxes {
+		return 0, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", t.Model.Options.Network,
+			strings.Join(models.Having(func(t models.Traits) bool { return t.Boxes }), ", "))
 	}
 	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
 	if len(protocols) > 1 {

@@ -198,8 +198,7 @@ func (h *hardest) margins(l *Trained, o *loss.Options, images []int32) (margins,
 		return nil, nil, err
 	}
 	if h.vectors != nil {
-		pure := *o // α = 0 and λ = 1 leave the similarity
-		pure.Name, pure.Margin, pure.LSEH.Lambda, pure.LSEH.SameImage = loss.LSEH, 0, 1, "normal"
+		pure := o.Similarities()
 		if similar, err = lsehMargins(l, &pure, h.vectors, h.dim, images); err != nil {
 			return nil, nil, err
 		}

@@ -121,7 +121,7 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 func (t *training) rehearse(n, longest, semantic int) error {
 	d := t.model.Dims
 	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
-	if t.cfg.Model.NeedsBoxes() {
+	if t.cfg.Model.Traits().Boxes {
 		addBoxes(x, t.cfg.Seed)
 	}
 	return t.step.Rehearse(x)

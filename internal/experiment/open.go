@@ -74,7 +74,7 @@ func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 		return text.LoadBertCaptions(path, m.Bert.Positions)
 	}
 	v, err := text.LoadVocabulary(path)
-	if err == nil && m.Network == models.VSEInf {
+	if err == nil && m.Traits().MaskWord {
 		v = v.WithoutMask()
 	}
 	return v, err
@@ -92,12 +92,13 @@ func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, err
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
-	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: m.NeedsBoxes(),
-		WordIDs: m.Network == models.GSMN}
+	t := m.Traits()
+	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: t.Boxes,
+		WordIDs: t.StoredWords}
 	switch {
-	case m.NeedsEdges():
+	case t.ReadsEdges:
 		open.Dependencies = "need"
-	case m.ReadsEdges():
+	case t.Dependencies:
 		open.Dependencies = "check"
 	}
 	return data.Open(o.Dir, split, open)

@@ -64,7 +64,7 @@ func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *Me
 		w.resident = &m.Resident
 		p.Tables, all = append(p.Tables, m), append(all, w)
 	}
-	if !c.Model.Augments() {
+	if !c.Model.Traits().SizeAugment {
 		ids, starts, err := data.CaptionIDs(s, t.vocab)
 		if err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *Me
 			return err
 		}})
 	}
-	if s.HasBoxes() && c.Model.NeedsBoxes() && !c.Model.DecaysBoxes() {
+	if s.HasBoxes() && c.Model.Traits().Boxes && !c.Model.Traits().DecayedBoxes {
 		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()), keep: func() (err error) {
 			kept.Boxes, err = storeRows(ctx, kept.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
 			return err
@@ -131,13 +131,13 @@ func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 		}
 	}
 	add(r.HasFeatures(), data.FieldFeatures)
-	if m.DecaysBoxes() {
+	if m.Traits().DecayedBoxes {
 		add(false, data.FieldDecayedBoxes)
 	} else {
 		add(r.HasBoxes(), data.FieldBoxes)
 	}
 	add(r.HasSemantics(), data.FieldSemantics)
-	add(!m.Augments(), data.FieldAugmentation)
+	add(!m.Traits().SizeAugment, data.FieldAugmentation)
 	return o
 }
 

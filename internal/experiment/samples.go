@@ -20,7 +20,7 @@ import (
 type SamplesRequest struct {
 	Config     *config.Config
 	BLAS       string
-	Losses     []string // names of losses; empty is lmh, luwm, lseh
+	Losses     []string // names of losses; empty is loss.Compared
 	Subsets    int      // 0 is 10
 	StepImages int      // images that each subset has more than the one before; 0 shares all images out
 	Now        func() time.Time
@@ -67,7 +67,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 		r.Subsets = 10
 	}
 	if len(r.Losses) == 0 {
-		r.Losses = []string{loss.LMH, loss.LUWM, loss.LSEH}
+		r.Losses = loss.Compared()
 	}
 	c := r.Config
 	rep := SamplesReport{Network: c.Model.Network, Data: c.Data.Dir, Precision: c.Device.Precision, Batch: c.Train.Batch}

@@ -235,7 +235,7 @@ func runOf(path string) (string, bool, error) {
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
 func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()
-	if o.AnyRegions() {
+	if o.Traits().AnyRegions {
 		d.Regions = s.Regions()
 	}
 	if d.Regions*d.Feature != s.Regions()*s.Dim() {

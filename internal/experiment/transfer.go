@@ -3,13 +3,13 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
-	"vsetrain/loss"
 	"vsetrain/models"
 )
 
@@ -46,19 +46,14 @@ func Export(in, out string, namespace bool) (models.Weights, error) {
 // which they have no option. Where data lies is left to the references' defaults: data_name chooses networks there.
 func referenceSettings(c *config.Config, dir string) map[string]any {
 	s := map[string]any{
-		"loss": c.Loss.Name, "margin": c.Loss.Margin, "max_violation": c.Loss.Name != loss.LSH, "seed": int64(c.Seed),
+		"seed":          int64(c.Seed),
 		"learning_rate": c.Optim.LR, "lr_update": c.Optim.LRUpdate, "grad_clip": c.Optim.Clip,
 		"batch_size": c.Train.Batch, "num_epochs": c.Train.Epochs, "val_step": c.Train.ValStep, "log_step": c.Train.LogStep,
 		"logger_name": filepath.ToSlash(dir),
 	}
-	switch c.Loss.Name {
-	case loss.LSEH:
-		s["lambda"] = c.Loss.LSEH.Lambda
-	case loss.LUWM:
-		delete(s, "margin") // luwm has none, and a reference without it cannot start
-	}
-	if c.Model.Network == models.VSEInf {
-		s["vse_mean_warmup_epochs"] = c.Loss.WarmupEpochs
+	maps.Copy(s, c.Loss.ReferenceSettings())
+	if o := c.Model.Traits().WarmupReference; o != "" {
+		s[o] = c.Loss.WarmupEpochs
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -266,6 +267,104 @@ func sources(t *testing.T, dir string) (files []*ast.File) {
 		t.Fatalf("%s has no Go files", dir)
 	}
 	return files
+}
+
+// A network, and a loss, is known by its traits: no package but its own names one. Package models/nn holds layers of networks.
+func TestNetworksAreNamedAtHome(t *testing.T) {
+	touch(t)
+	for _, home := range []string{"models", "loss"} {
+		idents, values := names(t, home)
+		if len(idents) < 4 {
+			t.Fatalf("%s names only %v", home, idents)
+		}
+		for _, at := range strangers(t, home, idents, values) {
+			t.Errorf("%s: outside package %s ask for a trait of what the options name, not for its name", at, home)
+		}
+	}
+	planted := `package x
+
+import "vsetrain/models"
+
+// gsmn in a comment, and "model.gsmn.mode" in a text, name no network.
+var a, b = models.GSMN, "see model.gsmn.mode"
+var c = "gsmn"
+`
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", planted, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(named(f, "models", []string{"GSMN"}, []string{"gsmn"})); n != 2 {
+		t.Errorf("%d names found in a file with two", n)
+	}
+}
+
+// names returns the constants of a package that name its networks or losses: the string constants of its options.go whose value is
+// the lower-case name of the constant.
+func names(t *testing.T, dir string) (idents, values []string) {
+	for _, f := range sources(t, dir) {
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range g.Specs {
+				v := spec.(*ast.ValueSpec)
+				for i, value := range v.Values {
+					lit, ok := value.(*ast.BasicLit)
+					if ok && lit.Kind == token.STRING && lit.Value == strconv.Quote(strings.ToLower(v.Names[i].Name)) {
+						idents, values = append(idents, v.Names[i].Name), append(values, lit.Value[1:len(lit.Value)-1])
+					}
+				}
+			}
+		}
+	}
+	return idents, values
+}
+
+// named returns where a file names a constant of a package, or has its value as a string of its own.
+func named(f *ast.File, pkg string, idents, values []string) (at []token.Pos) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.SelectorExpr:
+			if id, ok := x.X.(*ast.Ident); ok && id.Name == pkg && slices.Contains(idents, x.Sel.Name) {
+				at = append(at, x.Pos())
+			}
+		case *ast.BasicLit:
+			if s, err := strconv.Unquote(x.Value); err == nil && x.Kind == token.STRING && slices.Contains(values, s) {
+				at = append(at, x.Pos())
+			}
+		}
+		return true
+	})
+	return at
+}
+
+// strangers lists the places outside a package, tests left out, that name one of its constants.
+func strangers(t *testing.T, home string, idents, values []string) (list []string) {
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		name := filepath.ToSlash(path)
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (strings.HasPrefix(e.Name(), ".") && e.Name() != ".." || name == "../../"+home):
+			return fs.SkipDir
+		case e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, pos := range named(f, home, idents, values) {
+			list = append(list, strings.TrimPrefix(filepath.ToSlash(set.Position(pos).String()), "../../"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 func TestModelIsSmall(t *testing.T) {

@@ -106,8 +106,7 @@ func hasEffect(c *config.Config, key string) bool {
 	case "loss":
 		return parts[1] == c.Loss.Name
 	case "model":
-		return parts[1] == c.Model.Network || parts[1] == c.Model.TextEncoder ||
-			parts[1] == "sgraf" && (c.Model.Network == "saf" || c.Model.Network == "sgr")
+		return parts[1] == c.Model.Traits().Section || parts[1] == c.Model.TextEncoder
 	}
 	return true
 }

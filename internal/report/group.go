@@ -27,50 +27,18 @@ type DataSet struct {
 	Groups []*Group // by network, then by loss
 }
 
-// networkNames are the paper's, in its order.
-var networkNames = []struct{ key, name string }{{models.VSEPP, "VSE++"}, {models.VSRN, "VSRN"}, {models.SAF, "SGRAF-SAF"}, {models.SGR, "SGRAF-SGR"},
-	{models.VSEInf, "VSE-infinity"}, {models.GSMN, "GSMN"},
-	{models.SCAN, "SCAN"}, {models.CHAN, "CHAN"}}
-
-// lossOrder is the order of rows, the bases before what is compared with them.
-var lossOrder = []string{"LSH", "LMH1", "LMH2", "LUWM", "LSEH-SVD", "LSEH-BERT"}
-
-// NetworkName is the name of a network in tables.
-func NetworkName(m *models.Options) string {
-	name := m.Network
-	for _, n := range networkNames {
-		if n.key == m.Network {
-			name = n.name
-		}
-	}
-	switch {
-	case (m.Network == models.VSEInf || m.Network == models.CHAN) && m.TextEncoder == models.TextBert:
-		name += " (BERT)"
-	case m.Network == models.VSEInf || m.Network == models.CHAN:
-		name += " (BiGRU)"
-	case m.Network == models.GSMN && m.GSMN.Mode == "dense":
-		name += " (dense)"
-	}
-	return name
+// networkName is the name of a network in tables.
+func networkName(m *models.Options) string {
+	t := m.Traits()
+	return t.Name()
 }
 
-// lmh2Margin is the margin by which the paper's LMH2, LMH with the learning rate of LSEH, is told from LMH1.
-const lmh2Margin = 0.16
-
-// LossName is the name of the loss of a run in tables: LMH with margin 0.16 is LMH2, any other LMH1.
+// LossName is the name of the loss of a run in tables.
 func (r *Run) LossName() string {
-	l := r.Config.Loss
-	switch {
-	case r.Label != "":
+	if r.Label != "" {
 		return r.Label
-	case l.Name == loss.LMH && l.Margin == lmh2Margin:
-		return "LMH2"
-	case l.Name == loss.LMH:
-		return "LMH1"
-	case l.Name == loss.LSEH:
-		return "LSEH-" + strings.ToUpper(l.LSEH.Semantics)
 	}
-	return strings.ToUpper(l.Name)
+	return r.Config.Loss.Title()
 }
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
@@ -103,7 +71,7 @@ func Collect(runs []*Run) []*DataSet {
 }
 
 func (d *DataSet) add(r *Run) {
-	name, network := r.LossName(), NetworkName(&r.Config.Model)
+	name, network := r.LossName(), networkName(&r.Config.Model)
 	key := fmt.Sprint(name, setting(&r.Config))
 	for _, g := range d.Groups {
 		if g.key == key && g.Network == network {
@@ -122,12 +90,9 @@ func (d *DataSet) arrange() {
 		}
 		return len(names)
 	}
-	var networks []string
-	for _, n := range networkNames {
-		networks = append(networks, n.name, n.name+" (BERT)", n.name+" (BiGRU)", n.name+" (dense)")
-	}
+	lossOrder := loss.Titles()
 	slices.SortStableFunc(d.Groups, func(a, b *Group) int {
-		return cmp.Or(rank(networks, a.Network)-rank(networks, b.Network), rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
+		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network), rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
 	})
 	both := false // semantics are named only where there are several
 	for _, g := range d.Groups {
@@ -173,8 +138,11 @@ func tell(groups []*Group) {
 	}
 }
 
-// isLSEH reports whether the loss of a group is LSEH.
-func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.Name == loss.LSEH }
+// isLSEH reports whether the margins of the loss of a group come from semantic vectors.
+func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.NeedsSemantics() }
+
+// traits are those of the network of a group.
+func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }
 
 // networks returns the groups of each network, in order.
 func (d *DataSet) networks() [][]*Group {

@@ -23,7 +23,7 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 	}
 	switch lossName {
 	case "LMH2":
-		c.Loss.Margin = lmh2Margin
+		c.Loss.Margin = 0.16
 	case "LSEH", "LSEH-BERT":
 		c.Loss.Name, c.Loss.Margin = loss.LSEH, 0.185
 		if lossName == "LSEH-BERT" {

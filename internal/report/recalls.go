@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"vsetrain/eval"
-	"vsetrain/models"
 )
 
 // Measure returns the recalls of a run that a table shows; ok is false where it has none.
@@ -132,7 +131,7 @@ func RecallTable(name, title string, groups []*Group, of Measure, paper bool) *T
 // paper's form with their spread, of the networks that have every one of the losses. GSMN, which the paper treats by
 // itself, is left out. It is nil with fewer than two networks or losses.
 func SummaryTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
-	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.Runs[0].Config.Model.Network == models.GSMN }), of)
+	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.traits().Apart }), of)
 	var losses, networks []string
 	at := map[[2]string]*measured{}
 	for i := range all {
@@ -193,18 +192,27 @@ func b2i(b bool) int {
 	return 0
 }
 
+// apartTable is the table of a network that the paper treats by itself, nil without one.
+func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, paper bool) *Table {
+	if len(groups) == 0 {
+		return nil
+	}
+	title := groups[0].traits().Title
+	return RecallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network, title+" with different losses on "+d.Name+", "+what, groups, of, paper)
+}
+
 // RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD against LSEH-BERT. what names the
 // measure in titles ("test split, 1k").
 func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tables []*Table) {
-	var main, gsmn, semantics []*Group
+	var main, apart, semantics []*Group
 	for _, groups := range d.networks() {
 		svd, bert := false, false
 		for _, g := range groups {
 			svd, bert = svd || strings.HasPrefix(g.Loss, "LSEH-SVD"), bert || strings.HasPrefix(g.Loss, "LSEH-BERT")
 		}
 		for _, g := range groups {
-			if g.Runs[0].Config.Model.Network == models.GSMN {
-				gsmn = append(gsmn, g)
+			if g.traits().Apart {
+				apart = append(apart, g)
 			} else {
 				main = append(main, g)
 			}
@@ -216,7 +224,7 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 	for _, t := range []*Table{
 		RecallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
 		SummaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
-		RecallTable(prefix+"-gsmn", "GSMN with different losses on "+d.Name+", "+what, gsmn, of, paper),
+		d.apartTable(prefix, what, apart, of, paper),
 		RecallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of, paper),
 	} {
 		if t != nil && len(t.Rows) > 0 {

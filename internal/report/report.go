@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"vsetrain/internal/experiment"
-	"vsetrain/loss"
-	"vsetrain/models"
 )
 
 // Options say what a report holds beside what the run directories tell.
@@ -211,7 +209,7 @@ func (d *DataSet) RunTable() *Table {
 				best, at = numberCell(b.MRecall, 2), numberCell(b.Epoch, 1)
 			}
 			margin := fmt.Sprint(c.Loss.Margin)
-			if c.Loss.Name == loss.LSEH {
+			if c.Loss.NeedsSemantics() {
 				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss), textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
@@ -274,7 +272,7 @@ func (d *DataSet) Pairs() (pairs [][]*Run) {
 // Reasoners returns the runs of networks whose attention can be shown.
 func (d *DataSet) Reasoners() (runs []*Run) {
 	for _, g := range d.Groups {
-		if g.Runs[0].Config.Model.Network == models.VSRN {
+		if g.traits().Attention {
 			runs = append(runs, g.Runs[0])
 		}
 	}

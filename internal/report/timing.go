@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/regular"
+	"vsetrain/models"
 )
 
 // Fit is a least-squares line y = Slope·x + Intercept; R2 is 1 less the share of the variance that the line leaves.
@@ -64,12 +65,8 @@ func OpenTiming(path string) (*experiment.SamplesReport, error) {
 // Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) = a·n + b of the paper, n the number
 // of the subset.
 func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
-	network := r.Network
-	for _, n := range networkNames {
-		if n.key == network {
-			network = n.name
-		}
-	}
+	o := models.Options{Network: r.Network}
+	network := o.Traits().Title
 	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true, Legend: TopLeft}
 	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds", ZeroY: true, Legend: TopLeft}
 	t := &Table{Name: "timing", Title: "Computation time and number of samples",

@@ -82,7 +82,8 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 	}
 	defer t.Close()
 	if t.Runner.Pairs != nil {
-		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; expected an embedder (vsepp, vsrn, vseinf)", t.Name, t.Model.Options.Network)
+		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; expected an embedder (%s)",
+			t.Name, t.Model.Options.Network, embedders())
 	}
 	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
 	if o.Batch == 0 {

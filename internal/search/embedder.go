@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"vsetrain/eval"
 	"vsetrain/internal/par"
@@ -55,6 +56,11 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	return rows, nil
+}
+
+// embedders are the names of the networks that embed.
+func embedders() string {
+	return strings.Join(models.Having(func(t models.Traits) bool { return t.Embeds }), ", ")
 }
 
 // query is a batch of one caption.

@@ -63,7 +63,8 @@ func Open(o Options) (_ *Index, err error) {
 		var ok bool
 		if x.shortlist, ok = m.(*embedder); !ok {
 			m.common().Close()
-			return nil, fmt.Errorf("shortlist: %s is network %s, which scores pairs itself; expected an embedder (vsepp, vsrn, vseinf)", o.Shortlist, m.common().Model.Options.Network)
+			return nil, fmt.Errorf("shortlist: %s is network %s, which scores pairs itself; expected an embedder (%s)",
+				o.Shortlist, m.common().Model.Options.Network, embedders())
 		}
 	}
 	x.split = x.members[0].common().Split

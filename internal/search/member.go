@@ -107,7 +107,7 @@ func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
 	if err := s.ReadImage(features, row); err != nil {
 		return nil, nil, err
 	}
-	if e.Model.Options.NeedsBoxes() {
+	if e.Model.Options.Traits().Boxes {
 		boxes = make([]float32, 4*s.Regions())
 		err = s.ReadBoxes(boxes, row)
 	}
@@ -116,7 +116,7 @@ func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
 
 // words returns the ids of a query, as training tokenises captions.
 func (e *encoder) words(query string) ([]int32, error) {
-	if e.Model.Options.NeedsEdges() {
+	if e.Model.Options.Traits().ReadsEdges {
 		return nil, &QueryError{e.Name + ": a network with model.gsmn.neighbors: true and mode: sparse reads the dependencies " +
 			"between the words of a caption, which a typed query has not; search for captions of the split, or with a network " +
 			"trained with model.gsmn.mode: dense"}

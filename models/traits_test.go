@@ -1,0 +1,62 @@
+package models
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// What a network declares of itself is what it does.
+func TestTraits(t *testing.T) {
+	orders, sections := map[int]string{}, map[string]bool{}
+	fields := reflect.TypeFor[Options]()
+	for i := range fields.NumField() {
+		sections[fields.Field(i).Tag.Get("yaml")] = true
+	}
+	for _, name := range Available() {
+		o := DefaultOptions()
+		o.Network, o.EmbedDim, o.WordDim = name, 32, 8
+		traits := o.Traits()
+		if traits.Title == "" || !sections[traits.Section] || len(traits.TextEncoders) == 0 || traits.Order < 1 || orders[traits.Order] != "" {
+			t.Errorf("%s: %+v; order %d is that of %q too", name, traits, traits.Order, orders[traits.Order])
+		}
+		orders[traits.Order] = name
+		for _, encoder := range traits.TextEncoders {
+			o.TextEncoder = encoder
+			if err := o.Validate(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if o.TextEncoder = slices.MinFunc(traits.TextEncoders, func(a, b string) int { return len(b) - len(a) }); o.TextEncoder == TextBert {
+			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate = 1, 4, 1, 4
+		}
+		shapes := func(regions int) (all []string, n Network) {
+			n, err := New(o, Dims{Regions: regions, Feature: 5, Vocab: 9})
+			fatal(t, err)
+			for _, p := range n.Params() {
+				all = append(all, fmt.Sprint(p.Name, p.Shape))
+			}
+			return all, n
+		}
+		few, n := shapes(3)
+		many, _ := shapes(4)
+		if slices.Equal(few, many) != traits.AnyRegions {
+			t.Errorf("%s: weights serve any number of regions: %v, declared %v", name, !traits.AnyRegions, traits.AnyRegions)
+		}
+		if _, embeds := n.(Embedder); embeds != traits.Embeds {
+			t.Errorf("%s: an embedder: %v, declared %v", name, embeds, traits.Embeds)
+		}
+		if _, attends := n.(RegionEncoder); attends != traits.Attention {
+			t.Errorf("%s: a region encoder: %v, declared %v", name, attends, traits.Attention)
+		}
+	}
+	if got := Having(func(t Traits) bool { return t.Embeds }); !slices.Equal(got, []string{VSEPP, VSRN, VSEInf}) {
+		t.Errorf("embedders %q", got)
+	}
+	o := DefaultOptions()
+	o.Network, o.GSMN.Mode = GSMN, "dense"
+	if traits := o.Traits(); traits.Name() != "GSMN (dense)" || traits.Dependencies || traits.ReadsEdges {
+		t.Errorf("%q: %+v", traits.Name(), traits)
+	}
+}
