@@ -219,7 +219,7 @@ func TestBertFolderMistakes(t *testing.T) {
 	}{
 		{"", func(*config.Config) {}},
 		{"model.bert.dir is empty", func(c *config.Config) { c.Model.Bert.Dir = "" }},
-		{"no such file", func(c *config.Config) { c.Model.Bert.Dir = filepath.Join(empty, "nowhere") }},
+		{"no such folder", func(c *config.Config) { c.Model.Bert.Dir = filepath.Join(empty, "nowhere") }},
 		{"has neither model.safetensors nor pytorch_model.bin; it has vocab.txt", func(c *config.Config) { c.Model.Bert.Dir = empty }},
 		{"set model.bert.layers", func(c *config.Config) { c.Model.Bert.Layers = 3 }},
 		{"more layers than the 1 of the network", func(c *config.Config) { c.Model.Bert.Layers = 1 }},
