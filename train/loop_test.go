@@ -314,7 +314,8 @@ func TestGrowingLossWarns(t *testing.T) {
 	} {
 		s := &script{gap: 1}
 		l := s.loop()
-		s.batches, l.Batches, l.Options.Epochs, l.Options.ValStep, l.Options.MaxSteps, l.Warmup = 250, 250, 2, 0, 500, c.warmup
+		s.batches, l.Batches, l.Options.Epochs, l.Options.ValStep, l.Options.MaxSteps, l.Warmup = 250, 250, 2, 0, 500,
+			c.warmup
 		var warned []int64
 		l.Hooks.Warn = func(err error) error {
 			if !strings.Contains(err.Error(), "lower optim.lr") {

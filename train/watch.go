@@ -120,6 +120,7 @@ func (l *Loop) follow(r StepResult, batch int, sum bool) error {
 		return nil
 	}
 	d.said = true
-	return l.Hooks.Warn(fmt.Errorf("the loss grows: %.4g per pair in the last %d steps (up to step %d), %.4g in the first %d; training seems to diverge: "+
-		"lower optim.lr, or keep optim.clip above 0", mean, driftSteps, l.Position.Step, d.first, driftSteps))
+	return l.Hooks.Warn(fmt.Errorf("the loss grows: %.4g per pair in the last %d steps (up to step %d), "+
+		"%.4g in the first %d; training seems to diverge: lower optim.lr, or keep optim.clip above 0",
+		mean, driftSteps, l.Position.Step, d.first, driftSteps))
 }

@@ -70,7 +70,7 @@ func (a *app) run(args []string) int {
 
 // What cobra says about flags that exclude each other, and about flags that are missing.
 var (
-	excludedFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+	excludedFlags = regexp.MustCompile(`none of the others can be; \[(.*)\] were all set$`)
 	missingFlags  = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 )
 

@@ -29,11 +29,12 @@ func newCmdBench(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
-		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches are synthetic, with the
-caption lengths of Flickr30K and the feature sizes of the data set, where it is there, or of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent
-waiting for them is measured too. On a GPU the features stay there, as training keeps them where they fit; --stream sends them with
-every step. Steps are started ahead there as in training, and the time of a step is that from one result to the next. The share of the peak compares the arithmetic of the network with the fastest large
-matrix product in the same process.
+		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches are synthetic,
+with the caption lengths of Flickr30K and the feature sizes of the data set, where it is there, or of Flickr30K; with
+--with-data they come from the data set of the configuration, and the time spent waiting for them is measured too. On a
+GPU the features stay there, as training keeps them where they fit; --stream sends them with every step. Steps are
+started ahead there as in training, and the time of a step is that from one result to the next. The share of the peak
+compares the arithmetic of the network with the fastest large matrix product in the same process.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each of ten growing
 subsets of the training images, for each of several losses, and the time in the loss alone. 'vsetrain report --timing' draws it.`,
@@ -48,8 +49,10 @@ subsets of the training images, for each of several losses, and the time in the 
 	f := c.Flags()
 	f.IntVar(&o.Steps, "steps", o.Steps, "steps to time")
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "steps before them")
-	f.IntVar(&o.Regions, "regions", o.Regions, "regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there")
-	f.IntVar(&o.Feature, "feature-dim", o.Feature, "size of a synthetic region feature; 0 is that of the data set, or 2048")
+	f.IntVar(&o.Regions, "regions", o.Regions,
+		"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there")
+	f.IntVar(&o.Feature, "feature-dim", o.Feature,
+		"size of a synthetic region feature; 0 is that of the data set, or 2048")
 	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
 	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; otherwise they stay there")
@@ -95,7 +98,8 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if r.GPUMemory != nil {
 		features = ", features " + r.Features
 	}
-	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions, r.Feature, features, r.Device)
+	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions, r.Feature,
+		features, r.Device)
 	if r.Choice != "" {
 		a.Printf("%s\n", r.Choice)
 	}
@@ -104,7 +108,8 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	a.Printf("data wait   %s\n", dataWait(r))
 	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s", r.GFlop, r.GFlops)
 	if r.Peak > 0 {
-		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%s, %s)", 100*r.Share, r.Peak, ui.Count(r.Threads, "thread"), r.Precision)
+		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%s, %s)", 100*r.Share, r.Peak,
+			ui.Count(r.Threads, "thread"), r.Precision)
 	}
 	a.Printf("\n")
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)

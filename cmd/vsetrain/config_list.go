@@ -23,11 +23,13 @@ func newCmdConfigList(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [WORD...]",
 		Short: "List the presets that --config takes",
-		Long: `List the presets: published settings of the networks, by data set and loss, with their source. --config NAME takes one in any folder,
-and so do extends: in a configuration and base: in a sweep; a file of that name in the folder comes first.
+		Long: `List the presets: published settings of the networks, by data set and loss, with their source. --config NAME
+takes one in any folder, and so do extends: in a configuration and base: in a sweep; a file of that name in the folder comes
+first.
 
-lmh1 is LMH with margin 0.2 and the schedule of the network's own repository, lmh2 with margin 0.16 and the schedule of LSEH. WORDs choose
-the presets whose line has all of them. With --parts the files are listed that presets are put together from, for extends: of your own.`,
+lmh1 is LMH with margin 0.2 and the schedule of the network's own repository, lmh2 with margin 0.16 and the schedule of
+LSEH. WORDs choose the presets whose line has all of them. With --parts the files are listed that presets are put
+together from, for extends: of your own.`,
 		Example: `  vsetrain config list --network vsepp --data f30k
   vsetrain config list gsmn lseh
   vsetrain config list --parts`,
@@ -83,11 +85,14 @@ func (o *configListOptions) run(a *app, words []string) error {
 		return printJSON(a, lines)
 	}
 	if len(lines) == 0 {
-		return fmt.Errorf("no preset has all of that; vsetrain config list without filters shows the %d that there are", len(config.Presets()))
+		return fmt.Errorf("no preset has all of that; vsetrain config list without filters shows the %d that there are",
+			len(config.Presets()))
 	}
-	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs", ">batch", "source")
+	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs", ">batch",
+		"source")
 	for _, l := range lines {
-		t.Row(l.Name, l.Network, l.Encoder, l.Data, l.Loss, strconv.FormatFloat(l.LR, 'f', -1, 64), l.decays(), strconv.Itoa(l.Warmup),
+		t.Row(l.Name, l.Network, l.Encoder, l.Data, l.Loss, strconv.FormatFloat(l.LR, 'f', -1, 64), l.decays(),
+			strconv.Itoa(l.Warmup),
 			strconv.Itoa(l.Epochs), strconv.Itoa(l.Batch), l.Source)
 	}
 	t.Write(a.Streams)
@@ -101,8 +106,10 @@ func lineOf(p *config.Preset) (presetLine, error) {
 	if err != nil {
 		return presetLine{}, err
 	}
-	return presetLine{Name: p.Name, Network: r.Model.Network, Encoder: r.Model.TextEncoder, Data: p.Data, Loss: p.Loss, Margin: r.Loss.Margin, LR: r.Optim.LR,
-		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2, Warmup: r.Loss.WarmupEpochs, Epochs: r.Train.Epochs, Batch: r.Train.Batch,
+	return presetLine{Name: p.Name, Network: r.Model.Network, Encoder: r.Model.TextEncoder, Data: p.Data, Loss: p.Loss,
+		Margin: r.Loss.Margin, LR: r.Optim.LR,
+		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2, Warmup: r.Loss.WarmupEpochs,
+		Epochs: r.Train.Epochs, Batch: r.Train.Batch,
 		Source: p.Source}, nil
 }
 

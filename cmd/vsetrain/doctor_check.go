@@ -30,7 +30,8 @@ func (d *diagnosis) check() {
 		d.warn("the processor has AMX but the system does not permit its use", "use Linux 5.16 or later; until then bf16 runs on "+d.BF16)
 	}
 	if d.CPULimit > 0 && float64(d.Threads) > math.Ceil(d.CPULimit) {
-		d.warn(fmt.Sprintf("%s are started, but the container may use %.3g processors: threads are stopped in the middle of their work", ui.Count(d.Threads, "thread"), d.CPULimit),
+		d.warn(fmt.Sprintf("%s are started, but the container may use %.3g processors: threads are stopped in the middle of "+
+			"their work", ui.Count(d.Threads, "thread"), d.CPULimit),
 			fmt.Sprintf("set device.threads=%d, or raise the limit (docker --cpus)", max(1, int(d.CPULimit))))
 	}
 	if d.Load > float64(d.CPUs)/2 {

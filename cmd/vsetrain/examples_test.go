@@ -80,7 +80,8 @@ func checkConfigs(t *testing.T, where, text string) (found int) {
 	t.Helper()
 	for _, m := range configFlag.FindAllStringSubmatch(text, -1) {
 		name := m[1]
-		if strings.Contains(name, "/") && !strings.HasPrefix(name, "configs/") && name == strings.ToLower(name) && !strings.HasSuffix(name, ".yaml") {
+		if strings.Contains(name, "/") && !strings.HasPrefix(name, "configs/") && name == strings.ToLower(name) &&
+			!strings.HasSuffix(name, ".yaml") {
 			found++
 			if !slices.Contains(config.PresetNames(), name) {
 				t.Errorf("%s: no preset %s", where, name)
@@ -98,7 +99,8 @@ func checkConfigs(t *testing.T, where, text string) (found int) {
 // The documents, scripts and build files name presets and files that there are.
 func TestConfigsInDocuments(t *testing.T) {
 	found := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "scripts/*.sh", "Makefile", "Dockerfile*", "configs/*.yaml", "configs/*/*.yaml"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "scripts/*.sh", "Makefile", "Dockerfile*", "configs/*.yaml",
+		"configs/*/*.yaml"} {
 		files, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(pattern, err)

@@ -61,7 +61,8 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.Printf("%s: %d vectors of %d values, from %d terms, in %s\n", out, s.Lines, s.K, s.Terms, ui.Duration(time.Duration(s.Seconds*float64(time.Second))))
-	a.Printf("singular values %.4g to %.4g; %s after %s\n", s.SigmaMax, s.SigmaMin, subspaceText(s.Angle), ui.Count(s.Passes, "pass"))
+	a.Printf("singular values %.4g to %.4g; %s after %s\n", s.SigmaMax, s.SigmaMin, subspaceText(s.Angle),
+		ui.Count(s.Passes, "pass"))
 	if s.Empty > 0 {
 		a.Printf("%d captions have no term left after cleaning and get the zero vector\n", s.Empty)
 	}

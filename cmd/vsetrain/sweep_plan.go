@@ -86,7 +86,8 @@ func planTable(a *app, plan *sweep.Plan) {
 		t.Row(row...)
 	}
 	t.Write(a.Streams)
-	a.Printf("%s: %s x %s, metric %s, folder %s\n", d.Method, ui.Count(plan.Points, "point"), ui.Count(len(d.Seeds), "seed"), d.Metric, d.Dir)
+	a.Printf("%s: %s x %s, metric %s, folder %s\n", d.Method, ui.Count(plan.Points, "point"),
+		ui.Count(len(d.Seeds), "seed"), d.Metric, d.Dir)
 	if plan.Duplicates > 0 {
 		a.Printf("%d combinations left out: their settings are those of an earlier one\n", plan.Duplicates)
 	}

@@ -15,7 +15,8 @@ import (
 func TestSweepProgress(t *testing.T) {
 	low, high := 31.25, 42.5
 	st := &sweep.Status{Metric: "m_recall", Trials: []sweep.Line{{State: sweep.Done, Best: &low}, {State: sweep.Failed},
-		{Number: 2, State: sweep.Running, Best: &high}, {Number: 3, State: sweep.Waiting}, {Number: 4, State: sweep.Paused, Best: &high}}}
+		{Number: 2, State: sweep.Running, Best: &high}, {Number: 3, State: sweep.Waiting},
+		{Number: 4, State: sweep.Paused, Best: &high}}}
 	through, best := sweepProgress(st, 5)
 	if through != 3 || best != "best m_recall 42.50, trial 2" {
 		t.Errorf("%d, %q", through, best)

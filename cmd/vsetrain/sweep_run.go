@@ -157,7 +157,8 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	case sweep.Started:
 		s += fmt.Sprintf(" up to epoch %d: %s", e.Job.Epochs, d.ShortText(e.Job.State.Point))
 	case sweep.Finished:
-		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric, e.Result.Score, e.Result.BestEpoch)
+		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric, e.Result.Score,
+			e.Result.BestEpoch)
 	case sweep.Failed:
 		s += ": " + e.Fail.Error
 	}

@@ -109,7 +109,8 @@ func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 // countsText counts the trials by state.
 func countsText(st *sweep.Status) string {
 	var parts []string
-	for _, name := range []string{sweep.Done, sweep.Pruned, sweep.Paused, sweep.Running, sweep.Stopped, sweep.Waiting, sweep.Failed} {
+	for _, name := range []string{sweep.Done, sweep.Pruned, sweep.Paused, sweep.Running, sweep.Stopped, sweep.Waiting,
+		sweep.Failed} {
 		if n := st.Counts[name]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, name))
 		}

@@ -142,8 +142,10 @@ func (v *trainView) Started(p experiment.Plan) {
 	if p.Memory != nil {
 		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
 	}
-	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"), ui.Count(p.TrainImages, "image"),
-		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch, ui.Count(p.Epochs, "epoch"))
+	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"),
+		ui.Count(p.TrainImages, "image"),
+		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch,
+		ui.Count(p.Epochs, "epoch"))
 	switch {
 	case p.Resume && p.Resumed.Step == 0:
 		v.Printf("the run was interrupted before its first checkpoint: it starts at step 0\n")

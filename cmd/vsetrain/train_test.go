@@ -19,14 +19,17 @@ func TestStartedLines(t *testing.T) {
 		want    string
 	}{
 		{train.Position{Step: 3}, "resumed after step 3 (1.50 of 1 epoch done), no validation yet\n"},
-		{train.Position{Step: 3, Best: 12.5, BestStep: 2}, "resumed after step 3 (1.50 of 1 epoch done), best M-Recall so far 12.50\n"},
+		{train.Position{Step: 3, Best: 12.5, BestStep: 2},
+			"resumed after step 3 (1.50 of 1 epoch done), best M-Recall so far 12.50\n"},
 	} {
 		var out, errs bytes.Buffer
 		cfg := config.Default()
 		v := &trainView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, Now: time.Now}}, cfg: &cfg}
-		v.Started(experiment.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Epochs: 1, Resume: true, Resumed: c.resumed})
+		v.Started(experiment.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Epochs: 1, Resume: true,
+			Resumed: c.resumed})
 		v.close()
-		if want := "200 captions of 1 image, 1 validation image, 2 batches of 128 an epoch, 1 epoch\n"; !strings.Contains(out.String(), want) {
+		want := "200 captions of 1 image, 1 validation image, 2 batches of 128 an epoch, 1 epoch\n"
+		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q does not say %q", &out, want)
 		}
 		if !strings.Contains(out.String(), c.want) {

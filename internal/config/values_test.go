@@ -29,8 +29,10 @@ func TestTypedSettings(t *testing.T) {
 	c := Default()
 	c.Seed, c.Run.Dir = 1<<60, "elsewhere"
 	s := Settings(&c)
-	for key, want := range map[string]any{"optim.lr": 2e-4, "train.batch": 128.0, "train.shuffle": true, "loss.name": "lmh", "seed": "1152921504606846976",
-		"optim.betas": "[0.9, 0.999]", "data.captions_per_image": "auto", "run.dir": nil, "device.threads": nil, "version": nil} {
+	for key, want := range map[string]any{"optim.lr": 2e-4, "train.batch": 128.0, "train.shuffle": true,
+		"loss.name": "lmh", "seed": "1152921504606846976",
+		"optim.betas": "[0.9, 0.999]", "data.captions_per_image": "auto", "run.dir": nil, "device.threads": nil,
+		"version": nil} {
 		if s[key] != want {
 			t.Errorf("%s is %v (%[2]T), want %v", key, s[key], want)
 		}

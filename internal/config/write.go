@@ -104,7 +104,8 @@ var yaml11 = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|[-+]?0b[
 // quote writes a string plainly when YAML, also version 1.1, reads it back as the same string, else in double quotes.
 func quote(s string) string {
 	var n yaml.Node
-	plain := s != "" && !yaml11.MatchString(s) && !strings.ContainsAny(s, "\n\r\t#:{}[],&*!|>'\"%@`\\") && s == strings.TrimSpace(s)
+	plain := s != "" && s == strings.TrimSpace(s) && !yaml11.MatchString(s) &&
+		!strings.ContainsAny(s, "\n\r\t#:{}[],&*!|>'\"%@`\\")
 	if plain && yaml.Unmarshal([]byte(s), &n) == nil && len(n.Content) == 1 &&
 		n.Content[0].Kind == yaml.ScalarNode && n.Content[0].Tag == "!!str" && n.Content[0].Value == s {
 		return s

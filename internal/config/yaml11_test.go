@@ -12,7 +12,7 @@ import (
 
 // yamlNumber are the numbers of YAML 1.1 as PyYAML, the reader most people have, resolves them: a float has a point,
 // and an exponent its sign.
-var yamlNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9_]*|[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
+var yamlNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9_]*|([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?)$`)
 
 // checkNumbers fails for each number of a YAML file that a YAML 1.1 reader takes for text, and returns how many numbers
 // there are.

@@ -17,12 +17,13 @@ const (
 func (t *training) advice(batches int) (out []error) {
 	c := t.cfg
 	if batches < fewBatches && c.Train.Epochs > 1 {
-		out = append(out, fmt.Errorf("an epoch has only %d steps: train.batch is %d of %d captions, and each batch is one update of the weights; lower train.batch",
+		out = append(out, fmt.Errorf("an epoch has only %d steps: train.batch is %d of %d captions, "+
+			"and each batch is one update of the weights; lower train.batch",
 			batches, c.Train.Batch, t.train.NumCaptions()))
 	}
 	if c.Optim.LR > highLR {
-		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, and most weights are smaller; "+
-			"if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
+		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, "+
+			"and most weights are smaller; if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
 	}
 	return out
 }
@@ -59,7 +60,8 @@ func (t *training) checkDisk() error {
 		}
 	}
 	say := func(need int64, what string) error {
-		return fmt.Errorf("%s has %s free, %s need %s (best %s, last with the state of the optimiser %s): free some space, or choose a directory on another disk with --run",
+		return fmt.Errorf("%s has %s free, %s need %s (best %s, last with the state of the optimiser %s): "+
+			"free some space, or choose a directory on another disk with --run",
 			t.run.Path(), device.Size(free), what, device.Size(need), device.Size(best), device.Size(last))
 	}
 	switch most := max(first, last); {

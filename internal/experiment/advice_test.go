@@ -25,9 +25,11 @@ func TestAdvice(t *testing.T) {
 		words  []string // of one warning; none for no warning
 	}{
 		{"nothing", func(*config.Config) {}, "", nil},
-		{"few batches", func(c *config.Config) { c.Train.Batch = 190 }, "", []string{"only 2 steps", "train.batch is 190 of 200 captions"}},
+		{"few batches", func(c *config.Config) { c.Train.Batch = 190 }, "",
+			[]string{"only 2 steps", "train.batch is 190 of 200 captions"}},
 		{"learning rate", func(c *config.Config) { c.Optim.LR = 9 }, "", []string{"optim.lr 9 is high", "0.0002 to 0.002"}},
-		{"bf16 in software", func(c *config.Config) { c.Device.Precision = "bf16" }, "generic", []string{"no bf16 instructions", "slower than fp32"}},
+		{"bf16 in software", func(c *config.Config) { c.Device.Precision = "bf16" }, "generic",
+			[]string{"no bf16 instructions", "slower than fp32"}},
 		{"fp32", func(*config.Config) {}, "generic", nil},
 	} {
 		cfg := tinyConfig()
@@ -74,14 +76,16 @@ func TestDiskTooSmall(t *testing.T) {
 		return w, dir, err
 	}
 	w, dir, err := try(last)
-	wantError(t, err, "the checkpoints of the run need", "free some space, or choose a directory on another disk with --run")
+	wantError(t, err, "the checkpoints of the run need",
+		"free some space, or choose a directory on another disk with --run")
 	if len(w.steps) > 0 {
 		t.Errorf("%d steps were done", len(w.steps))
 	}
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("the directory looks like a run")
 	}
-	if w, _, err = try(best + last); err != nil || len(w.warnings) != 1 || !strings.Contains(w.warnings[0].Error(), "a new one beside them need") {
+	if w, _, err = try(best + last); err != nil || len(w.warnings) != 1 ||
+		!strings.Contains(w.warnings[0].Error(), "a new one beside them need") {
 		t.Errorf("%q, %v", w.warnings, err)
 	}
 	for _, free := range []int64{best + 2*last, 0} { // enough, and unknown
@@ -112,7 +116,8 @@ func TestTimesAndSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, err := time.Parse(time.RFC3339Nano, line.Time)
-		if err != nil || at.Before(last) || at.After(time.Now()) || !strings.HasSuffix(line.Time, "Z") || len(line.Time) > len("2026-01-02T15:04:05.000Z") {
+		if err != nil || at.Before(last) || at.After(time.Now()) || !strings.HasSuffix(line.Time, "Z") ||
+			len(line.Time) > len("2026-01-02T15:04:05.000Z") {
 			t.Errorf("line %d: time %q after %v", lines+1, line.Time, last)
 		}
 		last = at
@@ -128,7 +133,10 @@ func TestTimesAndSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(events[:2], func(e tfevents.Event) bool { return e.Tag == "_hparams_/session_start_info" && e.Step == 0 }) {
+	if !slices.ContainsFunc(events[:2], func(e tfevents.Event) bool {
+		return e.Tag == "_hparams_/session_start_info" &&
+			e.Step == 0
+	}) {
 		t.Errorf("no settings at the start: %s", fmt.Sprint(events[:2]))
 	}
 }

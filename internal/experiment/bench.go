@@ -23,8 +23,9 @@ type BenchRequest struct {
 	BLAS          string
 	Steps, Warmup int
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
-	WithData                bool
-	Regions, Feature, Vocab int // 0: those of the data set where it is there, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased
+	WithData bool
+	// 0: those of the data set where it is there, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
+	Regions, Feature, Vocab int
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data device.resident decides.
 	Stream     bool
 	Now        func() time.Time

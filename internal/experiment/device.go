@@ -57,7 +57,8 @@ func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 	}
 	d, err := cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
 	if e, ok := d.(interface{ EmulatesBF16() bool }); ok && e.EmulatesBF16() {
-		warn("this processor has no bf16 instructions: device.precision bf16 rounds in software and is slower than fp32, the default")
+		warn("this processor has no bf16 instructions: device.precision bf16 rounds in software " +
+			"and is slower than fp32, the default")
 	}
 	return d, c, err
 }

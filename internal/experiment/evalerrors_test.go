@@ -118,7 +118,8 @@ func TestEvalNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	measured := func(data string) Measured {
-		rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{run}, Data: data, Split: "test", Batch: 16, Device: c.Device})
+		rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{run}, Data: data, Split: "test", Batch: 16,
+			Device: c.Device})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,8 @@ func TestEvalNotes(t *testing.T) {
 	m := measured(other)
 	notes := m.Notes()
 	want = counted(other)
-	if !m.Foreign || m.Unknown != want.Unknown || m.Unknown == own.Unknown || len(notes) != 2 || !strings.Contains(notes[0], "% of the words of the captions are unknown to its vocabulary") ||
+	if !m.Foreign || m.Unknown != want.Unknown || m.Unknown == own.Unknown || len(notes) != 2 ||
+		!strings.Contains(notes[0], "% of the words of the captions are unknown to its vocabulary") ||
 		!strings.Contains(notes[1], "in size alone (3 x 16)") {
 		t.Errorf("%+v, %q", m, notes)
 	}

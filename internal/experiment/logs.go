@@ -30,10 +30,11 @@ type logs struct {
 
 // StepRecord is a line of metrics.jsonl about a training step.
 type StepRecord struct {
-	Kind         string    `json:"kind"` // "train"
-	Step         int64     `json:"step"`
-	Epoch        float64   `json:"epoch"`         // epochs done, with fraction
-	Time         time.Time `json:"time,omitzero"` // UTC, to the millisecond; zero in lines that were written before it was kept
+	Kind  string  `json:"kind"` // "train"
+	Step  int64   `json:"step"`
+	Epoch float64 `json:"epoch"` // epochs done, with fraction
+	// UTC, to the millisecond; zero in lines that were written before it was kept.
+	Time         time.Time `json:"time,omitzero"`
 	Loss         float64   `json:"loss"`
 	LossCaption  float64   `json:"loss_caption"`              // caption retrieval (rows)
 	LossImage    float64   `json:"loss_image"`                // image retrieval (columns)
@@ -43,8 +44,9 @@ type StepRecord struct {
 	StepMS       float64   `json:"step_ms"`
 	DataWaitMS   float64   `json:"data_wait_ms"`
 	CaptionsPerS float64   `json:"captions_per_s"`
-	HardCaptions int       `json:"hard_captions"` // different captions among the hard negatives of all images (train.Negatives)
-	HardImages   int       `json:"hard_images"`   // different images among those of all captions
+	// Different captions among the hard negatives of all images (train.Negatives).
+	HardCaptions int `json:"hard_captions"`
+	HardImages   int `json:"hard_images"` // different images among those of all captions
 	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and HardImages,
 	// and one more where an anchor without a violation was there.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
@@ -130,7 +132,8 @@ func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) 
 
 func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
 	now := l.now()
-	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition, Loss: i.StepResult.Loss,
+	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
+		Loss:        i.StepResult.Loss,
 		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
@@ -151,10 +154,12 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func (l *logs) validation(i train.ValidationInfo) error {
 	now, m := l.now(), i.Metrics
-	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition, I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
+	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
+		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
 		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
-	return l.write(r, now, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5, "val/i2t_r10": m.I2T.R10,
-		"val/t2i_r1": m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
+	return l.write(r, now, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5,
+		"val/i2t_r10": m.I2T.R10,
+		"val/t2i_r1":  m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
 		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum, "val/m_recall": m.MRecall})
 }
 

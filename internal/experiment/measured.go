@@ -34,11 +34,12 @@ type Measured struct {
 // Notes are what a person should know of the measures of the model, a sentence each.
 func (m *Measured) Notes() (out []string) {
 	if m.Unknown > 0 {
-		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary", 100*float64(m.Unknown)/float64(m.Words)))
+		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary",
+			100*float64(m.Unknown)/float64(m.Words)))
 	}
 	if m.Foreign {
-		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): recalls mean little "+
-			"where another extractor made them", m.feature))
+		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): "+
+			"recalls mean little where another extractor made them", m.feature))
 	}
 	return out
 }
@@ -59,7 +60,8 @@ func measuredOf(path string, p *prepared) (Measured, error) {
 	w := p.weights
 	epoch, step, score := w.Progress()
 	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
-		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true, feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
+		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true,
+		feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
 	coder, ids := p.Lexicon.Coder(), []int32(nil)
 	for caption := range p.Split.Captions {
 		var words, unknown int

@@ -82,7 +82,8 @@ func (d *Definition) hash(c config.Config) string {
 	if d.Method == ASHA {
 		c.Train.Epochs = 0
 	}
-	text := strings.ReplaceAll(strings.Join(c.Changed(), "\n"), ".0e", "e") // 1e-05, without the point that YAML 1.1 asks for
+	// 1e-05, without the point that YAML 1.1 asks for.
+	text := strings.ReplaceAll(strings.Join(c.Changed(), "\n"), ".0e", "e")
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])[:12]
 }

@@ -16,7 +16,8 @@ import (
 //	Summary       value 1 (repeated)
 //	Summary.Value tag 1, simple_value 2 (float), tensor 8, metadata 9
 //
-// The settings of a run are a value without a number whose metadata hold, for the plugin "hparams" (plugin_data.proto, struct.proto):
+// The settings of a run are a value without a number whose metadata hold, for the plugin "hparams" (plugin_data.proto,
+// struct.proto):
 //
 //	SummaryMetadata    plugin_data 1
 //	PluginData         plugin_name 1, content 2

@@ -82,7 +82,8 @@ func TestStartBytes(t *testing.T) {
 // TestHParamsBytes fixes the settings of a run, byte for byte as hparams_pb of TensorBoard 2.21 writes them
 // (tensorboard/plugins/hparams/summary_v2.py, start_time_secs=2.0, an event with wall_time 2.0).
 func TestHParamsBytes(t *testing.T) {
-	const head, tag, tensor = "090000000000000040", "0a1c" + "5f68706172616d735f2f73657373696f6e5f73746172745f696e666f", "4206080112021200"
+	const head, tag, tensor = "090000000000000040", "0a1c" + "5f68706172616d735f2f73657373696f6e5f73746172745f696e666f",
+		"4206080112021200"
 	for _, c := range []struct {
 		settings map[string]any
 		want     string
@@ -93,7 +94,8 @@ func TestHParamsBytes(t *testing.T) {
 			"4a2d0a2b0a0768706172616d7312201a1e0a130a096c6f73732e6e616d6512061a046c736568290000000000000040"},
 		{map[string]any{"train.shuffle": true}, head + "2a57" + "0a55" + tag + tensor +
 			"4a2d0a2b0a0768706172616d7312201a1e0a130a0d747261696e2e73687566666c6512022001290000000000000040"},
-		{map[string]any{"a": false}, head + "2a4b" + "0a49" + tag + tensor + "4a210a1f0a0768706172616d7312141a120a070a016112022000290000000000000040"},
+		{map[string]any{"a": false}, head + "2a4b" + "0a49" + tag + tensor +
+			"4a210a1f0a0768706172616d7312141a120a070a016112022000290000000000000040"},
 	} {
 		e := Event{Wall: time.Unix(2, 0), Tag: hparamsTag, HParams: c.settings}
 		if got := hex.EncodeToString(e.encode()); got != c.want {

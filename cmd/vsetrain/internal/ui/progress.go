@@ -97,7 +97,8 @@ func (p *Progress) draw() {
 		return
 	}
 	width := p.s.columns()
-	line := clip(p.name+" "+p.bar(min(24, max(8, width/4)))+" "+p.status(), max(width-1, 1)) // the last column would move the cursor on
+	// The last column would move the cursor on.
+	line := clip(p.name+" "+p.bar(min(24, max(8, width/4)))+" "+p.status(), max(width-1, 1))
 	fmt.Fprint(p.s.Err, eraseBar+line+"\r")
 }
 

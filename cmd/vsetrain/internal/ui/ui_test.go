@@ -32,7 +32,8 @@ func TestTable(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for want, got := range map[string]string{"1 epoch": Count(1, "epoch"), "0 epochs": Count(0, "epoch"), "2 seeds": Count(2, "seed"),
+	for want, got := range map[string]string{"1 epoch": Count(1, "epoch"), "0 epochs": Count(0, "epoch"),
+		"2 seeds":   Count(2, "seed"),
 		"3 batches": Count(3, "batch"), "1 batch": Count(1, "batch"), "4 passes": Count(4, "pass")} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -141,7 +142,8 @@ func TestResults(t *testing.T) {
 		if out.String() != "recall 50\n" || !strings.Contains(errs.String(), "a warning\n") {
 			t.Errorf("%+v: standard output %q, standard error %q", c, out, errs)
 		}
-		if erased := strings.Count(errs.String(), eraseBar+"\r"+eraseBar) + strings.Count(errs.String(), eraseBar+eraseBar); c.out && erased == 0 {
+		if erased := strings.Count(errs.String(), eraseBar+"\r"+eraseBar) + strings.Count(errs.String(),
+			eraseBar+eraseBar); c.out && erased == 0 {
 			t.Errorf("%+v: the bar was not erased before the result: %q", c, errs)
 		}
 	}
