@@ -235,8 +235,9 @@ type idList []string
 
 // UnmarshalJSON reads numbers by itself, because lists of plausible matches hold millions of them, and leaves strings to the JSON package.
 func (l *idList) UnmarshalJSON(b []byte) error {
-	inner, ok := bytes.CutPrefix(bytes.TrimSpace(b), []byte("["))
-	if inner, ok = bytes.CutSuffix(inner, []byte("]")); !ok {
+	inner, opened := bytes.CutPrefix(bytes.TrimSpace(b), []byte("["))
+	inner, closed := bytes.CutSuffix(inner, []byte("]"))
+	if !opened || !closed {
 		if string(b) == "null" {
 			return nil
 		}

@@ -21,7 +21,7 @@ import (
 // and comparison of strengths of association in contingency tables, Biometrika 40 (1953).
 func Kendall(x, y []float64) (b, c float64, err error) {
 	if err := paired(x, y); err != nil {
-		return 0, 0, fmt.Errorf("Kendall's tau: %w", err)
+		return 0, 0, fmt.Errorf("the tau of Kendall: %w", err)
 	}
 	n := len(x)
 	order := make([]int, n)
@@ -50,7 +50,7 @@ func Kendall(x, y []float64) (b, c float64, err error) {
 // and there must be at least two different ones of both.
 func Spearman(x, y []float64) (float64, error) {
 	if err := paired(x, y); err != nil {
-		return 0, fmt.Errorf("Spearman's correlation: %w", err)
+		return 0, fmt.Errorf("the correlation of Spearman: %w", err)
 	}
 	return stat.Correlation(meanRanks(x), meanRanks(y), nil), nil
 }

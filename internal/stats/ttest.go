@@ -34,7 +34,7 @@ type TTest struct {
 // Source: B. L. Welch, The generalization of "Student's" problem when several different population variances are involved, Biometrika 34 (1947).
 func Welch(a, b []float64, level float64) (TTest, error) {
 	if len(a) < 2 || len(b) < 2 {
-		return TTest{}, fmt.Errorf("Welch's test of %d and %d values: %w", len(a), len(b), ErrOneValue)
+		return TTest{}, fmt.Errorf("the test of Welch of %d and %d values: %w", len(a), len(b), ErrOneValue)
 	}
 	na, nb := float64(len(a)), float64(len(b))
 	ma, va := stat.MeanVariance(a, nil)
@@ -47,7 +47,7 @@ func Welch(a, b []float64, level float64) (TTest, error) {
 // OneSample tests whether the mean of values, such as differences between runs of one seed, is 0; Difference is that mean.
 func OneSample(values []float64, level float64) (TTest, error) {
 	if len(values) < 2 {
-		return TTest{}, fmt.Errorf("Student's test of %d values: %w", len(values), ErrOneValue)
+		return TTest{}, fmt.Errorf("the test of Student of %d values: %w", len(values), ErrOneValue)
 	}
 	n := float64(len(values))
 	mean, sd := stat.MeanStdDev(values, nil)
