@@ -25,7 +25,7 @@ import (
 type reportOptions struct {
 	Curves, HTML, Out, Format string
 	OrEqual, Paper            bool
-	Test, Hardest             bool
+	Test, Hardest, Diagnose   bool
 	Query, Batch, Top         int
 	Split, Semantics, Images  string
 	Data                      string
@@ -51,11 +51,13 @@ docs/reports.md explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss against its
 base query by query, and with --judgements by judgements with several positives (docs/judgements.md); with --out the result is kept in
-that folder and used again until the weights change.
+that folder and used again until the weights change. --diagnose tells where those recalls come from: length of captions, near-duplicates,
+unknown words, hubs, leads and margins, hard negatives that are false ones.
 
 A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
   vsetrain report runs --test --out report
+  vsetrain report runs --test --diagnose --judgements eccv_caption/data --out report
   vsetrain report runs/lmh1 runs/lseh --hardest --split test --images data/f8k/pictures --html report.html
   vsetrain report runs/vsrn-lseh --attention 1056338697_4f7d7ce270.jpg --images data/f8k/pictures --out report`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -76,6 +78,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
 	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
 	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several positives; may be repeated")
+	f.BoolVar(&o.Diagnose, "diagnose", false, "of --test: tell where the recalls come from (docs/reports.md)")
 	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
 	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
 	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
@@ -107,6 +110,9 @@ func (o *reportOptions) check() error {
 	}
 	if len(o.Judgements) > 0 && !o.Test {
 		return usagef("--judgements measures the test split: add --test")
+	}
+	if o.Diagnose && !o.Test {
+		return usagef("--diagnose looks at the test split: add --test")
 	}
 	if i := slices.IndexFunc(o.Judgements, eval.IsRatings); i >= 0 {
 		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; expected judgements with several positives (.json)", o.Judgements[i])
@@ -239,7 +245,7 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		cache = filepath.Join(o.Out, "test")
 	}
 	for _, r := range runs {
-		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
 			Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)

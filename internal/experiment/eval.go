@@ -30,6 +30,7 @@ type EvalRequest struct {
 	// be reproduced.
 	CompatBoxes bool
 	Judgements  []string // files and folders of judgements with several positives and of people's ratings
+	Diagnose    bool     // look where the recalls come from
 	SaveScores  string   // .npy to write the score matrix to
 	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
 	Progress    func(stage string, done, total int)
@@ -48,6 +49,7 @@ type EvalReport struct {
 	Results          []eval.Result
 	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
 	People           []eval.HumanAgreement // with each set of ratings
+	Diagnosis        *eval.Diagnosis       // nil where it was not asked for
 }
 
 // Eval ranks a split with the mean of the scores of all checkpoints and stored matrices.
@@ -77,6 +79,10 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 	if err != nil {
 		return rep, err
 	}
+	diagnosis, err := r.prepareDiagnosis(pool, opened)
+	if err != nil {
+		return rep, err
+	}
 	var members []eval.Member
 	for i := range r.Checkpoints {
 		p := opened[0]
@@ -99,7 +105,10 @@ func Eval(ctx context.Context, r EvalRequest) (EvalReport, error) {
 	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil {
 		return rep, err
 	}
-	if err := judges.measure(pool, scores, &rep); err != nil || r.SaveRanks == "" {
+	if err := judges.measure(pool, scores, &rep); err != nil {
+		return rep, err
+	}
+	if err := diagnosis.measure(pool, scores, judges, &rep); err != nil || r.SaveRanks == "" {
 		return rep, err
 	}
 	ranks, err := eval.Rank(pool, scores, perImage, r.Protocol)

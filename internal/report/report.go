@@ -148,6 +148,13 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train each with two seeds or more for intervals and tests.")
 	}
 
+	if tables := d.DiagnosisTables(); len(tables) > 0 {
+		s = section("diagnosis", "Where recalls come from")
+		for _, t := range tables {
+			s.Items = append(s.Items, Item{Table: t, Aside: t.Name == leadTableName})
+		}
+	}
+
 	figures, peaks := d.NegativeFigures()
 	if len(figures) > 0 {
 		s = section("negatives", "Unique hard negatives of a batch")

@@ -29,6 +29,8 @@ type Run struct {
 	Test   []eval.Metrics       // recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
 	Hits   []eval.Hits          // which queries they answer, for each protocol
 	Judged []eval.JudgedMetrics // the same by judgements with several positives
+
+	Diagnosis *RunDiagnosis // where the recalls on the test split come from; nil unless it was asked for
 }
 
 // Finished reports whether the run came to its end (Log.Finished).

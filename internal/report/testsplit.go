@@ -33,6 +33,8 @@ type measurement struct {
 
 	Judgements []sourceFile         `json:"judgements,omitempty"` // that were asked for
 	Judged     []eval.JudgedMetrics `json:"judged,omitempty"`
+
+	Diagnosis *RunDiagnosis `json:"diagnosis,omitempty"`
 }
 
 // sourceFile is a file that a measurement read.
@@ -86,9 +88,17 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 	hash := sha256.Sum256([]byte(path))
 	file := filepath.Join(cache, r.Name+"-"+hex.EncodeToString(hash[:4])+".json")
 	if cache != "" {
-		if old, ok := readMeasurement(file); ok && old.same(now) {
-			r.Test, r.Hits, r.Judged = old.Results, old.Hits, old.Judged
-			return nil
+		if old, ok := readMeasurement(file); ok && old.same(now) && (old.Diagnosis != nil || !q.Diagnose) {
+			if q.Diagnose && len(old.Diagnosis.Negatives) == 0 { // the semantic vectors may be there by now
+				if err := old.addNegatives(ctx, r.Dir, q); err != nil {
+					return err
+				}
+				if len(old.Diagnosis.Negatives) > 0 {
+					err = old.keep(cache, file)
+				}
+			}
+			r.take(old, q.Diagnose)
+			return err
 		}
 	}
 	rep, err := experiment.Eval(ctx, q)
@@ -103,18 +113,44 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 		now.Results, now.Hits = append(now.Results, x.Metrics), append(now.Hits, h)
 	}
 	now.Judged = rep.Judged
-	r.Test, r.Hits, r.Judged = now.Results, now.Hits, now.Judged
+	if q.Diagnose {
+		now.Diagnosis = &RunDiagnosis{Diagnosis: rep.Diagnosis}
+		if err := now.addNegatives(ctx, r.Dir, q); err != nil {
+			return err
+		}
+	}
+	r.take(now, q.Diagnose)
 	if cache == "" {
 		return nil
 	}
-	b, err := json.MarshalIndent(now, "", "  ")
+	return now.keep(cache, file)
+}
+
+// addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
+func (m *measurement) addNegatives(ctx context.Context, dir string, q experiment.EvalRequest) (err error) {
+	a := experiment.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
+	m.Diagnosis.Negatives, err = experiment.MeasureFalseNegatives(ctx, a, dir)
+	return err
+}
+
+// keep writes the measurement into the cache.
+func (m *measurement) keep(cache, file string) error {
+	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return fmt.Errorf("keep the recalls of %s: %w", r.Dir, err)
+		return fmt.Errorf("keep the measures of %s: %w", m.Checkpoint, err)
 	}
 	return atomicfile.WriteFile(file, atomicfile.Bytes(append(b, '\n')))
+}
+
+// take gives the run what was measured.
+func (r *Run) take(m measurement, diagnosis bool) {
+	r.Test, r.Hits, r.Judged = m.Results, m.Hits, m.Judged
+	if diagnosis {
+		r.Diagnosis = m.Diagnosis
+	}
 }
 
 // maxJSON bounds a JSON file that is read whole, in bytes.

@@ -1,0 +1,257 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"vsetrain/internal/par"
+)
+
+// hubDepth is how many answers of a query count for hubs.
+const hubDepth = 10
+
+// CaptionFacts are what a diagnosis sorts captions by, a number for each caption of the split; a nil list leaves its part out.
+type CaptionFacts struct {
+	Words      []int // length as the network sees it
+	Duplicates []int // captions of other images that say nearly the same (NearDuplicates)
+	Unknown    []int // words that the vocabulary lacks
+}
+
+// Diagnosis says where the recalls of a model on a split come from.
+type Diagnosis struct {
+	Length     []RecallBin      `json:"length,omitempty"`
+	Duplicates []RecallBin      `json:"duplicates,omitempty"`
+	Unknown    []RecallBin      `json:"unknown,omitempty"`
+	Judged     []JudgedErrors   `json:"judged_errors,omitempty"`
+	Images     Hubs             `json:"hub_images"`   // as answers to captions
+	Captions   Hubs             `json:"hub_captions"` // as answers to images
+	I2T        ScoreCalibration `json:"i2t_calibration"`
+	T2I        ScoreCalibration `json:"t2i_calibration"`
+}
+
+// RecallBin is the recall of some of the captions, text to image.
+type RecallBin struct {
+	Label    string  `json:"label"`
+	Captions int     `json:"captions"`
+	R1       float64 `json:"r1"`
+	R5       float64 `json:"r5"`
+	R10      float64 `json:"r10"`
+}
+
+// JudgedErrors are the judged queries whose first answer is not one of their own, and how many of those answers the judgements call right.
+type JudgedErrors struct {
+	Name      string `json:"name"`
+	I2TErrors int    `json:"i2t_errors"`
+	I2TRight  int    `json:"i2t_right"`
+	T2IErrors int    `json:"t2i_errors"`
+	T2IRight  int    `json:"t2i_right"`
+}
+
+// Hubs tell whether some items answer too many queries. N(x) is the number of queries that have item x among their first ten answers.
+//
+// Source: M. Radovanović, A. Nanopoulos, M. Ivanović, Hubs in Space, JMLR 11 (2010).
+type Hubs struct {
+	Items    int     `json:"items"`
+	Expected float64 `json:"expected"` // mean of N
+	Skewness float64 `json:"skewness"` // of N: 0 without hubs
+	Never    float64 `json:"never"`    // percent of items with N = 0
+	Largest  []Hub   `json:"largest"`  // the five largest, first the largest
+}
+
+// Hub is an item and the number of queries it answers.
+type Hub struct {
+	Item    int `json:"item"`
+	Queries int `json:"queries"`
+}
+
+// ScoreCalibration tells whether the lead of an answer says how likely it is right. The lead is the score of the first answer less that of the best one of
+// another image (for captions: the second answer).
+type ScoreCalibration struct {
+	AUROC     float64   `json:"auroc"` // probability that a right first answer leads by more than a wrong one; 0.5 says nothing
+	Bins      []LeadBin `json:"bins"`  // a fifth of the queries each, the smallest leads first
+	Margin    float64   `json:"margin,omitempty"`
+	Satisfied float64   `json:"margin_satisfied,omitempty"` // percent of queries whose match leads every wrong candidate by the margin of the training
+}
+
+// LeadBin is the share of right first answers among queries with a lead up to High.
+type LeadBin struct {
+	High    float64 `json:"high"`
+	Queries int     `json:"queries"`
+	R1      float64 `json:"r1"`
+}
+
+// Diagnose looks at a model on a whole split. margin is that of the training, 0 where it is not known. pool may be nil.
+func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []*Judgements, margin float64) (*Diagnosis, error) {
+	_, t2i, err := Ranks(pool, s, k)
+	if err != nil {
+		return nil, err
+	}
+	images, captions := tops(usualTiles(), pool, s, max(hubDepth, k+1))
+	d := &Diagnosis{
+		Length:     binned(facts.Words, t2i, quintiles(facts.Words)),
+		Duplicates: binned(facts.Duplicates, t2i, []int{0, 1, 4, 9}),
+		Unknown:    binned(facts.Unknown, t2i, []int{0, 1}),
+		Images:     newHubs(captions, len(images)), Captions: newHubs(images, len(captions)),
+	}
+	for _, j := range judgements {
+		e := JudgedErrors{Name: j.Name}
+		e.I2TErrors, e.I2TRight = judgedErrors(&j.I2T, images, func(i, c int32) bool { return int(c)/k == int(i) })
+		e.T2IErrors, e.T2IRight = judgedErrors(&j.T2I, captions, func(c, i int32) bool { return int(c)/k == int(i) })
+		d.Judged = append(d.Judged, e)
+	}
+	d.I2T = calibrate(images, margin, func(i int, c int32) int { return int(c) / k }, func(i int) (int, float64) {
+		own := math.Inf(-1)
+		for c := i * k; c < (i+1)*k; c++ {
+			own = max(own, s.At(i, c))
+		}
+		return i, own
+	})
+	d.T2I = calibrate(captions, margin, func(_ int, i int32) int { return int(i) }, func(c int) (int, float64) { return c / k, s.At(c/k, c) })
+	return d, nil
+}
+
+// binned puts captions into bins by a fact, bin b holding those up to highs[b] and the last one the rest, and leaves out empty ones.
+func binned(facts, ranks []int, highs []int) (bins []RecallBin) {
+	if facts == nil {
+		return nil
+	}
+	low := 0
+	for b := range len(highs) + 1 {
+		high, label := math.MaxInt, fmt.Sprintf("%d or more", low)
+		if b < len(highs) {
+			high = highs[b]
+			label = fmt.Sprintf("%d to %d", low, high)
+			if low == high {
+				label = fmt.Sprint(low)
+			}
+		}
+		var own []int
+		for c, v := range facts {
+			if v >= low && v <= high {
+				own = append(own, ranks[c])
+			}
+		}
+		if len(own) > 0 {
+			r := NewRecalls(own)
+			bins = append(bins, RecallBin{label, len(own), r.R1, r.R5, r.R10})
+		}
+		low = high + 1
+	}
+	return bins
+}
+
+// quintiles returns up to four different values that cut others into parts of about the same size.
+func quintiles(values []int) (cuts []int) {
+	sorted := slices.Sorted(slices.Values(values))
+	for q := 1; q < 5 && len(sorted) > 0; q++ {
+		if v := sorted[q*len(sorted)/5]; v < sorted[len(sorted)-1] && (len(cuts) == 0 || v > cuts[len(cuts)-1]) {
+			cuts = append(cuts, v)
+		}
+	}
+	return cuts
+}
+
+// judgedErrors counts the judged queries whose first answer is not their own, and those of them that are judged right.
+func judgedErrors(rel *Relevance, lists []topList, own func(query, answer int32) bool) (errors, right int) {
+	for q, query := range rel.Queries {
+		if first := lists[query].items[0]; !own(query, first) {
+			errors++
+			right += b2i(slices.Contains(rel.of(q), first))
+		}
+	}
+	return errors, right
+}
+
+// newHubs counts how often each of n items is among the first answers.
+func newHubs(lists []topList, n int) Hubs {
+	counts := make([]int, n)
+	for _, l := range lists {
+		for _, item := range l.items[:min(hubDepth, len(l.items))] {
+			counts[item]++
+		}
+	}
+	h := Hubs{Items: n}
+	values, never := make([]float64, n), 0
+	for i, c := range counts {
+		values[i] = float64(c)
+		h.Expected += float64(c) / float64(n)
+		never += b2i(c == 0)
+	}
+	h.Never = 100 * float64(never) / float64(n)
+	var second, third float64
+	for _, v := range values {
+		second += (v - h.Expected) * (v - h.Expected) / float64(n)
+		third += (v - h.Expected) * (v - h.Expected) * (v - h.Expected) / float64(n)
+	}
+	if second > 0 {
+		h.Skewness = third / math.Pow(second, 1.5)
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, i := range order[:min(5, n)] {
+		h.Largest = append(h.Largest, Hub{i, counts[i]})
+	}
+	return h
+}
+
+// calibrate measures leads. image tells the image of an answer of a query, match the image of a query and its best own score.
+func calibrate(lists []topList, margin float64, image func(query int, answer int32) int, match func(query int) (image int, score float64)) ScoreCalibration {
+	type lead struct {
+		by    float64
+		right bool
+	}
+	var leads []lead
+	satisfied := 0
+	for q, l := range lists {
+		first := image(q, l.items[0])
+		own, score := match(q)
+		second, wrong := math.Inf(-1), math.Inf(-1) // the best of another image than the first answer's, than the query's
+		for a, item := range l.items {
+			if image(q, item) != first {
+				second = max(second, l.scores[a])
+			}
+			if image(q, item) != own {
+				wrong = max(wrong, l.scores[a])
+			}
+		}
+		satisfied += b2i(score >= wrong+margin)
+		if !math.IsInf(second, -1) { // there are other images
+			leads = append(leads, lead{l.scores[0] - second, first == own})
+		}
+	}
+	c := ScoreCalibration{AUROC: 0.5}
+	if margin > 0 {
+		c.Margin, c.Satisfied = margin, 100*float64(satisfied)/float64(len(lists))
+	}
+	slices.SortStableFunc(leads, func(a, b lead) int { return cmp.Compare(a.by, b.by) })
+	right, pairs := 0, 0.0 // pairs of a wrong answer and a right one that leads by more, half for equal leads
+	for lo := 0; lo < len(leads); {
+		hi, more := lo, 0
+		for ; hi < len(leads) && leads[hi].by == leads[lo].by; hi++ {
+			more += b2i(leads[hi].right)
+		}
+		wrong := hi - lo - more
+		pairs += float64(more) * (float64(lo-right) + float64(wrong)/2)
+		right, lo = right+more, hi
+	}
+	if n := float64(right) * float64(len(leads)-right); n > 0 {
+		c.AUROC = pairs / n
+	}
+	for b := range 5 {
+		part := leads[b*len(leads)/5 : (b+1)*len(leads)/5]
+		if len(part) == 0 {
+			continue
+		}
+		ok := 0
+		for _, l := range part {
+			ok += b2i(l.right)
+		}
+		c.Bins = append(c.Bins, LeadBin{part[len(part)-1].by, len(part), 100 * float64(ok) / float64(len(part))})
+	}
+	return c
+}

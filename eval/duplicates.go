@@ -1,0 +1,84 @@
+package eval
+
+import (
+	"math"
+	"slices"
+
+	"vsetrain/internal/par"
+	"vsetrain/semantic"
+)
+
+// nearDuplicate is the Jaccard similarity from which two captions are near-duplicates.
+const nearDuplicate = 0.6
+
+// NearDuplicates counts for every caption those of other images that say nearly the same: the sets of their terms (semantic.Terms: stems without
+// stop words) share at least 60 percent of their union. k is the number of captions per image. pool may be nil.
+func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
+	number := map[string]int32{}
+	terms := make([][]int32, len(captions)) // distinct, ascending
+	var holders [][]int32                   // of each term the captions with it
+	for c, text := range captions {
+		for _, t := range semantic.Terms(text) {
+			id, ok := number[t]
+			if !ok {
+				id = int32(len(number))
+				number[t] = id
+				holders = append(holders, nil)
+			}
+			terms[c] = append(terms[c], id)
+		}
+		slices.Sort(terms[c])
+		terms[c] = slices.Compact(terms[c])
+		for _, id := range terms[c] {
+			holders[id] = append(holders[id], int32(c))
+		}
+	}
+	threads := 1
+	if pool != nil {
+		threads = pool.Threads()
+	}
+	shared := make([][]int32, threads) // terms that the caption at hand shares with every other
+	counts := make([]int, len(captions))
+	loop(pool, len(captions), par.Func(func(worker, c int) {
+		if shared[worker] == nil {
+			shared[worker] = make([]int32, len(captions))
+		}
+		with := shared[worker]
+		// A set that is near shares at least 60 percent of the n terms, so at least one of any n - ceil(0.6 n) + 1: the rarest are looked up.
+		rare := slices.Clone(terms[c])
+		slices.SortFunc(rare, func(a, b int32) int { return len(holders[a]) - len(holders[b]) })
+		keep := len(rare) - int(math.Ceil(nearDuplicate*float64(len(rare))-1e-9)) + 1
+		var touched []int32
+		for _, id := range rare[:min(len(rare), keep)] {
+			for _, other := range holders[id] {
+				if with[other] == 0 {
+					with[other] = 1
+					touched = append(touched, other)
+				}
+			}
+		}
+		for _, other := range touched {
+			with[other] = 0
+			if int(other)/k != c/k && jaccard(terms[c], terms[other]) >= nearDuplicate {
+				counts[c]++
+			}
+		}
+	}))
+	return counts
+}
+
+// jaccard returns the size of the intersection over that of the union of two ascending sets.
+func jaccard(a, b []int32) float64 {
+	both, i, j := 0, 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] == b[j]:
+			both, i, j = both+1, i+1, j+1
+		case a[i] < b[j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return float64(both) / float64(len(a)+len(b)-both)
+}
