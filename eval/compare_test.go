@@ -48,7 +48,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	pool := par.New(2)
 	defer pool.Close()
 	o := CompareOptions{Resamples: 200, Seed: 5, Level: 0.9}
-	const n, k = 5000, 1
+	const n, k = 5000, 2
 	var results []Result
 	for range 3 {
 		e, err := NewEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3)
