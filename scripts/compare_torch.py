@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "vseinf-bigru", "vseinf-bert", "gsmn")
+NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "scan", "vseinf-bigru", "vseinf-bert", "gsmn")
 
 
 def say(*a):

@@ -44,7 +44,7 @@ def eval_pairs(opts):
     out = common(opts, device)
     out["mode"] = "eval-pairs"
     rng = np.random.default_rng(opts.seed)
-    pairwise = opts.network in ("saf", "sgr", "gsmn")
+    pairwise = opts.network in ("saf", "sgr", "scan", "gsmn")
     with torch.no_grad(), autocast(device, opts.dtype):
         # encoding: as in the references, every caption is encoded together with its image
         synth = Synth(opts.network, opts.batch, opts.seed)

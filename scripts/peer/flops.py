@@ -28,6 +28,8 @@ def forward_gflop(name, lengths, image_lengths=None, n_images=None, executed=Fal
                        + 59 * (2 * r * 1024 * 512 + 2 * r * 512 + 2 * r * 512 + gru(812, 512) + 2 * 512 * VOCAB))
         return f / 1e9
     words = ni * 2 * r * 2048 * 1024 + s * 2 * gru(300, 1024)
+    if name == "scan":
+        return (words + ni * 2 * (2 * r * s * 1024 + 3 * s * 1024)) / 1e9
     if name in ("saf", "sgr"):
         f = words + ni * (2 * r * 1024 ** 2 + 2 * 1024 ** 2) + s * 2 * 1024 ** 2 + b * 2 * 1024 ** 2
         f += ni * (2 * r * s * 1024 * 2 + 2 * s * 1024 * 256 + b * 2 * 1024 * 256 + b * 512)

@@ -5,6 +5,7 @@ import torch
 
 from .vsepp import FlatImage, LastStateText
 from .vsrn import CaptionModel, VsrnImage
+from .scan import ScanSimilarity
 from .sgraf import RegionWords, SgrafSimilarity, WordStates
 from .vseinf import PooledBertText, PooledGruText, PooledImage
 from .gsmn import ImageGraph, TextGraph
@@ -27,6 +28,8 @@ class Net:
                 m["cap"] = CaptionModel(max_len=self.max_len)
         elif name in ("saf", "sgr"):
             m = {"img": RegionWords(), "txt": WordStates(), "sim": SgrafSimilarity(module=name.upper())}
+        elif name == "scan":
+            m = {"img": RegionWords(), "txt": WordStates(rnn_name="rnn", p=0), "sim": ScanSimilarity()}
         elif name == "vseinf-bigru":
             m = {"img": PooledImage(), "txt": PooledGruText()}
         elif name == "vseinf-bert":
@@ -87,7 +90,7 @@ class Net:
         return r["img"](b["images"]), r["txt"](b["tokens"], b["lengths"]), None
 
     def pair_scores(self, img, txt, lengths, boxes=None, depends=None):
-        if self.name in ("saf", "sgr"):
+        if self.name in ("saf", "sgr", "scan"):
             return self.run["sim"](img, txt, lengths)
         if self.name == "gsmn":
             width = img.size(-1) // 16

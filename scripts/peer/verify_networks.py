@@ -6,6 +6,7 @@ from torch import nn
 from .base import mean_of_directions, packed_states
 from .vsepp import FlatImage, LastStateText
 from .vsrn import CaptionModel, VsrnImage
+from .scan import ScanSimilarity
 from .sgraf import RegionWords, SgrafSimilarity, WordStates
 from .vseinf import GPO, PooledGruText, PooledImage
 from .bert import Bert
@@ -103,6 +104,40 @@ def verify_sgraf(v, doc):
         v.grads("image", im, e["grads_image"])
         v.grads("text", tx, e["grads_text"])
         v.grads("sim", sm, e["grads_sim"])
+
+
+SCAN_OPTIONS = {"cross_attn": "cross", "agg_func": "aggregate", "raw_feature_norm": "norm", "lambda_softmax": "smooth",
+                "lambda_lse": "smooth_lse"}
+
+
+def verify_scan(v, doc):
+    """Cases with the encoders that the peer has: BiGRU, plain linear layer, both normalised."""
+    sizes = doc["config"]
+    for c in doc["cases"]:
+        cfg = dict(sizes, **c.get("config", {}))
+        case = dict(doc["shared"], **c)
+        special = cfg.get("precomp_enc_type", "basic") != "basic" or not cfg.get("bi_gru", True)
+        if "cross_attn" not in cfg or special or cfg.get("no_imgnorm") or cfg.get("no_txtnorm") or c["name"].startswith("zero_region"):
+            v.skipped.append("scan.json case " + c["name"])
+            continue
+        v.case("scan/" + c["name"])
+        e = c["expected"]
+        embed, feat = case["params_image"]["fc.weight"]["shape"]
+        vocab, word = case["params_text"]["embed.weight"]["shape"]
+        im = fill(RegionWords(feat, embed), case["params_image"])
+        tx = fill(WordStates(vocab, word, embed, rnn_name="rnn", p=0), case["params_text"])
+        sm = ScanSimilarity(**{ours: cfg[theirs] for theirs, ours in SCAN_OPTIONS.items()})
+        x = leaf(case["inputs"]["images"])
+        a, b = im(x), tx(TI(case["captions"]), case["lengths"])
+        local, weights = sm.local(a[:1], b[:1, :case["lengths"][0]])
+        s = sm(a, b, case["lengths"])
+        loss = (s * T(case["loss_weights"])).sum()
+        loss.backward()
+        for k, t in (("scores", s), ("loss", loss), ("attention_0_0", weights[0]), ("local_similarity_0_0", local[0])):
+            v.same(k, t, e[k])
+        v.grads("image", im, e["grads_image"])
+        v.grads("text", tx, e["grads_text"])
+        v.same("grad images", x.grad, e["grad_images"])
 
 
 def verify_vse_infinity(v, doc):
