@@ -189,15 +189,5 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 }
 
 func (n *chanNet) pool(g *graph.Graph, u *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
-	switch n.opt.Pooling {
-	case "mean":
-		return mean()
-	case "max":
-		return g.Max(u, over)
-	case "sum":
-		return g.Sum(u, over)
-	case "softmax":
-		return g.Sum(g.Multiply(g.Softmax(u, 1/n.opt.Beta, over), u), over)
-	}
-	return g.LogSumExp(u, 1/n.opt.Beta, over)
+	return aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, over, mean)
 }

@@ -146,13 +146,13 @@ func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node 
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
 		queries := g.Spread(norms(words), graph.AlongRows(b), room, b)
 		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), room, b)
-		return g.SwapAxes(n.aggregate(g, local, ofWords, func() *graph.Node { return g.SegmentMeans(local, lengths) }))
+		return g.SwapAxes(n.score(g, local, ofWords, func() *graph.Node { return g.SegmentMeans(local, lengths) }))
 	}
 	w := n.attend(g, a, ofRegions, ofWords)
 	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)
 	queries := g.Repeat(norms(v), c)
 	local := n.local(g, a, w, mixed, queries, ofWords)
-	score := n.aggregate(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })
+	score := n.score(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })
 	return g.SwapAxes(g.Reshape(score, c, b))
 }
 
@@ -184,14 +184,11 @@ func (n *scan) local(g *graph.Graph, a, w, mixed, queries *graph.Node, sources g
 	return g.Multiply(g.Sum(g.Multiply(w, a), sources), g.Map(device.Inverse, scanEps, norms))
 }
 
-func (n *scan) aggregate(g *graph.Graph, local *graph.Node, queries graph.Axis, mean func() *graph.Node) *graph.Node {
-	switch n.opt.Aggregate {
-	case "mean":
-		return mean()
-	case "max":
-		return g.Max(local, queries)
-	case "sum":
-		return g.Sum(local, queries)
+// score is the aggregate of the similarities; LogSumExp is divided by its factor.
+func (n *scan) score(g *graph.Graph, local *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
+	s := aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, local, over, mean)
+	if n.opt.Aggregate == "lse" {
+		s = g.Times(s, 1/n.opt.LambdaLSE)
 	}
-	return g.Times(g.LogSumExp(local, n.opt.LambdaLSE, queries), 1/n.opt.LambdaLSE)
+	return s
 }
