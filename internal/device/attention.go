@@ -25,3 +25,22 @@ type AttentionArgs struct {
 	DKeys, DValues   View // [B, R, H], [B, R, E]; added to
 	DVector          View // [B, H]; added to
 }
+
+// Views declares the views of AdditiveAttention and AdditiveAttentionGrad.
+func (a *AttentionArgs) Views(c *Checker) {
+	c.positive("B R H E", a.B, a.R, a.H, a.E)
+	c.floats("Keys", &a.Keys, a.B*a.R*a.H)
+	c.floats("Query", &a.Query, a.B*a.H)
+	c.floats("Vector", &a.Vector, a.H)
+	c.floats("Values", &a.Values, a.B*a.R*a.E)
+	c.floats("Weights", &a.Weights, a.B*a.R)
+	if c.Grad() {
+		c.floats("DContext", &a.DContext, a.B*a.E)
+		c.floats("DQuery", &a.DQuery, a.B*a.H)
+		c.floats("DKeys", &a.DKeys, a.B*a.R*a.H)
+		c.floats("DValues", &a.DValues, a.B*a.R*a.E)
+		c.floats("DVector", &a.DVector, a.B*a.H)
+	} else {
+		c.floats("Context", &a.Context, a.B*a.E)
+	}
+}

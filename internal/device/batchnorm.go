@@ -36,3 +36,34 @@ type BatchNormArgs struct {
 	// reads Outer and Pads from them in device memory.
 	Counts Ints
 }
+
+// Views declares the views of BatchNorm and BatchNormGrad.
+func (a *BatchNormArgs) Views(c *Checker) {
+	c.positive("C Inner Outer+Pads", a.C, a.Inner, a.Outer+a.Pads)
+	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
+		c.refuse("outer %d, inner %d and %d padding rows", a.Outer, a.Inner, a.Pads)
+	}
+	n := a.Outer * a.C * a.Inner
+	c.floats("X", &a.X, n)
+	c.floats("Weight", &a.Weight, a.C)
+	c.floats("Mean", &a.Mean, a.C)
+	c.floats("InvStd", &a.InvStd, a.C)
+	if a.Pads > 0 {
+		c.floats("Pad", &a.Pad, a.C)
+	} else {
+		c.optional("Pad", &a.Pad, a.C)
+	}
+	c.optionalInts("Counts", &a.Counts.View, len(a.Counts.Host))
+	if c.Grad() {
+		c.floats("DY", &a.DY, n)
+		c.optional("DX", &a.DX, n)
+		c.optional("DWeight", &a.DWeight, a.C)
+		c.optional("DBias", &a.DBias, a.C)
+		c.optional("DPad", &a.DPad, a.C)
+	} else {
+		c.floats("Y", &a.Y, n)
+		c.floats("Bias", &a.Bias, a.C)
+		c.floats("RunningMean", &a.RunningMean, a.C)
+		c.floats("RunningVar", &a.RunningVar, a.C)
+	}
+}

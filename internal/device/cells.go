@@ -21,3 +21,19 @@ type GRUCellArgs struct {
 	Prev          View
 	DY, Carry     View
 }
+
+// Views declares the views of GRUCell and GRUCellGrad.
+func (a *GRUCellArgs) Views(c *Checker) {
+	c.positive("N H", a.N, a.H)
+	n := a.N * a.H
+	c.floats("Gates", &a.Gates, 4*n)
+	c.floats("Prev", &a.Prev, n)
+	if c.Grad() {
+		c.optional("DY", &a.DY, n)
+		c.floats("Carry", &a.Carry, n)
+	} else {
+		c.floats("Hidden", &a.Hidden, 3*n)
+		c.floats("Before", &a.Before, n)
+		c.floats("Y", &a.Y, n)
+	}
+}

@@ -7,8 +7,8 @@
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
 // of words of a batch, D a feature size, H a hidden size. Views carry no shape: the argument structs do. Unless a
 // kernel says otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
-// run them asynchronously until Sync or Download. Kernels check the sizes of their views and panic with what they
-// expected and found: such a mistake is one of graph building, never of input data.
+// run them asynchronously until Sync or Download. Kernels check the sizes of their views (Checker) and panic with what
+// they expected and found: such a mistake is one of graph building, never of input data.
 package device
 
 import "fmt"
@@ -125,6 +125,23 @@ type Memory interface {
 	Fill(dst View, value float64)
 	// Copy copies a view of either type to another of the same length.
 	Copy(dst, src View)
+}
+
+// Host declares the view of a copy of n elements between host and device.
+func (c *Checker) Host(v *View, t DType, n int) { *v = c.view("view", *v, t, n, Exact) }
+
+// Fill declares the view of that kernel.
+func (c *Checker) Fill(dst *View) { c.whole("dst", dst) }
+
+// Copy declares the views of that kernel, which are of one type, and returns it.
+func (c *Checker) Copy(dst, src *View) DType {
+	t := Float
+	if dst.Present() {
+		t = dst.Buf.DType()
+	}
+	*dst = c.view("dst", *dst, t, 0, Whole)
+	*src = c.view("src", *src, t, dst.N, Exact)
+	return t
 }
 
 // Sharer is implemented by devices that compute in the host's own memory.

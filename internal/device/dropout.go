@@ -19,3 +19,12 @@ type DropoutArgs struct {
 	First int  // place of element 0, for values that are computed in parts
 	X, Y  View
 }
+
+// Views declares the views of Dropout.
+func (a *DropoutArgs) Views(c *Checker) {
+	if !(a.Rate >= 0 && a.Rate < 1) || a.First < 0 {
+		c.refuse("rate %v from element %d, expected a rate in [0, 1) and no negative element", a.Rate, a.First)
+	}
+	c.ints("Step", &a.Step.View, 2)
+	c.exactly("X", &a.X, c.whole("Y", &a.Y))
+}

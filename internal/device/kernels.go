@@ -28,6 +28,49 @@ type GemmArgs struct {
 	Active                    View // optional [M, N]
 }
 
+// Views declares the matrices, each from its first element to its last, and what is optional. A leading dimension of 0
+// becomes what it means.
+func (a *GemmArgs) Views(c *Checker) {
+	if a.M < 0 || a.N < 0 || a.K < 0 || a.Batch < 0 || a.StrideA < 0 || a.StrideB < 0 || a.StrideC < 0 {
+		c.refuse("negative size in M=%d N=%d K=%d Batch=%d strides %d %d %d",
+			a.M, a.N, a.K, a.Batch, a.StrideA, a.StrideB, a.StrideC)
+	}
+	if a.M == 0 || a.N == 0 {
+		return
+	}
+	if a.Overlap() {
+		c.refuse("products of %d×%d overlap with StrideC=%d", a.M, a.N, a.StrideC)
+	}
+	count := max(1, a.Batch)
+	c.matrix("A", &a.A, &a.LDA, a.TransA, a.M, a.K, count, a.StrideA)
+	c.matrix("B", &a.B, &a.LDB, a.TransB, a.K, a.N, count, a.StrideB)
+	c.matrix("C", &a.C, &a.LDC, false, a.M, a.N, count, a.StrideC)
+	c.optional("Bias", &a.Bias, a.N)
+	if a.Active.Present() && (count > 1 || a.LDC != a.N) {
+		c.refuse("Active of %d products with LDC=%d, expected one with LDC=%d", count, a.LDC, a.N)
+	}
+	c.function(a.F)
+	c.optional("Active", &a.Active, a.M*a.N)
+}
+
+// matrix declares count operands stored [rows, cols], or [cols, rows] where trans is set, with rows ld apart.
+func (c *Checker) matrix(name string, v *View, ld *int, trans bool, rows, cols, count, stride int) {
+	if trans {
+		rows, cols = cols, rows
+	}
+	if *ld == 0 {
+		*ld = cols
+	}
+	if *ld < cols {
+		c.refuse("LD%s is %d, expected at least %d", name, *ld, cols)
+	}
+	if rows == 0 || cols == 0 { // nothing is read
+		c.optional(name, v, 0)
+		return
+	}
+	c.floats(name, v, (count-1)*stride+(rows-1)**ld+cols)
+}
+
 // Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or side by side as
 // groups of columns.
 func (a *GemmArgs) Overlap() bool {
@@ -78,6 +121,44 @@ type Rows interface {
 	OrderScoresGrad(OrderArgs)
 }
 
+// Binary declares the views of Add and Multiply.
+func (c *Checker) Binary(dst, a, b *View) {
+	n := c.whole("dst", dst)
+	c.exactly("a", a, n)
+	c.exactly("b", b, n)
+}
+
+// Scale declares the views of that kernel.
+func (c *Checker) Scale(dst, x, factor *View) {
+	c.exactly("x", x, c.whole("dst", dst))
+	c.floats("factor", factor, 1)
+}
+
+// Activate declares the views of that kernel.
+func (c *Checker) Activate(f Activation, y, x *View) {
+	c.function(f)
+	c.exactly("x", x, c.whole("y", y))
+}
+
+// ActivateGrad declares the views of that kernel.
+func (c *Checker) ActivateGrad(f Activation, dx, x, y, dy *View) {
+	c.function(f)
+	n := c.whole("dx", dx)
+	c.exactly("dy", dy, n)
+	if f == Tanh || f == Sigmoid {
+		c.exactly("y", y, n)
+	} else {
+		c.exactly("x", x, n)
+	}
+}
+
+// ColumnSum declares the views of that kernel.
+func (c *Checker) ColumnSum(dst, x *View, rows, cols int) {
+	c.positive("cols", cols)
+	c.floats("dst", dst, cols)
+	c.floats("x", x, rows*cols)
+}
+
 // BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), made anew for the gradient of what reads it. F
 // is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X.
 type BiasActivateArgs struct {
@@ -88,12 +169,41 @@ type BiasActivateArgs struct {
 	DBias  View // [N]
 }
 
+// Views declares the views of BiasActivateGrad.
+func (a *BiasActivateArgs) Views(c *Checker) {
+	c.positive("N", a.N)
+	c.function(a.F)
+	if a.F == Tanh || a.F == Sigmoid {
+		c.refuse("function %d, expected one whose slope is known from the input", a.F)
+	}
+	n := a.M * a.N
+	c.floats("X", &a.X, n)
+	c.optional("Y", &a.Y, n)
+	c.floats("DY", &a.DY, n)
+	c.floats("DX", &a.DX, n)
+	c.optional("DBias", &a.DBias, a.N)
+}
+
 // L2NormArgs are the arguments of L2Norm (X, Y, Norm) and L2NormGrad (X, Norm, DY → DX).
 type L2NormArgs struct {
 	Outer, N, Inner int // Inner = 1 normalises rows
 	Eps             float64
 	X, Y, Norm      View
 	DY, DX          View
+}
+
+// Views declares the views of L2Norm and L2NormGrad.
+func (a *L2NormArgs) Views(c *Checker) {
+	c.positive("Outer N Inner", a.Outer, a.N, a.Inner)
+	n := a.Outer * a.N * a.Inner
+	c.floats("X", &a.X, n)
+	c.floats("Norm", &a.Norm, a.Outer*a.Inner)
+	if c.Grad() {
+		c.floats("DY", &a.DY, n)
+		c.floats("DX", &a.DX, n)
+	} else {
+		c.floats("Y", &a.Y, n)
+	}
 }
 
 // GatherArgs: Words [B, L] int32 row-major with L columns, Table [V, D], Out [T, D] packed.
@@ -106,6 +216,15 @@ type GatherArgs struct {
 	Out     View // at least T·D elements
 }
 
+// Views declares the views of GatherWords and ScatterWords.
+func (a *GatherArgs) Views(c *Checker) {
+	c.positive("L V D", a.L, a.V, a.D)
+	rows := c.packed("Lengths", &a.Lengths, a.L)
+	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
+	c.floats("Table", &a.Table, a.V*a.D)
+	c.floats("Out", &a.Out, rows*a.D)
+}
+
 // OrderArgs: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
 // DImages and DCaptions (either may be absent). A score of 0 passes no gradient.
 type OrderArgs struct {
@@ -114,151 +233,15 @@ type OrderArgs struct {
 	DScores, DImages, DCaptions View
 }
 
-// Recurrent are whole-sequence recurrences, so that each device can keep the weights where they are fastest.
-type Recurrent interface {
-	GRU(GRUArgs)
-	GRUGrad(GRUArgs)
-	// BiGRU runs both directions at once.
-	BiGRU(BiGRUArgs)
-	BiGRUGrad(BiGRUArgs)
-}
-
-// GRUArgs describes one direction of a GRU layer over a packed batch (torch.nn.GRU):
-//
-//	r = σ(W_ir x + b_ir + W_hr h + b_hr)    z = σ(W_iz x + b_iz + W_hz h + b_hz)
-//	n = tanh(W_in x + b_in + r∘(W_hn h + b_hn))    h' = (1-z)∘n + z∘h    h₀ = 0
-//
-// Rows are packed time-major (see Packing); T rows are read and written, memory beyond them is left alone. Reverse
-// runs from the last word of each caption to its first. GRU writes Y [T, H], Final [B, H] (the state after the last
-// processed word), and keeps Gates [T, 4H] (r, z, n, W_hn h + b_hn) and Prev [T, H] (the state before each
-// word) for GRUGrad. GRUGrad reads DY [T, H] and DFinal [B, H] (either may be absent) and writes DX [T, I]
-// (optional), DWIH, DWHH, DBIH, DBHH; it may overwrite Gates.
-type GRUArgs struct {
-	I, H           int
-	Lengths        Ints // [B], descending, each at least 1
-	Reverse        bool
-	X              View // [T, I]
-	WIH, WHH       View // [3H, I], [3H, H], gates stacked r, z, n
-	BIH, BHH       View // [3H]
-	Y, Final       View
-	Gates, Prev    View
-	DY, DFinal, DX View
-	DWIH, DWHH     View
-	DBIH, DBHH     View
-}
-
-// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their states:
-//
-//	Y = (→h + ←h)/2
-//
-// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and writes DX (optional), the sum of
-// both directions, and the gradients of the weights of both; it may overwrite Gates. Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX
-// [T, H+I] for BiGRUGrad; what it holds afterwards is arbitrary.
-type BiGRUArgs struct {
-	I, H       int
-	Lengths    Ints // [B], descending, each at least 1
-	X          View // [T, I]
-	Y          View // [T, H]
-	DY, DX     View
-	Work       View
-	Directions [2]GRUDirection
-}
-
-// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRUArgs.
-type GRUDirection struct {
-	WIH, WHH, BIH, BHH     View
-	Gates, Prev            View
-	DWIH, DWHH, DBIH, DBHH View
-}
-
-// Losses are the retrieval losses over a score matrix S [N, N] with the matching pairs on the diagonal.
-type Losses interface {
-	Hinge(HingeArgs)
-	// SemanticMargins turns the Gram matrix of the semantic vectors into the margins of LSEH.
-	SemanticMargins(MarginArgs)
-	UniversalWeighting(UniversalArgs)
-}
-
-// LossOut are the results every loss kernel writes.
-type LossOut struct {
-	Loss View // [3]: total, caption-retrieval (row) part, image-retrieval (column) part
-	Grad View // [N, N]: dLoss/dS
-	// Bookkeeping for analysis (optional): for each image the column, for each caption the row of its hardest
-	// negative (lowest index on ties, 0 when every cost is 0), and the hinge value there. For LUWM the negative is
-	// v, the hinge value the negative polynomial, and both are 0 for a skipped anchor.
-	HardCaption, HardImage View // int32 [N]
-	CostCaption, CostImage View // float [N]
-}
-
-// HingeArgs: cs_ij = [M_ij + S_ij - S_ii]+ and ci_ij = [M_ij + S_ij - S_jj]+ with zero diagonals; Max takes the maximum
-// of every row of cs and column of ci, otherwise everything is summed (the references: ContrastiveLoss). The gradient
-// is 1 where the argument is ≥ 0.
-type HingeArgs struct {
-	N       int
-	Scores  View
-	Margin  float64 // constant margin, used when Margins is absent
-	Margins View    // optional [N, N]
-	Max     bool
-	LossOut
-}
-
-// MarginArgs: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
-// Gram_jj) (0 for a zero vector); M_ij = Alpha + Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever
-// Images[i] = Captions[j] (quirks Q18 to Q20). Images and Captions hold the image identity of every pair and are
-// normally the same; the released rule for one caption per image compares image i with caption j // 5 instead.
-type MarginArgs struct {
-	N             int
-	Gram          View // [N, N]
-	Images        View // int32 [N]
-	Captions      View // int32 [N]
-	Alpha, Lambda float64
-	Cosine        bool
-	ZeroSameImage bool
-	Margins       View // [N, N]
-}
-
-// UniversalArgs is the self-similarity polynomial loss LUWM (wayne980/PolyLoss): for each anchor with positive p < 1 -
-// 1e-5 and hardest informative negative v (v + Margin > p), [P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+; the sum over
-// both directions is divided by N.
-type UniversalArgs struct {
-	N        int
-	Scores   View
-	Margin   float64
-	Positive [3]float64
-	Negative [3]float64
-	LossOut
-}
-
-// Optimiser are the kernels of a training step over flat parameter memory.
-type Optimiser interface {
-	// SumSquares adds Σ x² to acc[0] in a fixed order.
-	SumSquares(acc, x View)
-	// ClipCoefficient computes coef[0] = min(1, maxNorm/(√sumSquares[0] + 1e-6)) and norm[0] = √sumSquares[0].
-	ClipCoefficient(coef, norm, sumSquares View, maxNorm float64)
-	Adam(AdamArgs)
-	// SumSquaresFactored adds ‖DYᵀ X‖² to acc[0], computed from the two small Gram matrices: Σ (DY DYᵀ)∘(X Xᵀ).
-	SumSquaresFactored(acc View, f Factored)
-	// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is made piece by piece in fast memory and
-	// never stored; AdamArgs.G is absent.
-	AdamFactored(a AdamArgs, f Factored)
-}
-
-// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a large
-// linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
-type Factored struct {
-	N, O, I int
-	DY, X   View
-}
-
-// AdamArgs updates P [N] in place (torch.optim.Adam): g = Clip[0]·G; m ← β1 m + (1-β1) g; v ← β2 v + (1-β2) g²;
-// p ← p·Decay - StepSize·m/(√v·InvSqrt2 + ε), where StepSize = lr/(1-β1ᵗ), InvSqrt2 = 1/√(1-β2ᵗ) and
-// Decay = 1 - lr·wd are read from Hyper [3] in device memory, so that a recorded step can be replayed.
-// Legacy selects p ← p·Decay - StepSize/InvSqrt2·m/(√v + ε), the form of PyTorch before 1.3.
-type AdamArgs struct {
-	P, G, M, V   View
-	Hyper        View // StepSize, InvSqrt2, Decay
-	Clip         View // optional device scalar
-	Beta1, Beta2 float64
-	Eps          float64
-	Legacy       bool
+// Views declares the views of OrderScores and OrderScoresGrad.
+func (a *OrderArgs) Views(c *Checker) {
+	c.positive("B C D", a.B, a.C, a.D)
+	c.floats("Images", &a.Images, a.B*a.D)
+	c.floats("Captions", &a.Captions, a.C*a.D)
+	c.floats("Scores", &a.Scores, a.B*a.C)
+	if c.Grad() {
+		c.floats("DScores", &a.DScores, a.B*a.C)
+		c.optional("DImages", &a.DImages, a.B*a.D)
+		c.optional("DCaptions", &a.DCaptions, a.C*a.D)
+	}
 }

@@ -22,3 +22,19 @@ type CrossEntropyArgs struct {
 	DLoss        View
 	DLogits      View
 }
+
+// Views declares the views of CrossEntropy and CrossEntropyGrad.
+func (a *CrossEntropyArgs) Views(c *Checker) {
+	c.positive("L V", a.L, a.V)
+	batch, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, a.L-1)
+	c.ints("Labels", &a.Labels.View, batch*a.L)
+	c.ints("Mask", &a.Mask.View, batch*a.L)
+	c.floats("Logits", &a.Logits, rows*a.V)
+	c.floats("Norm", &a.Norm, rows)
+	if c.Grad() {
+		c.floats("DLoss", &a.DLoss, 1)
+		c.floats("DLogits", &a.DLogits, rows*a.V)
+	} else {
+		c.floats("Loss", &a.Loss, 1)
+	}
+}

@@ -62,6 +62,32 @@ type BlockMatchArgs struct {
 	DWordAttention, DRegionAttention View
 }
 
+// Views declares the views of BlockMatch and BlockMatchGrad.
+func (a *BlockMatchArgs) Views(c *Checker) {
+	captions, all := len(a.Lengths.Host), a.B*a.R
+	c.positive("B R E Blocks captions", a.B, a.R, a.E, a.Blocks, captions)
+	if a.E%a.Blocks != 0 {
+		c.refuse("vectors of %d values in %d blocks, expected a multiple", a.E, a.Blocks)
+	}
+	words := c.lengths("Lengths", &a.Lengths, 1, anyLength)
+	c.floats("Words", &a.Words, words*a.E)
+	c.floats("Regions", &a.Regions, all*a.E)
+	c.floats("WordAttention", &a.WordAttention, words*all)
+	c.floats("RegionAttention", &a.RegionAttention, words*all)
+	c.floats("WordMatch", &a.WordMatch, a.B*words*a.Blocks)
+	c.floats("WordNorm", &a.WordNorm, a.B*words*a.Blocks)
+	c.floats("RegionMatch", &a.RegionMatch, captions*all*a.Blocks)
+	c.floats("RegionNorm", &a.RegionNorm, captions*all*a.Blocks)
+	if c.Grad() {
+		c.floats("DWordMatch", &a.DWordMatch, a.B*words*a.Blocks)
+		c.floats("DRegionMatch", &a.DRegionMatch, captions*all*a.Blocks)
+		c.floats("DWords", &a.DWords, words*a.E)
+		c.floats("DRegions", &a.DRegions, all*a.E)
+		c.floats("DWordAttention", &a.DWordAttention, words*all)
+		c.floats("DRegionAttention", &a.DRegionAttention, words*all)
+	}
+}
+
 // PolarArgs: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y), x first,
 //
 //	e_k = -(ρ - MeanRho_k)² / 2(1e-14 + PrecisionRho_k²) - min(|θ - MeanTheta_k|, |2π - |θ - MeanTheta_k||)² / 2(1e-14 + PrecisionTheta_k²)
@@ -84,6 +110,29 @@ type PolarArgs struct {
 	DPrecisionRho, DPrecisionTheta View
 }
 
+// Views declares the views of PolarWeights and PolarWeightsGrad.
+func (a *PolarArgs) Views(c *Checker) {
+	c.positive("B R K", a.B, a.R, a.K)
+	weights := a.B * a.R * a.K
+	if !a.Sum {
+		weights *= a.R
+	}
+	c.floats("Boxes", &a.Boxes, a.B*a.R*4)
+	c.floats("MeanRho", &a.MeanRho, a.K)
+	c.floats("MeanTheta", &a.MeanTheta, a.K)
+	c.floats("PrecisionRho", &a.PrecisionRho, a.K)
+	c.floats("PrecisionTheta", &a.PrecisionTheta, a.K)
+	if c.Grad() {
+		c.floats("DWeights", &a.DWeights, weights)
+		c.floats("DMeanRho", &a.DMeanRho, a.K)
+		c.floats("DMeanTheta", &a.DMeanTheta, a.K)
+		c.floats("DPrecisionRho", &a.DPrecisionRho, a.K)
+		c.floats("DPrecisionTheta", &a.DPrecisionTheta, a.K)
+	} else {
+		c.floats("Weights", &a.Weights, weights)
+	}
+}
+
 // ScaleArgs: Y[a, b, n, :] = X[a, b, n, :]·Factors[a, n] for X [A, B, N, H]. DX and DFactors are optional.
 type ScaleArgs struct {
 	A, B, N, H int
@@ -91,6 +140,21 @@ type ScaleArgs struct {
 	Factors    View // [A, N]
 
 	DY, DX, DFactors View
+}
+
+// Views declares the views of ScaleBlocks and ScaleBlocksGrad.
+func (a *ScaleArgs) Views(c *Checker) {
+	c.positive("A B N H", a.A, a.B, a.N, a.H)
+	n := a.A * a.B * a.N * a.H
+	c.floats("X", &a.X, n)
+	c.floats("Factors", &a.Factors, a.A*a.N)
+	if c.Grad() {
+		c.floats("DY", &a.DY, n)
+		c.optional("DX", &a.DX, n)
+		c.optional("DFactors", &a.DFactors, a.A*a.N)
+	} else {
+		c.floats("Y", &a.Y, n)
+	}
 }
 
 // MixArgs: for the n_c = Lengths_c nodes X [n_c, K·H] of a pair (i, c), one row each, and their K groups of H columns,
@@ -109,6 +173,32 @@ type MixArgs struct {
 	DY, DX, DWeights View
 }
 
+// Views declares the views of MixNodes and MixNodesGrad.
+func (a *MixArgs) Views(c *Checker) {
+	c.positive("B K H captions", a.B, a.K, a.H, len(a.Lengths.Host))
+	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
+	weights := a.Lengths.squares(rows) * a.K
+	if a.PerImage {
+		n := a.Lengths.Host[0]
+		for i, l := range a.Lengths.Host {
+			if l != n {
+				c.refuse("weights for each image with %d nodes in pair %d, expected %d as in pair 0", l, i, n)
+			}
+		}
+		weights = a.B * int(n) * int(n) * a.K
+	}
+	n := a.B * rows * a.K * a.H
+	c.floats("X", &a.X, n)
+	c.floats("Weights", &a.Weights, weights)
+	if c.Grad() {
+		c.floats("DY", &a.DY, n)
+		c.floats("DX", &a.DX, n)
+		c.floats("DWeights", &a.DWeights, weights)
+	} else {
+		c.floats("Y", &a.Y, n)
+	}
+}
+
 // NodeMeansArgs: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and writes DX.
 type NodeMeansArgs struct {
 	B, H    int
@@ -117,6 +207,20 @@ type NodeMeansArgs struct {
 	Y       View // [B·C, H]
 
 	DY, DX View
+}
+
+// Views declares the views of MeanNodes and MeanNodesGrad.
+func (a *NodeMeansArgs) Views(c *Checker) {
+	c.positive("B H captions", a.B, a.H, len(a.Lengths.Host))
+	nodes := a.B * c.lengths("Lengths", &a.Lengths, 1, anyLength) * a.H
+	means := a.B * len(a.Lengths.Host) * a.H
+	if c.Grad() {
+		c.floats("DY", &a.DY, means)
+		c.floats("DX", &a.DX, nodes)
+	} else {
+		c.floats("X", &a.X, nodes)
+		c.floats("Y", &a.Y, means)
+	}
 }
 
 // WordGraphArgs: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are the words joined to j
@@ -135,4 +239,26 @@ type WordGraphArgs struct {
 	Weights   View
 
 	DWeights, DWords View
+}
+
+// Views declares the views of WordGraph and WordGraphGrad.
+func (a *WordGraphArgs) Views(c *Checker) {
+	captions := len(a.Lengths.Host)
+	c.positive("E captions", a.E, captions)
+	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
+	weights := a.Lengths.squares(rows)
+	c.floats("Words", &a.Words, rows*a.E)
+	c.floats("Weights", &a.Weights, weights)
+	if a.Sparse {
+		if len(a.EdgeStart.Host) != captions+1 || 2*int(a.EdgeStart.Host[captions]) > len(a.Edges.Host) {
+			c.refuse("%d starts of the edges of %d captions and %d ends of edges do not fit", len(a.EdgeStart.Host), captions,
+				len(a.Edges.Host))
+		}
+		c.ints("Edges", &a.Edges.View, 2*int(a.EdgeStart.Host[captions]))
+		c.ints("EdgeStart", &a.EdgeStart.View, captions+1)
+	}
+	if c.Grad() {
+		c.floats("DWeights", &a.DWeights, weights)
+		c.floats("DWords", &a.DWords, rows*a.E)
+	}
 }

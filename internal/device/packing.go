@@ -70,3 +70,16 @@ func (x Ints) Packing() *Packing {
 	}
 	return &l.packing
 }
+
+// squares returns the sum of the squares of lengths with the given sum, or of Loose ones a bound of it.
+func (x *Ints) squares(sum int) (n int) {
+	longest := 0
+	for _, l := range x.Host {
+		n += int(l) * int(l)
+		longest = max(longest, int(l))
+	}
+	if x.Loose {
+		return longest * sum
+	}
+	return n
+}

@@ -47,6 +47,21 @@ type PairAttentionArgs struct {
 	DWeights, DScores View
 }
 
+// Views declares the views of PairAttention and PairAttentionGrad.
+func (a *PairAttentionArgs) Views(c *Checker) {
+	c.positive("B R", a.B, a.R)
+	if !(a.Lambda > 0 && a.Lambda <= MaxLambda) {
+		c.refuse("Lambda %v, expected a positive number of at most %v", a.Lambda, MaxLambda)
+	}
+	n := c.lengths("Lengths", &a.Lengths, 0, anyLength) * a.B * a.R
+	c.floats("Scores", &a.Scores, n)
+	c.floats("Weights", &a.Weights, n)
+	if c.Grad() {
+		c.floats("DWeights", &a.DWeights, n)
+		c.floats("DScores", &a.DScores, n)
+	}
+}
+
 // SimilarityArgs: for image i and row j,
 //
 //	u_ij = l2(Σ_k Weights_j,ik V_ik)    s_ij = l2(W (u_ij - c_j)∘(u_ij - c_j) + Bias)
@@ -73,6 +88,41 @@ type SimilarityArgs struct {
 	DNodes, DImages, DRows, DWeights, DW, DBias View
 }
 
+// Views declares the views of Similarities and SimilaritiesGrad.
+func (a *SimilarityArgs) Views(c *Checker) {
+	c.positive("B E S", a.B, a.E, a.S)
+	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
+	rows, images, nodes := captions, a.B*a.E, a.B*(words+captions)
+	if !a.Global {
+		c.positive("R", a.R)
+		rows, images = words, a.B*a.R*a.E
+		c.floats("Weights", &a.Weights, words*a.B*a.R)
+		c.floats("Contexts", &a.Contexts, a.B*words)
+	}
+	c.floats("Images", &a.Images, images)
+	c.floats("Rows", &a.Rows, rows*a.E)
+	c.floats("W", &a.W, a.S*a.E)
+	c.floats("Nodes", &a.Nodes, nodes*a.S)
+	c.floats("Norms", &a.Norms, a.B*rows)
+	if a.Filter.Present() {
+		a.Filter.views(c, a.S, nodes, a.B*captions)
+	}
+	if !c.Grad() {
+		c.floats("Bias", &a.Bias, a.S)
+		return
+	}
+	if !a.Filter.Present() {
+		c.floats("DNodes", &a.DNodes, nodes*a.S)
+	}
+	if !a.Global {
+		c.floats("DWeights", &a.DWeights, words*a.B*a.R)
+	}
+	c.floats("DImages", &a.DImages, images)
+	c.floats("DRows", &a.DRows, rows*a.E)
+	c.floats("DW", &a.DW, a.S*a.E)
+	c.floats("DBias", &a.DBias, a.S)
+}
+
 // Filter is a linear layer on similarity vectors whose results, with the vectors, go to a filtration (FilterArgs):
 //
 //	z_j = W·s_j + Bias    ds_j = Weights_j DSums_p + DLogits_j W    DW = Σ_j DLogits_j s_j
@@ -84,6 +134,19 @@ type Filter struct {
 	Weights        View // [B·P]
 	DSums, DLogits View // [B·C, S], [B·P]
 	DW             View // [S]
+}
+
+// views declares the views of a layer on vectors of the given size.
+func (f *Filter) views(c *Checker, size, nodes, pairs int) {
+	c.floats("Filter.W", &f.W, size)
+	c.floats("Filter.Bias", &f.Bias, 1)
+	c.floats("Filter.Logits", &f.Logits, nodes)
+	if c.Grad() {
+		c.floats("Filter.Weights", &f.Weights, nodes)
+		c.floats("Filter.DSums", &f.DSums, pairs*size)
+		c.floats("Filter.DLogits", &f.DLogits, nodes)
+		c.floats("Filter.DW", &f.DW, size)
+	}
 }
 
 // Present tells whether there is a filter.
@@ -109,6 +172,34 @@ type ReasonArgs struct {
 	DOut, DX, DM, DV, DW, DBias View
 }
 
+// Views declares the views of GraphReason and GraphReasonGrad.
+func (a *ReasonArgs) Views(c *Checker) {
+	c.positive("B S", a.B, a.S)
+	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
+	nodes, square := a.B*(words+captions)*a.S, a.S*a.S
+	out := nodes
+	if a.First {
+		out = a.B * captions * a.S
+	} else {
+		c.optional("Y", &a.Y, nodes)
+	}
+	c.floats("X", &a.X, nodes)
+	c.floats("M", &a.M, square)
+	c.floats("V", &a.V, a.S)
+	c.floats("W", &a.W, square)
+	c.floats("Out", &a.Out, out)
+	if c.Grad() {
+		c.floats("DOut", &a.DOut, out)
+		c.floats("DX", &a.DX, nodes)
+		c.floats("DM", &a.DM, square)
+		c.floats("DV", &a.DV, a.S)
+		c.floats("DW", &a.DW, square)
+		c.floats("DBias", &a.DBias, a.S)
+	} else {
+		c.floats("Bias", &a.Bias, a.S)
+	}
+}
+
 // FilterArgs: for the nodes X [n, S] of a pair and their logits z (Filter),
 //
 //	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
@@ -132,4 +223,31 @@ type FilterArgs struct {
 
 	Weights, Mean, InvStd, Norms               View
 	DOut, DSums, DLogits, DBias, DGamma, DBeta View
+}
+
+// Views declares the views of Filtrate and FiltrateGrad.
+func (a *FilterArgs) Views(c *Checker) {
+	c.positive("B S", a.B, a.S)
+	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
+	nodes, pairs := a.B*(words+captions), a.B*captions
+	c.floats("X", &a.X, nodes*a.S)
+	c.floats("Logits", &a.Logits, nodes)
+	c.floats("Gamma", &a.Gamma, 1)
+	c.floats("Beta", &a.Beta, 1)
+	c.floats("Out", &a.Out, pairs*a.S)
+	c.floats("Weights", &a.Weights, nodes)
+	c.floats("Mean", &a.Mean, captions)
+	c.floats("InvStd", &a.InvStd, captions)
+	c.floats("Norms", &a.Norms, pairs)
+	if c.Grad() {
+		c.floats("DOut", &a.DOut, pairs*a.S)
+		c.floats("DSums", &a.DSums, pairs*a.S)
+		c.floats("DLogits", &a.DLogits, nodes)
+		c.floats("DBias", &a.DBias, 1)
+		c.floats("DGamma", &a.DGamma, 1)
+		c.floats("DBeta", &a.DBeta, 1)
+	} else {
+		c.floats("RunningMean", &a.RunningMean, 1)
+		c.floats("RunningVar", &a.RunningVar, 1)
+	}
 }

@@ -15,6 +15,15 @@ type Pooling interface {
 	SortPoolGrad(SortPoolArgs)
 }
 
+// Combine declares the views of that kernel.
+func (c *Checker) Combine(dst, a, b *View) {
+	n := c.whole("dst", dst)
+	c.exactly("a", a, n)
+	if b.Present() {
+		c.exactly("b", b, n)
+	}
+}
+
 // PoolWeightsArgs: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed (see
 // Packing), Weights [B, L] is not.
 type PoolWeightsArgs struct {
@@ -25,6 +34,22 @@ type PoolWeightsArgs struct {
 	Weights     View // [B, L]
 
 	DWeights, DScores View
+}
+
+// Views declares the views of PoolWeights and PoolWeightsGrad.
+func (a *PoolWeightsArgs) Views(c *Checker) {
+	c.positive("L", a.L)
+	if !(a.Temperature > 0) {
+		c.refuse("a temperature of %v, expected a positive one", a.Temperature)
+	}
+	rows := c.packed("Lengths", &a.Lengths, a.L)
+	c.floats("Weights", &a.Weights, len(a.Lengths.Host)*a.L)
+	if c.Grad() {
+		c.floats("DWeights", &a.DWeights, len(a.Lengths.Host)*a.L)
+		c.floats("DScores", &a.DScores, rows)
+	} else {
+		c.floats("Scores", &a.Scores, rows)
+	}
 }
 
 // SortPoolArgs: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c in the n_b rows of
@@ -45,4 +70,23 @@ type SortPoolArgs struct {
 	Ranks   View // int32
 
 	DY, DX, DWeights View
+}
+
+// Views declares the views of SortPool and SortPoolGrad.
+func (a *SortPoolArgs) Views(c *Checker) {
+	c.positive("D K", a.D, a.K)
+	if a.Packed {
+		c.packed("Lengths", &a.Lengths, a.K)
+	}
+	items, rows := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 1, a.K)
+	c.floats("X", &a.X, rows*a.D)
+	c.floats("Weights", &a.Weights, a.K*a.K)
+	c.ints("Ranks", &a.Ranks, rows*a.D)
+	if c.Grad() {
+		c.floats("DY", &a.DY, items*a.D)
+		c.optional("DX", &a.DX, rows*a.D)
+		c.optional("DWeights", &a.DWeights, a.K*a.K)
+	} else {
+		c.floats("Y", &a.Y, items*a.D)
+	}
 }

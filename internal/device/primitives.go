@@ -43,6 +43,19 @@ type MapArgs struct {
 	DY, DX View
 }
 
+// Views declares the views of Map and MapGrad.
+func (a *MapArgs) Views(c *Checker) {
+	if !a.F.Valid() {
+		c.refuse("unknown function %d", a.F)
+	}
+	n := c.whole("X", &a.X)
+	c.exactly("Y", &a.Y, n)
+	if c.Grad() {
+		c.exactly("DY", &a.DY, n)
+		c.exactly("DX", &a.DX, n)
+	}
+}
+
 // ReduceArgs: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
 //
 //	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of equal ones
@@ -55,6 +68,22 @@ type ReduceArgs struct {
 	Counts Ints // [C], each at least 1
 	X, Y   View
 	Index  View // int32, as many as Y; with Max
+}
+
+// Views declares the views of Reduce and Spread.
+func (a *ReduceArgs) Views(c *Checker) {
+	c.positive("D", a.D)
+	rows, results := a.N, a.N
+	if a.Segmented() {
+		rows, results = c.lengths("Counts", &a.Counts, 1, anyLength), len(a.Counts.Host)*a.D
+	}
+	c.floats("X", &a.X, rows*a.D)
+	c.floats("Y", &a.Y, results)
+	if a.Max {
+		c.ints("Index", &a.Index, results)
+	} else {
+		a.Index = View{}
+	}
 }
 
 // Segmented reports whether the reduction is along segments.
@@ -77,4 +106,16 @@ type SegmentProductsArgs struct {
 	D, Longest int
 	Counts     Ints // [C], each between 1 and Longest
 	A, B, G    View
+}
+
+// Views declares the views of SegmentProducts.
+func (a *SegmentProductsArgs) Views(c *Checker) {
+	c.positive("D Longest", a.D, a.Longest)
+	if a.Form > SegmentApplyT {
+		c.refuse("unknown form %d", a.Form)
+	}
+	rows := c.lengths("Counts", &a.Counts, 1, a.Longest)
+	c.floats("A", &a.A, rows*a.D)
+	c.floats("B", &a.B, rows*a.D)
+	c.floats("G", &a.G, rows*a.Longest)
 }

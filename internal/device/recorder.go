@@ -32,6 +32,33 @@ type Recorder interface {
 	Fetched(slot int) ([]float32, error)
 }
 
+// DropoutPadded declares the views of that kernel.
+func (c *Checker) DropoutPadded(a *DropoutArgs, lengths *Ints, width, step int) {
+	c.positive("width sequences", width, len(lengths.Host))
+	a.Views(c)
+	c.packed("lengths", lengths, anyLength)
+	if step < 0 || a.Y.N%(width*len(lengths.Host)) != 0 {
+		c.refuse("%d values from step %d, expected rows of %d for %d sequences", a.Y.N, step, width, len(lengths.Host))
+	}
+}
+
+// Guard declares the views of that kernel.
+func (c *Checker) Guard(coef, norm *View, losses []View) {
+	c.floats("coef", coef, 1)
+	c.floats("norm", norm, 1)
+	for i := range losses {
+		c.optional("loss", &losses[i], 1)
+	}
+}
+
+// Fetch declares the views that are copied and returns the number of their elements.
+func (c *Checker) Fetch(views []View) (n int) {
+	for i := range views {
+		n += c.whole("view", &views[i])
+	}
+	return n
+}
+
 // FetchSlots is how many Fetches may be on their way.
 const FetchSlots = 2
 
@@ -68,6 +95,23 @@ type Resident interface {
 	GatherLists(dst, values, starts, index View, width int)
 	// FreeTable releases a table.
 	FreeTable(t Table)
+}
+
+// Gather declares the views of that kernel.
+func (c *Checker) Gather(dst, index *View, width int) {
+	c.positive("width", width)
+	n := c.wholeInts("index", index)
+	if c.whole("dst", dst) < n*width {
+		c.refuse("dst: a view of %d elements, expected at least %d", dst.N, n*width)
+	}
+}
+
+// GatherLists declares the views of that kernel.
+func (c *Checker) GatherLists(dst, values, starts, index *View, width int) {
+	c.positive("width", width)
+	c.ints("dst", dst, c.wholeInts("index", index)*width)
+	c.wholeInts("values", values)
+	c.wholeInts("starts", starts)
 }
 
 // Table is memory that Gather reads.

@@ -14,6 +14,22 @@ type Segments interface {
 	UnpackWords(dst, src View, lengths Ints, d int, back bool)
 }
 
+// SegmentMeans declares the views of SegmentMeans and SegmentMeansGrad.
+func (c *Checker) SegmentMeans(means, rows *View, counts *Ints, d int) {
+	c.positive("d", d)
+	n := c.lengths("counts", counts, 1, anyLength)
+	c.floats("means", means, len(counts.Host)*d)
+	c.floats("rows", rows, n*d)
+}
+
+// UnpackWords declares the views of that kernel.
+func (c *Checker) UnpackWords(dst, src *View, lengths *Ints, d int) {
+	c.positive("d", d)
+	n := c.packed("lengths", lengths, anyLength)
+	c.floats("dst", dst, n*d)
+	c.floats("src", src, n*d)
+}
+
 // GatedPoolArgs: for the rows r of item b,
 //
 //	e_r = W·(L_r ∘ G_b)    Weights = softmax e    Out_b = Σ_r Weights_r X_r
@@ -30,4 +46,24 @@ type GatedPoolArgs struct {
 	Out     View // [B, D]
 
 	DOut, DL, DG, DX, DW View
+}
+
+// Views declares the views of GatedPool and GatedPoolGrad.
+func (a *GatedPoolArgs) Views(c *Checker) {
+	c.positive("D", a.D)
+	items, rows := len(a.Counts.Host), c.lengths("Counts", &a.Counts, 1, anyLength)
+	c.floats("L", &a.L, rows*a.D)
+	c.floats("X", &a.X, rows*a.D)
+	c.floats("G", &a.G, items*a.D)
+	c.floats("W", &a.W, a.D)
+	c.floats("Weights", &a.Weights, rows)
+	if c.Grad() {
+		c.floats("DOut", &a.DOut, items*a.D)
+		c.floats("DL", &a.DL, rows*a.D)
+		c.floats("DG", &a.DG, items*a.D)
+		c.floats("DX", &a.DX, rows*a.D)
+		c.floats("DW", &a.DW, items*a.D)
+	} else {
+		c.floats("Out", &a.Out, items*a.D)
+	}
 }

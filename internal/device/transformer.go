@@ -27,6 +27,15 @@ type Drops struct {
 	Step Ints // [2], see DropoutArgs
 }
 
+func (p *Drops) views(c *Checker) {
+	if !(p.Rate >= 0 && p.Rate < 1) {
+		c.refuse("dropout rate %v, expected one in [0, 1)", p.Rate)
+	}
+	if p.Rate > 0 {
+		c.ints("Drop.Step", &p.Step.View, 2)
+	}
+}
+
 // EmbedArgs: Out[row of word t of caption b] = Word[Words[b, t]] + Position[t] + Type[0]. Words is [B, L] row-major with L columns. EmbedGrad
 // writes Word, Position and Type as gradients, each optional; rows that no word reads are zero.
 type EmbedArgs struct {
@@ -37,6 +46,23 @@ type EmbedArgs struct {
 	Position      View // [P, D]
 	Type          View // [K, D]
 	Out           View // [T, D]
+}
+
+// Views declares the views of Embed and EmbedGrad.
+func (a *EmbedArgs) Views(c *Checker) {
+	c.positive("L V P K D", a.L, a.V, a.P, a.K, a.D)
+	rows := c.lengths("Lengths", &a.Lengths, 1, min(a.L, a.P))
+	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
+	c.floats("Out", &a.Out, rows*a.D)
+	if c.Grad() {
+		c.optional("Word", &a.Word, a.V*a.D)
+		c.optional("Position", &a.Position, a.P*a.D)
+		c.optional("Type", &a.Type, a.K*a.D)
+	} else {
+		c.floats("Word", &a.Word, a.V*a.D)
+		c.floats("Position", &a.Position, a.P*a.D)
+		c.floats("Type", &a.Type, a.K*a.D)
+	}
 }
 
 // LayerNormArgs: with s = X + dropout(Branch), place i of the dropout being element i of Branch,
@@ -59,6 +85,35 @@ type LayerNormArgs struct {
 	DWeight, DBias  View // [D]
 }
 
+// Views declares the views of LayerNorm and LayerNormGrad.
+func (a *LayerNormArgs) Views(c *Checker) {
+	c.positive("D", a.D)
+	a.Drop.views(c)
+	n := a.N * a.D
+	c.optional("Sum", &a.Sum, n)
+	c.floats("Mean", &a.Mean, a.N)
+	c.floats("InvStd", &a.InvStd, a.N)
+	c.floats("Weight", &a.Weight, a.D)
+	if c.Grad() {
+		if !a.Sum.Present() {
+			c.floats("X", &a.X, n)
+		}
+		c.floats("DY", &a.DY, n)
+		c.floats("DX", &a.DX, n)
+		c.optional("DBranch", &a.DBranch, n)
+		c.optional("DWeight", &a.DWeight, a.D)
+		c.optional("DBias", &a.DBias, a.D)
+		return
+	}
+	c.floats("X", &a.X, n)
+	c.optional("Branch", &a.Branch, n)
+	if a.Branch.Present() && !a.Sum.Present() {
+		c.refuse("a branch needs a Sum to keep")
+	}
+	c.floats("Y", &a.Y, n)
+	c.floats("Bias", &a.Bias, a.D)
+}
+
 // SelfAttentionArgs: for each caption of n rows and each of the heads, which own D/Heads consecutive columns,
 //
 //	P = softmax_j(Query_i · Key_j / √(D/Heads))    Context_i = Σ_j dropout(P)_ij Value_j
@@ -77,4 +132,40 @@ type SelfAttentionArgs struct {
 	Drop              Drops
 
 	DContext, DQuery, DKey, DValue View // [T, D]
+}
+
+// Views declares the views of SelfAttention and SelfAttentionGrad. An LD of 0 becomes what it means.
+func (a *SelfAttentionArgs) Views(c *Checker) {
+	c.positive("Heads D", a.Heads, a.D)
+	if a.D%a.Heads != 0 {
+		c.refuse("%d columns for %d heads, expected a multiple", a.D, a.Heads)
+	}
+	if a.LD == 0 {
+		a.LD = a.D
+	}
+	if a.LD < a.D {
+		c.refuse("rows of %d columns %d apart", a.D, a.LD)
+	}
+	a.Drop.views(c)
+	most := anyLength
+	if a.Words.Present() {
+		most = a.L
+		c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
+	}
+	rows := c.lengths("Lengths", &a.Lengths, 1, most)
+	span := 0 // from the first row to the end of the last one
+	if rows > 0 {
+		span = (rows-1)*a.LD + a.D
+	}
+	c.floats("Query", &a.Query, span)
+	c.floats("Key", &a.Key, span)
+	c.floats("Value", &a.Value, span)
+	if c.Grad() {
+		c.floats("DContext", &a.DContext, rows*a.D)
+		c.floats("DQuery", &a.DQuery, span)
+		c.floats("DKey", &a.DKey, span)
+		c.floats("DValue", &a.DValue, span)
+	} else {
+		c.floats("Context", &a.Context, rows*a.D)
+	}
 }

@@ -56,8 +56,9 @@ func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
 		op.Outs, op.Temp = []tensor.Shape{states}, []int{b * h}
 	}
 	args := func(c *Call) device.GRUArgs {
-		return device.GRUArgs{I: in, H: h, Reverse: reverse, X: c.In[0], Lengths: c.Ints(1), WIH: c.In[2], WHH: c.In[3],
-			BIH: c.In[4], BHH: c.In[5], Gates: c.Keep[0], Prev: c.Keep[1]}
+		return device.GRUArgs{I: in, H: h, Reverse: reverse, X: c.In[0], Lengths: c.Ints(1),
+			GRUDirection: device.GRUDirection{WIH: c.In[2], WHH: c.In[3], BIH: c.In[4], BHH: c.In[5], Gates: c.Keep[0],
+				Prev: c.Keep[1]}}
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)

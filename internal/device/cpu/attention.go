@@ -24,13 +24,12 @@ type attentionLoop[T vec.Float] struct {
 	scores                      []float64 // [workers, R]
 }
 
-func (d *dev[T]) beginAttention(what string, a device.AttentionArgs, back bool) *attentionLoop[T] {
-	positive(what, a.B, a.R, a.H, a.E)
+func (d *dev[T]) beginAttention(a device.AttentionArgs, back bool) *attentionLoop[T] {
 	l := &d.attention
 	l.ops, l.a, l.back = d.ops, a, back
-	l.keys, l.query = d.floats("AdditiveAttention Keys", a.Keys, a.B*a.R*a.H), d.floats("AdditiveAttention Query", a.Query, a.B*a.H)
-	l.vector, l.values = d.floats("AdditiveAttention Vector", a.Vector, a.H), d.floats("AdditiveAttention Values", a.Values, a.B*a.R*a.E)
-	l.weights = d.floats("AdditiveAttention Weights", a.Weights, a.B*a.R)
+	l.keys, l.query = d.values(a.Keys), d.values(a.Query)
+	l.vector, l.values = d.values(a.Vector), d.values(a.Values)
+	l.weights = d.values(a.Weights)
 	scratch(&l.scratch, d.pool.Threads()*2*a.H)
 	if n := d.pool.Threads() * a.R; cap(l.scores) < n {
 		l.scores = make([]float64, n)
@@ -40,18 +39,20 @@ func (d *dev[T]) beginAttention(what string, a device.AttentionArgs, back bool) 
 
 // AdditiveAttention implements device.Attention.
 func (d *dev[T]) AdditiveAttention(a device.AttentionArgs) {
-	l := d.beginAttention("AdditiveAttention", a, false)
-	l.context = d.floats("AdditiveAttention Context", a.Context, a.B*a.E)
+	a.Views(d.check("AdditiveAttention"))
+	l := d.beginAttention(a, false)
+	l.context = d.values(a.Context)
 	d.pool.For(a.B, l)
 }
 
 // AdditiveAttentionGrad implements device.Attention.
 func (d *dev[T]) AdditiveAttentionGrad(a device.AttentionArgs) {
-	l := d.beginAttention("AdditiveAttentionGrad", a, true)
-	l.dContext = d.floats("AdditiveAttentionGrad DContext", a.DContext, a.B*a.E)
-	l.dQuery = d.floats("AdditiveAttentionGrad DQuery", a.DQuery, a.B*a.H)
-	l.dKeys, l.dValues = d.floats("AdditiveAttentionGrad DKeys", a.DKeys, a.B*a.R*a.H), d.floats("AdditiveAttentionGrad DValues", a.DValues, a.B*a.R*a.E)
-	l.dVector = d.floats("AdditiveAttentionGrad DVector", a.DVector, a.B*a.H)
+	a.Views(d.check("AdditiveAttentionGrad"))
+	l := d.beginAttention(a, true)
+	l.dContext = d.values(a.DContext)
+	l.dQuery = d.values(a.DQuery)
+	l.dKeys, l.dValues = d.values(a.DKeys), d.values(a.DValues)
+	l.dVector = d.values(a.DVector)
 	d.pool.For(a.B, l)
 }
 

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -42,37 +41,33 @@ type batchNormLoop[T vec.Float] struct {
 
 // BatchNorm implements device.BatchNorm.
 func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
-	l := d.batchNormLoop("BatchNorm", a)
-	size := a.Outer * a.C * a.Inner
-	l.y, l.b = d.floats("BatchNorm Y", a.Y, size), d.floats("BatchNorm Bias", a.Bias, a.C)
-	l.rmean, l.rvar = d.floats("BatchNorm RunningMean", a.RunningMean, a.C), d.floats("BatchNorm RunningVar", a.RunningVar, a.C)
+	a.Views(d.check("BatchNorm"))
+	l := d.batchNormLoop(a)
+	l.y, l.b = d.values(a.Y), d.values(a.Bias)
+	l.rmean, l.rvar = d.values(a.RunningMean), d.values(a.RunningVar)
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
 // BatchNormGrad implements device.BatchNorm.
 func (d *dev[T]) BatchNormGrad(a device.BatchNormArgs) {
-	l := d.batchNormLoop("BatchNormGrad", a)
-	size := a.Outer * a.C * a.Inner
-	l.grad, l.dy = true, d.floats("BatchNormGrad DY", a.DY, size)
-	l.dx, l.dpad = d.optional("BatchNormGrad DX", a.DX, size), d.optional("BatchNormGrad DPad", a.DPad, a.C)
-	l.dw, l.db = d.optional("BatchNormGrad DWeight", a.DWeight, a.C), d.optional("BatchNormGrad DBias", a.DBias, a.C)
+	a.Views(d.check("BatchNormGrad"))
+	l := d.batchNormLoop(a)
+	l.grad, l.dy = true, d.values(a.DY)
+	l.dx, l.dpad = d.values(a.DX), d.values(a.DPad)
+	l.dw, l.db = d.values(a.DWeight), d.values(a.DBias)
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
-func (d *dev[T]) batchNormLoop(what string, a device.BatchNormArgs) *batchNormLoop[T] {
-	positive(what, a.C, a.Inner, a.Outer+a.Pads)
-	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
-		panic(fmt.Sprintf("cpu: %s: outer %d, inner %d and %d padding rows", what, a.Outer, a.Inner, a.Pads))
-	}
+func (d *dev[T]) batchNormLoop(a device.BatchNormArgs) *batchNormLoop[T] {
 	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
 	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
-		scratch: l.scratch, sums: l.sums, x: d.floats("BatchNorm X", a.X, a.Outer*a.C*a.Inner), w: d.floats("BatchNorm Weight", a.Weight, a.C),
-		mean: d.floats("BatchNorm Mean", a.Mean, a.C), inv: d.floats("BatchNorm InvStd", a.InvStd, a.C)}
+		scratch: l.scratch, sums: l.sums, x: d.values(a.X), w: d.values(a.Weight),
+		mean: d.values(a.Mean), inv: d.values(a.InvStd)}
 	if a.Inner > 1 {
 		l.per, l.width = group(a.Outer*a.Inner), a.Inner
 	}
 	if a.Pads > 0 {
-		l.pad = d.floats("BatchNorm Pad", a.Pad, a.C)
+		l.pad = d.values(a.Pad)
 	}
 	l.perWorker = normParts * l.width
 	scratch(&l.scratch, d.pool.Threads()*l.perWorker)

@@ -44,6 +44,16 @@ func (b *bench) floats(n int) device.View {
 	return device.Of(buf)
 }
 
+// lengths places lengths of sequences.
+func (b *bench) lengths(host []int32) device.Ints {
+	buf, err := b.d.Alloc(device.Int32, len(host))
+	if err != nil {
+		b.b.Fatal(err)
+	}
+	b.d.UploadInts(device.Of(buf), host)
+	return device.Ints{View: device.Of(buf), Host: host}
+}
+
 // time reports the bytes (0: none) and floating-point operations (0: none) per second of the fastest call, which
 // says more than the mean on a machine that does other work as well.
 func (b *bench) time(bytes, flops int64, call func()) {
@@ -118,11 +128,12 @@ func gruArgs(k *bench) (a device.GRUArgs, words int) {
 		words += int(lengths[i])
 	}
 	const n, in = 1024, 300
-	a = device.GRUArgs{I: in, H: n, Lengths: device.Ints{Host: lengths},
-		X: k.floats(words * in), WIH: k.floats(3 * n * in), WHH: k.floats(3 * n * n), BIH: k.floats(3 * n), BHH: k.floats(3 * n),
-		Y: k.floats(words * n), Final: k.floats(batch * n), Gates: k.floats(words * 4 * n), Prev: k.floats(words * n),
-		DFinal: k.floats(batch * n), DX: k.floats(words * in),
-		DWIH: k.floats(3 * n * in), DWHH: k.floats(3 * n * n), DBIH: k.floats(3 * n), DBHH: k.floats(3 * n)}
+	a = device.GRUArgs{I: in, H: n, Lengths: k.lengths(lengths), X: k.floats(words * in),
+		Y: k.floats(words * n), Final: k.floats(batch * n), DFinal: k.floats(batch * n), DX: k.floats(words * in),
+		GRUDirection: device.GRUDirection{
+			WIH: k.floats(3 * n * in), WHH: k.floats(3 * n * n), BIH: k.floats(3 * n), BHH: k.floats(3 * n),
+			Gates: k.floats(words * 4 * n), Prev: k.floats(words * n),
+			DWIH: k.floats(3 * n * in), DWHH: k.floats(3 * n * n), DBIH: k.floats(3 * n), DBHH: k.floats(3 * n)}}
 	return a, words
 }
 
@@ -166,7 +177,8 @@ func BenchmarkSortPool(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := device.SortPoolArgs{D: d, K: k, Lengths: device.Ints{Host: lengths}, X: x.floats(batch * rows * d), Weights: x.floats(k * k),
+	a := device.SortPoolArgs{D: d, K: k, Lengths: x.lengths(lengths),
+		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
 		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d), DWeights: x.floats(k * k)}
 	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPool(a) }) })
 	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPoolGrad(a) }) })
@@ -192,11 +204,11 @@ func BenchmarkPairs(b *testing.B) {
 		lengths[i] = int32(22 - 14*i/(batch-1))
 		words += int(lengths[i])
 	}
-	all := device.Ints{Host: lengths}
 	nodes := batch * (words + batch)
 	for _, p := range []string{cpu.FP32, cpu.BF16} {
 		b.Run(p, func(b *testing.B) {
 			k := newBench(b, p)
+			all := k.lengths(lengths)
 			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
 			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e), Rows: k.floats(words * e),
 				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words), Contexts: k.floats(batch * words),

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/vec"
 )
@@ -23,16 +21,12 @@ const activateStrip = 1024
 
 // BiasActivateGrad implements device.Rows.
 func (d *dev[T]) BiasActivateGrad(a device.BiasActivateArgs) {
-	const what = "BiasActivateGrad"
-	positive(what, a.N)
-	if a.F == device.Tanh || a.F == device.Sigmoid {
-		panic(fmt.Sprintf("cpu: %s: function %d, expected one whose slope is known from the input", what, a.F))
-	}
-	n, l := a.M*a.N, &d.biasActivate
+	a.Views(d.check("BiasActivateGrad"))
+	l := &d.biasActivate
 	partial := l.partial
-	*l = biasActivateLoop[T]{ops: d.ops, f: mapOf(what, a.F), dx: d.floats("BiasActivateGrad DX", a.DX, n), dy: d.floats("BiasActivateGrad DY", a.DY, n),
-		x: d.floats("BiasActivateGrad X", a.X, n), y: d.optional("BiasActivateGrad Y", a.Y, n), rows: a.M, cols: a.N}
-	dbias := d.optional("BiasActivateGrad DBias", a.DBias, a.N)
+	*l = biasActivateLoop[T]{ops: d.ops, f: mapOf(a.F), dx: d.values(a.DX), dy: d.values(a.DY),
+		x: d.values(a.X), y: d.values(a.Y), rows: a.M, cols: a.N}
+	dbias := d.values(a.DBias)
 	l.per = rowsOfSum(a.M, a.N)
 	blocks := pieces(a.M, l.per)
 	if dbias != nil {

@@ -48,8 +48,10 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 		w := device.GRUDirection{WIH: place(3 * h * in), WHH: place(3 * h * h), BIH: place(3 * h), BHH: place(3 * h), Gates: place(rows * 4 * h), Prev: place(rows * h),
 			DWIH: place(3 * h * in), DWHH: place(3 * h * h), DBIH: place(3 * h), DBHH: place(3 * h)}
 		both.Directions[k] = w
-		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, WIH: w.WIH, WHH: w.WHH, BIH: w.BIH, BHH: w.BHH, Y: place(rows * h),
-			Gates: place(rows * 4 * h), Prev: place(rows * h), DY: place(rows * h), DX: place(rows * in), DWIH: place(3 * h * in), DWHH: place(3 * h * h), DBIH: place(3 * h), DBHH: place(3 * h)}
+		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, Y: place(rows * h),
+			DY: place(rows * h), DX: place(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH, BIH: w.BIH,
+				BHH: w.BHH, Gates: place(rows * 4 * h), Prev: place(rows * h), DWIH: place(3 * h * in),
+				DWHH: place(3 * h * h), DBIH: place(3 * h), DBHH: place(3 * h)}}
 	}
 	same := func(what string, a, b device.View) {
 		t.Helper()

@@ -57,27 +57,22 @@ const (
 	cosineFloor  = 1e-8 // least product of norms
 )
 
-func (d *dev[T]) beginMatch(what string, a device.BlockMatchArgs) *blockMatch[T] {
-	positive(what, a.B, a.R, a.E, a.Blocks, len(a.Lengths.Host))
-	if a.E%a.Blocks != 0 {
-		panic("BlockMatch: the size of a vector is no multiple of the number of blocks")
-	}
+func (d *dev[T]) beginMatch(a device.BlockMatchArgs) *blockMatch[T] {
 	m := &d.match
 	m.d, m.ops, m.a, m.c, m.width = d, d.ops, a, len(a.Lengths.Host), a.E/a.Blocks
 	m.first, m.gramAt = append(m.first[:0], 0), append(m.gramAt[:0], 0)
 	longest := 0
 	for i, n := range a.Lengths.Host {
-		positive("BlockMatch length", int(n))
 		m.first = append(m.first, m.first[i]+int(n))
 		m.gramAt = append(m.gramAt, m.gramAt[i]+a.Blocks*int(n)*int(n))
 		longest = max(longest, int(n))
 	}
 	m.t = m.first[m.c]
 	rows := a.B * a.R
-	m.words, m.regions = d.floats("BlockMatch Words", a.Words, m.t*a.E), d.floats("BlockMatch Regions", a.Regions, rows*a.E)
-	m.wordAtt, m.regionAtt = d.floats("BlockMatch WordAttention", a.WordAttention, m.t*rows), d.floats("BlockMatch RegionAttention", a.RegionAttention, m.t*rows)
-	m.wordMatch, m.wordCtx = d.floats("BlockMatch WordMatch", a.WordMatch, a.B*m.t*a.Blocks), d.floats("BlockMatch WordNorm", a.WordNorm, a.B*m.t*a.Blocks)
-	m.regMatch, m.regCtx = d.floats("BlockMatch RegionMatch", a.RegionMatch, m.c*rows*a.Blocks), d.floats("BlockMatch RegionNorm", a.RegionNorm, m.c*rows*a.Blocks)
+	m.words, m.regions = d.values(a.Words), d.values(a.Regions)
+	m.wordAtt, m.regionAtt = d.values(a.WordAttention), d.values(a.RegionAttention)
+	m.wordMatch, m.wordCtx = d.values(a.WordMatch), d.values(a.WordNorm)
+	m.regMatch, m.regCtx = d.values(a.RegionMatch), d.values(a.RegionNorm)
 	m.per = min(a.B, max(1, matchColumns/a.R))
 	m.wordNorm, m.regNorm = scratch(&m.wordNorm, m.t*a.Blocks), scratch(&m.regNorm, rows*a.Blocks)
 	m.capGrams, m.imgGrams = scratch(&m.capGrams, m.gramAt[m.c]), scratch(&m.imgGrams, a.B*a.Blocks*a.R*a.R)
@@ -97,7 +92,8 @@ func (d *dev[T]) beginMatch(what string, a device.BlockMatchArgs) *blockMatch[T]
 
 // BlockMatch implements device.Matching.
 func (d *dev[T]) BlockMatch(a device.BlockMatchArgs) {
-	m := d.beginMatch("BlockMatch", a)
+	a.Views(d.check("BlockMatch"))
+	m := d.beginMatch(a)
 	for m.image = 0; m.image < a.B; m.image += m.per {
 		m.taken = m.t
 		m.multiply(m.words)

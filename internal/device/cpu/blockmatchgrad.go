@@ -15,12 +15,11 @@ import (
 
 // BlockMatchGrad implements device.Matching.
 func (d *dev[T]) BlockMatchGrad(a device.BlockMatchArgs) {
-	const what = "BlockMatchGrad"
-	m := d.beginMatch(what, a)
-	rows := a.B * a.R
-	m.dWordMatch, m.dRegMatch = d.floats("BlockMatchGrad DWordMatch", a.DWordMatch, a.B*m.t*a.Blocks), d.floats("BlockMatchGrad DRegionMatch", a.DRegionMatch, m.c*rows*a.Blocks)
-	m.dWords, m.dRegions = d.floats("BlockMatchGrad DWords", a.DWords, m.t*a.E), d.floats("BlockMatchGrad DRegions", a.DRegions, rows*a.E)
-	m.dWordAtt, m.dRegAtt = d.floats("BlockMatchGrad DWordAttention", a.DWordAttention, m.t*rows), d.floats("BlockMatchGrad DRegionAttention", a.DRegionAttention, m.t*rows)
+	a.Views(d.check("BlockMatchGrad"))
+	m := d.beginMatch(a)
+	m.dWordMatch, m.dRegMatch = d.values(a.DWordMatch), d.values(a.DRegionMatch)
+	m.dWords, m.dRegions = d.values(a.DWords), d.values(a.DRegions)
+	m.dWordAtt, m.dRegAtt = d.values(a.DWordAttention), d.values(a.DRegionAttention)
 	m.dCapGrams, m.dImgGrams = scratch(&m.dCapGrams, m.gramAt[m.c]), scratch(&m.dImgGrams, len(m.imgGrams))
 	m.wordPull = scratch(&m.wordPull, m.t*a.Blocks)
 	clear(m.dCapGrams)

@@ -16,22 +16,22 @@ type cellLoop[T vec.Float] struct {
 
 // GRUCell implements device.Cells.
 func (d *dev[T]) GRUCell(a device.GRUCellArgs) {
-	positive("GRUCell", a.N, a.H)
+	a.Views(d.check("GRUCell"))
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, n: a.N, h: a.H, per: group(4 * a.H),
-		gates: d.floats("GRUCell Gates", a.Gates, a.N*4*a.H), hidden: d.floats("GRUCell Hidden", a.Hidden, a.N*3*a.H),
-		before: d.floats("GRUCell Before", a.Before, a.N*a.H), y: d.floats("GRUCell Y", a.Y, a.N*a.H),
-		prev: d.floats("GRUCell Prev", a.Prev, a.N*a.H)}
+		gates: d.values(a.Gates), hidden: d.values(a.Hidden),
+		before: d.values(a.Before), y: d.values(a.Y),
+		prev: d.values(a.Prev)}
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
 // GRUCellGrad implements device.Cells.
 func (d *dev[T]) GRUCellGrad(a device.GRUCellArgs) {
-	positive("GRUCellGrad", a.N, a.H)
+	a.Views(d.check("GRUCellGrad"))
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
-		gates: d.floats("GRUCellGrad Gates", a.Gates, a.N*4*a.H), prev: d.floats("GRUCellGrad Prev", a.Prev, a.N*a.H),
-		dy: d.optional("GRUCellGrad DY", a.DY, a.N*a.H), carry: d.floats("GRUCellGrad Carry", a.Carry, a.N*a.H)}
+		gates: d.values(a.Gates), prev: d.values(a.Prev),
+		dy: d.values(a.DY), carry: d.values(a.Carry)}
 	d.pool.For(pieces(a.N, l.per), l)
 }
 

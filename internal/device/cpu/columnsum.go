@@ -58,8 +58,8 @@ func (l *columnLoop[T]) add(sum []T, from, lo, hi int) {
 
 // ColumnSum implements device.Rows.
 func (d *dev[T]) ColumnSum(dst, x device.View, rows, cols int) {
-	positive("ColumnSum cols", cols)
-	d.columnSum(d.floats("ColumnSum dst", dst, cols), d.floats("ColumnSum x", x, rows*cols), rows, cols)
+	d.check("ColumnSum").ColumnSum(&dst, &x, rows, cols)
+	d.columnSum(d.values(dst), d.values(x), rows, cols)
 }
 
 // columnSum sets dst to the sums of the first columns of x [rows, ld].

@@ -68,6 +68,7 @@ type dev[T vec.Float] struct {
 	products  products[T]
 	precision string
 	closed    bool
+	checker   device.Checker
 	buffers   map[*buffer[T]]struct{}
 
 	memory       memoryLoops[T]
@@ -124,8 +125,10 @@ type dev[T vec.Float] struct {
 }
 
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
-	return &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
+	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
 		gru: recurrence[T]{ops: ops, pool: pool, products: p}}
+	d.checker = device.Checker{Device: "cpu", Memory: d}
+	return d
 }
 
 // Name implements device.Device: threads, vector kernels, matrix products, precision.

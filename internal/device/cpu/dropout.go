@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/philox"
 	"vsetrain/internal/vec"
@@ -22,14 +20,12 @@ type dropoutLoop[T vec.Float] struct {
 
 // Dropout implements device.Random.
 func (d *dev[T]) Dropout(a device.DropoutArgs) {
-	if !(a.Rate >= 0 && a.Rate < 1) || a.First < 0 {
-		panic(fmt.Sprintf("cpu: Dropout: rate %v from element %d, expected a rate in [0, 1) and no negative element", a.Rate, a.First))
-	}
-	step := d.ints("Dropout Step", a.Step.View, 2)
+	a.Views(d.check("Dropout"))
+	step := d.integers(a.Step.View)
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, words: l.words, key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First,
 		limit: uint32(a.Rate * (1 << 32)), factor: T(1 / (1 - a.Rate)),
-		y: d.floats("Dropout Y", a.Y, -1), x: d.exactly("Dropout X", a.X, a.Y.N)}
+		y: d.values(a.Y), x: d.values(a.X)}
 	wordScratch(&l.words, d.pool.Threads()*dropWords)
 	d.blocks(len(l.y), l)
 }

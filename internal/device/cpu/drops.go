@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/philox"
 	"vsetrain/internal/vec"
@@ -16,15 +14,12 @@ type drops[T vec.Float] struct {
 	factor T      // 1/(1 - rate), 0 without dropout
 }
 
-// drops reads the arguments; what names the kernel.
-func (d *dev[T]) drops(what string, a device.Drops) drops[T] {
-	if !(a.Rate >= 0 && a.Rate < 1) {
-		panic(fmt.Sprintf("cpu: %s: dropout rate %v, expected one in [0, 1)", what, a.Rate))
-	}
+// drops reads the arguments.
+func (d *dev[T]) drops(a device.Drops) drops[T] {
 	if a.Rate == 0 {
 		return drops[T]{}
 	}
-	step := d.ints("Drops Step", a.Step.View, 2)
+	step := d.integers(a.Step.View)
 	return drops[T]{key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), limit: uint32(a.Rate * (1 << 32)),
 		factor: T(1 / (1 - a.Rate))}
 }

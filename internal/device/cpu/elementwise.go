@@ -41,25 +41,28 @@ func (l *elementLoop[T]) Do(_, i int) {
 
 // Add implements device.Rows.
 func (d *dev[T]) Add(dst, a, b device.View) {
+	d.check("Add").Binary(&dst, &a, &b)
 	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementAdd, dst: d.floats("Add dst", dst, -1),
-		a: d.exactly("Add a", a, dst.N), b: d.exactly("Add b", b, dst.N)}
+	*l = elementLoop[T]{ops: d.ops, kind: elementAdd, dst: d.values(dst),
+		a: d.values(a), b: d.values(b)}
 	d.blocks(dst.N, l)
 }
 
 // Scale implements device.Rows.
 func (d *dev[T]) Scale(dst, x, factor device.View) {
+	d.check("Scale").Scale(&dst, &x, &factor)
 	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementScale, dst: d.floats("Scale dst", dst, -1),
-		a: d.exactly("Scale x", x, dst.N), factor: d.floats("Scale factor", factor, 1)[0]}
+	*l = elementLoop[T]{ops: d.ops, kind: elementScale, dst: d.values(dst),
+		a: d.values(x), factor: d.values(factor)[0]}
 	d.blocks(dst.N, l)
 }
 
 // Activate implements device.Rows.
 func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
+	d.check("Activate").Activate(f, &y, &x)
 	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementMap, f: mapOf("Activate", f), dst: d.floats("Activate y", y, -1),
-		a: d.exactly("Activate x", x, y.N)}
+	*l = elementLoop[T]{ops: d.ops, kind: elementMap, f: mapOf(f), dst: d.values(y),
+		a: d.values(x)}
 	d.blocks(y.N, l)
 }
 
@@ -77,18 +80,19 @@ func (l *slopeLoop[T]) Do(_, i int) {
 
 // ActivateGrad implements device.Rows.
 func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
+	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	l := &d.slopes
-	*l = slopeLoop[T]{ops: d.ops, f: mapOf("ActivateGrad", f), dx: d.floats("ActivateGrad dx", dx, -1),
-		dy: d.exactly("ActivateGrad dy", dy, dx.N)}
+	*l = slopeLoop[T]{ops: d.ops, f: mapOf(f), dx: d.values(dx),
+		dy: d.values(dy)}
 	if f == device.Tanh || f == device.Sigmoid {
-		l.of = d.exactly("ActivateGrad y", y, dx.N)
+		l.of = d.values(y)
 	} else {
-		l.of = d.exactly("ActivateGrad x", x, dx.N)
+		l.of = d.values(x)
 	}
 	d.blocks(dx.N, l)
 }
 
-func mapOf(what string, f device.Activation) vec.Map {
+func mapOf(f device.Activation) vec.Map {
 	switch f {
 	case device.ReLU:
 		return vec.ReLU
@@ -101,5 +105,5 @@ func mapOf(what string, f device.Activation) vec.Map {
 	case device.GELU:
 		return vec.GELU
 	}
-	panic(fmt.Sprintf("cpu: %s: unknown function %d", what, f))
+	panic(fmt.Sprintf("cpu: unknown function %d", f))
 }

@@ -18,15 +18,11 @@ type embedLoop[T vec.Float] struct {
 }
 
 // embedRows lists the word and position of every row.
-func (d *dev[T]) embedRows(what string, a device.EmbedArgs) *embedLoop[T] {
-	positive(what, a.L, a.V, a.P, a.K, a.D)
+func (d *dev[T]) embedRows(what string, a *device.EmbedArgs) *embedLoop[T] {
 	l := &d.embed
 	l.ops, l.d, l.per, l.rows, l.at = d.ops, a.D, group(a.D), l.rows[:0], l.at[:0]
-	words := d.ints("Embed Words", a.Words.View, len(a.Lengths.Host)*a.L)
+	words := d.integers(a.Words.View)
 	for b, n := range a.Lengths.Host {
-		if n < 1 || int(n) > min(a.L, a.P) {
-			panic(fmt.Sprintf("cpu: %s: caption %d has %d words, expected 1 to %d", what, b, n, min(a.L, a.P)))
-		}
 		for t, w := range words[b*a.L:][:n] {
 			if w < 0 || int(w) >= a.V {
 				panic(fmt.Sprintf("cpu: %s: word id %d of caption %d at %d, expected less than V = %d", what, w, b, t, a.V))
@@ -34,15 +30,16 @@ func (d *dev[T]) embedRows(what string, a device.EmbedArgs) *embedLoop[T] {
 			l.rows, l.at = append(l.rows, w), append(l.at, int32(t))
 		}
 	}
-	l.out = d.floats("Embed Out", a.Out, len(l.rows)*a.D)
+	l.out = d.values(a.Out)
 	return l
 }
 
 // Embed implements device.Transformer.
 func (d *dev[T]) Embed(a device.EmbedArgs) {
-	l := d.embedRows("Embed", a)
-	l.word, l.position = d.floats("Embed Word", a.Word, a.V*a.D), d.floats("Embed Position", a.Position, a.P*a.D)
-	l.kinds = d.floats("Embed Type", a.Type, a.K*a.D)
+	a.Views(d.check("Embed"))
+	l := d.embedRows("Embed", &a)
+	l.word, l.position = d.values(a.Word), d.values(a.Position)
+	l.kinds = d.values(a.Type)
 	d.pool.For(pieces(len(l.rows), l.per), l)
 }
 
@@ -68,21 +65,21 @@ const embedPieces = 16
 
 // EmbedGrad implements device.Transformer.
 func (d *dev[T]) EmbedGrad(a device.EmbedArgs) {
-	rows := d.embedRows("EmbedGrad", a)
+	a.Views(d.check("EmbedGrad"))
+	rows := d.embedRows("EmbedGrad", &a)
 	l := &d.embedGrad
 	for _, t := range []struct {
-		name  string
 		view  device.View
 		size  int
 		index []int32
-	}{{"EmbedGrad Word", a.Word, a.V, rows.rows}, {"EmbedGrad Position", a.Position, a.P, rows.at}} {
+	}{{a.Word, a.V, rows.rows}, {a.Position, a.P, rows.at}} {
 		if !t.view.Present() {
 			continue
 		}
-		*l = embedGradLoop[T]{ops: d.ops, d: a.D, size: t.size, row: t.index, table: d.floats(t.name, t.view, t.size*a.D), out: rows.out}
+		*l = embedGradLoop[T]{ops: d.ops, d: a.D, size: t.size, row: t.index, table: d.values(t.view), out: rows.out}
 		d.pool.For(embedPieces, l)
 	}
-	if kinds := d.optional("EmbedGrad Type", a.Type, a.K*a.D); kinds != nil {
+	if kinds := d.values(a.Type); kinds != nil {
 		d.ops.Fill(kinds, 0)
 		d.columnSum(kinds[:a.D], rows.out, len(rows.rows), a.D)
 	}

@@ -31,11 +31,11 @@ func (l *factoredLoop[T]) Do(_, piece int) {
 
 // AdamFactored implements device.Optimiser.
 func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
-	n := f.O * f.I
-	dy, x := d.exactly("AdamFactored DY", f.DY, f.N*f.O), d.exactly("AdamFactored X", f.X, f.N*f.I)
+	d.check("AdamFactored").AdamFactored(&a, &f)
+	dy, x := d.values(f.DY), d.values(f.X)
 	l := &d.factored
 	l.ops, l.s = d.ops, d.adamScalars(a)
-	l.p, l.m, l.v = d.exactly("AdamFactored P", a.P, n), d.exactly("AdamFactored M", a.M, n), d.exactly("AdamFactored V", a.V, n)
+	l.p, l.m, l.v = d.values(a.P), d.values(a.M), d.values(a.V)
 	l.o, l.i, l.rows = f.O, f.I, panelRows
 	width := min(f.I, max(64, panelFloats/f.O/64*64))
 	if cap(l.grad) < f.O*width {
@@ -54,8 +54,9 @@ func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
 
 // SumSquaresFactored implements device.Optimiser.
 func (d *dev[T]) SumSquaresFactored(acc device.View, f device.Factored) {
-	dy, x := d.exactly("SumSquaresFactored DY", f.DY, f.N*f.O), d.exactly("SumSquaresFactored X", f.X, f.N*f.I)
-	sum := d.floats("SumSquaresFactored acc", acc, 1)
+	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
+	dy, x := d.values(f.DY), d.values(f.X)
+	sum := d.values(acc)
 	n := f.N * f.N
 	if cap(d.grams) < 2*n {
 		d.grams = make([]T, 2*n)

@@ -19,14 +19,14 @@ type filterLayer[T vec.Float] struct {
 	lanes          []T // [lanes, S]: sums for dw
 }
 
-func (l *filterLayer[T]) set(d *dev[T], a *device.Filter, size, nodes int) {
-	l.w, l.bias = d.floats("Filter W", a.W, size), d.floats("Filter Bias", a.Bias, 1)[0]
-	l.logits = d.floats("Filter Logits", a.Logits, nodes)
+func (l *filterLayer[T]) set(d *dev[T], a *device.Filter) {
+	l.w, l.bias = d.values(a.W), d.values(a.Bias)[0]
+	l.logits = d.values(a.Logits)
 }
 
-func (l *filterLayer[T]) setGrad(d *dev[T], a *device.Filter, lanes, nodes, pairs int) {
-	l.alpha, l.dLogits = d.floats("Filter Weights", a.Weights, nodes), d.floats("Filter DLogits", a.DLogits, nodes)
-	l.dSums, l.dw = d.floats("Filter DSums", a.DSums, pairs*len(l.w)), d.floats("Filter DW", a.DW, len(l.w))
+func (l *filterLayer[T]) setGrad(d *dev[T], a *device.Filter, lanes int) {
+	l.alpha, l.dLogits = d.values(a.Weights), d.values(a.DLogits)
+	l.dSums, l.dw = d.values(a.DSums), d.values(a.DW)
 	d.ops.Fill(scratch(&l.lanes, lanes*len(l.w)), 0)
 }
 

@@ -38,17 +38,15 @@ const (
 	filterBackStatistics
 )
 
-func (d *dev[T]) beginFilter(what string, a device.FilterArgs) *filtration[T] {
-	positive(what, a.B, a.S)
+func (d *dev[T]) beginFilter(a device.FilterArgs) *filtration[T] {
 	l := &d.filtration
 	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
-	p, c := l.layout.nodes(), len(l.layout.lengths)
-	l.x = d.floats("Filtrate X", a.X, a.B*p*a.S)
-	l.gamma = float64(d.floats("Filtrate Gamma", a.Gamma, 1)[0])
-	l.logits, l.alpha = d.floats("Filtrate Logits", a.Logits, a.B*p), d.floats("Filtrate Weights", a.Weights, a.B*p)
-	l.mean, l.invStd = d.floats("Filtrate Mean", a.Mean, c), d.floats("Filtrate InvStd", a.InvStd, c)
-	l.out, l.norms = d.floats("Filtrate Out", a.Out, a.B*c*a.S), d.floats("Filtrate Norms", a.Norms, a.B*c)
+	l.x = d.values(a.X)
+	l.gamma = float64(d.values(a.Gamma)[0])
+	l.logits, l.alpha = d.values(a.Logits), d.values(a.Weights)
+	l.mean, l.invStd = d.values(a.Mean), d.values(a.InvStd)
+	l.out, l.norms = d.values(a.Out), d.values(a.Norms)
 	return l
 }
 
@@ -63,9 +61,10 @@ func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
 
 // Filtrate implements device.Pairs.
 func (d *dev[T]) Filtrate(a device.FilterArgs) {
-	l := d.beginFilter("Filtrate", a)
-	l.beta = float64(d.floats("Filtrate Beta", a.Beta, 1)[0])
-	mean, variance := d.floats("Filtrate RunningMean", a.RunningMean, 1), d.floats("Filtrate RunningVar", a.RunningVar, 1)
+	a.Views(d.check("Filtrate"))
+	l := d.beginFilter(a)
+	l.beta = float64(d.values(a.Beta)[0])
+	mean, variance := d.values(a.RunningMean), d.values(a.RunningVar)
 	inverses(&l.variance, len(l.mean))
 	l.fixed = [2]float64{float64(mean[0]), 1 / sqrt(float64(variance[0])+a.Eps)}
 	l.run(d, filterStatistics)
@@ -87,10 +86,11 @@ func (d *dev[T]) Filtrate(a device.FilterArgs) {
 
 // FiltrateGrad implements device.Pairs.
 func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
-	l := d.beginFilter("FiltrateGrad", a)
-	l.beta = float64(d.floats("FiltrateGrad Beta", a.Beta, 1)[0])
-	l.dOut, l.dr = d.floats("FiltrateGrad DOut", a.DOut, len(l.out)), d.floats("FiltrateGrad DSums", a.DSums, len(l.out))
-	l.dz = d.floats("FiltrateGrad DLogits", a.DLogits, len(l.logits))
+	a.Views(d.check("FiltrateGrad"))
+	l := d.beginFilter(a)
+	l.beta = float64(d.values(a.Beta)[0])
+	l.dOut, l.dr = d.values(a.DOut), d.values(a.DSums)
+	l.dz = d.values(a.DLogits)
 	c := len(l.layout.lengths)
 	inverses(&l.dBias, c)
 	inverses(&l.dGamma, c)
@@ -98,15 +98,14 @@ func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
 	l.run(d, filterBackSums)
 	l.run(d, filterBackStatistics)
 	for _, s := range [3]struct {
-		what string
-		to   device.View
-		of   []float64
-	}{{"FiltrateGrad DBias", a.DBias, l.dBias[:c]}, {"FiltrateGrad DGamma", a.DGamma, l.dGamma[:c]}, {"FiltrateGrad DBeta", a.DBeta, l.dBeta[:c]}} {
+		to device.View
+		of []float64
+	}{{a.DBias, l.dBias[:c]}, {a.DGamma, l.dGamma[:c]}, {a.DBeta, l.dBeta[:c]}} {
 		var sum float64
 		for _, v := range s.of {
 			sum += v
 		}
-		d.floats(s.what, s.to, 1)[0] = T(sum)
+		d.values(s.to)[0] = T(sum)
 	}
 }
 

@@ -42,11 +42,10 @@ type gruOperands[T vec.Float] struct {
 }
 
 // gruOperands returns the arrays that both directions of a call read.
-func (d *dev[T]) gruOperands(what string, a device.GRUArgs) gruOperands[T] {
-	positive(what, a.I, a.H)
-	rows, h := words(a.Lengths.Host), a.H
-	return gruOperands[T]{a: a, rows: rows, pack: a.Lengths.Packing(), x: d.floats("GRU X", a.X, rows*a.I), wih: d.floats("GRU WIH", a.WIH, 3*h*a.I),
-		whh: d.floats("GRU WHH", a.WHH, 3*h*h), gates: d.floats("GRU Gates", a.Gates, rows*4*h), prev: d.floats("GRU Prev", a.Prev, rows*h)}
+func (d *dev[T]) gruOperands(a device.GRUArgs) gruOperands[T] {
+	pack := a.Lengths.Packing()
+	return gruOperands[T]{a: a, rows: pack.Rows(), pack: pack, x: d.values(a.X), wih: d.values(a.WIH),
+		whh: d.values(a.WHH), gates: d.values(a.Gates), prev: d.values(a.Prev)}
 }
 
 // gruStep computes the gates of the active rows of one step.
@@ -92,6 +91,7 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // GRU implements device.Recurrent.
 func (d *dev[T]) GRU(a device.GRUArgs) {
+	a.Views(d.check("GRU"))
 	if o := d.projected(a); o.rows > 0 {
 		d.gru.forward(&o)
 	}
@@ -99,9 +99,9 @@ func (d *dev[T]) GRU(a device.GRUArgs) {
 
 // projected computes the products with the inputs of all words.
 func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
-	o, h := d.gruOperands("GRU", a), a.H
-	o.bih, o.bhh = d.floats("GRU BIH", a.BIH, 3*h), d.floats("GRU BHH", a.BHH, 3*h)
-	o.y, o.final = d.floats("GRU Y", a.Y, o.rows*h), d.optional("GRU Final", a.Final, len(a.Lengths.Host)*h)
+	o, h := d.gruOperands(a), a.H
+	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
+	o.y, o.final = d.values(a.Y), d.values(a.Final)
 	p := &d.gru.p
 	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, even: true, a: o.x, lda: a.I, b: o.wih, ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
 	if o.rows > 0 {

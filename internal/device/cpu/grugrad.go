@@ -43,17 +43,18 @@ func (l *gruGradStep[T]) Do(_, i int) {
 
 // GRUGrad implements device.Recurrent.
 func (d *dev[T]) GRUGrad(a device.GRUArgs) {
+	a.Views(d.check("GRUGrad"))
 	o := d.gruGradOperands(a)
 	d.gru.backward(&o)
 	d.gruWeights(&o)
 }
 
 func (d *dev[T]) gruGradOperands(a device.GRUArgs) gruOperands[T] {
-	o, h := d.gruOperands("GRUGrad", a), a.H
-	o.dFinal = d.optional("GRUGrad DFinal", a.DFinal, len(a.Lengths.Host)*h)
-	o.dy, o.dx = d.optional("GRUGrad DY", a.DY, o.rows*h), d.optional("GRUGrad DX", a.DX, o.rows*a.I)
-	o.dwih, o.dwhh = d.floats("GRUGrad DWIH", a.DWIH, 3*h*a.I), d.floats("GRUGrad DWHH", a.DWHH, 3*h*h)
-	o.dbih, o.dbhh = d.floats("GRUGrad DBIH", a.DBIH, 3*h), d.floats("GRUGrad DBHH", a.DBHH, 3*h)
+	o := d.gruOperands(a)
+	o.dFinal = d.values(a.DFinal)
+	o.dy, o.dx = d.values(a.DY), d.values(a.DX)
+	o.dwih, o.dwhh = d.values(a.DWIH), d.values(a.DWHH)
+	o.dbih, o.dbhh = d.values(a.DBIH), d.values(a.DBHH)
 	return o
 }
 

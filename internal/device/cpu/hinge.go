@@ -41,18 +41,17 @@ type lossState[T vec.Float] struct {
 	perRow, wide int // rows and columns of one piece
 }
 
-// begin checks the views of a loss and clears the sums.
-func (d *dev[T]) begin(what string, l *lossState[T], n int, scores device.View, out device.LossOut) {
-	positive(what, n)
+// begin takes the views of a loss and clears the sums.
+func (d *dev[T]) begin(l *lossState[T], n int, scores device.View, out device.LossOut) {
 	if cap(l.memory) < 4*n {
 		l.memory = make([]float64, 4*n)
 	}
 	l.n, l.perRow, l.wide = n, group(n), max(16, group(n))
 	m := l.memory[:4*n]
 	clear(m)
-	l.s, l.grad, l.loss = d.floats(what, scores, n*n), d.floats(what, out.Grad, n*n), d.floats(what, out.Loss, 3)
-	l.row = side[T]{m[:n], m[n : 2*n], d.optionalInts(what, out.HardCaption, n), d.optional(what, out.CostCaption, n)}
-	l.column = side[T]{m[2*n : 3*n], m[3*n : 4*n], d.optionalInts(what, out.HardImage, n), d.optional(what, out.CostImage, n)}
+	l.s, l.grad, l.loss = d.values(scores), d.values(out.Grad), d.values(out.Loss)
+	l.row = side[T]{m[:n], m[n : 2*n], d.integers(out.HardCaption), d.values(out.CostCaption)}
+	l.column = side[T]{m[2*n : 3*n], m[3*n : 4*n], d.integers(out.HardImage), d.values(out.CostImage)}
 }
 
 // finish adds the diagonal gradient and writes the loss, every part multiplied by scale.
@@ -80,9 +79,10 @@ type hingeState[T vec.Float] struct {
 
 // Hinge implements device.Losses.
 func (d *dev[T]) Hinge(a device.HingeArgs) {
+	a.Views(d.check("Hinge"))
 	l := &d.hinge
-	d.begin("Hinge", &l.lossState, a.N, a.Scores, a.LossOut)
-	l.margin, l.margins, l.max = T(a.Margin), d.optional("Hinge Margins", a.Margins, a.N*a.N), a.Max
+	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)
+	l.margin, l.margins, l.max = T(a.Margin), d.values(a.Margins), a.Max
 	scratch(&l.best, a.N)
 	for i, p := 0, scratch(&l.positive, a.N); i < a.N; i++ {
 		p[i] = l.s[i*a.N+i]

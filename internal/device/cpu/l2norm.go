@@ -24,12 +24,11 @@ type normLoop[T vec.Float] struct {
 
 // L2Norm implements device.Rows.
 func (d *dev[T]) L2Norm(a device.L2NormArgs) {
-	positive("L2Norm", a.Outer, a.N, a.Inner)
-	size := a.Outer * a.N * a.Inner
+	a.Views(d.check("L2Norm"))
 	l := &d.norms
 	*l = normLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), eps: a.Eps,
-		x: d.floats("L2Norm X", a.X, size), y: d.floats("L2Norm Y", a.Y, size),
-		nm: d.floats("L2Norm Norm", a.Norm, a.Outer*a.Inner)}
+		x: d.values(a.X), y: d.values(a.Y),
+		nm: d.values(a.Norm)}
 	d.pool.For(pieces(a.Outer, l.per), l)
 }
 
@@ -77,12 +76,11 @@ type normGradLoop[T vec.Float] struct {
 
 // L2NormGrad implements device.Rows.
 func (d *dev[T]) L2NormGrad(a device.L2NormArgs) {
-	positive("L2NormGrad", a.Outer, a.N, a.Inner)
-	size := a.Outer * a.N * a.Inner
+	a.Views(d.check("L2NormGrad"))
 	l := &d.normGrads
 	*l = normGradLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), scratch: l.scratch,
-		x: d.floats("L2NormGrad X", a.X, size), nm: d.floats("L2NormGrad Norm", a.Norm, a.Outer*a.Inner),
-		dy: d.floats("L2NormGrad DY", a.DY, size), dx: d.floats("L2NormGrad DX", a.DX, size)}
+		x: d.values(a.X), nm: d.values(a.Norm),
+		dy: d.values(a.DY), dx: d.values(a.DX)}
 	scratch(&l.scratch, d.pool.Threads()*2*a.Inner)
 	d.pool.For(pieces(a.Outer, l.per), l)
 }

@@ -33,14 +33,13 @@ const (
 	apart      = 16 // elements between those of two workers, which write them often
 )
 
-func (d *dev[T]) layerNorms(what string, a device.LayerNormArgs) *layerNormLoop[T] {
-	positive(what, a.D)
-	n, l := a.N*a.D, &d.layerNorm
-	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(what, a.Drop), partial: l.partial, sums: l.sums, words: l.words,
-		sum: d.optional("LayerNorm Sum", a.Sum, n), mean: d.floats("LayerNorm Mean", a.Mean, a.N), inv: d.floats("LayerNorm InvStd", a.InvStd, a.N),
-		weight: d.floats("LayerNorm Weight", a.Weight, a.D)}
-	if l.sum == nil {
-		l.x = d.floats("LayerNorm X", a.X, n)
+func (d *dev[T]) layerNorms(a device.LayerNormArgs) *layerNormLoop[T] {
+	l := &d.layerNorm
+	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), partial: l.partial, sums: l.sums, words: l.words,
+		sum: d.values(a.Sum), mean: d.values(a.Mean), inv: d.values(a.InvStd),
+		weight: d.values(a.Weight)}
+	if !a.Sum.Present() {
+		l.x = d.values(a.X)
 	}
 	if l.drop.active() {
 		wordScratch(&l.words, d.pool.Threads()*a.D)
@@ -50,21 +49,21 @@ func (d *dev[T]) layerNorms(what string, a device.LayerNormArgs) *layerNormLoop[
 
 // LayerNorm implements device.Transformer.
 func (d *dev[T]) LayerNorm(a device.LayerNormArgs) {
-	l, n := d.layerNorms("LayerNorm", a), a.N*a.D
-	l.x, l.y, l.bias = d.floats("LayerNorm X", a.X, n), d.floats("LayerNorm Y", a.Y, n), d.floats("LayerNorm Bias", a.Bias, a.D)
-	if l.branch = d.optional("LayerNorm Branch", a.Branch, n); l.branch != nil && l.sum == nil {
-		panic("cpu: LayerNorm: a branch needs a Sum to keep")
-	}
+	a.Views(d.check("LayerNorm"))
+	l := d.layerNorms(a)
+	l.x, l.y, l.bias = d.values(a.X), d.values(a.Y), d.values(a.Bias)
+	l.branch = d.values(a.Branch)
 	l.per = group(a.D)
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
 // LayerNormGrad implements device.Transformer.
 func (d *dev[T]) LayerNormGrad(a device.LayerNormArgs) {
-	l, n := d.layerNorms("LayerNormGrad", a), a.N*a.D
-	l.back, l.dy = true, d.floats("LayerNormGrad DY", a.DY, n)
-	l.dx, l.dBranch = d.floats("LayerNormGrad DX", a.DX, n), d.optional("LayerNormGrad DBranch", a.DBranch, n)
-	l.dWeight, l.dBias = d.optional("LayerNormGrad DWeight", a.DWeight, a.D), d.optional("LayerNormGrad DBias", a.DBias, a.D)
+	a.Views(d.check("LayerNormGrad"))
+	l := d.layerNorms(a)
+	l.back, l.dy = true, d.values(a.DY)
+	l.dx, l.dBranch = d.values(a.DX), d.values(a.DBranch)
+	l.dWeight, l.dBias = d.values(a.DWeight), d.values(a.DBias)
 	l.per = max(1, pieces(a.N, normBlocks))
 	blocks := pieces(a.N, l.per)
 	scratch(&l.partial, blocks*2*a.D)

@@ -28,15 +28,10 @@ type entropyLoop[T vec.Float] struct {
 
 const entropyChunk = 1024 // logits whose exponentials are taken at a time
 
-func (d *dev[T]) beginEntropy(what string, a device.CrossEntropyArgs, back bool) *entropyLoop[T] {
-	positive(what, a.L, a.V)
+func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropyArgs, back bool) *entropyLoop[T] {
 	l := &d.entropy
-	batch := len(a.Lengths.Host)
 	l.pack = a.Lengths.Packing()
-	if l.pack.Steps() >= a.L {
-		panic(fmt.Sprintf("cpu: %s: %d steps, expected less than L = %d", what, l.pack.Steps(), a.L))
-	}
-	labels, mask := d.ints("CrossEntropy Labels", a.Labels.View, batch*a.L), d.ints("CrossEntropy Mask", a.Mask.View, batch*a.L)
+	labels, mask := d.integers(a.Labels.View), d.integers(a.Mask.View)
 	l.ops, l.v, l.back = d.ops, a.V, back
 	l.labels, l.weights = l.labels[:0], l.weights[:0]
 	for t := range l.pack.Steps() {
@@ -50,7 +45,7 @@ func (d *dev[T]) beginEntropy(what string, a device.CrossEntropyArgs, back bool)
 		}
 	}
 	rows := len(l.labels)
-	l.logits, l.norm = d.floats("CrossEntropy Logits", a.Logits, rows*a.V), d.floats("CrossEntropy Norm", a.Norm, rows)
+	l.logits, l.norm = d.values(a.Logits), d.values(a.Norm)
 	l.ops.Fill(scratch(&l.ones, entropyChunk), 1)
 	scratch(&l.scratch, d.pool.Threads()*entropyChunk)
 	if cap(l.losses) < rows {
@@ -62,8 +57,9 @@ func (d *dev[T]) beginEntropy(what string, a device.CrossEntropyArgs, back bool)
 
 // CrossEntropy implements device.Likelihood.
 func (d *dev[T]) CrossEntropy(a device.CrossEntropyArgs) {
-	l := d.beginEntropy("CrossEntropy", a, false)
-	loss := d.floats("CrossEntropy Loss", a.Loss, 1)
+	a.Views(d.check("CrossEntropy"))
+	l := d.beginEntropy("CrossEntropy", &a, false)
+	loss := d.values(a.Loss)
 	d.pool.For(len(l.labels), l)
 	var sum float64
 	for _, v := range l.losses {
@@ -74,9 +70,10 @@ func (d *dev[T]) CrossEntropy(a device.CrossEntropyArgs) {
 
 // CrossEntropyGrad implements device.Likelihood.
 func (d *dev[T]) CrossEntropyGrad(a device.CrossEntropyArgs) {
-	l := d.beginEntropy("CrossEntropyGrad", a, true)
-	l.dLoss = float64(d.floats("CrossEntropyGrad DLoss", a.DLoss, 1)[0])
-	l.dLogits = d.floats("CrossEntropyGrad DLogits", a.DLogits, len(l.labels)*a.V)
+	a.Views(d.check("CrossEntropyGrad"))
+	l := d.beginEntropy("CrossEntropyGrad", &a, true)
+	l.dLoss = float64(d.values(a.DLoss)[0])
+	l.dLogits = d.values(a.DLogits)
 	d.pool.For(len(l.labels), l)
 }
 

@@ -22,14 +22,14 @@ type marginLoop[T vec.Float] struct {
 
 // SemanticMargins implements device.Losses.
 func (d *dev[T]) SemanticMargins(a device.MarginArgs) {
-	positive("SemanticMargins N", a.N)
+	a.Views(d.check("SemanticMargins"))
 	l := &d.margins
 	l.a, l.per = a, group(a.N)
-	l.gram, l.out = d.floats("SemanticMargins Gram", a.Gram, a.N*a.N), d.floats("SemanticMargins Margins", a.Margins, a.N*a.N)
+	l.gram, l.out = d.values(a.Gram), d.values(a.Margins)
 	l.images, l.caps = nil, nil
 	if a.ZeroSameImage {
-		l.images = d.ints("SemanticMargins Images", a.Images, a.N)
-		l.caps = d.ints("SemanticMargins Captions", a.Captions, a.N)
+		l.images = d.integers(a.Images)
+		l.caps = d.integers(a.Captions)
 	}
 	l.norms = l.norms[:0]
 	for i := range a.N {

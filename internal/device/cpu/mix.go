@@ -22,36 +22,30 @@ const (
 	mixWeights
 )
 
-func (d *dev[T]) beginMix(what string, a device.MixArgs) *mixLoop[T] {
-	positive(what, a.B, a.K, a.H)
+func (d *dev[T]) beginMix(a device.MixArgs) *mixLoop[T] {
 	l := &d.mix
-	l.set(what, a.Lengths.Host)
+	l.set(a.Lengths.Host)
 	l.a, l.at = a, append(l.at[:0], 0)
 	for c, n := range a.Lengths.Host {
-		if a.PerImage && n != a.Lengths.Host[0] {
-			panic("MixNodes: weights for each image need pairs of one number of nodes")
-		}
 		l.at = append(l.at, l.at[c]+int(n)*int(n)*a.K)
 	}
-	size := l.at[len(l.at)-1]
-	if a.PerImage {
-		size = a.B * l.at[1]
-	}
-	l.x, l.w = d.floats("MixNodes X", a.X, a.B*l.total()*a.K*a.H), d.floats("MixNodes Weights", a.Weights, size)
+	l.x, l.w = d.values(a.X), d.values(a.Weights)
 	return l
 }
 
 // MixNodes implements device.Matching.
 func (d *dev[T]) MixNodes(a device.MixArgs) {
-	l := d.beginMix("MixNodes", a)
-	l.y, l.what = d.floats("MixNodes Y", a.Y, len(l.x)), mixForward
+	a.Views(d.check("MixNodes"))
+	l := d.beginMix(a)
+	l.y, l.what = d.values(a.Y), mixForward
 	d.pool.For(a.B, l)
 }
 
 // MixNodesGrad implements device.Matching.
 func (d *dev[T]) MixNodesGrad(a device.MixArgs) {
-	l := d.beginMix("MixNodesGrad", a)
-	l.y, l.dx, l.dw = d.floats("MixNodesGrad DY", a.DY, len(l.x)), d.floats("MixNodesGrad DX", a.DX, len(l.x)), d.floats("MixNodesGrad DWeights", a.DWeights, len(l.w))
+	a.Views(d.check("MixNodesGrad"))
+	l := d.beginMix(a)
+	l.y, l.dx, l.dw = d.values(a.DY), d.values(a.DX), d.values(a.DWeights)
 	l.what = mixInputs
 	d.pool.For(a.B, l)
 	clear(l.dw)

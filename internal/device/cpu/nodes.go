@@ -15,25 +15,26 @@ type scaleLoop[T vec.Float] struct {
 	x, y, f, dx, df []T
 }
 
-func (d *dev[T]) beginScale(what string, a device.ScaleArgs) *scaleLoop[T] {
-	positive(what, a.A, a.B, a.N, a.H)
+func (d *dev[T]) beginScale(a device.ScaleArgs) *scaleLoop[T] {
 	l := &d.scales
-	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.floats("ScaleBlocks X", a.X, a.A*a.B*a.N*a.H), f: d.floats("ScaleBlocks Factors", a.Factors, a.A*a.N)}
+	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.values(a.X), f: d.values(a.Factors)}
 	return l
 }
 
 // ScaleBlocks implements device.Matching.
 func (d *dev[T]) ScaleBlocks(a device.ScaleArgs) {
-	l := d.beginScale("ScaleBlocks", a)
-	l.y = d.floats("ScaleBlocks Y", a.Y, len(l.x))
+	a.Views(d.check("ScaleBlocks"))
+	l := d.beginScale(a)
+	l.y = d.values(a.Y)
 	d.pool.For(a.A, l)
 }
 
 // ScaleBlocksGrad implements device.Matching.
 func (d *dev[T]) ScaleBlocksGrad(a device.ScaleArgs) {
-	l := d.beginScale("ScaleBlocksGrad", a)
-	l.back, l.y = true, d.floats("ScaleBlocksGrad DY", a.DY, len(l.x))
-	l.dx, l.df = d.optional("ScaleBlocksGrad DX", a.DX, len(l.x)), d.optional("ScaleBlocksGrad DFactors", a.DFactors, a.A*a.N)
+	a.Views(d.check("ScaleBlocksGrad"))
+	l := d.beginScale(a)
+	l.back, l.y = true, d.values(a.DY)
+	l.dx, l.df = d.values(a.DX), d.values(a.DFactors)
 	d.pool.For(a.A, l)
 }
 
@@ -78,6 +79,7 @@ func (l *scaleLoop[T]) Do(_, i int) {
 
 // MeanNodes implements device.Matching: image after image.
 func (d *dev[T]) MeanNodes(a device.NodeMeansArgs) {
+	a.Views(d.check("MeanNodes"))
 	rows, pairs := nodesOfImage(a)
 	for i := range a.B {
 		d.SegmentMeans(a.Y.Slice(i*pairs, (i+1)*pairs), a.X.Slice(i*rows, (i+1)*rows), a.Lengths, a.H)
@@ -86,6 +88,7 @@ func (d *dev[T]) MeanNodes(a device.NodeMeansArgs) {
 
 // MeanNodesGrad implements device.Matching.
 func (d *dev[T]) MeanNodesGrad(a device.NodeMeansArgs) {
+	a.Views(d.check("MeanNodesGrad"))
 	rows, pairs := nodesOfImage(a)
 	for i := range a.B {
 		d.SegmentMeansGrad(a.DX.Slice(i*rows, (i+1)*rows), a.DY.Slice(i*pairs, (i+1)*pairs), a.Lengths, a.H)
@@ -94,7 +97,6 @@ func (d *dev[T]) MeanNodesGrad(a device.NodeMeansArgs) {
 
 // nodesOfImage counts the values of the nodes and of the means of an image.
 func nodesOfImage(a device.NodeMeansArgs) (rows, pairs int) {
-	positive("MeanNodes", a.B, a.H)
 	for _, n := range a.Lengths.Host {
 		rows += int(n)
 	}
@@ -106,11 +108,9 @@ type nodeRows struct {
 	first []int // of each caption, and the total T at the end
 }
 
-func (n *nodeRows) set(what string, lengths []int32) {
-	positive(what, len(lengths))
+func (n *nodeRows) set(lengths []int32) {
 	n.first = append(n.first[:0], 0)
 	for i, l := range lengths {
-		positive("nodes of pairs: length", int(l))
 		n.first = append(n.first, n.first[i]+int(l))
 	}
 }

@@ -21,9 +21,10 @@ func (l *squareLoop[T]) Do(_, i int) {
 
 // SumSquares implements device.Optimiser.
 func (d *dev[T]) SumSquares(acc, x device.View) {
+	d.check("SumSquares").SumSquares(&acc, &x)
 	l := &d.squares
-	l.ops, l.x = d.ops, d.floats("SumSquares x", x, -1)
-	sum := d.floats("SumSquares acc", acc, 1)
+	l.ops, l.x = d.ops, d.values(x)
+	sum := d.values(acc)
 	n := pieces(x.N, blockSize(x.N))
 	if cap(l.sums) < n {
 		l.sums = make([]float64, n)
@@ -39,9 +40,10 @@ func (d *dev[T]) SumSquares(acc, x device.View) {
 
 // ClipCoefficient implements device.Optimiser.
 func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	n := math.Sqrt(float64(d.floats("ClipCoefficient sumSquares", sumSquares, 1)[0]))
-	d.floats("ClipCoefficient norm", norm, 1)[0] = T(n)
-	d.floats("ClipCoefficient coef", coef, 1)[0] = T(min(1, maxNorm/(n+1e-6)))
+	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
+	n := math.Sqrt(float64(d.values(sumSquares)[0]))
+	d.values(norm)[0] = T(n)
+	d.values(coef)[0] = T(min(1, maxNorm/(n+1e-6)))
 }
 
 // adamLoop is the update of device.AdamArgs over one piece.
@@ -58,23 +60,24 @@ func (l *adamLoop[T]) Do(_, i int) {
 
 // Adam implements device.Optimiser.
 func (d *dev[T]) Adam(a device.AdamArgs) {
+	a.Views(d.check("Adam"))
 	l, n := &d.adam, a.P.N
 	l.ops = d.ops
-	l.p, l.g = d.floats("Adam P", a.P, -1), d.exactly("Adam G", a.G, n)
-	l.m, l.v = d.exactly("Adam M", a.M, n), d.exactly("Adam V", a.V, n)
+	l.p, l.g = d.values(a.P), d.values(a.G)
+	l.m, l.v = d.values(a.M), d.values(a.V)
 	l.s = d.adamScalars(a)
 	d.blocks(n, l)
 }
 
 // adamScalars reads the numbers of an update from device memory.
 func (d *dev[T]) adamScalars(a device.AdamArgs) vec.AdamScalars[T] {
-	hyper := d.floats("Adam Hyper", a.Hyper, 3)
+	hyper := d.values(a.Hyper)
 	s := vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
 		Step: hyper[0], Inv: hyper[1], Eps: T(a.Eps), Decay: hyper[2]}
 	if a.Legacy {
 		s.Step, s.Inv = hyper[0]/hyper[1], 1
 	}
-	if clip := d.optional("Adam Clip", a.Clip, 1); clip != nil {
+	if clip := d.values(a.Clip); clip != nil {
 		s.Clip = clip[0]
 	}
 	return s

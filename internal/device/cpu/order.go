@@ -18,11 +18,11 @@ type orderLoop[T vec.Float] struct {
 
 // OrderScores implements device.Rows.
 func (d *dev[T]) OrderScores(a device.OrderArgs) {
-	positive("OrderScores", a.B, a.C, a.D)
+	a.Views(d.check("OrderScores"))
 	l := &d.orders
 	*l = orderLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(a.C * a.D),
-		im: d.floats("OrderScores Images", a.Images, a.B*a.D), cap: d.floats("OrderScores Captions", a.Captions, a.C*a.D),
-		s: d.floats("OrderScores Scores", a.Scores, a.B*a.C)}
+		im: d.values(a.Images), cap: d.values(a.Captions),
+		s: d.values(a.Scores)}
 	d.pool.For(pieces(a.B, l.per), l)
 }
 
@@ -45,15 +45,15 @@ type orderGradLoop[T vec.Float] struct {
 
 // OrderScoresGrad implements device.Rows.
 func (d *dev[T]) OrderScoresGrad(a device.OrderArgs) {
-	positive("OrderScoresGrad", a.B, a.C, a.D)
+	a.Views(d.check("OrderScoresGrad"))
 	l := &d.orderGrads
 	*l = orderGradLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(max(a.B, a.C) * a.D),
-		im:  d.floats("OrderScoresGrad Images", a.Images, a.B*a.D),
-		cap: d.floats("OrderScoresGrad Captions", a.Captions, a.C*a.D),
-		s:   d.floats("OrderScoresGrad Scores", a.Scores, a.B*a.C),
-		ds:  d.floats("OrderScoresGrad DScores", a.DScores, a.B*a.C),
-		di:  d.optional("OrderScoresGrad DImages", a.DImages, a.B*a.D),
-		dc:  d.optional("OrderScoresGrad DCaptions", a.DCaptions, a.C*a.D)}
+		im:  d.values(a.Images),
+		cap: d.values(a.Captions),
+		s:   d.values(a.Scores),
+		ds:  d.values(a.DScores),
+		di:  d.values(a.DImages),
+		dc:  d.values(a.DCaptions)}
 	d.pool.For(pieces(a.B+a.C, l.per), l)
 }
 

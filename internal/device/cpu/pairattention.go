@@ -25,16 +25,11 @@ type pairAttention[T vec.Float] struct {
 	scratch  []T // [workers, 4, columns]
 }
 
-func (d *dev[T]) beginPairAttention(what string, a device.PairAttentionArgs, back bool) *pairAttention[T] {
-	positive(what, a.B, a.R)
-	if !(a.Lambda > 0 && a.Lambda <= device.MaxLambda) {
-		panic("cpu: " + what + ": Lambda must be positive and at most MaxLambda")
-	}
+func (d *dev[T]) beginPairAttention(a device.PairAttentionArgs, back bool) *pairAttention[T] {
 	l := &d.pairAttention
 	l.ops, l.a, l.back = d.ops, a, back
 	l.layout.set(a.Lengths.Host)
-	n := l.layout.words() * a.B * a.R
-	l.scores, l.weights = d.floats("PairAttention Scores", a.Scores, n), d.floats("PairAttention Weights", a.Weights, n)
+	l.scores, l.weights = d.values(a.Scores), d.values(a.Weights)
 	l.images = max(1, 1024/a.R)
 	l.across = pieces(a.B, l.images)
 	scratch(&l.scratch, d.pool.Threads()*4*l.images*a.R)
@@ -43,15 +38,16 @@ func (d *dev[T]) beginPairAttention(what string, a device.PairAttentionArgs, bac
 
 // PairAttention implements device.Pairs.
 func (d *dev[T]) PairAttention(a device.PairAttentionArgs) {
-	l := d.beginPairAttention("PairAttention", a, false)
+	a.Views(d.check("PairAttention"))
+	l := d.beginPairAttention(a, false)
 	d.pool.For(len(l.layout.lengths)*l.across, l)
 }
 
 // PairAttentionGrad implements device.Pairs.
 func (d *dev[T]) PairAttentionGrad(a device.PairAttentionArgs) {
-	l := d.beginPairAttention("PairAttentionGrad", a, true)
-	n := l.layout.words() * a.B * a.R
-	l.dWeights, l.dScores = d.floats("PairAttentionGrad DWeights", a.DWeights, n), d.floats("PairAttentionGrad DScores", a.DScores, n)
+	a.Views(d.check("PairAttentionGrad"))
+	l := d.beginPairAttention(a, true)
+	l.dWeights, l.dScores = d.values(a.DWeights), d.values(a.DScores)
 	d.pool.For(len(l.layout.lengths)*l.across, l)
 }
 

@@ -18,17 +18,12 @@ type polarLoop[T vec.Float] struct {
 	work           []float64 // [workers, 3, K]
 }
 
-func (d *dev[T]) beginPolar(what string, a device.PolarArgs, weights device.View) *polarLoop[T] {
-	positive(what, a.B, a.R, a.K)
+func (d *dev[T]) beginPolar(a device.PolarArgs, weights device.View) *polarLoop[T] {
 	l := &d.polar
-	l.a, l.boxes = a, d.floats("PolarWeights Boxes", a.Boxes, a.B*a.R*4)
-	l.param = [4][]T{d.floats("PolarWeights MeanRho", a.MeanRho, a.K), d.floats("PolarWeights MeanTheta", a.MeanTheta, a.K),
-		d.floats("PolarWeights PrecisionRho", a.PrecisionRho, a.K), d.floats("PolarWeights PrecisionTheta", a.PrecisionTheta, a.K)}
-	size := a.B * a.R * a.R * a.K
-	if a.Sum {
-		size /= a.R
-	}
-	l.weights = d.floats("PolarWeights Weights", weights, size)
+	l.a, l.boxes = a, d.values(a.Boxes)
+	l.param = [4][]T{d.values(a.MeanRho), d.values(a.MeanTheta),
+		d.values(a.PrecisionRho), d.values(a.PrecisionTheta)}
+	l.weights = d.values(weights)
 	if n := d.pool.Threads() * 3 * a.K; cap(l.work) < n {
 		l.work = make([]float64, n)
 	}
@@ -40,19 +35,20 @@ func (d *dev[T]) beginPolar(what string, a device.PolarArgs, weights device.View
 
 // PolarWeights implements device.Matching.
 func (d *dev[T]) PolarWeights(a device.PolarArgs) {
-	l := d.beginPolar("PolarWeights", a, a.Weights)
+	a.Views(d.check("PolarWeights"))
+	l := d.beginPolar(a, a.Weights)
 	l.back = false
 	d.pool.For(a.B, l)
 }
 
 // PolarWeightsGrad implements device.Matching.
 func (d *dev[T]) PolarWeightsGrad(a device.PolarArgs) {
-	const what = "PolarWeightsGrad"
-	l := d.beginPolar(what, a, a.DWeights)
+	a.Views(d.check("PolarWeightsGrad"))
+	l := d.beginPolar(a, a.DWeights)
 	l.back = true
 	d.pool.For(a.B, l)
 	for p, v := range [4]device.View{a.DMeanRho, a.DMeanTheta, a.DPrecisionRho, a.DPrecisionTheta} {
-		out := d.floats("PolarWeights gradient of a parameter", v, a.K)
+		out := d.values(v)
 		for k := range out {
 			var s float64
 			for b := range a.B {

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -16,11 +15,10 @@ import (
 
 // Combine implements device.Pooling.
 func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
+	d.check("Combine").Combine(&dst, &a, &b)
 	l := &d.combine
-	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.floats("Combine dst", dst, -1), a: d.exactly("Combine a", a, dst.N)}
-	if b.Present() {
-		l.b = d.exactly("Combine b", b, dst.N)
-	}
+	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.values(dst), a: d.values(a),
+		b: d.values(b)}
 	d.blocks(dst.N, l)
 }
 
@@ -49,31 +47,29 @@ type poolWeights[T vec.Float] struct {
 	dw, ds    []T
 }
 
-func (d *dev[T]) poolWeightsLoop(what string, a device.PoolWeightsArgs) *poolWeights[T] {
-	positive(what, a.L)
+func (d *dev[T]) poolWeightsLoop(a device.PoolWeightsArgs) *poolWeights[T] {
 	l := &d.poolWeight
 	l.pack = a.Lengths.Packing()
-	if l.pack.Steps() > a.L || !(a.Temperature > 0) {
-		panic(fmt.Sprintf("cpu: %s: a sequence of %d with room for L = %d, temperature %v", what, l.pack.Steps(), a.L, a.Temperature))
-	}
 	l.lengths, l.wide, l.inverse = a.Lengths.Host, a.L, 1/a.Temperature
-	l.w = d.floats("PoolWeights Weights", a.Weights, len(l.lengths)*a.L)
+	l.w = d.values(a.Weights)
 	l.scores, l.dw, l.ds = nil, nil, nil
 	return l
 }
 
 // PoolWeights implements device.Pooling.
 func (d *dev[T]) PoolWeights(a device.PoolWeightsArgs) {
-	l := d.poolWeightsLoop("PoolWeights", a)
-	l.scores = d.floats("PoolWeights Scores", a.Scores, l.pack.Rows())
+	a.Views(d.check("PoolWeights"))
+	l := d.poolWeightsLoop(a)
+	l.scores = d.values(a.Scores)
 	d.pool.For(len(l.lengths), l)
 }
 
 // PoolWeightsGrad implements device.Pooling.
 func (d *dev[T]) PoolWeightsGrad(a device.PoolWeightsArgs) {
-	l := d.poolWeightsLoop("PoolWeightsGrad", a)
-	l.dw = d.floats("PoolWeightsGrad DWeights", a.DWeights, len(l.lengths)*a.L)
-	l.ds = d.floats("PoolWeightsGrad DScores", a.DScores, l.pack.Rows())
+	a.Views(d.check("PoolWeightsGrad"))
+	l := d.poolWeightsLoop(a)
+	l.dw = d.values(a.DWeights)
+	l.ds = d.values(a.DScores)
 	d.pool.For(len(l.lengths), l)
 }
 
@@ -120,24 +116,20 @@ type sortPool[T vec.Float] struct {
 	wantTable bool
 }
 
-func (d *dev[T]) sortPoolLoop(what string, a device.SortPoolArgs) *sortPool[T] {
-	positive(what, a.D, a.K)
+func (d *dev[T]) sortPoolLoop(a device.SortPoolArgs) *sortPool[T] {
 	l := &d.sortPools
 	l.ops, l.a = d.ops, a
 	rows := 0
 	l.start = l.start[:0]
-	for b, n := range a.Lengths.Host {
-		if n < 1 || int(n) > a.K {
-			panic(fmt.Sprintf("cpu: %s: item %d has %d rows, expected 1 to K = %d", what, b, n, a.K))
-		}
+	for _, n := range a.Lengths.Host {
 		l.start = append(l.start, rows)
 		rows += int(n)
 	}
 	if a.Packed {
 		l.pack = a.Lengths.Packing()
 	}
-	l.x, l.w = d.floats("SortPool X", a.X, rows*a.D), d.floats("SortPool Weights", a.Weights, a.K*a.K)
-	l.ranks = d.ints("SortPool Ranks", a.Ranks, rows*a.D)
+	l.x, l.w = d.values(a.X), d.values(a.Weights)
+	l.ranks = d.integers(a.Ranks)
 	return l
 }
 
@@ -157,8 +149,9 @@ func (l *sortPool[T]) weights(b int) []T {
 
 // SortPool implements device.Pooling.
 func (d *dev[T]) SortPool(a device.SortPoolArgs) {
-	l := d.sortPoolLoop("SortPool", a)
-	l.grad, l.y = false, d.floats("SortPool Y", a.Y, len(a.Lengths.Host)*a.D)
+	a.Views(d.check("SortPool"))
+	l := d.sortPoolLoop(a)
+	l.grad, l.y = false, d.values(a.Y)
 	if room := l.room(d.pool.Threads()); cap(l.places) < room {
 		l.places = make([]int32, room)
 	}
@@ -175,10 +168,11 @@ func (l *sortPool[T]) room(workers int) int {
 
 // SortPoolGrad implements device.Pooling.
 func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
-	l, items := d.sortPoolLoop("SortPoolGrad", a), len(a.Lengths.Host)
-	l.grad, l.dy = true, d.floats("SortPoolGrad DY", a.DY, items*a.D)
-	l.dx = d.optional("SortPoolGrad DX", a.DX, len(l.ranks))
-	table := d.optional("SortPoolGrad DWeights", a.DWeights, a.K*a.K)
+	a.Views(d.check("SortPoolGrad"))
+	l, items := d.sortPoolLoop(a), len(a.Lengths.Host)
+	l.grad, l.dy = true, d.values(a.DY)
+	l.dx = d.values(a.DX)
+	table := d.values(a.DWeights)
 	if l.wantTable = table != nil; l.wantTable {
 		l.room(d.pool.Threads())
 		scratch(&l.slopes, d.pool.Threads()*a.K)

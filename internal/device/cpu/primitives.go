@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -10,9 +9,10 @@ import (
 
 // Multiply implements device.Primitives.
 func (d *dev[T]) Multiply(dst, a, b device.View) {
+	d.check("Multiply").Binary(&dst, &a, &b)
 	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementMultiply, dst: d.floats("Multiply dst", dst, -1),
-		a: d.exactly("Multiply a", a, dst.N), b: d.exactly("Multiply b", b, dst.N)}
+	*l = elementLoop[T]{ops: d.ops, kind: elementMultiply, dst: d.values(dst),
+		a: d.values(a), b: d.values(b)}
 	d.blocks(dst.N, l)
 }
 
@@ -26,23 +26,22 @@ type mapLoop[T vec.Float] struct {
 
 // Map implements device.Primitives.
 func (d *dev[T]) Map(a device.MapArgs) {
-	l := d.beginMap("Map", a)
+	a.Views(d.check("Map"))
+	l := d.beginMap(a)
 	d.blocks(len(l.x), l)
 }
 
 // MapGrad implements device.Primitives.
 func (d *dev[T]) MapGrad(a device.MapArgs) {
-	l := d.beginMap("MapGrad", a)
-	l.dy, l.dx = d.exactly("MapGrad", a.DY, a.X.N), d.exactly("MapGrad", a.DX, a.X.N)
+	a.Views(d.check("MapGrad"))
+	l := d.beginMap(a)
+	l.dy, l.dx = d.values(a.DY), d.values(a.DX)
 	d.blocks(len(l.x), l)
 }
 
-func (d *dev[T]) beginMap(what string, a device.MapArgs) *mapLoop[T] {
-	if !a.F.Valid() {
-		panic(fmt.Sprintf("cpu: %s: unknown function %d", what, a.F))
-	}
+func (d *dev[T]) beginMap(a device.MapArgs) *mapLoop[T] {
 	l := &d.maps
-	*l = mapLoop[T]{ops: d.ops, f: a.F, c: T(a.C), x: d.floats(what, a.X, -1), y: d.exactly(what, a.Y, a.X.N)}
+	*l = mapLoop[T]{ops: d.ops, f: a.F, c: T(a.C), x: d.values(a.X), y: d.values(a.Y)}
 	return l
 }
 
@@ -138,35 +137,29 @@ func (d *dev[T]) Reduce(a device.ReduceArgs) { d.reduce("Reduce", false, a) }
 // Spread implements device.Primitives.
 func (d *dev[T]) Spread(a device.ReduceArgs) { d.reduce("Spread", true, a) }
 
-func (d *dev[T]) reduce(what string, spread bool, a device.ReduceArgs) {
-	positive(what, a.D)
+func (d *dev[T]) reduce(kernel string, spread bool, a device.ReduceArgs) {
+	a.Views(d.check(kernel))
 	l := &d.reductions
 	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: spread, n: a.N, d: a.D}
-	rows, results, count := a.N, a.N, pieces(a.N, group(a.D))
+	count := pieces(a.N, group(a.D))
 	if a.Segmented() {
-		l.first, rows = d.firstRows(what, a.Counts.Host)
-		count = len(a.Counts.Host)
-		results = count * a.D
+		l.first, count = d.firstRows(a.Counts.Host), len(a.Counts.Host)
 	}
-	l.x, l.y = d.floats(what, a.X, rows*a.D), d.floats(what, a.Y, results)
+	l.x, l.y = d.values(a.X), d.values(a.Y)
 	if a.Max {
-		l.index = d.ints(what, a.Index, results)
+		l.index = d.integers(a.Index)
 	}
 	d.pool.For(count, l)
 }
 
 // firstRows returns the first row of each segment, and the total, in memory that the next call reuses.
-func (d *dev[T]) firstRows(what string, counts []int32) (first []int, rows int) {
-	first = append(d.segmentFirst[:0], 0)
+func (d *dev[T]) firstRows(counts []int32) []int {
+	first := append(d.segmentFirst[:0], 0)
 	for i, c := range counts {
-		if c < 1 {
-			panic(fmt.Sprintf("cpu: %s: segment %d has %d rows, expected at least 1", what, i, c))
-		}
-		rows += int(c)
-		first = append(first, rows)
+		first = append(first, first[i]+int(c))
 	}
 	d.segmentFirst = first
-	return first, rows
+	return first
 }
 
 func (l *reduceLoop[T]) Do(_, i int) {
@@ -247,17 +240,10 @@ func (l *reduceLoop[T]) spreadSegment(i int) {
 
 // SegmentProducts implements device.Primitives: one small product per segment.
 func (d *dev[T]) SegmentProducts(a device.SegmentProductsArgs) {
-	const what = "SegmentProducts"
-	positive(what, a.D, a.Longest)
-	first, rows := d.firstRows(what, a.Counts.Host)
-	d.floats(what, a.A, rows*a.D)
-	d.floats(what, a.B, rows*a.D)
-	d.floats(what, a.G, rows*a.Longest)
+	a.Views(d.check("SegmentProducts"))
+	first := d.firstRows(a.Counts.Host)
 	for s, count := range a.Counts.Host {
 		n := int(count)
-		if n > a.Longest {
-			panic(fmt.Sprintf("cpu: %s: segment %d has %d rows, expected at most %d", what, s, n, a.Longest))
-		}
 		lo, hi := first[s], first[s+1]
 		x, y := a.A.Slice(lo*a.D, hi*a.D), a.B.Slice(lo*a.D, hi*a.D)
 		g := a.G.Slice(lo*a.Longest, (hi-1)*a.Longest+n)
@@ -268,8 +254,6 @@ func (d *dev[T]) SegmentProducts(a device.SegmentProductsArgs) {
 			d.Gemm(device.GemmArgs{M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
 		case device.SegmentApplyT:
 			d.Gemm(device.GemmArgs{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
-		default:
-			panic(fmt.Sprintf("cpu: %s: unknown form %d", what, a.Form))
 		}
 	}
 }

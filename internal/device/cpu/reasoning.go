@@ -32,8 +32,7 @@ type reasoning[T vec.Float] struct {
 // Nodes of a block: with First, only one in some fifteen has a row in the products.
 const reasonBlock, firstBlock = 256, 2048
 
-func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reasoning[T] {
-	positive(what, a.B, a.S)
+func (d *dev[T]) beginReason(a device.ReasonArgs, back bool) *reasoning[T] {
 	l := &d.reasoning
 	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
@@ -42,7 +41,6 @@ func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reaso
 		l.block = firstBlock
 	}
 	l.room = max(l.block, l.layout.longest+1)
-	n := a.B * l.layout.nodes() * a.S
 	for i := range l.spaces { // any worker may get any lane
 		w, most := &l.spaces[i], (l.layout.longest+1)*(l.layout.longest+1)
 		scratch(&w.s, most)
@@ -52,38 +50,37 @@ func (d *dev[T]) beginReason(what string, a device.ReasonArgs, back bool) *reaso
 		}
 		w.pairs = slices.Grow(w.pairs[:0], l.room)
 	}
-	l.x = d.floats("GraphReason X", a.X, n)
+	l.x = d.values(a.X)
 	l.y = nil
 	if a.Y.Present() && !a.First {
-		l.y = d.floats("GraphReason Y", a.Y, n)
+		l.y = d.values(a.Y)
 	}
-	if a.First {
-		n = a.B * len(l.layout.lengths) * a.S
-	}
-	l.out = d.floats("GraphReason Out", a.Out, n)
-	l.v = d.floats("GraphReason V", a.V, a.S)
+	l.out = d.values(a.Out)
+	l.v = d.values(a.V)
 	return l
 }
 
 // GraphReason implements device.Pairs.
 func (d *dev[T]) GraphReason(a device.ReasonArgs) {
-	l := d.beginReason("GraphReason", a, false)
-	l.bias = d.floats("GraphReason Bias", a.Bias, a.S)
-	d.packW(&l.m, false, a.S, a.S, d.floats("GraphReason M", a.M, a.S*a.S), a.S)
-	d.packW(&l.w, true, a.S, a.S, d.floats("GraphReason W", a.W, a.S*a.S), a.S)
+	a.Views(d.check("GraphReason"))
+	l := d.beginReason(a, false)
+	l.bias = d.values(a.Bias)
+	d.packW(&l.m, false, a.S, a.S, d.values(a.M), a.S)
+	d.packW(&l.w, true, a.S, a.S, d.values(a.W), a.S)
 	d.pool.For(laneCount(a.B), l)
 }
 
 // GraphReasonGrad implements device.Pairs.
 func (d *dev[T]) GraphReasonGrad(a device.ReasonArgs) {
-	l := d.beginReason("GraphReasonGrad", a, true)
+	a.Views(d.check("GraphReasonGrad"))
+	l := d.beginReason(a, true)
 	square := a.S * a.S
-	d.packW(&l.m, true, a.S, a.S, d.floats("GraphReasonGrad M", a.M, square), a.S)
-	d.packW(&l.forwardM, false, a.S, a.S, d.floats("GraphReasonGrad M", a.M, square), a.S)
-	d.packW(&l.w, false, a.S, a.S, d.floats("GraphReasonGrad W", a.W, square), a.S)
-	l.dOut, l.dX = d.floats("GraphReasonGrad DOut", a.DOut, len(l.out)), d.floats("GraphReasonGrad DX", a.DX, len(l.x))
-	dM, dV := d.floats("GraphReasonGrad DM", a.DM, square), d.floats("GraphReasonGrad DV", a.DV, a.S)
-	dW, dB := d.floats("GraphReasonGrad DW", a.DW, square), d.floats("GraphReasonGrad DBias", a.DBias, a.S)
+	d.packW(&l.m, true, a.S, a.S, d.values(a.M), a.S)
+	d.packW(&l.forwardM, false, a.S, a.S, d.values(a.M), a.S)
+	d.packW(&l.w, false, a.S, a.S, d.values(a.W), a.S)
+	l.dOut, l.dX = d.values(a.DOut), d.values(a.DX)
+	dM, dV := d.values(a.DM), d.values(a.DV)
+	dW, dB := d.values(a.DW), d.values(a.DBias)
 	n := laneCount(a.B)
 	d.ops.Fill(scratch(&l.dM, n*square), 0)
 	d.ops.Fill(scratch(&l.dW, n*square), 0)

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/vec"
 )
@@ -31,68 +29,67 @@ const (
 	segmentPack
 )
 
-func (d *dev[T]) beginSegments(what string, kind segmentKind, counts []int32, width int) (l *segmentLoop[T], rows int) {
-	positive(what, width)
-	l = &d.segments
+func (d *dev[T]) beginSegments(kind segmentKind, counts []int32, width int) *segmentLoop[T] {
+	l := &d.segments
 	l.ops, l.kind, l.d = d.ops, kind, width
 	l.first = append(l.first[:0], 0)
 	for i, c := range counts {
-		if c < 1 {
-			panic(fmt.Sprintf("cpu: %s: item %d has %d rows, expected at least 1", what, i, c))
-		}
-		rows += int(c)
-		l.first = append(l.first, rows)
+		l.first = append(l.first, l.first[i]+int(c))
 	}
-	return l, rows
+	return l
 }
 
 // SegmentMeans implements device.Segments.
 func (d *dev[T]) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	l, rows := d.beginSegments("SegmentMeans", segmentMeans, counts.Host, width)
-	l.dst, l.x = d.floats("SegmentMeans dst", dst, len(counts.Host)*width), d.floats("SegmentMeans x", x, rows*width)
+	d.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, width)
+	l := d.beginSegments(segmentMeans, counts.Host, width)
+	l.dst, l.x = d.values(dst), d.values(x)
 	d.pool.For(len(counts.Host), l)
 }
 
 // SegmentMeansGrad implements device.Segments.
 func (d *dev[T]) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	l, rows := d.beginSegments("SegmentMeansGrad", segmentMeansGrad, counts.Host, width)
-	l.dst, l.x = d.floats("SegmentMeansGrad ddst", ddst, len(counts.Host)*width), d.floats("SegmentMeansGrad dx", dx, rows*width)
+	d.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, width)
+	l := d.beginSegments(segmentMeansGrad, counts.Host, width)
+	l.dst, l.x = d.values(ddst), d.values(dx)
 	d.pool.For(len(counts.Host), l)
 }
 
 // UnpackWords implements device.Segments.
 func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
+	d.check("UnpackWords").UnpackWords(&dst, &src, &lengths, width)
 	kind := segmentUnpack
 	if back {
 		kind = segmentPack
 	}
-	l, rows := d.beginSegments("UnpackWords", kind, lengths.Host, width)
+	l := d.beginSegments(kind, lengths.Host, width)
 	l.pack = lengths.Packing()
-	l.dst, l.x = d.floats("UnpackWords dst", dst, rows*width), d.floats("UnpackWords src", src, rows*width)
+	l.dst, l.x = d.values(dst), d.values(src)
 	d.pool.For(len(lengths.Host), l)
 }
 
-func (d *dev[T]) beginPool(what string, kind segmentKind, a device.GatedPoolArgs) *segmentLoop[T] {
-	l, rows := d.beginSegments(what, kind, a.Counts.Host, a.D)
-	n := len(a.Counts.Host) * a.D
-	l.l, l.x, l.g = d.floats("GatedPool L", a.L, rows*a.D), d.floats("GatedPool X", a.X, rows*a.D), d.floats("GatedPool G", a.G, n)
-	l.w, l.weight = d.floats("GatedPool W", a.W, a.D), d.floats("GatedPool Weights", a.Weights, rows)
+func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPoolArgs) *segmentLoop[T] {
+	l := d.beginSegments(kind, a.Counts.Host, a.D)
+	l.l, l.x, l.g = d.values(a.L), d.values(a.X), d.values(a.G)
+	l.w, l.weight = d.values(a.W), d.values(a.Weights)
 	return l
 }
 
 // GatedPool implements device.Segments.
 func (d *dev[T]) GatedPool(a device.GatedPoolArgs) {
-	l := d.beginPool("GatedPool", segmentPool, a)
-	l.dst = d.floats("GatedPool Out", a.Out, len(l.g))
+	a.Views(d.check("GatedPool"))
+	l := d.beginPool(segmentPool, a)
+	l.dst = d.values(a.Out)
 	scratch(&l.dw, len(l.g))
 	d.pool.For(len(a.Counts.Host), l)
 }
 
 // GatedPoolGrad implements device.Segments.
 func (d *dev[T]) GatedPoolGrad(a device.GatedPoolArgs) {
-	l := d.beginPool("GatedPoolGrad", segmentPoolGrad, a)
-	l.dOut, l.dl, l.dx = d.floats("GatedPoolGrad DOut", a.DOut, len(l.g)), d.floats("GatedPoolGrad DL", a.DL, len(l.l)), d.floats("GatedPoolGrad DX", a.DX, len(l.l))
-	l.dg, l.dst = d.floats("GatedPoolGrad DG", a.DG, len(l.g)), d.floats("GatedPoolGrad DW", a.DW, len(l.g))
+	a.Views(d.check("GatedPoolGrad"))
+	l := d.beginPool(segmentPoolGrad, a)
+	l.dOut, l.dl, l.dx = d.values(a.DOut), d.values(a.DL), d.values(a.DX)
+	l.dg, l.dst = d.values(a.DG), d.values(a.DW)
 	scratch(&l.dw, len(l.g))
 	d.pool.For(len(a.Counts.Host), l)
 }

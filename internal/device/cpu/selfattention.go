@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -36,37 +35,21 @@ type selfAttentionLoop[T vec.Float] struct {
 	perWorkerDrw int
 }
 
-func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionLoop[T] {
-	positive(what, a.Heads, a.D)
-	if a.D%a.Heads != 0 {
-		panic(fmt.Sprintf("cpu: %s: %d columns for %d heads, expected a multiple", what, a.D, a.Heads))
-	}
+func (d *dev[T]) attend(a device.SelfAttentionArgs) *selfAttentionLoop[T] {
 	l := &d.selfAttend
-	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(what, a.Drop), size: a.D / a.Heads, start: l.start[:0], place: l.place[:0],
+	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads,
+		start: l.start[:0], place: l.place[:0],
 		local: l.local, words: l.words}
 	l.factor = T(1 / math.Sqrt(float64(l.size)))
 	rows, place := 0, 0
-	for b, n := range a.Lengths.Host {
-		if n < 1 || a.Words.Present() && int(n) > a.L {
-			panic(fmt.Sprintf("cpu: %s: caption %d has %d words, expected 1 to L = %d", what, b, n, a.L))
-		}
+	for _, n := range a.Lengths.Host {
 		l.start, l.place = append(l.start, rows), append(l.place, place)
 		rows += int(n)
 		place += a.Heads * int(n) * int(n)
 		l.most = max(l.most, int(n))
 	}
-	if a.Words.Present() {
-		l.tokens = d.ints("SelfAttention Words", a.Words.View, len(l.start)*a.L)
-	}
-	if l.ld = a.LD; l.ld == 0 {
-		l.ld = a.D
-	}
-	if l.ld < a.D {
-		panic(fmt.Sprintf("cpu: %s: rows of %d columns %d apart", what, a.D, l.ld))
-	}
-	l.rows = rows
-	n := l.span(l.ld)
-	l.q, l.k, l.v = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
+	l.tokens, l.ld, l.rows = d.integers(a.Words.View), a.LD, rows
+	l.q, l.k, l.v = d.values(a.Query), d.values(a.Key), d.values(a.Value)
 	l.perWorker = 3 * l.most * l.most
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
@@ -76,27 +59,20 @@ func (d *dev[T]) attend(what string, a device.SelfAttentionArgs) *selfAttentionL
 	return l
 }
 
-// span is the number of elements from the first row to the end of the last one.
-func (l *selfAttentionLoop[T]) span(ld int) int {
-	if l.rows == 0 {
-		return 0
-	}
-	return (l.rows-1)*ld + l.a.D
-}
-
 // SelfAttention implements device.Transformer.
 func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
-	l := d.attend("SelfAttention", a)
-	l.c = d.floats("SelfAttention Context", a.Context, l.span(a.D))
+	a.Views(d.check("SelfAttention"))
+	l := d.attend(a)
+	l.c = d.values(a.Context)
 	d.pool.For(len(l.start), l)
 }
 
 // SelfAttentionGrad implements device.Transformer.
 func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
-	l := d.attend("SelfAttentionGrad", a)
-	n := l.span(l.ld)
-	l.back, l.dc = true, d.floats("SelfAttentionGrad DContext", a.DContext, l.span(a.D))
-	l.dq, l.dk, l.dv = d.floats("SelfAttentionGrad DQuery", a.DQuery, n), d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
+	a.Views(d.check("SelfAttentionGrad"))
+	l := d.attend(a)
+	l.back, l.dc = true, d.values(a.DContext)
+	l.dq, l.dk, l.dv = d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)
 	d.pool.For(len(l.start), l)
 }
 

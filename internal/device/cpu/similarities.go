@@ -29,27 +29,24 @@ type similarities[T vec.Float] struct {
 	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes + 1, S, E + pairPad] with their sum, [lanes, S]
 }
 
-func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bool) *similarities[T] {
-	positive(what, a.B, a.E, a.S)
+func (d *dev[T]) beginSimilarities(a device.SimilarityArgs, back bool) *similarities[T] {
 	l := &d.similarities
 	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
 	l.rows, l.node = l.layout.words(), l.layout.node
-	size := a.B * a.R * a.E
 	if a.Global {
 		l.rows, l.node = len(l.layout.lengths), l.layout.captions
-		size, l.weights = a.B*a.E, nil
+		l.weights = nil
 	} else {
-		positive(what, a.R)
-		l.weights = d.floats("Similarities Weights", a.Weights, l.rows*a.B*a.R)
-		l.contextNorms = d.floats("Similarities Contexts", a.Contexts, a.B*l.rows)
+		l.weights = d.values(a.Weights)
+		l.contextNorms = d.values(a.Contexts)
 	}
 	l.nodes = l.layout.nodes()
-	l.images, l.values = d.floats("Similarities Images", a.Images, size), d.floats("Similarities Rows", a.Rows, l.rows*a.E)
-	l.out, l.norms = d.floats("Similarities Nodes", a.Nodes, a.B*l.nodes*a.S), d.floats("Similarities Norms", a.Norms, a.B*l.rows)
+	l.images, l.values = d.values(a.Images), d.values(a.Rows)
+	l.out, l.norms = d.values(a.Nodes), d.values(a.Norms)
 	l.bias, l.filter.w = nil, nil
 	if a.Filter.Present() {
-		l.filter.set(d, &a.Filter, a.S, a.B*l.nodes)
+		l.filter.set(d, &a.Filter)
 	}
 	for i := range l.spaces { // any worker may get any lane
 		w, n := &l.spaces[i], largestLane(a.B)
@@ -72,9 +69,10 @@ func (d *dev[T]) beginSimilarities(what string, a device.SimilarityArgs, back bo
 
 // Similarities implements device.Pairs.
 func (d *dev[T]) Similarities(a device.SimilarityArgs) {
-	l := d.beginSimilarities("Similarities", a, false)
-	l.bias = d.floats("Similarities Bias", a.Bias, a.S)
-	d.packW(&l.forward, true, a.E, a.S, d.floats("Similarities W", a.W, a.S*a.E), a.E)
+	a.Views(d.check("Similarities"))
+	l := d.beginSimilarities(a, false)
+	l.bias = d.values(a.Bias)
+	d.packW(&l.forward, true, a.E, a.S, d.values(a.W), a.E)
 	d.pool.For(laneCount(a.B), l)
 }
 

@@ -10,18 +10,19 @@ import "vsetrain/internal/device"
 
 // SimilaritiesGrad implements device.Pairs.
 func (d *dev[T]) SimilaritiesGrad(a device.SimilarityArgs) {
-	l := d.beginSimilarities("SimilaritiesGrad", a, true)
-	d.packW(&l.backward, false, a.S, a.E, d.floats("SimilaritiesGrad W", a.W, a.S*a.E), a.E)
-	l.dImages = d.floats("SimilaritiesGrad DImages", a.DImages, len(l.images))
+	a.Views(d.check("SimilaritiesGrad"))
+	l := d.beginSimilarities(a, true)
+	d.packW(&l.backward, false, a.S, a.E, d.values(a.W), a.E)
+	l.dImages = d.values(a.DImages)
 	if !a.Global {
-		l.dWeights = d.floats("SimilaritiesGrad DWeights", a.DWeights, l.rows*a.B*a.R)
+		l.dWeights = d.values(a.DWeights)
 	}
-	dRows, dW, dB := d.floats("SimilaritiesGrad DRows", a.DRows, l.rows*a.E), d.floats("SimilaritiesGrad DW", a.DW, a.S*a.E), d.floats("SimilaritiesGrad DBias", a.DBias, a.S)
+	dRows, dW, dB := d.values(a.DRows), d.values(a.DW), d.values(a.DBias)
 	n := laneCount(a.B)
 	if a.Filter.Present() {
-		l.filter.setGrad(d, &a.Filter, n, a.B*l.nodes, a.B*len(l.layout.lengths))
+		l.filter.setGrad(d, &a.Filter, n)
 	} else {
-		l.dOut = d.floats("SimilaritiesGrad DNodes", a.DNodes, a.B*l.nodes*a.S)
+		l.dOut = d.values(a.DNodes)
 	}
 	scratch(&l.dRows, n*len(dRows))
 	size := a.S * (a.E + pairPad)

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/vec"
 )
@@ -48,62 +46,66 @@ func (l *moveLoop[D, S]) Do(_, i int) {
 	}
 }
 
-func (l *moveLoop[D, S]) start(d interface{ blocks(int, body) }, what string, dst []D, src []S) {
-	if len(dst) != len(src) {
-		panic(fmt.Sprintf("cpu: %s: %d elements into %d", what, len(src), len(dst)))
-	}
+func (l *moveLoop[D, S]) start(d interface{ blocks(int, body) }, dst []D, src []S) {
 	l.dst, l.src = dst, src
 	d.blocks(len(dst), l)
 }
 
 // UploadFloats implements device.Memory.
 func (d *dev[T]) UploadFloats(dst device.View, src []float32) {
-	d.memory.f32.start(d, "UploadFloats", d.floats("UploadFloats dst", dst, -1), src)
+	d.check("UploadFloats").Host(&dst, device.Float, len(src))
+	d.memory.f32.start(d, d.values(dst), src)
 	d.memory.f32.src = nil
 }
 
 // UploadDoubles implements device.Memory.
 func (d *dev[T]) UploadDoubles(dst device.View, src []float64) {
-	d.memory.f64.start(d, "UploadDoubles", d.floats("UploadDoubles dst", dst, -1), src)
+	d.check("UploadDoubles").Host(&dst, device.Float, len(src))
+	d.memory.f64.start(d, d.values(dst), src)
 	d.memory.f64.src = nil
 }
 
 // UploadInts implements device.Memory.
 func (d *dev[T]) UploadInts(dst device.View, src []int32) {
-	d.memory.ints.start(d, "UploadInts", d.ints("UploadInts dst", dst, -1), src)
+	d.check("UploadInts").Host(&dst, device.Int32, len(src))
+	d.memory.ints.start(d, d.integers(dst), src)
 	d.memory.ints.src = nil
 }
 
 // DownloadFloats implements device.Memory.
 func (d *dev[T]) DownloadFloats(dst []float32, src device.View) {
-	d.memory.to32.start(d, "DownloadFloats", dst, d.floats("DownloadFloats src", src, -1))
+	d.check("DownloadFloats").Host(&src, device.Float, len(dst))
+	d.memory.to32.start(d, dst, d.values(src))
 	d.memory.to32.dst = nil
 }
 
 // DownloadDoubles implements device.Memory.
 func (d *dev[T]) DownloadDoubles(dst []float64, src device.View) {
-	d.memory.to64.start(d, "DownloadDoubles", dst, d.floats("DownloadDoubles src", src, -1))
+	d.check("DownloadDoubles").Host(&src, device.Float, len(dst))
+	d.memory.to64.start(d, dst, d.values(src))
 	d.memory.to64.dst = nil
 }
 
 // DownloadInts implements device.Memory.
 func (d *dev[T]) DownloadInts(dst []int32, src device.View) {
-	d.memory.ints.start(d, "DownloadInts", dst, d.ints("DownloadInts src", src, -1))
+	d.check("DownloadInts").Host(&src, device.Int32, len(dst))
+	d.memory.ints.start(d, dst, d.integers(src))
 	d.memory.ints.dst = nil
 }
 
 // Fill implements device.Memory.
 func (d *dev[T]) Fill(dst device.View, value float64) {
+	d.check("Fill").Fill(&dst)
 	l := &d.memory.fill
-	l.ops, l.dst, l.value = d.ops, d.floats("Fill dst", dst, -1), T(value)
+	l.ops, l.dst, l.value = d.ops, d.values(dst), T(value)
 	d.blocks(len(l.dst), l)
 }
 
 // Copy implements device.Memory.
 func (d *dev[T]) Copy(dst, src device.View) {
-	if dst.Present() && dst.Buf.DType() == device.Int32 {
-		d.memory.ints.start(d, "Copy", d.ints("Copy dst", dst, -1), d.ints("Copy src", src, -1))
+	if d.check("Copy").Copy(&dst, &src) == device.Int32 {
+		d.memory.ints.start(d, d.integers(dst), d.integers(src))
 		return
 	}
-	d.memory.same.start(d, "Copy", d.floats("Copy dst", dst, -1), d.floats("Copy src", src, -1))
+	d.memory.same.start(d, d.values(dst), d.values(src))
 }

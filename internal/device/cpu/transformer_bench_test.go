@@ -28,7 +28,8 @@ func BenchmarkTransformer(b *testing.B) {
 	}
 	qkv, dqkv := k.floats(rows*3*d), k.floats(rows*3*d)
 	part := func(v device.View, i int) device.View { return v.Slice(i*d, rows*3*d) }
-	a := device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d, Lengths: device.Ints{Host: lengths}, Drop: drop, Context: k.floats(rows * d), DContext: k.floats(rows * d),
+	a := device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d, Lengths: k.lengths(lengths),
+		Drop: drop, Context: k.floats(rows * d), DContext: k.floats(rows * d),
 		Query: part(qkv, 0), Key: part(qkv, 1), Value: part(qkv, 2), DQuery: part(dqkv, 0), DKey: part(dqkv, 1), DValue: part(dqkv, 2)}
 	run("attention", 4*4*rows*d, func() { k.d.SelfAttention(a) })
 	run("attention-grad", 4*7*rows*d, func() { k.d.SelfAttentionGrad(a) })

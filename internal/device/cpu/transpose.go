@@ -13,10 +13,10 @@ type swapLoop[T vec.Float] struct {
 
 // SwapAxes implements device.Layouts.
 func (d *dev[T]) SwapAxes(dst, x device.View, a, b, inner int) {
-	positive("SwapAxes", a, b, inner)
+	d.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	l := &d.swap
 	*l = swapLoop[T]{a: a, b: b, inner: inner, per: group(inner),
-		dst: d.floats("SwapAxes dst", dst, a*b*inner), x: d.floats("SwapAxes x", x, a*b*inner)}
+		dst: d.values(dst), x: d.values(x)}
 	d.pool.For(pieces(a*b, l.per), l)
 }
 

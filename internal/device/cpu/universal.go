@@ -24,8 +24,9 @@ type universalState[T vec.Float] struct {
 
 // UniversalWeighting implements device.Losses.
 func (d *dev[T]) UniversalWeighting(a device.UniversalArgs) {
+	a.Views(d.check("UniversalWeighting"))
 	l := &d.universal
-	d.begin("UniversalWeighting", &l.lossState, a.N, a.Scores, a.LossOut)
+	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)
 	l.a = a
 	scratch(&l.best, a.N)
 	if cap(l.at) < a.N {

@@ -17,10 +17,9 @@ type wordGraphLoop[T vec.Float] struct {
 	logits                  [][]T // of each worker
 }
 
-func (d *dev[T]) beginWordGraph(what string, a device.WordGraphArgs) *wordGraphLoop[T] {
-	positive(what, a.E)
+func (d *dev[T]) beginWordGraph(a device.WordGraphArgs) *wordGraphLoop[T] {
 	l := &d.wordGraph
-	l.set(what, a.Lengths.Host)
+	l.set(a.Lengths.Host)
 	l.ops, l.a, l.at = d.ops, a, append(l.at[:0], 0)
 	longest := 0
 	for c, n := range a.Lengths.Host {
@@ -33,24 +32,23 @@ func (d *dev[T]) beginWordGraph(what string, a device.WordGraphArgs) *wordGraphL
 	for w := range l.logits {
 		l.logits[w] = scratch(&l.logits[w], longest*longest)
 	}
-	l.words, l.weights = d.floats("WordGraph Words", a.Words, l.total()*a.E), d.floats("WordGraph Weights", a.Weights, l.at[len(l.at)-1])
-	if a.Sparse && (len(a.EdgeStart.Host) != len(a.Lengths.Host)+1 || 2*int(a.EdgeStart.Host[len(a.Lengths.Host)]) > len(a.Edges.Host)) {
-		panic("WordGraph: edges do not fit the captions")
-	}
+	l.words, l.weights = d.values(a.Words), d.values(a.Weights)
 	return l
 }
 
 // WordGraph implements device.Matching.
 func (d *dev[T]) WordGraph(a device.WordGraphArgs) {
-	l := d.beginWordGraph("WordGraph", a)
+	a.Views(d.check("WordGraph"))
+	l := d.beginWordGraph(a)
 	l.out = nil
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
 // WordGraphGrad implements device.Matching.
 func (d *dev[T]) WordGraphGrad(a device.WordGraphArgs) {
-	l := d.beginWordGraph("WordGraphGrad", a)
-	l.dw, l.out = d.floats("WordGraphGrad DWeights", a.DWeights, len(l.weights)), d.floats("WordGraphGrad DWords", a.DWords, l.total()*a.E)
+	a.Views(d.check("WordGraphGrad"))
+	l := d.beginWordGraph(a)
+	l.dw, l.out = d.values(a.DWeights), d.values(a.DWords)
 	d.pool.For(len(a.Lengths.Host), l)
 }
 

@@ -18,15 +18,10 @@ type gatherLoop[T vec.Float] struct {
 }
 
 // wordRows lists the word of every packed row.
-func (d *dev[T]) wordRows(what string, a device.GatherArgs) []int32 {
-	positive(what, a.L, a.V, a.D)
-	b := len(a.Lengths.Host)
+func (d *dev[T]) wordRows(what string, a *device.GatherArgs) []int32 {
 	l := &d.gather
 	l.pack = a.Lengths.Packing()
-	if l.pack.Steps() > a.L {
-		panic(fmt.Sprintf("cpu: %s: a caption of %d words, expected at most L = %d", what, l.pack.Steps(), a.L))
-	}
-	words := d.ints(what, a.Words.View, b*a.L)
+	words := d.integers(a.Words.View)
 	l.rows = l.rows[:0]
 	for t := range l.pack.Steps() {
 		for i := range l.pack.Active(t) {
@@ -42,10 +37,11 @@ func (d *dev[T]) wordRows(what string, a device.GatherArgs) []int32 {
 
 // GatherWords implements device.Rows.
 func (d *dev[T]) GatherWords(a device.GatherArgs) {
-	rows := d.wordRows("GatherWords", a)
+	a.Views(d.check("GatherWords"))
+	rows := d.wordRows("GatherWords", &a)
 	l := &d.gather
 	l.a, l.per = a, group(a.D)
-	l.table, l.out = d.floats("GatherWords Table", a.Table, a.V*a.D), d.floats("GatherWords Out", a.Out, len(rows)*a.D)
+	l.table, l.out = d.values(a.Table), d.values(a.Out)
 	d.pool.For(pieces(len(rows), l.per), l)
 }
 
@@ -69,10 +65,11 @@ const scatterPieces = 16
 
 // ScatterWords implements device.Rows.
 func (d *dev[T]) ScatterWords(a device.GatherArgs) {
-	rows := d.wordRows("ScatterWords", a)
+	a.Views(d.check("ScatterWords"))
+	rows := d.wordRows("ScatterWords", &a)
 	l := &d.scatter
 	*l = scatterLoop[T]{ops: d.ops, rows: rows, v: a.V, d: a.D,
-		table: d.floats("ScatterWords Table", a.Table, a.V*a.D), out: d.floats("ScatterWords Out", a.Out, len(rows)*a.D)}
+		table: d.values(a.Table), out: d.values(a.Out)}
 	d.pool.For(scatterPieces, l)
 }
 

@@ -9,23 +9,21 @@ var (
 
 // AdditiveAttention implements device.Attention.
 func (d *dev) AdditiveAttention(a device.AttentionArgs) {
-	const what = "AdditiveAttention"
-	positive(what, a.B, a.R, a.H, a.E)
-	keys, query := d.floats(what+" Keys", a.Keys, a.B*a.R*a.H), d.floats(what+" Query", a.Query, a.B*a.H)
-	vector, values := d.floats(what+" Vector", a.Vector, a.H), d.floats(what+" Values", a.Values, a.B*a.R*a.E)
-	weights, context := d.floats(what+" Weights", a.Weights, a.B*a.R), d.floats(what+" Context", a.Context, a.B*a.E)
+	a.Views(d.check("AdditiveAttention"))
+	keys, query := d.pointer(a.Keys), d.pointer(a.Query)
+	vector, values := d.pointer(a.Vector), d.pointer(a.Values)
+	weights, context := d.pointer(a.Weights), d.pointer(a.Context)
 	d.rows(kernelAttention, a.B, max(a.H, a.E)).ptr(weights, context, keys, query, vector, values).int(a.R, a.H, a.E)
 }
 
 // AdditiveAttentionGrad implements device.Attention.
 func (d *dev) AdditiveAttentionGrad(a device.AttentionArgs) {
-	const what = "AdditiveAttentionGrad"
-	positive(what, a.B, a.R, a.H, a.E)
-	keys, query := d.floats(what+" Keys", a.Keys, a.B*a.R*a.H), d.floats(what+" Query", a.Query, a.B*a.H)
-	vector, values := d.floats(what+" Vector", a.Vector, a.H), d.floats(what+" Values", a.Values, a.B*a.R*a.E)
-	weights, dContext := d.floats(what+" Weights", a.Weights, a.B*a.R), d.floats(what+" DContext", a.DContext, a.B*a.E)
-	dQuery, dKeys := d.floats(what+" DQuery", a.DQuery, a.B*a.H), d.floats(what+" DKeys", a.DKeys, a.B*a.R*a.H)
-	dValues, dVector := d.floats(what+" DValues", a.DValues, a.B*a.R*a.E), d.floats(what+" DVector", a.DVector, a.B*a.H)
+	a.Views(d.check("AdditiveAttentionGrad"))
+	keys, query := d.pointer(a.Keys), d.pointer(a.Query)
+	vector, values := d.pointer(a.Vector), d.pointer(a.Values)
+	weights, dContext := d.pointer(a.Weights), d.pointer(a.DContext)
+	dQuery, dKeys := d.pointer(a.DQuery), d.pointer(a.DKeys)
+	dValues, dVector := d.pointer(a.DValues), d.pointer(a.DVector)
 	dots := d.need(scratchSums, 4*a.B*a.R)
 	d.rows(kernelAttentionGrad, a.B, max(a.H, a.E)).ptr(dQuery, dKeys, dValues, dVector, dots, keys, query, vector, values, weights, dContext).int(a.R, a.H, a.E)
 }

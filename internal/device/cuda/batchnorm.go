@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -12,19 +10,15 @@ var (
 	kernelBatchNormGrad = entryOf("batch_norm_grad")
 )
 
-// normViews checks what both kernels of batch normalisation read.
-func (d *dev) normViews(what string, a device.BatchNormArgs) (x, w, mean, inv, pad, counts driver.Ptr) {
-	positive(what, a.C, a.Inner, a.Outer+a.Pads)
+// normViews are what both kernels of batch normalisation read.
+func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts driver.Ptr) {
 	if a.Counts.Loose {
-		counts = d.ints(what+" Counts", a.Counts.View, len(a.Counts.Host))
+		counts = d.pointer(a.Counts.View)
 	}
-	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
-		panic(fmt.Sprintf("cuda: %s: outer %d, inner %d and %d padding rows", what, a.Outer, a.Inner, a.Pads))
-	}
-	x, w = d.floats(what, a.X, a.Outer*a.C*a.Inner), d.floats(what, a.Weight, a.C)
-	mean, inv = d.floats(what, a.Mean, a.C), d.floats(what, a.InvStd, a.C)
+	x, w = d.pointer(a.X), d.pointer(a.Weight)
+	mean, inv = d.pointer(a.Mean), d.pointer(a.InvStd)
 	if a.Pads > 0 || a.Counts.Loose && a.Pad.Present() {
-		pad = d.floats(what, a.Pad, a.C)
+		pad = d.pointer(a.Pad)
 	}
 	return x, w, mean, inv, pad, counts
 }
@@ -39,17 +33,18 @@ func (d *dev) channels(k kernel, a device.BatchNormArgs) *command {
 
 // BatchNorm implements device.BatchNorm.
 func (d *dev) BatchNorm(a device.BatchNormArgs) {
-	x, w, mean, inv, pad, counts := d.normViews("BatchNorm", a)
-	y, b := d.floats("BatchNorm Y", a.Y, a.Outer*a.C*a.Inner), d.floats("BatchNorm Bias", a.Bias, a.C)
-	rm, rv := d.floats("BatchNorm RunningMean", a.RunningMean, a.C), d.floats("BatchNorm RunningVar", a.RunningVar, a.C)
+	a.Views(d.check("BatchNorm"))
+	x, w, mean, inv, pad, counts := d.normViews(a)
+	y, b := d.pointer(a.Y), d.pointer(a.Bias)
+	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
 	d.channels(kernelBatchNorm, a).ptr(y, mean, inv, rm, rv, x, w, b, pad, counts).int(len(a.Counts.Host), a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train).float(a.Eps, a.Momentum)
 }
 
 // BatchNormGrad implements device.BatchNorm.
 func (d *dev) BatchNormGrad(a device.BatchNormArgs) {
-	x, w, mean, inv, pad, counts := d.normViews("BatchNormGrad", a)
-	size := a.Outer * a.C * a.Inner
-	dy, dx := d.floats("BatchNormGrad DY", a.DY, size), d.optional("BatchNormGrad DX", a.DX, size)
-	dw, db, dpad := d.optional("BatchNormGrad DWeight", a.DWeight, a.C), d.optional("BatchNormGrad DBias", a.DBias, a.C), d.optional("BatchNormGrad DPad", a.DPad, a.C)
+	a.Views(d.check("BatchNormGrad"))
+	x, w, mean, inv, pad, counts := d.normViews(a)
+	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
+	dw, db, dpad := d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DPad)
 	d.channels(kernelBatchNormGrad, a).ptr(dx, dw, db, dpad, x, w, mean, inv, dy, pad, counts).int(len(a.Counts.Host), a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train)
 }

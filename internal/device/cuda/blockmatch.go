@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -51,20 +49,15 @@ func (p *panel) take(floats int) driver.Ptr {
 	return at
 }
 
-// beginMatch checks a call and computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
-func (d *dev) beginMatch(what string, a device.BlockMatchArgs, grad bool) (*blockMatch, panel) {
-	positive(what, a.B, a.R, a.E, a.Blocks, len(a.Lengths.Host))
-	if a.E%a.Blocks != 0 {
-		panic(fmt.Sprintf("cuda: %s: vectors of %d values in %d blocks, expected a multiple", what, a.E, a.Blocks))
-	}
+// beginMatch computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
+func (d *dev) beginMatch(a device.BlockMatchArgs, grad bool) (*blockMatch, panel) {
 	m := &d.match
-	*m = blockMatch{a: a, c: d.captions(what, a.Lengths, 0), width: a.E / a.Blocks, all: a.B * a.R}
+	*m = blockMatch{a: a, c: d.captions(a.Lengths), width: a.E / a.Blocks, all: a.B * a.R}
 	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
-	nodes, regions := a.B*m.t*a.Blocks, m.c.n*m.all*a.Blocks
-	m.words, m.regions = d.floats("BlockMatch Words", a.Words, m.t*a.E), d.floats("BlockMatch Regions", a.Regions, m.all*a.E)
-	m.wordAtt, m.regionAtt = d.floats("BlockMatch WordAttention", a.WordAttention, m.t*m.all), d.floats("BlockMatch RegionAttention", a.RegionAttention, m.t*m.all)
-	m.wordMatch, m.wordCtx = d.floats("BlockMatch WordMatch", a.WordMatch, nodes), d.floats("BlockMatch WordNorm", a.WordNorm, nodes)
-	m.regMatch, m.regCtx = d.floats("BlockMatch RegionMatch", a.RegionMatch, regions), d.floats("BlockMatch RegionNorm", a.RegionNorm, regions)
+	m.words, m.regions = d.pointer(a.Words), d.pointer(a.Regions)
+	m.wordAtt, m.regionAtt = d.pointer(a.WordAttention), d.pointer(a.RegionAttention)
+	m.wordMatch, m.wordCtx = d.pointer(a.WordMatch), d.pointer(a.WordNorm)
+	m.regMatch, m.regCtx = d.pointer(a.RegionMatch), d.pointer(a.RegionNorm)
 
 	image := 4 * a.Blocks * (2*m.t*a.R + 3*(m.t+m.c.n*a.R)) // bytes of a group for each image
 	half := grad && d.takesHalf(m.t*m.all*a.E)
@@ -115,7 +108,8 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 
 // BlockMatch implements device.Matching.
 func (d *dev) BlockMatch(a device.BlockMatchArgs) {
-	m, _ := d.beginMatch("BlockMatch", a, false)
+	a.Views(d.check("BlockMatch"))
+	m, _ := d.beginMatch(a, false)
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
 		d.start(kernelMatchRegions, threads, (m.columns()+threads-1)/threads, m.c.n, 1).ptr(m.regMatch, m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
@@ -127,12 +121,12 @@ func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 
 // BlockMatchGrad implements device.Matching.
 func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
-	const what = "BlockMatchGrad"
-	m, p := d.beginMatch(what, a, true)
+	a.Views(d.check("BlockMatchGrad"))
+	m, p := d.beginMatch(a, true)
 	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image
-	dWordMatch, dRegMatch := d.floats(what+" DWordMatch", a.DWordMatch, a.B*wordSlopes), d.floats(what+" DRegionMatch", a.DRegionMatch, a.B*regionSlopes)
-	dWords, dRegions := d.floats(what+" DWords", a.DWords, m.t*a.E), d.floats(what+" DRegions", a.DRegions, m.all*a.E)
-	dWordAtt, dRegAtt := d.floats(what+" DWordAttention", a.DWordAttention, m.t*m.all), d.floats(what+" DRegionAttention", a.DRegionAttention, m.t*m.all)
+	dWordMatch, dRegMatch := d.pointer(a.DWordMatch), d.pointer(a.DRegionMatch)
+	dWords, dRegions := d.pointer(a.DWords), d.pointer(a.DRegions)
+	dWordAtt, dRegAtt := d.pointer(a.DWordAttention), d.pointer(a.DRegionAttention)
 	dCapGrams, dImgGrams := p.take(m.c.squares*a.Blocks), p.take(a.B*a.Blocks*a.R*a.R)
 	wordPull, regPull := p.take(m.t*a.Blocks), p.take(m.all*a.Blocks)
 	slopes := panel{d.need(scratchSums, 4*3*m.per*(wordSlopes+regionSlopes))}

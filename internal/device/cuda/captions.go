@@ -24,13 +24,10 @@ type captions struct {
 	squaresAt        driver.Ptr // long [n+1]
 }
 
-// captions checks that the lengths lie between 1 and most, 0 for any, and writes the tables.
-func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) {
+// captions writes the tables of lengths.
+func (d *dev) captions(lengths device.Ints) (c captions) {
 	c.n, c.from = len(lengths.Host), lengths
-	for i, n := range lengths.Host {
-		if n < 1 || most > 0 && int(n) > most {
-			panic(fmt.Sprintf("cuda: %s: caption %d has %d words, expected 1 to %d", what, i, n, most))
-		}
+	for _, n := range lengths.Host {
 		c.rows += int(n)
 		c.squares += int(n) * int(n)
 		c.longest = max(c.longest, int(n))
@@ -38,7 +35,7 @@ func (d *dev) captions(what string, lengths device.Ints, most int) (c captions) 
 	if lengths.Loose {
 		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
 	}
-	c.lengths = d.ints(what, lengths.View, c.n)
+	c.lengths = d.pointer(lengths.View)
 	c.squaresAt = d.need(scratchStarts, 8*(c.n+1)+4*(c.n+1+c.rows))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
@@ -51,7 +48,7 @@ func (c *captions) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, c.fro
 
 // captionWords lists the words of all rows in scratch memory. Ids are checked on the host.
 func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {
-	from := d.ints(what, words.View, c.n*columns)
+	from := d.pointer(words.View)
 	if len(words.Host) >= c.n*columns {
 		for i, n := range lengths.Host {
 			for t, w := range words.Host[i*columns:][:n] {

@@ -67,6 +67,7 @@ func (o Options) Validate() error {
 
 // dev implements device.Device.
 type dev struct {
+	checker   device.Checker
 	drv       driver.Driver
 	blas      driver.BLAS // nil: products by the own kernel
 	blasSpace driver.Ptr  // memory that blas uses
@@ -148,6 +149,7 @@ func Open(o Options) (device.Device, error) {
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(), buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
+	d.checker = device.Checker{Device: "cuda", Memory: d}
 	if d.precision == "" {
 		d.precision = FP32
 	}

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -20,7 +18,8 @@ var (
 
 // Add implements device.Rows.
 func (d *dev) Add(dst, a, b device.View) {
-	y, x, z := d.floats("Add dst", dst, -1), d.exactly("Add a", a, dst.N), d.exactly("Add b", b, dst.N)
+	d.check("Add").Binary(&dst, &a, &b)
+	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
 		d.each(kernelAdd, dst.N).ptr(y, x, z).long(dst.N)
 	}
@@ -28,7 +27,8 @@ func (d *dev) Add(dst, a, b device.View) {
 
 // Scale implements device.Rows.
 func (d *dev) Scale(dst, x, factor device.View) {
-	y, from, f := d.floats("Scale dst", dst, -1), d.exactly("Scale x", x, dst.N), d.floats("Scale factor", factor, 1)
+	d.check("Scale").Scale(&dst, &x, &factor)
+	y, from, f := d.pointer(dst), d.pointer(x), d.pointer(factor)
 	if dst.N > 0 {
 		d.each(kernelScale, dst.N).ptr(y, from, f).long(dst.N)
 	}
@@ -36,8 +36,8 @@ func (d *dev) Scale(dst, x, factor device.View) {
 
 // Combine implements device.Pooling.
 func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
-	y, x := d.floats("Combine dst", dst, -1), d.exactly("Combine a", a, dst.N)
-	z := d.optional("Combine b", b, dst.N)
+	d.check("Combine").Combine(&dst, &a, &b)
+	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
 		d.each(kernelCombine, dst.N).ptr(y, x, z).float(alpha, beta).long(dst.N)
 	}
@@ -45,8 +45,8 @@ func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
 
 // Activate implements device.Rows.
 func (d *dev) Activate(f device.Activation, y, x device.View) {
-	known("Activate", f)
-	to, from := d.floats("Activate y", y, -1), d.exactly("Activate x", x, y.N)
+	d.check("Activate").Activate(f, &y, &x)
+	to, from := d.pointer(y), d.pointer(x)
 	if y.N > 0 {
 		d.each(kernelActivate, y.N).ptr(to, from).int(int(f)).long(y.N)
 	}
@@ -54,13 +54,13 @@ func (d *dev) Activate(f device.Activation, y, x device.View) {
 
 // ActivateGrad implements device.Rows.
 func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	known("ActivateGrad", f)
-	to, from := d.floats("ActivateGrad dx", dx, -1), d.exactly("ActivateGrad dy", dy, dx.N)
+	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
+	to, from := d.pointer(dx), d.pointer(dy)
 	of := x
 	if f == device.Tanh || f == device.Sigmoid {
 		of = y
 	}
-	at := d.exactly("ActivateGrad x or y", of, dx.N)
+	at := d.pointer(of)
 	if dx.N > 0 {
 		d.each(kernelActivateGrad, dx.N).ptr(to, at, from).int(int(f)).long(dx.N)
 	}
@@ -68,15 +68,10 @@ func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 
 // BiasActivateGrad implements device.Rows.
 func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
-	const what = "BiasActivateGrad"
-	positive(what, a.N)
-	known(what, a.F)
-	if a.F == device.Tanh || a.F == device.Sigmoid {
-		panic(fmt.Sprintf("cuda: %s: function %d, expected one whose slope is known from the input", what, a.F))
-	}
+	a.Views(d.check("BiasActivateGrad"))
 	n, pieces := a.M*a.N, (a.M+columnPiece-1)/columnPiece
-	x, dy := d.floats("BiasActivateGrad X", a.X, n), d.floats("BiasActivateGrad DY", a.DY, n)
-	dx, y, dbias := d.floats("BiasActivateGrad DX", a.DX, n), d.optional("BiasActivateGrad Y", a.Y, n), d.optional("BiasActivateGrad DBias", a.DBias, a.N)
+	x, dy := d.pointer(a.X), d.pointer(a.DY)
+	dx, y, dbias := d.pointer(a.DX), d.pointer(a.Y), d.pointer(a.DBias)
 	part := dbias
 	if pieces > 1 && dbias != 0 {
 		part = d.need(scratchPanel, 4*pieces*a.N)
@@ -96,24 +91,17 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 	}
 }
 
-// known panics unless the kernels know a function: the numbers are those of elementwise.cu.
-func known(what string, f device.Activation) {
-	if f > device.GELU {
-		panic(fmt.Sprintf("cuda: %s: unknown function %d", what, f))
-	}
-}
-
 // SwapAxes implements device.Layouts.
 func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
-	positive("SwapAxes", a, b, inner)
+	d.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	n := a * b * inner
-	d.each(kernelSwapAxes, n).ptr(d.floats("SwapAxes dst", dst, n), d.floats("SwapAxes x", x, n)).int(a, b, inner).long(n)
+	d.each(kernelSwapAxes, n).ptr(d.pointer(dst), d.pointer(x)).int(a, b, inner).long(n)
 }
 
 // ColumnSum implements device.Rows.
 func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
-	positive("ColumnSum cols", cols)
-	to, from := d.floats("ColumnSum dst", dst, cols), d.floats("ColumnSum x", x, rows*cols)
+	d.check("ColumnSum").ColumnSum(&dst, &x, rows, cols)
+	to, from := d.pointer(dst), d.pointer(x)
 	d.columnSum(to, from, rows, cols, cols)
 }
 

@@ -38,8 +38,8 @@ func StaleCopies(d device.Device) string {
 			continue
 		}
 		values, halves := make([]float32, m.n), make([]float32, (m.n+1)/2)
-		own.download("StaleCopies", unsafe.Pointer(&values[0]), m.n, m.base, m.n)
-		own.download("StaleCopies", unsafe.Pointer(&halves[0]), len(halves), m.half, len(halves))
+		own.download("StaleCopies", unsafe.Pointer(&values[0]), m.base, m.n)
+		own.download("StaleCopies", unsafe.Pointer(&halves[0]), m.half, len(halves))
 		for _, s := range m.same {
 			for i := s.lo; i < s.hi; i++ {
 				u := math.Float32bits(values[i])

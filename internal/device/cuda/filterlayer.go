@@ -15,13 +15,13 @@ type filterLayer struct {
 	sum                         tallSum
 }
 
-func (f *filterLayer) set(d *dev, what string, a *device.Filter, size, nodes int) {
-	f.w, f.bias, f.logits = d.floats(what, a.W, size), d.floats(what, a.Bias, 1), d.floats(what, a.Logits, nodes)
+func (f *filterLayer) set(d *dev, a *device.Filter) {
+	f.w, f.bias, f.logits = d.pointer(a.W), d.pointer(a.Bias), d.pointer(a.Logits)
 }
 
-func (f *filterLayer) setGrad(d *dev, what string, a *device.Filter, size, nodes, pairs int) {
-	f.weights, f.dLogits = d.floats(what, a.Weights, nodes), d.floats(what, a.DLogits, nodes)
-	f.dSums, f.dW = d.floats(what, a.DSums, pairs*size), d.floats(what, a.DW, size)
+func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
+	f.weights, f.dLogits = d.pointer(a.Weights), d.pointer(a.DLogits)
+	f.dSums, f.dW = d.pointer(a.DSums), d.pointer(a.DW)
 }
 
 // filteredGrad computes the gradient of W z of a tile from its factors.

@@ -22,22 +22,22 @@ type filterViews struct {
 	x, gamma, beta, out, logits, weights, mean, inv, norms driver.Ptr
 }
 
-func (d *dev) filterViews(what string, a device.FilterArgs) (v filterViews) {
-	positive(what, a.B, a.S)
-	v.pairLayout = d.layout(what, a.Lengths, 0)
+func (d *dev) filterViews(a device.FilterArgs) (v filterViews) {
+	v.pairLayout = d.layout(a.Lengths)
 	v.rows, v.pairs = a.B*v.nodes, a.B*v.captions
-	v.x, v.out = d.floats(what, a.X, v.rows*a.S), d.floats(what, a.Out, v.pairs*a.S)
-	v.gamma, v.beta = d.floats(what, a.Gamma, 1), d.floats(what, a.Beta, 1)
-	v.logits, v.weights = d.floats(what, a.Logits, v.rows), d.floats(what, a.Weights, v.rows)
-	v.mean, v.inv = d.floats(what, a.Mean, v.captions), d.floats(what, a.InvStd, v.captions)
-	v.norms = d.floats(what, a.Norms, v.pairs)
+	v.x, v.out = d.pointer(a.X), d.pointer(a.Out)
+	v.gamma, v.beta = d.pointer(a.Gamma), d.pointer(a.Beta)
+	v.logits, v.weights = d.pointer(a.Logits), d.pointer(a.Weights)
+	v.mean, v.inv = d.pointer(a.Mean), d.pointer(a.InvStd)
+	v.norms = d.pointer(a.Norms)
 	return v
 }
 
 // Filtrate implements device.Pairs.
 func (d *dev) Filtrate(a device.FilterArgs) {
-	v := d.filterViews("Filtrate", a)
-	mean, variance := d.floats("Filtrate RunningMean", a.RunningMean, 1), d.floats("Filtrate RunningVar", a.RunningVar, 1)
+	a.Views(d.check("Filtrate"))
+	v := d.filterViews(a)
+	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
 	if v.captions == 0 {
 		return
 	}
@@ -52,10 +52,10 @@ func (d *dev) Filtrate(a device.FilterArgs) {
 
 // FiltrateGrad implements device.Pairs.
 func (d *dev) FiltrateGrad(a device.FilterArgs) {
-	const what = "FiltrateGrad"
-	v := d.filterViews(what, a)
-	dOut, dr, dz := d.floats(what+" DOut", a.DOut, v.pairs*a.S), d.floats(what+" DSums", a.DSums, v.pairs*a.S), d.floats(what+" DLogits", a.DLogits, v.rows)
-	dBias, dGamma, dBeta := d.floats(what+" DBias", a.DBias, 1), d.floats(what+" DGamma", a.DGamma, 1), d.floats(what+" DBeta", a.DBeta, 1)
+	a.Views(d.check("FiltrateGrad"))
+	v := d.filterViews(a)
+	dOut, dr, dz := d.pointer(a.DOut), d.pointer(a.DSums), d.pointer(a.DLogits)
+	dBias, dGamma, dBeta := d.pointer(a.DBias), d.pointer(a.DGamma), d.pointer(a.DBeta)
 	if v.captions == 0 {
 		for _, p := range [3]driver.Ptr{dBias, dGamma, dBeta} {
 			d.fill(p, 4, 0)

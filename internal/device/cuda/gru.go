@@ -42,18 +42,17 @@ type layer struct {
 	of                       [2]direction
 }
 
-// layer checks what both passes read.
-func (d *dev) layer(what string, a *device.BiGRUArgs, directions int) *layer {
-	positive(what, a.I, a.H)
+// layer takes what both passes read.
+func (d *dev) layer(a *device.BiGRUArgs, directions int) *layer {
 	l := &d.gru
 	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, loose: a.Lengths.Loose}
-	l.lengths, l.starts = d.starts(what, a.Lengths)
+	l.lengths, l.starts = d.starts(a.Lengths)
 	l.rows, l.steps = d.pack.Rows(), d.pack.Steps()
-	l.x = d.argument(what, "X", a.X, l.rows*a.I)
+	l.x = d.pointer(a.X)
 	for k := range directions {
 		w := &a.Directions[k]
-		l.of[k] = direction{wih: d.argument(what, "WIH", w.WIH, 3*a.H*a.I), whh: d.argument(what, "WHH", w.WHH, 3*a.H*a.H),
-			gates: d.argument(what, "Gates", w.Gates, l.rows*4*a.H), prev: d.argument(what, "Prev", w.Prev, l.rows*a.H)}
+		l.of[k] = direction{wih: d.pointer(w.WIH), whh: d.pointer(w.WHH),
+			gates: d.pointer(w.Gates), prev: d.pointer(w.Prev)}
 	}
 	return l
 }
@@ -66,11 +65,11 @@ func (d *dev) both(k kernel, l *layer, n int) *command {
 }
 
 // forward writes the states of one direction to y[0], of the other to y[1].
-func (d *dev) forward(what string, a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
+func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 	h := l.h
 	for k := range l.directions {
 		w := &a.Directions[k]
-		l.of[k].bih, l.of[k].bhh = d.argument(what, "BIH", w.BIH, 3*h), d.argument(what, "BHH", w.BHH, 3*h)
+		l.of[k].bih, l.of[k].bhh = d.pointer(w.BIH), d.pointer(w.BHH)
 	}
 	if l.rows == 0 {
 		return
@@ -104,14 +103,14 @@ func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 
 // backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of the final states. Each step turns its gates
 // into the gradients of the gate inputs, stored [n, r, z, hn]; all weight gradients are products over all rows at the end.
-func (d *dev) backward(what string, a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scale float64) {
+func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scale float64) {
 	h := l.h
 	for k := range l.directions {
 		w, of := &a.Directions[k], &l.of[k]
-		of.dwih, of.dwhh = d.argument(what, "DWIH", w.DWIH, 3*h*l.i), d.argument(what, "DWHH", w.DWHH, 3*h*h)
-		of.dbih, of.dbhh = d.argument(what, "DBIH", w.DBIH, 3*h), d.argument(what, "DBHH", w.DBHH, 3*h)
+		of.dwih, of.dwhh = d.pointer(w.DWIH), d.pointer(w.DWHH)
+		of.dbih, of.dbhh = d.pointer(w.DBIH), d.pointer(w.DBHH)
 	}
-	dx := d.optionalArgument(what, "DX", a.DX, l.rows*l.i)
+	dx := d.pointer(a.DX)
 	p, q := &l.of[0], &l.of[1]
 	n := l.batch * h
 	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
@@ -183,18 +182,18 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 
 // single is one direction as the first of two.
 func single(a *device.GRUArgs) device.BiGRUArgs {
-	b := device.BiGRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX}
-	b.Directions[0] = device.GRUDirection{WIH: a.WIH, WHH: a.WHH, BIH: a.BIH, BHH: a.BHH, Gates: a.Gates, Prev: a.Prev, DWIH: a.DWIH, DWHH: a.DWHH, DBIH: a.DBIH, DBHH: a.DBHH}
-	return b
+	return device.BiGRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX,
+		Directions: [2]device.GRUDirection{a.GRUDirection}}
 }
 
 // GRU implements device.Recurrent.
 func (d *dev) GRU(a device.GRUArgs) {
+	a.Views(d.check("GRU"))
 	b := single(&a)
-	l := d.layer("GRU", &b, 1)
+	l := d.layer(&b, 1)
 	l.reverse = a.Reverse
-	y, final := d.floats("GRU Y", a.Y, l.rows*l.h), d.optional("GRU Final", a.Final, l.batch*l.h)
-	d.forward("GRU", &b, l, [2]driver.Ptr{y})
+	y, final := d.pointer(a.Y), d.pointer(a.Final)
+	d.forward(&b, l, [2]driver.Ptr{y})
 	d.clearTail(y, a.Lengths, l.lengths, l.h)
 	if final != 0 && l.rows > 0 {
 		d.each(kernelGRUFinal, l.batch*l.h).ptr(final, y, l.lengths, l.starts).int(l.batch, l.h).flag(a.Reverse)
@@ -203,19 +202,21 @@ func (d *dev) GRU(a device.GRUArgs) {
 
 // GRUGrad implements device.Recurrent.
 func (d *dev) GRUGrad(a device.GRUArgs) {
+	a.Views(d.check("GRUGrad"))
 	b := single(&a)
-	l := d.layer("GRUGrad", &b, 1)
+	l := d.layer(&b, 1)
 	l.reverse = a.Reverse
-	dy, final := d.optional("GRUGrad DY", a.DY, l.rows*l.h), d.optional("GRUGrad DFinal", a.DFinal, l.batch*l.h)
-	d.backward("GRUGrad", &b, l, dy, final, 1)
+	dy, final := d.pointer(a.DY), d.pointer(a.DFinal)
+	d.backward(&b, l, dy, final, 1)
 }
 
 // BiGRU implements device.Recurrent.
 func (d *dev) BiGRU(a device.BiGRUArgs) {
-	l := d.layer("BiGRU", &a, 2)
+	a.Views(d.check("BiGRU"))
+	l := d.layer(&a, 2)
 	n := l.rows * l.h
-	y, other := d.floats("BiGRU Y", a.Y, n), d.floats("BiGRU Work", a.Work, n)
-	d.forward("BiGRU", &a, l, [2]driver.Ptr{y, other})
+	y, other := d.pointer(a.Y), d.pointer(a.Work)
+	d.forward(&a, l, [2]driver.Ptr{y, other})
 	if n > 0 {
 		d.each(kernelGRUMean, n).ptr(y, other, l.starts).int(l.steps, l.h).long(n)
 	}
@@ -223,22 +224,23 @@ func (d *dev) BiGRU(a device.BiGRUArgs) {
 
 // BiGRUGrad implements device.Recurrent.
 func (d *dev) BiGRUGrad(a device.BiGRUArgs) {
-	l := d.layer("BiGRUGrad", &a, 2)
-	d.backward("BiGRUGrad", &a, l, d.floats("BiGRUGrad DY", a.DY, l.rows*l.h), 0, 0.5)
+	a.Views(d.check("BiGRUGrad"))
+	l := d.layer(&a, 2)
+	d.backward(&a, l, d.pointer(a.DY), 0, 0.5)
 }
 
 // GRUCell implements device.Cells.
 func (d *dev) GRUCell(a device.GRUCellArgs) {
-	positive("GRUCell", a.N, a.H)
+	a.Views(d.check("GRUCell"))
 	n := a.N * a.H
-	d.each(kernelGRUStep, n).ptr(d.floats("GRUCell Gates", a.Gates, 4*n), d.floats("GRUCell Y", a.Y, n), d.floats("GRUCell Prev", a.Prev, n),
-		d.floats("GRUCell Hidden", a.Hidden, 3*n), d.floats("GRUCell Before", a.Before, n), 0).int(a.N, a.N, a.H)
+	d.each(kernelGRUStep, n).ptr(d.pointer(a.Gates), d.pointer(a.Y), d.pointer(a.Prev),
+		d.pointer(a.Hidden), d.pointer(a.Before), 0).int(a.N, a.N, a.H)
 }
 
 // GRUCellGrad implements device.Cells.
 func (d *dev) GRUCellGrad(a device.GRUCellArgs) {
-	positive("GRUCellGrad", a.N, a.H)
+	a.Views(d.check("GRUCellGrad"))
 	n := a.N * a.H
-	d.each(kernelGRUStepGrad, n).ptr(d.floats("GRUCellGrad Gates", a.Gates, 4*n), d.floats("GRUCellGrad Carry", a.Carry, n), d.floats("GRUCellGrad Prev", a.Prev, n),
-		d.optional("GRUCellGrad DY", a.DY, n), 0).int(a.N, a.N, a.H)
+	d.each(kernelGRUStepGrad, n).ptr(d.pointer(a.Gates), d.pointer(a.Carry), d.pointer(a.Prev),
+		d.pointer(a.DY), 0).int(a.N, a.N, a.H)
 }

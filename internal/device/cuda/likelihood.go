@@ -12,8 +12,7 @@ var (
 )
 
 // classes lists label and mask of every packed row.
-func (d *dev) classes(what string, a device.CrossEntropyArgs) (labels, mask driver.Ptr, rows int) {
-	positive(what, a.L, a.V)
+func (d *dev) classes(what string, a *device.CrossEntropyArgs) (labels, mask driver.Ptr, rows int) {
 	labels = d.words(what, scratchRows, a.Labels, a.Lengths, a.L, a.V, 1)
 	mask = d.words(what, scratchMask, a.Mask, a.Lengths, a.L, 0, 1)
 	return labels, mask, d.pack.Rows()
@@ -21,9 +20,10 @@ func (d *dev) classes(what string, a device.CrossEntropyArgs) (labels, mask driv
 
 // CrossEntropy implements device.Likelihood.
 func (d *dev) CrossEntropy(a device.CrossEntropyArgs) {
-	labels, mask, rows := d.classes("CrossEntropy", a)
-	logits, norm := d.floats("CrossEntropy Logits", a.Logits, rows*a.V), d.floats("CrossEntropy Norm", a.Norm, rows)
-	loss := d.floats("CrossEntropy Loss", a.Loss, 1)
+	a.Views(d.check("CrossEntropy"))
+	labels, mask, rows := d.classes("CrossEntropy", &a)
+	logits, norm := d.pointer(a.Logits), d.pointer(a.Norm)
+	loss := d.pointer(a.Loss)
 	losses := d.need(scratchSums, 8*max(1, rows))
 	if rows > 0 {
 		d.rows(kernelCrossEntropy, rows, a.V).ptr(losses, norm, logits, labels, mask).int(a.V).float(a.Scale)
@@ -33,9 +33,10 @@ func (d *dev) CrossEntropy(a device.CrossEntropyArgs) {
 
 // CrossEntropyGrad implements device.Likelihood.
 func (d *dev) CrossEntropyGrad(a device.CrossEntropyArgs) {
-	labels, mask, rows := d.classes("CrossEntropyGrad", a)
-	logits, norm := d.floats("CrossEntropyGrad Logits", a.Logits, rows*a.V), d.floats("CrossEntropyGrad Norm", a.Norm, rows)
-	dLoss, dLogits := d.floats("CrossEntropyGrad DLoss", a.DLoss, 1), d.floats("CrossEntropyGrad DLogits", a.DLogits, rows*a.V)
+	a.Views(d.check("CrossEntropyGrad"))
+	labels, mask, rows := d.classes("CrossEntropyGrad", &a)
+	logits, norm := d.pointer(a.Logits), d.pointer(a.Norm)
+	dLoss, dLogits := d.pointer(a.DLoss), d.pointer(a.DLogits)
 	if rows > 0 {
 		d.rows(kernelCrossEntropyGrad, rows, a.V).ptr(dLogits, logits, norm, dLoss, labels, mask).int(a.V).float(a.Scale)
 	}

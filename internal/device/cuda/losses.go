@@ -20,11 +20,10 @@ type lossViews struct {
 	parts              driver.Ptr // double [2, 2, n]: per side the loss of each anchor and its share in the gradient of the diagonal
 }
 
-func (d *dev) lossViews(what string, n int, scores device.View, out device.LossOut) lossViews {
-	positive(what, n)
-	return lossViews{n: n, scores: d.floats(what, scores, n*n), grad: d.floats(what, out.Grad, n*n), loss: d.floats(what, out.Loss, 3),
-		hard:  [2]driver.Ptr{d.optionalInts(what, out.HardCaption, n), d.optionalInts(what, out.HardImage, n)},
-		cost:  [2]driver.Ptr{d.optional(what, out.CostCaption, n), d.optional(what, out.CostImage, n)},
+func (d *dev) lossViews(n int, scores device.View, out device.LossOut) lossViews {
+	return lossViews{n: n, scores: d.pointer(scores), grad: d.pointer(out.Grad), loss: d.pointer(out.Loss),
+		hard:  [2]driver.Ptr{d.pointer(out.HardCaption), d.pointer(out.HardImage)},
+		cost:  [2]driver.Ptr{d.pointer(out.CostCaption), d.pointer(out.CostImage)},
 		parts: d.need(scratchSums, 8*4*n)}
 }
 
@@ -40,8 +39,9 @@ func (d *dev) finish(l *lossViews, scale float64) {
 
 // Hinge implements device.Losses.
 func (d *dev) Hinge(a device.HingeArgs) {
-	l := d.lossViews("Hinge", a.N, a.Scores, a.LossOut)
-	margins := d.optional("Hinge Margins", a.Margins, a.N*a.N)
+	a.Views(d.check("Hinge"))
+	l := d.lossViews(a.N, a.Scores, a.LossOut)
+	margins := d.pointer(a.Margins)
 	for side := range 2 {
 		loss, share := l.part(side)
 		d.rows(kernelHingeSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores, margins).float(a.Margin).int(a.N).flag(a.Max).int(side)
@@ -51,7 +51,8 @@ func (d *dev) Hinge(a device.HingeArgs) {
 
 // UniversalWeighting implements device.Losses.
 func (d *dev) UniversalWeighting(a device.UniversalArgs) {
-	l := d.lossViews("UniversalWeighting", a.N, a.Scores, a.LossOut)
+	a.Views(d.check("UniversalWeighting"))
+	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	p, n := a.Positive, a.Negative
 	for side := range 2 {
 		loss, share := l.part(side)
@@ -63,11 +64,11 @@ func (d *dev) UniversalWeighting(a device.UniversalArgs) {
 
 // SemanticMargins implements device.Losses.
 func (d *dev) SemanticMargins(a device.MarginArgs) {
-	positive("SemanticMargins N", a.N)
-	gram, out := d.floats("SemanticMargins Gram", a.Gram, a.N*a.N), d.floats("SemanticMargins Margins", a.Margins, a.N*a.N)
+	a.Views(d.check("SemanticMargins"))
+	gram, out := d.pointer(a.Gram), d.pointer(a.Margins)
 	var images, captions driver.Ptr
 	if a.ZeroSameImage {
-		images, captions = d.ints("SemanticMargins Images", a.Images, a.N), d.ints("SemanticMargins Captions", a.Captions, a.N)
+		images, captions = d.pointer(a.Images), d.pointer(a.Captions)
 	}
 	d.rows(kernelSemanticMargins, a.N, a.N).ptr(out, gram, images, captions).float(a.Alpha, a.Lambda).int(a.N).flag(a.Cosine)
 }

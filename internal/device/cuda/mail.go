@@ -59,11 +59,8 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 	if d.refuse("Fetch") {
 		return
 	}
-	m, n := d.mailOf(slot), 0
-	for _, v := range views {
-		d.floats("Fetch", v, -1)
-		n += v.N
-	}
+	m := d.mailOf(slot)
+	n := d.check("Fetch").Fetch(views)
 	if m.event == 0 || m.room < 4*n {
 		d.run(func() error { return m.reserve(d, n) })
 		d.wait()
@@ -78,7 +75,7 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 			continue
 		}
 		c := d.next()
-		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, d.floats("Fetch", v, -1), 4*v.N
+		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, d.pointer(v), 4*v.N
 		at += v.N
 	}
 	c := d.next()

@@ -22,23 +22,23 @@ type polar struct {
 	dRho, dTheta, dRhoWidth, dThetaWid driver.Ptr
 }
 
-func (d *dev) polar(what string, a device.PolarArgs) (p polar) {
-	positive(what, a.B, a.R, a.K)
+func (d *dev) polar(a device.PolarArgs) (p polar) {
 	p.pairs = a.B * a.R * a.R
 	p.weights = p.pairs * a.K
 	if a.Sum {
 		p.weights = a.B * a.R * a.K
 	}
-	p.boxes = d.floats("PolarWeights Boxes", a.Boxes, a.B*a.R*4)
-	p.rho, p.theta = d.floats("PolarWeights MeanRho", a.MeanRho, a.K), d.floats("PolarWeights MeanTheta", a.MeanTheta, a.K)
-	p.rhoWidth, p.thetaWidth = d.floats("PolarWeights PrecisionRho", a.PrecisionRho, a.K), d.floats("PolarWeights PrecisionTheta", a.PrecisionTheta, a.K)
+	p.boxes = d.pointer(a.Boxes)
+	p.rho, p.theta = d.pointer(a.MeanRho), d.pointer(a.MeanTheta)
+	p.rhoWidth, p.thetaWidth = d.pointer(a.PrecisionRho), d.pointer(a.PrecisionTheta)
 	return p
 }
 
 // PolarWeights implements device.Matching.
 func (d *dev) PolarWeights(a device.PolarArgs) {
-	p := d.polar("PolarWeights", a)
-	out := d.floats("PolarWeights Weights", a.Weights, p.weights)
+	a.Views(d.check("PolarWeights"))
+	p := d.polar(a)
+	out := d.pointer(a.Weights)
 	to := out
 	if a.Sum {
 		to = d.need(scratchHidden, 4*p.pairs*a.K)
@@ -56,10 +56,11 @@ func (d *dev) sumSlices(dst, x driver.Ptr, inner, slices, count int, add bool) {
 
 // PolarWeightsGrad implements device.Matching.
 func (d *dev) PolarWeightsGrad(a device.PolarArgs) {
-	p := d.polar("PolarWeightsGrad", a)
-	dw := d.floats("PolarWeightsGrad DWeights", a.DWeights, p.weights)
-	p.dRho, p.dTheta = d.floats("PolarWeightsGrad DMeanRho", a.DMeanRho, a.K), d.floats("PolarWeightsGrad DMeanTheta", a.DMeanTheta, a.K)
-	p.dRhoWidth, p.dThetaWid = d.floats("PolarWeightsGrad DPrecisionRho", a.DPrecisionRho, a.K), d.floats("PolarWeightsGrad DPrecisionTheta", a.DPrecisionTheta, a.K)
+	a.Views(d.check("PolarWeightsGrad"))
+	p := d.polar(a)
+	dw := d.pointer(a.DWeights)
+	p.dRho, p.dTheta = d.pointer(a.DMeanRho), d.pointer(a.DMeanTheta)
+	p.dRhoWidth, p.dThetaWid = d.pointer(a.DPrecisionRho), d.pointer(a.DPrecisionTheta)
 	blocks := (p.pairs + threads - 1) / threads
 	part := d.need(scratchSums, 8*blocks*4*a.K)
 	d.start(kernelPolarGrad, threads, blocks, 1, 1).ptr(part, dw, p.boxes, p.rho, p.theta, p.rhoWidth, p.thetaWidth).int(a.R, a.K).flag(a.Sum).long(p.pairs)
@@ -68,24 +69,23 @@ func (d *dev) PolarWeightsGrad(a device.PolarArgs) {
 
 // ScaleBlocks implements device.Matching.
 func (d *dev) ScaleBlocks(a device.ScaleArgs) {
-	d.scaleBlocks("ScaleBlocks", a, d.floats("ScaleBlocks Y", a.Y, a.A*a.B*a.N*a.H), d.floats("ScaleBlocks X", a.X, a.A*a.B*a.N*a.H))
+	a.Views(d.check("ScaleBlocks"))
+	d.scaleBlocks(a, d.pointer(a.Y), d.pointer(a.X))
 }
 
-func (d *dev) scaleBlocks(what string, a device.ScaleArgs, y, x driver.Ptr) {
-	positive(what, a.A, a.B, a.N, a.H)
-	count, factors := a.A*a.B*a.N*a.H, d.floats("ScaleBlocks Factors", a.Factors, a.A*a.N)
+func (d *dev) scaleBlocks(a device.ScaleArgs, y, x driver.Ptr) {
+	count, factors := a.X.N, d.pointer(a.Factors)
 	d.each(kernelScaleBlocks, count).ptr(y, x, factors).long(a.B*a.N*a.H, a.N*a.H).int(a.H).long(count)
 }
 
 // ScaleBlocksGrad implements device.Matching.
 func (d *dev) ScaleBlocksGrad(a device.ScaleArgs) {
-	positive("ScaleBlocksGrad", a.A, a.B, a.N, a.H)
-	count := a.A * a.B * a.N * a.H
-	dy := d.floats("ScaleBlocksGrad DY", a.DY, count)
-	if dx := d.optional("ScaleBlocksGrad DX", a.DX, count); dx != 0 {
-		d.scaleBlocks("ScaleBlocksGrad", a, dx, dy)
+	a.Views(d.check("ScaleBlocksGrad"))
+	dy := d.pointer(a.DY)
+	if dx := d.pointer(a.DX); dx != 0 {
+		d.scaleBlocks(a, dx, dy)
 	}
-	if df := d.optional("ScaleBlocksGrad DFactors", a.DFactors, a.A*a.N); df != 0 {
-		d.each(kernelScaleFactors, a.A*a.N).ptr(df, d.floats("ScaleBlocksGrad X", a.X, count), dy).int(a.B, a.N, a.H).long(a.A * a.N)
+	if df := d.pointer(a.DFactors); df != 0 {
+		d.each(kernelScaleFactors, a.A*a.N).ptr(df, d.pointer(a.X), dy).int(a.B, a.N, a.H).long(a.A * a.N)
 	}
 }

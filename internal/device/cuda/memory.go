@@ -117,16 +117,15 @@ func (d *dev) idle() error {
 
 // UploadFloats implements device.Memory.
 func (d *dev) UploadFloats(dst device.View, src []float32) {
-	p := d.floats("UploadFloats dst", dst, -1)
-	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+	d.check("UploadFloats").Host(&dst, device.Float, len(src))
+	p := d.pointer(dst)
+	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
 // StreamFloats implements device.Streamer. Where there is no room for a stage it uploads.
 func (d *dev) StreamFloats(dst device.View, src []float32) {
-	p := d.floats("StreamFloats dst", dst, -1)
-	if dst.N != len(src) {
-		panic(fmt.Sprintf("cuda: StreamFloats: %d elements into %d", len(src), dst.N))
-	}
+	d.check("StreamFloats").Host(&dst, device.Float, len(src))
+	p := d.pointer(dst)
 	if len(src) == 0 || d.refuse("StreamFloats") {
 		return
 	}
@@ -176,15 +175,13 @@ func (d *dev) narrowed(n int) []float32 {
 
 // UploadInts implements device.Memory.
 func (d *dev) UploadInts(dst device.View, src []int32) {
-	p := d.ints("UploadInts dst", dst, -1)
-	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)), len(src))
+	d.check("UploadInts").Host(&dst, device.Int32, len(src))
+	p := d.pointer(dst)
+	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
 // upload returns when the host's memory has been read.
-func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, have int) {
-	if n != have {
-		panic(fmt.Sprintf("cuda: %s: %d elements into %d", what, have, n))
-	}
+func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 	if n == 0 || d.refuse(what) {
 		return
 	}
@@ -196,8 +193,9 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer, hav
 
 // DownloadFloats implements device.Memory. After a failure of the device it writes NaN.
 func (d *dev) DownloadFloats(dst []float32, src device.View) {
-	p := d.floats("DownloadFloats src", src, -1)
-	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), len(dst), p, src.N) != nil {
+	d.check("DownloadFloats").Host(&src, device.Float, len(dst))
+	p := d.pointer(src)
+	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		for i := range dst {
 			dst[i] = float32(math.NaN())
 		}
@@ -215,16 +213,14 @@ func (d *dev) DownloadDoubles(dst []float64, src device.View) {
 
 // DownloadInts implements device.Memory. After a failure of the device it writes zeros.
 func (d *dev) DownloadInts(dst []int32, src device.View) {
-	p := d.ints("DownloadInts src", src, -1)
-	if d.download("DownloadInts", unsafe.Pointer(unsafe.SliceData(dst)), len(dst), p, src.N) != nil {
+	d.check("DownloadInts").Host(&src, device.Int32, len(dst))
+	p := d.pointer(src)
+	if d.download("DownloadInts", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		clear(dst)
 	}
 }
 
-func (d *dev) download(what string, dst unsafe.Pointer, room int, src driver.Ptr, n int) error {
-	if n != room {
-		panic(fmt.Sprintf("cuda: %s: %d elements into %d", what, n, room))
-	}
+func (d *dev) download(what string, dst unsafe.Pointer, src driver.Ptr, n int) error {
 	if n == 0 {
 		return nil
 	}
@@ -241,7 +237,8 @@ func (d *dev) download(what string, dst unsafe.Pointer, room int, src driver.Ptr
 
 // Fill implements device.Memory.
 func (d *dev) Fill(dst device.View, value float64) {
-	d.fill(d.floats("Fill dst", dst, -1), 4*dst.N, math.Float32bits(float32(value)))
+	d.check("Fill").Fill(&dst)
+	d.fill(d.pointer(dst), 4*dst.N, math.Float32bits(float32(value)))
 }
 
 func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
@@ -255,14 +252,8 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 
 // Copy implements device.Memory.
 func (d *dev) Copy(dst, src device.View) {
-	t := device.Float
-	if dst.Present() {
-		t = dst.Buf.DType()
-	}
-	to, from := d.address("Copy dst", dst, t, -1), d.address("Copy src", src, t, -1)
-	if dst.N != src.N {
-		panic(fmt.Sprintf("cuda: Copy: %d elements into %d", src.N, dst.N))
-	}
+	d.check("Copy").Copy(&dst, &src)
+	to, from := d.pointer(dst), d.pointer(src)
 	d.copy(to, from, 4*dst.N)
 }
 

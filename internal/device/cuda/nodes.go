@@ -25,20 +25,14 @@ type mixing struct {
 	x, w          driver.Ptr
 }
 
-func (d *dev) mixing(what string, a device.MixArgs) mixing {
-	positive(what, a.B, a.K, a.H, len(a.Lengths.Host))
-	m := mixing{a: a, c: d.captions(what, a.Lengths, 0)}
+func (d *dev) mixing(a device.MixArgs) mixing {
+	m := mixing{a: a, c: d.captions(a.Lengths)}
 	m.size, m.weights = a.B*m.c.rows*a.K*a.H, m.c.squares*a.K
 	if a.PerImage {
 		m.nodes = int(a.Lengths.Host[0])
-		for _, n := range a.Lengths.Host {
-			if int(n) != m.nodes {
-				panic("cuda: " + what + ": weights for each image need pairs of one number of nodes")
-			}
-		}
 		m.weights = a.B * m.nodes * m.nodes * a.K
 	}
-	m.x, m.w = d.floats("MixNodes X", a.X, m.size), d.floats("MixNodes Weights", a.Weights, m.weights)
+	m.x, m.w = d.pointer(a.X), d.pointer(a.Weights)
 	return m
 }
 
@@ -53,14 +47,16 @@ func (d *dev) mix(m *mixing, y, x driver.Ptr, back bool) {
 
 // MixNodes implements device.Matching.
 func (d *dev) MixNodes(a device.MixArgs) {
-	m := d.mixing("MixNodes", a)
-	d.mix(&m, d.floats("MixNodes Y", a.Y, m.size), m.x, false)
+	a.Views(d.check("MixNodes"))
+	m := d.mixing(a)
+	d.mix(&m, d.pointer(a.Y), m.x, false)
 }
 
 // MixNodesGrad implements device.Matching.
 func (d *dev) MixNodesGrad(a device.MixArgs) {
-	m := d.mixing("MixNodesGrad", a)
-	dy, dx, dw := d.floats("MixNodesGrad DY", a.DY, m.size), d.floats("MixNodesGrad DX", a.DX, m.size), d.floats("MixNodesGrad DWeights", a.DWeights, m.weights)
+	a.Views(d.check("MixNodesGrad"))
+	m := d.mixing(a)
+	dy, dx, dw := d.pointer(a.DY), d.pointer(a.DX), d.pointer(a.DWeights)
 	d.mix(&m, dx, dy, true)
 	if a.PerImage {
 		d.each(kernelMixImages, m.weights).ptr(dw, m.x, dy).int(m.nodes, m.c.n, a.K, a.H).long(m.weights)
@@ -70,37 +66,27 @@ func (d *dev) MixNodesGrad(a device.MixArgs) {
 	d.start(kernelMixCaptions, threads, m.c.n, tiles, 1).ptr(dw, m.x, dy, m.c.starts, m.c.squaresAt).int(m.c.rows, a.B, a.K, a.H)
 }
 
-// nodeMeans counts the values of X and of Y.
-func (d *dev) nodeMeans(what string, a device.NodeMeansArgs) (c captions, nodes, means int) {
-	positive(what, a.B, a.H, len(a.Lengths.Host))
-	c = d.captions(what, a.Lengths, 0)
-	return c, a.B * c.rows * a.H, a.B * c.n * a.H
-}
-
 // MeanNodes implements device.Matching.
 func (d *dev) MeanNodes(a device.NodeMeansArgs) {
-	c, nodes, means := d.nodeMeans("MeanNodes", a)
-	x, y := d.floats("MeanNodes X", a.X, nodes), d.floats("MeanNodes Y", a.Y, means)
-	d.each(kernelMeanNodes, means).ptr(y, x, c.starts).int(c.rows, c.n, a.H).long(means)
+	a.Views(d.check("MeanNodes"))
+	c := d.captions(a.Lengths)
+	d.each(kernelMeanNodes, a.Y.N).ptr(d.pointer(a.Y), d.pointer(a.X), c.starts).int(c.rows, c.n, a.H).long(a.Y.N)
 }
 
 // MeanNodesGrad implements device.Matching.
 func (d *dev) MeanNodesGrad(a device.NodeMeansArgs) {
-	c, nodes, means := d.nodeMeans("MeanNodesGrad", a)
-	dx, dy := d.floats("MeanNodesGrad DX", a.DX, nodes), d.floats("MeanNodesGrad DY", a.DY, means)
-	d.each(kernelMeanNodesGrad, nodes).ptr(dx, dy, c.of, c.starts).int(c.rows, c.n, a.H).long(nodes)
+	a.Views(d.check("MeanNodesGrad"))
+	c := d.captions(a.Lengths)
+	d.each(kernelMeanNodesGrad, a.DX.N).ptr(d.pointer(a.DX), d.pointer(a.DY), c.of, c.starts).
+		int(c.rows, c.n, a.H).long(a.DX.N)
 }
 
 // wordGraph checks a call: the captions, the words and the edges, which are absent where all words are neighbours.
 func (d *dev) wordGraph(what string, a device.WordGraphArgs) (c captions, words, edges, start driver.Ptr) {
-	positive(what, a.E)
-	c = d.captions(what, a.Lengths, 0)
-	words = d.floats("WordGraph Words", a.Words, c.rows*a.E)
+	c = d.captions(a.Lengths)
+	words = d.pointer(a.Words)
 	if !a.Sparse {
 		return c, words, 0, 0
-	}
-	if len(a.EdgeStart.Host) != c.n+1 || 2*int(a.EdgeStart.Host[c.n]) > len(a.Edges.Host) {
-		panic("cuda: " + what + ": edges do not fit the captions")
 	}
 	for i, n := range a.Lengths.Host {
 		if a.Lengths.Loose { // then nothing that leaves its caption is read
@@ -112,13 +98,14 @@ func (d *dev) wordGraph(what string, a device.WordGraphArgs) (c captions, words,
 			}
 		}
 	}
-	return c, words, d.ints("WordGraph Edges", a.Edges.View, 2*int(a.EdgeStart.Host[c.n])), d.ints("WordGraph EdgeStart", a.EdgeStart.View, c.n+1)
+	return c, words, d.pointer(a.Edges.View), d.pointer(a.EdgeStart.View)
 }
 
 // WordGraph implements device.Matching.
 func (d *dev) WordGraph(a device.WordGraphArgs) {
+	a.Views(d.check("WordGraph"))
 	c, words, edges, start := d.wordGraph("WordGraph", a)
-	weights := d.floats("WordGraph Weights", a.Weights, c.squares)
+	weights := d.pointer(a.Weights)
 	if c.n > 0 {
 		d.start(kernelWordGraph, threads, c.n, c.longest, 1).ptr(weights, words, edges, start, c.starts, c.squaresAt).int(a.E).float(a.Lambda)
 	}
@@ -126,9 +113,10 @@ func (d *dev) WordGraph(a device.WordGraphArgs) {
 
 // WordGraphGrad implements device.Matching.
 func (d *dev) WordGraphGrad(a device.WordGraphArgs) {
+	a.Views(d.check("WordGraphGrad"))
 	c, words, _, _ := d.wordGraph("WordGraphGrad", a)
-	weights, dWeights := d.floats("WordGraphGrad Weights", a.Weights, c.squares), d.floats("WordGraphGrad DWeights", a.DWeights, c.squares)
-	dWords := d.floats("WordGraphGrad DWords", a.DWords, c.rows*a.E)
+	weights, dWeights := d.pointer(a.Weights), d.pointer(a.DWeights)
+	dWords := d.pointer(a.DWords)
 	if c.n == 0 {
 		return
 	}

@@ -18,7 +18,8 @@ const sumBlocks = 512
 
 // SumSquares implements device.Optimiser.
 func (d *dev) SumSquares(acc, x device.View) {
-	from, sum := d.floats("SumSquares x", x, -1), d.floats("SumSquares acc", acc, 1)
+	d.check("SumSquares").SumSquares(&acc, &x)
+	from, sum := d.pointer(x), d.pointer(acc)
 	if x.N == 0 {
 		return
 	}
@@ -30,15 +31,17 @@ func (d *dev) SumSquares(acc, x device.View) {
 
 // ClipCoefficient implements device.Optimiser.
 func (d *dev) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	d.start(kernelClip, 32, 1, 1, 1).ptr(d.floats("ClipCoefficient coef", coef, 1), d.floats("ClipCoefficient norm", norm, 1),
-		d.floats("ClipCoefficient sumSquares", sumSquares, 1)).float(maxNorm)
+	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
+	d.start(kernelClip, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm),
+		d.pointer(sumSquares)).float(maxNorm)
 }
 
 // Adam implements device.Optimiser.
 func (d *dev) Adam(a device.AdamArgs) {
+	a.Views(d.check("Adam"))
 	n := a.P.N
-	p, g := d.floats("Adam P", a.P, -1), d.exactly("Adam G", a.G, n)
-	m, v := d.exactly("Adam M", a.M, n), d.exactly("Adam V", a.V, n)
+	p, g := d.pointer(a.P), d.pointer(a.G)
+	m, v := d.pointer(a.M), d.pointer(a.V)
 	copy := d.copyOfParameters(p, n)
 	d.adam(a, copy, p, m, v, g, n, n, n)
 	d.fresh(copy, p, n)
@@ -54,7 +57,7 @@ func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
 
 // adam updates rows of the given width, ld apart.
 func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld int) {
-	hyper, clip := d.floats("Adam Hyper", a.Hyper, 3), d.optional("Adam Clip", a.Clip, 1)
+	hyper, clip := d.pointer(a.Hyper), d.pointer(a.Clip)
 	if n > 0 {
 		d.each(kernelAdam, n).ptr(copy, p, m, v, g, hyper, clip).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(n, width, ld)
 	}
@@ -65,9 +68,10 @@ const panelFloats = 1 << 22
 
 // AdamFactored implements device.Optimiser.
 func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
+	d.check("AdamFactored").AdamFactored(&a, &f)
 	n := f.O * f.I
-	dy, x := d.exactly("AdamFactored DY", f.DY, f.N*f.O), d.exactly("AdamFactored X", f.X, f.N*f.I)
-	p, m, v := d.exactly("AdamFactored P", a.P, n), d.exactly("AdamFactored M", a.M, n), d.exactly("AdamFactored V", a.V, n)
+	dy, x := d.pointer(f.DY), d.pointer(f.X)
+	p, m, v := d.pointer(a.P), d.pointer(a.M), d.pointer(a.V)
 	if n == 0 {
 		return
 	}
@@ -88,8 +92,9 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 
 // SumSquaresFactored implements device.Optimiser.
 func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
-	dy, x := d.exactly("SumSquaresFactored DY", f.DY, f.N*f.O), d.exactly("SumSquaresFactored X", f.X, f.N*f.I)
-	sum := d.floats("SumSquaresFactored acc", acc, 1)
+	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
+	dy, x := d.pointer(f.DY), d.pointer(f.X)
+	sum := d.pointer(acc)
 	n := f.N * f.N
 	if n == 0 {
 		return

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -26,21 +24,18 @@ type attentionViews struct {
 	scores, weights driver.Ptr
 }
 
-func (d *dev) attentionViews(what string, a device.PairAttentionArgs) (v attentionViews) {
-	positive(what, a.B, a.R)
-	if !(a.Lambda > 0 && a.Lambda <= device.MaxLambda) {
-		panic(fmt.Sprintf("cuda: %s: Lambda %v, expected a positive number of at most %v", what, a.Lambda, device.MaxLambda))
-	}
-	v.pairLayout = d.layout(what, a.Lengths, 0)
+func (d *dev) attentionViews(a device.PairAttentionArgs) (v attentionViews) {
+	v.pairLayout = d.layout(a.Lengths)
 	v.wide = a.B * a.R
 	v.pairs, v.columns = v.words*a.B, v.captions*v.wide
-	v.scores, v.weights = d.floats(what, a.Scores, v.words*v.wide), d.floats(what, a.Weights, v.words*v.wide)
+	v.scores, v.weights = d.pointer(a.Scores), d.pointer(a.Weights)
 	return v
 }
 
 // PairAttention implements device.Pairs.
 func (d *dev) PairAttention(a device.PairAttentionArgs) {
-	v := d.attentionViews("PairAttention", a)
+	a.Views(d.check("PairAttention"))
+	v := d.attentionViews(a)
 	if v.words == 0 {
 		return
 	}
@@ -60,9 +55,9 @@ func (d *dev) PairAttention(a device.PairAttentionArgs) {
 
 // PairAttentionGrad implements device.Pairs.
 func (d *dev) PairAttentionGrad(a device.PairAttentionArgs) {
-	const what = "PairAttentionGrad"
-	v := d.attentionViews(what, a)
-	dw, ds := d.floats(what+" DWeights", a.DWeights, v.words*v.wide), d.floats(what+" DScores", a.DScores, v.words*v.wide)
+	a.Views(d.check("PairAttentionGrad"))
+	v := d.attentionViews(a)
+	dw, ds := d.pointer(a.DWeights), d.pointer(a.DScores)
 	if v.words == 0 {
 		return
 	}

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -46,18 +44,15 @@ type pairLayout struct {
 // clear zeroes the rows of x [words, width] that are no words.
 func (l *pairLayout) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, l.from, l.lengths, width) }
 
-// layout computes the tables of lengths, each at least least, in scratch memory.
-func (d *dev) layout(what string, lengths device.Ints, least int32) (l pairLayout) {
+// layout computes the tables of lengths in scratch memory.
+func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	l.captions = len(lengths.Host)
-	for i, n := range lengths.Host {
-		if n < least {
-			panic(fmt.Sprintf("cuda: %s: item %d has %d rows, expected at least %d", what, i, n, least))
-		}
+	for _, n := range lengths.Host {
 		l.words += int(n)
 		l.longest = max(l.longest, int(n))
 	}
 	l.nodes, l.from = l.words+l.captions, lengths
-	on := d.ints(what, lengths.View, l.captions)
+	on := d.pointer(lengths.View)
 	l.lengths = on
 	if l.captions == 0 {
 		return l

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -17,20 +15,12 @@ var (
 	kernelSortPoolTable   = entryOf("sort_pool_table")
 )
 
-func (d *dev) poolStarts(what string, a device.PoolWeightsArgs) (lengths, starts driver.Ptr) {
-	positive(what, a.L)
-	lengths, starts = d.starts(what, a.Lengths)
-	if d.pack.Steps() > a.L || !(a.Temperature > 0) {
-		panic(fmt.Sprintf("cuda: %s: a sequence of %d with room for L = %d, temperature %v", what, d.pack.Steps(), a.L, a.Temperature))
-	}
-	return lengths, starts
-}
-
 // PoolWeights implements device.Pooling.
 func (d *dev) PoolWeights(a device.PoolWeightsArgs) {
-	lengths, starts := d.poolStarts("PoolWeights", a)
+	a.Views(d.check("PoolWeights"))
+	lengths, starts := d.starts(a.Lengths)
 	b := len(a.Lengths.Host)
-	w, s := d.floats("PoolWeights Weights", a.Weights, b*a.L), d.floats("PoolWeights Scores", a.Scores, d.pack.Rows())
+	w, s := d.pointer(a.Weights), d.pointer(a.Scores)
 	if b > 0 {
 		d.rows(kernelPoolWeights, b, a.L).ptr(w, s, lengths, starts).int(a.L).float(1 / a.Temperature)
 	}
@@ -38,10 +28,11 @@ func (d *dev) PoolWeights(a device.PoolWeightsArgs) {
 
 // PoolWeightsGrad implements device.Pooling.
 func (d *dev) PoolWeightsGrad(a device.PoolWeightsArgs) {
-	lengths, starts := d.poolStarts("PoolWeightsGrad", a)
+	a.Views(d.check("PoolWeightsGrad"))
+	lengths, starts := d.starts(a.Lengths)
 	b := len(a.Lengths.Host)
-	w, dw := d.floats("PoolWeightsGrad Weights", a.Weights, b*a.L), d.floats("PoolWeightsGrad DWeights", a.DWeights, b*a.L)
-	ds := d.floats("PoolWeightsGrad DScores", a.DScores, d.pack.Rows())
+	w, dw := d.pointer(a.Weights), d.pointer(a.DWeights)
+	ds := d.pointer(a.DScores)
 	if b > 0 {
 		d.rows(kernelPoolWeightsGrad, b, a.L).ptr(ds, w, dw, lengths, starts).int(a.L).float(1 / a.Temperature)
 		d.clearTail(ds, a.Lengths, lengths, 1)
@@ -54,20 +45,16 @@ type sortViews struct {
 	x, w, ranks, lengths, starts driver.Ptr
 }
 
-func (d *dev) sortViews(what string, a device.SortPoolArgs) (v sortViews) {
-	positive(what, a.D, a.K)
+func (d *dev) sortViews(a device.SortPoolArgs) (v sortViews) {
 	v.items = len(a.Lengths.Host)
-	for b, n := range a.Lengths.Host {
-		if n < 1 || int(n) > a.K {
-			panic(fmt.Sprintf("cuda: %s: item %d has %d rows, expected 1 to K = %d", what, b, n, a.K))
-		}
+	for _, n := range a.Lengths.Host {
 		v.rows += int(n)
 	}
-	v.x, v.w = d.floats(what, a.X, v.rows*a.D), d.floats(what, a.Weights, a.K*a.K)
-	v.ranks = d.ints(what, a.Ranks, v.rows*a.D)
+	v.x, v.w = d.pointer(a.X), d.pointer(a.Weights)
+	v.ranks = d.pointer(a.Ranks)
 	if a.Packed {
-		v.lengths, v.starts = d.starts(what, a.Lengths)
-	} else if v.lengths = d.ints(what, a.Lengths.View, v.items); v.items > 0 {
+		v.lengths, v.starts = d.starts(a.Lengths)
+	} else if v.lengths = d.pointer(a.Lengths.View); v.items > 0 {
 		v.starts = d.need(scratchStarts, 4*v.items)
 		d.each(kernelItemStarts, v.items).ptr(v.starts, v.lengths).int(v.items)
 	}
@@ -81,8 +68,9 @@ func (d *dev) perItem(k kernel, items, channels int) *command {
 
 // SortPool implements device.Pooling.
 func (d *dev) SortPool(a device.SortPoolArgs) {
-	v := d.sortViews("SortPool", a)
-	y := d.floats("SortPool Y", a.Y, v.items*a.D)
+	a.Views(d.check("SortPool"))
+	v := d.sortViews(a)
+	y := d.pointer(a.Y)
 	if v.items > 0 {
 		d.perItem(kernelSortPool, v.items, a.D).ptr(y, v.ranks, v.x, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
 	}
@@ -90,9 +78,10 @@ func (d *dev) SortPool(a device.SortPoolArgs) {
 
 // SortPoolGrad implements device.Pooling.
 func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
-	v := d.sortViews("SortPoolGrad", a)
-	dy := d.floats("SortPoolGrad DY", a.DY, v.items*a.D)
-	dx, table := d.optional("SortPoolGrad DX", a.DX, v.rows*a.D), d.optional("SortPoolGrad DWeights", a.DWeights, a.K*a.K)
+	a.Views(d.check("SortPoolGrad"))
+	v := d.sortViews(a)
+	dy := d.pointer(a.DY)
+	dx, table := d.pointer(a.DX), d.pointer(a.DWeights)
 	if dx != 0 && v.items > 0 {
 		d.perItem(kernelSortPoolDX, v.items, a.D).ptr(dx, dy, v.ranks, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
 		d.clearTail(dx, a.Lengths, v.lengths, a.D)

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -15,64 +13,24 @@ var (
 
 // Gemm implements device.Products.
 func (d *dev) Gemm(a device.GemmArgs) {
-	if a.M < 0 || a.N < 0 || a.K < 0 || a.Batch < 0 || a.StrideA < 0 || a.StrideB < 0 || a.StrideC < 0 {
-		panic(fmt.Sprintf("cuda: Gemm: negative size in M=%d N=%d K=%d Batch=%d strides %d %d %d",
-			a.M, a.N, a.K, a.Batch, a.StrideA, a.StrideB, a.StrideC))
-	}
+	a.Views(d.check("Gemm"))
 	if a.M == 0 || a.N == 0 {
 		return
 	}
-	count := max(1, a.Batch)
-	if a.Overlap() {
-		panic(fmt.Sprintf("cuda: Gemm: products of %d×%d overlap with StrideC=%d", a.M, a.N, a.StrideC))
-	}
 	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta, exact: a.Exact,
-		count: count, strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC}
-	p.a, p.lda = d.matrix("Gemm A", a.A, a.TransA, a.M, a.K, a.LDA, count, a.StrideA)
-	p.b, p.ldb = d.matrix("Gemm B", a.B, a.TransB, a.K, a.N, a.LDB, count, a.StrideB)
-	p.c, p.ldc = d.matrix("Gemm C", a.C, false, a.M, a.N, a.LDC, count, a.StrideC)
-	p.bias = d.optional("Gemm Bias", a.Bias, a.N)
+		count: max(1, a.Batch), strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC,
+		a: d.pointer(a.A), lda: a.LDA, b: d.pointer(a.B), ldb: a.LDB, c: d.pointer(a.C), ldc: a.LDC, bias: d.pointer(a.Bias)}
 	if !a.Active.Present() {
 		d.multiply(&p)
 		return
 	}
-	known("Gemm Active", a.F)
-	if count > 1 || p.ldc != a.N {
-		panic(fmt.Sprintf("cuda: Gemm: Active of %d products with LDC=%d, expected one with LDC=%d", count, p.ldc, a.N))
-	}
-	active, bias := d.floats("Gemm Active", a.Active, a.M*a.N), p.bias
+	active, bias := d.pointer(a.Active), p.bias
 	p.bias = 0 // the kernel behind adds it
 	d.multiply(&p)
 	n := a.M * a.N
 	copy := d.operandCopy(active, n)
 	d.each(kernelBiasAct, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(n)
 	d.fresh(copy, active, n)
-}
-
-func leading(what string, ld, cols int) int {
-	if ld == 0 {
-		return cols
-	}
-	if ld < cols {
-		panic(fmt.Sprintf("cuda: Gemm: leading dimension %d of %s, expected at least %d", ld, what, cols))
-	}
-	return ld
-}
-
-// matrix returns the address of count operands stored [rows, cols], or [cols, rows] where trans is set, and their leading dimension.
-func (d *dev) matrix(what string, v device.View, trans bool, rows, cols, ld, count, stride int) (driver.Ptr, int) {
-	if trans {
-		rows, cols = cols, rows
-	}
-	ld = leading(what, ld, cols)
-	need := 0
-	if rows > 0 && cols > 0 {
-		need = (count-1)*stride + (rows-1)*ld + cols
-	}
-	if need == 0 && !v.Present() {
-		return 0, ld
-	}
-	return d.floats(what, v, need), ld
 }
 
 // product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.GemmArgs).

@@ -41,18 +41,17 @@ func (r *reasoning) operand(half, single driver.Ptr) operand {
 	return operand{either(r.half, half, single), r.half}
 }
 
-func (d *dev) reasoning(what string, a device.ReasonArgs) (r reasoning) {
-	positive(what, a.B, a.S)
-	r.pairLayout, r.a = d.layout(what, a.Lengths, 0), a
-	r.x = d.floats(what, a.X, a.B*r.nodes*a.S)
+func (d *dev) reasoning(a device.ReasonArgs) (r reasoning) {
+	r.pairLayout, r.a = d.layout(a.Lengths), a
+	r.x = d.pointer(a.X)
 	r.queries = r.nodes
 	if a.First {
 		r.queries, r.per = r.captions, r.captions
 	} else {
-		r.y = d.optional(what, a.Y, a.B*r.nodes*a.S)
+		r.y = d.pointer(a.Y)
 	}
-	r.out, r.v = d.floats(what, a.Out, a.B*r.queries*a.S), d.floats(what, a.V, a.S)
-	r.m, r.w = d.floats(what, a.M, a.S*a.S), d.floats(what, a.W, a.S*a.S)
+	r.out, r.v = d.pointer(a.Out), d.pointer(a.V)
+	r.m, r.w = d.pointer(a.M), d.pointer(a.W)
 	r.half = d.takesHalf(a.B * r.queries * a.S * a.S)
 	return r
 }
@@ -140,8 +139,9 @@ func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
 
 // GraphReason implements device.Pairs.
 func (d *dev) GraphReason(a device.ReasonArgs) {
-	r := d.reasoning("GraphReason", a)
-	bias := d.floats("GraphReason Bias", a.Bias, a.S)
+	a.Views(d.check("GraphReason"))
+	r := d.reasoning(a)
+	bias := d.pointer(a.Bias)
 	if r.captions == 0 {
 		return
 	}
@@ -166,12 +166,12 @@ func (r *reasoning) single(p driver.Ptr) driver.Ptr { return either(r.half, 0, p
 
 // GraphReasonGrad implements device.Pairs. The attention is made again, and the queries where they are not kept.
 func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
-	const what = "GraphReasonGrad"
-	r := d.reasoning(what, a)
+	a.Views(d.check("GraphReasonGrad"))
+	r := d.reasoning(a)
 	s := a.S
-	dOut, dX := d.floats(what+" DOut", a.DOut, a.B*r.queries*s), d.floats(what+" DX", a.DX, a.B*r.nodes*s)
-	dM, dV := d.floats(what+" DM", a.DM, s*s), d.floats(what+" DV", a.DV, s)
-	dW, dBias := d.floats(what+" DW", a.DW, s*s), d.floats(what+" DBias", a.DBias, s)
+	dOut, dX := d.pointer(a.DOut), d.pointer(a.DX)
+	dM, dV := d.pointer(a.DM), d.pointer(a.DV)
+	dW, dBias := d.pointer(a.DW), d.pointer(a.DBias)
 	if r.captions == 0 {
 		for _, p := range [2]driver.Ptr{dM, dW} {
 			d.fill(p, 4*s*s, 0)

@@ -153,9 +153,10 @@ func (d *dev) Generation() int { return d.moves }
 
 // Guard implements device.Recorder.
 func (d *dev) Guard(coef, norm device.View, losses ...device.View) {
+	d.check("Guard").Guard(&coef, &norm, losses)
 	var of [2]driver.Ptr
 	for i, v := range losses {
-		of[i] = d.optional("Guard losses", v, 1)
+		of[i] = d.pointer(v)
 	}
-	d.start(kernelGuard, 32, 1, 1, 1).ptr(d.floats("Guard coef", coef, 1), d.floats("Guard norm", norm, 1), of[0], of[1])
+	d.start(kernelGuard, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm), of[0], of[1])
 }

@@ -102,8 +102,8 @@ func (d *dev) Store(t device.Table, at int, values []float32) {
 // Gather implements device.Resident.
 func (d *dev) Gather(dst device.View, t device.Table, index device.View, width int) {
 	own := d.table(t)
-	positive("Gather width", width)
-	to, rows := d.floats("Gather dst", dst, index.N*width), d.ints("Gather index", index, -1)
+	d.check("Gather").Gather(&dst, &index, width)
+	to, rows := d.pointer(dst), d.pointer(index)
 	if dst.N == 0 {
 		return
 	}
@@ -120,9 +120,9 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 
 // GatherLists implements device.Resident.
 func (d *dev) GatherLists(dst, values, starts, index device.View, width int) {
-	positive("GatherLists width", width)
-	to, from, first := d.ints("GatherLists dst", dst, index.N*width), d.ints("GatherLists values", values, -1), d.ints("GatherLists starts", starts, -1)
-	rows := d.ints("GatherLists index", index, -1)
+	d.check("GatherLists").GatherLists(&dst, &values, &starts, &index, width)
+	to, from, first := d.pointer(dst), d.pointer(values), d.pointer(starts)
+	rows := d.pointer(index)
 	if dst.N > 0 {
 		d.each(kernelGatherLists, index.N*width).ptr(to, from, first, rows).int(width).long(index.N * width)
 	}

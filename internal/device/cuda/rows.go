@@ -22,9 +22,9 @@ var (
 
 // L2Norm implements device.Rows.
 func (d *dev) L2Norm(a device.L2NormArgs) {
-	positive("L2Norm", a.Outer, a.N, a.Inner)
-	size, count := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	x, y, norm := d.floats("L2Norm X", a.X, size), d.floats("L2Norm Y", a.Y, size), d.floats("L2Norm Norm", a.Norm, count)
+	a.Views(d.check("L2Norm"))
+	count := a.Outer * a.Inner
+	x, y, norm := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Norm)
 	if a.Inner == 1 {
 		d.rows(kernelNormRows, a.Outer, a.N).ptr(y, norm, x).int(a.N).float(a.Eps)
 		return
@@ -34,10 +34,10 @@ func (d *dev) L2Norm(a device.L2NormArgs) {
 
 // L2NormGrad implements device.Rows.
 func (d *dev) L2NormGrad(a device.L2NormArgs) {
-	positive("L2NormGrad", a.Outer, a.N, a.Inner)
-	size, count := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	x, norm := d.floats("L2NormGrad X", a.X, size), d.floats("L2NormGrad Norm", a.Norm, count)
-	dy, dx := d.floats("L2NormGrad DY", a.DY, size), d.floats("L2NormGrad DX", a.DX, size)
+	a.Views(d.check("L2NormGrad"))
+	count := a.Outer * a.Inner
+	x, norm := d.pointer(a.X), d.pointer(a.Norm)
+	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
 	if a.Inner == 1 {
 		d.rows(kernelNormRowsGrad, a.Outer, a.N).ptr(dx, x, norm, dy).int(a.N).float(a.Eps)
 		return
@@ -47,29 +47,29 @@ func (d *dev) L2NormGrad(a device.L2NormArgs) {
 
 // OrderScores implements device.Rows.
 func (d *dev) OrderScores(a device.OrderArgs) {
-	positive("OrderScores", a.B, a.C, a.D)
-	s, im, cap := d.floats("OrderScores Scores", a.Scores, a.B*a.C), d.floats("OrderScores Images", a.Images, a.B*a.D), d.floats("OrderScores Captions", a.Captions, a.C*a.D)
+	a.Views(d.check("OrderScores"))
+	s, im, cap := d.pointer(a.Scores), d.pointer(a.Images), d.pointer(a.Captions)
 	c := d.rows(kernelOrderScores, a.C, a.D).ptr(s, im, cap).int(a.C, a.D)
 	c.launch.Grid[1] = uint32(a.B)
 }
 
 // OrderScoresGrad implements device.Rows.
 func (d *dev) OrderScoresGrad(a device.OrderArgs) {
-	positive("OrderScoresGrad", a.B, a.C, a.D)
-	im, cap := d.floats("OrderScoresGrad Images", a.Images, a.B*a.D), d.floats("OrderScoresGrad Captions", a.Captions, a.C*a.D)
-	s, ds := d.floats("OrderScoresGrad Scores", a.Scores, a.B*a.C), d.floats("OrderScoresGrad DScores", a.DScores, a.B*a.C)
-	if di := d.optional("OrderScoresGrad DImages", a.DImages, a.B*a.D); di != 0 {
+	a.Views(d.check("OrderScoresGrad"))
+	im, cap := d.pointer(a.Images), d.pointer(a.Captions)
+	s, ds := d.pointer(a.Scores), d.pointer(a.DScores)
+	if di := d.pointer(a.DImages); di != 0 {
 		d.each(kernelOrderGrad, a.B*a.D).ptr(di, im, cap, s, ds).int(a.B, a.C, a.D, 0)
 	}
-	if dc := d.optional("OrderScoresGrad DCaptions", a.DCaptions, a.C*a.D); dc != 0 {
+	if dc := d.pointer(a.DCaptions); dc != 0 {
 		d.each(kernelOrderGrad, a.C*a.D).ptr(dc, im, cap, s, ds).int(a.B, a.C, a.D, 1)
 	}
 }
 
 // starts fills the packing of lengths, on the host and as a table in scratch memory, and returns lengths and table.
-func (d *dev) starts(what string, lengths device.Ints) (on, table driver.Ptr) {
+func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	d.pack = lengths.Packing()
-	on = d.ints(what, lengths.View, len(lengths.Host))
+	on = d.pointer(lengths.View)
 	if d.pack.Steps() == 0 {
 		return on, 0
 	}
@@ -103,12 +103,9 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 // words lists the word of every packed row in scratch memory. Ids are checked on the host.
 func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, columns, below, shift int) driver.Ptr {
 	b := len(lengths.Host)
-	from := d.ints(what, words.View, b*columns)
-	on, table := d.starts(what, lengths)
+	from := d.pointer(words.View)
+	on, table := d.starts(lengths)
 	steps := d.pack.Steps()
-	if steps+shift > columns {
-		panic(fmt.Sprintf("cuda: %s: %d words of a sequence in %d columns", what, steps+shift, columns))
-	}
 	if below > 0 && len(words.Host) >= b*columns {
 		for i, n := range lengths.Host {
 			for t, w := range words.Host[i*columns+shift:][:n] {
@@ -131,10 +128,10 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 
 // GatherWords implements device.Rows.
 func (d *dev) GatherWords(a device.GatherArgs) {
-	positive("GatherWords", a.L, a.V, a.D)
-	rows := d.words("GatherWords Words", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
+	a.Views(d.check("GatherWords"))
+	rows := d.words("GatherWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
-	table, out := d.floats("GatherWords Table", a.Table, a.V*a.D), d.floats("GatherWords Out", a.Out, n*a.D)
+	table, out := d.pointer(a.Table), d.pointer(a.Out)
 	if n > 0 {
 		d.rows(kernelGatherWords, n, a.D).ptr(out, table, rows).int(a.D)
 	}
@@ -142,9 +139,9 @@ func (d *dev) GatherWords(a device.GatherArgs) {
 
 // ScatterWords implements device.Rows.
 func (d *dev) ScatterWords(a device.GatherArgs) {
-	positive("ScatterWords", a.L, a.V, a.D)
-	rows := d.words("ScatterWords Words", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
+	a.Views(d.check("ScatterWords"))
+	rows := d.words("ScatterWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
-	table, out := d.floats("ScatterWords Table", a.Table, a.V*a.D), d.floats("ScatterWords Out", a.Out, n*a.D)
+	table, out := d.pointer(a.Table), d.pointer(a.Out)
 	d.sumWords(table, out, rows, n, a.V, a.D)
 }

@@ -13,17 +13,12 @@ var (
 	kernelGatedPoolGrad    = entryOf("gated_pool_grad")
 )
 
-// segments is the layout of sets of at least one row; they lie as the words of captions do.
-func (d *dev) segments(what string, counts device.Ints, width int) pairLayout {
-	positive(what, width)
-	return d.layout(what, counts, 1)
-}
-
 // SegmentMeans implements device.Segments.
 func (d *dev) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	l := d.segments("SegmentMeans", counts, width)
+	d.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, width)
+	l := d.layout(counts)
 	n := l.captions * width
-	to, from := d.floats("SegmentMeans dst", dst, n), d.floats("SegmentMeans x", x, l.words*width)
+	to, from := d.pointer(dst), d.pointer(x)
 	if n > 0 {
 		d.each(kernelSegmentMeans, n).ptr(to, from, l.first).int(width).long(n)
 	}
@@ -31,8 +26,9 @@ func (d *dev) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
 
 // SegmentMeansGrad implements device.Segments.
 func (d *dev) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	l := d.segments("SegmentMeansGrad", counts, width)
-	to, from := d.floats("SegmentMeansGrad dx", dx, l.words*width), d.floats("SegmentMeansGrad ddst", ddst, l.captions*width)
+	d.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, width)
+	l := d.layout(counts)
+	to, from := d.pointer(dx), d.pointer(ddst)
 	if l.words > 0 {
 		d.warps(kernelSegmentMeansGrad, l.words).ptr(to, from, l.first, l.wordCaption).int(width).long(l.words)
 	}
@@ -40,9 +36,10 @@ func (d *dev) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width i
 
 // UnpackWords implements device.Segments.
 func (d *dev) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
-	l := d.segments("UnpackWords", lengths, width)
-	_, starts := d.starts("UnpackWords", lengths)
-	to, from := d.floats("UnpackWords dst", dst, l.words*width), d.floats("UnpackWords src", src, l.words*width)
+	d.check("UnpackWords").UnpackWords(&dst, &src, &lengths, width)
+	l := d.layout(lengths)
+	_, starts := d.starts(lengths)
+	to, from := d.pointer(dst), d.pointer(src)
 	if l.words > 0 {
 		d.warps(kernelUnpackWords, l.words).ptr(to, from, starts, l.first, l.wordCaption).int(width).flag(back).long(l.words)
 	}
@@ -54,17 +51,18 @@ type gatedViews struct {
 	l, x, g, w, weights driver.Ptr
 }
 
-func (d *dev) gatedViews(what string, a device.GatedPoolArgs) (v gatedViews) {
-	v.pairLayout = d.segments(what, a.Counts, a.D)
-	v.l, v.x = d.floats(what, a.L, v.words*a.D), d.floats(what, a.X, v.words*a.D)
-	v.g, v.w, v.weights = d.floats(what, a.G, v.captions*a.D), d.floats(what, a.W, a.D), d.floats(what, a.Weights, v.words)
+func (d *dev) gatedViews(a device.GatedPoolArgs) (v gatedViews) {
+	v.pairLayout = d.layout(a.Counts)
+	v.l, v.x = d.pointer(a.L), d.pointer(a.X)
+	v.g, v.w, v.weights = d.pointer(a.G), d.pointer(a.W), d.pointer(a.Weights)
 	return v
 }
 
 // GatedPool implements device.Segments.
 func (d *dev) GatedPool(a device.GatedPoolArgs) {
-	v := d.gatedViews("GatedPool", a)
-	out := d.floats("GatedPool Out", a.Out, v.captions*a.D)
+	a.Views(d.check("GatedPool"))
+	v := d.gatedViews(a)
+	out := d.pointer(a.Out)
 	if v.captions > 0 {
 		d.rows(kernelGatedPool, v.captions, a.D).ptr(out, v.weights, v.l, v.g, v.w, v.x, v.first).int(a.D)
 	}
@@ -72,11 +70,11 @@ func (d *dev) GatedPool(a device.GatedPoolArgs) {
 
 // GatedPoolGrad implements device.Segments.
 func (d *dev) GatedPoolGrad(a device.GatedPoolArgs) {
-	const what = "GatedPoolGrad"
-	v := d.gatedViews(what, a)
-	dl, dg := d.floats(what+" DL", a.DL, v.words*a.D), d.floats(what+" DG", a.DG, v.captions*a.D)
-	dx, dw := d.floats(what+" DX", a.DX, v.words*a.D), d.floats(what+" DW", a.DW, v.captions*a.D)
-	dOut := d.floats(what+" DOut", a.DOut, v.captions*a.D)
+	a.Views(d.check("GatedPoolGrad"))
+	v := d.gatedViews(a)
+	dl, dg := d.pointer(a.DL), d.pointer(a.DG)
+	dx, dw := d.pointer(a.DX), d.pointer(a.DW)
+	dOut := d.pointer(a.DOut)
 	dots := d.need(scratchSums, 4*max(1, v.words))
 	if v.captions > 0 {
 		d.rows(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut, v.first).int(a.D)

@@ -48,23 +48,21 @@ func either(half bool, h, f driver.Ptr) driver.Ptr {
 // similarityTile is the part [i0, i0+images) × [r0, r0+rows) of all pairs; n counts them.
 type similarityTile struct{ i0, images, r0, rows, n int }
 
-func (d *dev) similarities(what string, a device.SimilarityArgs) (s similarities) {
-	positive(what, a.B, a.E, a.S)
-	l := d.layout(what, a.Lengths, 0)
+func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
+	l := d.layout(a.Lengths)
 	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
 	s.captions, s.caption = l.captions, l.nodeCaption
 	if a.Global {
 		s.rows, s.node, s.size = l.captions, l.captionNode, a.E
 	} else {
-		positive(what, a.R)
-		s.weights = d.floats(what, a.Weights, s.rows*a.B*a.R)
+		s.weights = d.pointer(a.Weights)
 	}
-	s.images, s.values = d.floats(what, a.Images, a.B*s.size), d.floats(what, a.Rows, s.rows*a.E)
-	s.w = d.floats(what, a.W, a.S*a.E)
+	s.images, s.values = d.pointer(a.Images), d.pointer(a.Rows)
+	s.w = d.pointer(a.W)
 	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
-	s.out, s.norms = d.floats(what, a.Nodes, a.B*s.nodes*a.S), d.floats(what, a.Norms, a.B*s.rows)
+	s.out, s.norms = d.pointer(a.Nodes), d.pointer(a.Norms)
 	if a.Filter.Present() {
-		s.filter.set(d, what, &a.Filter, a.S, a.B*s.nodes)
+		s.filter.set(d, &a.Filter)
 	}
 	return s
 }
@@ -115,8 +113,9 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 
 // Similarities implements device.Pairs.
 func (d *dev) Similarities(a device.SimilarityArgs) {
-	s := d.similarities("Similarities", a)
-	bias := d.floats("Similarities Bias", a.Bias, a.S)
+	a.Views(d.check("Similarities"))
+	s := d.similarities(a)
+	bias := d.pointer(a.Bias)
 	if s.rows == 0 {
 		return
 	}
@@ -141,18 +140,18 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 
 // SimilaritiesGrad implements device.Pairs. The contexts and z are made again.
 func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
-	const what = "SimilaritiesGrad"
-	s := d.similarities(what, a)
-	dImages, filtered := d.floats(what+" DImages", a.DImages, a.B*s.size), a.Filter.Present()
-	dRows, dW, dBias := d.floats(what+" DRows", a.DRows, s.rows*a.E), d.floats(what+" DW", a.DW, a.S*a.E), d.floats(what+" DBias", a.DBias, a.S)
+	a.Views(d.check("SimilaritiesGrad"))
+	s := d.similarities(a)
+	dImages, filtered := d.pointer(a.DImages), a.Filter.Present()
+	dRows, dW, dBias := d.pointer(a.DRows), d.pointer(a.DW), d.pointer(a.DBias)
 	var dNodes, dWeights driver.Ptr
 	if filtered {
-		s.filter.setGrad(d, what, &a.Filter, a.S, a.B*s.nodes, a.B*s.captions)
+		s.filter.setGrad(d, &a.Filter)
 	} else {
-		dNodes = d.floats(what+" DNodes", a.DNodes, a.B*s.nodes*a.S)
+		dNodes = d.pointer(a.DNodes)
 	}
 	if !a.Global {
-		dWeights = d.floats(what+" DWeights", a.DWeights, s.rows*a.B*a.R)
+		dWeights = d.pointer(a.DWeights)
 	}
 	if s.rows == 0 {
 		d.fill(dImages, 4*a.B*s.size, 0)

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -19,18 +18,18 @@ var (
 	kernelSelfColumns     = entryOf("self_attention_columns")
 )
 
-// embedRows checks the captions of an embedding and lists the word of every row.
-func (d *dev) embedRows(what string, a device.EmbedArgs) (captions, driver.Ptr) {
-	positive(what, a.L, a.V, a.P, a.K, a.D)
-	c := d.captions(what, a.Lengths, min(a.L, a.P))
+// embedRows lists the word of every row.
+func (d *dev) embedRows(what string, a *device.EmbedArgs) (captions, driver.Ptr) {
+	c := d.captions(a.Lengths)
 	return c, d.captionWords(what, &c, a.Words, a.Lengths, a.L, a.V)
 }
 
 // Embed implements device.Transformer.
 func (d *dev) Embed(a device.EmbedArgs) {
-	c, rows := d.embedRows("Embed", a)
-	word, position := d.floats("Embed Word", a.Word, a.V*a.D), d.floats("Embed Position", a.Position, a.P*a.D)
-	kind, out := d.floats("Embed Type", a.Type, a.K*a.D), d.floats("Embed Out", a.Out, c.rows*a.D)
+	a.Views(d.check("Embed"))
+	c, rows := d.embedRows("Embed", &a)
+	word, position := d.pointer(a.Word), d.pointer(a.Position)
+	kind, out := d.pointer(a.Type), d.pointer(a.Out)
 	if c.rows > 0 {
 		d.wide(kernelEmbed, c.rows, a.D).ptr(out, word, position, kind, rows, c.of, c.starts).int(a.D)
 	}
@@ -38,15 +37,16 @@ func (d *dev) Embed(a device.EmbedArgs) {
 
 // EmbedGrad implements device.Transformer.
 func (d *dev) EmbedGrad(a device.EmbedArgs) {
-	c, rows := d.embedRows("EmbedGrad", a)
-	out := d.floats("EmbedGrad Out", a.Out, c.rows*a.D)
-	if word := d.optional("EmbedGrad Word", a.Word, a.V*a.D); word != 0 {
+	a.Views(d.check("EmbedGrad"))
+	c, rows := d.embedRows("EmbedGrad", &a)
+	out := d.pointer(a.Out)
+	if word := d.pointer(a.Word); word != 0 {
 		d.sumWords(word, out, rows, c.rows, a.V, a.D)
 	}
-	if position := d.optional("EmbedGrad Position", a.Position, a.P*a.D); position != 0 {
+	if position := d.pointer(a.Position); position != 0 {
 		d.wide(kernelEmbedPositions, a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
 	}
-	if kind := d.optional("EmbedGrad Type", a.Type, a.K*a.D); kind != 0 {
+	if kind := d.pointer(a.Type); kind != 0 {
 		d.columnSum(kind, out, c.rows, a.D, a.D)
 		d.fill(at(kind, a.D), 4*(a.K-1)*a.D, 0)
 	}
@@ -59,27 +59,20 @@ type drops struct {
 	factor           float64
 }
 
-func (d *dev) drops(what string, a device.Drops) drops {
-	if !(a.Rate >= 0 && a.Rate < 1) {
-		panic(fmt.Sprintf("cuda: %s: dropout rate %v, expected one in [0, 1)", what, a.Rate))
-	}
+func (d *dev) drops(a device.Drops) drops {
 	if a.Rate == 0 {
 		return drops{}
 	}
-	return drops{d.ints("Drops Step", a.Step.View, 2), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)), 1 / (1 - a.Rate)}
+	return drops{d.pointer(a.Step.View), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)), 1 / (1 - a.Rate)}
 }
 
 // LayerNorm implements device.Transformer.
 func (d *dev) LayerNorm(a device.LayerNormArgs) {
-	const what = "LayerNorm"
-	positive(what, a.D)
-	n, drop := a.N*a.D, d.drops(what, a.Drop)
-	x, y, branch, sum := d.floats("LayerNorm X", a.X, n), d.floats("LayerNorm Y", a.Y, n), d.optional("LayerNorm Branch", a.Branch, n), d.optional("LayerNorm Sum", a.Sum, n)
-	mean, inv := d.floats("LayerNorm Mean", a.Mean, a.N), d.floats("LayerNorm InvStd", a.InvStd, a.N)
-	weight, bias := d.floats("LayerNorm Weight", a.Weight, a.D), d.floats("LayerNorm Bias", a.Bias, a.D)
-	if branch != 0 && sum == 0 {
-		panic("cuda: LayerNorm: a branch needs a Sum to keep")
-	}
+	a.Views(d.check("LayerNorm"))
+	n, drop := a.N*a.D, d.drops(a.Drop)
+	x, y, branch, sum := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Branch), d.pointer(a.Sum)
+	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
+	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
 		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
@@ -92,17 +85,16 @@ const normPiece = 64
 
 // LayerNormGrad implements device.Transformer.
 func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
-	const what = "LayerNormGrad"
-	positive(what, a.D)
-	n, drop := a.N*a.D, d.drops(what, a.Drop)
-	s := d.optional("LayerNormGrad Sum", a.Sum, n)
+	a.Views(d.check("LayerNormGrad"))
+	n, drop := a.N*a.D, d.drops(a.Drop)
+	s := d.pointer(a.Sum)
 	if s == 0 {
-		s = d.floats("LayerNormGrad X", a.X, n)
+		s = d.pointer(a.X)
 	}
-	mean, inv := d.floats("LayerNormGrad Mean", a.Mean, a.N), d.floats("LayerNormGrad InvStd", a.InvStd, a.N)
-	weight, dy := d.floats("LayerNormGrad Weight", a.Weight, a.D), d.floats("LayerNormGrad DY", a.DY, n)
-	dx, dBranch := d.floats("LayerNormGrad DX", a.DX, n), d.optional("LayerNormGrad DBranch", a.DBranch, n)
-	dWeight, dBias := d.optional("LayerNormGrad DWeight", a.DWeight, a.D), d.optional("LayerNormGrad DBias", a.DBias, a.D)
+	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
+	weight, dy := d.pointer(a.Weight), d.pointer(a.DY)
+	dx, dBranch := d.pointer(a.DX), d.pointer(a.DBranch)
+	dWeight, dBias := d.pointer(a.DWeight), d.pointer(a.DBias)
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
 		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
@@ -136,35 +128,11 @@ type heads struct {
 	most                     int // weights that are kept at once
 }
 
-func (d *dev) heads(what string, a device.SelfAttentionArgs) heads {
-	positive(what, a.Heads, a.D)
-	if a.D%a.Heads != 0 {
-		panic(fmt.Sprintf("cuda: %s: %d columns for %d heads, expected a multiple", what, a.D, a.Heads))
-	}
-	h := heads{a: a, drop: d.drops(what, a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads)), most: d.limits.SelfWeights}
-	most := 0
-	if a.Words.Present() {
-		most = a.L
-		h.words = d.ints("SelfAttention Words", a.Words.View, len(a.Lengths.Host)*a.L)
-	}
-	h.c = d.captions(what, a.Lengths, most)
-	if h.a.LD == 0 {
-		h.a.LD = a.D
-	}
-	if h.a.LD < a.D {
-		panic(fmt.Sprintf("cuda: %s: rows of %d columns %d apart", what, a.D, a.LD))
-	}
-	n := h.span()
-	h.query, h.key, h.value = d.floats("SelfAttention Query", a.Query, n), d.floats("SelfAttention Key", a.Key, n), d.floats("SelfAttention Value", a.Value, n)
+func (d *dev) heads(a device.SelfAttentionArgs) heads {
+	h := heads{a: a, drop: d.drops(a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads)), most: d.limits.SelfWeights}
+	h.words, h.c = d.pointer(a.Words.View), d.captions(a.Lengths)
+	h.query, h.key, h.value = d.pointer(a.Query), d.pointer(a.Key), d.pointer(a.Value)
 	return h
-}
-
-// span is the number of elements of queries, from the first row to the end of the last one.
-func (h *heads) span() int {
-	if h.c.rows == 0 {
-		return 0
-	}
-	return (h.c.rows-1)*h.a.LD + h.a.D
 }
 
 // part returns the captions [first, end) whose weights are kept at once, and room for the weights.
@@ -188,9 +156,10 @@ func (d *dev) attend(k kernel, h *heads, first, end int) *command {
 
 // SelfAttention implements device.Transformer.
 func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
-	h := d.heads("SelfAttention", a)
+	a.Views(d.check("SelfAttention"))
+	h := d.heads(a)
 	n, p := h.c.rows*a.D, h.drop
-	context := d.floats("SelfAttention Context", a.Context, n)
+	context := d.pointer(a.Context)
 	copy := d.operandCopy(context, n)
 	for first := 0; first < h.c.n; {
 		end, places := h.part(first)
@@ -205,10 +174,11 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 
 // SelfAttentionGrad implements device.Transformer.
 func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
-	h := d.heads("SelfAttentionGrad", a)
-	n, p := h.span(), h.drop
-	dContext, dQuery := d.floats("SelfAttentionGrad DContext", a.DContext, h.c.rows*a.D), d.floats("SelfAttentionGrad DQuery", a.DQuery, n)
-	dKey, dValue := d.floats("SelfAttentionGrad DKey", a.DKey, n), d.floats("SelfAttentionGrad DValue", a.DValue, n)
+	a.Views(d.check("SelfAttentionGrad"))
+	h := d.heads(a)
+	n, p := a.DQuery.N, h.drop
+	dContext, dQuery := d.pointer(a.DContext), d.pointer(a.DQuery)
+	dKey, dValue := d.pointer(a.DKey), d.pointer(a.DValue)
 	// The three lie beside each other, or each by itself.
 	var copies [3]driver.Ptr
 	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) && dValue == at(dQuery, 2*a.D)

@@ -44,8 +44,10 @@ func goldenGRU(g *goldenCase) {
 	for k, suffix := range directions {
 		param := func(name string) device.View { return g.in(c.Params[name+suffix].Data) }
 		a := device.GRUArgs{I: in, H: n, Lengths: lengths, Reverse: k == 1, X: x,
-			WIH: param("weight_ih_l0"), WHH: param("weight_hh_l0"), BIH: param("bias_ih_l0"), BHH: param("bias_hh_l0"),
-			Y: g.out(len(p.rows) * n), Final: g.out(len(c.Lengths) * n), Gates: g.out(len(p.rows) * 4 * n), Prev: g.out(len(p.rows) * n)}
+			GRUDirection: device.GRUDirection{WIH: param("weight_ih_l0"), WHH: param("weight_hh_l0"),
+				BIH: param("bias_ih_l0"), BHH: param("bias_hh_l0")},
+			Final: g.out(len(c.Lengths) * n)}
+		g.outputs("GRU", &a)
 		g.run("GRU", func() { g.d.GRU(a) })
 		g.output("output"+suffix, a.Y, p.pack(c.Expected.Output.Data, wide, k*n, n))
 		final := c.Expected.Final

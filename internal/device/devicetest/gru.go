@@ -82,10 +82,11 @@ func (c *gruCase) loss(dy, fin []float64) (s float64) {
 
 func (h *harness) gruArgs(c *gruCase) device.GRUArgs {
 	t := len(c.rows)
-	return device.GRUArgs{I: c.i, H: c.h, Lengths: h.inInts(c.lengths), Reverse: c.reverse, X: h.in(c.x), WIH: h.in(c.wih),
-		WHH: h.in(c.whh), BIH: h.in(c.bih), BHH: h.in(c.bhh),
+	return device.GRUArgs{I: c.i, H: c.h, Lengths: h.inInts(c.lengths), Reverse: c.reverse, X: h.in(c.x),
 		// Two more rows than there are words: memory beyond them is left alone.
-		Y: h.out((t + 2) * c.h), Gates: h.out((t + 2) * 4 * c.h), Prev: h.out((t + 2) * c.h)}
+		Y: h.out((t + 2) * c.h),
+		GRUDirection: device.GRUDirection{WIH: h.in(c.wih), WHH: h.in(c.whh), BIH: h.in(c.bih), BHH: h.in(c.bhh),
+			Gates: h.out((t + 2) * 4 * c.h), Prev: h.out((t + 2) * c.h)}}
 }
 
 // padded appends NaN to a reference for the rows that are left alone.

@@ -133,6 +133,23 @@ func (h *harness) out(n int) device.View {
 	return h.place(x, true)
 }
 
+// outputs places what a kernel needs and the arguments do not give: views of NaN that it writes, of the sizes that the
+// arguments declare.
+func (h *harness) outputs(kernel string, a arguments) {
+	a.Views(&device.Checker{Device: "devicetest", Kernel: kernel, Visit: func(o device.Operand) device.View {
+		switch {
+		case o.View.Present() || o.Rule == device.Optional:
+			return o.View
+		case o.Type == device.Int32:
+			return h.outInts(o.N)
+		}
+		return h.out(o.N)
+	}})
+}
+
+// arguments are a pointer to the argument struct of a kernel.
+type arguments interface{ Views(*device.Checker) }
+
 func (h *harness) placeInts(x []int32, output bool) device.View {
 	b := h.alloc(device.Int32, guardBefore+len(x)+guardAfter)
 	all := make([]int32, b.Len())

@@ -1,0 +1,169 @@
+package device
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Checker is told the views of one kernel call, with their sizes, by the method Views of the argument struct, or by the
+// function beside the interface where a kernel has no struct. It refuses, with a panic that names kernel and argument, a
+// view that is absent, of another type or memory, or too short, and cuts a longer one to the size that the kernel works
+// on. Behind it a device need not look at sizes again.
+//
+// A device keeps one Checker and sets Kernel for each call; nothing is allocated.
+type Checker struct {
+	Device string // of messages
+	Kernel string
+	Memory Inspector
+	// Visit, where it is set, is asked for every view in place of the check: to list or to make them.
+	Visit func(Operand) View
+}
+
+// Inspector is a device that knows its own memory.
+type Inspector interface {
+	// Inspect returns type and number of elements of a buffer, or what is wrong with it: of another device, or freed.
+	Inspect(b Buffer) (t DType, n int, fault string)
+}
+
+// Operand is a view of a kernel call as its arguments declare it.
+type Operand struct {
+	Name string
+	View View
+	Type DType
+	N    int // elements
+	Rule Rule
+}
+
+// Rule says what else holds for a view.
+type Rule uint8
+
+// The rules.
+const (
+	Required Rule = iota // at least N elements
+	Optional             // absent, or at least N elements
+	Exact                // N elements
+	Whole                // any number of elements, which gives the size of others
+)
+
+// Grad reports whether the kernel is the gradient of the one that its arguments are named after.
+func (c *Checker) Grad() bool { return strings.HasSuffix(c.Kernel, "Grad") }
+
+// refuse panics with what was expected and found.
+func (c *Checker) refuse(format string, args ...any) {
+	panic(fmt.Sprintf("%s: %s: %s", c.Device, c.Kernel, fmt.Sprintf(format, args...)))
+}
+
+// floats declares a Float view of n elements.
+func (c *Checker) floats(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Required) }
+
+// optional declares a Float view of n elements that may be absent.
+func (c *Checker) optional(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Optional) }
+
+// exactly declares a Float view that has n elements and no more.
+func (c *Checker) exactly(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Exact) }
+
+// whole declares a Float view of any number of elements, and returns that.
+func (c *Checker) whole(name string, v *View) int {
+	*v = c.view(name, *v, Float, 0, Whole)
+	return v.N
+}
+
+// ints declares an Int32 view of n elements.
+func (c *Checker) ints(name string, v *View, n int) { *v = c.view(name, *v, Int32, n, Required) }
+
+// optionalInts declares an Int32 view of n elements that may be absent.
+func (c *Checker) optionalInts(name string, v *View, n int) {
+	*v = c.view(name, *v, Int32, n, Optional)
+}
+
+// wholeInts declares an Int32 view of any number of elements, and returns that.
+func (c *Checker) wholeInts(name string, v *View) int {
+	*v = c.view(name, *v, Int32, 0, Whole)
+	return v.N
+}
+
+// anyLength is no limit of lengths.
+const anyLength = math.MaxInt
+
+// lengths declares the lengths of sequences, each at least least and at most most, and returns their sum.
+func (c *Checker) lengths(name string, x *Ints, least, most int) (rows int) {
+	for i, n := range x.Host {
+		if int(n) < least || int(n) > most {
+			c.length(name, i, int(n), least, most)
+		}
+		rows += int(n)
+	}
+	c.ints(name, &x.View, len(x.Host))
+	return rows
+}
+
+// length refuses one of the lengths.
+func (c *Checker) length(name string, i, n, least, most int) {
+	if most < anyLength {
+		c.refuse("%s of item %d is %d, expected %d to %d", name, i, n, least, most)
+	}
+	c.refuse("%s of item %d is %d, expected at least %d", name, i, n, least)
+}
+
+// packed is lengths of packed sequences (Packing): in descending order, each at least 1.
+func (c *Checker) packed(name string, x *Ints, most int) (rows int) {
+	p := x.Packing()
+	if p.Steps() > most {
+		c.length(name, 0, p.Steps(), 1, most)
+	}
+	c.ints(name, &x.View, len(x.Host))
+	return p.Rows()
+}
+
+// positive declares sizes that are at least 1; names are their names with spaces between them.
+func (c *Checker) positive(names string, sizes ...int) {
+	for i, n := range sizes {
+		if n < 1 {
+			c.refuse("%s is %d, expected at least 1", strings.Fields(names)[i], n)
+		}
+	}
+}
+
+// function declares an elementwise function.
+func (c *Checker) function(f Activation) {
+	if f > GELU {
+		c.refuse("unknown function %d", f)
+	}
+}
+
+// view is the check.
+func (c *Checker) view(name string, v View, t DType, n int, r Rule) View {
+	if c.Visit != nil {
+		return c.Visit(Operand{name, v, t, n, r})
+	}
+	if v.Buf == nil {
+		if r != Optional {
+			c.refuseView(name, "is absent, expected a view of %d elements", n)
+		}
+		return v
+	}
+	have, size, fault := c.Memory.Inspect(v.Buf)
+	switch {
+	case fault != "":
+		c.refuseView(name, "%s", fault)
+	case have != t:
+		c.refuseView(name, "%v elements, expected %v", have, t)
+	case v.Off < 0 || v.N < 0 || v.Off > size-v.N:
+		c.refuseView(name, "elements [%d:%d] of a buffer of %d", v.Off, v.Off+v.N, size)
+	case n < 0:
+		c.refuseView(name, "a size of %d, expected at least 0", n)
+	case r == Whole:
+		return v
+	case r == Exact && v.N != n:
+		c.refuseView(name, "a view of %d elements, expected %d", v.N, n)
+	case v.N < n:
+		c.refuseView(name, "a view of %d elements, expected at least %d", v.N, n)
+	}
+	v.N = n
+	return v
+}
+
+func (c *Checker) refuseView(name, format string, args ...any) {
+	panic(fmt.Sprintf("%s: %s %s: %s", c.Device, c.Kernel, name, fmt.Sprintf(format, args...)))
+}
