@@ -36,7 +36,8 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view", "internal/house"},
+	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view", "internal/figures",
+		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 

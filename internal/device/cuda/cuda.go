@@ -32,7 +32,7 @@ type Options struct {
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
-	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda.md). The rule knows the sizes alone, so a product is computed in the
+	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the
 	// same way in every step. For tests.
 	RoundFrom int
 	Limits    Limits

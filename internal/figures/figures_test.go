@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The committed charts and tables show the committed numbers.
+func TestCommitted(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := generate(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		had, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Error(err)
+		} else if !bytes.Equal(had, want) {
+			t.Errorf("%s does not show the numbers as they are; run make figures", name)
+		}
+	}
+}
+
+const heads = "date,machine,network,batch,pytorch_fp32_ms,pytorch_fp32_best_ms,fp32_ms,fp32_best_ms,bf16_ms,bf16_best_ms," +
+	"pytorch_gb,vsetrain_gb,peak_fp32_percent,peak_bf16_percent\n"
+
+func TestNewestRowCounts(t *testing.T) {
+	steps, err := readSteps(strings.NewReader(heads +
+		"2026-01-01,m,VSE++,128,900,,300,,150,,3.4,1.2,,\n" +
+		"2026-01-01,m,SCAN,128,,,2000,,,,,,,\n" +
+		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "| VSE++ | 128 | 12,000 | 400 | – | 30.0x | – | – | – | 2026-01-02 |\n" +
+		"| SCAN | 128 | – | 2,000 | – | – | – | – | – | 2026-01-01 |\n"
+	if got := stepsTable(steps); !strings.HasSuffix(got, want) {
+		t.Errorf("the table is\n%s\nexpected to end in\n%s", got, want)
+	}
+	chart := string(stepsBars(steps))
+	if !strings.Contains(chart, ">30.0x</text>") || strings.Contains(chart, "SCAN") {
+		t.Errorf("the chart shows what was measured beside PyTorch, and no other network:\n%s", chart)
+	}
+}
+
+func TestBadSteps(t *testing.T) {
+	for _, c := range []struct{ rows, want string }{
+		{"date,network\n", "columns [\"date\" \"network\"], expected"},
+		{heads + "2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n", "line 3: the date 2026-01-01 is before"},
+		{heads + "yesterday,m,SAF,128,,,,,,,,,,\n", "line 2: date \"yesterday\""},
+		{heads + "2026-01-01,,SAF,128,,,,,,,,,,\n", "line 2: a row needs a machine"},
+		{heads + "2026-01-01,m,SAF,,,,,,,,,,,\n", "line 2: a row needs a batch"},
+		{heads + "2026-01-01,m,SAF,128,,,-5,,,,,,,\n", "line 2: fp32_ms \"-5\", expected a number above 0"},
+		{heads + "2026-01-01,m,SAF,128,,,NaN,,,,,,,\n", "line 2: fp32_ms \"NaN\", expected a number above 0"},
+		{heads + "2026-01-01,m\n", "wrong number of fields"},
+	} {
+		if _, err := readSteps(strings.NewReader(c.rows)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, expected %q in it", err, c.want)
+		}
+	}
+	if _, err := between([]byte("<!-- /steps -->\n<!-- steps -->\n"), "steps", ""); err == nil {
+		t.Error("a page without a place for the table passed")
+	}
+}

@@ -1,0 +1,83 @@
+// Command figures draws the charts of docs/ and writes the tables that show the same numbers, from the files in docs/log
+// and from the losses themselves. The same input gives the same bytes. Run it as `make figures`.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/atomicfile"
+)
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	if err := run(root); err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes what has changed below the folder of the repository.
+func run(root string) error {
+	files, err := generate(root)
+	if err != nil {
+		return err
+	}
+	for name, want := range files {
+		path := filepath.Join(root, name)
+		if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, want) {
+			continue
+		}
+		write := func(w io.Writer) error { _, err := w.Write(want); return err }
+		if err := atomicfile.WriteFile(path, write); err != nil {
+			return err
+		}
+		fmt.Println(path)
+	}
+	return nil
+}
+
+// Files that are read and written, relative to the repository.
+const (
+	stepsFile       = "docs/log/steps.csv"
+	performancePage = "docs/performance.md"
+	stepsChart      = "docs/steps.svg"
+)
+
+// generate returns the contents of every generated file by its name.
+func generate(root string) (map[string][]byte, error) {
+	f, err := os.Open(filepath.Join(root, stepsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	steps, err := readSteps(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", stepsFile, err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, performancePage))
+	if err != nil {
+		return nil, err
+	}
+	page, err = between(page, "steps", stepsTable(steps))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", performancePage, err)
+	}
+	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps)}, nil
+}
+
+// between returns a page with the text between the comments `<!-- name -->` and `<!-- /name -->` replaced.
+func between(page []byte, name, text string) ([]byte, error) {
+	begin, end := []byte("<!-- "+name+" -->\n"), []byte("<!-- /"+name+" -->\n")
+	i, j := bytes.Index(page, begin), bytes.Index(page, end)
+	if i < 0 || j < i {
+		return nil, fmt.Errorf("expected the lines %q and %q in this order", bytes.TrimSpace(begin), bytes.TrimSpace(end))
+	}
+	return bytes.Join([][]byte{page[:i+len(begin)], page[j:]}, []byte(text)), nil
+}
