@@ -4,7 +4,8 @@ export CGO_ENABLED := 0
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 # Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
 COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+changes 2>/dev/null)
@@ -17,7 +18,7 @@ FUZZTIME    ?= 20s
 LONGEST     := ./internal/device/cuda ./train
 CONFIG      ?= vsepp/f30k-lseh
 
-.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels test-race vulncheck clean
+.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +29,12 @@ build: ## build bin/vsetrain
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
-test: ## check formatting, vet, and run all tests: three minutes once compiled
+test: ## check formatting, vet, lint, and run all tests: three minutes once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
+	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
 	$(GO) test -timeout 10m $(LONGEST) ./...
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
@@ -48,7 +51,7 @@ test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 
 test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
-lint: ## run staticcheck
+lint: ## run staticcheck (part of make test)
 	$(GO) run $(STATICCHECK) ./...
 
 # The packages that share memory between goroutines, whose tests are quick enough for the race detector.
@@ -56,14 +59,17 @@ RACED := ./internal/par ./internal/runfs ./internal/search ./internal/view ./dat
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m $(RACED)
 
-vulncheck: ## look for known weaknesses in the modules that the program is linked with (needs the vulnerability database)
-	$(GO) run $(GOVULNCHECK) ./...
+vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach
+	@GO=$(GO) GOVULNCHECK=$(GOVULNCHECK) bash scripts/vulncheck.sh
 
 fmt: ## format the sources
 	gofmt -w .
 
 generate: ## write the assembly kernels anew
 	$(GO) generate ./internal/gemm ./internal/vec
+
+figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
+	$(GO) run ./internal/figures
 
 kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
 	bash internal/device/cuda/kernels/build.sh
@@ -89,9 +95,12 @@ cross: ## build for every supported system into bin/
 bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 	bin/vsetrain bench --config $(CONFIG)
 
-bench-kernels: ## time the kernels into bin/kernels.txt, for `benchstat OLD bin/kernels.txt`
+bench-kernels: ## time the kernels into bin/kernels.txt, for make bench-compare
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/gemm ./internal/vec ./internal/device/cpu | tee bin/kernels.txt
+
+bench-compare: ## compare two results of bench-kernels: make bench-compare OLD=before.txt
+	$(GO) run $(BENCHSTAT) $(OLD) bin/kernels.txt
 
 clean: ## remove what build and the demos made
 	rm -rf bin data/demo data/sweep runs/demo runs/demo-[0-9]* sweeps/demo
