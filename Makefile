@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 # Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
