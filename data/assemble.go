@@ -13,11 +13,11 @@ type worker struct {
 	items []encoded
 	aug   *augmenter // nil without size augmentation
 
-	places   []int32 // of every caption in the order of epoch placesOf, for decayBoxes
-	placesOf int
+	positions      []int32 // of every caption in the order of epoch positionsEpoch, for decayBoxes
+	positionsEpoch int
 }
 
-// encoded is a caption of the batch and the place of its word ids.
+// encoded is a caption of the batch and the range of its word ids.
 type encoded struct {
 	caption int32
 	lo, hi  int32
@@ -33,7 +33,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	b.ImageRows, b.ImageIDs = resize(b.ImageRows, b.N), resize(b.ImageIDs, b.N)
 	if l.vocab != nil {
 		w.encode(l, b, items)
-		w.place(s, b)
+		w.fill(s, b)
 		readEdges(s, b)
 		if err := l.readSemantics(b); err != nil {
 			return err
@@ -127,8 +127,8 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	}
 }
 
-// place writes the encoded captions into the batch.
-func (w *worker) place(s *Split, b *Batch) {
+// fill writes the encoded captions into the batch.
+func (w *worker) fill(s *Split, b *Batch) {
 	b.Words = b.Words[:0]
 	b.Lengths, b.Captions = resize(b.Lengths, b.N), resize(b.Captions, b.N)
 	for i, e := range w.items {

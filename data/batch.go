@@ -17,7 +17,7 @@ type Batch struct {
 	Dim     int // D
 
 	// Images is [N, R, D], or with size augmentation [Σ RegionCounts, D]: the regions kept of image 0, then of image 1, and so
-	// on. It is empty where the loader was not asked for FieldFeatures.
+	// on. It is empty if the loader was not asked for FieldFeatures.
 	Images       []float32
 	RegionCounts []int32 // [N] regions kept of each image; nil without size augmentation: all R
 	// RegionRows [Σ RegionCounts] are the regions kept, as rows of the feature file taken as one list of regions, with size

@@ -48,16 +48,16 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 // decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (FieldDecayedBoxes).
 func (w *worker) decayBoxes(l *Loader, b *Batch) {
 	s := l.split
-	if w.placesOf != b.Epoch || w.places == nil {
-		w.places, w.placesOf = resize(w.places, s.n), b.Epoch
+	if w.positionsEpoch != b.Epoch || w.positions == nil {
+		w.positions, w.positionsEpoch = resize(w.positions, s.n), b.Epoch
 		for at, c := range l.sampler.order(b.Epoch) {
-			w.places[c] = int32(at)
+			w.positions[c] = int32(at)
 		}
 	}
 	for i, c := range b.Captions {
 		uses := b.Epoch * s.k
 		for other := c - c%int32(s.k); other < min(int32(s.n), c-c%int32(s.k)+int32(s.k)); other++ {
-			if w.places[other] < w.places[c] {
+			if w.positions[other] < w.positions[c] {
 				uses++
 			}
 		}

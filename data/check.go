@@ -14,7 +14,7 @@ import (
 type CheckOptions struct {
 	Open OpenOptions // captions per image and feature type to insist on; the other fields are not read
 
-	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder where there is one.
+	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder if there is one.
 	Vocab string
 
 	// SampleRows examines only about so many rows of each array, spread evenly; 0 examines all.

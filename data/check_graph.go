@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checkBoxes looks at the boxes of a split and the sizes of its pictures, where there are any.
+// checkBoxes looks at the boxes of a split and the sizes of its pictures, if there are any.
 func (r *Report) checkBoxes(s *Split) {
 	found := false
 	for _, n := range append(append([]string(nil), boxNames...), sizeNames...) {
@@ -45,7 +45,7 @@ func (r *Report) checkBoxes(s *Split) {
 	}
 }
 
-// checkDependencies looks at the dependency trees of a split, where there are any; words counts those of each caption in use.
+// checkDependencies looks at the dependency trees of a split, if there are any; words counts those of each caption in use.
 func (r *Report) checkDependencies(s *Split, words []int) {
 	if err := s.openWordIDs(); err != nil {
 		r.fail(s.name+wordIDsEnd, "", "%v", err)

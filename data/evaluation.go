@@ -14,7 +14,7 @@ import (
 // the batches change nothing.
 
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
-// empty. Of the options it reads Batch, Workers, Ahead, Fields and Boxes.
+// empty. Of the options it reads Batch, Workers, Prefetch, Fields and Boxes.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	if o.Boxes != OwnBoxes && !o.has(FieldBoxes) {
 		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay on a device")
@@ -28,7 +28,7 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 
 // NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
 // unless Unsorted is set. nil is all captions in file order; LengthOrder pads least. Of the options it reads Batch,
-// Workers, Ahead and Unsorted.
+// Workers, Prefetch and Unsorted.
 func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")

@@ -31,20 +31,20 @@ type LoaderOptions struct {
 	// Boxes chooses the boxes of image batches.
 	Boxes StoredBoxes
 
-	Workers int // goroutines that assemble batches; 0 is 2
-	Ahead   int // batches assembled ahead of the one in use; 0 is Workers+1
+	Workers  int // goroutines that assemble batches; 0 is 2
+	Prefetch int // batches assembled ahead of the one in use; 0 is Workers+1
 }
 
 func (o *LoaderOptions) setDefaults() error {
-	if o.Batch < 1 || o.Workers < 0 || o.Ahead < 0 || o.StartEpoch < 0 || o.StartIter < 0 || o.Epochs < 0 {
+	if o.Batch < 1 || o.Workers < 0 || o.Prefetch < 0 || o.StartEpoch < 0 || o.StartIter < 0 || o.Epochs < 0 {
 		return fmt.Errorf("data: loader of batch %d, workers %d, ahead %d, epochs %d, from epoch %d iteration %d: batch must be at least 1, the others not negative",
-			o.Batch, o.Workers, o.Ahead, o.Epochs, o.StartEpoch, o.StartIter)
+			o.Batch, o.Workers, o.Prefetch, o.Epochs, o.StartEpoch, o.StartIter)
 	}
 	if o.Workers == 0 {
 		o.Workers = 2
 	}
-	if o.Ahead == 0 {
-		o.Ahead = o.Workers + 1
+	if o.Prefetch == 0 {
+		o.Prefetch = o.Workers + 1
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (l *Loader) start() (*Loader, error) {
 	if o.Epochs > 0 {
 		l.end = o.Epochs * l.batches
 	}
-	buffers := o.Ahead + 1
+	buffers := o.Prefetch + 1
 	l.free, l.stop = make(chan *Batch, buffers), make(chan struct{})
 	l.ready = make([]chan *Batch, buffers)
 	for i := range l.ready {
@@ -200,7 +200,7 @@ func (l *Loader) BatchesPerEpoch() int { return l.batches }
 // Position returns the position of the batch that Next delivers next.
 func (l *Loader) Position() (epoch, iter int) { return l.at / l.batches, l.at % l.batches }
 
-// Next returns the next batch, io.EOF after the last one. The batch must be released before Ahead+1 further ones are
+// Next returns the next batch, io.EOF after the last one. The batch must be released before Prefetch+1 further ones are
 // asked for. Next records in the batch how long it waited.
 func (l *Loader) Next() (*Batch, error) {
 	if l.failed != nil {

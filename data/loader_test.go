@@ -91,9 +91,9 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
 	base := LoaderOptions{Batch: 4, Seed: 5, Shuffle: true}
 	var want []string
-	for _, o := range []struct{ workers, ahead int }{{1, 1}, {2, 0}, {5, 9}, {7, 2}} {
+	for _, o := range []struct{ workers, prefetch int }{{1, 1}, {2, 0}, {5, 9}, {7, 2}} {
 		opts := base
-		opts.Workers, opts.Ahead = o.workers, o.ahead
+		opts.Workers, opts.Prefetch = o.workers, o.prefetch
 		l, err := NewLoader(s, v, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestLoaderRefusesBadUse(t *testing.T) {
 	if _, err := NewCaptionLoader(s, v, []int32{25}, LoaderOptions{Batch: 2}); err == nil {
 		t.Error("a caption beyond the file was accepted")
 	}
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 5, Ahead: 1})
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 5, Prefetch: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type OpenOptions struct {
 	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need" insists on them.
 	Dependencies string
 
-	// WordIDs takes {split}_precaps_stan.txt, where there is one, instead of tokenising the captions.
+	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
 	WordIDs bool
 
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
@@ -52,7 +52,7 @@ type RowSource interface {
 	ReadRow(dst []float32, row int) error
 }
 
-// Open opens a split of the data set in dir: captions are read, features mapped, ids read where there are any, and
+// Open opens a split of the data set in dir: captions are read, features mapped, ids read if there are any, and
 // all of them checked against each other. Features are checked for NaN and infinity when they are first read.
 func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	s := &Split{name: split, dir: dir}
@@ -203,7 +203,7 @@ func (s *Split) openSemantics(path string) error {
 	return s.AttachSemantics(f, path)
 }
 
-// checkIDs checks the number of ids, and that the ids of one image are equal where there is one per caption.
+// checkIDs checks the number of ids, and that the ids of one image are equal if there is one per caption.
 func (s *Split) checkIDs() error {
 	if s.ids == nil {
 		return nil

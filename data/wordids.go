@@ -22,7 +22,7 @@ type wordIDs struct {
 
 const wordIDsEnd = "_precaps_stan.txt"
 
-// openWordIDs reads the file where there is one.
+// openWordIDs reads the file if there is one.
 func (s *Split) openWordIDs() error {
 	lines, err := readLines(s.path(wordIDsEnd))
 	if missing(err) {

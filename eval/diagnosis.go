@@ -82,7 +82,7 @@ type LeadBin struct {
 	R1      float64 `json:"r1"`
 }
 
-// Diagnose looks at a model on a whole split. margin is that of the training, 0 where it is not known. pool may be nil.
+// Diagnose looks at a model on a whole split. margin is that of the training, 0 if it is not known. pool may be nil.
 func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []*Judgements, margin float64) (*Diagnosis, error) {
 	_, t2i, err := Ranks(pool, s, k)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // computed in float64 from float32 embeddings, e in ascending order. The product of two float32 values is exact
 // in float64, so fused and separate multiply-add, assembly and Go, and every tile size give the same bits.
 //
-// Only the embeddings are kept (images widened to float64), never S: COCO 5K takes 140 MB, not 1 GB.
+// It stores the embeddings (images widened to float64), never S: COCO 5K takes 140 MB, not 1 GB.
 type Embeddings struct {
 	images, captions, dim int
 	a                     []float64 // [ceil(N/panelI), E, panelI], zero padded
@@ -128,7 +128,7 @@ func lower(at *atomic.Int64, v int64) {
 	}
 }
 
-// loop runs the body on the pool, or in the caller where there is none.
+// loop runs the body on the pool, or in the caller if there is none.
 func loop(pool *par.Pool, n int, body par.Body) {
 	if pool != nil {
 		pool.For(n, body)

@@ -28,7 +28,7 @@ const COCOCaptionIDs = "coco_test_ids.npy"
 
 // NewIDs names the images and captions of a split for the judgements in a folder:
 //
-//   - an image by its line in the ids file, or by its number where there is none;
+//   - an image by its line in the ids file, or by its number if there is none;
 //   - caption j = 0, 1, ... of an image ID by ID#j, as Flickr8K and Flickr30K do;
 //   - but where the folder holds coco_test_ids.npy, a caption by its number there, and an image by the number that
 //     original_caption_to_image.json, if it is there too, has for its captions.
@@ -60,7 +60,7 @@ func (ids *IDs) index() (err error) {
 	return nil
 }
 
-// readCOCO takes the names of captions and images from the files beside judgements, where they are there.
+// readCOCO takes the names of captions and images from the files beside judgements, if they exist.
 func (ids *IDs) readCOCO(folder string, k int) error {
 	path := filepath.Join(folder, COCOCaptionIDs)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -115,7 +115,7 @@ func squares(values []float64) (mean, sum float64) {
 }
 
 // VSRNSum is the sum of R@1 and R@5 of both directions, by which VSRN's training script chooses its best model
-// (it calls this sum "rsum"); kept to compare with its logs.
+// (it calls this sum "rsum"); it serves to compare with its logs.
 func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
 
 // MeanOf returns the mean of every measure over folds or runs, and their ties together.

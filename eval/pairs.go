@@ -96,7 +96,7 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 		o.tile = usualPairs()
 	}
 	s := &pairScoring{r: r, images: images, captions: captions, order: order, o: o, into: d,
-		kept: tiling{images.N, captions.N, o.tile.images, o.tile.captions}}
+		fileTiles: tiling{images.N, captions.N, o.tile.images, o.tile.captions}}
 	if s.plan, err = planPairs(r, images, captions, o.tile); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 		o.Plan(s.plan)
 	}
 	if o.Work != "" {
-		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(), scoreKey(r.Model, images, captions, order), s.kept, s.put); err != nil {
+		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(), scoreKey(r.Model, images, captions, order), s.fileTiles, s.put); err != nil {
 			return nil, err
 		}
 		defer s.work.close()

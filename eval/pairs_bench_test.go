@@ -50,10 +50,10 @@ func BenchmarkGSMNPairs(b *testing.B) {
 		b.Run(precision, func(b *testing.B) {
 			ni, nc := usualPairs().images, usualPairs().captions
 			m, images, captions := gsmnBench(b, precision, ni, nc)
-			room := captions.First[nc]
+			capacity := captions.First[nc]
 			out := make([]float32, ni*nc)
 			score := func() {
-				if err := m.Score(out, images, 0, ni, captions, 0, nc, room); err != nil {
+				if err := m.Score(out, images, 0, ni, captions, 0, nc, capacity); err != nil {
 					b.Fatal(err)
 				}
 			}

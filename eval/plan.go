@@ -8,16 +8,16 @@ import (
 	"vsetrain/models"
 )
 
-// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions come to the device once where they
-// fit. Otherwise a block of images stays there while all captions pass by, a tile of captions at a time, and then the next block. Where not even that
-// fits, both come with every tile.
+// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions are copied to the device
+// once if they fit. Otherwise a block of images is resident while all captions are streamed, a tile at a time; then the next
+// block follows. If not even that fits, both are streamed with every tile.
 type PairPlan struct {
 	Images, Captions   int64 // bytes of the encoded values
 	BlockImages        int   // images that stay at a time; 0: they come with every tile
 	CaptionsStay       bool
 	TileImages         int // scored in one run
 	TileCaptions       int
-	Room               int   // words that the captions of a tile have at most
+	Capacity           int   // words that the captions of a tile have at most
 	Values             int64 // bytes that such a run takes
 	Reserve            int64 // for scratch memory
 	Free, Total        int64 // before anything came; Total is 0 on devices that compute in the host's memory
@@ -82,25 +82,25 @@ func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile t
 // try fills in the plan with tiles of a size and reports whether it fits.
 func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
 	p.TileImages, p.TileCaptions = factor*p.tile.images, factor*p.tile.captions
-	p.Room, p.column = 0, 0
+	p.Capacity, p.column = 0, 0
 	for c := 0; c < captions.N; c += p.TileCaptions {
 		end := min(captions.N, c+p.TileCaptions)
-		p.Room = max(p.Room, captions.First[end]-captions.First[c])
+		p.Capacity = max(p.Capacity, captions.First[end]-captions.First[c])
 		p.column = max(p.column, captions.BytesOf(c, end))
 	}
 	ni, nc := min(images.N, p.TileImages), min(captions.N, p.TileCaptions)
-	if p.Values, err = r.Bytes(images, captions, ni, nc, p.Room); err != nil {
+	if p.Values, err = r.Bytes(images, captions, ni, nc, p.Capacity); err != nil {
 		return false, err
 	}
 	if p.Values > pairValues && factor > 1 {
 		return false, nil
 	}
-	room := p.Free - p.Reserve - p.Values
+	free := p.Free - p.Reserve - p.Values
 	if p.CaptionsStay = stay; stay {
 		p.BlockImages = images.N
-		return p.Images+p.Captions+p.column <= room, nil // a column more: see Place
+		return p.Images+p.Captions+p.column <= free, nil // one more column: see MakeResident
 	}
-	block := min(int64(images.N), (room-2*p.column)/max(1, p.imageBytes))
+	block := min(int64(images.N), (free-2*p.column)/max(1, p.imageBytes))
 	if p.BlockImages = int(block); p.BlockImages < images.N {
 		p.BlockImages -= p.BlockImages % p.TileImages
 	}

@@ -35,7 +35,7 @@ func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+
 // JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R positives, of which
 // some may be absent from the split,
 //
-//	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 where the r-th is none
+//	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 if the r-th is none
 //	R-Precision  the share of positives among the first R
 //	R@K          whether a positive is among the first K
 //
@@ -99,7 +99,7 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
 
 // Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
 //
-// Nothing is sorted but the positives of each query: every candidate is placed among them by binary search and counted, so a split takes one pass
+// Only the positives of each query are sorted: every candidate is ranked among them by binary search and counted, so a split takes one pass
 // over the tiles of S and memory for the positives alone, however many they are.
 func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	return positionsIn(usualTiles(), pool, s, i2t, t2i)
@@ -108,11 +108,11 @@ func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions 
 // positionsIn is Positions in tiles of a given size.
 func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	n, m := s.Dims()
-	rows, err := newPlaces(pool, i2t, n, m, s.At)
+	rows, err := newPlacements(pool, i2t, n, m, s.At)
 	if err != nil {
 		return nil, nil, fmt.Errorf("image to text: %w", err)
 	}
-	columns, err := newPlaces(pool, t2i, m, n, func(c, i int) float64 { return s.At(i, c) })
+	columns, err := newPlacements(pool, t2i, m, n, func(c, i int) float64 { return s.At(i, c) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("text to image: %w", err)
 	}
@@ -143,7 +143,7 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 			scores, items := rows.of(q)
 			counts = zeros(counts, len(scores)+1)
 			for c, v := range tile[(i-i0)*w : (i-i0+1)*w] {
-				if v >= scores[0] { // else it is ahead of none
+				if v >= scores[0] { // else it ranks above none
 					count(counts, scores, items, v, int32(c0+c))
 				}
 			}
@@ -168,19 +168,19 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 	return rows.positions(), columns.positions(), nil
 }
 
-// places are the positives of the queries of one direction, from the one that ranks last to the one that ranks first, and how many candidates
-// rank between them.
-type places struct {
+// placements are the positives of the queries of one direction, from the one that ranks last to the one that ranks first,
+// and the numbers of candidates that rank between them.
+type placements struct {
 	rel    *Relevance
-	at     []int32 // [items] the judged query of an item, -1 where it was not judged
+	at     []int32 // [items] the judged query of an item, -1 if it was not judged
 	scores []float64
 	items  []int32
-	ahead  []int32 // [positives + queries] of query q at First[q] + q: entry b counts candidates ahead of exactly the last b positives
+	above  []int32 // [positives + queries] of query q at First[q] + q: entry b counts candidates that rank above exactly the last b positives
 }
 
-func newPlaces(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*places, error) {
-	p := &places{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)), items: slices.Clone(rel.Positives),
-		ahead: make([]int32, len(rel.Positives)+len(rel.Queries))}
+func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*placements, error) {
+	p := &placements{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)), items: slices.Clone(rel.Positives),
+		above: make([]int32, len(rel.Positives)+len(rel.Queries))}
 	for i := range p.at {
 		p.at[i] = -1
 	}
@@ -219,13 +219,13 @@ func newPlaces(pool *par.Pool, rel *Relevance, queries, candidates int, score fu
 }
 
 // of returns scores and numbers of the positives of a query, ascending.
-func (p *places) of(q int32) (scores []float64, items []int32) {
+func (p *placements) of(q int32) (scores []float64, items []int32) {
 	lo, hi := p.rel.First[q], p.rel.First[q+1]
 	return p.scores[lo:hi], p.items[lo:hi]
 }
 
-// count places a candidate among the positives of a query, with their scores and numbers. One that is itself a positive is not ahead of itself.
-// Scores are random, so the search must not branch on them.
+// count ranks a candidate among the positives of a query, given their scores and numbers. A positive does not rank above
+// itself. Scores are random, so the search must not branch on them.
 func count(counts []int32, scores []float64, items []int32, score float64, item int32) {
 	b, n := 0, len(scores) // scores[:b] are below, and those from b+n on are not
 	for n > 0 {
@@ -240,8 +240,8 @@ func count(counts []int32, scores []float64, items []int32, score float64, item 
 }
 
 // flush adds the counts of a query in one tile to those of the split.
-func (p *places) flush(counts []int32, q int32) {
-	sum := p.ahead[p.rel.First[q]+q:]
+func (p *placements) flush(counts []int32, q int32) {
+	sum := p.above[p.rel.First[q]+q:]
 	for b, v := range counts {
 		if v != 0 {
 			atomic.AddInt32(&sum[b], v)
@@ -249,15 +249,15 @@ func (p *places) flush(counts []int32, q int32) {
 	}
 }
 
-func (p *places) positions() [][]int32 {
+func (p *placements) positions() [][]int32 {
 	out := make([][]int32, len(p.rel.Queries))
 	for q := range out {
 		r := len(p.rel.of(q))
-		counts := p.ahead[int(p.rel.First[q])+q:][:r+1]
-		list, ahead := make([]int32, 0, r), int32(0)
+		counts := p.above[int(p.rel.First[q])+q:][:r+1]
+		list, above := make([]int32, 0, r), int32(0)
 		for b := r; b > 0; b-- {
-			ahead += counts[b]
-			list = append(list, ahead)
+			above += counts[b]
+			list = append(list, above)
 		}
 		out[q] = list
 	}

@@ -20,7 +20,7 @@ func usualTiles() tileSize { return tileSize{128, 256} }
 //	t2i[c] = position of image c / k in column c                                (M values)
 //
 // Positions are in descending order of score; among equal scores the larger index comes first. Nothing is
-// sorted: a position is the number of candidates ahead,
+// sorted: a rank is the number of candidates above,
 //
 //	position of o = #{j > o: S_j >= S_o} + #{j < o: S_j > S_o}
 //
@@ -52,7 +52,7 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, 
 	}
 	r := &ranking{s: s, tiles: t, n: n, m: m, k: k,
 		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
-		aheadI: make([]atomic.Int64, n), aheadC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n), equalC: make([]atomic.Int32, m)}
+		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n), equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
 	loop(pool, n, par.Func(r.matches))
 
@@ -69,11 +69,11 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, 
 	}
 	i2t, t2i = make([]int, n), make([]int, m)
 	for i := range i2t {
-		i2t[i] = int(r.aheadI[i].Load())
+		i2t[i] = int(r.aboveI[i].Load())
 		ties.I2T += b2i(r.equalI[i].Load() > 0)
 	}
 	for c := range t2i {
-		t2i[c] = int(r.aheadC[c].Load())
+		t2i[c] = int(r.aboveC[c].Load())
 		ties.T2I += b2i(r.equalC[c].Load() > 0)
 	}
 	return i2t, t2i, ties, nil
@@ -93,8 +93,8 @@ type ranking struct {
 	best      []int     // [N] the own caption of each image that ranks first
 	bestScore []float64 // [N] its score
 	own       []float64 // [M] score of each caption with its own image
-	aheadI    []atomic.Int64
-	aheadC    []atomic.Int64
+	aboveI    []atomic.Int64
+	aboveC    []atomic.Int64
 	equalI    []atomic.Int32 // [N] wrong captions with the best own score; matches begins with less than none, for the own ones
 	equalC    []atomic.Int32 // [M] wrong images with the own score, likewise
 	nan       atomic.Int64   // lowest i*M + c with a NaN score
@@ -119,7 +119,7 @@ func (r *ranking) matches(_, i int) {
 	}
 }
 
-// tile counts, in one tile of S, the captions ahead of each image's best and the images ahead of each caption's own.
+// tile counts, in one tile of S, the captions that rank above the best own caption of each image, and the images that rank above the own image of each caption.
 func (r *ranking) tile(worker, t int) {
 	i0, c0 := t/r.columns*r.tiles.images, t%r.columns*r.tiles.captions
 	i1, c1 := min(r.n, i0+r.tiles.images), min(r.m, c0+r.tiles.captions)
@@ -129,7 +129,7 @@ func (r *ranking) tile(worker, t int) {
 	}
 	dst := r.scratch[worker][:(i1-i0)*w]
 	r.s.Tile(dst, i0, i1, c0, c1)
-	ahead, equal := make([]int, w), make([]int32, w)
+	above, equal := make([]int, w), make([]int32, w)
 	for i := i0; i < i1; i++ {
 		row := dst[(i-i0)*w : (i-i0+1)*w]
 		if c := firstNaN(row); c >= 0 {
@@ -143,10 +143,10 @@ func (r *ranking) tile(worker, t int) {
 		own, b := r.own[c0:c1], r.bestScore[i]
 		count := 0
 		for c, v := range row[:p] {
-			ahead[c] += b2i(v >= own[c])
+			above[c] += b2i(v >= own[c])
 		}
 		for c := p; c < w; c++ {
-			ahead[c] += b2i(row[c] > own[c])
+			above[c] += b2i(row[c] > own[c])
 		}
 		for _, v := range row[:q] {
 			count += b2i(v > b)
@@ -155,9 +155,9 @@ func (r *ranking) tile(worker, t int) {
 			count += b2i(v >= b)
 		}
 		if at := r.best[i]; at >= c0 && at < c1 {
-			count-- // the best own caption is not ahead of itself
+			count-- // the best own caption does not rank above itself
 		}
-		r.aheadI[i].Add(int64(count))
+		r.aboveI[i].Add(int64(count))
 		same := int32(0)
 		for c, v := range row {
 			same += int32(b2i(v == b))
@@ -167,8 +167,8 @@ func (r *ranking) tile(worker, t int) {
 			r.equalI[i].Add(same)
 		}
 	}
-	for c, v := range ahead {
-		r.aheadC[c0+c].Add(int64(v))
+	for c, v := range above {
+		r.aboveC[c0+c].Add(int64(v))
 		if equal[c] > 0 {
 			r.equalC[c0+c].Add(equal[c])
 		}

@@ -15,7 +15,7 @@ type pairScoring struct {
 	o                EncodeOptions
 	plan             PairPlan
 	into             *Dense[float32]
-	kept             tiling // of the work file
+	fileTiles        tiling // of the work file
 	work             *workFile
 	tiles            *pairTiles
 	done             int // pairs
@@ -26,15 +26,15 @@ type pairScoring struct {
 
 // put takes over a tile of the work file.
 func (s *pairScoring) put(tile int, scores []float32) {
-	i0, i1, c0, c1 := s.kept.tile(tile)
+	i0, i1, c0, c1 := s.fileTiles.tile(tile)
 	s.copy(scores, i0, i1, c0, c1)
 	s.done += len(scores)
 }
 
-// copy writes scores [i1-i0, c1-c0] to the places of their captions.
+// copy writes scores [i1-i0, c1-c0] to the columns of their captions.
 func (s *pairScoring) copy(scores []float32, i0, i1, c0, c1 int) {
 	for i := i0; i < i1; i++ {
-		row := s.into.Data[i*s.kept.captions:][:s.kept.captions]
+		row := s.into.Data[i*s.fileTiles.captions:][:s.fileTiles.captions]
 		for j, caption := range s.order[c0:c1] {
 			row[caption] = scores[(i-i0)*(c1-c0)+j]
 		}
@@ -43,19 +43,19 @@ func (s *pairScoring) copy(scores []float32, i0, i1, c0, c1 int) {
 
 func (s *pairScoring) report() {
 	if s.o.Pairs != nil {
-		s.o.Pairs(s.done, s.kept.images*s.kept.captions)
+		s.o.Pairs(s.done, s.fileTiles.images*s.fileTiles.captions)
 	}
 }
 
 func (s *pairScoring) run(ctx context.Context) error {
 	p := &s.plan
 	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, usual: s.o.tile,
-		room: p.Room, warn: s.o.Warn, spare: s.giveBack}
-	_, s.tiles.ahead = s.r.Model.Session.Dev.(models.Fetcher)
-	defer s.r.Remove(s.images)
-	defer s.r.Remove(s.captions)
+		capacity: p.Capacity, warn: s.o.Warn, spare: s.giveBack}
+	_, s.tiles.pipelined = s.r.Model.Session.Dev.(models.Fetcher)
+	defer s.r.Evict(s.images)
+	defer s.r.Evict(s.captions)
 	s.report()
-	images, captions, block := s.kept.images, s.kept.captions, max(p.BlockImages, p.TileImages)
+	images, captions, block := s.fileTiles.images, s.fileTiles.captions, max(p.BlockImages, p.TileImages)
 	for b0 := 0; b0 < images; b0 += block {
 		b1 := min(images, b0+block)
 		for c0 := 0; c0 < captions; c0 += p.TileCaptions {
@@ -72,7 +72,7 @@ func (s *pairScoring) run(ctx context.Context) error {
 					}
 					return err
 				}
-				if err := s.place(b0, b1, c0, c1); err != nil {
+				if err := s.makeResident(b0, b1, c0, c1); err != nil {
 					return err
 				}
 				scores := s.memory((i1 - i0) * (c1 - c0))
@@ -91,7 +91,7 @@ func (s *pairScoring) missing(i0, i1, c0, c1 int) (tiles []int) {
 	if s.work == nil {
 		return nil
 	}
-	k := &s.kept
+	k := &s.fileTiles
 	for i := i0 / k.tileI; i*k.tileI < i1; i++ {
 		for c := c0 / k.tileC; c*k.tileC < c1; c++ {
 			if tile := i*k.across() + c; !s.work.done[tile] {
@@ -112,7 +112,7 @@ func (s *pairScoring) finish(scores []float32, i0, i1, c0, c1 int, missing []int
 		return nil
 	}
 	for _, tile := range missing {
-		k0, k1, l0, l1 := s.kept.tile(tile)
+		k0, k1, l0, l1 := s.fileTiles.tile(tile)
 		s.buf = s.buf[:0]
 		for i := k0; i < k1; i++ {
 			s.buf = append(s.buf, scores[(i-i0)*(c1-c0)+l0-c0:][:l1-l0]...)
@@ -126,7 +126,7 @@ func (s *pairScoring) finish(scores []float32, i0, i1, c0, c1 int, missing []int
 	return nil
 }
 
-// memory returns room for the scores of a tile.
+// memory returns memory for the scores of a tile.
 func (s *pairScoring) memory(n int) []float32 {
 	if last := len(s.free) - 1; last >= 0 && cap(s.free[last]) >= n {
 		x := s.free[last][:n]
@@ -136,8 +136,9 @@ func (s *pairScoring) memory(n int) []float32 {
 	return make([]float32, n)
 }
 
-// place brings a block of images, and captions of the width of a tile or all of them, to the device, where the plan has it and they are not yet there.
-func (s *pairScoring) place(b0, b1, c0, c1 int) error {
+// makeResident copies a block of images, and either the captions of a tile or all of them, to the device, if the plan says
+// so and they are not resident yet.
+func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	if s.plan.Total == 0 || s.plan.BlockImages == 0 {
 		return nil
 	}
@@ -145,11 +146,11 @@ func (s *pairScoring) place(b0, b1, c0, c1 int) error {
 		c0, c1 = 0, s.captions.N
 	}
 	var err error
-	if !s.images.Placed(b0, b1) {
-		err = s.r.Place(s.images, b0, b1, 0)
+	if !s.images.IsResident(b0, b1) {
+		err = s.r.MakeResident(s.images, b0, b1, 0)
 	}
-	if err == nil && !s.captions.Placed(c0, c1) {
-		err = s.r.Place(s.captions, c0, c1, s.plan.Room)
+	if err == nil && !s.captions.IsResident(c0, c1) {
+		err = s.r.MakeResident(s.captions, c0, c1, s.plan.Capacity)
 	}
 	if isFull(err) && s.giveBack() {
 		s.tiles.tell(err)
@@ -158,13 +159,14 @@ func (s *pairScoring) place(b0, b1, c0, c1 int) error {
 	return err
 }
 
-// giveBack frees the encoded values on the device, so that they come with every tile from now on. It returns false where there is nothing to be given back.
+// giveBack frees the encoded values on the device, so that they are copied with every tile from now on. It returns false if
+// nothing was resident.
 func (s *pairScoring) giveBack() bool {
 	if s.plan.BlockImages == 0 || s.plan.Total == 0 {
 		return false
 	}
 	s.plan.BlockImages = 0
-	s.r.Remove(s.images)
-	s.r.Remove(s.captions)
+	s.r.Evict(s.images)
+	s.r.Evict(s.captions)
 	return true
 }

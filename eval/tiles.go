@@ -9,16 +9,16 @@ import (
 
 // pairTiles scores tiles of pairs in parts that fit the memory of the device: where a part does not, its longer side is halved, for all that follow. A score
 // does not depend on the parts, but for the rounding of a GPU's library of products, which may choose another algorithm for another size. On a device
-// that copies results while it computes the next part is started before the scores of those before are there.
+// that copies results while it computes, the next part is started before the scores of earlier parts have arrived.
 type pairTiles struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet
 	tileI, tileC     int      // of a part, at most
-	usual            tileSize // parts no larger than this make room by spare first
-	room             int      // words of the captions of a part, at most; 0 is unknown
-	ahead            bool
+	usual            tileSize // parts no larger than this free memory by spare first
+	capacity         int      // words of the captions of a part, at most; 0 is unknown
+	pipelined        bool
 	warn             func(error)
-	spare            func() bool // gives memory of the device back that scoring can do without, false where there is none; may be nil
+	spare            func() bool // frees memory of the device that scoring can do without, false if there is none; may be nil
 	part             []float32
 	pending          []pendingPart // oldest first, at most device.FetchSlots
 	slot             int           // of the next part
@@ -52,7 +52,7 @@ func (p *pairTiles) score(dst []float32, i0, i1, c0, c1 int, done func() error) 
 			p.tileI /= 2
 		}
 		p.tell(err)
-		p.room = 0
+		p.capacity = 0
 	}
 }
 
@@ -65,10 +65,10 @@ func (p *pairTiles) tell(err error) {
 }
 
 func (p *pairTiles) parts(dst []float32, i0, i1, c0, c1 int, done func() error) error {
-	if p.room == 0 {
+	if p.capacity == 0 {
 		first := p.captions.First
 		for c := 0; c < p.captions.N; c += p.tileC {
-			p.room = max(p.room, first[min(p.captions.N, c+p.tileC)]-first[c])
+			p.capacity = max(p.capacity, first[min(p.captions.N, c+p.tileC)]-first[c])
 		}
 	}
 	for i := i0; i < i1; i += p.tileI {
@@ -88,13 +88,13 @@ func (p *pairTiles) parts(dst []float32, i0, i1, c0, c1 int, done func() error) 
 
 // do scores a part, or starts it.
 func (p *pairTiles) do(part pendingPart, i, c int) error {
-	if p.ahead {
+	if p.pipelined {
 		if len(p.pending) == device.FetchSlots {
 			if err := p.collect(); err != nil {
 				return err
 			}
 		}
-		if err := p.r.Start(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room); err != nil {
+		if err := p.r.Start(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions, p.capacity); err != nil {
 			return err
 		}
 		part.slot = p.slot
@@ -103,7 +103,7 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 		return nil
 	}
 	err := part.take(p, func(dst []float32) error {
-		return p.r.Score(dst, p.images, i, i+part.images, p.captions, c, c+part.captions, p.room)
+		return p.r.Score(dst, p.images, i, i+part.images, p.captions, c, c+part.captions, p.capacity)
 	})
 	if err != nil || part.done == nil {
 		return err
@@ -131,7 +131,7 @@ func (p *pairTiles) flush() error {
 	return nil
 }
 
-// take has the scores of a part written to their places.
+// take has the scores of a part written to dst.
 func (part *pendingPart) take(p *pairTiles, scores func([]float32) error) error {
 	n := part.images * part.captions
 	if part.captions == part.width {

@@ -82,7 +82,7 @@ func TestTilesThatFit(t *testing.T) {
 			break
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("with room for %d elements: %v, want %v", most, got, want)
+			t.Errorf("with capacity for %d elements: %v, want %v", most, got, want)
 		}
 		if len(warnings) == 1 {
 			fitted++

@@ -18,7 +18,7 @@ import (
 type Context struct {
 	Semantics *graph.Node // [N, k] semantic vectors of the captions; LSEH
 	Images    *graph.Node // int32 [N] identity of the image of each pair; LSEH
-	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, but for tests
+	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, except in tests
 	Margins   *graph.Node // [N, N] what Margins returned; nil builds it
 }
 

@@ -90,7 +90,7 @@ func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, v
 // maxBertConfig bounds config.json in bytes.
 const maxBertConfig = 1 << 20
 
-// checkBertConfig compares what no tensor tells with the folder's config.json, where there is one.
+// checkBertConfig compares what no tensor tells with the folder's config.json, if there is one.
 func checkBertConfig(dir string, heads int) error {
 	path := filepath.Join(dir, "config.json")
 	b, err := regular.ReadFile(path, maxBertConfig, "the configuration of a BERT")

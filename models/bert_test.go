@@ -45,7 +45,7 @@ func TestBertSize(t *testing.T) {
 	}
 }
 
-// An embedding does not depend on the other captions of a batch, nor on the room for padding.
+// An embedding does not depend on the other captions of a batch, nor on the capacity.
 func TestBertEmbedsAlone(t *testing.T) {
 	m, err := NewModel(newDevice(t, cpu.FP64), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20})
 	fatal(t, err)

@@ -108,7 +108,7 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	if g.Training && n.opt.SizeAugment {
 		attended, masks = g.InputInts(inputAttended, b, r), []*graph.Node{g.Input(inputRegionMask, b, r)}
 		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: f, W: n.Image.FC.Weight.Node(g)})
-		f = g.PickRows(f, g.InputInts(inputRegionPlaces, b, r), all)
+		f = g.PickRows(f, g.InputInts(inputRegionRows, b, r), all)
 		f = g.Multiply(f, g.Spread(masks[0], graph.AlongRows(e), b*r, e)) // the bias is all that dropped regions have
 		f = g.Add(f, g.Repeat(n.Image.FC.Bias.Node(g), b*r))
 	} else {
@@ -130,15 +130,15 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	return EncodedImages{Values: append([]*graph.Node{g.Reshape(f, b, r*e)}, masks...)}
 }
 
-// Words encodes captions: the words [room, E].
+// Words encodes captions: the words [capacity, E].
 func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	var x *graph.Node
 	if n.bert != nil {
-		x = g.Rows(n.Text.Bert.Forward(g, c.Words, c.Lengths), 0, c.room())
+		x = g.Rows(n.Text.Bert.Forward(g, c.Words, c.Lengths), 0, c.capacity())
 		x = g.LinearRows(c.Lengths, n.Text.Linear.Term(g, x))
 	} else {
 		x = n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
-		x = g.CaptionRows(x, c.Lengths, c.room())
+		x = g.CaptionRows(x, c.Lengths, c.capacity())
 	}
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{g.L2Norm(x, 1, chanEps)}}
 }
@@ -149,11 +149,11 @@ func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCa
 	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
 }
 
-// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [room, E] and lengths [C]: [B, C].
+// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]: [B, C].
 // Products of words and regions have a row per word, and in it R values for each image.
 func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
 	words, lengths := captions[0], captions[1]
-	b, r, room, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
+	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: g.Reshape(images[0], b*r, n.embed)})
 	masked := func(x *graph.Node, least bool) *graph.Node { // what is dropped becomes 0, or less than all others
@@ -166,7 +166,7 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 		return x
 	}
 	if n.opt.Coding == "vha" {
-		u := g.Reshape(g.Max(masked(a, true), ofRegions), room, b)
+		u := g.Reshape(g.Max(masked(a, true), ofRegions), capacity, b)
 		return g.SwapAxes(n.pool(g, u, ofWords, func() *graph.Node { return g.SegmentMeans(u, lengths) }))
 	}
 	u := a
@@ -174,7 +174,7 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 		u = g.Max(a, ofWords)
 	} else {
 		w := g.Softmax(a, 1/n.opt.Alpha, ofWords)
-		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)), ofWords)
+		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)), ofWords)
 		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square)) // of a_r, which is not formed; rounding may be below 0
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}

@@ -8,42 +8,42 @@ import (
 	"vsetrain/internal/options"
 )
 
-// Inputs of training graphs of CHAN that drop regions, [B, R]: the regions of every image, dropped ones included, have R places.
+// Inputs of training graphs of CHAN that drop regions, [B, R]: the regions of every image, dropped ones included, fill R rows.
 const (
-	inputRegionPlaces = "in.region_places"    // int32, the row of InputRegions in each place
-	inputRegionMask   = "in.region_mask"      // 1 where a region is and 0 where one was dropped
-	inputAttended     = "in.regions_attended" // int32, 1 where the other regions of the image may attend to the place
+	inputRegionRows = "in.region_rows"      // int32, the row of InputRegions that each reads
+	inputRegionMask = "in.region_mask"      // 1 where a region is and 0 where one was dropped
+	inputAttended   = "in.regions_attended" // int32, 1 where the other regions of the image may attend to it
 )
 
 // padding is the staging of these inputs.
 type padding struct {
-	places, attended []int32
-	mask             []float32
+	rows, attended []int32
+	mask           []float32
 }
 
-// feedCounts implements countReader for images with so many regions. As in the released code a place that the largest count of the
-// batch reaches is attended to, whatever is there, unless padding is masked.
+// feedCounts implements countReader for images with so many regions. As in the released code a row below the largest count of the
+// batch is attended to, whatever is there, unless padding is masked.
 func (n *chanNet) feedCounts(s *graph.Session, counts []int32) error {
 	p, r, first := &n.padded, n.dims.Regions, int32(0)
-	p.places, p.attended, p.mask = p.places[:0], p.attended[:0], p.mask[:0]
+	p.rows, p.attended, p.mask = p.rows[:0], p.attended[:0], p.mask[:0]
 	most := slices.Max(counts)
 	for _, there := range counts {
 		if n.opt.MaskPadding {
 			most = there
 		}
 		for i := range int32(r) {
-			place, mask, attended := first, float32(0), int32(0) // what is dropped reads any row that there is
+			row, mask, attended := first, float32(0), int32(0) // what is dropped reads any row that there is
 			if i < there {
-				place, mask = first+i, 1
+				row, mask = first+i, 1
 			}
 			if i < most {
 				attended = 1
 			}
-			p.places, p.mask, p.attended = append(p.places, place), append(p.mask, mask), append(p.attended, attended)
+			p.rows, p.mask, p.attended = append(p.rows, row), append(p.mask, mask), append(p.attended, attended)
 		}
 		first += there
 	}
-	if err := s.FeedInts(inputRegionPlaces, p.places); err != nil {
+	if err := s.FeedInts(inputRegionRows, p.rows); err != nil {
 		return err
 	}
 	if err := s.FeedInts(inputAttended, p.attended); err != nil {

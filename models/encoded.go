@@ -1,6 +1,6 @@
 package models
 
-// EncodedSet is what a PairScorer keeps of the images or of the captions of a split, on the host and in the order they were
+// EncodedSet is what a PairScorer computed of the images or of the captions of a split, on the host and in the order they were
 // appended.
 type EncodedSet struct {
 	N      int
@@ -9,9 +9,9 @@ type EncodedSet struct {
 	Length []int32 // captions: words of each
 	First  []int   // captions: row of the first word of each, and the total at the end
 
-	Edges, EdgeStart []int32 // captions: dependencies, see Captions; empty where there are none
+	Edges, EdgeStart []int32 // captions: dependencies, see Captions; empty if there are none
 
-	placed *placed // what of it lies on the device, see Place
+	resident *residentRows // the part that is on the device, see MakeResident
 }
 
 // Rows are rows of one width.
@@ -22,7 +22,7 @@ type Rows struct {
 
 func (r *Rows) rows(lo, hi int) []float32 { return r.Data[lo*r.Width : hi*r.Width] }
 
-// appendEdges keeps the dependencies of captions that were encoded, where there are any.
+// appendEdges appends the dependencies of captions that were encoded, if the network reads any.
 func (s *EncodedSet) appendEdges(edges, start []int32) {
 	if len(start) == 0 {
 		return
@@ -46,8 +46,8 @@ func (s *EncodedSet) edgesOf(c0, c1 int) (edges, start []int32) {
 	return s.Edges[2*start[0] : 2*start[c1-c0]], start
 }
 
-// Pick returns the set of some images or captions of a set, in the order given; their values are copied. For captions that order must be
-// one of descending lengths, as everywhere.
+// Pick returns the set of some images or captions of a set, in the order given; their values are copied. Captions must be
+// ordered by descending length, as everywhere.
 func (s *EncodedSet) Pick(of []int32) *EncodedSet {
 	p := &EncodedSet{N: len(of), Values: make([]Rows, len(s.Values)), Words: make([]Rows, len(s.Words))}
 	for k := range s.Values {

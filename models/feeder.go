@@ -8,31 +8,31 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Resident are the parts of a split that stay on a device; what is not there comes with the batches.
+// Resident are the parts of a split that stay on a device; the rest is copied with the batches.
 type Resident struct {
 	Device device.Resident
 	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
 	Features, Boxes, Semantics device.Table
-	// Words int32 are the ids of all captions one after the other, those of caption c from Starts[c] to Starts[c+1]; int32
-	// [captions + 1].
+	// Words int32 are the concatenated ids of all captions, those of caption c from Starts[c] to Starts[c+1]; Starts is
+	// int32 [captions + 1].
 	Words, Starts device.View
 }
 
-// HasFeatures, HasBoxes, HasSemantics and HasWords report what is there.
+// HasFeatures, HasBoxes, HasSemantics and HasWords report which parts are resident.
 func (r *Resident) HasFeatures() bool  { return r != nil && r.Features != nil }
 func (r *Resident) HasBoxes() bool     { return r != nil && r.Boxes != nil }
 func (r *Resident) HasSemantics() bool { return r != nil && r.Semantics != nil }
 func (r *Resident) HasWords() bool     { return r != nil && r.Words.Present() }
 
-// ImageBatch are N images. Features and Boxes are empty where they stay on the device; Rows then number them.
+// ImageBatch are N images. Features and Boxes are empty if they stay on the device; Rows then number them.
 type ImageBatch struct {
 	N        int
 	Features []float32 // [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
 	Boxes    []float32 // [N, R, 4], of networks that need them
 	Rows     []int32   // [N] rows of the feature file
-	// Counts [N] says how many regions each image has; nil is all R. Kept [Σ Counts] are these regions as rows of the feature
-	// file taken as one list of regions, where the features stay on the device.
-	Counts, Kept []int32
+	// Counts [N] says how many regions each image has; nil is all R. RegionRows [Σ Counts] number these regions, all
+	// regions of the feature file taken as one list, where the features stay on the device.
+	Counts, RegionRows []int32
 }
 
 // CaptionBatch are captions, sorted by length in descending order.
@@ -60,7 +60,7 @@ type Feeder struct {
 	session *graph.Session
 	network string
 	dims    Dims
-	// bounds lets graphs know of lengths and region counts an upper bound only (graph.Session.FeedLoose), so that all batches of
+	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedLoose), so that all batches of
 	// one shape do the same.
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
@@ -68,20 +68,20 @@ type Feeder struct {
 	counter       countReader // the network, where it reads more of the counts; nil otherwise
 	positions     int         // words of a caption that there are positions for, 0 without a limit
 
-	features, places, semantics rows
-	lists                       *Resident // of words; nil copies those of the batches
+	features, boxes, semantics rows
+	lists                      *Resident // of words; nil copies those of the batches
 
 	words, all, edgeList, edgeStart []int32 // staging
 	limits                          [2][]int32
 }
 
 // NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds, which devices
-// that record steps need, programs know of lengths and counts an upper bound only.
+// that record steps need, programs know only an upper bound of lengths and counts.
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
 	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes, counts: t.SizeAugment,
-		edges: t.ReadsEdges, features: hostRows{}, places: hostRows{}, semantics: hostRows{}}
+		edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions
@@ -90,7 +90,7 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 		f.features = tableRows{r.Device, r.Features}
 	}
 	if r.HasBoxes() {
-		f.places = tableRows{r.Device, r.Boxes}
+		f.boxes = tableRows{r.Device, r.Boxes}
 	}
 	if r.HasSemantics() {
 		f.semantics = tableRows{r.Device, r.Semantics}
@@ -135,7 +135,7 @@ func (f *Feeder) Images(b ImageBatch) error {
 	if counts == nil {
 		counts = f.whole(b.N)
 	} else {
-		numbers, count, width = b.Kept, 0, d
+		numbers, count, width = b.RegionRows, 0, d
 		for i, c := range counts {
 			if c < 1 || int(c) > r {
 				return fmt.Errorf("feed images: image %d has %d regions, expected 1 to %d", i, c, r)
@@ -150,7 +150,7 @@ func (f *Feeder) Images(b ImageBatch) error {
 		return fmt.Errorf("feed images: %w", err)
 	}
 	if f.boxed {
-		if err := f.places.feed(f.session, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
+		if err := f.boxes.feed(f.session, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
 			return fmt.Errorf("network %s needs the boxes of the regions: %w", f.network, err)
 		}
 	}
@@ -212,8 +212,8 @@ func (f *Feeder) Captions(b CaptionBatch) error {
 	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
 }
 
-// Edges feeds the dependencies of captions where the network reads them; graphs have room for so many.
-func (f *Feeder) Edges(b CaptionBatch, room int) error {
+// Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for so many words.
+func (f *Feeder) Edges(b CaptionBatch, capacity int) error {
 	if !f.edges {
 		return nil
 	}
@@ -221,12 +221,12 @@ func (f *Feeder) Edges(b CaptionBatch, room int) error {
 	if len(start) != n+1 || len(edges) != 2*int(start[n]-start[0]) {
 		return fmt.Errorf("network %s needs the dependencies of %d captions, there are those of %d", f.network, n, len(start)-1)
 	}
-	if len(edges) > 2*room {
+	if len(edges) > 2*capacity {
 		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one governor",
-			len(edges)/2, n, room)
+			len(edges)/2, n, capacity)
 	}
 	f.edgeList = append(f.edgeList[:0], edges...)
-	f.edgeList = slices.Grow(f.edgeList, 2*room-len(edges))[:2*room]
+	f.edgeList = slices.Grow(f.edgeList, 2*capacity-len(edges))[:2*capacity]
 	clear(f.edgeList[len(edges):])
 	f.edgeStart = f.edgeStart[:0]
 	for _, s := range start {
@@ -243,12 +243,12 @@ func (f *Feeder) Semantics(input string, vectors []float32, numbers []int32, n, 
 	return f.semantics.feed(f.session, input, vectors, numbers, n, dim, n*dim)
 }
 
-// lengths feeds lengths of at most longest, with their upper bound where programs know no more.
+// lengths feeds lengths of at most longest, or their upper bound where programs know only that.
 func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit int) error {
 	if !f.bounds {
 		return f.session.FeedInts(input, lengths)
 	}
-	f.limits[which] = bound(f.limits[which][:0], room(lengths, longest, unit), len(lengths), longest)
+	f.limits[which] = bound(f.limits[which][:0], capacity(lengths, longest, unit), len(lengths), longest)
 	return f.session.FeedLoose(input, lengths, f.limits[which])
 }
 
@@ -263,9 +263,9 @@ func sum(lengths []int32) (n int) {
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
-// Steps are recorded for a number of words and of kept regions, rounded up: room is the sum of n lengths of at most longest, as a
-// multiple of unit, with enough for one sequence of the longest length.
-func room(lengths []int32, longest, unit int) int {
+// Steps are recorded for a number of words and of regions, rounded up: capacity is the sum of n lengths of at most longest,
+// as a multiple of unit, with enough for one sequence of the longest length.
+func capacity(lengths []int32, longest, unit int) int {
 	n := len(lengths)
 	return min(max((sum(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
 }
@@ -274,22 +274,22 @@ func room(lengths []int32, longest, unit int) int {
 // upper bound.
 func wordUnit(n int) int { return max(8, n/2) }
 
-// WordBound is the number of words that programs for captions of at most l words are told of with bounds.
+// WordBound is the number of words that programs with bounds know of captions of at most l words.
 func (f *Feeder) WordBound(lengths []int32, l int) int {
-	return room(lengths, f.longest(l), wordUnit(len(lengths)))
+	return capacity(lengths, f.longest(l), wordUnit(len(lengths)))
 }
 
-// RegionBound is WordBound for the regions that are kept; 0 without counts.
+// RegionBound is WordBound for the regions that are not dropped; 0 without counts.
 func (f *Feeder) RegionBound(counts []int32) int {
 	if counts == nil {
 		return 0
 	}
-	return room(counts, f.dims.Regions, 2*len(counts))
+	return capacity(counts, f.dims.Regions, 2*len(counts))
 }
 
-// PairRoom rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are compiled for:
+// PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are compiled for:
 // a multiple of two a caption that is no less than WordBound.
-func (f *Feeder) PairRoom(lengths []int32, l int) int {
+func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
 	return (f.WordBound(lengths, l) + unit - 1) / unit * unit
 }
@@ -302,14 +302,14 @@ func (f *Feeder) longest(l int) int {
 	return Bucket(l)
 }
 
-// bound appends n lengths, descending, the first longest and none greater, whose sum is room.
-func bound(to []int32, room, n, longest int) []int32 {
+// bound appends n lengths, descending, the first longest and none greater, whose sum is capacity.
+func bound(to []int32, capacity, n, longest int) []int32 {
 	to = append(to, int32(longest))
-	room -= longest
+	capacity -= longest
 	for i := 1; i < n; i++ {
 		left := n - i
-		to = append(to, int32((room+left-1)/left))
-		room -= (room + left - 1) / left
+		to = append(to, int32((capacity+left-1)/left))
+		capacity -= (capacity + left - 1) / left
 	}
 	return to
 }

@@ -132,7 +132,7 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	g := m.Session.Graph()
 	g.Training = true
 	feeder := NewFeeder(m, nil, false)
-	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
 	inputs := m.ImageInputs(g, n)
 	scores := net.Pairs(g, net.Images(g, inputs), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
@@ -208,7 +208,7 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	images, texts := c.Inputs.Images, c.Inputs.Words
 	b, r, e, captions := images.Shape[0], images.Shape[1], images.Shape[2], len(c.Lengths)
 	words := present(texts.Data, c.Lengths, texts.Shape[1])
-	room := len(words) / e
+	capacity := len(words) / e
 	mask := make([]float64, b*r)
 	for i, n := range c.Counts {
 		for k := range n {
@@ -220,7 +220,7 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	g := s.Graph()
 	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding], Pooling: chanPoolings[w.Pooling],
 		Alpha: c.Config.Alpha, Beta: c.Config.Beta}}
-	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", room, e)}
+	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", capacity, e)}
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},
 		EncodedCaptions{Lengths: g.InputInts("lengths", captions), Words: in[1:]})
 	grads, err := g.Gradients(g.WeightedSum(scores, g.Input("weights", b, captions)), in...)

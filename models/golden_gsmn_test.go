@@ -99,10 +99,10 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	for i, k := range c.Lengths {
 		words = append(words, c.Inputs.Captions.Data[i*l*e:(i*l+int(k))*e]...)
 	}
-	room := len(words)/e + 3
+	capacity := len(words)/e + 3
 	g := m.Session.Graph()
 	g.Training = true
-	v, w, boxes := g.Input("v", b, r*e), g.Input("w", room, e), g.Input("boxes", b, r*4)
+	v, w, boxes := g.Input("v", b, r*e), g.Input("w", capacity, e), g.Input("boxes", b, r*4)
 	polar := net.polar(g, boxes)
 	i2t, t2i := net.graphs(g, EncodedImages{Values: []*graph.Node{v, polar}}, EncodedCaptions{Lengths: g.InputInts(InputLengths, n), Words: []*graph.Node{w}})
 	scores := g.Add(i2t, t2i)

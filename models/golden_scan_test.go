@@ -105,7 +105,7 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	g := m.Session.Graph()
 	g.Training = true
 	feeder := NewFeeder(m, nil, false)
-	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
 	in := m.ImageInputs(g, n)
 	scores := net.Pairs(g, net.Images(g, in), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
@@ -209,9 +209,9 @@ func (in *scanInputs) score(t *testing.T, o SCANOptions, precision string) []flo
 	}
 	g := s.Graph()
 	n := &scan{opt: o, dims: Dims{Regions: r}, embed: e}
-	room := len(words) / e
+	capacity := len(words) / e
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{g.Input("v", b, r*e)}},
-		EncodedCaptions{Lengths: g.InputInts("lengths", c), Words: []*graph.Node{g.Input("words", room, e)}})
+		EncodedCaptions{Lengths: g.InputInts("lengths", c), Words: []*graph.Node{g.Input("words", capacity, e)}})
 	prog, err := graph.Compile(s, g, []*graph.Node{scores}, nil)
 	fatal(t, err)
 	fatal(t, s.FeedDoubles("v", in.ImageEmb.Data))

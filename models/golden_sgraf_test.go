@@ -70,7 +70,7 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	g := m.Session.Graph()
 	g.Training = cfg.Training
 	feeder := NewFeeder(m, nil, false)
-	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairRoom(lengths, l))
+	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
 	im, txt := net.Images(g, m.ImageInputs(g, n)), net.Words(g, captions)
 	scores := net.Pairs(g, im, txt)
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))

@@ -80,7 +80,7 @@ func checkPositions(t *testing.T, c *vseinfCase, n int) {
 	golden.Close(t, c.Name+": positional encoding", got, c.Expected.Positions.Data, golden.FP64)
 }
 
-// concatenated returns the rows of each item without its padding, and room for the padding behind all of them.
+// concatenated returns the rows of each item without its padding, followed by as many empty rows.
 func (c *vseinfCase) concatenated(x golden.Tensor) []float64 {
 	b, k, d := x.Shape[0], x.Shape[1], x.Shape[2]
 	var out []float64

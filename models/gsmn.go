@@ -7,7 +7,7 @@ package models
 //	caption     c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
 //	node        m_k^b = cos(v_k^b, Σ_j α_kj c_j^b)      α_k = softmax_j(λ a_kj), a_·j = l2 over the regions of leaky(v_k · c_j)
 //	            n_j^b = cos(c_j^b, Σ_k β_jk v_k^b)      β_j = softmax_k(λ a_kj), a_k· = l2 over the words                    b = 1 … 16 blocks
-//	i2t         h_k = (Σ_l w_kl^q) W_q m_k, 8 kernels q side by side        w^q: Gaussians of the places of regions k and l
+//	i2t         h_k = (Σ_l w_kl^q) W_q m_k, 8 kernels q side by side        w^q: Gaussians of the positions of regions k and l
 //	t2i         h_j = W_q n_j + b_q, 8 kernels q side by side
 //	score       mean_k f(h_k) + mean_j f'(h_j)          f(h) = w₂·tanh(W₁ h + b₁) + b₂, weight-normalised
 //
@@ -137,10 +137,10 @@ func (n *gsmn) polar(g *graph.Graph, boxes *graph.Node) *graph.Node {
 		PrecisionRho: c.PrecisionRho.Node(g), PrecisionTheta: c.PrecisionTheta.Node(g)})
 }
 
-// Words encodes captions: the words [room, E].
+// Words encodes captions: the words [capacity, E].
 func (n *gsmn) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
-	x = g.L2Norm(g.CaptionRows(x, c.Lengths, c.room()), 1, 1e-8)
+	x = g.L2Norm(g.CaptionRows(x, c.Lengths, c.capacity()), 1, 1e-8)
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Edges: c.Edges, EdgeStart: c.EdgeStart}
 }
 

@@ -11,19 +11,19 @@ const (
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
 	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
-	// then the regions of all images one after the other, with room for R each.
+	// then the concatenated regions of all images; the capacity is R each.
 	InputRegionCounts = "in.region_counts"
 
 	InputBoxes     = "in.boxes"      // [B, R·4]
-	InputEdges     = "in.edges"      // int32 [room, 2]
+	InputEdges     = "in.edges"      // int32 [capacity, 2]
 	InputEdgeStart = "in.edge_start" // int32 [B + 1]
 
 	// Those of a captioning branch, see Labels.
 	InputLabels     = "in.labels"
 	InputLabelMask  = "in.label_mask"
 	InputLabelSteps = "in.label_steps"
-	// InputLabelPlaces are the steps that captions have where InputLabelSteps is the same for all of them.
-	InputLabelPlaces = "in.label_places"
+	// InputLabelLengths are the steps of each caption where InputLabelSteps is the same for all of them.
+	InputLabelLengths = "in.label_lengths"
 )
 
 // ImageInputs are the inputs of a graph over n images.
@@ -35,35 +35,35 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	return in
 }
 
-// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with room for so many words; without
-// room there are no dependencies either.
-func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, room int) Captions {
-	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Room: room}
-	if room > 0 {
-		c.Edges, c.EdgeStart = m.edgeInputs(g, n, room)
+// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for so many words; a
+// capacity of 0 means no dependencies.
+func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
+	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
+	if capacity > 0 {
+		c.Edges, c.EdgeStart = m.edgeInputs(g, n, capacity)
 	}
 	return c
 }
 
-// edgeInputs are the dependencies of n captions with room for so many words, nil where the network reads none.
-func (m *Model) edgeInputs(g *graph.Graph, n, room int) (edges, start *graph.Node) {
+// edgeInputs are the dependencies of n captions with the capacity for so many words, nil if the network reads none.
+func (m *Model) edgeInputs(g *graph.Graph, n, capacity int) (edges, start *graph.Node) {
 	if !m.Options.Traits().ReadsEdges {
 		return nil, nil
 	}
-	return g.InputInts(InputEdges, room, 2), g.InputInts(InputEdgeStart, n+1)
+	return g.InputInts(InputEdges, capacity, 2), g.InputInts(InputEdgeStart, n+1)
 }
 
 // LabelInputs are the inputs of a captioning branch of at most the given number of steps.
 func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
-	var places *graph.Node
+	var lengths *graph.Node
 	if m.PadsLabels() {
-		places = g.InputInts(InputLabelPlaces, n)
+		lengths = g.InputInts(InputLabelLengths, n)
 	}
-	return Labels{Places: places, Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1),
+	return Labels{Lengths: lengths, Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1),
 		Steps: g.InputInts(InputLabelSteps, n)}
 }
 
-// PadsLabels reports whether the captioning branch is fed with as many steps for every caption: on a device that records steps.
+// PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices that record steps need.
 func (m *Model) PadsLabels() bool {
 	_, ok := m.Session.Dev.(device.Recorder)
 	return ok

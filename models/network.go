@@ -1,7 +1,3 @@
-// Package models holds the visual-semantic embedding networks, each written once as a graph of coarse operations.
-//
-// An Embedder maps images and captions into one space, where the similarity of all pairs is one product. A PairScorer looks at
-// every image and caption together (pairs.go). Losses and evaluation see scores only, so any loss works with any network.
 package models
 
 import (
@@ -24,17 +20,17 @@ type Dims struct {
 // Captions are the inputs of a text encoder: word ids [B, L] and lengths [B] in descending order.
 type Captions struct {
 	Words, Lengths *graph.Node
-	// Room is the number of words that values with a row per word have room for, at least Σ lengths; 0 is B·L.
-	Room int
-	// Edges int32 [room, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
+	// Capacity is the number of rows of values with a row per word, at least Σ lengths; 0 is B·L.
+	Capacity int
+	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
 	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
 	Edges, EdgeStart *graph.Node
 }
 
-// room is the number of rows of values with a row per word.
-func (c Captions) room() int {
-	if c.Room > 0 {
-		return c.Room
+// capacity is the number of rows of values with a row per word.
+func (c Captions) capacity() int {
+	if c.Capacity > 0 {
+		return c.Capacity
 	}
 	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
 }
@@ -93,9 +89,9 @@ type Captioner interface {
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
-	// Places [B], where not nil, are the numbers of steps that the captions have; Steps is then the same for all, and what is behind them is masked. See
-	// graph.DropoutPadded.
-	Places *graph.Node
+	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the steps
+	// behind Lengths are masked. See graph.DropoutPadded.
+	Lengths *graph.Node
 }
 
 type builder func(o Options, d Dims) (Network, error)

@@ -20,7 +20,7 @@ type PairRunner struct {
 	tiles    map[tileShape]*encoder
 }
 
-type tileShape struct{ images, captions, room int }
+type tileShape struct{ images, captions, capacity int }
 
 // pairEncoder is an encoder with several results.
 type pairEncoder struct {
@@ -29,8 +29,8 @@ type pairEncoder struct {
 	words  []*graph.Node
 }
 
-// AppendImages encodes images. room is the number of images that s will hold in the end.
-func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, room int) error {
+// AppendImages encodes images. capacity is the number of images that s will hold.
+func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, capacity int) error {
 	e := r.images[b.N]
 	if e == nil {
 		var err error
@@ -48,14 +48,14 @@ func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, room int) error {
 	if err := r.run(e); err != nil {
 		return err
 	}
-	r.append(&s.Values, e, e.values, b.N, room)
+	r.append(&s.Values, e, e.values, b.N, capacity)
 	s.N += b.N
 	return nil
 }
 
-// AppendCaptions encodes captions, and keeps their dependencies where there are any. room is the number of captions that s will
-// hold in the end.
-func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, room int) error {
+// AppendCaptions encodes captions and copies their dependencies, if any. capacity is the number of captions that s will
+// hold.
+func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, capacity int) error {
 	n, bucket := len(b.Lengths), Bucket(b.Longest())
 	key := [2]int{n, bucket}
 	e := r.captions[key]
@@ -83,7 +83,7 @@ func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, room int) err
 		s.Length = append(s.Length, c)
 		s.First = append(s.First, s.First[len(s.First)-1]+int(c))
 	}
-	r.append(&s.Values, e, e.values, n, room)
+	r.append(&s.Values, e, e.values, n, capacity)
 	r.append(&s.Words, e, e.words, sum(b.Lengths), 0)
 	s.N += n
 	s.appendEdges(b.Edges, b.EdgeStart)
@@ -91,7 +91,7 @@ func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, room int) err
 }
 
 // append downloads the first rows of the values of a program.
-func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows, room int) {
+func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows, capacity int) {
 	if *to == nil {
 		*to = make([]Rows, len(from))
 	}
@@ -100,7 +100,7 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 		x := &(*to)[k]
 		x.Width = graph.Dim(n, 1)
 		if x.Data == nil {
-			x.Data = make([]float32, 0, room*x.Width)
+			x.Data = make([]float32, 0, capacity*x.Width)
 		}
 		at := len(x.Data)
 		x.Data = slices.Grow(x.Data, rows*x.Width)[:at+rows*x.Width]
@@ -108,10 +108,10 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 	}
 }
 
-// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. roomWords is at least the
-// number of their words; tiles of one size and one roomWords share a graph. What Place brought to the device is read there.
-func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
-	e, err := r.feed(images, i0, i1, captions, c0, c1, roomWords)
+// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the
+// number of their words; tiles of one size and one capacity share a graph. Resident values are read on the device.
+func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
+	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)
 	if err != nil {
 		return err
 	}
@@ -122,28 +122,28 @@ func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captio
 const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
 
 // feed finds or compiles the program of a tile and feeds the tile.
-func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) (*encoder, error) {
-	key := tileShape{i1 - i0, c1 - c0, roomWords}
+func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) (*encoder, error) {
+	key := tileShape{i1 - i0, c1 - c0, capacity}
 	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *graph.Node { return r.nodes(g, key, images, captions) })
 	if err != nil {
 		return nil, err
 	}
 	s := r.Model.Session
 	for k := range images.Values {
-		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1), images.placed.rows(k, i0, i1)); err != nil {
+		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1), images.resident.rows(k, i0, i1)); err != nil {
 			return nil, err
 		}
 	}
 	for k := range captions.Values {
-		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1), captions.placed.rows(k, c0, c1)); err != nil {
+		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1), captions.resident.rows(k, c0, c1)); err != nil {
 			return nil, err
 		}
 	}
 	for k := range captions.Words {
 		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
-		if on := captions.placed.wordRows(k, c0, c1, captions.First, roomWords); on.Present() {
+		if on := captions.resident.wordRows(k, c0, c1, captions.First, capacity); on.Present() {
 			s.Lend(name, on)
-		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]), roomWords*v.Width); err != nil {
+		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]), capacity*v.Width); err != nil {
 			return nil, err
 		}
 	}
@@ -151,10 +151,10 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 		return nil, err
 	}
 	edges, start := captions.edgesOf(c0, c1)
-	return e, r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, roomWords)
+	return e, r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
 }
 
-// feedRows feeds values, from the device where they are there.
+// feedRows feeds values: those on the device, if they are resident.
 func (r *PairRunner) feedRows(name string, values []float32, on device.View) error {
 	if on.Present() {
 		r.Model.Session.Lend(name, on)
@@ -170,9 +170,9 @@ func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *Enco
 		im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
 	}
 	c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
-	c.Edges, c.EdgeStart = r.Model.edgeInputs(g, key.captions, key.room)
+	c.Edges, c.EdgeStart = r.Model.edgeInputs(g, key.captions, key.capacity)
 	for k, v := range captions.Words {
-		c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.room, v.Width))
+		c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.capacity, v.Width))
 	}
 	for k, v := range captions.Values {
 		c.Values = append(c.Values, g.Input(fmt.Sprintf(inCaptions, k), key.captions, v.Width))

@@ -6,9 +6,9 @@ import "vsetrain/internal/graph"
 // computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the three into one
 // graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles of pairs.
 //
-// T is the number of words of all captions. Values with a row per word are captions one after the other, without padding:
-// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c; they have room for more rows
-// than there are (Captions.Room), and what lies behind T is arbitrary. Values of pairs are image by image: with w rows per pair and word,
+// T is the number of words of all captions. Values with a row per word are concatenated captions:
+// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c. Their capacity may be
+// larger (Captions.Capacity); the rows behind T are arbitrary. Values of pairs are image by image: with w rows per pair and word,
 // the rows of image i begin at i·T.
 type PairScorer interface {
 	Network
@@ -35,7 +35,7 @@ type EncodedImages struct {
 // EncodedCaptions is what Pairs reads of captions.
 type EncodedCaptions struct {
 	Lengths *graph.Node   // int32 [C]
-	Words   []*graph.Node // each [room, width], a row per word
+	Words   []*graph.Node // each [capacity, width], a row per word
 	Values  []*graph.Node // each [C, width], a row per caption
 	// Edges and EdgeStart are those of Captions.
 	Edges, EdgeStart *graph.Node

@@ -10,8 +10,8 @@ import (
 // compiled. It is used by one goroutine at a time.
 type Runner struct {
 	Model  *Model
-	Embeds *EmbedRunner // nil where the network scores pairs
-	Pairs  *PairRunner  // nil where it embeds
+	Embeds *EmbedRunner // nil if the network scores pairs
+	Pairs  *PairRunner  // nil if it embeds
 }
 
 // NewRunner returns the runner of a model for a split of which r stays on the device; nil is nothing.
@@ -131,14 +131,14 @@ func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
 	for i, dst := range [][]float32{images, features} {
 		v := prog.View(out[i])
 		if len(dst) != v.N {
-			return fmt.Errorf("network %s: %d values, room for %d", m.Options.Network, v.N, len(dst))
+			return fmt.Errorf("network %s: %d values, expected at most %d", m.Options.Network, v.N, len(dst))
 		}
 		m.Session.Dev.DownloadFloats(dst, v)
 	}
 	return nil
 }
 
-// cached returns the program of a shape, which build adds to a graph where there is none yet.
+// cached returns the program of a shape, which build adds to a graph if there is none yet.
 func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func(*graph.Graph) *graph.Node) (*encoder, error) {
 	if e := programs[shape]; e != nil {
 		return e, nil
@@ -168,7 +168,7 @@ func (m *Model) run(e *encoder, dst []float32) error {
 	}
 	v := e.prog.View(e.out)
 	if len(dst) != v.N {
-		return fmt.Errorf("network %s: embeddings have %d values, room for %d", m.Options.Network, v.N, len(dst))
+		return fmt.Errorf("network %s: embeddings have %d values, expected at most %d", m.Options.Network, v.N, len(dst))
 	}
 	m.Session.Dev.DownloadFloats(dst, v)
 	return m.Session.Dev.Sync()

@@ -107,7 +107,7 @@ func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	return EncodedImages{Values: []*graph.Node{g.Reshape(x, b, n.dims.Regions*n.embed)}}
 }
 
-// Words encodes captions: the words [room, E].
+// Words encodes captions: the words [capacity, E].
 func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
 	if n.both {
@@ -115,7 +115,7 @@ func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	} else {
 		x = n.Text.One.States(g, x, c.Lengths)
 	}
-	x = g.CaptionRows(x, c.Lengths, c.room())
+	x = g.CaptionRows(x, c.Lengths, c.capacity())
 	if !n.opt.NoTxtNorm {
 		x = g.L2Norm(x, 1, scanEps)
 	}
@@ -131,10 +131,10 @@ func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapti
 	})
 }
 
-// pairs scores images v [B, R, E] with words [room, E] of captions with lengths [C]: [B, C]. Products of words and regions have a row
+// pairs scores images v [B, R, E] with words [capacity, E] of captions with lengths [C]: [B, C]. Products of words and regions have a row
 // per word, and in it R values for each image.
 func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node {
-	b, r, room, c := graph.Dim(v, 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
+	b, r, capacity, c := graph.Dim(v, 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b*r, n.embed)
 	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
@@ -144,12 +144,12 @@ func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node 
 	if n.opt.Attention == "t2i" {
 		w := n.attend(g, a, ofWords, ofRegions)
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
-		queries := g.Spread(norms(words), graph.AlongRows(b), room, b)
-		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), room, b)
+		queries := g.Spread(norms(words), graph.AlongRows(b), capacity, b)
+		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
 		return g.SwapAxes(n.score(g, local, ofWords, func() *graph.Node { return g.SegmentMeans(local, lengths) }))
 	}
 	w := n.attend(g, a, ofRegions, ofWords)
-	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, room), w, lengths)
+	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
 	queries := g.Repeat(norms(v), c)
 	local := n.local(g, a, w, mixed, queries, ofWords)
 	score := n.score(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })

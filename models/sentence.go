@@ -34,7 +34,7 @@ type SentenceEncoder struct {
 }
 
 // OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of config.json, or of 64
-// columns where there is none. vocab is the number of pieces of its vocab.txt.
+// columns if there is none. vocab is the number of pieces of its vocab.txt.
 func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) (*SentenceEncoder, error) {
 	o, err := bertSizes(dir)
 	if err != nil {

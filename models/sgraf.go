@@ -164,10 +164,10 @@ func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *
 	return g.L2Norm(g.GatedPool(local, gate, common.Weight.Node(g), common.Bias.Node(g), x, counts), 1, sgrafEps)
 }
 
-// Words encodes captions: the words [room, E] and c̄ [C, E].
+// Words encodes captions: the words [capacity, E] and c̄ [C, E].
 func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	x := g.Dropout(n.Text.Embed.Forward(g, c.Words, c.Lengths), n.opt.Dropout, "txt.embed")
-	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.room())
+	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.capacity())
 	x = g.L2Norm(x, 1, sgrafEps)
 	sa := &n.Sim.Text
 	local := g.LinearRows(c.Lengths, sa.Local[0].Term(g, x))

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// The score of a pair is a function of its image and its caption alone: tiles of any size, room for more words, and captions with
+// The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and captions with
 // longer neighbours give the same bits.
 func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 	for _, network := range []string{SAF, SGR, GSMN} {

@@ -24,15 +24,15 @@ type Traits struct {
 
 	Boxes           bool   // it looks at the boxes of the regions
 	DecayedBoxes    bool   // training divides boxes again at every use, as the released GSMN code (data.FieldDecayedBoxes)
-	Dependencies    bool   // it is defined with the dependencies between words, which are checked where they are there
+	Dependencies    bool   // it is defined with the dependencies between words, which are checked if they exist
 	ReadsEdges      bool   // it computes with them
 	StoredWords     bool   // word ids that are stored with the captions take the place of theirs (GSMN's released data)
 	SizeAugment     bool   // training drops regions and words (data.FieldAugmentation)
 	MaskWord        bool   // it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
-	WarmupReference string // option of its repository for loss.warmup_epochs; empty where it has none
+	WarmupReference string // option of its repository for loss.warmup_epochs; empty if it has none
 }
 
-// Name is the network in tables: its title, and the variant where there is one.
+// Name is the network in tables: its title, and the variant if there is one.
 func (t *Traits) Name() string {
 	if t.Variant == "" {
 		return t.Title

@@ -1,11 +1,3 @@
-// Package semantic computes, stores and reads the semantic vectors of training captions that the LSEH loss compares.
-//
-// The pipeline is that of SVDdescriptions.py in the LSEH repository:
-//
-//	caption -> clean, remove stop words, stem -> TF-IDF row of A [N, w] -> row of B = A V_k [N, k]
-//
-// where the columns of V_k [w, k] are the right singular vectors of A of the k largest singular values. Row c of B
-// belongs to line c of the caption file; only B B^T matters to the loss, so rotations of B are irrelevant.
 package semantic
 
 import (

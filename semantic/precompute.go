@@ -71,7 +71,7 @@ func Precompute(ctx context.Context, captionFile, outFile string, o Options, pro
 		if err := w.Write(part); err != nil {
 			return Stats{}, err
 		}
-		progress(StageWrite, hi, n)
+		progress(PhaseWrite, hi, n)
 	}
 	if err := w.Close(); err != nil {
 		return Stats{}, err

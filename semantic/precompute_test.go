@@ -28,12 +28,12 @@ func writeFile(t *testing.T, name, text string) string {
 func TestPrecomputeAndOpen(t *testing.T) {
 	caps := writeFile(t, "train_caps.txt", someCaptions)
 	out := filepath.Join(t.TempDir(), "train_svd.npy")
-	stages := map[string]int{}
-	s, err := Precompute(context.Background(), caps, out, Options{K: 4}, func(stage string, done, total int) {
-		if done < stages[stage] || done > total {
-			t.Errorf("%s: %d of %d after %d", stage, done, total, stages[stage])
+	phases := map[string]int{}
+	s, err := Precompute(context.Background(), caps, out, Options{K: 4}, func(phase string, done, total int) {
+		if done < phases[phase] || done > total {
+			t.Errorf("%s: %d of %d after %d", phase, done, total, phases[phase])
 		}
-		stages[stage] = done
+		phases[phase] = done
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	if s.Lines != 6 || s.Empty != 2 || s.Zero != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 || s.SigmaMax < s.SigmaMin {
 		t.Errorf("stats %+v", s)
 	}
-	if stages[StageTerms] != 6 || stages[StageSVD] != 100 || stages[StageWrite] != 6 {
-		t.Errorf("progress ended at %v", stages)
+	if phases[PhaseTerms] != 6 || phases[PhaseSVD] != 100 || phases[PhaseWrite] != 6 {
+		t.Errorf("progress ended at %v", phases)
 	}
 	want, k, err := vectorsOf(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestVectorsComeLast(t *testing.T) {
 	}
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	if err := errors.Join(w.Write([]float32{1}), w.stage(set)); err != nil {
+	if err := errors.Join(w.Write([]float32{1}), w.prepare(set)); err != nil {
 		t.Fatal(err)
 	}
 	if got := set.Paths(); !slices.Equal(got, []string{sidecarPath(path), path}) {
@@ -210,8 +210,8 @@ func TestPrecomputeErrors(t *testing.T) {
 		expect(t, err, c.want...)
 	}
 	stop, cancel := context.WithCancel(ctx)
-	_, err := Precompute(stop, caps, out, Options{K: 3}, func(stage string, _, _ int) {
-		if stage == StageSVD {
+	_, err := Precompute(stop, caps, out, Options{K: 3}, func(phase string, _, _ int) {
+		if phase == PhaseSVD {
 			cancel()
 		}
 	})

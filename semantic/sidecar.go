@@ -51,8 +51,8 @@ func readSidecar(path string) (*Sidecar, error) {
 	return s, nil
 }
 
-// stage writes the description of the vectors in path; the caller commits it together with them.
-func (s *Sidecar) stage(path string) (*atomicfile.File, error) {
+// prepare writes the description of the vectors in path; the caller commits it together with them.
+func (s *Sidecar) prepare(path string) (*atomicfile.File, error) {
 	s.Format = sidecarFormat
 	b, err := json.MarshalIndent(s, "", " ")
 	if err != nil {

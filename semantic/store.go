@@ -13,7 +13,7 @@ import (
 // Close may be called from several goroutines at once.
 type Store struct {
 	Path    string
-	Sidecar *Sidecar // nil where none lies beside the file
+	Sidecar *Sidecar // nil if none lies beside the file
 
 	file      *npy.File // .npy, read row by row
 	data      []float32 // text, in memory
@@ -23,7 +23,7 @@ type Store struct {
 // OpenOptions tells Open what the vectors must fit.
 type OpenOptions struct {
 	Captions    int    // rows expected; 0 checks nothing
-	CaptionFile string // compared with the hash in the Sidecar, where there is one; "" checks nothing
+	CaptionFile string // compared with the hash in the Sidecar, if there is one; "" checks nothing
 	Threads     int    // to parse text with; 0 takes all processors
 }
 

@@ -43,8 +43,8 @@ func (w *textWriter) WriteFloat32(values []float32) error {
 	return nil
 }
 
-// Stage completes the contents and hands over the file, which the caller commits.
-func (w *textWriter) Stage() (*atomicfile.File, error) {
+// Prepare completes the contents and hands over the file, which the caller commits.
+func (w *textWriter) Prepare() (*atomicfile.File, error) {
 	if w.written != w.rows*w.dim {
 		w.Abort()
 		return nil, fmt.Errorf("%s: %d values written, expected %d rows of %d", w.f.Path(), w.written, w.rows, w.dim)

@@ -32,14 +32,14 @@ func DefaultOptions() Options { return Options{K: 400} }
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error { return options.Check(o) }
 
-// Progress is told how many of total steps of a stage are done. Stages follow one another.
-type Progress func(stage string, done, total int)
+// Progress is told how many of total steps of a phase are done. Phases follow one another.
+type Progress func(phase string, done, total int)
 
-// The stages of Precompute and Vectors, in order.
+// The phases of Precompute and Vectors, in order.
 const (
-	StageTerms = "tf-idf"
-	StageSVD   = "svd"
-	StageWrite = "write"
+	PhaseTerms = "tf-idf"
+	PhaseSVD   = "svd"
+	PhaseWrite = "write"
 )
 
 // decomposition is a TF-IDF matrix with its truncated SVD.
@@ -52,22 +52,22 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	progress(StageTerms, 0, len(lines))
+	progress(PhaseTerms, 0, len(lines))
 	t := NewTFIDF(pool, lines)
-	progress(StageTerms, len(lines), len(lines))
+	progress(PhaseTerms, len(lines), len(lines))
 	w := len(t.Vocabulary)
 	if w < 2 {
 		return nil, fmt.Errorf("%d captions hold %d different terms once stop words are removed; expected at least 2", len(lines), w)
 	}
-	progress(StageSVD, 0, 100)
+	progress(PhaseSVD, 0, 100)
 	svd, err := sparse.TruncatedSVD(ctx, pool, t.Matrix, sparse.SVDOptions{
 		K: min(o.K, w-1), Seed: o.Seed, Tolerance: o.Tolerance,
-		Progress: func(percent int) { progress(StageSVD, percent, 100) },
+		Progress: func(percent int) { progress(PhaseSVD, percent, 100) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("semantic vectors of %d captions with %d terms: %w", len(lines), w, err)
 	}
-	progress(StageSVD, 100, 100)
+	progress(PhaseSVD, 100, 100)
 	return &decomposition{t, svd}, nil
 }
 

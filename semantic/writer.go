@@ -19,7 +19,7 @@ type Writer struct {
 
 type rowWriter interface {
 	WriteFloat32([]float32) error
-	Stage() (*atomicfile.File, error)
+	Prepare() (*atomicfile.File, error)
 	Abort()
 }
 
@@ -61,7 +61,7 @@ func (w *Writer) Abort() { w.out.Abort() }
 func (w *Writer) Close() error {
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	err := w.stage(set)
+	err := w.prepare(set)
 	if err == nil {
 		err = set.Commit()
 	}
@@ -71,14 +71,14 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-func (w *Writer) stage(set *atomicfile.Set) error {
-	f, err := w.side.stage(w.path)
+func (w *Writer) prepare(set *atomicfile.Set) error {
+	f, err := w.side.prepare(w.path)
 	if err != nil {
 		w.out.Abort()
 		return fmt.Errorf("description: %w", err)
 	}
 	set.Add(f)
-	if f, err = w.out.Stage(); err != nil {
+	if f, err = w.out.Prepare(); err != nil {
 		return err
 	}
 	set.Add(f)

@@ -17,8 +17,8 @@ type backward struct {
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and compiles
-// it. scale gives the factor of the learning rate of each optimiser group; keep lists nodes to read after a run.
-func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64, factorFrom int, keep ...*graph.Node) (*backward, error) {
+// it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read after a run.
+func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64, factorFrom int, retain ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
 	var wrt []*graph.Node
 	for _, spec := range s.Params.Specs {
@@ -36,24 +36,24 @@ func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale f
 	var targets []graph.Target
 	for i, n := range grads {
 		lo, hi := s.Params.Range(specs[i].Name)
-		place := span{lo, hi, scale(specs[i].Group)}
+		at := span{lo, hi, scale(specs[i].Group)}
 		dy, x, ok := g.Factors(n)
 		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
-			factored = append(factored, update{span: place, nth: 1, of: 1, factor: &device.Factored{N: rows, O: o, I: in}})
+			factored = append(factored, update{span: at, nth: 1, of: 1, factor: &device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
-			keep = append(keep, dy, x)
+			retain = append(retain, dy, x)
 			continue
 		}
 		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
 		if specs[i].Twice {
-			twice = append(twice, place)
+			twice = append(twice, at)
 		} else {
-			once = append(once, place)
+			once = append(once, at)
 		}
 	}
 	b.updates = append(append(updatesOf(1, join(once)...), updatesOf(2, join(twice)...)...), factored...)
-	b.vm, err = graph.Compile(s, g, keep, targets)
+	b.vm, err = graph.Compile(s, g, retain, targets)
 	return b, err
 }
 

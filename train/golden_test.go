@@ -18,7 +18,7 @@ var precisions = []struct {
 	out, grad golden.Tolerance
 }{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
-// variants are the precisions with the gradients of linear weights stored, and kept as products.
+// variants are the precisions with the gradients of linear weights stored, and as products.
 func variants() (out []variant) {
 	for _, p := range precisions {
 		out = append(out, variant{p.name, "", p.out, p.grad, math.MaxInt}, variant{p.name, "/factored", p.out, p.grad, 0})

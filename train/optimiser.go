@@ -52,7 +52,7 @@ type update struct {
 	// nth of so many applications with the same gradient in one step: 1 of 1, but for parameters that are listed twice
 	// (ParamSpec.Twice), which are counted in the norm, clipped and updated twice.
 	nth, of int
-	// factor is the gradient of a weight that is known as a product only; nil where the gradient lies in the flat memory.
+	// factor is the gradient of a weight that is known as a product only; nil if the gradient lies in the flat memory.
 	factor *device.Factored
 }
 

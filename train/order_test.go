@@ -18,7 +18,7 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 		},
 		models.VSRN: func() (*Step, *data.Batch) {
 			o := models.DefaultOptions().VSRN
-			o.Caption = false // its dropout draws by place
+			o.Caption = false // its dropout draws by position
 			return vsrnStep(t, newDevice(t, cpu.FP64), o), tinyBatch(1, n, words)
 		},
 	} {
@@ -32,9 +32,9 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 			for i := range b.Lengths {
 				b.Lengths[i] = b.Lengths[n-1]
 			}
-			s, turned := setup()
-			turn(turned, b)
-			ra, rb := run(t, a, b), run(t, s, turned)
+			s, reversed := setup()
+			reversePairs(reversed, b)
+			ra, rb := run(t, a, b), run(t, s, reversed)
 			if math.Abs(ra.Loss-rb.Loss) > 1e-12*ra.Loss || math.Abs(ra.GradNorm-rb.GradNorm) > 1e-9*ra.GradNorm || ra.Loss == 0 {
 				t.Errorf("loss %v and gradient norm %v became %v and %v", ra.Loss, ra.GradNorm, rb.Loss, rb.GradNorm)
 			}
@@ -59,8 +59,8 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 	}
 }
 
-// turn makes to the batch of the pairs of from in reverse order.
-func turn(to, from *data.Batch) {
+// reversePairs makes to the batch of the pairs of from, in reverse order.
+func reversePairs(to, from *data.Batch) {
 	n := from.N
 	start := make([]int, n+1) // of the numbers of each image
 	for i := range n {

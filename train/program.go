@@ -14,7 +14,7 @@ import (
 // shape is what a training graph depends on.
 type shape struct {
 	n, bucket, semantic int
-	room                int  // words that a graph of a PairScorer has room for, 0 for other networks
+	capacity            int  // of a PairScorer in words, 0 for other networks
 	sum                 bool // sum over all violations instead of the hardest (warm-up)
 }
 
@@ -22,7 +22,7 @@ type shape struct {
 type program struct {
 	*backward
 	loss       *graph.Node
-	margins    *graph.Node // of the negatives, nil where the margin is constant
+	margins    *graph.Node // of the negatives, nil if the margin is constant
 	captioning *graph.Node // loss of the captioning branch, nil without one
 	scores     *graph.Node
 	name       string        // of the step, for errors of a device
@@ -57,7 +57,7 @@ func (p *program) reports(norm device.View) []device.View {
 func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
 	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.room = s.feeder.PairRoom(b.Lengths, b.L)
+		sh.capacity = s.feeder.PairCapacity(b.Lengths, b.L)
 	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
@@ -74,7 +74,7 @@ func (s *Step) Reserve(lengths []int32, semantic int) error {
 	longest := int(slices.Max(lengths))
 	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.room = s.feeder.PairRoom(lengths, longest)
+		sh.capacity = s.feeder.PairCapacity(lengths, longest)
 	}
 	_, err := s.program(sh)
 	return err
@@ -92,10 +92,10 @@ func (s *Step) program(sh shape) (*program, error) {
 	return p, err
 }
 
-// buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch where there is one.
+// buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch if there is one.
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
-	captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.room)
+	captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.capacity)
 	if net, ok := m.PairScorer(); ok {
 		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
 		return
@@ -126,15 +126,15 @@ func (s *Step) compile(sh shape) (*program, error) {
 		p.margins = s.loss.Margins(g, c, sh.n)
 		c.Margins = p.margins
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
-		cost, keep := p.loss, []*graph.Node{p.loss, p.scores}
+		cost, retain := p.loss, []*graph.Node{p.loss, p.scores}
 		if p.margins != nil {
-			keep = append(keep, p.margins)
+			retain = append(retain, p.margins)
 		}
 		if p.captioning != nil {
-			cost, keep = g.Add(p.loss, p.captioning), append(keep, p.captioning)
+			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
 		var err error
-		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, keep...); err != nil {
+		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, retain...); err != nil {
 			return err
 		}
 		p.hypers, err = s.opt.hypersOf(p.updates)

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// runner makes the kernel calls of training steps on a device and brings home what the steps report.
+// runner makes the kernel calls of training steps on a device and fetches what the steps report.
 type runner interface {
 	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the session.
 	run(key callKey, generation int, calls func())
@@ -24,7 +24,7 @@ type runner interface {
 // callKey is what the calls of a step depend on beside addresses.
 type callKey struct {
 	shape
-	words, regions int // upper bounds of words and of the regions that are kept
+	words, regions int // upper bounds of words and of regions
 }
 
 // newRunner returns the runner of a device, and the same as a recorder where the device records.
@@ -168,7 +168,7 @@ func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
 	return s.values, x[s.scalars:], nil
 }
 
-// why says why steps are not recorded, empty where they are.
+// why says why steps are not recorded, empty if they are.
 func (r *recorder) why() string {
 	if r.never {
 		return "device.capture is never"
@@ -183,7 +183,7 @@ func (s *Step) Record(on bool) {
 	}
 }
 
-// CallByCall returns why steps are not recorded on a device that records, empty where they are or the device does not.
+// CallByCall returns why steps are not recorded on a device that records, empty if they are or the device does not.
 func (s *Step) CallByCall() string {
 	if s.recorder == nil {
 		return ""

@@ -107,9 +107,9 @@ func fill(b *data.Batch) *data.Batch {
 func poison(t *testing.T, s *Step, b *data.Batch) {
 	t.Helper()
 	dev, p := s.model.Session.Dev, s.model.Session.Params
-	var kept [][]float64
+	var before [][]float64
 	for _, spec := range p.Specs {
-		kept = append(kept, doubles(dev, p.Value(spec.Name)))
+		before = append(before, doubles(dev, p.Value(spec.Name)))
 		dev.Fill(p.Value(spec.Name), math.NaN())
 	}
 	_, err := s.Run(b, 1, false)
@@ -118,7 +118,7 @@ func poison(t *testing.T, s *Step, b *data.Batch) {
 		t.Fatalf("a step with parameters that are NaN: %v", err)
 	}
 	for i, spec := range p.Specs {
-		dev.UploadDoubles(p.Value(spec.Name), kept[i])
+		dev.UploadDoubles(p.Value(spec.Name), before[i])
 	}
 }
 
@@ -140,7 +140,8 @@ func trainCase(t *testing.T, s *Step, c recordedCase, n int, poisoned ...int) (r
 
 // A recorded step does the same bits as one that is run call by call, and the same as the CPU to 1e-4: for batches of one shape that differ in words, lengths
 // and regions, and with another learning rate, moment correction and dropout at every step. A number of the host that a
-// recording kept would show in either comparison. Values behind the last word of a batch, which steps before have left in memory, are read by none.
+// recording stored would show in either comparison. Nothing reads the values behind the last word of a batch, which earlier
+// steps have left in memory.
 func TestRecordedSteps(t *testing.T) {
 	for k, c := range recordedCases(t) {
 		t.Run(c.name, func(t *testing.T) {

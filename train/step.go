@@ -40,7 +40,7 @@ type Step struct {
 	slot     int           // of the next step that is started
 	makes    func()        // calls, of the last program
 
-	// factorFrom is the size from which the gradient of a weight is kept as a product (see backward).
+	// factorFrom is the size from which the gradient of a weight stays a product (see backward).
 	factorFrom int
 }
 
@@ -182,14 +182,14 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses, captions := s.model.Session, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges,
 		EdgeStart: b.EdgeStart}
 	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows, Counts: b.RegionCounts,
-		Kept: b.RegionRows})
+		RegionRows: b.RegionRows})
 	if err != nil {
 		return err
 	}
 	if err := s.feeder.Captions(captions); err != nil {
 		return err
 	}
-	if err := s.feeder.Edges(captions, sh.room); err != nil {
+	if err := s.feeder.Edges(captions, sh.capacity); err != nil {
 		return err
 	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}

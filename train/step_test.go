@@ -39,7 +39,7 @@ func allNumbers(s *Step) []float64 {
 	return out
 }
 
-// differ returns the first place at which two states are not the same bits, -1 without one.
+// differ returns the first index at which two states differ in any bit, -1 without one.
 func differ(a, b []float64) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || math.Float64bits(a[i]) != math.Float64bits(b[i]) {

@@ -76,7 +76,7 @@ func (l *Loop) watch(r StepResult, batch int) error {
 	return nil
 }
 
-// explain turns a numeric failure of the step behind a position into what a person can do about it.
+// explain turns a numeric failure of the step behind a position into what the user can do about it.
 func (l *Loop) explain(err error, p Position) error {
 	var nf *NotFinite
 	if !errors.As(err, &nf) {

@@ -77,7 +77,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	bars := stages{app: a}
+	bars := phases{app: a}
 	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), time.Now, peakMemory
 	o.Progress = func(done, total int) { bars.show("bench", done, total) }
 	r, err := experiment.Bench(ctx, o.BenchRequest)

@@ -24,7 +24,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	bars := stages{app: a}
+	bars := phases{app: a}
 	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets,
 		StepImages: o.StepImages, Now: time.Now, Progress: bars.show})
 	bars.close()

@@ -56,7 +56,7 @@ func (o *dataCheckOptions) run(a *app) error {
 	if o.Quick {
 		check.SampleRows = 1000
 	}
-	bars := stages{app: a}
+	bars := phases{app: a}
 	check.Progress = bars.show
 	r, err := data.Check(o.Dir, check)
 	bars.close()

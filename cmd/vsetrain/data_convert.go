@@ -72,8 +72,8 @@ func (o *dataConvertOptions) run(a *app, sources []string) error {
 	if err != nil {
 		return err
 	}
-	bars := stages{app: a}
-	rep, err := job(func(stage string, done, total int64) { bars.show(stage, int(done), int(max(0, total))) })
+	bars := phases{app: a}
+	rep, err := job(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
 	bars.close()
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (o *doctorOptions) run(a *app) error {
 func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
 	if err != nil {
-		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s cannot be had: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install the library where the loader finds it (LD_LIBRARY_PATH)")
+		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install the library where the loader finds it (LD_LIBRARY_PATH)")
 		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
 			return err
 		}

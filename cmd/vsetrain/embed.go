@@ -108,7 +108,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	bars := stages{app: a}
+	bars := phases{app: a}
 	r.Progress = func(done, total int) { bars.show("embed "+r.What, done, total) }
 	rep, err := search.Embed(ctx, r)
 	bars.close()

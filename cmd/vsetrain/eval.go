@@ -136,7 +136,7 @@ func (o *evalOptions) run(ctx context.Context, a *app, pair []experiment.EvalReq
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
-	bars := stages{app: a}
+	bars := phases{app: a}
 	o.Progress = bars.show
 	o.Warn = a.warn
 	if o.Compare {

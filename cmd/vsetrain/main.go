@@ -1,4 +1,3 @@
-// Vsetrain trains, evaluates and explores visual-semantic embedding networks.
 package main
 
 import (

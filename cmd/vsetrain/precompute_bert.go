@@ -64,7 +64,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	if o.Out == "" {
 		o.Out = filepath.Join(o.Data, o.Split+"_bert.npy")
 	}
-	bars := stages{app: a}
+	bars := phases{app: a}
 	o.Progress = func(done, total int) { bars.show("encode", done, total) }
 	r, err := experiment.PrecomputeBert(ctx, o.SentenceRequest)
 	bars.close()

@@ -54,7 +54,7 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	if out == "" {
 		out = filepath.Join(o.Data, o.Split+"_svd.npy")
 	}
-	bars := stages{app: a}
+	bars := phases{app: a}
 	s, err := semantic.Precompute(ctx, filepath.Join(o.Data, o.Split+"_caps.txt"), out, o.Options, bars.show)
 	bars.close()
 	if err != nil {

@@ -33,7 +33,7 @@ type reportOptions struct {
 	Judgements                []string
 	Device                    device.Options
 
-	bars stages
+	bars phases
 }
 
 func newCmdReport(a *app) *cobra.Command {
@@ -141,7 +141,7 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	o.bars = stages{app: a}
+	o.bars = phases{app: a}
 	defer o.bars.close()
 	if o.Test {
 		if err := o.measure(ctx, a, runs); err != nil {

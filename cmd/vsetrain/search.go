@@ -130,7 +130,7 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	bars, start := stages{app: a}, time.Now()
+	bars, start := phases{app: a}, time.Now()
 	defer bars.close()
 	dir, limit := o.cache.folder()
 	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth,

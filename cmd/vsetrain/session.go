@@ -18,7 +18,7 @@ func session(now time.Time) runfs.Env {
 		CPU: cpuModel(), CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
 		PID: os.Getpid(), Command: os.Args, Started: now,
 	}
-	e.Host, _ = os.Hostname() // empty where the system does not tell
+	e.Host, _ = os.Hostname() // empty if the system does not tell
 	e.Dir, _ = os.Getwd()
 	return e
 }

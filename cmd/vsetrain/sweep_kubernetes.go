@@ -24,7 +24,7 @@ func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 		}
 		tasks = len(indices)
 	}
-	return plan.Manifest(sweep.Placement{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)}, tasks)
+	return plan.Manifest(sweep.Location{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)}, tasks)
 }
 
 func printManifest(a *app, plan *sweep.Plan, store *sweep.Store) error {

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-// placement finds the sweep for programs on machines that share the file system, and the trials that are left for them.
-func placement(plan *sweep.Plan, store *sweep.Store) (at sweep.Placement, indices []int, err error) {
+// locate finds the sweep for programs on machines that share the file system, and the trials that are left for them.
+func locate(plan *sweep.Plan, store *sweep.Store) (at sweep.Location, indices []int, err error) {
 	if at.Program, err = programPath(); err != nil {
 		return at, nil, err
 	}
@@ -51,7 +51,7 @@ func programPath() (string, error) {
 }
 
 func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
-	at, indices, err := placement(plan, store)
+	at, indices, err := locate(plan, store)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
 
 // slurm writes the scripts and submits the array and, after it, the job that collects.
 func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
-	at, indices, err := placement(plan, store)
+	at, indices, err := locate(plan, store)
 	if err != nil {
 		return err
 	}

@@ -74,13 +74,13 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if dir == "" {
 		dir = cfg.RunDir(o.File)
 	}
-	w := &trainView{app: a, cfg: &cfg.Config, placing: stages{app: a}}
+	w := &trainView{app: a, cfg: &cfg.Config, resident: phases{app: a}}
 	w.saved.Store(nowhere)
 	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
 	defer stop()
 	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
-		Placing: func(done, total int) { w.placing.show("features to the GPU", done, total) }})
+		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 	w.close()
 	switch {
 	case errors.Is(err, train.ErrInterrupted):
@@ -110,8 +110,8 @@ type trainView struct {
 	step   int64   // of the last batch
 	header bool
 
-	placing stages
-	saved   atomic.Int64 // step of the last checkpoint; nowhere before the run is open
+	resident phases
+	saved    atomic.Int64 // step of the last checkpoint; nowhere before the run is open
 }
 
 // nowhere stands for the step of a run that has no directory yet.
@@ -133,7 +133,7 @@ func (v *trainView) abandon(dir string) {
 
 // Started implements experiment.Observer.
 func (v *trainView) Started(p experiment.Plan) {
-	v.placing.close()
+	v.resident.close()
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
 	if p.Choice != "" {
@@ -182,7 +182,7 @@ func (v *trainView) Step(i train.StepInfo) {
 }
 
 // Validating implements experiment.Observer.
-func (v *trainView) Validating(what experiment.ValidationStage, done, total int) {
+func (v *trainView) Validating(what experiment.ValidationPhase, done, total int) {
 	v.bar.Set(v.step, fmt.Sprintf("validation: %s %d %%", what, 100*done/max(1, total)))
 }
 
@@ -205,6 +205,6 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 func (v *trainView) Warning(err error) { v.bar.Println(v.app.Warning(err)) }
 
 func (v *trainView) close() {
-	v.placing.close()
+	v.resident.close()
 	v.bar.close()
 }

@@ -111,7 +111,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	return s.Serve(ctx, l)
 }
 
-// listen opens the address, or where none is named the first free port.
+// listen opens the address, or if none is named the first free port.
 func (o *viewOptions) listen() (net.Listener, error) {
 	if o.Listen != "" {
 		return view.Listen(o.Listen)

@@ -40,11 +40,11 @@ type Target struct {
 }
 
 // Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when unknown.
-type Progress func(stage string, done, total int64)
+type Progress func(phase string, done, total int64)
 
-func (p Progress) report(stage string, done, total int64) {
+func (p Progress) report(phase string, done, total int64) {
 	if p != nil {
-		p(stage, done, total)
+		p(phase, done, total)
 	}
 }
 

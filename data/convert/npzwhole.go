@@ -104,7 +104,7 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 	return m, nil
 }
 
-// wholeIDs returns the id of every row, the lines of the ids file; nil where there is none and rows are known by their
+// wholeIDs returns the id of every row, the lines of the ids file; nil if there is none and rows are known by their
 // number.
 func wholeIDs(o *NPZOptions, n int) ([]string, error) {
 	path := o.Splits[0].IDs

@@ -101,44 +101,44 @@ func (o *output) write(it *item) error {
 func commit(outs ...*output) error {
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	if err := stage(set, outs...); err != nil {
+	if err := prepare(set, outs...); err != nil {
 		return err
 	}
 	return set.Commit()
 }
 
-// stage completes the files of all splits, the features last: a split without them is visibly incomplete.
-func stage(set *atomicfile.Set, outs ...*output) error {
+// prepare completes the files of all splits, the features last: a split without them is visibly incomplete.
+func prepare(set *atomicfile.Set, outs ...*output) error {
 	for _, o := range outs {
 		if o.ims == nil {
 			return fmt.Errorf("split %s: the source holds no image", o.split)
 		}
-		if err := o.stageIDs(set); err != nil {
+		if err := o.prepareIDs(set); err != nil {
 			return err
 		}
-		if err := o.stageArray(set, o.boxes, "_ims_bbx.npy"); err != nil {
+		if err := o.prepareArray(set, o.boxes, "_ims_bbx.npy"); err != nil {
 			return err
 		}
-		if err := o.stageArray(set, o.sizes, "_ims_size.npy"); err != nil {
+		if err := o.prepareArray(set, o.sizes, "_ims_size.npy"); err != nil {
 			return err
 		}
 	}
 	for _, o := range outs {
-		if err := o.stageArray(set, o.ims, "_ims.npy"); err != nil {
+		if err := o.prepareArray(set, o.ims, "_ims.npy"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stageArray adds an array to a set. Where the source has none, that of an earlier conversion goes: it would belong to
+// prepareArray adds an array to a set. Where the source has none, that of an earlier conversion goes: it would belong to
 // other images.
-func (o *output) stageArray(set *atomicfile.Set, w *npy.Writer, end string) error {
+func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) error {
 	if w == nil {
 		set.Remove(o.name(end))
 		return nil
 	}
-	f, err := w.Stage()
+	f, err := w.Prepare()
 	if err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func (o *output) stageArray(set *atomicfile.Set, w *npy.Writer, end string) erro
 	return nil
 }
 
-// stageIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose
+// prepareIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose
 // the images.
-func (o *output) stageIDs(set *atomicfile.Set) error {
+func (o *output) prepareIDs(set *atomicfile.Set) error {
 	path := o.name("_ids.txt")
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, o.ids.Bytes()) {
 		return nil

@@ -25,8 +25,8 @@ func TestTSVByIDs(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	o := TSVOptions{Target: target(out, Split{"train", train}, Split{"test", test}), Files: []string{f1, f2}}
 	var last [2]int64
-	rep, err := TSV(o, func(stage string, done, total int64) {
-		if stage == "write" {
+	rep, err := TSV(o, func(phase string, done, total int64) {
+		if phase == "write" {
 			last = [2]int64{done, total}
 		}
 	})
@@ -177,7 +177,7 @@ func TestFeaturesComeLast(t *testing.T) {
 		outs = append(outs, o)
 	}
 	set := &atomicfile.Set{}
-	if err := stage(set, outs...); err != nil {
+	if err := prepare(set, outs...); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -62,9 +62,9 @@ func checkTarget(dir string, force bool) error {
 	return nil
 }
 
-// stage makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists, because
+// makeHidden makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists, because
 // dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
-func stage(dir string) (string, error) {
+func makeHidden(dir string) (string, error) {
 	becomes := filepath.Join(dir, "synth")
 	if _, err := os.Stat(dir); err != nil {
 		becomes = dir

@@ -67,7 +67,7 @@ func (b *basic) ascii(c byte) {
 	}
 }
 
-// end ends the current word where there is one.
+// end ends the current word if there is one.
 func (b *basic) end() {
 	if n := len(b.ends); len(b.words) > 0 && (n == 0 || b.ends[n-1] < len(b.words)) {
 		b.ends = append(b.ends, len(b.words))

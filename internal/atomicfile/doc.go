@@ -11,5 +11,5 @@
 // Hidden names are .NAME.tmp-MACHINE-PROCESS-COUNT. What a killed process left behind is removed when the same target is
 // written again.
 //
-// google/renameio does the first of these, but syncs no folder and has no place for the failures that the tests put in.
+// Why not google/renameio: it does the first of these alone, does not sync the folder, and cannot be made to fail by tests.
 package atomicfile

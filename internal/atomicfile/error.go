@@ -67,7 +67,7 @@ func Explain(op, path string, err error) error {
 		return err
 	}
 	e := &Error{Op: op, Path: path, Err: err}
-	if at, _ := place(err); at != "" && !beside(at, path) { // of a file that is read meanwhile
+	if at, _ := pathOf(err); at != "" && !beside(at, path) { // of a file that is read meanwhile
 		return e
 	}
 	switch {
@@ -89,14 +89,14 @@ func Explain(op, path string, err error) error {
 
 // cause leaves out the path that an error of package os about path, or a file beside it, repeats.
 func cause(path string, err error) error {
-	if at, inner := place(err); at != "" && beside(at, path) {
+	if at, inner := pathOf(err); at != "" && beside(at, path) {
 		return inner
 	}
 	return err
 }
 
-// place returns the path that an error of package os names, and its cause.
-func place(err error) (at string, inner error) {
+// pathOf returns the path that an error of package os names, and its cause.
+func pathOf(err error) (at string, inner error) {
 	switch e := err.(type) {
 	case *fs.PathError:
 		return e.Path, e.Err

@@ -34,12 +34,12 @@ var host = system{
 
 // File is a new file under a hidden name. Commit gives it the name of its target, Abort removes it.
 type File struct {
-	sys    *system
-	path   string
-	temp   string
-	f      handle
-	staged bool // synced and closed
-	done   bool // renamed or removed
+	sys      *system
+	path     string
+	temp     string
+	f        handle
+	prepared bool // synced and closed
+	done     bool // renamed or removed
 }
 
 // Create starts a file that replaces the one at path. Hidden files of path that were left behind by processes that have
@@ -64,7 +64,7 @@ func (sys *system) open(path string) (*File, error) {
 
 // Adopt returns a file that was written and synced under another name, temp, on the same file system, for a Set.
 func Adopt(temp, path string) *File {
-	return &File{sys: &host, path: path, temp: temp, staged: true}
+	return &File{sys: &host, path: path, temp: temp, prepared: true}
 }
 
 // replaceable returns an error when there is something at path that a file must not take the place of, such as a folder
@@ -106,7 +106,7 @@ func (f *File) Commit() error {
 		return Explain("write", f.path, fs.ErrClosed)
 	}
 	defer f.Abort()
-	if err := f.stage(); err != nil {
+	if err := f.prepare(); err != nil {
 		return err
 	}
 	if err := f.sys.rename(f.temp, f.path); err != nil {
@@ -116,13 +116,13 @@ func (f *File) Commit() error {
 	return Explain("write", f.path, f.sys.syncDir(filepath.Dir(f.path)))
 }
 
-// stage syncs and closes the file, after which only its name is wrong.
-func (f *File) stage() error {
-	if f.staged {
+// prepare syncs and closes the file, after which only its name is wrong.
+func (f *File) prepare() error {
+	if f.prepared {
 		return nil
 	}
 	err := f.f.Sync()
-	f.staged = true
+	f.prepared = true
 	if closeErr := f.f.Close(); err == nil {
 		err = closeErr
 	}
@@ -134,8 +134,8 @@ func (f *File) Abort() {
 	if f.done {
 		return
 	}
-	if !f.staged {
-		f.staged = true
+	if !f.prepared {
+		f.prepared = true
 		f.f.Close()
 	}
 	os.Remove(f.temp)
@@ -200,7 +200,7 @@ func (sys *system) writeNew(path string, write func(io.Writer) error) error {
 	if err := f.fill(write); err != nil {
 		return err
 	}
-	if err := f.stage(); err != nil {
+	if err := f.prepare(); err != nil {
 		return err
 	}
 	if err := sys.link(f.temp, path); err != nil {

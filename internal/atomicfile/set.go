@@ -20,7 +20,7 @@ type Set struct {
 // Add takes over a file that has been written.
 func (s *Set) Add(f *File) { s.files = append(s.files, f) }
 
-// Remove says that an earlier file at path, where there is one, is no part of the new set.
+// Remove says that an earlier file at path, if there is one, is no part of the new set.
 func (s *Set) Remove(path string) { s.gone = append(s.gone, path) }
 
 // Paths returns the names that the files will have, in their order.
@@ -45,7 +45,7 @@ func (s *Set) Abort() {
 func (s *Set) Commit() error {
 	defer s.Abort()
 	for _, f := range s.files {
-		if err := f.stage(); err != nil {
+		if err := f.prepare(); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// stage makes a set of the files of a folder, each with the text.
-func stage(t *testing.T, sys *system, dir, text string, names ...string) *Set {
+// newSet makes a set of the files of a folder, each with the text.
+func newSet(t *testing.T, sys *system, dir, text string, names ...string) *Set {
 	t.Helper()
 	s := &Set{}
 	for _, name := range names {
@@ -30,18 +30,18 @@ func stage(t *testing.T, sys *system, dir, text string, names ...string) *Set {
 func TestSet(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"old", "new"} {
-		if err := stage(t, &host, dir, text, "boxes", "ids", "features").Commit(); err != nil {
+		if err := newSet(t, &host, dir, text, "boxes", "ids", "features").Commit(); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, dir, "boxes", text, "ids", text, "features", text)
 	}
-	stage(t, &host, dir, "never", "boxes", "features").Abort()
+	newSet(t, &host, dir, "never", "boxes", "features").Abort()
 	holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
-	if err := stage(t, &host, dir, "one", "ids").Commit(); err != nil {
+	if err := newSet(t, &host, dir, "one", "ids").Commit(); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dir, "boxes", "new", "ids", "one", "features", "new")
-	s := stage(t, &host, dir, "bare", "features")
+	s := newSet(t, &host, dir, "bare", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	s.Remove(filepath.Join(dir, "sizes"))
 	if got := s.Paths(); len(got) != 1 || got[0] != filepath.Join(dir, "features") {
@@ -59,7 +59,7 @@ func TestSetKeepsFolders(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	s := stage(t, &host, dir, "new", "features")
+	s := newSet(t, &host, dir, "new", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "boxes: expected a file, found a folder") {
 		t.Errorf("got %v", err)
@@ -91,11 +91,11 @@ func TestHalfSet(t *testing.T) {
 					}
 					return os.Rename(from, to)
 				}
-				s := stage(t, &sys, dir, "new", names...)
+				s := newSet(t, &sys, dir, "new", names...)
 				if killed {
 					r := replacement{sys: &sys} // Commit without what it does after an error
 					for _, f := range s.files {
-						if err := f.stage(); err != nil {
+						if err := f.prepare(); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -145,13 +145,13 @@ func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 // A set that cannot be written leaves the earlier one, whichever file meets the full disk.
 func TestSetFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := stage(t, &host, dir, "old", "ids", "features").Commit(); err != nil {
+	if err := newSet(t, &host, dir, "old", "ids", "features").Commit(); err != nil {
 		t.Fatal(err)
 	}
-	s := stage(t, &host, dir, "new", "ids")
+	s := newSet(t, &host, dir, "new", "ids")
 	defer s.Abort()
 	sys := broken(func(f *faulty) { f.failSync = true })
-	s.Add(stage(t, sys, dir, "new", "features").files[0])
+	s.Add(newSet(t, sys, dir, "new", "features").files[0])
 	if err := s.Commit(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v", err)
 	}

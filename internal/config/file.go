@@ -204,7 +204,7 @@ func bases(d *document, top *yaml.Node, p *problems) []base {
 	return nil
 }
 
-// find returns what a document calls name, nil where there is nothing.
+// find returns what a document calls name, nil if there is nothing.
 func (d *document) find(name string) *document {
 	if d.ours {
 		return presetNamed(strings.TrimSuffix(path.Join(path.Dir(d.path), name), yamlEnding))

@@ -13,7 +13,7 @@ import (
 
 // Request names the layers of a configuration, the weakest first.
 type Request struct {
-	File   string   // YAML file, or where there is none of that name a preset; empty for the defaults alone
+	File   string   // YAML file, or if there is none of that name a preset; empty for the defaults alone
 	Preset string   // a preset, also where there is a file of that name; in place of File
 	Env    []string // the process environment as "NAME=value"
 	Set    []string // --set flags as "key=value"

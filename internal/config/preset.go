@@ -193,7 +193,7 @@ func presetNamed(name string) *document {
 }
 
 // find returns the document that a name stands for, in a file of the folder dir or, with dir empty, on the command
-// line: a file first, then a preset. It is nil where there is neither.
+// line: a file first, then a preset. It is nil if there is neither.
 func find(name, dir string) *document {
 	file := filepath.FromSlash(name)
 	if dir != "" && !filepath.IsAbs(file) {
@@ -212,7 +212,7 @@ func find(name, dir string) *document {
 	return &document{path: file} // a folder, or a file that cannot be reached: reading it tells
 }
 
-// Find returns the request for the configuration that a file of the folder dir calls name; ok is false where there is
+// Find returns the request for the configuration that a file of the folder dir calls name; ok is false if there is
 // no such file or preset.
 func Find(name, dir string) (r Request, ok bool) {
 	d := find(name, dir)

@@ -192,15 +192,15 @@ func TestSamples(t *testing.T) {
 	c := tinyConfig()
 	c.Loss.WarmupEpochs = 1 // which luwm does not have
 	now := time.Time{}
-	stages := map[string]bool{}
+	phases := map[string]bool{}
 	r := SamplesRequest{Config: c, Subsets: 3, StepImages: 5, Now: func() time.Time { now = now.Add(time.Second); return now },
-		Progress: func(stage string, done, total int) { stages[stage] = done == total }}
+		Progress: func(phase string, done, total int) { phases[phase] = done == total }}
 	rep, err := Samples(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(stages) != 3 || !stages["bench lseh"] {
-		t.Fatalf("%+v, stages %v", rep, stages)
+	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(phases) != 3 || !phases["bench lseh"] {
+		t.Fatalf("%+v, phases %v", rep, phases)
 	}
 	for i, p := range rep.Points {
 		n := i%3 + 1

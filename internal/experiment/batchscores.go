@@ -51,14 +51,14 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 	if err != nil {
 		return nil, err
 	}
-	place := map[int32]int{} // the batch is sorted by length
+	column := map[int32]int{} // the batch is sorted by length
 	for j, c := range b.Captions {
-		place[c] = j
+		column[c] = j
 	}
 	out := make([]float64, n*n)
 	for i := range n {
 		for j, c := range captions {
-			out[i*n+j] = float64(scores[i*n+place[c]])
+			out[i*n+j] = float64(scores[i*n+column[c]])
 		}
 	}
 	return out, nil

@@ -24,7 +24,7 @@ type BenchRequest struct {
 	Steps, Warmup int
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
 	WithData bool
-	// 0: those of the data set where it is there, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
+	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
 	Regions, Feature, Vocab int
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data device.resident decides.
 	Stream     bool
@@ -45,7 +45,7 @@ type Spread struct {
 // Where the features of a benchmark lie.
 const (
 	featuresHost     = "host"     // of the processor, which computes on them there
-	featuresResident = "resident" // on the GPU since before the first step, as training keeps them where they fit
+	featuresResident = "resident" // on the GPU since before the first step, as in training if they fit
 	featuresStreamed = "streamed" // sent to the GPU with every step
 )
 
@@ -162,7 +162,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return nil, err
 	}
 	b.step.Seed = c.Seed
-	if memory, err = b.place(ctx); err != nil {
+	if memory, err = b.planMemory(ctx); err != nil {
 		return nil, err
 	}
 	if b.WithData {
@@ -173,7 +173,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 }
 
 // sizes are those of the synthetic batches: what the request does not say is taken from the features of the
-// configuration's data set where they are there, and is 36 regions of 2048 channels otherwise.
+// configuration's data set if they exist, and is 36 regions of 2048 channels otherwise.
 func (b *bench) sizes() models.Dims {
 	d := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
 	regions, feature := flickrRegions, flickrFeature
@@ -195,14 +195,14 @@ func (b *bench) sizes() models.Dims {
 	return d
 }
 
-// draw makes the synthetic batches. What training would keep on a GPU is brought there, but for Stream.
+// draw makes the synthetic batches. What training would make resident is copied to the GPU, except with Stream.
 func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	c := b.cfg
 	semantic := 0
 	if c.Loss.NeedsSemantics() {
 		semantic = semanticDim
 	}
-	kept, err := b.keepSynthetic(memory, semantic)
+	resident, err := b.makeResident(memory, semantic)
 	if err != nil {
 		return err
 	}
@@ -212,29 +212,29 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 		if c.Model.Traits().Boxes {
 			addBoxes(x, seed)
 		}
-		if kept != nil {
-			kept.store(x, i)
+		if resident != nil {
+			resident.store(x, i)
 		}
 		if c.Model.Traits().SizeAugment {
 			augment(x, seed, dims.Vocab, c.Model.TextEncoder == models.TextBert)
 		}
-		if kept != nil {
-			kept.number(x, i)
+		if resident != nil {
+			resident.number(x, i)
 		}
 		b.batches = append(b.batches, x)
 	}
-	if kept == nil {
+	if resident == nil {
 		return nil
 	}
-	if kept.starts != nil {
-		if kept.Words, err = b.ints(kept.words); err != nil {
+	if resident.starts != nil {
+		if resident.Words, err = b.ints(resident.words); err != nil {
 			return err
 		}
-		if kept.Starts, err = b.ints(kept.starts); err != nil {
+		if resident.Starts, err = b.ints(resident.starts); err != nil {
 			return err
 		}
 	}
-	b.step.ReadFrom(&kept.Resident)
+	b.step.ReadFrom(&resident.Resident)
 	return b.dev.Sync()
 }
 

@@ -11,13 +11,13 @@ import (
 
 // stepTimer does steps as training does: where the device lets it, each is started before the result of the one before is looked at.
 type stepTimer struct {
-	step  *train.Step
-	lr    float64
-	now   func() time.Time
-	ahead bool      // a step was started and is not finished
-	since time.Time // when its time began
-	times []float64 // of the finished steps, in milliseconds
-	last  train.StepResult
+	step    *train.Step
+	lr      float64
+	now     func() time.Time
+	pending bool      // a step was started and is not finished
+	since   time.Time // when its time began
+	times   []float64 // of the finished steps, in milliseconds
+	last    train.StepResult
 }
 
 // do does a step on a batch, or starts it and finishes the one before.
@@ -28,13 +28,13 @@ func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
 	if err != nil {
 		return err
 	}
-	if t.ahead {
+	if t.pending {
 		if err := t.finish(); err != nil {
 			return err
 		}
 		start = t.since
 	}
-	t.ahead, t.since = true, start
+	t.pending, t.since = true, start
 	if t.step.Depth() == 1 {
 		return t.finish()
 	}
@@ -43,10 +43,10 @@ func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
 
 // finish waits for the step that was started.
 func (t *stepTimer) finish() error {
-	if !t.ahead {
+	if !t.pending {
 		return nil
 	}
-	t.ahead = false
+	t.pending = false
 	r, err := t.step.Finish()
 	now := t.now()
 	t.last = r
@@ -55,14 +55,14 @@ func (t *stepTimer) finish() error {
 	return err
 }
 
-// keptSynthetic are the parts of the synthetic batches that stay on a GPU, as those of a training split do.
-type keptSynthetic struct {
+// residentBatches are the parts of the synthetic batches that are resident on a GPU, as those of a training split are.
+type residentBatches struct {
 	models.Resident
 	words, starts []int32 // as Words and Starts; nil where captions are augmented
 }
 
-// keepSynthetic allocates room for synthetic batches on a GPU; it returns nil where features come with every step.
-func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic, error) {
+// makeResident allocates memory for synthetic batches on a GPU; it returns nil if features are streamed.
+func (b *bench) makeResident(memory *MemoryPlan, semantic int) (*residentBatches, error) {
 	r, ok := b.dev.(device.Resident)
 	if !ok {
 		return nil, nil
@@ -73,7 +73,7 @@ func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic,
 		memory.stream(b.dev)
 		return nil, nil
 	}
-	k := &keptSynthetic{Resident: models.Resident{Device: r}}
+	k := &residentBatches{Resident: models.Resident{Device: r}}
 	memory.Resident = true
 	var err error
 	table := func(to *device.Table, width int) {
@@ -92,8 +92,8 @@ func (b *bench) keepSynthetic(memory *MemoryPlan, semantic int) (*keptSynthetic,
 	return k, err
 }
 
-// store brings batch i to the GPU.
-func (k *keptSynthetic) store(x *data.Batch, i int) {
+// store copies batch i to the GPU.
+func (k *residentBatches) store(x *data.Batch, i int) {
 	for _, p := range []struct {
 		table  device.Table
 		values []float32
@@ -108,8 +108,8 @@ func (k *keptSynthetic) store(x *data.Batch, i int) {
 	}
 }
 
-// number makes batch i name its rows on the GPU.
-func (k *keptSynthetic) number(x *data.Batch, i int) {
+// number makes batch i number its rows on the GPU.
+func (k *residentBatches) number(x *data.Batch, i int) {
 	for _, rows := range []struct {
 		of   []int32
 		each int

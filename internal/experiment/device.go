@@ -13,7 +13,7 @@ import (
 
 // Choice says how a device was chosen.
 type Choice struct {
-	Reason string // of device.kind auto; empty where the device was named
+	Reason string // of device.kind auto; empty if the device was named
 	// Warnings are what makes the device slow or other than asked for.
 	Warnings []error
 }
@@ -108,8 +108,8 @@ func openGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 	return nil, first
 }
 
-// explainDevice adds to a failure of the device what a person can do about it. kept says what of the run is safe.
-func explainDevice(err error, o device.Options, kept string) error {
+// explainDevice adds to a failure of the device what the user can do about it. saved says what of the run is safe.
+func explainDevice(err error, o device.Options, saved string) error {
 	var full *device.Full
 	var failed *device.Failed
 	switch {
@@ -120,7 +120,7 @@ func explainDevice(err error, o device.Options, kept string) error {
 		}
 		return fmt.Errorf("%w; lower train.batch (--batch)%s, or end other programs that use the GPU (nvidia-smi)", err, resident)
 	case errors.As(err, &failed):
-		return fmt.Errorf("%w; the GPU or its driver failed, and this process can compute nothing more; %s", err, kept)
+		return fmt.Errorf("%w; the GPU or its driver failed, and this process can compute nothing more; %s", err, saved)
 	}
 	return err
 }

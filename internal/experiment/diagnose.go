@@ -30,7 +30,7 @@ func captionFacts(pool *par.Pool, s *data.Split, v text.Lexicon) eval.CaptionFac
 	return f
 }
 
-// diagnosis is what a request wants to know of scores beside their recalls; nil where it wants nothing.
+// diagnosis is what a request wants to know of scores beside their recalls; nil if it wants nothing.
 type diagnosis struct {
 	facts  eval.CaptionFacts
 	margin float64
@@ -60,7 +60,7 @@ func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *EvalR
 	return err
 }
 
-// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 where there is no run.
+// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no run.
 func trainingMargin(path string) (float64, error) {
 	dir, ok, err := runOf(path)
 	if err != nil || !ok {

@@ -33,7 +33,7 @@ type EvalRequest struct {
 	Diagnose    bool     // look where the recalls come from
 	SaveScores  string   // .npy to write the score matrix to
 	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
-	Progress    func(stage string, done, total int)
+	Progress    func(phase string, done, total int)
 	Warn        func(error) // something a person should know; nil reports nothing
 }
 
@@ -44,12 +44,12 @@ type EvalReport struct {
 	Images, Captions int
 	CaptionsPerImage int
 	Digest           string   // SHA-256 of the captions, a line feed behind each; "" without Data
-	Device, Choice   string   // of the last checkpoint; how auto chose, empty where the device was named
+	Device, Choice   string   // of the last checkpoint; how auto chose, empty if the device was named
 	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
 	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
 	People           []eval.HumanAgreement // with each set of ratings
-	Diagnosis        *eval.Diagnosis       // nil where it was not asked for
+	Diagnosis        *eval.Diagnosis       // nil if it was not asked for
 }
 
 // Eval ranks a split with the mean of the scores of all checkpoints and stored matrices.

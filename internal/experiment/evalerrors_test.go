@@ -85,7 +85,7 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := EvalRequest{Checkpoints: []string{run, other}, Split: "test", Device: device.DefaultOptions()}
-	r.Progress = func(stage string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", stage) }
+	r.Progress = func(phase string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", phase) }
 	_, err = Eval(t.Context(), r)
 	wantError(t, err, run+" is applied to split test of "+world,
 		other+" to split test of "+c.Data.Dir, "name one data set for all with --data")

@@ -199,7 +199,7 @@ func TestEvalInSmallTiles(t *testing.T) {
 	wantError(t, err, "the GPU is full", "lower train.batch (--batch), or end")
 }
 
-// device.kind auto takes the GPU where there is one, the CPU otherwise, and says so.
+// device.kind auto takes the GPU if there is one, the CPU otherwise, and says so.
 func TestAutoChooses(t *testing.T) {
 	o := device.DefaultOptions()
 	choose := func() (string, Choice) {

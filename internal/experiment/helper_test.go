@@ -97,7 +97,7 @@ func (w *watcher) Step(i train.StepInfo) {
 }
 func (w *watcher) Warning(err error) { w.warnings = append(w.warnings, err) }
 
-func (w *watcher) Validating(what ValidationStage, done, total int) {
+func (w *watcher) Validating(what ValidationPhase, done, total int) {
 	if what == Scoring {
 		w.scored = [2]int{done, total}
 		return

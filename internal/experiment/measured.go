@@ -23,7 +23,7 @@ type Measured struct {
 	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
 	CompatBoxes bool `json:"compat_boxes,omitempty"`
 	// Words are those of the captions, Unknown those that the vocabulary lacks; Foreign says that the network was not
-	// trained on this data set, as far as is known.
+	// trained on this data set, as far as known.
 	Words   int    `json:"words,omitempty"`
 	Unknown int    `json:"unknown_words,omitempty"`
 	Foreign bool   `json:"other_data,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"vsetrain/models"
 )
 
-// MemoryPlan says what a training run keeps on a device with memory of its own, in bytes.
+// MemoryPlan says what a training run stores on a device with memory of its own, in bytes.
 type MemoryPlan struct {
 	Parameters int64 `json:"parameters"`
 	Gradients  int64 `json:"gradients"`
@@ -20,25 +20,25 @@ type MemoryPlan struct {
 	Copies     int64 `json:"copies"`  // of parameters, values and inputs as bfloat16, at most
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
-	Free       int64 `json:"free"` // before the features came
+	Free       int64 `json:"free"` // before the features were copied
 	Total      int64 `json:"total"`
 	Batch      int   `json:"batch"`
 	Words      int   `json:"words"`    // of the longest caption
 	Half       bool  `json:"half"`     // features as float16
-	Resident   bool  `json:"resident"` // features stay on the device
-	// Tables are what else of the data set can stay on the device.
+	Resident   bool  `json:"resident"` // the features are
+	// Tables are the other parts of the data set that can be resident.
 	Tables []*MemoryTable `json:"tables,omitempty"`
-	// CallByCall is why steps are not recorded, empty where they are.
+	// CallByCall is why steps are not recorded, empty if they are.
 	CallByCall string `json:"call_by_call,omitempty"`
 
-	rehearsed bool // inputs, copies and scratch memory of a step are no longer in Free
+	measured bool // inputs, copies and scratch memory of a step are no longer in Free
 }
 
 // MemoryTable is a part of the data set beside the features of the training split.
 type MemoryTable struct {
 	Name     string `json:"name"`
 	Bytes    int64  `json:"bytes"`
-	Resident bool   `json:"resident"` // otherwise it comes with the batches
+	Resident bool   `json:"resident"` // otherwise it is streamed
 }
 
 // String is the plan in one line.
@@ -70,9 +70,9 @@ func (p *MemoryPlan) Steps() string {
 	return "training steps are started kernel by kernel: " + p.CallByCall
 }
 
-// place makes the memory plan of a run, and brings the features of the training split to the device where they are to stay there. It returns nil on
-// devices that compute in the memory of the host.
-func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
+// planMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
+// returns nil on devices that compute in the memory of the host.
+func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	r, ok := t.dev.(device.Resident)
 	if !ok {
 		return nil, nil
@@ -95,10 +95,10 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	p.Values = t.model.Session.SlabBytes()
 	var err error
 	if t.train != nil && t.cfg.Device.Resident == "auto" {
-		if err = t.rehearse(batch, p.Words, semantic); err != nil {
+		if err = t.dryRun(batch, p.Words, semantic); err != nil {
 			return nil, err
 		}
-		p.rehearsed = true
+		p.measured = true
 	}
 	if p.Free, p.Total, err = r.FreeMemory(); err != nil {
 		return nil, err
@@ -110,21 +110,22 @@ func (t *training) place(ctx context.Context) (*MemoryPlan, error) {
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}
-	err = t.keep(ctx, r, p)
+	err = t.makeResident(ctx, r, p)
 	if !p.Resident {
 		p.stream(t.dev)
 	}
 	return p, err
 }
 
-// rehearse does a step of the usual size without effect, so that what it needs is taken before the features of the data set are given the rest.
-func (t *training) rehearse(n, longest, semantic int) error {
+// dryRun does a step of the usual size that changes nothing, so that its memory is allocated before the features of the data
+// set get the rest.
+func (t *training) dryRun(n, longest, semantic int) error {
 	d := t.model.Dims
 	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
 	if t.cfg.Model.Traits().Boxes {
 		addBoxes(x, t.cfg.Seed)
 	}
-	return t.step.Rehearse(x)
+	return t.step.DryRun(x)
 }
 
 // usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half as long.

@@ -52,7 +52,7 @@ func fullSteps(t *testing.T, c *config.Config) float64 {
 	check(err)
 	b.step, err = train.NewStep(b.model, c.Loss, c.Optim)
 	check(err)
-	memory, err := b.place(t.Context())
+	memory, err := b.planMemory(t.Context())
 	check(err)
 	check(b.draw(memory, dims))
 	timer := stepTimer{step: b.step, lr: c.Optim.LR, now: time.Now}

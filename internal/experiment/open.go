@@ -1,5 +1,3 @@
-// Package experiment turns a configuration into running work: it opens the device, the data set, the vocabulary and the
-// model, and connects the training loop with its run directory. Commands call it; it prints nothing.
 package experiment
 
 import (

@@ -24,8 +24,8 @@ func TestEvalResumesScoring(t *testing.T) {
 	_, want := evaluateWith(t, r)
 	r.Work = filepath.Join(t.TempDir(), "work", "scored")
 	ctx, stop := context.WithCancel(t.Context())
-	r.Progress = func(stage string, done, _ int) {
-		if strings.HasPrefix(stage, "score") && done > 0 {
+	r.Progress = func(phase string, done, _ int) {
+		if strings.HasPrefix(phase, "score") && done > 0 {
 			stop()
 		}
 	}
@@ -34,8 +34,8 @@ func TestEvalResumesScoring(t *testing.T) {
 	}
 	var starts []int
 	total := 0
-	r.Progress = func(stage string, done, n int) {
-		if strings.HasPrefix(stage, "score") {
+	r.Progress = func(phase string, done, n int) {
+		if strings.HasPrefix(phase, "score") {
 			starts, total = append(starts, done), n
 		}
 	}

@@ -9,20 +9,20 @@ import (
 	"vsetrain/models"
 )
 
-// What of the data set stays on a device with memory of its own (device.resident): word ids, boxes, semantic vectors and features of the training split, and
-// the features of the validation split. Of what stays a batch needs numbers only.
+// What of the data set is resident on a device with memory of its own (device.resident): word ids, boxes, semantic vectors
+// and features of the training split, and the features of the validation split. A batch names resident rows by number.
 
-// residentTable is a part of the data set that can stay on the device.
+// residentTable is a part of the data set that can be resident.
 type residentTable struct {
 	name, path string
 	bytes      int64
-	room       int64 // that has to be left beside it
-	keep       func() error
+	reserve    int64 // memory that has to stay free beside it
+	upload     func() error
 	resident   *bool
 }
 
-// keep decides what stays where, fills in the plan, and brings to the device what is to stay there.
-func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) error {
+// makeResident decides what is resident, fills in the plan, and copies what is resident to the device.
+func (t *training) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
 	train, val := &models.Resident{Device: r}, &models.Resident{Device: r}
 	tables, err := t.tables(ctx, train, val, p)
 	if err != nil {
@@ -31,23 +31,23 @@ func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) e
 	if t.cfg.Device.Resident == "never" {
 		return nil
 	}
-	room := p.Free - p.Reserve
-	if !p.rehearsed {
-		room -= p.Inputs + p.Copies
+	free := p.Free - p.Reserve
+	if !p.measured {
+		free -= p.Inputs + p.Copies
 	}
 	for i := range tables {
 		switch w := &tables[i]; {
-		case w.bytes+w.room <= room:
-			room -= w.bytes
+		case w.bytes+w.reserve <= free:
+			free -= w.bytes
 			*w.resident = true
 		case t.cfg.Device.Resident == "always":
 			return fmt.Errorf("device.resident always: %s of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
-				w.name, w.path, float64(w.bytes)/1e6, float64(max(0, room-w.room))/1e6, p)
+				w.name, w.path, float64(w.bytes)/1e6, float64(max(0, free-w.reserve))/1e6, p)
 		}
 	}
 	for i := range tables {
 		if w := &tables[i]; *w.resident {
-			if err := w.keep(); err != nil {
+			if err := w.upload(); err != nil {
 				return fmt.Errorf("%s of %s on the GPU: %w", w.name, w.path, err)
 			}
 		}
@@ -56,8 +56,9 @@ func (t *training) keep(ctx context.Context, r device.Resident, p *MemoryPlan) e
 	return t.dev.Sync()
 }
 
-// tables lists what can stay, the small parts first: word ids unless they are augmented, boxes unless they change at every use.
-func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *MemoryPlan) (all []residentTable, err error) {
+// tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they change at
+// every use.
+func (t *training) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable, err error) {
 	s, c := t.train, t.cfg
 	add := func(w residentTable) {
 		m := &MemoryTable{Name: w.name, Bytes: w.bytes}
@@ -69,22 +70,22 @@ func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *Me
 		if err != nil {
 			return nil, err
 		}
-		add(residentTable{name: "word ids", path: s.CaptionPath(), bytes: 4 * int64(len(ids)+len(starts)), keep: func() (err error) {
-			if kept.Words, err = t.ints(ids); err == nil {
-				kept.Starts, err = t.ints(starts)
+		add(residentTable{name: "word ids", path: s.CaptionPath(), bytes: 4 * int64(len(ids)+len(starts)), upload: func() (err error) {
+			if train.Words, err = t.ints(ids); err == nil {
+				train.Starts, err = t.ints(starts)
 			}
 			return err
 		}})
 	}
 	if s.HasBoxes() && c.Model.Traits().Boxes && !c.Model.Traits().DecayedBoxes {
-		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()), keep: func() (err error) {
-			kept.Boxes, err = storeRows(ctx, kept.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
+		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()), upload: func() (err error) {
+			train.Boxes, err = storeRows(ctx, train.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
 			return err
 		}})
 	}
 	if k := s.SemanticDim(); k > 0 {
-		add(residentTable{name: "semantic vectors", path: s.SemanticsPath(), bytes: 4 * int64(s.NumCaptions()) * int64(k), keep: func() (err error) {
-			kept.Semantics, err = storeRows(ctx, kept.Device, s.NumCaptions(), k, false, s.ReadSemantics, nil)
+		add(residentTable{name: "semantic vectors", path: s.SemanticsPath(), bytes: 4 * int64(s.NumCaptions()) * int64(k), upload: func() (err error) {
+			train.Semantics, err = storeRows(ctx, train.Device, s.NumCaptions(), k, false, s.ReadSemantics, nil)
 			return err
 		}})
 	}
@@ -94,19 +95,19 @@ func (t *training) tables(ctx context.Context, kept, val *models.Resident, p *Me
 		if s.HalfFeatures() {
 			w.bytes /= 2
 		}
-		w.keep = func() (err error) {
-			*to, err = storeRows(ctx, kept.Device, s.FeatureRows(), width, s.HalfFeatures(), s.ReadImage, done)
+		w.upload = func() (err error) {
+			*to, err = storeRows(ctx, train.Device, s.FeatureRows(), width, s.HalfFeatures(), s.ReadImage, done)
 			return err
 		}
 		return w
 	}
-	w := features("features", s, &kept.Features, t.Placing)
+	w := features("features", s, &train.Features, t.Copying)
 	p.Half, p.Features, w.resident = s.HalfFeatures(), w.bytes, &p.Resident
 	all = append(all, w)
 	if t.val != nil {
 		w := features("validation features", t.val, &val.Features, nil)
 		if _, ok := t.model.PairScorer(); ok {
-			w.room = min(4<<30, p.Total/8) // for encoded values and tiles of pairs
+			w.reserve = min(4<<30, p.Total/8) // for encoded values and tiles of pairs
 		}
 		add(w)
 	}

@@ -24,7 +24,7 @@ type SamplesRequest struct {
 	Subsets    int      // 0 is 10
 	StepImages int      // images that each subset has more than the one before; 0 shares all images out
 	Now        func() time.Time
-	Progress   func(stage string, done, total int) // batches of a loss; nil reports nothing
+	Progress   func(phase string, done, total int) // batches of a loss; nil reports nothing
 	Warn       func(error)                         // what a person should know; may be nil
 }
 

@@ -145,7 +145,7 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 	return nil
 }
 
-// open starts the device, or says why this variant cannot be had.
+// open starts the device, or says why this variant is not available.
 func (v variant) open() (d device.Device, skipped string, err error) {
 	if v.kind == "cpu" {
 		d, err = cpu.New(cpu.Options{Precision: v.precision})

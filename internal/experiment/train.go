@@ -25,19 +25,19 @@ type Observer interface {
 	Started(Plan)
 	Step(train.StepInfo)
 	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs, pairs scored.
-	Validating(what ValidationStage, done, total int)
+	Validating(what ValidationPhase, done, total int)
 	Validation(train.ValidationInfo)
 	// Warning is something a person should know while training goes on.
 	Warning(error)
 }
 
 // ValidationStage is what a validation is doing.
-type ValidationStage string
+type ValidationPhase string
 
-// The stages of a validation.
+// The phases of a validation.
 const (
-	Encoding ValidationStage = "encoding"
-	Scoring  ValidationStage = "scoring pairs"
+	Encoding ValidationPhase = "encoding"
+	Scoring  ValidationPhase = "scoring pairs"
 )
 
 // Plan describes a run that is about to start.
@@ -54,7 +54,7 @@ type Plan struct {
 	Epochs        int
 	Resume        bool           // an earlier run goes on
 	Resumed       train.Position // where it goes on; zero for a new run, and before the first checkpoint
-	Choice        string         // how device.kind auto chose, empty where the device was named
+	Choice        string         // how device.kind auto chose, empty if the device was named
 	Memory        *MemoryPlan    // nil on the CPU
 }
 
@@ -67,7 +67,7 @@ type TrainRequest struct {
 	Env      runfs.Env // of this session; device and matrix product are filled in
 	Now      func() time.Time
 	Observer Observer
-	Placing  func(done, total int) // rows of features brought to the GPU; nil reports nothing
+	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
 	FreeDisk func(dir string) (int64, error)
 	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is locked,
@@ -88,7 +88,7 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
 	}
-	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.kept())
+	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.survives())
 	if e := t.closeLogs(); err == nil {
 		err = e
 	}
@@ -129,8 +129,8 @@ func (t *training) savedAt(step int64) {
 	}
 }
 
-// kept says what of a run is safe on disk.
-func (t *training) kept() string {
+// survives says what of a run is safe on disk.
+func (t *training) survives() string {
 	if t.saved == 0 {
 		return "no checkpoint had been written yet: start the run again"
 	}
@@ -206,7 +206,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.savedAt(position.Step)
-	memory, err := t.place(ctx)
+	memory, err := t.planMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -273,10 +273,10 @@ func (t *training) draw() (train.Position, error) {
 }
 
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
-	stage := func(what ValidationStage) func(done, total int) {
+	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: stage(Encoding), Pairs: stage(Scoring),
+	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: phase(Encoding), Pairs: phase(Scoring),
 		Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err

@@ -47,6 +47,11 @@
 // B. Bf16 kernels of the hardware treat subnormal operands as zero; the emulated one keeps them. Float32 in bf16 parts
 // loses bits of operands below 2^-110, and an infinite operand may give NaN; in fixed point those below 2^-100 do, and a value that is not finite
 // makes its whole row or column NaN or infinite.
+//
+// # Why not a library
+//
+// The products of gonum use neither AVX-512 nor AMX. OpenBLAS and MKL have to be installed, and the property above does not
+// hold for them. VSETRAIN_BLAS chooses each of the three, to compare with.
 package gemm
 
 //go:generate go run ./asmgen

@@ -29,7 +29,7 @@ func (e *Engine) StartA(p *PackedA, m, k int, precision Precision) {
 	p.data = grow(p.data, words)
 }
 
-// rowKernel is the kernel of products of k terms, or nil where there is none or another library computes them.
+// rowKernel is the kernel of products of k terms, or nil if there is none or another library computes them.
 func (e *Engine) rowKernel(p Precision, k int) *kernel {
 	if k > 0 && !e.external(p) {
 		return e.kernel(p, k)

@@ -59,7 +59,7 @@ type kernel struct {
 	setRowsB func(w *worker, dst []float32, k, i int, x []float32, rows, n int)
 	// run computes w.t.
 	run func(w *worker)
-	// runRows is run with a not packed but stored by rows, t.lda bytes apart; nil where there is no such kernel.
+	// runRows is run with a not packed but stored by rows, t.lda bytes apart; nil if there is no such kernel.
 	runRows func(w *worker)
 }
 

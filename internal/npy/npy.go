@@ -7,6 +7,9 @@
 // Layout of a file: the magic "\x93NUMPY", two version bytes, the header length (2 bytes little-endian in
 // version 1, 4 bytes after it), the header (a Python dict literal with descr, fortran_order and shape, padded with
 // blanks), then the elements. Source: NEP 1 and numpy/lib/format.py.
+//
+// Why not sbinet/npyio or kshedden/gonpy: both copy arrays through reflection, and neither maps a file into memory, which
+// features of tens of gigabytes need.
 package npy
 
 import "fmt"

@@ -14,7 +14,7 @@ import (
 // After an error from any method call Abort.
 type Writer struct {
 	path    string
-	out     *atomicfile.File // nil once closed, staged or aborted
+	out     *atomicfile.File // nil once closed, prepared or aborted
 	dtype   DType
 	shape   []int
 	grow    bool // shape[0] is set at Close
@@ -192,7 +192,7 @@ func (w *Writer) put(b []byte, x float64) bool {
 // Close completes the file: it must have as many elements as its shape (or whole rows, when the row count was left
 // open), otherwise Close removes it and returns an error. Closing twice is an error, Abort after Close does nothing.
 func (w *Writer) Close() error {
-	f, err := w.Stage()
+	f, err := w.Prepare()
 	if err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Stage completes the contents as Close does and hands over the file, which the caller commits with others of a set.
-func (w *Writer) Stage() (*atomicfile.File, error) {
+// Prepare completes the contents as Close does and hands over the file, which the caller commits with others of a set.
+func (w *Writer) Prepare() (*atomicfile.File, error) {
 	if w.out == nil {
 		return nil, fmt.Errorf("npy: close %s: the writer is closed", w.path)
 	}

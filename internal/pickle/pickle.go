@@ -10,6 +10,9 @@
 // NumPy scalars int64, float64 or bool. Byte strings of Python 2 are string where valid UTF-8, otherwise Bytes: see Text.
 //
 // Source: pickletools.py of CPython describes every opcode.
+//
+// Why not nlpodyssey/gopickle: it allocates what sizes in the file ask for without a check, converts arrays element by
+// element, and does not write.
 package pickle
 
 import (

@@ -107,7 +107,7 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// CSV returns the rows for programs: numbers with all their digits, a column of its own for deviations where there are any.
+// CSV returns the rows for programs: numbers with all their digits, a column of its own for deviations if there are any.
 func (t *Table) CSV() string {
 	spread := make([]bool, len(t.Heads))
 	for _, r := range t.Rows {

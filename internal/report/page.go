@@ -33,7 +33,7 @@ type span struct {
 	Width int
 }
 
-// spans covers all columns with the headings above them; nil where there are none.
+// spans covers all columns with the headings above them; nil if there are none.
 func (t *Table) spans() (out []span) {
 	at := 0
 	for _, o := range t.overs() {

@@ -13,7 +13,7 @@ import (
 var pairedMeasures = []struct{ key, name string }{{"m_recall", "M-Recall"}, {"i2t_r1", "image to text R@1"}, {"t2i_r1", "text to image R@1"}}
 
 // PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each the mean over the runs of
-// its group, with the interval and the p-value of eval.Compare. It is nil where no pair of groups was measured.
+// its group, with the interval and the p-value of eval.Compare. It is nil if no pair of groups was measured.
 func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
 	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol + ", weights of the best validation",
 		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "measure"}, {Over: "base", Name: "recall", Number: true}, {Over: "loss", Name: "recall", Number: true},

@@ -88,7 +88,7 @@ func openPicture(path string) (image.Image, error) {
 	return img, nil
 }
 
-// Embed returns the picture of an id as a data URI no larger than max pixels a side, "" where there is none.
+// Embed returns the picture of an id as a data URI no larger than max pixels a side, "" if there is none.
 func (p *Pictures) Embed(id string, max int) (string, error) {
 	path, ok := p.Find(id)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"vsetrain/eval"
 )
 
-// Measure returns the recalls of a run that a table shows; ok is false where it has none.
+// Measure returns the recalls of a run that a table shows; ok is false if it has none.
 type Measure func(*Run) (m eval.Metrics, ok bool)
 
 // Validation measures the best validation of a run.

@@ -180,7 +180,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// The heat is where the boxes are, over the picture where there is one.
+// The heat is where the boxes are, over the picture if there is one.
 func TestHeat(t *testing.T) {
 	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}}, Scores: []float64{200, 50}}
 	img, err := Heat(a, "")

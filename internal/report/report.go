@@ -253,7 +253,7 @@ func (d *DataSet) protocols() (names []string) {
 }
 
 // Pairs returns, for each network that has several losses, the runs whose hard negatives are worth comparing: the first base and the first LSEH, of one
-// seed where there is one in both.
+// seed if there is one in both.
 func (d *DataSet) Pairs() (pairs [][]*Run) {
 	seen := map[string]bool{}
 	for _, c := range d.Comparisons(false) {

@@ -10,7 +10,7 @@ import (
 )
 
 // SeedTable compares the M-Recall of the settings of each network across seeds: mean, sample standard deviation and number of the runs of
-// both groups, the difference of the means with its 95 percent interval, and the p-value of Welch's test. It is nil where no network has two settings.
+// both groups, the difference of the means with its 95 percent interval, and the p-value of Welch's test. It is nil if no network has two settings.
 func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Measure) *Table {
 	t := &Table{Name: name, Title: "M-Recall of settings across seeds on " + d.Name + ", " + what,
 		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "M-Recall", Number: true}, {Over: "base", Name: "seeds", Number: true},

@@ -11,7 +11,8 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Table is a table for people and programs: render it with Text, Markdown, LaTeX, CSV or as HTML in a page.
+// Table is a table for people and programs: render it with Text, Markdown, LaTeX, CSV or as HTML in a page. The
+// library go-pretty does not write LaTeX.
 type Table struct {
 	Name  string // of its files
 	Title string
@@ -38,7 +39,7 @@ type Row struct {
 type Cell struct {
 	Text     string  // for people
 	Value    float64 // for programs, where Number is set
-	Std      float64 // NaN where there is none
+	Std      float64 // NaN if there is none
 	Number   bool
 	Decimals int
 }

@@ -71,7 +71,7 @@ func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, er
 }
 
 // ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted. The file
-// is not changed; where there is none the error is fs.ErrNotExist.
+// is not changed; if there is none the error is fs.ErrNotExist.
 func ReadLog(path string, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
 	f, err := os.Open(path)
 	if err != nil {

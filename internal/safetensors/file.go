@@ -19,7 +19,7 @@ const maxHeader = 100_000_000
 // an error then, and what reads the Data of tensors does so in View.
 type File struct {
 	path     string
-	mem      *mapped.File // nil where the file was read into memory
+	mem      *mapped.File // nil if the file was read into memory
 	all      []byte       // the whole file
 	tensors  []Tensor
 	index    map[string]int

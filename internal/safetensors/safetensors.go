@@ -6,6 +6,8 @@
 //
 // padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints of the project
 // hold their weights, optimiser state and counters in it. Source: the format section of the safetensors README.
+//
+// Why not nlpodyssey/safetensors: it does not map files into memory, nor does it keep the order of the metadata.
 package safetensors
 
 import (

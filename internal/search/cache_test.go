@@ -20,8 +20,8 @@ import (
 // answers asks every query of a split, and counts what was encoded for it.
 func answers(t *testing.T, o Options) (all []Hit, encoded int) {
 	t.Helper()
-	o.Progress = func(stage string, done, total int) {
-		if strings.HasPrefix(stage, "encode ") && done == total {
+	o.Progress = func(phase string, done, total int) {
+		if strings.HasPrefix(phase, "encode ") && done == total {
 			encoded++
 		}
 	}
@@ -109,18 +109,18 @@ func TestSidesAreEncodedWhenNeeded(t *testing.T) {
 	for _, network := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
 		t.Run(network, func(t *testing.T) {
 			o := optionsOf(network)
-			var stages []string
-			o.Progress = func(stage string, done, total int) {
+			var phases []string
+			o.Progress = func(phase string, done, total int) {
 				if done == total {
-					stages = append(stages, strings.TrimSuffix(stage, " "+filepath.Base(o.Checkpoints[0])))
+					phases = append(phases, strings.TrimSuffix(phase, " "+filepath.Base(o.Checkpoints[0])))
 				}
 			}
 			encoded := func(what string, want ...string) {
 				t.Helper()
-				if !slices.Equal(stages, want) {
-					t.Errorf("%s: %q, want %q", what, stages, want)
+				if !slices.Equal(phases, want) {
+					t.Errorf("%s: %q, want %q", what, phases, want)
 				}
-				stages = nil
+				phases = nil
 			}
 			all := open(t, o)
 			encoded("opening")

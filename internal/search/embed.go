@@ -194,7 +194,7 @@ func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string
 	if err := w.WriteFloat32(rows); err != nil {
 		return err
 	}
-	array, err := w.Stage()
+	array, err := w.Prepare()
 	if err != nil {
 		return err
 	}

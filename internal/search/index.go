@@ -126,7 +126,7 @@ type Info struct {
 	Shortlist        string   // the same of the shortlist's checkpoint; "" without
 	Images, Captions int
 	CaptionsPerImage int
-	Scored           int  // images that the last stage scores for a text query: all, or the length of the shortlist
+	Scored           int  // images that the last pass scores for a text query: all, or the length of the shortlist
 	Pairs            bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
@@ -147,7 +147,7 @@ func (x *Index) Info() Info {
 // Image describes image i of the split, 0 ≤ i < Info.Images.
 type Image struct {
 	Index    int      `json:"image"`
-	ID       string   `json:"id"` // of the ids file; its number where there is none
+	ID       string   `json:"id"` // of the ids file; its number if there is none
 	Captions []string `json:"captions,omitempty"`
 }
 

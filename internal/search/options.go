@@ -29,9 +29,9 @@ type Options struct {
 	Device     device.Options // the zero value is device.DefaultOptions
 	BLAS       string         // matrix product of the CPU; "" is the fastest
 	Warn       func(error)    // what a person should know; may be nil
-	// Progress hears of every stage ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare
+	// Progress is told of every phase ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare
 	// or Outcomes, or asked a query that needs encodings; nil reports nothing.
-	Progress func(stage string, done, total int)
+	Progress func(phase string, done, total int)
 }
 
 const (

@@ -17,7 +17,7 @@ type Hit struct {
 // Answer is the outcome of a query.
 type Answer struct {
 	Hits    []Hit         // at most k, best first
-	Scored  int           // candidates that the last stage looked at: all, or the shortlist
+	Scored  int           // candidates that the last pass scored: all, or the shortlist
 	Rank    int           // of the match of a query of the split, from 0; -1 for a text that is typed, and where the shortlist lacks the match
 	Unknown []string      // words of a text query that the vocabulary lacks; they were searched as <unk>
 	Took    time.Duration // from the query to the answer
@@ -26,7 +26,7 @@ type Answer struct {
 // UnknownError is a text query none of whose words is in the vocabulary, or that has no words.
 type UnknownError struct {
 	Query string
-	Words []string // the unknown words; empty where there are none at all
+	Words []string // the unknown words; empty if there are none at all
 }
 
 // Error implements error.
@@ -88,7 +88,7 @@ func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 	return a, err
 }
 
-// answer scores n candidates with score, in two stages where there is a shortlist, and keeps the best k.
+// answer scores n candidates with score, in two passes where there is a shortlist, and keeps the best k.
 func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool, score func(m member, dst []float64, of []int32) error) (Answer, error) {
 	if k < 1 {
 		k = defaultK
@@ -131,7 +131,7 @@ func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool, score 
 		return a, err
 	}
 	if a.Scored = n; own != nil {
-		a.Rank = place(sum, of, own)
+		a.Rank = rankOf(sum, of, own)
 	}
 	return a, nil
 }

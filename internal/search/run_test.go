@@ -21,7 +21,7 @@ type silent struct{}
 
 func (silent) Started(experiment.Plan)                         {}
 func (silent) Step(train.StepInfo)                             {}
-func (silent) Validating(experiment.ValidationStage, int, int) {}
+func (silent) Validating(experiment.ValidationPhase, int, int) {}
 func (silent) Validation(train.ValidationInfo)                 {}
 func (silent) Warning(error)                                   {}
 

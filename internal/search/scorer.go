@@ -20,9 +20,9 @@ type scorer struct {
 // orderedCaptions are encoded captions in the order of their lengths.
 type orderedCaptions struct {
 	*models.EncodedSet
-	order []int32 // caption of the split at each place of the set
-	place []int32 // its inverse
-	room  int     // words of the longest tileCaptions captions
+	order    []int32 // caption of the split at each position of the set
+	position []int32 // its inverse
+	capacity int     // words of the longest tileCaptions captions
 }
 
 // Tiles: pairs that are scored in one run of the network.
@@ -66,12 +66,12 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.place = make([]int32, len(c.order))
+		c.position = make([]int32, len(c.order))
 		for at, caption := range c.order {
-			c.place[caption] = int32(at)
+			c.position[caption] = int32(at)
 		}
 		for i := 0; i < c.N; i += tileCaptions {
-			c.room = max(c.room, c.First[min(c.N, i+tileCaptions)]-c.First[i])
+			c.capacity = max(c.capacity, c.First[min(c.N, i+tileCaptions)]-c.First[i])
 		}
 		return c, nil
 	})
@@ -117,7 +117,7 @@ func (s *scorer) caption(ctx context.Context, dst []float64, c int, of []int32) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.withCaption(ctx, dst, images, captions.Pick(captions.place[c:c+1]), of)
+	return s.withCaption(ctx, dst, images, captions.Pick(captions.position[c:c+1]), of)
 }
 
 // withCaption scores images with a set of one caption.
@@ -125,14 +125,14 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *mode
 	if of != nil {
 		images = images.Pick(of)
 	}
-	room := models.Bucket(int(q.Length[0]))
+	capacity := models.Bucket(int(q.Length[0]))
 	out := make([]float32, tileImages)
 	for lo := 0; lo < len(dst); lo += tileImages {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		hi := min(len(dst), lo+tileImages)
-		if err := s.Runner.Pairs.Score(out[:hi-lo], images, lo, hi, q, 0, 1, room); err != nil {
+		if err := s.Runner.Pairs.Score(out[:hi-lo], images, lo, hi, q, 0, 1, capacity); err != nil {
 			return err
 		}
 		for j, v := range out[:hi-lo] {
@@ -161,19 +161,19 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 		}
 		i = 0
 	}
-	captions, to, room := all.EncodedSet, all.order, all.room // to: place in dst
+	captions, to, capacity := all.EncodedSet, all.order, all.capacity // to: index in dst
 	if of != nil {
-		places := make([]int32, len(of))
+		positions := make([]int32, len(of))
 		at := make(map[int32]int32, len(of))
 		for j, c := range of {
-			places[j], at[all.place[c]] = all.place[c], int32(j)
+			positions[j], at[all.position[c]] = all.position[c], int32(j)
 		}
-		slices.Sort(places) // the set is in the order of lengths
-		captions, to = captions.Pick(places), make([]int32, len(of))
-		for j, p := range places {
+		slices.Sort(positions) // the set is in the order of lengths
+		captions, to = captions.Pick(positions), make([]int32, len(of))
+		for j, p := range positions {
 			to[j] = at[p]
 		}
-		room = min(tileCaptions, len(of)) * models.Bucket(int(captions.Length[0]))
+		capacity = min(tileCaptions, len(of)) * models.Bucket(int(captions.Length[0]))
 	}
 	out := make([]float32, tileCaptions)
 	for lo := 0; lo < len(dst); lo += tileCaptions {
@@ -181,7 +181,7 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 			return err
 		}
 		hi := min(len(dst), lo+tileCaptions)
-		if err := s.Runner.Pairs.Score(out[:hi-lo], images, i, i+1, captions, lo, hi, room); err != nil {
+		if err := s.Runner.Pairs.Score(out[:hi-lo], images, i, i+1, captions, lo, hi, capacity); err != nil {
 			return err
 		}
 		for j, v := range out[:hi-lo] {

@@ -115,7 +115,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 				}
 				checkHits(t, fmt.Sprintf("caption %d", c), known.Hits, n, func(i int) float64 { return s.At(i, c) }, limit)
 				if at := slices.IndexFunc(known.Hits, func(h Hit) bool { return h.Index == c/k }); at != known.Rank || at != o.Captions[c].Rank {
-					t.Errorf("caption %d: its image is at place %d, rank %d, outcome %d", c, at, known.Rank, o.Captions[c].Rank)
+					t.Errorf("caption %d: its image is at position %d, rank %d, outcome %d", c, at, known.Rank, o.Captions[c].Rank)
 				}
 			}
 			for i := range n {
@@ -125,7 +125,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 				}
 				checkHits(t, fmt.Sprintf("image %d", i), a.Hits, m, func(c int) float64 { return s.At(i, c) }, limit)
 				if at := slices.IndexFunc(a.Hits, func(h Hit) bool { return h.Index/k == i }); at != a.Rank || at != o.Images[i].Rank {
-					t.Errorf("image %d: its best caption is at place %d, rank %d, outcome %d", i, at, a.Rank, o.Images[i].Rank)
+					t.Errorf("image %d: its best caption is at position %d, rank %d, outcome %d", i, at, a.Rank, o.Images[i].Rank)
 				}
 			}
 		})
@@ -178,7 +178,7 @@ func TestEnsemble(t *testing.T) {
 	checkHits(t, query, r.Hits, n, func(i int) float64 { return (first[i] + second[i]) / 2 }, 0)
 }
 
-// Two stages: the candidates are the best of the shortlist, their scores those of the pair scorer.
+// Two passes: the candidates are the best of the shortlist, their scores those of the pair scorer.
 func TestShortlist(t *testing.T) {
 	o := optionsOf("gsmn")
 	whole := open(t, o)
@@ -228,7 +228,7 @@ func TestShortlist(t *testing.T) {
 		compare(fmt.Sprintf("caption %d", c), got, chosen, ask(whole, of(n)), c)
 		at := slices.IndexFunc(got.Hits, func(h Hit) bool { return h.Index == c/(m/n) })
 		if got.Rank != at {
-			t.Errorf("caption %d: rank %d, place %d", c, got.Rank, at)
+			t.Errorf("caption %d: rank %d, position %d", c, got.Rank, at)
 		}
 		if at < 0 {
 			absent++

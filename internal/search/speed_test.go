@@ -72,7 +72,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("row %d: %v, want %v", row, part[j], scores[row])
 		}
 	}
-	if rank := place(scores, nil, func(i int) bool { return i == all[77].Index || i == all[500].Index }); rank != 77 {
+	if rank := rankOf(scores, nil, func(i int) bool { return i == all[77].Index || i == all[500].Index }); rank != 77 {
 		t.Errorf("rank %d, want 77", rank)
 	}
 	scores[9] = math.NaN()

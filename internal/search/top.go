@@ -47,8 +47,8 @@ func top(scores []float64, of []int32, k int) ([]Hit, error) {
 	return slices.Clip(best), nil
 }
 
-// place returns how many of the scored candidates come before the best of those that match, from 0; -1 where none matches.
-func place(scores []float64, of []int32, match func(index int) bool) int {
+// rankOf returns how many of the scored candidates come before the best of those that match, from 0; -1 if none matches.
+func rankOf(scores []float64, of []int32, match func(index int) bool) int {
 	hit := func(j int) Hit {
 		if of != nil {
 			return Hit{int(of[j]), scores[j]}

@@ -1,5 +1,3 @@
-// Package sparse holds compressed sparse row matrices, their products with dense blocks of vectors, and the truncated
-// singular value decomposition of a sparse matrix.
 package sparse
 
 import (

@@ -31,7 +31,7 @@ type SVD struct {
 	Sigma    []float64 // [k], decreasing up to rounding
 	Residual float64   // largest ‖A^T A v - sigma^2 v‖ / sigma_1^2 of the k vectors
 	Angle    float64   // bound on the angle of the subspace: ‖R‖ / max(gap behind sigma_k^2, 1e-4 sigma_k^2)
-	Passes   int       // filter passes; 0 where the matrix was small enough for a direct solver
+	Passes   int       // filter passes; 0 if the matrix was small enough for a direct solver
 
 	v       *block
 	kernels kernels

@@ -47,7 +47,7 @@ type clock struct {
 func (c *clock) age(modified time.Time) (time.Duration, error) {
 	if c.now.IsZero() {
 		f, err := os.CreateTemp(c.dir, ".now-*")
-		if errors.Is(err, fs.ErrPermission) { // somebody who only looks
+		if errors.Is(err, fs.ErrPermission) { // a reader without write access
 			c.now = time.Now()
 			return c.now.Sub(modified), nil
 		}
@@ -68,8 +68,8 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 	return c.now.Sub(modified), nil
 }
 
-// living reads a claim and returns nil where the process is gone: it does not exist on this machine any more, or its heart has not
-// beaten for Stale.
+// living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last heartbeat is
+// older than Stale.
 func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -94,9 +94,9 @@ func readClaim(path string) (*Claim, error) {
 	return c, readJSON(path, c)
 }
 
-// claim takes a trial for this process; nil without an error means that another has it.
+// claim takes a trial for this process; nil without an error means that another process has it.
 func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim, error) {
-	host, _ := os.Hostname() // empty where the system does not tell
+	host, _ := os.Hostname() // empty if the system does not tell
 	epoch, err := position(st.Dir)
 	if err != nil {
 		return nil, err
@@ -117,16 +117,17 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		if free, err := s.takeAway(c.path); !free || err != nil {
+		if free, err := s.removeDead(c.path); !free || err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-// takeAway removes the claim of a process that is gone. Only the process that makes a file named after the claim's token may do it, and
-// only while that claim is still there: of two that saw the same dead claim, the slower cannot remove the claim of the faster.
-func (s *Store) takeAway(path string) (free bool, err error) {
+// removeDead removes the claim of a process that is gone. Only the process that creates a file named after the claim's token
+// may do so, and only while that claim still exists: of two that saw the same dead claim, the slower cannot remove the claim
+// of the faster.
+func (s *Store) removeDead(path string) (free bool, err error) {
 	dir := filepath.Dir(path)
 	clock := &clock{dir: dir}
 	dead, err := readClaim(path)
@@ -141,7 +142,7 @@ func (s *Store) takeAway(path string) (free bool, err error) {
 	}
 	mark := filepath.Join(dir, ".take-"+dead.Token)
 	f, err := os.OpenFile(mark, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if errors.Is(err, fs.ErrExist) { // another is at it, or died over it
+	if errors.Is(err, fs.ErrExist) { // another process is removing it, or died while it was
 		info, err := os.Stat(mark)
 		if err != nil {
 			return false, ignoreMissing(err)
@@ -173,10 +174,10 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// errLost says that another process has taken the trial over, because this one seemed to be gone.
+// errLost means that another process has taken the trial over, because this one seemed to be gone.
 var errLost = errors.New("another process has taken over the trial")
 
-// beat renews the claim: it is written again, so that the file system sets the time.
+// beat renews the claim: it writes the file again, so that the file system sets the modification time.
 func (c *Claim) beat() error {
 	now, err := readClaim(c.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Token != c.Token {

@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/config"
 )
 
-// reader decodes a sweep file node by node and collects every mistake with its place.
+// reader decodes a sweep file node by node and collects every mistake with its position in the file.
 type reader struct {
 	file string
 	list []config.Problem

@@ -1,5 +1,5 @@
 // Package sweep searches settings: it makes trials of a sweep file, lets any number of processes on any number of machines share them
-// out through a folder, and collects what came out.
+// out through a folder, and collects the result.
 //
 // A point is one choice of every axis; a trial is a point with a seed, and is a run directory under its own name:
 //
@@ -12,6 +12,8 @@
 //	             /trial.log      what the process printed
 //	             /config.yaml, metrics.jsonl, checkpoints ...    the run
 //	DIR/points/N.json            the points proposed by tpe, which depend on what was known at the time
+//
+// Why not goptuna for the proposals: it brings a database, and its proposals are no pure function of the files (tpe.go).
 //
 // There is no server and no database: every file is created or replaced as a whole, and what to do next is a function of the files.
 package sweep

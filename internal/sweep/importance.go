@@ -20,7 +20,7 @@ type Importance struct {
 //
 //	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n scores, k groups
 //
-// is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 where it would be negative. Effects
+// is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 if it would be negative. Effects
 // of two axes together are in no share, so the shares need not sum to one. Every seed of a point is a score of its own. The scores are those after the
 // epochs that most points have: with asha the first rung.
 func importances(d *Definition, all []group) []Importance {
@@ -81,7 +81,7 @@ func common(all []group) (epochs int, points []group) {
 // groupBy returns the group of each point on an axis.
 func groupBy(d *Definition, key string, points []group) []string {
 	names := make([]string, len(points))
-	var places []float64
+	var coordinates []float64
 	at := make([]float64, len(points))
 	for i, g := range points {
 		at[i] = math.NaN()
@@ -91,22 +91,22 @@ func groupBy(d *Definition, key string, points []group) []string {
 			}
 			names[i] = "=" + c.Value.Text
 			if a := &d.Axes[c.Axis]; a.Continuous() {
-				at[i] = a.place(c.Value)
-				places = append(places, at[i])
+				at[i] = a.coordinate(c.Value)
+				coordinates = append(coordinates, at[i])
 			}
 		}
 	}
-	slices.Sort(places)
+	slices.Sort(coordinates)
 	for i, x := range at {
 		if !math.IsNaN(x) {
-			rank, _ := slices.BinarySearch(places, x)
-			names[i] = strconv.Itoa(3 * rank / len(places))
+			rank, _ := slices.BinarySearch(coordinates, x)
+			names[i] = strconv.Itoa(3 * rank / len(coordinates))
 		}
 	}
 	return names
 }
 
-// epsilonSquared returns the corrected share of the variance of the scores between groups; ok is false where it is not defined: one
+// epsilonSquared returns the corrected share of the variance of the scores between groups; ok is false if it is not defined: one
 // group, as many groups as scores, or equal scores.
 func epsilonSquared(names []string, scores []float64) (share float64, ok bool) {
 	type sums struct{ n, sum float64 }

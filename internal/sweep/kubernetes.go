@@ -90,7 +90,7 @@ const containerName = "worker"
 
 // Manifest writes an Indexed Job. A pod that was interrupted (code 75) or evicted is started again and counts no failure; a trial that failed
 // (code 1) fails its index at once, because it would fail again; anything else is tried again up to retries times.
-func (p *Plan) Manifest(at Placement, tasks int) ([]byte, error) {
+func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 	k := p.Def.Launch.Kubernetes
 	if k.Image == "" {
 		return nil, errors.New("the launcher needs launcher.kubernetes.image, a container image with vsetrain")

@@ -21,7 +21,7 @@ dir: sweeps/My_Sweep.x
 // The manifest is decoded by the types of Kubernetes itself; a key or a value that they do not have is an error.
 func TestManifest(t *testing.T) {
 	p, _ := planOf(t, kubernetesSweep)
-	b, err := p.Manifest(Placement{File: "s.yaml", Dir: p.Def.Dir}, len(p.Trials))
+	b, err := p.Manifest(Location{File: "s.yaml", Dir: p.Def.Dir}, len(p.Trials))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestManifest(t *testing.T) {
 
 func TestManifestNeedsAnImage(t *testing.T) {
 	p, _ := planOf(t, "axes: [{param: optim.lr, values: [1e-4]}]\n")
-	if _, err := p.Manifest(Placement{}, 1); err == nil {
+	if _, err := p.Manifest(Location{}, 1); err == nil {
 		t.Error("a manifest without an image")
 	}
 }

@@ -67,7 +67,7 @@ func Load(file string) (*Definition, error) {
 
 // together checks the rules that tie several keys of a sweep.
 func (r *reader) together(d *Definition, top *yaml.Node, seen map[string]*yaml.Node) {
-	place := func(key string) *yaml.Node {
+	nodeOf := func(key string) *yaml.Node {
 		if n := seen[key]; n != nil {
 			return n
 		}
@@ -77,21 +77,21 @@ func (r *reader) together(d *Definition, top *yaml.Node, seen map[string]*yaml.N
 		r.add(top, "axes", "a sweep needs an axis, or several seeds")
 	}
 	if d.Method != Grid && d.Trials == 0 {
-		r.add(place("method"), "trials", "method %s needs the number of points: trials: 20", d.Method)
+		r.add(nodeOf("method"), "trials", "method %s needs the number of points: trials: 20", d.Method)
 	}
 	if d.Method == Grid && d.Trials != 0 {
-		r.add(place("trials"), "trials", "a grid has as many points as its axes make; leave trials out")
+		r.add(nodeOf("trials"), "trials", "a grid has as many points as its axes make; leave trials out")
 	}
 	if (d.Method == ASHA) != (len(d.Rungs) > 0) {
-		r.add(place("asha"), "asha.rungs", "expected for method asha only, such as [1, 3, 9] epochs, found method %s with %d rungs", d.Method, len(d.Rungs))
+		r.add(nodeOf("asha"), "asha.rungs", "expected for method asha only, such as [1, 3, 9] epochs, found method %s with %d rungs", d.Method, len(d.Rungs))
 	}
 	for i := 1; i < len(d.Rungs); i++ {
 		if d.Rungs[i] <= d.Rungs[i-1] {
-			r.add(place("asha"), "asha.rungs", "expected ascending epochs, found %d after %d", d.Rungs[i], d.Rungs[i-1])
+			r.add(nodeOf("asha"), "asha.rungs", "expected ascending epochs, found %d after %d", d.Rungs[i], d.Rungs[i-1])
 		}
 	}
 	if d.Gamma <= 0 || d.Gamma >= 1 {
-		r.add(place("tpe"), "tpe.gamma", "expected a number in (0, 1), found %v", d.Gamma)
+		r.add(nodeOf("tpe"), "tpe.gamma", "expected a number in (0, 1), found %v", d.Gamma)
 	}
 	for i := range d.Axes {
 		a := &d.Axes[i]

@@ -155,8 +155,8 @@ func round4(x float64) float64 {
 	return y
 }
 
-// place returns where a value lies on an ordered axis, in [0, 1].
-func (a *Axis) place(v Value) float64 {
+// coordinate returns where a value lies on an ordered axis, in [0, 1].
+func (a *Axis) coordinate(v Value) float64 {
 	if !a.Continuous() {
 		i := slices.IndexFunc(a.Values, func(o Value) bool { return o.Text == v.Text })
 		return (float64(i) + 0.5) / float64(len(a.Values))

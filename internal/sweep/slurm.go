@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Placement is how a program on another machine finds a sweep: absolute paths on a shared file system.
-type Placement struct {
+// Location is how a program on another machine finds a sweep: absolute paths on a shared file system.
+type Location struct {
 	Program string
 	File    string // the sweep file
 	Dir     string // the folder of the sweep
@@ -80,7 +80,7 @@ func option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `
 // JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm signals the script, the worker saves its
 // trial and ends with 75, and the task is put back into the queue; so it is when the step was killed. Slurm itself queues the tasks
 // of a node that failed.
-func (p *Plan) JobScript(at Placement, indices []int) string {
+func (p *Plan) JobScript(at Location, indices []int) string {
 	s := p.Def.Launch.Slurm
 	logs := filepath.Join(at.Dir, "slurm")
 	var b strings.Builder
@@ -151,7 +151,7 @@ func (s *Slurm) options() (out []string) {
 }
 
 // CollectScript writes the script of the job that collects after the array.
-func (p *Plan) CollectScript(at Placement) string {
+func (p *Plan) CollectScript(at Location) string {
 	s := p.Def.Launch.Slurm
 	s.GPUs, s.Memory, s.Time = "", "", ""
 	var b strings.Builder

@@ -40,7 +40,7 @@ type Result struct {
 	Finished  time.Time                   `json:"finished"`
 }
 
-// Failure is why a trial is not gone on with.
+// Failure is why a trial is given up.
 type Failure struct {
 	Error string    `json:"error"`
 	Exit  int       `json:"exit"` // code of the process, -1 where a signal ended it
@@ -66,7 +66,7 @@ func (s *State) done(epochs int) bool {
 	return ok
 }
 
-// Last returns the result of the most epochs; ok is false where there is none.
+// Last returns the result of the most epochs; ok is false if there is none.
 func (s *State) Last() (last Result, ok bool) {
 	for _, r := range s.Results {
 		if !ok || r.Epochs > last.Epochs {
@@ -207,7 +207,7 @@ func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Resul
 	return r, writeJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
 }
 
-// fail records that a trial is not gone on with.
+// fail records why a trial is given up.
 func (s *Store) fail(t Trial, f Failure) error {
 	return writeJSON(filepath.Join(s.trialDir(t.ID), failedName), f)
 }

@@ -46,10 +46,10 @@ func (d *Definition) propose(n, attempt int, seen []observation) Point {
 
 // density is a Parzen estimate on one axis.
 type density struct {
-	axis   *Axis
-	places []float64      // of an ordered axis
-	counts map[string]int // of choices
-	total  int
+	axis        *Axis
+	coordinates []float64      // of an ordered axis
+	counts      map[string]int // of choices
+	total       int
 }
 
 func (a *Axis) density(axis int, seen []observation) density {
@@ -61,7 +61,7 @@ func (a *Axis) density(axis int, seen []observation) density {
 			}
 			e.total++
 			if a.Ordered {
-				e.places = append(e.places, a.place(c.Value))
+				e.coordinates = append(e.coordinates, a.coordinate(c.Value))
 			} else {
 				e.counts[c.Value.Text]++
 			}
@@ -77,8 +77,8 @@ func (e density) at(v Value) float64 {
 	if !e.axis.Ordered {
 		return float64(1+e.counts[v.Text]) / float64(len(e.axis.Values)+e.total)
 	}
-	u, b, sum := e.axis.place(v), e.width(), 1.0
-	for _, p := range e.places {
+	u, b, sum := e.axis.coordinate(v), e.width(), 1.0
+	for _, p := range e.coordinates {
 		z := (u - p) / b
 		sum += math.Exp(-z*z/2) / (b * math.Sqrt(2*math.Pi) * (normal((1-p)/b) - normal(-p/b)))
 	}
@@ -98,15 +98,15 @@ func (e density) draw(s *philox.Stream) Value {
 			}
 		}
 	}
-	if pick >= len(e.places) {
+	if pick >= len(e.coordinates) {
 		return e.axis.at(s.Float64())
 	}
 	for range 100 {
-		if u := e.places[pick] + e.width()*s.Norm(); u >= 0 && u < 1 {
+		if u := e.coordinates[pick] + e.width()*s.Norm(); u >= 0 && u < 1 {
 			return e.axis.at(u)
 		}
 	}
-	return e.axis.at(e.places[pick])
+	return e.axis.at(e.coordinates[pick])
 }
 
 // prior is the weight of the even density in an estimate, in observations.

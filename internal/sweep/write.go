@@ -115,7 +115,7 @@ func (c *Collection) parallel(d *Definition, path string) error {
 			y := math.NaN()
 			for _, choice := range r.Point {
 				if choice.Key == key {
-					y = d.Axes[choice.Axis].place(choice.Value)
+					y = d.Axes[choice.Axis].coordinate(choice.Value)
 				}
 			}
 			t.At = append(t.At, y)
@@ -133,7 +133,7 @@ func (c *Collection) parallel(d *Definition, path string) error {
 	return report.Parallel(path, title, columns, tracks)
 }
 
-// ticks labels a column: every value of a list, up to ten of them, or five places of an interval.
+// ticks labels a column: every value of a list, up to ten of them, or five points of an interval.
 func (a *Axis) ticks() (labels []string, at []float64) {
 	if a.Continuous() {
 		for i := range 5 {
@@ -145,7 +145,7 @@ func (a *Axis) ticks() (labels []string, at []float64) {
 	}
 	step := (len(a.Values) + 9) / 10
 	for i := 0; i < len(a.Values); i += step {
-		labels, at = append(labels, a.Values[i].Text), append(at, a.place(a.Values[i]))
+		labels, at = append(labels, a.Values[i].Text), append(at, a.coordinate(a.Values[i]))
 	}
 	return labels, at
 }

@@ -8,6 +8,8 @@
 // A reference checkpoint is a dict {epoch, model: [state dict, ...], best_rsum, opt: argparse.Namespace, Eiters}.
 //
 // Source: torch/serialization.py, torch/_utils.py and caffe2/serialize/inline_container.cc of PyTorch.
+//
+// Why not nlpodyssey/gopickle/pytorch: it only reads, and it trusts the sizes in the file.
 package torchfile
 
 import (

@@ -159,7 +159,7 @@ func TestBrowserFollowsTraining(t *testing.T) {
 	root := t.TempDir()
 	cfg := tiny()
 	cfg.Train.Epochs = 400
-	turn := make(chan bool, 1000)
+	step := make(chan bool, 1000)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	started := make(chan bool, 1)
@@ -169,14 +169,14 @@ func TestBrowserFollowsTraining(t *testing.T) {
 				started <- true
 			}
 			select {
-			case <-turn:
+			case <-step:
 			case <-ctx.Done():
 			}
 		})
 	}()
 	advance := func(steps int) {
 		for range steps {
-			turn <- true
+			step <- true
 		}
 	}
 	defer func() {
@@ -329,7 +329,7 @@ func TestBrowserDark(t *testing.T) {
 func TestBrowserWithoutScript(t *testing.T) {
 	chromiumPath(t)
 	s := open(t, Options{Dir: runs})
-	s.load(bookKey{"one", "best", "test"})
+	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
 	b.do(emulation.SetScriptExecutionDisabled(true))
 	b.open("/search?r=one")
@@ -354,7 +354,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 func TestBrowserNarrow(t *testing.T) {
 	chromiumPath(t)
 	s := open(t, Options{Dir: runs})
-	s.load(bookKey{"one", "best", "test"})
+	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
 	b.do(chromedp.EmulateViewport(390, 800))
 	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one"} {

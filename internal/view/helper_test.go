@@ -69,7 +69,7 @@ func tiny() *config.Config {
 type observer struct{ step func(train.StepInfo) }
 
 func (o observer) Started(experiment.Plan)                         {}
-func (o observer) Validating(experiment.ValidationStage, int, int) {}
+func (o observer) Validating(experiment.ValidationPhase, int, int) {}
 func (o observer) Validation(train.ValidationInfo)                 {}
 func (o observer) Warning(error)                                   {}
 func (o observer) Step(i train.StepInfo) {
@@ -158,21 +158,21 @@ func (s *site) has(path string, want ...string) string {
 }
 
 // load opens a network and waits until its queries are ranked.
-func (s *site) load(key bookKey) {
+func (s *site) load(key networkKey) {
 	s.t.Helper()
 	r, text := s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
 	if r.StatusCode != http.StatusSeeOther {
 		s.t.Fatalf("load: %s %s", r.Status, text)
 	}
 	for range 600 {
-		if p, _ := s.server.shelf.state(key); p.Ranked {
+		if p, _ := s.server.networks.state(key); p.Ranked {
 			return
 		} else if p.Err != "" {
 			s.t.Fatal(p.Err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	p, _ := s.server.shelf.state(key)
+	p, _ := s.server.networks.state(key)
 	s.t.Fatalf("not open after 12 s: %+v", p)
 }
 

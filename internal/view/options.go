@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Dir    string // folder of runs, at any depth up to five, or one run
 	Data   string // data set that networks retrieve from; "" is the one each run was trained on
-	Images string // folder of pictures; "" is the folder images of the data set, where there is one
+	Images string // folder of pictures; "" is the folder images of the data set, if there is one
 	Cache  string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
 	// CacheLimit bounds a cache that nobody asked for, see search.Options; 0 does not.
 	CacheLimit int64
@@ -63,7 +63,7 @@ func (o *Options) Validate() error {
 	return o.Device.Validate()
 }
 
-// imagesOf returns the folder of pictures for a data set, "" where there is none.
+// imagesOf returns the folder of pictures for a data set, "" if there is none.
 func (o *Options) imagesOf(dir string) string {
 	if o.Images != "" {
 		return o.Images

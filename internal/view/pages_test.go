@@ -122,7 +122,7 @@ func TestSweepPage(t *testing.T) {
 func TestRetrieval(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	s.has("/search?r=one", "has to be encoded", `action="/load"`)
-	key := bookKey{"one", "best", "test"}
+	key := networkKey{"one", "best", "test"}
 	s.load(key)
 	x, err := search.Open(search.Options{Checkpoints: []string{filepath.Join(runs, "one")}})
 	if err != nil {
@@ -196,7 +196,7 @@ func TestRetrieval(t *testing.T) {
 }
 
 // What cannot be opened says why; opened anew it can succeed. Networks beyond the limit are given back.
-func TestShelf(t *testing.T) {
+func TestNetworks(t *testing.T) {
 	fail := true
 	var opened, closed int
 	counted := func(context.Context, search.Options) (searcher, error) {
@@ -207,27 +207,27 @@ func TestShelf(t *testing.T) {
 		return &fake{closed: &closed}, nil
 	}
 	s := open(t, Options{Dir: runs, open: counted})
-	key := bookKey{"one", "best", "test"}
+	key := networkKey{"one", "best", "test"}
 	s.ask("POST", "/load", url.Values{"r": {"one"}})
-	s.server.shelf.work.Wait()
+	s.server.networks.work.Wait()
 	s.has("/search?r=one", "weights &lt;b&gt;gone&lt;/b&gt;", "Try again")
 	fail = false
-	pairs := bookKey{"one", "last", "test"} // a network that scores pairs ranks when it is asked to
+	pairs := networkKey{"one", "last", "test"} // a network that scores pairs ranks when it is asked to
 	s.server.opt.open = opensFake(&fake{pairs: true})
 	s.ask("POST", "/load", url.Values{"r": {"one"}, "ck": {"last"}})
-	s.server.shelf.work.Wait()
+	s.server.networks.work.Wait()
 	s.has("/mistakes?r=one&ck=last", "takes minutes to hours. </p>", "Rank every query")
 	s.ask("POST", "/rank", url.Values{"r": {"one"}, "ck": {"last"}})
-	s.server.shelf.work.Wait()
-	if p, _ := s.server.shelf.state(pairs); !p.Ranked || p.Ranking {
+	s.server.networks.work.Wait()
+	if p, _ := s.server.networks.state(pairs); !p.Ranked || p.Ranking {
 		t.Errorf("after the ranking: %+v", p)
 	}
-	delete(s.server.shelf.books, pairs)
+	delete(s.server.networks.all, pairs)
 	s.server.opt.open = counted
 	s.load(key)
 	s.has("/search?r=one", "Captions of this split")
 	for _, split := range []string{"dev", "train", "other"} {
-		s.load(bookKey{"one", "best", split})
+		s.load(networkKey{"one", "best", split})
 	}
 	if opened != 4 || closed != 1 {
 		t.Errorf("%d opened, %d closed; want 4 and 1", opened, closed)

@@ -65,7 +65,7 @@ const maxPicture = 64 << 20
 // picture sends the picture of image i of a split that is open. The request holds a number; the name of the file comes from the ids file.
 func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 	q := hr.URL.Query()
-	b, release := s.shelf.borrow(keyOf(q))
+	b, release := s.networks.acquire(keyOf(q))
 	if b == nil {
 		http.NotFound(w, hr)
 		return

@@ -130,8 +130,8 @@ func (s *Server) queriesPage(r *request) error {
 		Filter  string
 	}
 	d.Dir = r.direction()
-	if p.Open && s.shelf.ranks(p.book) != nil {
-		of := outcomesOf(s.shelf.ranks(p.book), d.Dir)
+	if p.Open && s.networks.ranks(p.network) != nil {
+		of := outcomesOf(s.networks.ranks(p.network), d.Dir)
 		ranks := make([]int, len(of))
 		for i, o := range of {
 			ranks[i] = o.Rank
@@ -222,8 +222,8 @@ func (s *Server) mistakesPage(r *request) error {
 		paging
 	}
 	d.Dir = r.direction()
-	if p.Open && s.shelf.ranks(p.book) != nil {
-		of := search.Hardest(outcomesOf(s.shelf.ranks(p.book), d.Dir), p.Info.Captions)
+	if p.Open && s.networks.ranks(p.network) != nil {
+		of := search.Hardest(outcomesOf(s.networks.ranks(p.network), d.Dir), p.Info.Captions)
 		d.paging = r.paging(len(of), mistakeSize, func(n int) string { return p.URL("/mistakes", "dir", d.Dir, "page", n) })
 		for _, o := range of[d.From:d.To] {
 			m := mistake{Rank: o.Rank + 1, Margin: o.Margin()}

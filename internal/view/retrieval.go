@@ -13,7 +13,7 @@ import (
 
 // picked is the network and split that retrieval pages work with, and what the choice offers.
 type picked struct {
-	Key         bookKey
+	Key         networkKey
 	Run         *Run
 	Runs        []*Run // that have a checkpoint
 	Splits      []string
@@ -25,13 +25,13 @@ type picked struct {
 	Data        string
 	Page        string // path of the page that asks
 
-	book    *book
+	network *openNetwork
 	release func()
 }
 
 // keyOf reads the choice from a query.
-func keyOf(q url.Values) bookKey {
-	k := bookKey{q.Get("r"), q.Get("ck"), q.Get("split")}
+func keyOf(q url.Values) networkKey {
+	k := networkKey{q.Get("r"), q.Get("ck"), q.Get("split")}
 	if k.Checkpoint == "" {
 		k.Checkpoint = checkpointNames[0]
 	}
@@ -71,9 +71,9 @@ func (s *Server) pick(r *request) (*picked, error) {
 	if len(p.Splits) == 0 {
 		p.Splits = []string{"test", "dev", "train"}
 	}
-	p.State, p.Asked = s.shelf.state(p.Key)
-	if b, release := s.shelf.borrow(p.Key); b != nil {
-		p.book, p.release, p.Open = b, release, true
+	p.State, p.Asked = s.networks.state(p.Key)
+	if b, release := s.networks.acquire(p.Key); b != nil {
+		p.network, p.release, p.Open = b, release, true
 		p.Info = b.index.Info()
 		p.NoPicture, p.NoFolder = len(b.pictures.missing), b.pictures.gallery == nil
 	}
@@ -112,12 +112,12 @@ type figure struct {
 
 // figure describes image i.
 func (p *picked) figure(i int) figure {
-	m := p.book.index.Image(i)
+	m := p.network.index.Image(i)
 	f := figure{Index: i, ID: m.ID, URL: p.URL("/image", "i", i)}
 	if len(m.Captions) > 0 {
 		f.Caption = m.Captions[0]
 	}
-	if p.book.pictures.has(m.ID) {
+	if p.network.pictures.has(m.ID) {
 		f.Picture = p.URL("/picture", "i", i)
 	}
 	return f
@@ -135,7 +135,7 @@ type line struct {
 }
 
 func (p *picked) line(c int) line {
-	return line{Index: c, Text: p.book.index.Caption(c), URL: p.URL("/search", "c", c), Image: p.figure(c / p.Info.CaptionsPerImage)}
+	return line{Index: c, Text: p.network.index.Caption(c), URL: p.URL("/search", "c", c), Image: p.figure(c / p.Info.CaptionsPerImage)}
 }
 
 // load starts to open the network that a form names, and goes back to the page.
@@ -154,7 +154,7 @@ func (s *Server) load(r *request) error {
 	if !isSplit(k.Split) {
 		return &badRequest{"split: expected a name such as test"}
 	}
-	s.shelf.load(k, run)
+	s.networks.load(k, run)
 	p := picked{Key: k}
 	r.redirect(p.URL(pageOf(r.PostForm.Get("page"))))
 	return nil
@@ -166,7 +166,7 @@ func (s *Server) rank(r *request) error {
 		return &badRequest{"the form cannot be read"}
 	}
 	p := picked{Key: keyOf(r.PostForm)}
-	s.shelf.rank(p.Key)
+	s.networks.rank(p.Key)
 	r.redirect(p.URL(pageOf(r.PostForm.Get("page"))))
 	return nil
 }
@@ -238,11 +238,11 @@ func (s *Server) searchPage(r *request) error {
 			}
 			l := p.line(c)
 			d.Caption, d.Text, own = &l, l.Text, l.Image.Index
-			if a, err = p.book.index.OfCaption(r.Context(), c, results); err != nil {
+			if a, err = p.network.index.OfCaption(r.Context(), c, results); err != nil {
 				return err
 			}
 			d.Answer = &a
-			if out := s.shelf.ranks(p.book); out != nil {
+			if out := s.networks.ranks(p.network); out != nil {
 				d.OwnRank = out.Captions[c].Rank + 1
 			}
 		case d.Text != "":
@@ -251,7 +251,7 @@ func (s *Server) searchPage(r *request) error {
 			}
 			var unknown *search.UnknownError
 			var refused *search.QueryError
-			switch a, err = p.book.index.Text(r.Context(), d.Text, results); {
+			switch a, err = p.network.index.Text(r.Context(), d.Text, results); {
 			case errors.As(err, &unknown):
 				d.Problem = err.Error()
 			case errors.As(err, &refused):
@@ -295,7 +295,7 @@ func (s *Server) imagePage(r *request) error {
 	if p.Open {
 		i, err := 0, error(nil)
 		if id := r.q.Get("id"); id != "" {
-			if i, err = p.book.index.FindImage(id); err != nil {
+			if i, err = p.network.index.FindImage(id); err != nil {
 				return &badRequest{err.Error()}
 			}
 		} else if i, err = r.whole("i", p.Info.Images); err != nil {
@@ -303,7 +303,7 @@ func (s *Server) imagePage(r *request) error {
 		}
 		k := p.Info.CaptionsPerImage
 		d.Image = p.figure(i)
-		out := s.shelf.ranks(p.book)
+		out := s.networks.ranks(p.network)
 		for c := i * k; c < (i+1)*k && c < p.Info.Captions; c++ {
 			l := p.line(c)
 			if out != nil {
@@ -314,7 +314,7 @@ func (s *Server) imagePage(r *request) error {
 		if out != nil {
 			d.Rank = out.Images[i].Rank + 1
 		}
-		a, err := p.book.index.OfImage(r.Context(), i, 20)
+		a, err := p.network.index.OfImage(r.Context(), i, 20)
 		if err != nil {
 			return err
 		}

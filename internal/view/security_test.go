@@ -84,7 +84,7 @@ func TestHostileText(t *testing.T) {
 	write(t, filepath.Join(root, name, "checkpoints", "best.safetensors"), "")
 	write(t, filepath.Join(root, name, "env.json"), `{"sessions":[{"host":"<script>alert(3)</script>","command":["<script>"]}]}`)
 	s := open(t, Options{Dir: root, open: opensFake(&fake{})})
-	k := bookKey{name, "best", "test"}
+	k := networkKey{name, "best", "test"}
 	s.load(k)
 	p := &picked{Key: k}
 	id := url.QueryEscape(name)
@@ -148,7 +148,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("GET %s: %s", path, r.Status)
 		}
 	}
-	if len(s.server.shelf.books) != 0 {
+	if len(s.server.networks.all) != 0 {
 		t.Error("a GET loaded a network")
 	}
 	for _, method := range []string{"PUT", "DELETE", "TRACE"} {
@@ -196,7 +196,7 @@ func TestPictures(t *testing.T) {
 		list = append(list, id)
 	}
 	s := open(t, Options{Dir: runs, Images: images, open: opensFake(&fake{ids: list})})
-	k := bookKey{"one", "best", "test"}
+	k := networkKey{"one", "best", "test"}
 	s.load(k)
 	p := &picked{Key: k}
 	for i, id := range list {
@@ -237,7 +237,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	before := listing(t, root, world)
 	s := open(t, Options{Dir: root})
-	s.load(bookKey{"one", "best", "test"})
+	s.load(networkKey{"one", "best", "test"})
 	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub/two", "/sweep", "/search?r=one&q=a", "/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one", "/picture?r=one&i=0"} {
 		s.get(page)
 	}

@@ -14,10 +14,10 @@ import (
 
 // Server shows the runs of a folder.
 type Server struct {
-	opt   Options
-	store *store
-	shelf *shelf
-	pages pages
+	opt      Options
+	store    *store
+	networks *networks
+	pages    pages
 }
 
 // New checks the options and looks for runs. A folder without runs is an error: there would be nothing to show.
@@ -32,7 +32,7 @@ func New(o Options) (*Server, error) {
 		o.open = openIndex
 	}
 	s := &Server{opt: o, store: newStore(o.Dir)}
-	s.shelf = newShelf(&s.opt)
+	s.networks = newNetworks(&s.opt)
 	runs, _ := s.store.all(o.Now())
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%s: nothing to show: no run directory (a folder with config.yaml) in it or up to %d "+
@@ -68,7 +68,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // Close stops what is loading and closes the networks.
-func (s *Server) Close() { s.shelf.close() }
+func (s *Server) Close() { s.networks.close() }
 
 // Listen opens the address. A port that is taken is an error that says so.
 func Listen(addr string) (net.Listener, error) {

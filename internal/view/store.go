@@ -20,7 +20,7 @@ type Run struct {
 	ID     string // path below the folder that is shown, with slashes; "." is that folder itself
 	Name   string // for people: ID, or the name of the folder
 	Dir    string
-	Config *config.Config // nil where it cannot be read
+	Config *config.Config // nil if it cannot be read
 	report.Log
 	State   State
 	Owner   runfs.Owner // of a running run
@@ -93,7 +93,7 @@ func (s *store) all(now time.Time) (runs []*Run, full bool) {
 	return s.runs, s.full
 }
 
-// find returns the run of an id, nil where there is none. An id is looked up, never opened.
+// find returns the run of an id, nil if there is none. An id is looked up, never opened.
 func (s *store) find(id string, now time.Time) *Run {
 	runs, _ := s.all(now)
 	i, ok := slices.BinarySearchFunc(runs, id, func(r *Run, id string) int { return strings.Compare(r.ID, id) })

@@ -29,7 +29,7 @@ type gruCase struct {
 // layout moves values between the padded layout of the golden cases, batch first in the order of the file, and the packed
 // layout of the graph: captions sorted by length, time-major.
 type layout struct {
-	order []int // caption of the file at each place of the batch
+	order []int // caption of the file at each position of the batch
 	lens  []int32
 	pack  device.Packing
 	steps int // padded length
@@ -137,8 +137,8 @@ func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n
 		finals = []golden.Tensor{c.Expected.FinalForward, c.Expected.FinalBackward}[i]
 	}
 	got := make([]float64, b*h)
-	for place, caption := range l.order {
-		copy(got[caption*h:(caption+1)*h], prog.Doubles(final)[place*h:])
+	for position, caption := range l.order {
+		copy(got[caption*h:(caption+1)*h], prog.Doubles(final)[position*h:])
 	}
 	golden.Close(t, "final states"+suffix, got, finals.Data, out)
 	for k, name := range names {

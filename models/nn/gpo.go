@@ -9,7 +9,7 @@ import (
 
 // GPO is the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual
 // Semantic Embedding", CVPR 2021, section 3; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO): the values of each
-// channel, sorted in descending order, are summed with weights θ that depend on the place in that order and on the
+// channel, sorted in descending order, are summed with weights θ that depend on the position in that order and on the
 // number of values n alone:
 //
 //	P[p, 2i] = sin(p·ω_i)    P[p, 2i+1] = cos(p·ω_i)    ω_i = 10000^(-2i/d)    p = 0 … n-1
@@ -50,7 +50,7 @@ func (l *GPO) Table(g *graph.Graph, longest int) *graph.Node {
 	return g.PoolWeights(l.Linear.Forward(g, l.GRU.Mean(g, x, n)), n, longest, poolTemperature)
 }
 
-// Forward pools the rows of every item: rows [room, D] with lengths [B] of at most longest, packed or concatenated → [B, D].
+// Forward pools the rows of every item: rows [capacity, D] with lengths [B] of at most longest, packed or concatenated → [B, D].
 func (l *GPO) Forward(g *graph.Graph, rows, lengths *graph.Node, longest int, packed bool) *graph.Node {
 	return g.SortPool(rows, lengths, l.Table(g, longest), packed)
 }

@@ -46,8 +46,8 @@ const fillChunk = 1 << 14
 // FillPiece is a number of values at which a parameter can be cut to draw it piece by piece.
 const FillPiece = 64 * fillChunk
 
-// Fill draws the initial values of a parameter from place lo on, a multiple of FillPiece, all threads of pool at work; a nil
-// pool is the caller alone. A value is a function of the seed, the parameter's name and its place.
+// Fill draws the initial values of a parameter from index lo on, a multiple of FillPiece, on all threads of pool; a nil
+// pool is the calling goroutine. A value is a function of the seed, the parameter's name and the index.
 func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 	if lo%FillPiece != 0 {
 		panic(fmt.Sprintf("nn: Fill from %d, want a multiple of %d", lo, FillPiece))

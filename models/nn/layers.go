@@ -28,7 +28,7 @@ func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Linear(l.Term(g, x))
 }
 
-// Conv is a convolution over one place, torch.nn.Conv1d(I, O, 1): a linear layer on every place, whose weight is stored with an axis
+// Conv is a convolution with a kernel of size 1, torch.nn.Conv1d(I, O, 1): a linear layer on every position, whose weight is stored with an axis
 // more.
 type Conv struct {
 	Weight Param `param:"weight"` // [O, I, 1]

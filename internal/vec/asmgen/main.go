@@ -1,5 +1,3 @@
-// Command asmgen writes the vector kernels of internal/vec in Go assembly: kernels.go describes each kernel once, and
-// it comes out for AVX-512 and for AVX2 with FMA. Run it with go generate in internal/vec.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 )
 
 // Disk is the speed of a file system in sequential bytes a second.
-type Disk struct{ Write, Read float64 } // Read is 0 where the page cache cannot be bypassed
+type Disk struct{ Write, Read float64 } // Read is 0 if the page cache cannot be bypassed
 
 const (
 	diskBlock = 8 << 20

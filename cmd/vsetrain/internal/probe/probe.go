@@ -16,7 +16,7 @@ type Feature struct {
 	Has  bool
 }
 
-// Limits are what a control group allows its processes; 0 where it sets no limit.
+// Limits are what a control group allows its processes; 0 if it sets no limit.
 type Limits struct {
 	CPUs   float64 // processors' worth of time
 	Memory int64   // bytes
@@ -115,7 +115,7 @@ func fields(name string) []string {
 	return strings.Fields(string(b))
 }
 
-// number reads a number, 0 where there is none ("max", an empty file).
+// number reads a number, 0 if there is none ("max", an empty file).
 func number(s string) float64 {
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -1,4 +1,3 @@
-// Package ui writes for people: colours, tables and progress bars on a terminal, plain lines everywhere else.
 package ui
 
 import (

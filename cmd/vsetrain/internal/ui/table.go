@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in aligned columns.
+// Table is text in aligned columns. A library such as go-pretty offers more than these columns need.
 type Table struct {
 	head  []string
 	right []bool

@@ -7,11 +7,11 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what each tile of pairs reads is brought there
-// once, where it fits, and the tiles read it in its place.
+// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the tiles
+// of pairs read is copied there once, if it fits.
 
-// placed are the rows of images or captions [lo, hi) of a set on the device.
-type placed struct {
+// residentRows are the rows of images or captions [lo, hi) of a set on the device.
+type residentRows struct {
 	lo, hi        int
 	values, words []device.View // buffers, at least as large as the rows
 	width         []int         // of values
@@ -41,16 +41,17 @@ func (s *EncodedSet) BytesOf(lo, hi int) int64 {
 	return n
 }
 
-// Placed reports whether images or captions [lo, hi) are on the device.
-func (s *EncodedSet) Placed(lo, hi int) bool { return s.placed.has(lo, hi) }
+// IsResident reports whether images or captions [lo, hi) are on the device.
+func (s *EncodedSet) IsResident(lo, hi int) bool { return s.resident.has(lo, hi) }
 
-// Place brings the values of images or captions [lo, hi) of a set to the device, where those of an earlier Place of the set go. room is the largest
-// roomWords of the tiles that will read them. A device without memory for them is a device.Full; then none of the set are there.
-func (r *PairRunner) Place(s *EncodedSet, lo, hi, room int) error {
-	p := s.placed
+// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an earlier
+// call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory for them is
+// a device.Full; then nothing of the set is resident.
+func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
+	p := s.resident
 	if p == nil {
-		p = &placed{}
-		s.placed = p
+		p = &residentRows{}
+		s.resident = p
 	}
 	p.lo, p.hi = lo, hi
 	if p.values == nil {
@@ -65,7 +66,7 @@ func (r *PairRunner) Place(s *EncodedSet, lo, hi, room int) error {
 			}
 			b, err := r.Model.Session.Dev.Alloc(device.Float, size)
 			if err != nil {
-				r.Remove(s)
+				r.Evict(s)
 				return fmt.Errorf("encoded values on the device: %w", err)
 			}
 			*to = device.Of(b)
@@ -79,9 +80,9 @@ func (r *PairRunner) Place(s *EncodedSet, lo, hi, room int) error {
 			return err
 		}
 	}
-	for k := range s.Words { // a tile of any first caption reads room rows
+	for k := range s.Words { // a tile of any first caption reads capacity rows
 		v := &s.Words[k]
-		if err := put(&p.words[k], v.rows(s.First[lo], s.First[hi]), (s.First[hi]-s.First[lo]+room)*v.Width); err != nil {
+		if err := put(&p.words[k], v.rows(s.First[lo], s.First[hi]), (s.First[hi]-s.First[lo]+capacity)*v.Width); err != nil {
 			return err
 		}
 	}
@@ -95,25 +96,25 @@ func widths(rows []Rows) (w []int) {
 	return w
 }
 
-// Remove frees what Place brought to the device.
-func (r *PairRunner) Remove(s *EncodedSet) {
-	if s.placed == nil {
+// Evict frees what MakeResident copied to the device.
+func (r *PairRunner) Evict(s *EncodedSet) {
+	if s.resident == nil {
 		return
 	}
-	for _, views := range [2][]device.View{s.placed.values, s.placed.words} {
+	for _, views := range [2][]device.View{s.resident.values, s.resident.words} {
 		for _, v := range views {
 			if v.Present() {
 				r.Model.Session.Dev.Free(v.Buf)
 			}
 		}
 	}
-	s.placed = nil
+	s.resident = nil
 }
 
-func (p *placed) has(lo, hi int) bool { return p != nil && lo >= p.lo && hi <= p.hi }
+func (p *residentRows) has(lo, hi int) bool { return p != nil && lo >= p.lo && hi <= p.hi }
 
-// rows is the part of values k of items [lo, hi), absent where they are not there.
-func (p *placed) rows(k, lo, hi int) device.View {
+// rows is the part of values k of items [lo, hi), absent if they are not resident.
+func (p *residentRows) rows(k, lo, hi int) device.View {
 	if !p.has(lo, hi) {
 		return device.View{}
 	}
@@ -121,23 +122,23 @@ func (p *placed) rows(k, lo, hi int) device.View {
 	return p.values[k].Slice((lo-p.lo)*w, (hi-p.lo)*w)
 }
 
-// wordRows is the part of the words of captions [lo, hi), with room for so many rows.
-func (p *placed) wordRows(k, lo, hi int, first []int, room int) device.View {
+// wordRows is the part of the words of captions [lo, hi), capacity rows, absent if they are not resident.
+func (p *residentRows) wordRows(k, lo, hi int, first []int, capacity int) device.View {
 	if !p.has(lo, hi) {
 		return device.View{}
 	}
 	at, w := first[lo]-first[p.lo], p.wordWidth[k]
-	if (at+room)*w > p.words[k].N {
+	if (at+capacity)*w > p.words[k].N {
 		return device.View{}
 	}
-	return p.words[k].Slice(at*w, (at+room)*w)
+	return p.words[k].Slice(at*w, (at+capacity)*w)
 }
 
-// Bytes are the bytes that the values of a tile of pairs would take of the device's memory beside what the network has already.
-func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, roomWords int) (bytes int64, err error) {
+// Bytes returns how much more device memory the values of a tile of pairs would take.
+func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, capacity int) (bytes int64, err error) {
 	g := r.Model.Session.Graph()
 	err = graph.Build(func() (err error) {
-		bytes, err = r.Model.Session.Need(g, r.nodes(g, tileShape{ni, nc, roomWords}, images, captions))
+		bytes, err = r.Model.Session.Need(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
 		return err
 	})
 	if err != nil {
@@ -152,10 +153,10 @@ type Fetcher interface {
 	Fetched(slot int) ([]float32, error)
 }
 
-// Start is Score on a device that is a Fetcher, without the wait: the scores come from Finish of the same slot. There are device.FetchSlots
-// slots. On an error nothing was started.
-func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, roomWords int) error {
-	e, err := r.feed(images, i0, i1, captions, c0, c1, roomWords)
+// Start is Score on a device that is a Fetcher, without waiting: Finish of the same slot returns the scores. There are
+// device.FetchSlots slots. On an error nothing was started.
+func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
+	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)
 	if err != nil {
 		return err
 	}

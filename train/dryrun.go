@@ -8,26 +8,26 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Rehearse does a step on a batch without effect on a device.Recorder: the update finds a clip coefficient of NaN and leaves the
-// parameters as they are, and running statistics are put back. Behind it the device has taken the memory that steps of this size
-// need, kernels' own included. Other devices do nothing.
-func (s *Step) Rehearse(b *data.Batch) (err error) {
+// DryRun does a step on a batch that changes nothing: the update reads a clip coefficient of NaN and leaves the parameters
+// as they are, and running statistics are restored. Afterwards the device has allocated what steps of this size need, the
+// scratch memory of its kernels included. On a device that is no device.Recorder it does nothing.
+func (s *Step) DryRun(b *data.Batch) (err error) {
 	if s.recorder == nil {
 		return nil
 	}
 	dev := s.model.Session.Dev
 	if state := s.model.Session.Params.State(); state.N > 0 {
-		kept, err := dev.Alloc(device.Float, state.N)
+		saved, err := dev.Alloc(device.Float, state.N)
 		if err != nil {
 			return fmt.Errorf("allocate a copy of the running statistics: %w", err)
 		}
-		dev.Copy(device.Of(kept), state)
+		dev.Copy(device.Of(saved), state)
 		defer func() {
-			dev.Copy(state, device.Of(kept))
-			dev.Free(kept)
+			dev.Copy(state, device.Of(saved))
+			dev.Free(saved)
 		}()
 	}
-	s.at("a rehearsal of the training step")
+	s.at("a dry run of the training step")
 	defer s.at("")
 	sh, err := s.shapeOf(b, false)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 		return err
 	}
 	if err := p.prepare(); err != nil {
-		return fmt.Errorf("rehearsal of the training step: %w", err)
+		return fmt.Errorf("dry run of the training step: %w", err)
 	}
 	s.opt.count(p.updates, p.hypers, 0)
 	s.opt.steps--
@@ -51,7 +51,7 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	dev.Fill(s.opt.coef, math.NaN())
 	s.opt.apply(p.updates, p.hypers)
 	if err := dev.Sync(); err != nil {
-		return fmt.Errorf("rehearsal of the training step: %w", err)
+		return fmt.Errorf("dry run of the training step: %w", err)
 	}
 	return nil
 }

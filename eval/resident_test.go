@@ -25,7 +25,7 @@ type apart struct {
 	device.Device
 	size, used, uploaded int
 	sizes                map[device.Buffer]int
-	mail                 [device.FetchSlots][]float32
+	fetched              [device.FetchSlots][]float32
 	most                 int // results on their way at a time
 	waiting              int
 }
@@ -57,18 +57,18 @@ func (a *apart) FreeMemory() (free, total int64, err error) {
 }
 
 func (a *apart) Fetch(slot int, views ...device.View) {
-	if a.mail[slot] != nil {
+	if a.fetched[slot] != nil {
 		panic("a slot with results that nobody took")
 	}
 	a.waiting++
 	a.most = max(a.most, a.waiting)
-	a.mail[slot] = make([]float32, views[0].N)
-	a.DownloadFloats(a.mail[slot], views[0])
+	a.fetched[slot] = make([]float32, views[0].N)
+	a.DownloadFloats(a.fetched[slot], views[0])
 }
 
 func (a *apart) Fetched(slot int) ([]float32, error) {
-	x := a.mail[slot]
-	a.mail[slot] = nil
+	x := a.fetched[slot]
+	a.fetched[slot] = nil
 	a.waiting--
 	return x, nil
 }
@@ -278,12 +278,12 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 		}
 		w := newPairWorld(t, dev, network)
 		var seen []string
-		for _, room := range []int{64 << 20, 30_000, 12_000} {
+		for _, spare := range []int{64 << 20, 30_000, 12_000} {
 			free, total, err := dev.(device.Resident).FreeMemory()
 			if err != nil {
 				t.Fatal(err)
 			}
-			emulator.Set(t, "memory", int(total-free)+room, 4<<30)
+			emulator.Set(t, "memory", int(total-free)+spare, 4<<30)
 			tiles := 0
 			var plan PairPlan
 			warned := false

@@ -36,32 +36,33 @@ func openIndex(ctx context.Context, o search.Options) (searcher, error) {
 	return x, nil
 }
 
-// bookKey says which network retrieves from which split.
-type bookKey struct{ Run, Checkpoint, Split string }
+// networkKey says which network retrieves from which split.
+type networkKey struct{ Run, Checkpoint, Split string }
 
-// maxBooks is how many networks with their encoded splits are kept in memory.
-const maxBooks = 3
+// maxNetworks is how many networks with their encoded splits stay in memory.
+const maxNetworks = 3
 
-// shelf holds the opened networks. Opening takes seconds to minutes and happens beside the requests, one at a time.
-type shelf struct {
+// networks holds the open networks. Opening takes seconds to minutes and happens in the background, one at a time.
+type networks struct {
 	opt  *Options
-	turn chan struct{} // held by what loads or ranks
+	busy chan struct{} // full while a network is opened or ranks
 
 	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu    sync.Mutex
-	books map[bookKey]*book
+	mu  sync.Mutex
+	all map[networkKey]*openNetwork
 }
 
-// book is one opened network, or one that is being opened or failed to open. The fields below mu of the shelf are its state.
-type book struct {
-	key    bookKey
+// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields from phase on
+// are guarded by networks.mu.
+type openNetwork struct {
+	key    networkKey
 	opened time.Time
 	cancel context.CancelFunc
 
-	stage       string
+	phase       string
 	done, total int
 	err         error
 	index       searcher // nil until it is open
@@ -72,9 +73,9 @@ type book struct {
 	gone        bool
 }
 
-// progressOf is the state of a book at one moment, for a page.
+// progressOf is the state of a network at one moment, for a page.
 type progressOf struct {
-	Stage       string
+	Phase       string
 	Done, Total int
 	Err         string
 	Loading     bool
@@ -83,25 +84,25 @@ type progressOf struct {
 	Pairs       bool
 }
 
-func newShelf(o *Options) *shelf {
+func newNetworks(o *Options) *networks {
 	ctx, stop := context.WithCancel(context.Background())
-	return &shelf{opt: o, turn: make(chan struct{}, 1), ctx: ctx, stop: stop, books: map[bookKey]*book{}}
+	return &networks{opt: o, busy: make(chan struct{}, 1), ctx: ctx, stop: stop, all: map[networkKey]*openNetwork{}}
 }
 
 // close cancels what is loading and closes every index.
-func (s *shelf) close() {
+func (s *networks) close() {
 	s.stop()
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, b := range s.books {
+	for k, b := range s.all {
 		s.drop(b)
-		delete(s.books, k)
+		delete(s.all, k)
 	}
 }
 
-// drop closes a book, or has the last request that reads it do so. The shelf is locked.
-func (s *shelf) drop(b *book) {
+// drop closes a network, at once or when the last request that reads it ends. mu is locked.
+func (s *networks) drop(b *openNetwork) {
 	b.gone = true
 	b.cancel()
 	if b.used == 0 && b.index != nil {
@@ -110,15 +111,15 @@ func (s *shelf) drop(b *book) {
 	}
 }
 
-// state returns how a book stands; ok is false where it was never asked for.
-func (s *shelf) state(k bookKey) (p progressOf, ok bool) {
+// state returns the state of a network; ok is false if nobody asked for it.
+func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b, ok := s.books[k]
+	b, ok := s.all[k]
 	if !ok {
 		return p, false
 	}
-	p = progressOf{Stage: b.stage, Done: b.done, Total: b.total, Loading: b.index == nil && b.err == nil, Ranking: b.ranking, Ranked: b.outcomes != nil}
+	p = progressOf{Phase: b.phase, Done: b.done, Total: b.total, Loading: b.index == nil && b.err == nil, Ranking: b.ranking, Ranked: b.outcomes != nil}
 	if b.err != nil {
 		p.Err = b.err.Error()
 	}
@@ -128,11 +129,11 @@ func (s *shelf) state(k bookKey) (p progressOf, ok bool) {
 	return p, true
 }
 
-// borrow returns an open book; release must be called once it is no longer read. It is nil where the book is not open.
-func (s *shelf) borrow(k bookKey) (b *book, release func()) {
+// acquire returns an open network, which stays open until release is called; nil if it is not open.
+func (s *networks) acquire(k networkKey) (b *openNetwork, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b = s.books[k]
+	b = s.all[k]
 	if b == nil || b.index == nil {
 		return nil, nil
 	}
@@ -147,27 +148,27 @@ func (s *shelf) borrow(k bookKey) (b *book, release func()) {
 	}
 }
 
-// ranks returns the outcomes of a borrowed book, nil until they are there.
-func (s *shelf) ranks(b *book) *search.Outcomes {
+// ranks returns the outcomes of an acquired network, nil until every query is ranked.
+func (s *networks) ranks(b *openNetwork) *search.Outcomes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return b.outcomes
 }
 
 // load starts to open a network for a split, unless that was done before. run is the directory of the run.
-func (s *shelf) load(k bookKey, run *Run) {
+func (s *networks) load(k networkKey, run *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b, ok := s.books[k]; ok {
+	if b, ok := s.all[k]; ok {
 		if b.err == nil {
 			return
 		}
 		s.drop(b)
 	}
-	s.makeRoom()
+	s.evictOldest()
 	ctx, cancel := context.WithCancel(s.ctx)
-	b := &book{key: k, opened: s.opt.Now(), cancel: cancel, stage: "waiting for its turn"}
-	s.books[k] = b
+	b := &openNetwork{key: k, opened: s.opt.Now(), cancel: cancel, phase: "waiting for its turn"}
+	s.all[k] = b
 	data := s.opt.Data
 	if data == "" && run.Config != nil {
 		c := *run.Config
@@ -181,32 +182,32 @@ func (s *shelf) load(k bookKey, run *Run) {
 	s.work.Go(func() { s.open(ctx, b, o, data) })
 }
 
-// makeRoom drops the oldest books until one more fits. The shelf is locked.
-func (s *shelf) makeRoom() {
-	for len(s.books) >= maxBooks {
-		var oldest *book
-		for _, b := range s.books {
+// evictOldest drops the oldest networks until one more fits. mu is locked.
+func (s *networks) evictOldest() {
+	for len(s.all) >= maxNetworks {
+		var oldest *openNetwork
+		for _, b := range s.all {
 			if oldest == nil || b.opened.Before(oldest.opened) {
 				oldest = b
 			}
 		}
 		s.drop(oldest)
-		delete(s.books, oldest.key)
+		delete(s.all, oldest.key)
 	}
 }
 
-func (s *shelf) reporter(b *book) func(string, int, int) {
-	return func(stage string, done, total int) {
+func (s *networks) reporter(b *openNetwork) func(string, int, int) {
+	return func(phase string, done, total int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		b.stage, b.done, b.total = stage, done, total
+		b.phase, b.done, b.total = phase, done, total
 	}
 }
 
-// wait takes the turn to compute; false when ctx ended first.
-func (s *shelf) wait(ctx context.Context) bool {
+// wait waits until no other network is being opened or ranks; false when ctx ended first.
+func (s *networks) wait(ctx context.Context) bool {
 	select {
-	case s.turn <- struct{}{}:
+	case s.busy <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
@@ -214,12 +215,12 @@ func (s *shelf) wait(ctx context.Context) bool {
 }
 
 // open opens the network, and ranks every query at once where that takes little time.
-func (s *shelf) open(ctx context.Context, b *book, o search.Options, data string) {
+func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, data string) {
 	if !s.wait(ctx) {
 		return
 	}
 	index, err := guarded(func() (searcher, error) { return s.opt.open(ctx, o) })
-	<-s.turn
+	<-s.busy
 	var found *pictures
 	if err == nil {
 		found, err = openPictures(s.opt.imagesOf(data), index)
@@ -235,7 +236,7 @@ func (s *shelf) open(ctx context.Context, b *book, o search.Options, data string
 	}
 	b.err, b.pictures = err, found
 	if err == nil {
-		b.index, b.stage = index, ""
+		b.index, b.phase = index, ""
 	}
 	start := b.index != nil && !b.index.Info().Pairs
 	s.mu.Unlock()
@@ -244,9 +245,9 @@ func (s *shelf) open(ctx context.Context, b *book, o search.Options, data string
 	}
 }
 
-// rank starts to rank every query of an open book, unless that was done before.
-func (s *shelf) rank(k bookKey) {
-	b, release := s.borrow(k)
+// rank starts to rank every query of an open network, unless that was done before.
+func (s *networks) rank(k networkKey) {
+	b, release := s.acquire(k)
 	if b == nil {
 		return
 	}
@@ -256,7 +257,7 @@ func (s *shelf) rank(k bookKey) {
 		s.work.Go(release)
 		return
 	}
-	b.ranking, b.stage, b.done, b.total = true, "rank", 0, 0
+	b.ranking, b.phase, b.done, b.total = true, "rank", 0, 0
 	ctx, cancel := context.WithCancel(s.ctx)
 	before := b.cancel
 	b.cancel = func() { before(); cancel() }
@@ -267,12 +268,12 @@ func (s *shelf) rank(k bookKey) {
 			return
 		}
 		out, err := guarded(func() (*search.Outcomes, error) { return b.index.Outcomes(ctx) })
-		<-s.turn
+		<-s.busy
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		b.ranking, b.outcomes = false, out
 		if err != nil && ctx.Err() == nil {
-			b.stage = fmt.Sprintf("the queries could not be ranked: %v", err)
+			b.phase = fmt.Sprintf("the queries could not be ranked: %v", err)
 		}
 	})
 }

@@ -1,0 +1,2 @@
+// Command vsetrain trains, evaluates and explores visual-semantic embedding networks for image-text retrieval.
+package main
