@@ -102,7 +102,8 @@ func (w *worker) nameSome(s *Split, b *Batch) {
 	}
 }
 
-// encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their order.
+// encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their
+// order.
 func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	w.words, w.items = w.words[:0], w.items[:0]
 	for _, c := range captions {

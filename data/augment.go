@@ -33,7 +33,8 @@ func (a *augmenter) wordDraws(epoch int, caption int32) text.Draws {
 	return &a.stream
 }
 
-// keepRegions moves the regions [R, D] that are kept to the front of x, in order, and returns their number, at least one.
+// keepRegions moves the regions [R, D] that are kept to the front of x, in order, and returns their number, at least
+// one.
 func (a *augmenter) keepRegions(x []float32, regions, dim, epoch int, caption int32) int {
 	for i, r := range a.keptRegions(regions, epoch, caption) {
 		copy(x[i*dim:(i+1)*dim], x[int(r)*dim:(int(r)+1)*dim])

@@ -55,7 +55,8 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 			at += n
 		}
 		if at != len(b.Images) || len(b.RegionCounts) != b.N || b.L != int(b.Lengths[0]) {
-			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.RegionCounts), at/b.Dim, b.N, len(b.Images))
+			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.RegionCounts), at/b.Dim, b.N,
+				len(b.Images))
 		}
 		l.Release(b)
 	}
@@ -72,7 +73,8 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	for c, got := range first {
 		stream := philox.NewKey(3, "augment/words").Stream(uint64(c))
 		ids, _ := v.AppendCaption(nil, new(text.Tokenizer), s.Caption(int(c)))
-		words := text.AugmentIDs(nil, ids, int32(v.Len()), stream.Float64, func() int32 { return int32(stream.IntN(v.Len() + 1)) })
+		words := text.AugmentIDs(nil, ids, int32(v.Len()), stream.Float64,
+			func() int32 { return int32(stream.IntN(v.Len() + 1)) })
 		stream = philox.NewKey(3, "augment/regions").Stream(uint64(c))
 		var images []float32
 		for _, r := range text.KeepRegions(nil, 3, stream.Float64) {
@@ -84,7 +86,8 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 			t.Errorf("caption %d: %s, want %s", c, got, want)
 		}
 	}
-	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1}, {Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, Fields: []Field{}}} {
+	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1},
+		{Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, Fields: []Field{}}} {
 		again := pairs(t, s, v, o)
 		for c := range first {
 			if again[c] != first[c] {
@@ -92,7 +95,8 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 			}
 		}
 	}
-	for what, o := range map[string]LoaderOptions{"seed": {Batch: 7, Seed: 4, Epochs: 1}, "epoch": {Batch: 7, Seed: 3, Epochs: 2, StartEpoch: 1}} {
+	for what, o := range map[string]LoaderOptions{"seed": {Batch: 7, Seed: 4, Epochs: 1},
+		"epoch": {Batch: 7, Seed: 3, Epochs: 2, StartEpoch: 1}} {
 		other, same := pairs(t, s, v, o), 0
 		for c := range first {
 			if other[c] == first[c] {
@@ -123,7 +127,8 @@ func TestAugmentationRates(t *testing.T) {
 		if !slices.IsSorted(x[:n]) {
 			t.Fatalf("regions %v are not in order", x[:n])
 		}
-		for _, id := range text.AugmentIDs(nil, ids, v, a.wordDraws(7, c).Float64, func() int32 { return int32(a.stream.IntN(v)) }) {
+		for _, id := range text.AugmentIDs(nil, ids, v, a.wordDraws(7, c).Float64,
+			func() int32 { return int32(a.stream.IntN(v)) }) {
 			left++
 			switch id {
 			case 5:
@@ -140,7 +145,8 @@ func TestAugmentationRates(t *testing.T) {
 		expect float64
 	}{{"regions kept", kept, captions * regions, 0.8}, {"words left", left, captions * words, 0.92},
 		{"words masked", masked, captions * words, 0.1}, {"words replaced", random, captions * words, 0.02}} {
-		if got, sd := float64(s.n)/float64(s.of), math.Sqrt(s.expect*(1-s.expect)/float64(s.of)); math.Abs(got-s.expect) > 5*sd {
+		if got, sd := float64(s.n)/float64(s.of),
+			math.Sqrt(s.expect*(1-s.expect)/float64(s.of)); math.Abs(got-s.expect) > 5*sd {
 			t.Errorf("%s: %.4f, want %.4f", s.what, got, s.expect)
 		}
 	}
@@ -176,7 +182,8 @@ func TestEvaluationIsNotAugmented(t *testing.T) {
 	} {
 		var all [2][]string
 		for i, augment := range []bool{false, true} {
-			l, err := open(LoaderOptions{Batch: 9, Fields: map[bool][]Field{true: {FieldFeatures, FieldAugmentation}}[augment]})
+			l, err := open(LoaderOptions{Batch: 9,
+				Fields: map[bool][]Field{true: {FieldFeatures, FieldAugmentation}}[augment]})
 			if err != nil {
 				t.Fatal(err)
 			}

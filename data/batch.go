@@ -16,12 +16,12 @@ type Batch struct {
 	Regions int // R
 	Dim     int // D
 
-	// Images is [N, R, D], or with size augmentation [Σ RegionCounts, D]: the regions kept of image 0, then of image 1, and so
-	// on. It is empty if the loader was not asked for FieldFeatures.
+	// Images is [N, R, D], or with size augmentation [Σ RegionCounts, D]: the regions kept of image 0, then of image 1,
+	// and so on. It is empty if the loader was not asked for FieldFeatures.
 	Images       []float32
 	RegionCounts []int32 // [N] regions kept of each image; nil without size augmentation: all R
-	// RegionRows [Σ RegionCounts] are the regions kept, as rows of the feature file taken as one list of regions, with size
-	// augmentation and without FieldFeatures.
+	// RegionRows [Σ RegionCounts] are the regions kept, as rows of the feature file taken as one list of regions, with
+	// size augmentation and without FieldFeatures.
 	RegionRows []int32
 
 	ImageRows []int32 // [N] row of the feature file
@@ -30,10 +30,11 @@ type Batch struct {
 	Lengths   []int32 // [N] words of each caption
 	Captions  []int32 // [N] caption index in the file
 
-	Boxes []float32 // [N, R, 4] places of the regions, as shares of the picture; empty when the split was opened without
-	// Edges are the dependencies of the captions: caption i of the batch has the pairs Edges[2·EdgeStart[i]:2·EdgeStart[i+1]],
-	// governor and dependent in turn, as positions in the caption. Pairs that reach behind the caption are left out. Both are empty
-	// when the split was opened without.
+	// [N, R, 4] places of the regions, as shares of the picture; empty when the split was opened without
+	Boxes []float32
+	// Edges are the dependencies of the captions: caption i of the batch has the pairs
+	// Edges[2·EdgeStart[i]:2·EdgeStart[i+1]], governor and dependent in turn, as positions in the caption. Pairs that
+	// reach behind the caption are left out. Both are empty when the split was opened without.
 	Edges, EdgeStart []int32
 
 	SemanticDim int       // k, 0 when the split has no semantic vectors

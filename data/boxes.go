@@ -8,12 +8,14 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names it,
-// {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or {split}_ims_size.npy the width and
-// height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are those of the feature file.
+// Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names
+// it, {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or
+// {split}_ims_size.npy the width and height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are
+// those of the feature file.
 //
-// What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its boxes
-// shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption i (Q10).
+// What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
+// boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
+// i (Q10).
 type boxes struct {
 	pixels RowSource // [rows, R·4]
 	sizes  []float32 // [rows, 2]
@@ -26,8 +28,8 @@ var boxNames, sizeNames = []string{"_boxes.npy", "_ims_bbx.npy"}, []string{"_siz
 // HasBoxes reports whether the split was opened with boxes.
 func (s *Split) HasBoxes() bool { return s.boxes != nil }
 
-// ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes that are
-// not inside the picture are an error.
+// ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes
+// that are not inside the picture are an error.
 func (s *Split) ReadBoxes(dst []float32, row int) error {
 	b := s.boxes
 	if b == nil {
@@ -37,7 +39,8 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 		return err
 	}
 	if what := badBox(dst, b.sizes[2*row], b.sizes[2*row+1]); what != "" {
-		return fmt.Errorf("%s: row %d (image id %s), %s; `vsetrain data check %s` lists every such row", b.path, row, s.ImageID(row), what, s.dir)
+		return fmt.Errorf("%s: row %d (image id %s), %s; `vsetrain data check %s` lists every such row", b.path, row,
+			s.ImageID(row), what, s.dir)
 	}
 	for i := range dst {
 		dst[i] /= b.sizes[2*row+i%2]
@@ -45,7 +48,8 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 	return nil
 }
 
-// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ (FieldDecayedBoxes).
+// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ
+// (FieldDecayedBoxes).
 func (w *worker) decayBoxes(l *Loader, b *Batch) {
 	s := l.split
 	if w.positionsEpoch != b.Epoch || w.positions == nil {
@@ -72,10 +76,10 @@ func (w *worker) decayBoxes(l *Loader, b *Batch) {
 // StoredBoxes says which boxes a pass over the images of a split delivers.
 type StoredBoxes int
 
-// GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) reads the split twice, caption by caption, and each access
-// divides the stored boxes of the image by the size of its picture once more. What the second pass finds at a caption is stored
-// under the number of the caption. Ranking a whole split, image i takes the boxes stored under i, as if i were a caption; in five
-// folds it takes those of its own first caption.
+// GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) reads the split twice, caption by caption, and each
+// access divides the stored boxes of the image by the size of its picture once more. What the second pass finds at a
+// caption is stored under the number of the caption. Ranking a whole split, image i takes the boxes stored under i, as
+// if i were a caption; in five folds it takes those of its own first caption.
 const (
 	OwnBoxes   StoredBoxes = iota // of the image itself, divided once
 	SplitBoxes                    // as stored under caption i
@@ -104,12 +108,14 @@ func (s *Split) readStoredBoxes(dst []float32, image int, which StoredBoxes) err
 	return nil
 }
 
-// badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a pixel.
+// badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a
+// pixel.
 func badBox(boxes []float32, w, h float32) string {
 	for i := 0; i+4 <= len(boxes); i += 4 {
 		x1, y1, x2, y2 := boxes[i], boxes[i+1], boxes[i+2], boxes[i+3]
 		if !(x1 >= -1 && y1 >= -1 && x2 <= w+1 && y2 <= h+1 && x1 <= x2 && y1 <= y2) {
-			return fmt.Sprintf("region %d: box %v,%v to %v,%v; expected x1 <= x2 and y1 <= y2 inside a picture of %v x %v", i/4, x1, y1, x2, y2, w, h)
+			return fmt.Sprintf("region %d: box %v,%v to %v,%v; expected x1 <= x2 and y1 <= y2 inside a picture of %v "+
+				"x %v", i/4, x1, y1, x2, y2, w, h)
 		}
 	}
 	return ""
@@ -119,7 +125,8 @@ func badBox(boxes []float32, w, h float32) string {
 func (s *Split) openBoxes() error {
 	f, path, err := s.openEither(boxNames)
 	if missing(err) {
-		return fmt.Errorf("split %q has no boxes: expected %s or %s, pixel coordinates x1,y1,x2,y2 of every region [%d, %d, 4]",
+		return fmt.Errorf("split %q has no boxes: expected %s or %s, pixel coordinates x1,y1,x2,y2 of every region "+
+			"[%d, %d, 4]",
 			s.name, s.path(boxNames[0]), s.path(boxNames[1]), s.rows, s.regions)
 	}
 	if err != nil {
@@ -127,7 +134,8 @@ func (s *Split) openBoxes() error {
 	}
 	b := &boxes{pixels: f, path: path}
 	if len(f.Shape) != 3 || f.Shape[0] != s.rows || f.Shape[1] != s.regions || f.Shape[2] != 4 {
-		return fmt.Errorf("%s: shape %v; expected [%d, %d, 4], a box for every region of %s", path, f.Shape, s.rows, s.regions, s.imagePath)
+		return fmt.Errorf("%s: shape %v; expected [%d, %d, 4], a box for every region of %s", path, f.Shape, s.rows,
+			s.regions, s.imagePath)
 	}
 	if f.Fortran || f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64 {
 		values, err := f.Float64s()
@@ -163,7 +171,8 @@ func (s *Split) openEither(names []string) (*npy.File, string, error) {
 func (s *Split) readSizes() ([]float32, error) {
 	f, path, err := s.openEither(sizeNames)
 	if missing(err) {
-		return nil, fmt.Errorf("split %q has boxes but no picture sizes: expected %s or %s, width and height of every row [%d, 2]",
+		return nil, fmt.Errorf("split %q has boxes but no picture sizes: expected %s or %s, width and height of "+
+			"every row [%d, 2]",
 			s.name, s.path(sizeNames[0]), s.path(sizeNames[1]), s.rows)
 	}
 	if err != nil {
@@ -179,7 +188,8 @@ func sizesOf(f *npy.File, path string, rows int) ([]float32, error) {
 	if f.DType == npy.Object {
 		values, err = objectSizes(path)
 	} else if values, err = f.Float64s(); err == nil && (len(f.Shape) != 2 || f.Shape[1] != 2) {
-		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", path, f.Shape, f.DType, rows)
+		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", path, f.Shape, f.DType,
+			rows)
 	}
 	if err != nil {
 		return nil, err
@@ -190,7 +200,8 @@ func sizesOf(f *npy.File, path string, rows int) ([]float32, error) {
 	out := make([]float32, len(values))
 	for i, v := range values {
 		if !(v >= 1 && v <= math.MaxInt32) {
-			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", path, i/2, values[i&^1], values[i|1])
+			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", path, i/2, values[i&^1],
+				values[i|1])
 		}
 		out[i] = float32(v)
 	}
@@ -207,7 +218,8 @@ func objectSizes(path string) ([]float64, error) {
 	for i, o := range objects {
 		d, ok := o.(*pickle.Dict)
 		if !ok {
-			return nil, fmt.Errorf("%s: row %d is a %s; expected a dict {image_w, image_h}", path, i, pickle.TypeName(o))
+			return nil, fmt.Errorf("%s: row %d is a %s; expected a dict {image_w, image_h}", path, i,
+				pickle.TypeName(o))
 		}
 		for _, key := range []string{"image_w", "image_h"} {
 			v, found := 0.0, false

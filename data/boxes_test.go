@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often they are
-// read, and in every layout of the rows.
+// Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often
+// they are read, and in every layout of the rows.
 func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		w := newWorld(t, 6, 5, repeated, "train")
@@ -69,7 +69,8 @@ func TestSizesOfObjectArrays(t *testing.T) {
 		if err != nil || len(got) != 2*f.Rows() || got[0] < 1 {
 			t.Errorf("%s: sizes %v, %v", name, got, err)
 		}
-		if _, err := sizesOf(f, path, f.Rows()+1); err == nil || !strings.Contains(err.Error(), "expected one for each") {
+		if _, err := sizesOf(f, path, f.Rows()+1); err == nil ||
+			!strings.Contains(err.Error(), "expected one for each") {
 			t.Errorf("%s: sizes of more rows: %v", name, err)
 		}
 	}
@@ -77,7 +78,8 @@ func TestSizesOfObjectArrays(t *testing.T) {
 
 func TestBadBoxes(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train")
-	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil || !strings.Contains(err.Error(), "train_ims_bbx.npy, pixel coordinates") {
+	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil ||
+		!strings.Contains(err.Error(), "train_ims_bbx.npy, pixel coordinates") {
 		t.Errorf("missing boxes: %v", err)
 	}
 	w.boxes(t)
@@ -87,11 +89,13 @@ func TestBadBoxes(t *testing.T) {
 		t.Error(err)
 	}
 	err := s.ReadBoxes(make([]float32, 12), 5)
-	if err == nil || !strings.Contains(err.Error(), "row 5 (image id im5), region 0: box 6,7 to 16,27; expected x1 <= x2 and y1 <= y2 inside a picture of 7 x 90") {
+	if err == nil || !strings.Contains(err.Error(), "row 5 (image id im5), region 0: box 6,7 to 16,27; expected x1 "+
+		"<= x2 and y1 <= y2 inside a picture of 7 x 90") {
 		t.Errorf("a box outside its picture: %v", err)
 	}
 	w.array(t, "train_sizes.npy", []int{6, 2}, make([]float32, 12))
-	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil || !strings.Contains(err.Error(), "row 0: a picture of 0 x 0") {
+	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil ||
+		!strings.Contains(err.Error(), "row 0: a picture of 0 x 0") {
 		t.Errorf("sizes of 0: %v", err)
 	}
 }
@@ -102,7 +106,8 @@ func TestBoxesThatDecay(t *testing.T) {
 	w.boxes(t)
 	s := w.open(t, "train", OpenOptions{Boxes: true})
 	for _, from := range []int{0, 1} {
-		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2, Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
+		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2,
+			Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +202,8 @@ func TestStoredBoxes(t *testing.T) {
 				t.Errorf("%d images, want %d", seen, images)
 			}
 		}
-		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes, Fields: []Field{FieldFeatures}}); err == nil {
+		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes,
+			Fields: []Field{FieldFeatures}}); err == nil {
 			t.Error("boxes of other images stay in place")
 		}
 	}

@@ -38,8 +38,9 @@ type Report struct {
 
 // FileReport describes one file.
 type FileReport struct {
-	Name  string     `json:"name"`
-	Kind  string     `json:"kind"` // captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
+	Name string `json:"name"`
+	// captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
+	Kind  string     `json:"kind"`
 	Bytes int64      `json:"bytes"`
 	DType string     `json:"dtype,omitempty"`
 	Shape []int      `json:"shape,omitempty"`
@@ -110,7 +111,8 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 		return nil, fmt.Errorf("data: %w", err)
 	}
 	if len(names) == 0 {
-		r.fail(dir, "name the folder that holds train_caps.txt, train_ims.npy and train_ids.txt, or write one with `vsetrain data convert` or `vsetrain data synth`", "no split: there is no file named *_caps.txt")
+		r.fail(dir, "name the folder that holds train_caps.txt, train_ims.npy and train_ids.txt, or write one with "+
+			"`vsetrain data convert` or `vsetrain data synth`", "no split: there is no file named *_caps.txt")
 	}
 	captions := map[string]int{}
 	for _, name := range names {
@@ -133,7 +135,8 @@ func (r *Report) checkVocab(path string) *text.Vocabulary {
 	if path == "" || path == "auto" {
 		path = filepath.Join(r.Dir, "vocab.json")
 		if _, err := os.Stat(path); missing(err) {
-			r.warn("vocab.json", "write it with `vsetrain data vocab`, or name the vocabulary", "no vocabulary, so unknown words are not counted")
+			r.warn("vocab.json", "write it with `vsetrain data vocab`, or name the vocabulary",
+				"no vocabulary, so unknown words are not counted")
 			return nil
 		}
 	}
@@ -148,7 +151,8 @@ func (r *Report) checkVocab(path string) *text.Vocabulary {
 
 // checkSplit opens a split and reads its captions; nil when it cannot be opened.
 func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Split {
-	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.Open.CaptionsPerImage, FeatureDType: o.Open.FeatureDType, AllowEmpty: true})
+	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.Open.CaptionsPerImage,
+		FeatureDType: o.Open.FeatureDType, AllowEmpty: true})
 	if err != nil {
 		r.fail(name, "", "%v", err) // the error names file and remedy
 		return nil
@@ -160,7 +164,8 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 	r.checkCaptions(s, v, &sr)
 	r.checkBoxes(s)
 	if s.ids == nil {
-		r.warn(name+"_ids.txt", "write one image id per line to name images in reports", "no ids file; images are known by their row")
+		r.warn(name+"_ids.txt", "write one image id per line to name images in reports",
+			"no ids file; images are known by their row")
 	} else if n, line := s.ids.empty(s.ids.len()); n > 0 {
 		r.fail(name+"_ids.txt", "write an image id on each line", "%d empty lines, the first is line %d", n, line)
 	}

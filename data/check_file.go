@@ -56,7 +56,8 @@ func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOption
 		if err != nil {
 			r.fail(f.Name, "", "%v", err)
 		} else if want, known := captions[split]; kind == "semantics" && known && n != want {
-			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "%d semantic vectors, but the split has %d captions", n, want)
+			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "%d semantic vectors, but the split has "+
+				"%d captions", n, want)
 		}
 	case strings.HasSuffix(path, ".npy"):
 		r.checkArray(path, split, &f, captions, o)
@@ -76,7 +77,8 @@ func (r *Report) checkArray(path, split string, f *FileReport, captions map[stri
 	switch f.Kind {
 	case "semantics":
 		if n, known := captions[split]; len(a.Shape) != 2 || known && a.Shape[0] != n {
-			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector for each caption", a.Shape, count(n, known))
+			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector "+
+				"for each caption", a.Shape, count(n, known))
 		}
 	}
 	if a.Fortran || a.DType != npy.F16 && a.DType != npy.F32 && a.DType != npy.F64 || a.RowLen() == 0 {
@@ -94,10 +96,12 @@ func (r *Report) checkArray(path, split string, f *FileReport, captions map[stri
 	}
 	f.Scan = st
 	if st.BadRows > 0 {
-		r.fail(f.Name, "extract or convert these images again", "%d rows hold NaN or infinity, the first are %v", st.BadRows, st.FirstBad)
+		r.fail(f.Name, "extract or convert these images again", "%d rows hold NaN or infinity, the first are %v",
+			st.BadRows, st.FirstBad)
 	}
 	if f.Kind == "features" && st.ZeroRows > 0 {
-		r.warn(f.Name, "was the extraction of these images complete?", "%d rows are all zero, the first are %v", st.ZeroRows, st.FirstZero)
+		r.warn(f.Name, "was the extraction of these images complete?", "%d rows are all zero, the first are %v",
+			st.ZeroRows, st.FirstZero)
 	}
 }
 

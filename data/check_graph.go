@@ -40,12 +40,14 @@ func (r *Report) checkBoxes(s *Split) {
 		}
 	}
 	if len(bad) > 0 {
-		r.fail(file, "do boxes and sizes belong to the same pictures? convert them again together", "%d rows have boxes outside the picture, the first are %v; row %d, %s",
+		r.fail(file, "do boxes and sizes belong to the same pictures? convert them again together",
+			"%d rows have boxes outside the picture, the first are %v; row %d, %s",
 			len(bad), bad[:min(len(bad), firstRows)], bad[0], first)
 	}
 }
 
-// checkDependencies looks at the dependency trees of a split, if there are any; words counts those of each caption in use.
+// checkDependencies looks at the dependency trees of a split, if there are any; words counts those of each caption in
+// use.
 func (r *Report) checkDependencies(s *Split, words []int) {
 	if err := s.openWordIDs(); err != nil {
 		r.fail(s.name+wordIDsEnd, "", "%v", err)
@@ -75,7 +77,9 @@ func (r *Report) checkDependencies(s *Split, words []int) {
 		}
 	}
 	if first != nil {
-		r.fail(filepath.Base(d.path), "parse these captions as they are tokenised here, or leave such pairs out; training ignores them",
-			"%d captions have dependencies on words they do not have (lines %s): %v", len(wrong), strings.Join(wrong[:min(len(wrong), firstRows)], ", "), first)
+		r.fail(filepath.Base(d.path), "parse these captions as they are tokenised here, or leave such pairs out; "+
+			"training ignores them",
+			"%d captions have dependencies on words they do not have (lines %s): %v", len(wrong),
+			strings.Join(wrong[:min(len(wrong), firstRows)], ", "), first)
 	}
 }

@@ -56,13 +56,16 @@ func TestCheckSoundDataSet(t *testing.T) {
 			files[f.Name] = f
 		}
 		f := files["train_ims.npy"]
-		if f.Kind != "features" || f.DType != "<f4" || fmt.Sprint(f.Shape) != "[6 3 4]" || f.Bytes < 6*12*4 || f.Scan == nil {
+		if f.Kind != "features" || f.DType != "<f4" || fmt.Sprint(f.Shape) != "[6 3 4]" || f.Bytes < 6*12*4 ||
+			f.Scan == nil {
 			t.Fatalf("features %+v", f)
 		}
-		if s := f.Scan; s.Rows != 6 || s.Min != 0 || s.Max != w.feature(5, 11) || s.ZeroShare != 1./72 || s.BadRows != 0 || s.ZeroRows != 0 {
+		if s := f.Scan; s.Rows != 6 || s.Min != 0 || s.Max != w.feature(5, 11) || s.ZeroShare != 1./72 ||
+			s.BadRows != 0 || s.ZeroRows != 0 {
 			t.Errorf("scan %+v", s)
 		}
-		if files["train_caps.txt"].Lines != 30 || files["test_ids.txt"].Lines != 6 || files["vocab.json"].Kind != "vocabulary" || r.Vocab.Words != 12 {
+		if files["train_caps.txt"].Lines != 30 || files["test_ids.txt"].Lines != 6 ||
+			files["vocab.json"].Kind != "vocabulary" || r.Vocab.Words != 12 {
 			t.Errorf("files %+v, vocabulary %+v", files, r.Vocab)
 		}
 		if _, err := json.Marshal(r); err != nil {
@@ -91,12 +94,14 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"zero rows", func(w *world) { w.array(t, "train_ims.npy", []int{6, 3, 4}, make([]float32, 72)) },
 			"warning train_ims.npy: 6 rows are all zero, the first are [0 1 2 3 4]"},
 		{"truncated", func(w *world) { os.Truncate(w.path("train_ims.npy"), 200) }, "truncated"},
-		{"captions", func(w *world) { w.write(t, "train_caps.txt", w.read(t, "train_caps.txt")+"a dog\n") }, "31 captions do not fit 6 image rows"},
+		{"captions", func(w *world) { w.write(t, "train_caps.txt", w.read(t, "train_caps.txt")+"a dog\n") },
+			"31 captions do not fit 6 image rows"},
 		{"empty captions", func(w *world) {
 			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(3)+"\n", "\n", 2))
 		}, "error train_caps.txt: 2 empty captions, the first is line 4"},
 		{"unknown words", func(w *world) {
-			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(3)+"\n", "zebras gallop\n", 1))
+			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), w.caption(3)+"\n",
+				"zebras gallop\n", 1))
 		}, "warning train_caps.txt: 1 captions have no known word (lines 4)"},
 		{"other vocabulary", func(w *world) { w.write(t, "train_caps.txt", strings.Repeat("ein Hund .\n", 30)) },
 			"warning train_caps.txt: 66.7 % of the words are unknown"},
@@ -104,21 +109,30 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"no vocabulary", func(w *world) { os.Remove(w.path("vocab.json")) }, "warning vocab.json: no vocabulary"},
 		{"ids", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, "2 ids for 6 image rows"},
 		{"no ids", func(w *world) { os.Remove(w.path("train_ids.txt")) }, "warning train_ids.txt: no ids file"},
-		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") }, "error train_ids.txt: 1 empty lines, the first is line 3"},
-		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) }, "error train_svd.npy: shape [29 2]; expected [30, k]"},
-		{"semantic text", func(w *world) { w.write(t, "train_svd.txt", "1,2\n3,4") }, "error train_svd.txt: 2 semantic vectors, but the split has 30 captions"},
-		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) }, "train_boxes.npy: shape [5 3 4]; expected [6, 3, 4]"},
-		{"sizes", func(w *world) { w.boxes(t); w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) }, "expected [6, 2]"},
-		{"no sizes", func(w *world) { w.boxes(t); os.Remove(w.path("train_sizes.npy")) }, "has boxes but no picture sizes"},
+		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") },
+			"error train_ids.txt: 1 empty lines, the first is line 3"},
+		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) },
+			"error train_svd.npy: shape [29 2]; expected [30, k]"},
+		{"semantic text", func(w *world) { w.write(t, "train_svd.txt", "1,2\n3,4") },
+			"error train_svd.txt: 2 semantic vectors, but the split has 30 captions"},
+		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) },
+			"train_boxes.npy: shape [5 3 4]; expected [6, 3, 4]"},
+		{"sizes", func(w *world) { w.boxes(t); w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) },
+			"expected [6, 2]"},
+		{"no sizes", func(w *world) { w.boxes(t); os.Remove(w.path("train_sizes.npy")) },
+			"has boxes but no picture sizes"},
 		{"no boxes", func(w *world) { w.boxes(t); os.Remove(w.path("train_boxes.npy")) }, "has no boxes"},
 		{"boxes outside", func(w *world) {
 			w.boxes(t)
 			w.array(t, "train_sizes.npy", []int{6, 2}, append([]float32{3, 90}, sizes(5)...))
-		}, "error train_boxes.npy: 1 rows have boxes outside the picture, the first are [0]; row 0, region 0: box 1,2 to 11,22; expected x1 <= x2 and y1 <= y2 inside a picture of 3 x 90"},
-		{"dependencies of others", func(w *world) { w.write(t, "train_caps.json", "[[[0,1]]]") }, "dependencies of 1 captions, but"},
+		}, "error train_boxes.npy: 1 rows have boxes outside the picture, the first are [0]; row 0, region 0: box " +
+			"1,2 to 11,22; expected x1 <= x2 and y1 <= y2 inside a picture of 3 x 90"},
+		{"dependencies of others", func(w *world) { w.write(t, "train_caps.json", "[[[0,1]]]") },
+			"dependencies of 1 captions, but"},
 		{"dependency outside", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[1,3]]")) },
 			"error train_caps.json: 5 captions have dependencies on words they do not have (lines 2, 9, 16, 23, 30)"},
-		{"self dependency", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[2,2]]")) }, "train_caps.json:2: token 2 depends on itself"},
+		{"self dependency", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[2,2]]")) },
+			"train_caps.json:2: token 2 depends on itself"},
 		{"no features", func(w *world) { os.Remove(w.path("train_ims.npy")) }, "no features"},
 		{"no split", func(w *world) { os.Remove(w.path("train_caps.txt")) }, "no split"},
 	}

@@ -52,14 +52,17 @@ func (r *Report) checkCaptions(s *Split, v *text.Vocabulary, sr *SplitReport) {
 		P99: lengths[(s.n-1)*99/100], Max: lengths[s.n-1],
 	}
 	if n, line := s.captions.empty(s.n); n > 0 {
-		r.fail(file, "write a caption on each line, or remove the line together with its image row and id", "%d empty captions, the first is line %d", n, line)
+		r.fail(file, "write a caption on each line, or remove the line together with its image row and id",
+			"%d empty captions, the first is line %d", n, line)
 	}
 	if sr.UnknownOnly > 0 {
 		r.warn(file, "build the vocabulary from these captions, or lower its threshold",
-			"%d captions have no known word (lines %s): the network cannot tell them apart", sr.UnknownOnly, strings.Join(unknownLines, ", "))
+			"%d captions have no known word (lines %s): the network cannot tell them apart", sr.UnknownOnly,
+			strings.Join(unknownLines, ", "))
 	}
 	if sr.Words > 0 && float64(sr.Unknown) > manyUnknown*float64(sr.Words) {
-		r.warn(file, "is this the vocabulary of another data set or language?", "%.1f %% of the words are unknown", 100*float64(sr.Unknown)/float64(sr.Words))
+		r.warn(file, "is this the vocabulary of another data set or language?", "%.1f %% of the words are unknown",
+			100*float64(sr.Unknown)/float64(sr.Words))
 	}
 	if sr.Dropped > 0 {
 		r.warn(file, "nothing to do when this is Flickr30K or MS-COCO, whose published results use these captions",

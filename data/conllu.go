@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// CoNLL-U (universaldependencies.org/format.html): sentences separated by blank lines, a line of ten columns separated by tabs for every
-// word; column 1 is the number of the word, column 7 that of its head, 0 for the root. Lines that begin with # are comments;
-// words 3-4 (tokens of several words) and 8.1 (empty nodes) are no words of their own.
+// CoNLL-U (universaldependencies.org/format.html): sentences separated by blank lines, a line of ten columns separated
+// by tabs for every word; column 1 is the number of the word, column 7 that of its head, 0 for the root. Lines that
+// begin with # are comments; words 3-4 (tokens of several words) and 8.1 (empty nodes) are no words of their own.
 //
-// A caption is one sentence. A caption that the parser split is joined: sentences under one "# newdoc" are the caption, with
-// their words numbered on. A file without any "# newdoc" has a sentence for each caption.
+// A caption is one sentence. A caption that the parser split is joined: sentences under one "# newdoc" are the caption,
+// with their words numbered on. A file without any "# newdoc" has a sentence for each caption.
 
 func isCoNLLU(path string) bool { return strings.EqualFold(filepath.Ext(path), ".conllu") }
 
@@ -55,7 +55,8 @@ func (p *conllu) take(text string, line int) error {
 	case strings.HasPrefix(text, "#"):
 		if strings.HasPrefix(strings.TrimSpace(text[1:]), "newdoc") {
 			if !p.documents && p.d.Len() > 0 {
-				return fmt.Errorf("%s:%d: \"# newdoc\" after sentences without one; expected one before every caption, or none", p.d.path, line)
+				return fmt.Errorf("%s:%d: \"# newdoc\" after sentences without one; expected one before every "+
+					"caption, or none", p.d.path, line)
 			}
 			p.documents = true
 			return p.endCaption()
@@ -67,7 +68,8 @@ func (p *conllu) take(text string, line int) error {
 	}
 	columns := strings.Split(text, "\t")
 	if len(columns) < 8 {
-		return fmt.Errorf("%s:%d: %d columns separated by tabs; expected the ten of CoNLL-U", p.d.path, line, len(columns))
+		return fmt.Errorf("%s:%d: %d columns separated by tabs; expected the ten of CoNLL-U", p.d.path, line,
+			len(columns))
 	}
 	if strings.ContainsAny(columns[0], "-.") {
 		return nil
@@ -78,7 +80,8 @@ func (p *conllu) take(text string, line int) error {
 	}
 	head, err := strconv.ParseUint(columns[6], 10, 24)
 	if err != nil {
-		return fmt.Errorf("%s:%d: head %q; expected the number of a word, or 0 for the root", p.d.path, line, columns[6])
+		return fmt.Errorf("%s:%d: head %q; expected the number of a word, or 0 for the root", p.d.path, line,
+			columns[6])
 	}
 	p.heads, p.lines = append(p.heads, int32(head)), append(p.lines, line)
 	return nil

@@ -10,11 +10,13 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs [governor, dependent] of
-// token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose position 0 is <start>.
+// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
+// [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
+// position 0 is <start>.
 //
 // They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
-// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and is no edge.
+// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
+// is no edge.
 type Dependencies struct {
 	path  string
 	pairs []int32 // [edges, 2]
@@ -43,7 +45,8 @@ func (d *Dependencies) add(pairs []int32, line int) error {
 		case gov < 0 || dep < 0:
 			return fmt.Errorf("%s:%d: pair [%d,%d]; token numbers are 1 and up, 0 is the root", d.path, line, gov, dep)
 		case i == 0 && gov != 0 && dep != 0:
-			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected that of the root, [0, token]", d.path, line, gov, dep)
+			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected that of the root, [0, token]", d.path, line,
+				gov, dep)
 		case gov == dep:
 			return fmt.Errorf("%s:%d: token %d depends on itself", d.path, line, gov)
 		}
@@ -62,7 +65,8 @@ func (d *Dependencies) add(pairs []int32, line int) error {
 func (d *Dependencies) check(caption, words int) error {
 	for _, t := range d.Of(caption) {
 		if int(t) > words {
-			return fmt.Errorf("%s:%d: caption %d has a dependency on token %d, but only %d words", d.path, d.Line(caption), caption, t, words)
+			return fmt.Errorf("%s:%d: caption %d has a dependency on token %d, but only %d words", d.path,
+				d.Line(caption), caption, t, words)
 		}
 	}
 	return nil
@@ -78,14 +82,16 @@ func (s *Split) openDependencies(required bool) error {
 		if !required {
 			return nil
 		}
-		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
+		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] "+
+			"for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
 			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
 	}
 	if err != nil {
 		return err
 	}
 	if d.Len() != s.layout.captions {
-		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path, s.layout.captions)
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path,
+			s.layout.captions)
 	}
 	s.dependencies = d
 	return nil
@@ -125,7 +131,8 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 		pairs = pairs[:0]
 		for _, p := range raw {
 			if len(p) != 2 {
-				return fail("dependencies of caption %d: %v has %d numbers; expected [governor, dependent]", d.Len(), p, len(p))
+				return fail("dependencies of caption %d: %v has %d numbers; expected [governor, dependent]", d.Len(), p,
+					len(p))
 			}
 			pairs = append(pairs, p...)
 		}

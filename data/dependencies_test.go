@@ -21,7 +21,8 @@ func readTrees(t testing.TB, name, content string) (*Dependencies, error) {
 const conlluText = "# newdoc\n# text = The dog's barking\n1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n" +
 	"2-3\tdog's\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t4\tnsubj\t_\t_\n3\t's\tbe\tAUX\t_\t_\t4\taux\t_\t_\n" +
 	"4\tbarking\tbark\tVERB\t_\t_\t0\troot\t_\t_\n4.1\tnothing\t_\t_\t_\t_\t_\t_\t_\t_\n\n" +
-	"1\tLoud\tloud\tADJ\t_\t_\t0\troot\t_\t_\n2\t.\t.\tPUNCT\t_\t_\t1\tpunct\t_\t_\n\n# newdoc\n1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n"
+	"1\tLoud\tloud\tADJ\t_\t_\t0\troot\t_\t_\n2\t.\t.\tPUNCT\t_\t_\t1\tpunct\t_\t_\n\n# " +
+	"newdoc\n1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n"
 
 // Both formats of the same trees give the same edges.
 func TestDependencyFormats(t *testing.T) {
@@ -75,7 +76,8 @@ func TestBadDependencies(t *testing.T) {
 // A batch has the edges of its captions, without those that reach behind them; what is missing is named.
 func TestBatchesHaveTheEdgesOfTheirCaptions(t *testing.T) {
 	w := newWorld(t, 2, 5, false, "train")
-	if _, err := Open(w.dir, "train", OpenOptions{Dependencies: "need"}); err == nil || !strings.Contains(err.Error(), "train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense") {
+	if _, err := Open(w.dir, "train", OpenOptions{Dependencies: "need"}); err == nil ||
+		!strings.Contains(err.Error(), "train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense") {
 		t.Errorf("missing dependencies: %v", err)
 	}
 	if s := w.open(t, "train", OpenOptions{Dependencies: "check"}); s.dependencies != nil {

@@ -17,7 +17,8 @@ import (
 // empty. Of the options it reads Batch, Workers, Prefetch, Fields and Boxes.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	if o.Boxes != OwnBoxes && !o.has(FieldBoxes) {
-		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay on a device")
+		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay " +
+			"on a device")
 	}
 	images := make([]int32, s.NumImages())
 	for i := range images {
@@ -56,12 +57,15 @@ func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptio
 		return nil, err
 	}
 	o.Epochs, o.StartEpoch, o.StartIter = 1, 0, 0
-	o.Fields = slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool { return f == FieldAugmentation || f == FieldDecayedBoxes })
+	o.Fields = slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool {
+		return f == FieldAugmentation || f == FieldDecayedBoxes
+	})
 	if len(order) == 0 {
 		return nil, errors.New("data: nothing to load")
 	}
 	items := func(_, i int) []int32 { return order[i*o.Batch : min((i+1)*o.Batch, len(order))] }
-	l := &Loader{split: s, vocab: v, opts: o, batches: (len(order) + o.Batch - 1) / o.Batch, items: items, images: images}
+	l := &Loader{split: s, vocab: v, opts: o, batches: (len(order) + o.Batch - 1) / o.Batch, items: items,
+		images: images}
 	return l.start()
 }
 
@@ -78,7 +82,8 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 	return order
 }
 
-// CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all at the end.
+// CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all
+// at the end.
 func CaptionIDs(s *Split, v text.Lexicon) (ids, starts []int32, err error) {
 	if err := s.fits(v); err != nil {
 		return nil, nil, err

@@ -36,7 +36,8 @@ func TestImageLoaderReadsEachImageOnce(t *testing.T) {
 			for i, image := range b.ImageIDs {
 				images = append(images, image)
 				if int(b.ImageRows[i]) != s.RowOf(int(image)) || b.Images[i*12+11] != w.feature(int(image), 11) {
-					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.ImageRows[i], b.Images[i*12:i*12+12])
+					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.ImageRows[i],
+						b.Images[i*12:i*12+12])
 				}
 			}
 			if len(b.Words) != 0 || b.L != 0 {

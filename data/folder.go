@@ -31,5 +31,6 @@ func (e *FolderError) Error() string {
 			where += ", nor in " + strings.Join(started, ", ") + ", where the run was started"
 		}
 	}
-	return fmt.Sprintf("%s: no such folder%s; name the folder that holds %s_caps.txt with %s", e.Dir, where, e.Split, setting)
+	return fmt.Sprintf("%s: no such folder%s; name the folder that holds %s_caps.txt with %s", e.Dir, where, e.Split,
+		setting)
 }

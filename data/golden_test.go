@@ -107,7 +107,8 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Split{captions: file, layout: layout{captions: len(lines), rows: len(lines), k: 1}, n: len(lines), regions: 1, dim: 1}
+	s := &Split{captions: file, layout: layout{captions: len(lines), rows: len(lines), k: 1}, n: len(lines), regions: 1,
+		dim: 1}
 	w := worker{coder: v.Coder()}
 	var b Batch
 	if err := w.assemble(&Loader{split: s, vocab: v}, &b, ids); err != nil {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are those of the batches.
+// What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are those
+// of the batches.
 func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train")
 	w.boxes(t)
@@ -31,7 +32,8 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
-		all = append(all, Batch{Captions: slices.Clone(b.Captions), Words: slices.Clone(b.Words), ImageRows: slices.Clone(b.ImageRows)})
+		all = append(all, Batch{Captions: slices.Clone(b.Captions), Words: slices.Clone(b.Words),
+			ImageRows: slices.Clone(b.ImageRows)})
 	})
 	o.Fields = []Field{}
 	l, err = NewLoader(s, v, o)
@@ -40,9 +42,11 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 		want := all[at]
 		at++
 		if len(b.Boxes)+len(b.Semantics)+len(b.Images) != 0 || b.SemanticDim != 2 {
-			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics), b.SemanticDim, len(b.Images))
+			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics),
+				b.SemanticDim, len(b.Images))
 		}
-		if !slices.Equal(b.Captions, want.Captions) || !slices.Equal(b.Words, want.Words) || !slices.Equal(b.ImageRows, want.ImageRows) {
+		if !slices.Equal(b.Captions, want.Captions) || !slices.Equal(b.Words, want.Words) ||
+			!slices.Equal(b.ImageRows, want.ImageRows) {
 			t.Errorf("batch %d is another", at)
 		}
 	})

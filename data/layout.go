@@ -33,9 +33,11 @@ func solveLayout(captions int, images RowSource, ids *lineFile, want int, name s
 		}
 		hint := ""
 		if want == 0 && l.rows > 0 && captions%l.rows == 0 {
-			hint = fmt.Sprintf("; if each image has %d captions, set data.captions_per_image: %d", captions/l.rows, captions/l.rows)
+			hint = fmt.Sprintf("; if each image has %d captions, set data.captions_per_image: %d", captions/l.rows,
+				captions/l.rows)
 		}
-		return l, fmt.Errorf("%s: %d captions do not fit %d image rows: expected %d captions (%d for each row) or %d (one for each row)%s",
+		return l, fmt.Errorf("%s: %d captions do not fit %d image rows: expected %d captions (%d for each row) or %d "+
+			"(one for each row)%s",
 			name, captions, l.rows, l.rows*l.k, l.k, l.rows, hint)
 	}
 	if want == 0 {
@@ -65,7 +67,8 @@ func repetition(images RowSource, ids *lineFile, n int, name string) (int, error
 		}
 		for i := 1; i < n; i++ {
 			if ids.line(i) == ids.line(i-1) {
-				return 0, fmt.Errorf("%s: image %q has several rows, image %q one; every image must have the same number of captions",
+				return 0, fmt.Errorf("%s: image %q has several rows, image %q one; every image must have the same "+
+					"number of captions",
 					at(ids, i), ids.line(i), ids.line(0))
 			}
 		}
@@ -74,7 +77,8 @@ func repetition(images RowSource, ids *lineFile, n int, name string) (int, error
 		if same, err := rowsRepeat(images, k); err != nil || same {
 			return k, err
 		}
-		return 0, fmt.Errorf("%s: %d ids for %d image rows, but the rows do not come in groups of %d equal ones", ids.path, ids.len(), n, k)
+		return 0, fmt.Errorf("%s: %d ids for %d image rows, but the rows do not come in groups of %d equal ones",
+			ids.path, ids.len(), n, k)
 	}
 	same, err := rowsRepeat(images, usualCaptions)
 	if same {

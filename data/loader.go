@@ -25,8 +25,8 @@ type LoaderOptions struct {
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length
 
-	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the split has
-	// them; an empty list is nothing: what stays on a device need not be read.
+	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the
+	// split has them; an empty list is nothing: what stays on a device need not be read.
 	Fields []Field
 	// Boxes chooses the boxes of image batches.
 	Boxes StoredBoxes
@@ -37,7 +37,8 @@ type LoaderOptions struct {
 
 func (o *LoaderOptions) setDefaults() error {
 	if o.Batch < 1 || o.Workers < 0 || o.Prefetch < 0 || o.StartEpoch < 0 || o.StartIter < 0 || o.Epochs < 0 {
-		return fmt.Errorf("data: loader of batch %d, workers %d, ahead %d, epochs %d, from epoch %d iteration %d: batch must be at least 1, the others not negative",
+		return fmt.Errorf("data: loader of batch %d, workers %d, ahead %d, epochs %d, from epoch %d iteration %d: "+
+			"batch must be at least 1, the others not negative",
 			o.Batch, o.Workers, o.Prefetch, o.Epochs, o.StartEpoch, o.StartIter)
 	}
 	if o.Workers == 0 {
@@ -57,11 +58,11 @@ const (
 	FieldFeatures  Field = "features"  // Batch.Images
 	FieldBoxes     Field = "boxes"     // Batch.Boxes
 	FieldSemantics Field = "semantics" // Batch.Semantics
-	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew each epoch
-	// (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Coder.
+	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew
+	// each epoch (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Coder.
 	FieldAugmentation Field = "augmentation"
-	// FieldDecayedBoxes are boxes that are divided by the size of the picture once more at every use of the image since the
-	// beginning of training, as GSMN's loader does (quirk Q9), in place of FieldBoxes.
+	// FieldDecayedBoxes are boxes that are divided by the size of the picture once more at every use of the image since
+	// the beginning of training, as GSMN's loader does (quirk Q9), in place of FieldBoxes.
 	FieldDecayedBoxes Field = "decayed boxes"
 )
 
@@ -120,7 +121,8 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 		return nil, err
 	}
 	if o.has(FieldAugmentation) && s.words != nil {
-		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of the captions", s.words.path)
+		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of "+
+			"the captions", s.words.path)
 	}
 	n := s.NumCaptions()
 	if o.Captions < 0 || o.Captions > n {
@@ -133,7 +135,8 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch, sampler: sampler, images: true}
+	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch,
+		sampler: sampler, images: true}
 	return l.start()
 }
 
@@ -141,7 +144,8 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 func (l *Loader) start() (*Loader, error) {
 	o := &l.opts
 	if o.StartIter > l.batches {
-		return nil, fmt.Errorf("data: iteration %d of an epoch of %d batches; the data set or the batch size is another than at the start of the run", o.StartIter, l.batches)
+		return nil, fmt.Errorf("data: iteration %d of an epoch of %d batches; the data set or the batch size is "+
+			"another than at the start of the run", o.StartIter, l.batches)
 	}
 	l.at = o.StartEpoch*l.batches + o.StartIter
 	l.next, l.end = l.at, -1

@@ -14,7 +14,8 @@ import (
 
 // snapshot is what a batch says, as one comparable text.
 func snapshot(b *Batch) string {
-	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.RegionCounts, b.ImageRows, b.ImageIDs, b.Words, b.Lengths, b.Captions, b.Semantics)
+	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.RegionCounts, b.ImageRows, b.ImageIDs,
+		b.Words, b.Lengths, b.Captions, b.Semantics)
 }
 
 func mustNext(t testing.TB, l *Loader) *Batch {
@@ -41,7 +42,8 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 		w := newWorld(t, 9, 5, repeated, "train")
 		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
 		coder := v.Coder()
-		if err := s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }}, "svd"); err != nil {
+		if err := s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }},
+			"svd"); err != nil {
 			t.Fatal(err)
 		}
 		l, err := NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1})
@@ -65,8 +67,10 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 				if got := b.WordsOf(i); !slices.Equal(got, want) {
 					t.Errorf("caption %d: words %v, want %v", c, got, want)
 				}
-				if int(b.ImageIDs[i]) != c/5 || int(b.ImageRows[i]) != s.ImageRow(c) || b.Images[i*12+5] != w.feature(c/5, 5) {
-					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.ImageRows[i], b.Images[i*12:i*12+12])
+				if int(b.ImageIDs[i]) != c/5 || int(b.ImageRows[i]) != s.ImageRow(c) ||
+					b.Images[i*12+5] != w.feature(c/5, 5) {
+					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.ImageRows[i],
+						b.Images[i*12:i*12+12])
 				}
 				if b.SemanticDim != 2 || b.Semantics[2*i] != float32(10*c) || b.Semantics[2*i+1] != float32(10*c+1) {
 					t.Errorf("caption %d: semantics %v", c, b.Semantics[2*i:2*i+2])
@@ -127,7 +131,8 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
 	w := newWorld(t, 4, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, Fields: []Field{}, DropLast: true, Epochs: 2})
+	l, err := NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, Fields: []Field{},
+		DropLast: true, Epochs: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +178,8 @@ func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%v was delivered", bad)
 		}
-		for _, want := range []string{"train_ims.npy", "row 2", "image id im2", "region 1, feature 3", fmt.Sprint(bad), "vsetrain data check " + w.dir} {
+		for _, want := range []string{"train_ims.npy", "row 2", "image id im2", "region 1, feature 3", fmt.Sprint(bad),
+			"vsetrain data check " + w.dir} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %q lacks %q", err, want)
 			}
@@ -206,7 +212,8 @@ func TestLoaderCountsUnknownWords(t *testing.T) {
 func TestLoaderRefusesBadUse(t *testing.T) {
 	w := newWorld(t, 5, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	for _, o := range []LoaderOptions{{}, {Batch: 2, Workers: -1}, {Batch: 5, StartIter: 6}, {Batch: 26, DropLast: true}} {
+	for _, o := range []LoaderOptions{{}, {Batch: 2, Workers: -1}, {Batch: 5, StartIter: 6},
+		{Batch: 26, DropLast: true}} {
 		if l, err := NewLoader(s, v, o); err == nil {
 			l.Close()
 			t.Errorf("%+v was accepted", o)

@@ -32,7 +32,8 @@ type OpenOptions struct {
 	// Boxes reads where the regions are (see ReadBoxes).
 	Boxes bool
 
-	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need" insists on them.
+	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need"
+	// insists on them.
 	Dependencies string
 
 	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
@@ -63,7 +64,8 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 		}
 	}()
 	if o.CaptionsPerImage < 0 {
-		return nil, fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files", o.CaptionsPerImage)
+		return nil, fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files",
+			o.CaptionsPerImage)
 	}
 	if err := s.openCaptions(); err != nil {
 		return nil, err
@@ -83,7 +85,8 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	}
 	s.limit(o.MaxCaptions)
 	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
-		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line together with its image row and id",
+		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line "+
+			"together with its image row and id",
 			s.captions.path, line, n)
 	}
 	if o.Boxes {
@@ -156,7 +159,8 @@ func (s *Split) openImages(dtype string) error {
 // checkFeatures checks shape and type of a feature file.
 func checkFeatures(f *npy.File, dtype string) error {
 	if len(f.Shape) != 2 && len(f.Shape) != 3 {
-		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]%s", f.Path, f.Shape, npy.GridRemedy(f.Shape))
+		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]%s", f.Path, f.Shape,
+			npy.GridRemedy(f.Shape))
 	}
 	for _, n := range f.Shape {
 		if n < 1 {
@@ -180,10 +184,12 @@ func checkFeatures(f *npy.File, dtype string) error {
 		} else if f.DType == npy.F64 {
 			remedy = "`vsetrain data convert` makes it so"
 		}
-		return fmt.Errorf("%s: expected features of float32 or float16 in C order, found %s%s; %s", f.Path, f.DType.Name(), order, remedy)
+		return fmt.Errorf("%s: expected features of float32 or float16 in C order, found %s%s; %s", f.Path,
+			f.DType.Name(), order, remedy)
 	}
 	if want != "" && f.DType != want {
-		return fmt.Errorf("%s: features of %s, but data.feature_dtype is %s; set it to auto or convert the file", f.Path, f.DType.Name(), dtype)
+		return fmt.Errorf("%s: features of %s, but data.feature_dtype is %s; set it to auto or convert the file",
+			f.Path, f.DType.Name(), dtype)
 	}
 	return nil
 }

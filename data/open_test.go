@@ -15,7 +15,8 @@ func TestOpenBothLayouts(t *testing.T) {
 		w := newWorld(t, 7, 5, repeated, "train")
 		s := w.open(t, "train", OpenOptions{})
 		if s.NumCaptions() != 35 || s.NumImages() != 7 || s.CaptionsPerImage() != 5 || s.Repeated() != repeated {
-			t.Fatalf("repeated %v: %d captions, %d images, k %d, repeated %v", repeated, s.NumCaptions(), s.NumImages(), s.CaptionsPerImage(), s.Repeated())
+			t.Fatalf("repeated %v: %d captions, %d images, k %d, repeated %v", repeated, s.NumCaptions(), s.NumImages(),
+				s.CaptionsPerImage(), s.Repeated())
 		}
 		if s.Regions() != 3 || s.Dim() != 4 {
 			t.Errorf("%d regions of %d", s.Regions(), s.Dim())
@@ -70,7 +71,8 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 		{"repeated, no ids: features tell", 4, 5, true, "-", 0, 5, true},
 		{"repeated, distinct ids: features tell", 4, 5, true, distinct(20), 0, 5, true},
 		{"repeated, an id per image", 4, 5, true, distinct(4), 0, 5, true},
-		{"unique, an id per caption", 4, 5, false, "a\na\na\na\na\nb\nb\nb\nb\nb\nc\nc\nc\nc\nc\nd\nd\nd\nd\nd\n", 0, 5, false},
+		{"unique, an id per caption", 4, 5, false, "a\na\na\na\na\nb\nb\nb\nb\nb\nc\nc\nc\nc\nc\nd\nd\nd\nd\nd\n", 0, 5,
+			false},
 		{"explicit three, unique", 4, 3, false, "", 3, 3, false},
 		{"explicit three, repeated", 4, 3, true, "", 3, 3, true},
 		{"explicit five, no ids", 10, 1, false, "-", 5, 5, true},
@@ -119,10 +121,12 @@ func TestOpenFlatHalfPrecisionFeatures(t *testing.T) {
 	}
 	s := w.open(t, "train", OpenOptions{FeatureDType: "f16"})
 	row := make([]float32, 6)
-	if err := s.ReadImage(row, 1); err != nil || s.Regions() != 1 || s.Dim() != 6 || !slices.Equal(row, []float32{3, 3.5, 4, 4.5, 5, 5.5}) {
+	if err := s.ReadImage(row, 1); err != nil || s.Regions() != 1 || s.Dim() != 6 ||
+		!slices.Equal(row, []float32{3, 3.5, 4, 4.5, 5, 5.5}) {
 		t.Errorf("%d regions of %d: %v (%v)", s.Regions(), s.Dim(), row, err)
 	}
-	if _, err := Open(w.dir, "train", OpenOptions{FeatureDType: "f32"}); err == nil || !strings.Contains(err.Error(), "feature_dtype is f32") {
+	if _, err := Open(w.dir, "train", OpenOptions{FeatureDType: "f32"}); err == nil ||
+		!strings.Contains(err.Error(), "feature_dtype is f32") {
 		t.Errorf("insisting on f32: %v", err)
 	}
 }
@@ -155,14 +159,17 @@ func TestOpenErrors(t *testing.T) {
 			os.Rename(w.path("train_caps.txt"), w.path("test_caps.txt"))
 			w.write(t, "dev_caps.txt", "x\n")
 		}, OpenOptions{}, []string{`no split "train"`, "found dev, test"}},
-		{"no splits", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{}, []string{"has no splits", "train_ims.npy"}},
+		{"no splits", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{},
+			[]string{"has no splits", "train_ims.npy"}},
 		{"precomp below", func(t *testing.T, w *world) {
 			os.Mkdir(w.path("precomp"), 0o755)
 			os.Rename(w.path("train_caps.txt"), w.path("precomp/train_caps.txt"))
 		}, OpenOptions{}, []string{"precomp with data.dir"}},
 		{"no folder", func(t *testing.T, w *world) { os.RemoveAll(w.dir) }, OpenOptions{}, []string{"no such folder"}},
-		{"no features", func(t *testing.T, w *world) { os.Remove(w.path("train_ims.npy")) }, OpenOptions{}, []string{"no features", "train_ims.npy", "data convert"}},
-		{"empty caption file", func(t *testing.T, w *world) { w.write(t, "train_caps.txt", "") }, OpenOptions{}, []string{"train_caps.txt: the file is empty"}},
+		{"no features", func(t *testing.T, w *world) { os.Remove(w.path("train_ims.npy")) }, OpenOptions{},
+			[]string{"no features", "train_ims.npy", "data convert"}},
+		{"empty caption file", func(t *testing.T, w *world) { w.write(t, "train_caps.txt", "") }, OpenOptions{},
+			[]string{"train_caps.txt: the file is empty"}},
 		{"not utf-8", func(t *testing.T, w *world) {
 			w.write(t, "train_caps.txt", strings.Replace(w.read(t, "train_caps.txt"), "dog", "d\xf6g", 1))
 		}, OpenOptions{}, []string{"train_caps.txt:2", "UTF-8"}},
@@ -172,21 +179,28 @@ func TestOpenErrors(t *testing.T) {
 		{"one caption too few", func(t *testing.T, w *world) {
 			s := w.read(t, "train_caps.txt")
 			w.write(t, "train_caps.txt", s[:strings.LastIndex(s[:len(s)-1], "\n")+1])
-		}, OpenOptions{}, []string{"24 captions do not fit 5 image rows", "expected 25 captions (5 for each row) or 5"}},
+		}, OpenOptions{}, []string{"24 captions do not fit 5 image rows",
+			"expected 25 captions (5 for each row) or 5"}},
 		{"four captions per image", func(t *testing.T, w *world) {
 			lines := strings.SplitAfter(w.read(t, "train_caps.txt"), "\n")
 			w.write(t, "train_caps.txt", strings.Join(lines[:20], ""))
 		}, OpenOptions{}, []string{"20 captions do not fit 5", "data.captions_per_image: 4"}},
-		{"explicit k", nil, OpenOptions{CaptionsPerImage: 3}, []string{"25 captions do not fit 5 image rows", "15 captions (3 for each row)"}},
-		{"explicit k does not divide", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{25, 2}, make([]float32, 50)) },
+		{"explicit k", nil, OpenOptions{CaptionsPerImage: 3}, []string{"25 captions do not fit 5 image rows",
+			"15 captions (3 for each row)"}},
+		{"explicit k does not divide", func(t *testing.T, w *world) {
+			w.array(t, "train_ims.npy", []int{25, 2}, make([]float32, 50))
+		},
 			OpenOptions{CaptionsPerImage: 3}, []string{"25 captions are not a multiple of 3"}},
 		{"negative k", nil, OpenOptions{CaptionsPerImage: -1}, []string{"captions per image -1"}},
-		{"truncated features", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 300) }, OpenOptions{}, []string{"train_ims.npy", "truncated"}},
-		{"header only", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 20) }, OpenOptions{}, []string{"train_ims.npy"}},
+		{"truncated features", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 300) },
+			OpenOptions{}, []string{"train_ims.npy", "truncated"}},
+		{"header only", func(t *testing.T, w *world) { os.Truncate(w.path("train_ims.npy"), 20) }, OpenOptions{},
+			[]string{"train_ims.npy"}},
 		{"four dimensions", func(t *testing.T, w *world) {
 			w.array(t, "train_ims.npy", []int{5, 2, 3, 2}, make([]float32, 60))
 		}, OpenOptions{}, []string{"train_ims.npy: shape [5 2 3 2]", "[rows, regions, features]"}},
-		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{}, []string{"shape [5 0 4]"}},
+		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{},
+			[]string{"shape [5 0 4]"}},
 		{"integers", func(t *testing.T, w *world) {
 			f, err := npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2})
 			if err != nil {
@@ -196,7 +210,8 @@ func TestOpenErrors(t *testing.T) {
 			f.Close()
 		}, OpenOptions{}, []string{"found int32", "scale", "astype"}},
 		{"bad dtype option", nil, OpenOptions{FeatureDType: "f8"}, []string{`feature type "f8"`}},
-		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{}, []string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
+		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{},
+			[]string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
 		{"ids of other captions", func(t *testing.T, w *world) {
 			w.write(t, "train_ids.txt", strings.Repeat("a\n", 4)+strings.Repeat("b\n", 6)+strings.Repeat("c\n", 15))
 		}, OpenOptions{}, []string{"train_ids.txt:5", `id "b"`, `id "a"`}},
@@ -256,7 +271,8 @@ func TestReadLines(t *testing.T) {
 		file string
 		want []string
 	}{
-		{"", nil}, {"\n", []string{""}}, {"a", []string{"a"}}, {"a\nb\n", []string{"a", "b"}}, {"a\n\n", []string{"a", ""}},
+		{"", nil}, {"\n", []string{""}}, {"a", []string{"a"}}, {"a\nb\n", []string{"a", "b"}},
+		{"a\n\n", []string{"a", ""}},
 		{"\ufeffa\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
 	}
 	for _, c := range cases {
@@ -307,11 +323,13 @@ func TestSemanticsMustFitTheCaptions(t *testing.T) {
 		t.Errorf("24 vectors for 25 captions: %v", err)
 	}
 	w.array(t, "sem.npy", []int{50}, make([]float32, 50))
-	if _, err := Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}); err == nil || !strings.Contains(err.Error(), "[captions, k]") {
+	if _, err := Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}); err == nil ||
+		!strings.Contains(err.Error(), "[captions, k]") {
 		t.Errorf("a vector: %v", err)
 	}
 	s := w.open(t, "train", OpenOptions{})
-	if err := s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }}, "svd"); err != nil {
+	if err := s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }},
+		"svd"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.ReadSemantics(make([]float32, 3), 9); err == nil || !strings.Contains(err.Error(), "svd: row 9") {

@@ -46,7 +46,8 @@ func flickr30k(t testing.TB) string {
 	dir := t.TempDir()
 	for split, images := range map[string]int{"train": 29000, "dev": 1014, "test": 1000} {
 		for _, kind := range []string{"caps", "ids"} {
-			unzip(t, filepath.Join(root, "text", "f30k_text", split+"_"+kind+".txt.gz"), filepath.Join(dir, split+"_"+kind+".txt"))
+			unzip(t, filepath.Join(root, "text", "f30k_text", split+"_"+kind+".txt.gz"),
+				filepath.Join(dir, split+"_"+kind+".txt"))
 		}
 		data := make([]float32, images)
 		for i := range data {

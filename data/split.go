@@ -138,7 +138,8 @@ func (s *Split) ReadImage(dst []float32, row int) error {
 		return nil
 	}
 	if i := vec.NotFinite(dst); i >= 0 {
-		return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain data check %s` lists every such row",
+		return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain "+
+			"data check %s` lists every such row",
 			s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, dst[i], s.dir)
 	}
 	word.Or(bit)
@@ -162,7 +163,8 @@ func (s *Split) ReadSemantics(dst []float32, caption int) error {
 		return err
 	}
 	if i := vec.NotFinite(dst); i >= 0 {
-		return fmt.Errorf("%s: row %d, element %d is %v: semantic vectors must be finite; run `vsetrain precompute-svd` again",
+		return fmt.Errorf("%s: row %d, element %d is %v: semantic vectors must be finite; run `vsetrain "+
+			"precompute-svd` again",
 			s.semanticsPath, caption, i, dst[i])
 	}
 	return nil
@@ -172,7 +174,8 @@ func (s *Split) ReadSemantics(dst []float32, caption int) error {
 // them in errors.
 func (s *Split) AttachSemantics(m RowSource, path string) error {
 	if m.Rows() != s.layout.captions {
-		return fmt.Errorf("%s: %d semantic vectors, but %s has %d captions; run `vsetrain precompute-svd` on this data set",
+		return fmt.Errorf("%s: %d semantic vectors, but %s has %d captions; run `vsetrain precompute-svd` on this "+
+			"data set",
 			path, m.Rows(), s.captions.path, s.layout.captions)
 	}
 	if m.RowLen() < 1 {

@@ -9,9 +9,10 @@ import (
 	"vsetrain/data/text"
 )
 
-// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption in the JSON
-// vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file exists and is asked for, it
-// takes the place of the captions' own words. Ids without <start> in front and <end> behind get them, so that dependencies fit.
+// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
+// in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
+// exists and is asked for, it takes the place of the captions' own words. Ids without <start> in front and <end> behind
+// get them, so that dependencies fit.
 type wordIDs struct {
 	path    string
 	ids     []int32
@@ -32,7 +33,8 @@ func (s *Split) openWordIDs() error {
 		return err
 	}
 	if lines.len() != s.layout.captions {
-		return fmt.Errorf("%s: word ids of %d captions, but %s has %d", lines.path, lines.len(), s.captions.path, s.layout.captions)
+		return fmt.Errorf("%s: word ids of %d captions, but %s has %d", lines.path, lines.len(), s.captions.path,
+			s.layout.captions)
 	}
 	w := &wordIDs{path: lines.path, first: []int32{0}}
 	for i := range lines.len() {
@@ -66,13 +68,14 @@ func (s *Split) openWordIDs() error {
 // fits checks that all words are in a lexicon.
 func (s *Split) fits(v text.Lexicon) error {
 	if w := s.words; w != nil && int(w.largest) >= v.Len() {
-		return fmt.Errorf("data: %s:%d: word id %d, but the vocabulary has %d words; name the vocabulary the ids belong to", w.path, w.line, w.largest, v.Len())
+		return fmt.Errorf("data: %s:%d: word id %d, but the vocabulary has %d words; name the vocabulary the ids "+
+			"belong to", w.path, w.line, w.largest, v.Len())
 	}
 	return nil
 }
 
-// appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words, unknown how
-// many of them the lexicon lacks.
+// appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words,
+// unknown how many of them the lexicon lacks.
 func (s *Split) appendWords(dst []int32, c text.Coder, caption int) (ids []int32, words, unknown int) {
 	w := s.words
 	if w == nil {

@@ -37,7 +37,8 @@ func TestWordIDs(t *testing.T) {
 	if fmt.Sprint(got[2]) != "[1 5 6 3 2]" || fmt.Sprint(got[3]) != "[1 7 2]" {
 		t.Errorf("words %v and %v", got[2], got[3])
 	}
-	if order := LengthOrder(w.open(t, "train", OpenOptions{WordIDs: true}), v); order[0] != 0 || order[1] != 2 || order[5] != 1 {
+	if order := LengthOrder(w.open(t, "train", OpenOptions{WordIDs: true}), v); order[0] != 0 || order[1] != 2 ||
+		order[5] != 1 {
 		t.Errorf("order %v", order)
 	}
 	for content, want := range map[string]string{
@@ -46,7 +47,8 @@ func TestWordIDs(t *testing.T) {
 		strings.Repeat("5,-1\n", 10): `"-1"; expected word ids`,
 	} {
 		w.write(t, "train_precaps_stan.txt", content)
-		if _, err := Open(w.dir, "train", OpenOptions{WordIDs: true}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(w.dir, "train", OpenOptions{WordIDs: true}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", content, err, want)
 		}
 	}
@@ -55,7 +57,8 @@ func TestWordIDs(t *testing.T) {
 	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1, Fields: []Field{FieldAugmentation}}); err == nil {
 		t.Error("stored word ids were augmented")
 	}
-	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1}); err == nil || !strings.Contains(err.Error(), "train_precaps_stan.txt:10: word id 99, but the vocabulary has 12 words") {
+	if _, err := NewLoader(s, v, LoaderOptions{Batch: 1}); err == nil ||
+		!strings.Contains(err.Error(), "train_precaps_stan.txt:10: word id 99, but the vocabulary has 12 words") {
 		t.Errorf("a word id out of range: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ const hitColumns = 6
 type Hits struct {
 	Protocol string `json:"protocol"`
 	PerImage int    `json:"captions_per_image"`
-	// Counts [images, 6]: whether the image found one of its captions among the first 1, 5, 10 (0 or 1), and how many of its captions found it
-	// there (0 .. PerImage). In five folds candidates are those of the fold.
+	// Counts [images, 6]: whether the image found one of its captions among the first 1, 5, 10 (0 or 1), and how many
+	// of its captions found it there (0 .. PerImage). In five folds candidates are those of the fold.
 	Counts []byte `json:"counts"`
 }
 
@@ -24,7 +24,8 @@ type Hits struct {
 func (r *Result) Hits() (Hits, error) {
 	n := len(r.I2T)
 	if len(r.T2I)/n > math.MaxUint8 {
-		return Hits{}, fmt.Errorf("%d captions per image cannot be compared; expected at most %d", len(r.T2I)/n, math.MaxUint8)
+		return Hits{}, fmt.Errorf("%d captions per image cannot be compared; expected at most %d", len(r.T2I)/n,
+			math.MaxUint8)
 	}
 	h := Hits{r.Metrics.Protocol, len(r.T2I) / n, make([]byte, n*hitColumns)}
 	for i, rank := range r.I2T {
@@ -81,9 +82,10 @@ type Comparison struct {
 // compared are the measures of a comparison: the six recalls, and their mean.
 var compared = []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "m_recall"}
 
-// Compare compares two systems, each one model (or ensemble) or several, such as one for each seed, whose recalls are averaged. Images are the units:
-// an image and its captions are drawn together, and both systems with them. The candidates stay those of the split. Intervals are between percentiles of
-// bootstrap samples (stats.Units.Bootstrap), p-values those of swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
+// Compare compares two systems, each one model (or ensemble) or several, such as one for each seed, whose recalls are
+// averaged. Images are the units: an image and its captions are drawn together, and both systems with them. The
+// candidates stay those of the split. Intervals are between percentiles of bootstrap samples (stats.Units.Bootstrap),
+// p-values those of swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
 func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) {
 	if !(o.Level > 0 && o.Level < 1) {
 		return Comparison{}, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
@@ -94,9 +96,11 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	n, k := a[0].Images(), a[0].PerImage
 	out := Comparison{Protocol: a[0].Protocol, Images: n, Captions: n * k, CompareOptions: o}
 
-	// Each unit holds whole numbers: of A times the number of models of B, and the other way round, so that both stand over one denominator.
+	// Each unit holds whole numbers: of A times the number of models of B, and the other way round, so that both stand
+	// over one denominator.
 	w := len(compared)
-	both, differences := stats.Units{Width: 2 * w, Values: make([]int32, 2*w*n)}, stats.Units{Width: w, Values: make([]int32, w*n)}
+	both, differences := stats.Units{Width: 2 * w, Values: make([]int32, 2*w*n)}, stats.Units{Width: w,
+		Values: make([]int32, w*n)}
 	for i := range n {
 		row := both.Values[i*2*w : (i+1)*2*w]
 		a, b := addHits(row[:w], a, i, len(b)), addHits(row[w:], b, i, len(a))
@@ -121,7 +125,8 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 		return Estimate{scale * float64(of(total)), stats.Percentile(values, o.Level)}
 	}
 	for c, name := range compared {
-		queries := []float64{float64(n), float64(n), float64(n), float64(n * k), float64(n * k), float64(n * k), 6 * float64(n*k)}[c]
+		queries := []float64{float64(n), float64(n), float64(n), float64(n * k), float64(n * k), float64(n * k),
+			6 * float64(n*k)}[c]
 		scale := 100 / queries / models
 		out.Differences = append(out.Differences, Difference{Measure: name, P: p[c],
 			A:          estimate(scale, func(s []int64) int64 { return s[c] }),
@@ -131,7 +136,8 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	return out, nil
 }
 
-// addHits writes the outcomes of image i, summed over models and times a factor: the six counts, and last 6 k times its part of M-Recall.
+// addHits writes the outcomes of image i, summed over models and times a factor: the six counts, and last 6 k times its
+// part of M-Recall.
 func addHits(row []int32, models []Hits, i, factor int) []int32 {
 	for _, h := range models {
 		for c, v := range h.Counts[i*hitColumns : (i+1)*hitColumns] {
@@ -157,8 +163,10 @@ func comparable(a, b []Hits) error {
 	first := a[0]
 	for _, side := range [][]Hits{a, b} {
 		for _, h := range side {
-			if h.Protocol != first.Protocol || h.Images() != first.Images() || h.PerImage != first.PerImage || h.Images() == 0 {
-				return fmt.Errorf("only measures of the same split and protocol can be compared: found protocol %s with %d images of %d captions, and protocol %s with %d images of %d",
+			if h.Protocol != first.Protocol || h.Images() != first.Images() || h.PerImage != first.PerImage ||
+				h.Images() == 0 {
+				return fmt.Errorf("only measures of the same split and protocol can be compared: found protocol %s "+
+					"with %d images of %d captions, and protocol %s with %d images of %d",
 					first.Protocol, first.Images(), first.PerImage, h.Protocol, h.Images(), h.PerImage)
 			}
 		}

@@ -41,8 +41,8 @@ func TestHitsByHand(t *testing.T) {
 	}
 }
 
-// The values of a comparison are the recalls of the two systems, in folds too, and of several seeds their mean; the interval of the difference
-// holds it, and a system does not differ from itself.
+// The values of a comparison are the recalls of the two systems, in folds too, and of several seeds their mean; the
+// interval of the difference holds it, and a system does not differ from itself.
 func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	pool := par.New(2)
@@ -78,7 +78,8 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	}
 	for i, d := range c.Differences {
 		x, y := list(results[0].Metrics)[i], list(mean)[i]
-		golden.Close(t, d.Measure, []float64{d.A.Value, d.B.Value, d.Difference.Value}, []float64{x, y, x - y}, golden.Tolerance{Abs: 1e-9})
+		golden.Close(t, d.Measure, []float64{d.A.Value, d.B.Value, d.Difference.Value}, []float64{x, y, x - y},
+			golden.Tolerance{Abs: 1e-9})
 		for _, e := range []Estimate{d.A, d.B, d.Difference} {
 			if !(e.Low <= e.Value && e.Value <= e.High) {
 				t.Errorf("%s: %.3f lies outside its interval %.3f to %.3f", d.Measure, e.Value, e.Low, e.High)
@@ -96,8 +97,8 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	}
 }
 
-// One of ten images is better under A in its only query, and nothing else differs: sign flips always reach that, p = 1. Where all ten are
-// better, two of 1024 patterns do.
+// One of ten images is better under A in its only query, and nothing else differs: sign flips always reach that, p = 1.
+// Where all ten are better, two of 1024 patterns do.
 func TestComparePValuesByHand(t *testing.T) {
 	system := func(better int) []Hits {
 		h := Hits{"whole", 1, make([]byte, 10*hitColumns)}
@@ -137,7 +138,8 @@ func TestBadComparisons(t *testing.T) {
 		o    CompareOptions
 		want string
 	}{
-		{[]Hits{h("1k", 4, 5)}, []Hits{h("whole", 4, 5)}, o, "protocol 1k with 4 images of 5 captions, and protocol whole"},
+		{[]Hits{h("1k", 4, 5)}, []Hits{h("whole", 4, 5)}, o, "protocol 1k with 4 images of 5 captions, and protocol " +
+			"whole"},
 		{[]Hits{h("1k", 4, 5)}, []Hits{h("1k", 3, 5)}, o, "and protocol 1k with 3 images of 5"},
 		{[]Hits{h("1k", 4, 5)}, []Hits{h("1k", 4, 5), h("1k", 4, 1)}, o, "4 images of 1"},
 		{[]Hits{h("1k", 4, 5)}, nil, o, "two systems, found 1 and 0"},

@@ -12,7 +12,8 @@ import (
 // hubDepth is how many answers of a query count for hubs.
 const hubDepth = 10
 
-// CaptionFacts are what a diagnosis sorts captions by, a number for each caption of the split; a nil list leaves its part out.
+// CaptionFacts are what a diagnosis sorts captions by, a number for each caption of the split; a nil list leaves its
+// part out.
 type CaptionFacts struct {
 	Words      []int // length as the network sees it
 	Duplicates []int // captions of other images that say nearly the same (NearDuplicates)
@@ -40,7 +41,8 @@ type RecallBin struct {
 	R10      float64 `json:"r10"`
 }
 
-// JudgedErrors are the judged queries whose first answer is not one of their own, and how many of those answers the judgements call right.
+// JudgedErrors are the judged queries whose first answer is not one of their own, and how many of those answers the
+// judgements call right.
 type JudgedErrors struct {
 	Name      string `json:"name"`
 	I2TErrors int    `json:"i2t_errors"`
@@ -49,7 +51,8 @@ type JudgedErrors struct {
 	T2IRight  int    `json:"t2i_right"`
 }
 
-// Hubs tell whether some items answer too many queries. N(x) is the number of queries that have item x among their first ten answers.
+// Hubs tell whether some items answer too many queries. N(x) is the number of queries that have item x among their
+// first ten answers.
 //
 // Source: M. Radovanović, A. Nanopoulos, M. Ivanović, Hubs in Space, JMLR 11 (2010).
 type Hubs struct {
@@ -66,13 +69,15 @@ type Hub struct {
 	Queries int `json:"queries"`
 }
 
-// ScoreCalibration tells whether the lead of an answer says how likely it is right. The lead is the score of the first answer less that of the best one of
-// another image (for captions: the second answer).
+// ScoreCalibration tells whether the lead of an answer says how likely it is right. The lead is the score of the first
+// answer less that of the best one of another image (for captions: the second answer).
 type ScoreCalibration struct {
-	AUROC     float64   `json:"auroc"` // probability that a right first answer leads by more than a wrong one; 0.5 says nothing
-	Bins      []LeadBin `json:"bins"`  // a fifth of the queries each, the smallest leads first
-	Margin    float64   `json:"margin,omitempty"`
-	Satisfied float64   `json:"margin_satisfied,omitempty"` // percent of queries whose match leads every wrong candidate by the margin of the training
+	// probability that a right first answer leads by more than a wrong one; 0.5 says nothing
+	AUROC  float64   `json:"auroc"`
+	Bins   []LeadBin `json:"bins"` // a fifth of the queries each, the smallest leads first
+	Margin float64   `json:"margin,omitempty"`
+	// percent of queries whose match leads every wrong candidate by the margin of the training
+	Satisfied float64 `json:"margin_satisfied,omitempty"`
 }
 
 // LeadBin is the share of right first answers among queries with a lead up to High.
@@ -83,7 +88,8 @@ type LeadBin struct {
 }
 
 // Diagnose looks at a model on a whole split. margin is that of the training, 0 if it is not known. pool may be nil.
-func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []*Judgements, margin float64) (*Diagnosis, error) {
+func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []*Judgements,
+	margin float64) (*Diagnosis, error) {
 	_, t2i, err := Ranks(pool, s, k)
 	if err != nil {
 		return nil, err
@@ -108,11 +114,13 @@ func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []
 		}
 		return i, own
 	})
-	d.T2I = calibrate(captions, margin, func(_ int, i int32) int { return int(i) }, func(c int) (int, float64) { return c / k, s.At(c/k, c) })
+	d.T2I = calibrate(captions, margin, func(_ int, i int32) int { return int(i) },
+		func(c int) (int, float64) { return c / k, s.At(c/k, c) })
 	return d, nil
 }
 
-// binned puts captions into bins by a fact, bin b holding those up to highs[b] and the last one the rest, and leaves out empty ones.
+// binned puts captions into bins by a fact, bin b holding those up to highs[b] and the last one the rest, and leaves
+// out empty ones.
 func binned(facts, ranks []int, highs []int) (bins []RecallBin) {
 	if facts == nil {
 		return nil
@@ -199,8 +207,10 @@ func newHubs(lists []topList, n int) Hubs {
 	return h
 }
 
-// calibrate measures leads. image tells the image of an answer of a query, match the image of a query and its best own score.
-func calibrate(lists []topList, margin float64, image func(query int, answer int32) int, match func(query int) (image int, score float64)) ScoreCalibration {
+// calibrate measures leads. image tells the image of an answer of a query, match the image of a query and its best own
+// score.
+func calibrate(lists []topList, margin float64, image func(query int, answer int32) int,
+	match func(query int) (image int, score float64)) ScoreCalibration {
 	type lead struct {
 		by    float64
 		right bool
@@ -210,7 +220,8 @@ func calibrate(lists []topList, margin float64, image func(query int, answer int
 	for q, l := range lists {
 		first := image(q, l.items[0])
 		own, score := match(q)
-		second, wrong := math.Inf(-1), math.Inf(-1) // the best of another image than the first answer's, than the query's
+		// the best of another image than the first answer's, than the query's
+		second, wrong := math.Inf(-1), math.Inf(-1)
 		for a, item := range l.items {
 			if image(q, item) != first {
 				second = max(second, l.scores[a])

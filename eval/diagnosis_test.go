@@ -110,35 +110,41 @@ func TestDiagnosisByHand(t *testing.T) {
 	if want := []JudgedErrors{{"x", 0, 0, 1, 1}}; !reflect.DeepEqual(d.Judged, want) {
 		t.Errorf("judged errors %+v, want %+v", d.Judged, want)
 	}
-	if want := []RecallBin{{"0 to 4", 1, 0, 100, 100}, {"5 or more", 2, 100, 100, 100}}; !reflect.DeepEqual(d.Length, want) {
+	if want := []RecallBin{{"0 to 4", 1, 0, 100, 100}, {"5 or more", 2, 100, 100, 100}}; !reflect.DeepEqual(d.Length,
+		want) {
 		t.Errorf("by length %+v, want %+v", d.Length, want)
 	}
-	if want := []RecallBin{{"0", 1, 100, 100, 100}, {"1", 1, 100, 100, 100}, {"2 or more", 1, 0, 100, 100}}; !reflect.DeepEqual(d.Unknown, want) {
+	if want := []RecallBin{{"0", 1, 100, 100, 100}, {"1", 1, 100, 100, 100},
+		{"2 or more", 1, 0, 100, 100}}; !reflect.DeepEqual(d.Unknown, want) {
 		t.Errorf("by unknown words %+v, want %+v", d.Unknown, want)
 	}
 	if d.Duplicates != nil {
 		t.Errorf("near-duplicates %+v of no facts", d.Duplicates)
 	}
 	// Captions lead by 1 (wrong), 5, 6; own scores are ahead of wrong ones by -1, 5, 6. Images lead by 3, 2, 5.
-	golden.Close(t, "captions", []float64{d.T2I.AUROC, d.T2I.Satisfied, d.T2I.Margin}, []float64{1, 200.0 / 3, 2.5}, golden.FP64)
+	golden.Close(t, "captions", []float64{d.T2I.AUROC, d.T2I.Satisfied, d.T2I.Margin}, []float64{1, 200.0 / 3, 2.5},
+		golden.FP64)
 	golden.Close(t, "images", []float64{d.I2T.AUROC, d.I2T.Satisfied}, []float64{0.5, 200.0 / 3}, golden.FP64)
 	if d.T2I.Bins[0] != (LeadBin{1, 1, 0}) {
 		t.Errorf("bins %+v", d.T2I.Bins)
 	}
 }
 
-// By hand: of four items one answers all four queries and the others none, one or none: N = 4, 0, 1, 0, mean 1.25; squared deviations sum to 10.75
-// and cubes to 2.75^3 - 2 1.25^3 - 0.25^3 = 16.875, so the skewness is (16.875 / 4) / (10.75 / 4)^1.5.
+// By hand: of four items one answers all four queries and the others none, one or none: N = 4, 0, 1, 0, mean 1.25;
+// squared deviations sum to 10.75 and cubes to 2.75^3 - 2 1.25^3 - 0.25^3 = 16.875, so the skewness is (16.875 / 4) /
+// (10.75 / 4)^1.5.
 func TestHubsByHand(t *testing.T) {
 	lists := []topList{{items: []int32{0}}, {items: []int32{0}}, {items: []int32{0, 2}}, {items: []int32{0}}}
 	h := newHubs(lists, 4)
-	golden.Close(t, "hubs", []float64{h.Expected, h.Skewness, h.Never}, []float64{1.25, 16.875 / 4 / math.Pow(10.75/4, 1.5), 50}, golden.FP64)
+	golden.Close(t, "hubs", []float64{h.Expected, h.Skewness, h.Never},
+		[]float64{1.25, 16.875 / 4 / math.Pow(10.75/4, 1.5), 50}, golden.FP64)
 	if h.Largest[0] != (Hub{0, 4}) || h.Largest[1] != (Hub{2, 1}) || h.Items != 4 {
 		t.Errorf("%+v", h)
 	}
 }
 
-// Leads 1 to 6: right answers at 2, 4, 5 and 6, wrong ones at 1 and 4. Of the eight pairs right ones lead in 1+1.5+2+2 = 6.5.
+// Leads 1 to 6: right answers at 2, 4, 5 and 6, wrong ones at 1 and 4. Of the eight pairs right ones lead in 1+1.5+2+2
+// = 6.5.
 func TestAUROCWithTies(t *testing.T) {
 	var lists []topList
 	right := map[int]bool{}

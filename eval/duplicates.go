@@ -11,8 +11,9 @@ import (
 // nearDuplicate is the Jaccard similarity from which two captions are near-duplicates.
 const nearDuplicate = 0.6
 
-// NearDuplicates counts for every caption those of other images that say nearly the same: the sets of their terms (semantic.Terms: stems without
-// stop words) share at least 60 percent of their union. k is the number of captions per image. pool may be nil.
+// NearDuplicates counts for every caption those of other images that say nearly the same: the sets of their terms
+// (semantic.Terms: stems without stop words) share at least 60 percent of their union. k is the number of captions per
+// image. pool may be nil.
 func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
 	number := map[string]int32{}
 	terms := make([][]int32, len(captions)) // distinct, ascending
@@ -44,7 +45,8 @@ func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
 			shared[worker] = make([]int32, len(captions))
 		}
 		with := shared[worker]
-		// A set that is near shares at least 60 percent of the n terms, so at least one of any n - ceil(0.6 n) + 1: the rarest are looked up.
+		// A set that is near shares at least 60 percent of the n terms, so at least one of any n - ceil(0.6 n) + 1: the
+		// rarest are looked up.
 		rare := slices.Clone(terms[c])
 		slices.SortFunc(rare, func(a, b int32) int { return len(holders[a]) - len(holders[b]) })
 		keep := len(rare) - int(math.Ceil(nearDuplicate*float64(len(rare))-1e-9)) + 1

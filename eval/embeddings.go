@@ -111,7 +111,8 @@ func pack[T float32 | float64](pool *par.Pool, dst []T, x []float32, dim, width 
 func notFinite(what string, x []float32, row, dim int) error {
 	for j, v := range x[row*dim : (row+1)*dim] {
 		if v-v != 0 {
-			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this row is all zeros",
+			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this "+
+				"row is all zeros",
 				what, row, j, v)
 		}
 	}

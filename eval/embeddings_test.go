@@ -58,7 +58,8 @@ func TestEmbeddingScoresAreTheDefinitionBitForBit(t *testing.T) {
 				for c := c0; c < c1; c++ {
 					want := plainDot(im[i*sh.dim:(i+1)*sh.dim], ca[c*sh.dim:(c+1)*sh.dim])
 					if got := dst[(i-i0)*(c1-c0)+c-c0]; got != want {
-						t.Fatalf("%+v tile [%d,%d)x[%d,%d): S[%d,%d] = %v, want %v", sh, i0, i1, c0, c1, i, c, got, want)
+						t.Fatalf("%+v tile [%d,%d)x[%d,%d): S[%d,%d] = %v, want %v", sh, i0, i1, c0, c1, i, c, got,
+							want)
 					}
 					if got := e.At(i, c); got != want {
 						t.Fatalf("%+v: At(%d,%d) = %v, want %v", sh, i, c, got, want)

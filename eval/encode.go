@@ -18,8 +18,8 @@ type EncodeOptions struct {
 	Workers  int                   // goroutines that prefetch batches; 0 is 2
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
 	Boxes    data.StoredBoxes      // of a network that looks at boxes
-	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that was killed; "" keeps
-	// nothing.
+	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that
+	// was killed; "" keeps nothing.
 	Work        string
 	WorkSetting string                // how a person names another folder for Work, for messages; "" is --work
 	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
@@ -33,7 +33,8 @@ type EncodeOptions struct {
 
 // Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func Encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images, captions []float32, err error) {
+func Encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images,
+	captions []float32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
 	if report == nil {
@@ -74,7 +75,8 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 }
 
 // EncodeCaptions embeds every caption of a split: [M, E] in file order.
-func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) ([]float32, error) {
+func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon,
+	o EncodeOptions) ([]float32, error) {
 	e, c := r.Dim(), s.NumCaptions()
 	captions := make([]float32, c*e)
 	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
@@ -133,7 +135,8 @@ func imageBatch(b *data.Batch) models.ImageBatch {
 }
 
 func captionBatch(b *data.Batch) models.CaptionBatch {
-	return models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges, EdgeStart: b.EdgeStart}
+	return models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges,
+		EdgeStart: b.EdgeStart}
 }
 
 // drain hands every batch of a loader to f.
@@ -157,9 +160,10 @@ func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error
 	}
 }
 
-// Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph computes
-// where its score is not a dot product.
-func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
+// Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph
+// computes where its score is not a dot product.
+func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Lexicon,
+	o EncodeOptions) (Scores, error) {
 	if r.Pairs != nil {
 		return scorePairs(ctx, r.Pairs, s, v, o)
 	}
@@ -171,7 +175,8 @@ func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split,
 }
 
 // ScoreEmbeddings returns the scores of image embeddings [N, E] and caption embeddings [M, E] of an embedder.
-func ScoreEmbeddings(ctx context.Context, pool *par.Pool, r *models.EmbedRunner, images, captions []float32) (Scores, error) {
+func ScoreEmbeddings(ctx context.Context, pool *par.Pool, r *models.EmbedRunner, images, captions []float32) (Scores,
+	error) {
 	if r.DotProduct() {
 		return NewEmbeddings(pool, images, captions, r.Dim())
 	}

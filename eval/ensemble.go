@@ -27,11 +27,13 @@ func Ensemble(members ...Member) (Scores, error) {
 	e := &ensemble{images: n, captions: m}
 	for _, b := range members {
 		if bn, bm := b.Scores.Dims(); bn != n || bm != m {
-			return nil, fmt.Errorf("ensemble: %s has scores of %d images x %d captions, %s of %d x %d: score the same split with every model",
+			return nil, fmt.Errorf("ensemble: %s has scores of %d images x %d captions, %s of %d x %d: score the "+
+				"same split with every model",
 				first.Name, n, m, b.Name, bn, bm)
 		}
 		if b.Data != first.Data {
-			return nil, fmt.Errorf("ensemble: %s and %s were scored on different data (%s, %s): score the same split with every model",
+			return nil, fmt.Errorf("ensemble: %s and %s were scored on different data (%s, %s): score the same split "+
+				"with every model",
 				first.Name, b.Name, first.Data, b.Data)
 		}
 		e.members = append(e.members, b.Scores)

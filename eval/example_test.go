@@ -7,8 +7,8 @@ import (
 	"vsetrain/eval"
 )
 
-// Two images with two captions each. Image 0 is most similar to a caption of image 1, so its best own caption has rank 1
-// (counted from 0) and caption 2 finds image 0 first.
+// Two images with two captions each. Image 0 is most similar to a caption of image 1, so its best own caption has rank
+// 1 (counted from 0) and caption 2 finds image 0 first.
 func ExampleMeasure() {
 	scores := &eval.Dense[float64]{Images: 2, Captions: 4, Data: []float64{
 		0.6, 0.5, 0.9, 0.1, // image 0: captions 0 and 1 are its own

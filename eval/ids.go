@@ -22,8 +22,8 @@ type IDs struct {
 	images, captions map[string]int32
 }
 
-// COCOCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as the package eccv_caption has it. Where it
-// lies beside judgements, captions are called by these numbers.
+// COCOCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as the package
+// eccv_caption has it. Where it lies beside judgements, captions are called by these numbers.
 const COCOCaptionIDs = "coco_test_ids.npy"
 
 // NewIDs names the images and captions of a split for the judgements in a folder:
@@ -36,7 +36,8 @@ const COCOCaptionIDs = "coco_test_ids.npy"
 // A COCO file name (COCO_val2014_000000391895.jpg, 000000391895.jpg) and the number in it are one.
 func NewIDs(s *data.Split, folder string) (*IDs, error) {
 	n, k := s.NumImages(), s.CaptionsPerImage()
-	ids := &IDs{Split: fmt.Sprintf("split %s of %s", s.Name(), s.Dir()), Images: make([]string, n), Captions: make([]string, n*k)}
+	ids := &IDs{Split: fmt.Sprintf("split %s of %s", s.Name(), s.Dir()), Images: make([]string, n),
+		Captions: make([]string, n*k)}
 	for i := range ids.Images {
 		ids.Images[i] = s.ImageID(s.RowOf(i))
 		for j := range k {
@@ -76,7 +77,8 @@ func (ids *IDs) readCOCO(folder string, k int) error {
 		return fmt.Errorf("judgements: %w", err)
 	}
 	if len(numbers) != len(ids.Captions) {
-		return fmt.Errorf("%s: numbers of %d captions, but %s has %d: these judgements are of another split (MS-COCO's 5,000 test images are --split testall)",
+		return fmt.Errorf("%s: numbers of %d captions, but %s has %d: these judgements are of another split "+
+			"(MS-COCO's 5,000 test images are --split testall)",
 			path, len(numbers), ids.Split, len(ids.Captions))
 	}
 	for c, v := range numbers {
@@ -98,7 +100,8 @@ func (ids *IDs) readCOCO(folder string, k int) error {
 		if c%k == 0 {
 			ids.Images[c/k] = own[0]
 		} else if own[0] != ids.Images[c/k] {
-			return fmt.Errorf("%s: captions %s and %s of image row %d have images %s and %s; expected one", path, ids.Captions[c-1], caption, c/k, ids.Images[c/k], own[0])
+			return fmt.Errorf("%s: captions %s and %s of image row %d have images %s and %s; expected one", path,
+				ids.Captions[c-1], caption, c/k, ids.Images[c/k], own[0])
 		}
 	}
 	return nil
@@ -121,7 +124,8 @@ func numbered(names []string, kind string) (map[string]int32, error) {
 	for i, name := range names {
 		name = plainID(name)
 		if before, twice := m[name]; twice {
-			return nil, fmt.Errorf("%ss %d and %d have the same id %s, so judgements cannot tell them apart", kind, before, i, name)
+			return nil, fmt.Errorf("%ss %d and %d have the same id %s, so judgements cannot tell them apart", kind,
+				before, i, name)
 		}
 		m[name] = int32(i)
 	}

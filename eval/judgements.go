@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// Judgements say which captions are right for an image and which images for a caption, beyond the k captions that were written for it. Both
-// directions are lists of their own, because people judge what a network retrieved.
+// Judgements say which captions are right for an image and which images for a caption, beyond the k captions that were
+// written for it. Both directions are lists of their own, because people judge what a network retrieved.
 type Judgements struct {
 	Name     string // of their files, such as eccv
 	I2T, T2I Relevance
@@ -46,7 +46,8 @@ func FindJudgements(path string) ([][]string, error) {
 			}
 			pair := []string{prefix + imageToCaption + ".json", prefix + captionToImage + ".json"}
 			if _, err := os.Stat(pair[1-i]); err != nil {
-				return nil, fmt.Errorf("judgements %s: the other direction is missing: expected %s beside it", path, pair[1-i])
+				return nil, fmt.Errorf("judgements %s: the other direction is missing: expected %s beside it", path,
+					pair[1-i])
 			}
 			return [][]string{pair}, nil
 		}
@@ -57,7 +58,8 @@ func FindJudgements(path string) ([][]string, error) {
 		return nil, fmt.Errorf("judgements: %w", err)
 	}
 	if len(firsts) == 0 {
-		return nil, fmt.Errorf("judgements %s: no judgements in this folder: expected files NAME_%s.json and NAME_%s.json", path, imageToCaption, captionToImage)
+		return nil, fmt.Errorf("judgements %s: no judgements in this folder: expected files NAME_%s.json and "+
+			"NAME_%s.json", path, imageToCaption, captionToImage)
 	}
 	var sets [][]string
 	for _, first := range firsts {
@@ -75,13 +77,13 @@ func globQuote(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absentLimit is the share of positives that may be absent from the split. ECCV Caption names two of 22,550 that are: sixth captions of
-// images of which the split has five.
+// absentLimit is the share of positives that may be absent from the split. ECCV Caption names two of 22,550 that are:
+// sixth captions of images of which the split has five.
 const absentLimit = 0.001
 
-// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be one of the split's with a positive in it,
-// and at most one positive in a thousand may be absent from it; lists must not be empty, nor name a positive twice. Ids are strings or numbers,
-// which mean the same.
+// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be one of the split's
+// with a positive in it, and at most one positive in a thousand may be absent from it; lists must not be empty, nor
+// name a positive twice. Ids are strings or numbers, which mean the same.
 func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 	j := &Judgements{Name: judgementsName(files[0])}
 	both := []direction{
@@ -101,7 +103,8 @@ func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 		return object(dec, func(key string) error {
 			i := slices.Index([]string{imageToCaption, captionToImage}, key)
 			if i < 0 {
-				return fmt.Errorf("key %q; expected %q and %q, or files NAME_%s.json and NAME_%s.json", key, imageToCaption, captionToImage, imageToCaption, captionToImage)
+				return fmt.Errorf("key %q; expected %q and %q, or files NAME_%s.json and NAME_%s.json", key,
+					imageToCaption, captionToImage, imageToCaption, captionToImage)
 			}
 			if seen[key] {
 				return fmt.Errorf("key %q stands there twice", key)
@@ -184,8 +187,10 @@ func (d *direction) read(dec *json.Decoder) error {
 	case c.queries == 0:
 		return fmt.Errorf("no judgements: the object of %ss is empty", d.query)
 	case c.lost > 0 || float64(c.absent) > absentLimit*float64(c.positives):
-		return fmt.Errorf("%s is not in %s: it lacks %d of the %d %ss, or all that answers them, and %d of the %d positives; its images are named like %q and its "+
-			"captions like %q: are these judgements of another split (--split), or is a file of ids missing?", c.first, d.ids.Split, c.lost, c.queries, d.query,
+		return fmt.Errorf("%s is not in %s: it lacks %d of the %d %ss, or all that answers them, and %d of the %d "+
+			"positives; its images are named like %q and its "+
+			"captions like %q: are these judgements of another split (--split), or is a file of ids missing?", c.first,
+			d.ids.Split, c.lost, c.queries, d.query,
 			c.absent, c.positives, d.ids.Images[0], d.ids.Captions[0])
 	}
 	return nil
@@ -204,8 +209,8 @@ func (c *lists) unknown(kind, id string) {
 	}
 }
 
-// firstTwice returns the place in a list of an id that stands there twice, -1 if there is none. positives are the numbers of the ids
-// that are known, in the order of the list.
+// firstTwice returns the place in a list of an id that stands there twice, -1 if there is none. positives are the
+// numbers of the ids that are known, in the order of the list.
 func firstTwice(list idList, positives []int32, known func(id string) (int32, bool)) int {
 	sorted := slices.Clone(positives)
 	slices.Sort(sorted)
@@ -233,7 +238,8 @@ func firstTwice(list idList, positives []int32, known func(id string) (int32, bo
 // idList is a list of ids, strings or whole numbers.
 type idList []string
 
-// UnmarshalJSON reads numbers by itself, because lists of plausible matches hold millions of them, and leaves strings to the JSON package.
+// UnmarshalJSON reads numbers by itself, because lists of plausible matches hold millions of them, and leaves strings
+// to the JSON package.
 func (l *idList) UnmarshalJSON(b []byte) error {
 	inner, opened := bytes.CutPrefix(bytes.TrimSpace(b), []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))

@@ -35,7 +35,8 @@ func openSplit(t testing.TB, ids string) *data.Split {
 			t.Fatal(err)
 		}
 	}
-	if err := npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2}, []float32{1, 2, 3, 4, 5, 6}); err != nil {
+	if err := npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2},
+		[]float32{1, 2, 3, 4, 5, 6}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := data.Open(dir, "test", data.OpenOptions{CaptionsPerImage: 2})
@@ -66,12 +67,14 @@ func TestIDs(t *testing.T) {
 		files             map[string]string
 		images, captions  string // the lists of the first image and of its second caption
 	}{
-		{"flickr", "1_a.jpg\n2_b.jpg\n3_c.jpg\n", "", nil, `{"1_a.jpg": ["1_a.jpg#0", "3_c.jpg#1"]}`, `{"1_a.jpg#1": ["2_b.jpg"]}`},
+		{"flickr", "1_a.jpg\n2_b.jpg\n3_c.jpg\n", "", nil, `{"1_a.jpg": ["1_a.jpg#0", "3_c.jpg#1"]}`,
+			`{"1_a.jpg#1": ["2_b.jpg"]}`},
 		{"numbers of rows", "", "", nil, `{"0": ["0#0", "2#1"]}`, `{"0#1": [1]}`},
 		{"coco file names", "COCO_val2014_000000391895.jpg\n000000000042.jpg\n7\n", "", nil,
 			`{"391895": ["COCO_val2014_000000391895.jpg#0", "7#1"]}`, `{"391895#1": [42]}`},
 		{"coco captions", "391895\n42\n7\n", numbers, nil, `{"391895": [770337, "41"]}`, `{"771687": [42]}`},
-		{"coco captions and images", "a\nb\nc\n", numbers, map[string]string{"original_caption_to_image.json": `{"770337":[1],"771687":[1],"38":[2],"39":[2],"40":["3"],"41":[3]}`},
+		{"coco captions and images", "a\nb\nc\n", numbers,
+			map[string]string{"original_caption_to_image.json": `{"770337":[1],"771687":[1],"38":[2],"39":[2],"40":["3"],"41":[3]}`},
 			`{"1": [770337, 41]}`, `{"771687": [2]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +93,8 @@ func TestIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(j.I2T.Queries, []int32{0}) || !slices.Equal(j.I2T.Positives, []int32{0, 5}) ||
-				!slices.Equal(j.T2I.Queries, []int32{1}) || !slices.Equal(j.T2I.Positives, []int32{1}) || j.Name != "x" {
+				!slices.Equal(j.T2I.Queries, []int32{1}) || !slices.Equal(j.T2I.Positives, []int32{1}) ||
+				j.Name != "x" {
 				t.Errorf("%+v", j)
 			}
 		})
@@ -112,7 +116,8 @@ func TestBadIDs(t *testing.T) {
 		return dir
 	}
 	with := func(dir, original string) string {
-		if err := os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		return dir
@@ -121,11 +126,14 @@ func TestBadIDs(t *testing.T) {
 		name, folder, ids string
 		want              []string
 	}{
-		{"another split", coco([]int64{1, 2, 3}), "", []string{"coco_test_ids.npy", "3 captions", "has 6", "another split", "testall"}},
+		{"another split", coco([]int64{1, 2, 3}), "", []string{"coco_test_ids.npy", "3 captions", "has 6",
+			"another split", "testall"}},
 		{"one caption twice", coco([]int64{1, 2, 3, 4, 5, 1}), "", []string{"captions 0 and 5 have the same id 1"}},
 		{"one image twice", "", "a\nb\na\n", []string{"images 0 and 2 have the same id a"}},
-		{"a caption without image", with(coco([]int64{1, 2, 3, 4, 5, 6}), `{"1":[1]}`), "", []string{"original_caption_to_image.json", "one image of caption 2, found 0"}},
-		{"captions in another order", with(coco([]int64{1, 2, 3, 4, 5, 6}), `{"1":[1],"2":[2],"3":[2],"4":[2],"5":[3],"6":[3]}`), "",
+		{"a caption without image", with(coco([]int64{1, 2, 3, 4, 5, 6}), `{"1":[1]}`), "",
+			[]string{"original_caption_to_image.json", "one image of caption 2, found 0"}},
+		{"captions in another order", with(coco([]int64{1, 2, 3, 4, 5, 6}),
+			`{"1":[1],"2":[2],"3":[2],"4":[2],"5":[3],"6":[3]}`), "",
 			[]string{"captions 1 and 2 of image row 0 have images 1 and 2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,10 +165,15 @@ func TestBadJudgements(t *testing.T) {
 		name, images string
 		want         []string
 	}{
-		{"unknown image", "{\"1\": [10],\n \"9\": [11]}", []string{"x_image_to_caption.json:2", "image 9 is not in split test of world", "lacks 1 of the 2 images", `"1"`, `"10"`, "another split"}},
-		{"unknown caption", `{"1": [10, 77]}`, []string{"x_image_to_caption.json:1", "caption 77 is not in split test of world", "1 of the 2 positives"}},
-		{"another split", `{"81": [810], "82": [820]}`, []string{"caption 810", "2 of the 2 images", "2 of the 2 positives"}},
-		{"empty list", "{\n\"1\": [10],\n\"2\": []}", []string{"x_image_to_caption.json:3", "image 2 has an empty list of positives"}},
+		{"unknown image", "{\"1\": [10],\n \"9\": [11]}",
+			[]string{"x_image_to_caption.json:2", "image 9 is not in split test of world", "lacks 1 of the 2 images",
+				`"1"`, `"10"`, "another split"}},
+		{"unknown caption", `{"1": [10, 77]}`, []string{"x_image_to_caption.json:1",
+			"caption 77 is not in split test of world", "1 of the 2 positives"}},
+		{"another split", `{"81": [810], "82": [820]}`, []string{"caption 810", "2 of the 2 images",
+			"2 of the 2 positives"}},
+		{"empty list", "{\n\"1\": [10],\n\"2\": []}",
+			[]string{"x_image_to_caption.json:3", "image 2 has an empty list of positives"}},
 		{"a positive twice", `{"1": [10, 11, 10]}`, []string{"image 1 lists caption 10 twice"}},
 		{"a positive twice as text and number", `{"1": [10, "10"]}`, []string{"image 1 lists caption 10 twice"}},
 		{"a query twice", `{"1": [10], "1": [11]}`, []string{"image 1 stands there twice"}},
@@ -179,13 +192,15 @@ func TestBadJudgements(t *testing.T) {
 			dir := files(t, map[string]string{pair1: c.images, pair2: good})
 			_, err := ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids)
 			wantWords(t, err, c.want...)
-			dir = files(t, map[string]string{"both.json": `{"caption_to_image": ` + good + `, "image_to_caption": ` + c.images + `}`})
+			dir = files(t, map[string]string{"both.json": `{"caption_to_image": ` + good + `, "image_to_caption": ` +
+				c.images + `}`})
 			if _, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids); err == nil {
 				t.Error("read without an error in one file of both directions")
 			}
 		})
 	}
-	dir := files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`, "twice.json": `{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`})
+	dir := files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`,
+		"twice.json": `{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`})
 	_, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids)
 	wantWords(t, err, "both.json", `no "caption_to_image"`)
 
@@ -196,8 +211,10 @@ func TestBadJudgements(t *testing.T) {
 		many = append(many, strconv.Itoa(c))
 	}
 	large := testIDs(t, []string{"1"}, captions)
-	few := files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") + `, 5000]}, "caption_to_image": {"1": [1]}}`,
-		"more.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") + `, 5000, 5001]}, "caption_to_image": {"1": [1]}}`})
+	few := files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
+		`, 5000]}, "caption_to_image": {"1": [1]}}`,
+		"more.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
+			`, 5000, 5001]}, "caption_to_image": {"1": [1]}}`})
 	j, err := ReadJudgements([]string{filepath.Join(few, "few.json")}, large)
 	if err != nil || len(j.I2T.Positives) != 1000 || j.I2T.Absent[0] != 1 {
 		t.Errorf("an absent positive: %+v, %v", j, err)
@@ -211,9 +228,11 @@ func TestBadJudgements(t *testing.T) {
 }
 
 func TestFindJudgements(t *testing.T) {
-	dir := files(t, map[string]string{"b_image_to_caption.json": "", "b_caption_to_image.json": "", "a_image_to_caption.json": "", "a_caption_to_image.json": "", "README": ""})
+	dir := files(t, map[string]string{"b_image_to_caption.json": "", "b_caption_to_image.json": "",
+		"a_image_to_caption.json": "", "a_caption_to_image.json": "", "README": ""})
 	sets, err := FindJudgements(dir)
-	if err != nil || len(sets) != 2 || filepath.Base(sets[0][1]) != "a_caption_to_image.json" || filepath.Base(sets[1][0]) != "b_image_to_caption.json" {
+	if err != nil || len(sets) != 2 || filepath.Base(sets[0][1]) != "a_caption_to_image.json" ||
+		filepath.Base(sets[1][0]) != "b_image_to_caption.json" {
 		t.Errorf("%v, %v", sets, err)
 	}
 	_, err = FindJudgements(t.TempDir())
@@ -228,9 +247,10 @@ func TestFindJudgements(t *testing.T) {
 const expert = "1\t10\t4\t4\t3\n1\t20\t1\t1\t2\n2\t20\t2\t3\t3\n2\t31\t1\t1\t1\n"
 const crowd = "1\t10\t1\t3\t0\n1\t20\t0\t0\t3\n2\t20\t0.666666666666667\t2\t1\n2\t31\t0.333333333333333\t1\t2\n"
 
-// By hand, of the crowd: scores 9 1 5 7 and shares 1 0 2/3 1/3 agree in five pairs of pairs and disagree in one: tau-b is 4/6, and tau-c
-// 2 4 4 / (16 3) the same. Ranks 4 1 2 3 and 4 1 3 2 correlate by 1 - 6 2 / (4 15) = 0.8. Without the own captions (1, 10), (2, 20) two pairs are left,
-// which agree. The numbers of the experts, with each rating by itself, are scipy 1.17's.
+// By hand, of the crowd: scores 9 1 5 7 and shares 1 0 2/3 1/3 agree in five pairs of pairs and disagree in one: tau-b
+// is 4/6, and tau-c 2 4 4 / (16 3) the same. Ranks 4 1 2 3 and 4 1 3 2 correlate by 1 - 6 2 / (4 15) = 0.8. Without the
+// own captions (1, 10), (2, 20) two pairs are left, which agree. The numbers of the experts, with each rating by
+// itself, are scipy 1.17's.
 func TestAgreementWithPeople(t *testing.T) {
 	ids := testIDs(t, []string{"1", "2", "3"}, []string{"10", "11", "20", "21", "30", "31"})
 	s := &Dense[float64]{3, 6, make([]float64, 18)}
@@ -294,16 +314,19 @@ func TestBadRatings(t *testing.T) {
 
 // No file makes a reader panic, and what is read fits the split.
 func FuzzJudgements(f *testing.F) {
-	for _, s := range []string{`{"1": [10, "20"], "2": [31]}`, `{"1": []}`, `{"1": null}`, `[`, `{"1": {"a": [1]}}`, expert, crowd, "1\t10\t1e9\t1\t1\n"} {
+	for _, s := range []string{`{"1": [10, "20"], "2": [31]}`, `{"1": []}`, `{"1": null}`, `[`, `{"1": {"a": [1]}}`,
+		expert, crowd, "1\t10\t1e9\t1\t1\n"} {
 		f.Add([]byte(s))
 	}
-	ids := &IDs{Split: "split test of world", Images: []string{"1", "2", "3"}, Captions: []string{"10", "11", "20", "21", "30", "31"}}
+	ids := &IDs{Split: "split test of world", Images: []string{"1", "2", "3"},
+		Captions: []string{"10", "11", "20", "21", "30", "31"}}
 	if err := ids.index(); err != nil {
 		f.Fatal(err)
 	}
 	scores := &Dense[float64]{3, 6, make([]float64, 18)}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		both := bytes.Join([][]byte{[]byte(`{"caption_to_image": {"10": [1]}, "image_to_caption": `), b, []byte("}")}, nil)
+		both := bytes.Join([][]byte{[]byte(`{"caption_to_image": {"10": [1]}, "image_to_caption": `), b, []byte("}")},
+			nil)
 		dir := files(t, map[string]string{"j.json": string(both), "r.txt": string(b)})
 		if j, err := ReadJudgements([]string{filepath.Join(dir, "j.json")}, ids); err == nil {
 			if _, err := Judge(nil, scores, j); err != nil {

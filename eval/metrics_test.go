@@ -101,7 +101,8 @@ func TestGoldenEvaluation(t *testing.T) {
 					t.Fatalf("%d folds, %v; want %d", len(each), err, len(w.Folds))
 				}
 				for f, x := range w.Folds {
-					x.check(t, block{s, f * c.ImagesPerFold, f * c.ImagesPerFold * c.K, c.ImagesPerFold, c.ImagesPerFold * c.K}, c.K)
+					x.check(t, block{s, f * c.ImagesPerFold, f * c.ImagesPerFold * c.K, c.ImagesPerFold,
+						c.ImagesPerFold * c.K}, c.K)
 					x.recalls(t, each[f])
 				}
 				w.Mean.recalls(t, mean)
@@ -232,7 +233,8 @@ func TestFoldErrorSaysWhichFold(t *testing.T) {
 	d, _ := NewDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
 	_, err := evaluateFolds(nil, d, 1, 3, 2)
-	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") || !strings.Contains(err.Error(), "image 0 and caption 1") {
+	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") ||
+		!strings.Contains(err.Error(), "image 0 and caption 1") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := evaluateFolds(nil, d, 1, 4, 2); err == nil {

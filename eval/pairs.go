@@ -9,9 +9,9 @@ import (
 	"vsetrain/models"
 )
 
-// usualPairs is the size of the tiles of a PairScorer: the pairs scored in one run on a CPU, and the least a GPU scores in
-// one. Work files keep tiles of this size. All but those at the edges have one shape, so few graphs serve a split. Captions
-// are in the order of their length, so that the captions of a tile differ little.
+// usualPairs is the size of the tiles of a PairScorer: the pairs scored in one run on a CPU, and the least a GPU scores
+// in one. Work files keep tiles of this size. All but those at the edges have one shape, so few graphs serve a split.
+// Captions are in the order of their length, so that the captions of a tile differ little.
 func usualPairs() tileSize { return tileSize{64, 64} }
 
 // EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
@@ -78,7 +78,8 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.
-func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores, error) {
+func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores,
+	error) {
 	images, captions, order, err := EncodePairs(ctx, r, s, v, o)
 	if err != nil {
 		return nil, err
@@ -86,8 +87,10 @@ func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text
 	return ScorePairs(ctx, r, images, captions, order, o)
 }
 
-// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan and Warn.
-func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32, o EncodeOptions) (Scores, error) {
+// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan
+// and Warn.
+func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
+	o EncodeOptions) (Scores, error) {
 	d, err := NewDense[float32](images.N, captions.N)
 	if err != nil {
 		return nil, err
@@ -104,7 +107,8 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 		o.Plan(s.plan)
 	}
 	if o.Work != "" {
-		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(), scoreKey(r.Model, images, captions, order), s.fileTiles, s.put); err != nil {
+		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(),
+			scoreKey(r.Model, images, captions, order), s.fileTiles, s.put); err != nil {
 			return nil, err
 		}
 		defer s.work.close()

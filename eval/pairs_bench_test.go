@@ -67,7 +67,8 @@ func BenchmarkGSMNPairs(b *testing.B) {
 	}
 }
 
-// BenchmarkGSMNSplit scores all pairs of 96 images and 200 captions in their tiles; it reports pairs/s, and logs a digest of the scores.
+// BenchmarkGSMNSplit scores all pairs of 96 images and 200 captions in their tiles; it reports pairs/s, and logs a
+// digest of the scores.
 func BenchmarkGSMNSplit(b *testing.B) {
 	m, images, captions := gsmnBench(b, cpu.FP32, 96, 200)
 	order := make([]int32, captions.N)

@@ -8,9 +8,9 @@ import (
 	"vsetrain/models"
 )
 
-// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions are copied to the device
-// once if they fit. Otherwise a block of images is resident while all captions are streamed, a tile at a time; then the next
-// block follows. If not even that fits, both are streamed with every tile.
+// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions are
+// copied to the device once if they fit. Otherwise a block of images is resident while all captions are streamed, a
+// tile at a time; then the next block follows. If not even that fits, both are streamed with every tile.
 type PairPlan struct {
 	Images, Captions   int64 // bytes of the encoded values
 	BlockImages        int   // images that stay at a time; 0: they come with every tile
@@ -35,16 +35,20 @@ func (p PairPlan) String() string {
 	case p.BlockImages > 0:
 		where = fmt.Sprintf("pass by blocks of %d images", p.BlockImages)
 	}
-	return fmt.Sprintf("GPU memory: encoded images %s and captions %s %s; tiles of %d x %d pairs take %s, reserve %s; %s of %s free before them",
-		device.Size(p.Images), device.Size(p.Captions), where, p.TileImages, p.TileCaptions, device.Size(p.Values), device.Size(p.Reserve), device.Size(p.Free), device.Size(p.Total))
+	return fmt.Sprintf("GPU memory: encoded images %s and captions %s %s; tiles of %d x %d pairs take %s, reserve "+
+		"%s; %s of %s free before them",
+		device.Size(p.Images), device.Size(p.Captions), where, p.TileImages, p.TileCaptions, device.Size(p.Values),
+		device.Size(p.Reserve), device.Size(p.Free), device.Size(p.Total))
 }
 
-// pairFactors are the sides of tiles on a device with memory of its own, in tiles of the size that a CPU scores in one run. A run of the largest has some
-// fifty kernels with work for every multiprocessor of a large GPU; larger tiles would gain nothing.
+// pairFactors are the sides of tiles on a device with memory of its own, in tiles of the size that a CPU scores in one
+// run. A run of the largest has some fifty kernels with work for every multiprocessor of a large GPU; larger tiles
+// would gain nothing.
 var pairFactors = []int{4, 2, 1}
 
 const (
-	// pairReserve is left for what kernels need beside the values of a run: two workspaces of 640 MB at most, and tables.
+	// pairReserve is left for what kernels need beside the values of a run: two workspaces of 640 MB at most, and
+	// tables.
 	pairReserve = 1536 << 20
 	// pairValues bounds the values of a run, so that kernels can count them in 32 bits.
 	pairValues = 4 << 31
@@ -52,8 +56,9 @@ const (
 
 // planPairs chooses tiles and what stays on the device, from its free memory.
 func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
-	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile, BlockImages: images.N,
-		TileImages: tile.images, TileCaptions: tile.captions}
+	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile,
+		BlockImages: images.N,
+		TileImages:  tile.images, TileCaptions: tile.captions}
 	dev, ok := r.Model.Session.Dev.(interface {
 		FreeMemory() (free, total int64, err error)
 	})
@@ -80,7 +85,8 @@ func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile t
 }
 
 // try fills in the plan with tiles of a size and reports whether it fits.
-func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet, factor int, stay bool) (fits bool, err error) {
+func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet, factor int, stay bool) (fits bool,
+	err error) {
 	p.TileImages, p.TileCaptions = factor*p.tile.images, factor*p.tile.captions
 	p.Capacity, p.column = 0, 0
 	for c := 0; c < captions.N; c += p.TileCaptions {

@@ -10,7 +10,8 @@ import (
 )
 
 // Relevance says which candidates answer each judged query of one direction: query Queries[q] is answered by
-// Positives[First[q]:First[q+1]], all of them numbers of images or captions in file order. Queries that were not judged are not there.
+// Positives[First[q]:First[q+1]], all of them numbers of images or captions in file order. Queries that were not judged
+// are not there.
 type Relevance struct {
 	Queries   []int32
 	First     []int32 // [queries + 1]
@@ -32,8 +33,8 @@ func (r *Relevance) add(query int32, positives []int32, absent int) {
 // of returns the answers of judged query q.
 func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+1]] }
 
-// JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R positives, of which
-// some may be absent from the split,
+// JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R
+// positives, of which some may be absent from the split,
 //
 //	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 if the r-th is none
 //	R-Precision  the share of positives among the first R
@@ -41,8 +42,8 @@ func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+
 //
 // and each measure is the mean over the judged queries.
 //
-// Source: S. Chun, W. Kim, S. Park, M. Chang, S. J. Oh, ECCV Caption, ECCV 2022; K. Musgrave, S. Belongie, S.-N. Lim, A Metric Learning Reality
-// Check, ECCV 2020 (mAP@R).
+// Source: S. Chun, W. Kim, S. Park, M. Chang, S. J. Oh, ECCV Caption, ECCV 2022; K. Musgrave, S. Belongie, S.-N. Lim, A
+// Metric Learning Reality Check, ECCV 2020 (mAP@R).
 type JudgedRecalls struct {
 	Queries    int     `json:"queries"`
 	Positives  int     `json:"positives"`        // of all queries
@@ -61,8 +62,8 @@ type JudgedMetrics struct {
 	T2I  JudgedRecalls `json:"t2i"`
 }
 
-// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending, and the number of those
-// that have none because they are absent.
+// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending, and
+// the number of those that have none because they are absent.
 func newJudgedRecalls(positions [][]int32, absent []int32) JudgedRecalls {
 	r := JudgedRecalls{Queries: len(positions)}
 	for q, list := range positions {
@@ -87,20 +88,21 @@ func newJudgedRecalls(positions [][]int32, absent []int32) JudgedRecalls {
 	return r
 }
 
-// Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must not be NaN (Ranks
-// finds those).
+// Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must
+// not be NaN (Ranks finds those).
 func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
 	i2t, t2i, err := Positions(pool, s, &j.I2T, &j.T2I)
 	if err != nil {
 		return JudgedMetrics{}, fmt.Errorf("judgements %s: %w", j.Name, err)
 	}
-	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t, j.I2T.Absent), T2I: newJudgedRecalls(t2i, j.T2I.Absent)}, nil
+	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t, j.I2T.Absent),
+		T2I: newJudgedRecalls(t2i, j.T2I.Absent)}, nil
 }
 
 // Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
 //
-// Only the positives of each query are sorted: every candidate is ranked among them by binary search and counted, so a split takes one pass
-// over the tiles of S and memory for the positives alone, however many they are.
+// Only the positives of each query are sorted: every candidate is ranked among them by binary search and counted, so a
+// split takes one pass over the tiles of S and memory for the positives alone, however many they are.
 func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	return positionsIn(usualTiles(), pool, s, i2t, t2i)
 }
@@ -168,18 +170,22 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 	return rows.positions(), columns.positions(), nil
 }
 
-// placements are the positives of the queries of one direction, from the one that ranks last to the one that ranks first,
-// and the numbers of candidates that rank between them.
+// placements are the positives of the queries of one direction, from the one that ranks last to the one that ranks
+// first, and the numbers of candidates that rank between them.
 type placements struct {
 	rel    *Relevance
 	at     []int32 // [items] the judged query of an item, -1 if it was not judged
 	scores []float64
 	items  []int32
-	above  []int32 // [positives + queries] of query q at First[q] + q: entry b counts candidates that rank above exactly the last b positives
+	// [positives + queries] of query q at First[q] + q: entry b counts candidates that rank above exactly the last b
+	// positives
+	above []int32
 }
 
-func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*placements, error) {
-	p := &placements{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)), items: slices.Clone(rel.Positives),
+func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*placements,
+	error) {
+	p := &placements{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)),
+		items: slices.Clone(rel.Positives),
 		above: make([]int32, len(rel.Positives)+len(rel.Queries))}
 	for i := range p.at {
 		p.at[i] = -1
@@ -210,7 +216,9 @@ func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, scor
 		for j, c := range items {
 			all[j] = scored{c, score(int(rel.Queries[q]), int(c))}
 		}
-		slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.item, b.item)) })
+		slices.SortFunc(all, func(a, b scored) int {
+			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.item, b.item))
+		})
 		for j, x := range all {
 			items[j], scores[j] = x.item, x.score
 		}
@@ -224,8 +232,8 @@ func (p *placements) of(q int32) (scores []float64, items []int32) {
 	return p.scores[lo:hi], p.items[lo:hi]
 }
 
-// count ranks a candidate among the positives of a query, given their scores and numbers. A positive does not rank above
-// itself. Scores are random, so the search must not branch on them.
+// count ranks a candidate among the positives of a query, given their scores and numbers. A positive does not rank
+// above itself. Scores are random, so the search must not branch on them.
 func count(counts []int32, scores []float64, items []int32, score float64, item int32) {
 	b, n := 0, len(scores) // scores[:b] are below, and those from b+n on are not
 	for n > 0 {

@@ -14,10 +14,10 @@ import (
 	"vsetrain/internal/par"
 )
 
-// By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of them, so R-Precision
-// is 2/3; precision is 1 at the first candidate and 2/3 at the third, the second is none: mAP@R is (1 + 0 + 2/3) / 3 = 5/9. Of one with
-// positives at 1 and 7: nothing at the first, 1/2 at the second: mAP@R is 1/4, R-Precision 1/2. Of one with a positive at 5: nothing, found
-// among the first ten alone.
+// By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of
+// them, so R-Precision is 2/3; precision is 1 at the first candidate and 2/3 at the third, the second is none: mAP@R is
+// (1 + 0 + 2/3) / 3 = 5/9. Of one with positives at 1 and 7: nothing at the first, 1/2 at the second: mAP@R is 1/4,
+// R-Precision 1/2. Of one with a positive at 5: nothing, found among the first ten alone.
 func TestJudgedRecallsByHand(t *testing.T) {
 	for _, c := range []struct {
 		positions [][]int32
@@ -26,10 +26,12 @@ func TestJudgedRecallsByHand(t *testing.T) {
 	}{
 		{[][]int32{{0, 2, 5}}, []int32{0}, JudgedRecalls{1, 3, 0, 500.0 / 9, 200.0 / 3, 100, 100, 100}},
 		{[][]int32{{1, 7}}, []int32{0}, JudgedRecalls{1, 2, 0, 25, 50, 0, 100, 100}},
-		{[][]int32{{1, 7}}, []int32{2}, JudgedRecalls{1, 4, 2, 12.5, 25, 0, 100, 100}}, // four positives, the fourth place is none
+		// four positives, the fourth place is none
+		{[][]int32{{1, 7}}, []int32{2}, JudgedRecalls{1, 4, 2, 12.5, 25, 0, 100, 100}},
 		{[][]int32{{5}}, []int32{0}, JudgedRecalls{1, 1, 0, 0, 0, 0, 0, 100}},
 		{[][]int32{{0, 1, 2, 3}}, []int32{0}, JudgedRecalls{1, 4, 0, 100, 100, 100, 100, 100}},
-		{[][]int32{{0, 2, 5}, {1, 7}, {5}, {0, 1, 2, 3}}, []int32{0, 0, 0, 0}, JudgedRecalls{4, 10, 0, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
+		{[][]int32{{0, 2, 5}, {1, 7}, {5}, {0, 1, 2, 3}}, []int32{0, 0, 0, 0},
+			JudgedRecalls{4, 10, 0, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
 		{nil, nil, JudgedRecalls{}},
 	} {
 		got := newJudgedRecalls(c.positions, c.absent)
@@ -44,7 +46,8 @@ func (r JudgedRecalls) list() []float64 {
 	return []float64{r.MAPAtR, r.RPrecision, r.R1, r.R5, r.R10}
 }
 
-// The order of Ranks, among ties too, gives the positions that sorting every row and column gives, in tiles of any size.
+// The order of Ranks, among ties too, gives the positions that sorting every row and column gives, in tiles of any
+// size.
 func TestPositionsEqualSorting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	pool := par.New(3)
@@ -124,7 +127,8 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 	}
 	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
 		[]float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.T2I.R1, want.T2I.R5, want.T2I.R10}, golden.FP64)
-	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1}, golden.FP64)
+	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1},
+		golden.FP64)
 }
 
 func TestBadRelevance(t *testing.T) {
@@ -192,7 +196,8 @@ func TestGoldenJudgements(t *testing.T) {
 		for _, d := range []string{imageToCaption, captionToImage} {
 			write("pair_"+d+".json", c.Judgments[d])
 		}
-		for _, path := range []string{dir, filepath.Join(dir, "golden.json"), filepath.Join(dir, "pair_"+captionToImage+".json")} {
+		for _, path := range []string{dir, filepath.Join(dir, "golden.json"),
+			filepath.Join(dir, "pair_"+captionToImage+".json")} {
 			sets, err := FindJudgements(path)
 			if err != nil || len(sets) != 1 {
 				t.Fatalf("%s: %v, %v", path, sets, err)
@@ -210,7 +215,8 @@ func TestGoldenJudgements(t *testing.T) {
 				want expected
 			}{{got.I2T, c.Expected.I2T}, {got.T2I, c.Expected.T2I}} {
 				w := d.want
-				golden.Close(t, j.Name, d.got.list(), []float64{100 * w.MAPAtR, 100 * w.RPrec, 100 * w.R1, 100 * w.R5, 100 * w.R10}, golden.FP64)
+				golden.Close(t, j.Name, d.got.list(), []float64{100 * w.MAPAtR, 100 * w.RPrec, 100 * w.R1, 100 * w.R5,
+					100 * w.R10}, golden.FP64)
 				if d.got.Queries != w.Queries {
 					t.Errorf("%s: %d queries, want %d", j.Name, d.got.Queries, w.Queries)
 				}

@@ -28,9 +28,10 @@ const (
 
 // Result is the outcome of one protocol.
 type Result struct {
-	Metrics  Metrics
-	Folds    []Metrics // of FiveFolds only: the measures of each fold
-	I2T, T2I []int     // 0-based ranks of the measured images and captions in file order; in folds those within the fold
+	Metrics Metrics
+	Folds   []Metrics // of FiveFolds only: the measures of each fold
+	// 0-based ranks of the measured images and captions in file order; in folds those within the fold
+	I2T, T2I []int
 }
 
 // ParseProtocol checks the name of a protocol; an empty one is Auto.
@@ -75,12 +76,13 @@ func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, err
 	return results, nil
 }
 
-// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns the mean of every
-// measure and the measures of each fold. Images after the last fold are left out.
+// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns the
+// mean of every measure and the measures of each fold. Images after the last fold are left out.
 func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out Result, err error) {
 	n, m := s.Dims()
 	if folds <= 0 || imagesPerFold <= 0 || k <= 0 || folds > n/imagesPerFold || m != n*k {
-		return out, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d captions",
+		return out, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d "+
+			"captions",
 			folds, imagesPerFold, k, n, m)
 	}
 	for f := range folds {
@@ -119,7 +121,8 @@ func (p Protocol) Resolve(n, k int) []Protocol {
 
 func (p Protocol) tooFew(n int) error {
 	folds, size := p.layout(n)
-	return fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p, folds*size, n)
+	return fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p,
+		folds*size, n)
 }
 
 // layout returns the number of folds and the images in each.

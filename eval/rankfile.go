@@ -15,15 +15,16 @@ import (
 	"vsetrain/internal/torchfile"
 )
 
-// Ranking is the outcome for each query of a split, in file order. With k captions per image, image i has the captions i*k to
-// i*k+k-1. Ranks count from 0, as in Ranks.
+// Ranking is the outcome for each query of a split, in file order. With k captions per image, image i has the captions
+// i*k to i*k+k-1. Ranks count from 0, as in Ranks.
 type Ranking struct {
 	I2T, I2TTop []int // [N] rank of the best own caption of an image, and the caption that ranks first
 	T2I, T2ITop []int // [M] rank of the image of a caption, and the image that ranks first
 }
 
-// Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates of its own
-// fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are those of the whole split. pool may be nil.
+// Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates
+// of its own fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are those of the whole
+// split. pool may be nil.
 func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
 	return rankIn(usualTiles(), pool, s, k, protocol)
 }
@@ -64,8 +65,8 @@ func rankIn(t tileSize, pool *par.Pool, s Scores, k int, protocol Protocol) (Ran
 	return all, nil
 }
 
-// firsts returns the caption that ranks first for every image [N], and the image that ranks first for every caption [M]: the
-// highest score, among equal ones the larger number.
+// firsts returns the caption that ranks first for every image [N], and the image that ranks first for every caption
+// [M]: the highest score, among equal ones the larger number.
 func firsts(size tileSize, pool *par.Pool, s Scores) (captions, images []int) {
 	n, m := s.Dims()
 	captions, images = make([]int, n), make([]int, m)
@@ -121,8 +122,8 @@ func isTorchName(path string) bool {
 //	direction (i2t or t2i), query, rank, top1
 //
 // where query and top1 number images and captions in file order, from 0. A .pth or .pth.tar is what the evaluation of
-// fartashf/vsepp and its descendants saves as ranks.pth.tar: {"rt": (ranks, top1), "rti": (ranks, top1)} of images and of captions,
-// float64 tensors here, as its NumPy arrays are.
+// fartashf/vsepp and its descendants saves as ranks.pth.tar: {"rt": (ranks, top1), "rti": (ranks, top1)} of images and
+// of captions, float64 tensors here, as its NumPy arrays are.
 func SaveRanks(path string, r Ranking) error {
 	if err := CheckRanksPath(path); err != nil {
 		return fmt.Errorf("save ranks: %w", err)

@@ -137,7 +137,8 @@ func TestSaveRanks(t *testing.T) {
 			}
 		}
 	}
-	if err := SaveRanks(filepath.Join(dir, "r.xlsx"), r); err == nil || !strings.Contains(err.Error(), ".csv, .pth or .pth.tar") {
+	if err := SaveRanks(filepath.Join(dir, "r.xlsx"), r); err == nil ||
+		!strings.Contains(err.Error(), ".csv, .pth or .pth.tar") {
 		t.Errorf("an unknown ending: %v", err)
 	}
 }

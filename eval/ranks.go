@@ -30,8 +30,8 @@ func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
 	return ranksIn(usualTiles(), pool, s, k)
 }
 
-// Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the score of the match
-// that ranks first. Equal captions of different images are the usual reason.
+// Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the
+// score of the match that ranks first. Equal captions of different images are the usual reason.
 type Ties struct {
 	I2T int `json:"i2t"`
 	T2I int `json:"t2i"`
@@ -47,12 +47,14 @@ func ranksIn(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, err e
 func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, err error) {
 	n, m := s.Dims()
 	if k <= 0 || n <= 0 || m%n != 0 || m/n != k {
-		return nil, nil, ties, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per image: %s",
+		return nil, nil, ties, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per "+
+			"image: %s",
 			n, m, k, perImageHint(n, m))
 	}
 	r := &ranking{s: s, tiles: t, n: n, m: m, k: k,
 		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
-		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n), equalC: make([]atomic.Int32, m)}
+		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n),
+		equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
 	loop(pool, n, par.Func(r.matches))
 
@@ -64,7 +66,8 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, 
 	r.columns = (m + t.captions - 1) / t.captions
 	loop(pool, (n+t.images-1)/t.images*r.columns, par.Func(r.tile))
 	if at := r.nan.Load(); at != math.MaxInt64 {
-		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or one of the two has an all-zero input",
+		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or "+
+			"one of the two has an all-zero input",
 			at/int64(m), at%int64(m))
 	}
 	i2t, t2i = make([]int, n), make([]int, m)
@@ -95,11 +98,12 @@ type ranking struct {
 	own       []float64 // [M] score of each caption with its own image
 	aboveI    []atomic.Int64
 	aboveC    []atomic.Int64
-	equalI    []atomic.Int32 // [N] wrong captions with the best own score; matches begins with less than none, for the own ones
-	equalC    []atomic.Int32 // [M] wrong images with the own score, likewise
-	nan       atomic.Int64   // lowest i*M + c with a NaN score
-	columns   int            // tiles across
-	scratch   [][]float64    // one per worker
+	// [N] wrong captions with the best own score; matches begins with less than none, for the own ones
+	equalI  []atomic.Int32
+	equalC  []atomic.Int32 // [M] wrong images with the own score, likewise
+	nan     atomic.Int64   // lowest i*M + c with a NaN score
+	columns int            // tiles across
+	scratch [][]float64    // one per worker
 }
 
 // matches finds the scores of image i with its own captions.
@@ -119,7 +123,8 @@ func (r *ranking) matches(_, i int) {
 	}
 }
 
-// tile counts, in one tile of S, the captions that rank above the best own caption of each image, and the images that rank above the own image of each caption.
+// tile counts, in one tile of S, the captions that rank above the best own caption of each image, and the images that
+// rank above the own image of each caption.
 func (r *ranking) tile(worker, t int) {
 	i0, c0 := t/r.columns*r.tiles.images, t%r.columns*r.tiles.captions
 	i1, c1 := min(r.n, i0+r.tiles.images), min(r.m, c0+r.tiles.captions)

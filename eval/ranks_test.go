@@ -103,7 +103,8 @@ func TestRanksFollowAPermutationOfImages(t *testing.T) {
 		}
 		for j := range k {
 			if t1[i*k+j] != t0[perm[i]*k+j] {
-				t.Fatalf("caption %d of image %d: rank %d after the permutation, %d before", j, i, t1[i*k+j], t0[perm[i]*k+j])
+				t.Fatalf("caption %d of image %d: rank %d after the permutation, %d before", j, i, t1[i*k+j],
+					t0[perm[i]*k+j])
 			}
 		}
 	}
@@ -202,8 +203,8 @@ func TestDenseRefusesShapes(t *testing.T) {
 	}
 }
 
-// By hand: image 0 has a wrong caption (2) with the score of its best own one, and an own one too; image 1 only own ones. Caption 2 has the score
-// 5 with image 0 and with its own, captions 0, 1 and 3 have no equal.
+// By hand: image 0 has a wrong caption (2) with the score of its best own one, and an own one too; image 1 only own
+// ones. Caption 2 has the score 5 with image 0 and with its own, captions 0, 1 and 3 have no equal.
 func TestTiesByHand(t *testing.T) {
 	s := [][]float64{{5, 5, 5, 1}, {4, 3, 5, 5}}
 	for _, tile := range []tileSize{{128, 256}, {1, 1}, {2, 3}} {

@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Ratings are what people said of how well captions describe images, in the form of Flickr8K's two files: a line for each pair, its fields
-// separated by tabs.
+// Ratings are what people said of how well captions describe images, in the form of Flickr8K's two files: a line for
+// each pair, its fields separated by tabs.
 //
 //	ExpertAnnotations.txt       image, caption, three ratings of 1 (no relation) to 4 (describes it without errors)
 //	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, how many say so, how many do not
@@ -24,8 +24,8 @@ type Ratings struct {
 	Values           [][]float64 // [pairs] one value for each expert, or the share of the crowd
 }
 
-// Agreement is how a model's scores correlate with ratings, each rating being one observation. Tau-c is the measure usually given for the
-// experts, tau-b for the crowd.
+// Agreement is how a model's scores correlate with ratings, each rating being one observation. Tau-c is the measure
+// usually given for the experts, tau-b for the crowd.
 type Agreement struct {
 	Pairs    int     `json:"pairs"`
 	Ratings  int     `json:"ratings"`
@@ -34,8 +34,8 @@ type Agreement struct {
 	Spearman float64 `json:"spearman"`
 }
 
-// HumanAgreement is the agreement on all pairs, and on those whose caption was written for another image, which the literature on
-// captioning measures.
+// HumanAgreement is the agreement on all pairs, and on those whose caption was written for another image, which the
+// literature on captioning measures.
 type HumanAgreement struct {
 	Name   string    `json:"name"`
 	All    Agreement `json:"all"`
@@ -71,16 +71,19 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 		if n == 1 {
 			crowd = isCrowd
 		} else if crowd != isCrowd {
-			return fail("numbers %s %s %s are of another kind than those of line 1; expected either three ratings or share, yes and no in the whole file",
+			return fail("numbers %s %s %s are of another kind than those of line 1; expected either three ratings or "+
+				"share, yes and no in the whole file",
 				fields[2], fields[3], fields[4])
 		}
 		i, ok := ids.image(fields[0])
 		if !ok {
-			return fail("image %s is not in %s; its images are named like %q: are these ratings of another split (--split)?", fields[0], ids.Split, ids.Images[0])
+			return fail("image %s is not in %s; its images are named like %q: are these ratings of another split "+
+				"(--split)?", fields[0], ids.Split, ids.Images[0])
 		}
 		c, ok := ids.caption(fields[1])
 		if !ok {
-			return fail("caption %s is not in %s; its captions are named like %q: are these ratings of another split (--split)?", fields[1], ids.Split, ids.Captions[0])
+			return fail("caption %s is not in %s; its captions are named like %q: are these ratings of another split "+
+				"(--split)?", fields[1], ids.Split, ids.Captions[0])
 		}
 		if before := seen[[2]int32{i, c}]; before > 0 {
 			return fail("image %s and caption %s stand in line %d too", fields[0], fields[1], before)
@@ -97,8 +100,8 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 	return r, nil
 }
 
-// ratingValues reads the three numbers of a line: ratings 1 to 4, or a share, the people who said yes and those who said no. No line can be
-// both, because a share of 1 goes with nobody who said no.
+// ratingValues reads the three numbers of a line: ratings 1 to 4, or a share, the people who said yes and those who
+// said no. No line can be both, because a share of 1 goes with nobody who said no.
 func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	var v [3]float64
 	experts := true
@@ -113,7 +116,8 @@ func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	}
 	const rounding = 1e-6 // of shares in the file
 	if people := v[1] + v[2]; people < 1 || v[0] < v[1]/people-rounding || v[0] > v[1]/people+rounding {
-		return nil, false, fmt.Errorf("numbers %s; expected three ratings of 1 to 4, or a share with the counts of yes and no it comes from", strings.Join(fields, " "))
+		return nil, false, fmt.Errorf("numbers %s; expected three ratings of 1 to 4, or a share with the counts of "+
+			"yes and no it comes from", strings.Join(fields, " "))
 	}
 	return v[:1], true, nil
 }

@@ -19,8 +19,8 @@ import (
 	"vsetrain/models"
 )
 
-// apart is the CPU as a device with memory of its own, of a size in bytes, and with results that come later: it counts what is copied to it and holds
-// what it copies from it until somebody asks.
+// apart is the CPU as a device with memory of its own, of a size in bytes, and with results that come later: it counts
+// what is copied to it and holds what it copies from it until somebody asks.
 type apart struct {
 	device.Device
 	size, used, uploaded int
@@ -32,7 +32,8 @@ type apart struct {
 
 func (a *apart) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if a.used+4*n > a.size {
-		return nil, &device.Full{Want: 4 * int64(n), Free: int64(a.size - a.used), Total: int64(a.size), Err: errors.New("full")}
+		return nil, &device.Full{Want: 4 * int64(n), Free: int64(a.size - a.used), Total: int64(a.size),
+			Err: errors.New("full")}
 	}
 	b, err := a.Device.Alloc(t, n)
 	if err == nil {
@@ -110,10 +111,12 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		}
 		w.order = append(w.order, int32((c*7)%worldCaptions))
 	}
-	if err := w.r.AppendImages(w.images, models.ImageBatch{N: worldImages, Features: x, Boxes: boxes}, worldImages); err != nil {
+	if err := w.r.AppendImages(w.images, models.ImageBatch{N: worldImages, Features: x, Boxes: boxes},
+		worldImages); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.r.AppendCaptions(w.captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths}, worldCaptions); err != nil {
+	if err := w.r.AppendCaptions(w.captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths},
+		worldCaptions); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -140,8 +143,8 @@ func onCPU(t *testing.T) device.Device {
 	return dev
 }
 
-// Encoded values come to a device with memory of its own once, as far as they fit; the scores are those of the device that computes in the
-// host's memory, bit for bit, and two tiles are on their way at a time.
+// Encoded values come to a device with memory of its own once, as far as they fit; the scores are those of the device
+// that computes in the host's memory, bit for bit, and two tiles are on their way at a time.
 func TestEncodedValuesComeOnce(t *testing.T) {
 	for _, network := range []string{models.SAF, models.GSMN} {
 		want, err := newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{})
@@ -155,7 +158,8 @@ func TestEncodedValuesComeOnce(t *testing.T) {
 			dev.size, dev.uploaded = dev.used+size, 0
 			var plan PairPlan
 			var warnings []error
-			got, err := w.score(t, EncodeOptions{Plan: func(p PairPlan) { plan = p }, Warn: func(err error) { warnings = append(warnings, err) }})
+			got, err := w.score(t, EncodeOptions{Plan: func(p PairPlan) { plan = p },
+				Warn: func(err error) { warnings = append(warnings, err) }})
 			if isFull(err) { // not even one pair
 				break
 			}
@@ -188,7 +192,8 @@ func TestEncodedValuesComeOnce(t *testing.T) {
 				t.Errorf("%s, %v: %d results on their way, expected %d", network, plan, dev.most, device.FetchSlots)
 			}
 		}
-		for _, what := range []string{"tiles of 4, all stays", "tiles of 1, all stays", "tiles of 1, blocks", "smaller than planned"} {
+		for _, what := range []string{"tiles of 4, all stays", "tiles of 1, all stays", "tiles of 1, blocks",
+			"smaller than planned"} {
 			if !plans[what] {
 				t.Errorf("%s: no size of memory gave %s: %v", network, what, plans)
 			}
@@ -253,18 +258,19 @@ func TestStoppedScoringKeepsWhatWasStarted(t *testing.T) {
 	w := newPairWorld(t, &apart{Device: onCPU(t), size: 1 << 30, sizes: map[device.Buffer]int{}}, models.SAF)
 	ctx, stop := context.WithCancel(t.Context())
 	last := 0
-	_, err := ScorePairs(ctx, w.r, w.images, w.captions, w.order, EncodeOptions{tile: tileSize{1, 1}, Pairs: func(done, _ int) {
-		if last = done; done > 0 {
-			stop()
-		}
-	}})
+	_, err := ScorePairs(ctx, w.r, w.images, w.captions, w.order,
+		EncodeOptions{tile: tileSize{1, 1}, Pairs: func(done, _ int) {
+			if last = done; done > 0 {
+				stop()
+			}
+		}})
 	if !errors.Is(err, context.Canceled) || last != 4*4+4*4+2*4 {
 		t.Errorf("%v, %d pairs, expected the tile that was done and two on their way", err, last)
 	}
 }
 
-// On the emulated GPU the driver is sent the encoded values once, and with every tile no more than the lengths and dependencies of its captions; its
-// scores are those of the CPU, whatever the memory.
+// On the emulated GPU the driver is sent the encoded values once, and with every tile no more than the lengths and
+// dependencies of its captions; its scores are those of the CPU, whatever the memory.
 func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 	path := emulator.Library(t)
 	for _, network := range []string{models.SAF, models.GSMN} {
@@ -288,7 +294,8 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 			var plan PairPlan
 			warned := false
 			before := emulator.Uploaded(t)
-			got, err := w.score(t, EncodeOptions{Plan: func(p PairPlan) { plan = p }, Pairs: func(int, int) { tiles++ }, Warn: func(error) { warned = true }})
+			got, err := w.score(t, EncodeOptions{Plan: func(p PairPlan) { plan = p }, Pairs: func(int, int) { tiles++ },
+				Warn: func(error) { warned = true }})
 			sent := emulator.Uploaded(t) - before
 			emulator.Set(t, "memory", 4<<30, 4<<30)
 			if isFull(err) {
@@ -309,13 +316,15 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 			blocks := (worldImages + plan.BlockImages - 1) / plan.BlockImages
 			bound := int(plan.Images) + blocks*int(plan.Captions) + tiles*200 + 4096 // 4096: constants of new graphs
 			if sent > bound {
-				t.Errorf("%s, %v: %d bytes were sent in %d tiles, expected at most %d", network, plan, sent, tiles, bound)
+				t.Errorf("%s, %v: %d bytes were sent in %d tiles, expected at most %d", network, plan, sent, tiles,
+					bound)
 			}
 		}
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(strings.Join(seen, "\n"), " stay;") || !strings.Contains(strings.Join(seen, "\n"), "pass by blocks") {
+		if !strings.Contains(strings.Join(seen, "\n"), " stay;") || !strings.Contains(strings.Join(seen, "\n"),
+			"pass by blocks") {
 			t.Errorf("%s: plans\n%s", network, strings.Join(seen, "\n"))
 		}
 	}

@@ -58,8 +58,10 @@ func LoadScores(path string) (Scores, error) {
 		return nil, fmt.Errorf("load scores: %w", err)
 	}
 	defer f.Close()
-	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 || (f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
-		return nil, fmt.Errorf("load scores: %s: expected floats of shape [images, captions], found %s %v", path, f.DType, f.Shape)
+	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 ||
+		(f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
+		return nil, fmt.Errorf("load scores: %s: expected floats of shape [images, captions], found %s %v", path,
+			f.DType, f.Shape)
 	}
 	if f.DType == npy.F64 || f.Fortran {
 		v, err := f.Float64s()

@@ -64,8 +64,9 @@ func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
 	for path, want := range map[string]string{
 		write("cube.npy", npy.F32, []int{1, 1, 2}, 1, 2): "found <f4 [1 1 2]",
 		write("ints.npy", npy.I32, []int{1, 2}, 1, 2):    "found <i4 [1 2]",
-		write("none.npy", npy.F32, []int{0, 2}):          "expected floats of shape [images, captions], found <f4 [0 2]",
-		filepath.Join(dir, "absent.npy"):                 "absent.npy",
+		write("none.npy", npy.F32, []int{0, 2}): "expected floats of shape [images, captions], found <f4 [0 " +
+			"2]",
+		filepath.Join(dir, "absent.npy"): "absent.npy",
 	} {
 		if _, err := LoadScores(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", filepath.Base(path), err, want)

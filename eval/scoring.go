@@ -6,8 +6,9 @@ import (
 	"vsetrain/models"
 )
 
-// pairScoring scores all pairs of two encoded sets in the order of a plan: block of images by block, in it captions by the width of a tile, in them images
-// by its height. What is scored goes to the matrix, and to the work file in tiles of its own size, whatever the size of those that are scored.
+// pairScoring scores all pairs of two encoded sets in the order of a plan: block of images by block, in it captions by
+// the width of a tile, in them images by its height. What is scored goes to the matrix, and to the work file in tiles
+// of its own size, whatever the size of those that are scored.
 type pairScoring struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet
@@ -49,7 +50,8 @@ func (s *pairScoring) report() {
 
 func (s *pairScoring) run(ctx context.Context) error {
 	p := &s.plan
-	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions, usual: s.o.tile,
+	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions,
+		usual:    s.o.tile,
 		capacity: p.Capacity, warn: s.o.Warn, spare: s.giveBack}
 	_, s.tiles.pipelined = s.r.Model.Session.Dev.(models.Fetcher)
 	defer s.r.Evict(s.images)
@@ -76,7 +78,8 @@ func (s *pairScoring) run(ctx context.Context) error {
 					return err
 				}
 				scores := s.memory((i1 - i0) * (c1 - c0))
-				err := s.tiles.score(scores, i0, i1, c0, c1, func() error { return s.finish(scores, i0, i1, c0, c1, missing) })
+				err := s.tiles.score(scores, i0, i1, c0, c1,
+					func() error { return s.finish(scores, i0, i1, c0, c1, missing) })
 				if err != nil {
 					return err
 				}
@@ -136,8 +139,8 @@ func (s *pairScoring) memory(n int) []float32 {
 	return make([]float32, n)
 }
 
-// makeResident copies a block of images, and either the captions of a tile or all of them, to the device, if the plan says
-// so and they are not resident yet.
+// makeResident copies a block of images, and either the captions of a tile or all of them, to the device, if the plan
+// says so and they are not resident yet.
 func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	if s.plan.Total == 0 || s.plan.BlockImages == 0 {
 		return nil
@@ -159,8 +162,8 @@ func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	return err
 }
 
-// giveBack frees the encoded values on the device, so that they are copied with every tile from now on. It returns false if
-// nothing was resident.
+// giveBack frees the encoded values on the device, so that they are copied with every tile from now on. It returns
+// false if nothing was resident.
 func (s *pairScoring) giveBack() bool {
 	if s.plan.BlockImages == 0 || s.plan.Total == 0 {
 		return false

@@ -7,9 +7,10 @@ import (
 	"vsetrain/models"
 )
 
-// pairTiles scores tiles of pairs in parts that fit the memory of the device: where a part does not, its longer side is halved, for all that follow. A score
-// does not depend on the parts, but for the rounding of a GPU's library of products, which may choose another algorithm for another size. On a device
-// that copies results while it computes, the next part is started before the scores of earlier parts have arrived.
+// pairTiles scores tiles of pairs in parts that fit the memory of the device: where a part does not, its longer side is
+// halved, for all that follow. A score does not depend on the parts, but for the rounding of a GPU's library of
+// products, which may choose another algorithm for another size. On a device that copies results while it computes, the
+// next part is started before the scores of earlier parts have arrived.
 type pairTiles struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet
@@ -18,10 +19,11 @@ type pairTiles struct {
 	capacity         int      // words of the captions of a part, at most; 0 is unknown
 	pipelined        bool
 	warn             func(error)
-	spare            func() bool // frees memory of the device that scoring can do without, false if there is none; may be nil
-	part             []float32
-	pending          []pendingPart // oldest first, at most device.FetchSlots
-	slot             int           // of the next part
+	// frees memory of the device that scoring can do without, false if there is none; may be nil
+	spare   func() bool
+	part    []float32
+	pending []pendingPart // oldest first, at most device.FetchSlots
+	slot    int           // of the next part
 }
 
 // pendingPart was started: its scores [images, captions] go to dst, whose rows have the given width.
@@ -94,7 +96,8 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 				return err
 			}
 		}
-		if err := p.r.Start(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions, p.capacity); err != nil {
+		if err := p.r.Start(p.slot, p.images, i, i+part.images, p.captions, c, c+part.captions,
+			p.capacity); err != nil {
 			return err
 		}
 		part.slot = p.slot
@@ -115,7 +118,8 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 func (p *pairTiles) collect() error {
 	part := p.pending[0]
 	p.pending = append(p.pending[:0], p.pending[1:]...)
-	if err := part.take(p, func(dst []float32) error { return p.r.Finish(dst, part.slot) }); err != nil || part.done == nil {
+	if err := part.take(p, func(dst []float32) error { return p.r.Finish(dst, part.slot) }); err != nil ||
+		part.done == nil {
 		return err
 	}
 	return part.done()

@@ -25,7 +25,8 @@ func (s *small) Alloc(t device.DType, n int) (device.Buffer, error) {
 	return s.Device.Alloc(t, n)
 }
 
-// A device without memory for a tile scores it in smaller ones, to the same scores, and says so once; one without memory for a single pair is an error.
+// A device without memory for a tile scores it in smaller ones, to the same scores, and says so once; one without
+// memory for a single pair is an error.
 func TestTilesThatFit(t *testing.T) {
 	base, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {
@@ -59,11 +60,13 @@ func TestTilesThatFit(t *testing.T) {
 		if err := run.AppendImages(&images, models.ImageBatch{N: n, Features: x}, n); err != nil {
 			t.Fatal(err)
 		}
-		if err := run.AppendCaptions(&captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths}, n); err != nil {
+		if err := run.AppendCaptions(&captions, models.CaptionBatch{Words: packed(ids, words, lengths),
+			Lengths: lengths}, n); err != nil {
 			t.Fatal(err)
 		}
 		dev.most = most
-		p := &pairTiles{r: run, images: &images, captions: &captions, tileI: n, tileC: n, warn: func(err error) { warnings = append(warnings, err) }}
+		p := &pairTiles{r: run, images: &images, captions: &captions, tileI: n, tileC: n,
+			warn: func(err error) { warnings = append(warnings, err) }}
 		scores = make([]float32, n*n)
 		err = p.score(scores, 0, n, 0, n, func() error { return nil })
 		return scores, warnings, err

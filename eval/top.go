@@ -29,7 +29,8 @@ func (t *topList) offer(item int32, score float64, depth int) {
 	t.items[at], t.scores[at] = item, score
 }
 
-// tops returns the first depth captions of every image and the first depth images of every caption, in the order of Ranks.
+// tops returns the first depth captions of every image and the first depth images of every caption, in the order of
+// Ranks.
 func tops(size tileSize, pool *par.Pool, s Scores, depth int) (images, captions []topList) {
 	n, m := s.Dims()
 	images, captions = make([]topList, n), make([]topList, m)

@@ -17,14 +17,16 @@ import (
 	"vsetrain/models"
 )
 
-// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed goes on where it was:
+// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed goes on
+// where it was:
 //
 //	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
 //	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the order of the encoding)
 //
-// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions, which show the precision too. The
-// name of the file ends with it, so a file is found again if and only if its tiles would be the same. From a record on that is broken, such
-// as the last one after a kill, or that repeats a tile, the file is cut off, and those tiles are scored again.
+// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions,
+// which show the precision too. The name of the file ends with it, so a file is found again if and only if its tiles
+// would be the same. From a record on that is broken, such as the last one after a kill, or that repeats a tile, the
+// file is cut off, and those tiles are scored again.
 type workFile struct {
 	f      *os.File
 	lock   io.Closer // two programs at one file would write over each other
@@ -49,8 +51,10 @@ func (t tiling) tile(k int) (i0, i1, c0, c1 int) {
 	return i0, min(t.images, i0+t.tileI), c0, min(t.captions, c0+t.tileC)
 }
 
-// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put. setting is how a person names another folder.
-func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile, error) {
+// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put. setting is how a
+// person names another folder.
+func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile,
+	error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("folder for scored tiles: %w", err)
 	}
@@ -100,7 +104,8 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 	case err != nil:
 		return err
 	case bytes.HasPrefix(got, []byte(workMagicFirst)):
-		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file, and they are scored again")
+		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file, " +
+			"and they are scored again")
 	case !bytes.Equal(got, head):
 		return fmt.Errorf("not the tiles of these scores, though it has their name; remove it")
 	}

@@ -59,7 +59,8 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		at, _ := w.f.Seek(0, 1)
 		ends = append(ends, at)
 	}
-	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "--work") {
+	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) ||
+		!strings.Contains(err.Error(), "--work") {
 		t.Fatalf("a second program at the same tiles: %v", err)
 	}
 	if err := w.close(); err != nil {
@@ -112,11 +113,13 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	if got := found(t, dir, 2); len(got) != 0 {
 		t.Errorf("another key found %v", got)
 	}
-	for magic, want := range map[string]string{workMagic: "not the tiles of these scores", "VSETILE1": "tiles of an earlier version"} {
+	for magic, want := range map[string]string{workMagic: "not the tiles of these scores",
+		"VSETILE1": "tiles of an earlier version"} {
 		if err := os.WriteFile(names[0], append([]byte(magic), make([]byte, 100)...), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil ||
+			!strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "remove") {
 			t.Errorf("a file that begins with %s: %v", magic, err)
 		}

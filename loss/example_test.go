@@ -9,8 +9,8 @@ import (
 	"vsetrain/loss"
 )
 
-// LMH over the scores of three pairs, margin 0.2. Only the hardest negative of each image and each caption counts: image 0
-// and caption 1 are too close to each other, which costs 0.1 in the row and 0.2 in the column.
+// LMH over the scores of three pairs, margin 0.2. Only the hardest negative of each image and each caption counts:
+// image 0 and caption 1 are too close to each other, which costs 0.1 in the row and 0.2 in the column.
 func ExampleOptions_Build() {
 	dev, err := cpu.New(cpu.Options{Precision: cpu.FP64})
 	if err != nil {

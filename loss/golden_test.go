@@ -186,7 +186,8 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	}
 }
 
-func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Program, l *graph.Node, tol golden.Tolerance) {
+func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Program, l *graph.Node,
+	tol golden.Tolerance) {
 	n := len(c.Expected.HardCaption)
 	col := make([]float64, n) // largest cost of each column
 	row := make([]float64, n)

@@ -1,5 +1,5 @@
-// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH and LUWM. A loss is a function
-// from a score node and what the batch knows to a scalar node; it knows no network.
+// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH and LUWM. A loss is a
+// function from a score node and what the batch knows to a scalar node; it knows no network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
 // columns images. Every loss is a sum over the batch, LUWM a mean, as in the references (loss.py: ContrastiveLoss).
@@ -31,9 +31,9 @@ const (
 	CostImage          // [N]
 )
 
-// Build adds the loss to the graph of the scores. sum replaces the hardest negative of LMH and LSEH by the sum over all,
-// as in warm-up epochs. The result is the scalar loss; its memory holds three numbers: the loss, its row
-// part (caption retrieval) and its column part (image retrieval).
+// Build adds the loss to the graph of the scores. sum replaces the hardest negative of LMH and LSEH by the sum over
+// all, as in warm-up epochs. The result is the scalar loss; its memory holds three numbers: the loss, its row part
+// (caption retrieval) and its column part (image retrieval).
 func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
 	n := graph.Dim(scores, 0)
 	if graph.Dim(scores, 1) != n {
@@ -47,7 +47,8 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 }
 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
-func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call, out device.LossOut)) *graph.Op {
+func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call,
+	out device.LossOut)) *graph.Op {
 	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Keep: []graph.Slot{
 		keepGrad:    {DType: device.Float, N: n * n},
 		HardCaption: {DType: device.Int32, N: n, Read: true},
@@ -56,7 +57,8 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 		CostImage:   {DType: device.Float, N: n, Read: true},
 	}}
 	op.Run = func(d device.Device, c *graph.Call) {
-		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Keep[keepGrad], HardCaption: c.Keep[HardCaption], HardImage: c.Keep[HardImage],
+		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Keep[keepGrad], HardCaption: c.Keep[HardCaption],
+			HardImage:   c.Keep[HardImage],
 			CostCaption: c.Keep[CostCaption], CostImage: c.Keep[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {

@@ -8,9 +8,8 @@ package loss
 //	M_ij = α + λ Sim_ij,   Sim_ij = s_i·s_j / max_k s_i·s_k   (rowmax, as released)  or  cos(s_i, s_j)  (as written)
 //
 // and is 0 on the diagonal and, with same_image zero_margin, for two captions of one image. Nothing flows back into
-// the semantic vectors s. The released code compares m_i with c_j // 5 instead of image identities, which differs for data
-// with one caption per image; image identities are compared here
-// (quirk Q20).
+// the semantic vectors s. The released code compares m_i with c_j // 5 instead of image identities, which differs for
+// data with one caption per image; image identities are compared here (quirk Q20).
 
 import (
 	"fmt"
@@ -55,7 +54,8 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 	op.Run = func(d device.Device, c *graph.Call) {
 		gram := c.Temp[0]
 		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[0], B: c.In[0], C: gram, Exact: true})
-		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[1], Captions: c.In[2], Alpha: o.Margin, Lambda: o.LSEH.Lambda,
+		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[1], Captions: c.In[2], Alpha: o.Margin,
+			Lambda: o.LSEH.Lambda,
 			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin", Margins: c.Out[0]})
 	}
 	return g.Apply(op, c.Semantics, c.Images, c.Captions)

@@ -1,8 +1,8 @@
 package loss
 
 // LUWM, the universal weighting metric in its self-similarity polynomial form (Wei, Xu, Yang, Wang, Shen: "Universal
-// weighting metric learning for cross-modal matching", CVPR 2020; code wayne980/PolyLoss). For every anchor with positive
-// score p < 1 - 1e-5 that has a negative v with v + margin > p, v the largest of them, both directions:
+// weighting metric learning for cross-modal matching", CVPR 2020; code wayne980/PolyLoss). For every anchor with
+// positive score p < 1 - 1e-5 that has a negative v with v + margin > p, v the largest of them, both directions:
 //
 //	term = [P0 + P1 p + P2 p²]+ + [N0 + N1 v + N2 v²]+      loss = Σ term / N
 
@@ -13,7 +13,8 @@ import (
 
 func init() {
 	registry[LUWM] = traits{order: 4, compared: true, titles: []string{"LUWM"},
-		reference: func(_ *Options, s map[string]any) { delete(s, "margin") }, noWarmUp: true, build: universal} // it has none, and a reference without it cannot start
+		// it has none, and a reference without it cannot start
+		reference: func(_ *Options, s map[string]any) { delete(s, "margin") }, noWarmUp: true, build: universal}
 }
 
 func universal(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {

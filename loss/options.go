@@ -63,7 +63,8 @@ func (o *Options) Validate() error {
 		return err
 	}
 	if o.WarmupEpochs > 0 && registry[o.Name].noWarmUp {
-		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss " + o.Name,
+		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss " +
+			o.Name,
 			Remedy: o.Name + " has no sum of violations to warm up with"}
 	}
 	return nil
@@ -106,7 +107,9 @@ func Titles() (titles []string) {
 
 // names are the losses in the order of tables.
 func names() []string {
-	return slices.SortedFunc(maps.Keys(registry), func(a, b string) int { return registry[a].order - registry[b].order })
+	return slices.SortedFunc(maps.Keys(registry), func(a, b string) int {
+		return registry[a].order - registry[b].order
+	})
 }
 
 // Compared are the losses whose computation time is compared.
@@ -114,7 +117,8 @@ func Compared() []string {
 	return slices.DeleteFunc(names(), func(name string) bool { return !registry[name].compared })
 }
 
-// ReferenceSettings are the settings of the loss under the names of the references' options, and its name, for which they have none.
+// ReferenceSettings are the settings of the loss under the names of the references' options, and its name, for which
+// they have none.
 func (o *Options) ReferenceSettings() map[string]any {
 	s := map[string]any{"loss": o.Name, "margin": o.Margin, "max_violation": true}
 	if add := registry[o.Name].reference; add != nil {

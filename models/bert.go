@@ -17,18 +17,20 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Pretrained BERT encoders as Hugging Face keeps them: a folder with vocab.txt and model.safetensors or pytorch_model.bin, whose tensors
-// have the names of package nn, with "bert." in front where the file holds heads for pre-training (cls.…) too. Files of early
-// versions call the parameters of layer norms gamma and beta.
+// Pretrained BERT encoders as Hugging Face keeps them: a folder with vocab.txt and model.safetensors or
+// pytorch_model.bin, whose tensors have the names of package nn, with "bert." in front where the file holds heads for
+// pre-training (cls.…) too. Files of early versions call the parameters of layer norms gamma and beta.
 
 // bertWords is the tensor of word vectors.
 const bertWords = "embeddings.word_embeddings.weight"
 
 func (o *BertOptions) sizes(vocab int) nn.BertSizes {
-	return nn.BertSizes{Vocab: vocab, Layers: o.Layers, Hidden: o.Hidden, Heads: o.Heads, Intermediate: o.Intermediate, Positions: o.Positions, Dropout: o.Dropout}
+	return nn.BertSizes{Vocab: vocab, Layers: o.Layers, Hidden: o.Hidden, Heads: o.Heads, Intermediate: o.Intermediate,
+		Positions: o.Positions, Dropout: o.Dropout}
 }
 
-// BertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging Face.
+// BertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging
+// Face.
 func BertParams(n Network) []*nn.Param {
 	return slices.DeleteFunc(slices.Clone(n.Params()), func(p *nn.Param) bool { return p.Group != nn.BertGroup })
 }
@@ -41,8 +43,9 @@ type bertFile struct {
 	close  func() error
 }
 
-// LoadBert sets the parameters of a model's BERT encoder from a folder. Tensors of pre-training heads are ignored; a parameter that
-// is missing or has another shape is an error, and so is a config.json that contradicts the options of the model.
+// LoadBert sets the parameters of a model's BERT encoder from a folder. Tensors of pre-training heads are ignored; a
+// parameter that is missing or has another shape is an error, and so is a config.json that contradicts the options of
+// the model.
 func LoadBert(m *Model, dir string) error {
 	if err := checkBertConfig(dir, m.Options.Bert.Heads); err != nil {
 		return err
@@ -62,7 +65,8 @@ func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, v
 	}
 	defer f.close()
 	if s := f.shapes[bertWords]; len(s) == 2 && s[0] != vocab {
-		return fmt.Errorf("%s has vectors for %d word pieces, vocab.txt has %d: vocabulary and weights belong to different models", f.path, s[0], vocab)
+		return fmt.Errorf("%s has vectors for %d word pieces, vocab.txt has %d: vocabulary and weights belong to "+
+			"different models", f.path, s[0], vocab)
 	}
 	for _, p := range params { // all are checked before the first is set
 		name := bertName(p.Name)
@@ -71,11 +75,13 @@ func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, v
 			return fmt.Errorf("%s: tensor %s is missing%s", f.path, name, missingLayers(name))
 		}
 		if !slices.Equal(s, p.Shape) {
-			return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; set model.bert.hidden, intermediate and positions to the sizes of the encoder", f.path, name, s, p.Shape)
+			return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; set model.bert.hidden, intermediate "+
+				"and positions to the sizes of the encoder", f.path, name, s, p.Shape)
 		}
 	}
 	if next := fmt.Sprintf("encoder.layer.%d.output.dense.weight", bertLayers(params)); f.shapes[next] != nil {
-		return fmt.Errorf("%s has a tensor %s, more layers than the %d of the network; set model.bert.layers", f.path, next, bertLayers(params))
+		return fmt.Errorf("%s has a tensor %s, more layers than the %d of the network; set model.bert.layers", f.path,
+			next, bertLayers(params))
 	}
 	for _, p := range params {
 		values, err := f.read(bertName(p.Name))
@@ -111,7 +117,8 @@ func checkBertConfig(dir string, heads int) error {
 	case c.Heads != heads:
 		return fmt.Errorf("%s: %d attention heads, the network has %d; set model.bert.heads", path, c.Heads, heads)
 	case c.Act != "gelu" || c.Eps != nn.BertEps:
-		return fmt.Errorf("%s: activation %q and layer norm ε %v, expected \"gelu\" and %v: this is another kind of encoder", path, c.Act, c.Eps, nn.BertEps)
+		return fmt.Errorf("%s: activation %q and layer norm ε %v, expected \"gelu\" and %v: this is another kind of "+
+			"encoder", path, c.Act, c.Eps, nn.BertEps)
 	}
 	return nil
 }
@@ -173,7 +180,8 @@ func openBert(dir string) (*bertFile, error) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	return nil, fmt.Errorf("BERT: %s has neither model.safetensors nor pytorch_model.bin; it has %s", dir, orNothing(names))
+	return nil, fmt.Errorf("BERT: %s has neither model.safetensors nor pytorch_model.bin; it has %s", dir,
+		orNothing(names))
 }
 
 func orNothing(names []string) string {

@@ -17,7 +17,8 @@ import (
 func bertOptions() Options {
 	o := vseinfOptions(8, 5)
 	o.TextEncoder = TextBert
-	o.Bert = BertOptions{Init: BertRandom, Layers: 2, Hidden: 6, Heads: 2, Intermediate: 10, Positions: 12, Dropout: 0.1}
+	o.Bert = BertOptions{Init: BertRandom, Layers: 2, Hidden: 6, Heads: 2, Intermediate: 10, Positions: 12,
+		Dropout: 0.1}
 	return o
 }
 
@@ -40,7 +41,8 @@ func TestBertSize(t *testing.T) {
 	if all != 113_970_752 || bert != 109_482_240 {
 		t.Errorf("%d parameters, %d of them of BERT, want 113,970,752 and 109,482,240", all, bert)
 	}
-	if p := BertParams(n); len(p) != 199 || bertName(p[0].Name) != bertWords || bertName(p[198].Name) != "pooler.dense.bias" {
+	if p := BertParams(n); len(p) != 199 || bertName(p[0].Name) != bertWords ||
+		bertName(p[198].Name) != "pooler.dense.bias" {
 		t.Errorf("%d tensors of BERT, the first %s", len(p), p[0].Name)
 	}
 }
@@ -58,14 +60,16 @@ func TestBertEmbedsAlone(t *testing.T) {
 		fatal(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
 		nearly(t, "a caption alone", one, all[i*8:(i+1)*8])
 	}
-	if err := run.Captions(one, captionBatch(make([]int32, 13), []int32{13}, 13)); err == nil || !strings.Contains(err.Error(), "12 positions") {
+	if err := run.Captions(one, captionBatch(make([]int32, 13), []int32{13}, 13)); err == nil ||
+		!strings.Contains(err.Error(), "12 positions") {
 		t.Errorf("13 words for 12 positions: %v", err)
 	}
 }
 
 // A folder with safetensors, names and layer norms of today and of early versions, in float32 and half precision.
 func TestLoadBertSafetensors(t *testing.T) {
-	for _, c := range []struct{ prefix, weight, bias, dtype string }{{"", "weight", "bias", "F32"}, {"bert.", "gamma", "beta", "F32"}, {"bert.", "weight", "bias", "BF16"}} {
+	for _, c := range []struct{ prefix, weight, bias, dtype string }{{"", "weight", "bias", "F32"},
+		{"bert.", "gamma", "beta", "F32"}, {"bert.", "weight", "bias", "BF16"}} {
 		m, err := NewModel(newDevice(t, cpu.FP32), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20})
 		fatal(t, err)
 		m.Init(5, nil)
@@ -80,10 +84,13 @@ func TestLoadBertSafetensors(t *testing.T) {
 				want[p.Name] = append(want[p.Name], float64(values[i]))
 			}
 			name := c.prefix + bertName(p.Name)
-			name = strings.Replace(strings.Replace(name, "LayerNorm.weight", "LayerNorm."+c.weight, 1), "LayerNorm.bias", "LayerNorm."+c.bias, 1)
-			tensors = append(tensors, safetensors.Tensor{Name: name, DType: c.dtype, Shape: p.Shape, Data: encode(values, c.dtype)})
+			name = strings.Replace(strings.Replace(name, "LayerNorm.weight", "LayerNorm."+c.weight, 1),
+				"LayerNorm.bias", "LayerNorm."+c.bias, 1)
+			tensors = append(tensors, safetensors.Tensor{Name: name, DType: c.dtype, Shape: p.Shape,
+				Data: encode(values, c.dtype)})
 		}
-		tensors = append(tensors, safetensors.Tensor{Name: "cls.predictions.bias", DType: "F32", Shape: []int{1}, Data: make([]byte, 4)})
+		tensors = append(tensors, safetensors.Tensor{Name: "cls.predictions.bias", DType: "F32", Shape: []int{1},
+			Data: make([]byte, 4)})
 		f, err := os.Create(filepath.Join(dir, "model.safetensors"))
 		fatal(t, err)
 		fatal(t, safetensors.Write(f, tensors, nil))

@@ -9,8 +9,8 @@ package models
 //	         vsa u_r = v_r·a_r/(‖a_r‖ + 1e-8), a_r = Σ_w softmax_w(v_r·c_w/α) c_w
 //	score    ln Σ e^(u/β), or mean, sum, maximum or Σ softmax(u/β) u, over the words (vha) or the regions (tha, vsa)
 //
-// with l2(x) = x/(‖x‖ + 1e-8). Regions that size augmentation drops in training count in no coding and no pooling, but as
-// released they are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
+// with l2(x) = x/(‖x‖ + 1e-8). Regions that size augmentation drops in training count in no coding and no pooling, but
+// as released they are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
 
 import (
 	"vsetrain/internal/device"
@@ -20,7 +20,8 @@ import (
 
 func init() {
 	registry[CHAN] = entry{build: newCHAN, check: checkCHAN, traits: func(o *Options) Traits {
-		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan", TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
+		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
+			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
 			SizeAugment: o.CHAN.SizeAugment}
 	}}
 	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
@@ -149,8 +150,8 @@ func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCa
 	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
 }
 
-// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]: [B, C].
-// Products of words and regions have a row per word, and in it R values for each image.
+// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:
+// [B, C]. Products of words and regions have a row per word, and in it R values for each image.
 func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
@@ -175,7 +176,8 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 	} else {
 		w := g.Softmax(a, 1/n.opt.Alpha, ofWords)
 		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)), ofWords)
-		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square)) // of a_r, which is not formed; rounding may be below 0
+		// of a_r, which is not formed; rounding may be below 0
+		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square))
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}
 	u = masked(u, n.opt.Pooling != "mean" && n.opt.Pooling != "sum")

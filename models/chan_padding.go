@@ -8,7 +8,8 @@ import (
 	"vsetrain/internal/options"
 )
 
-// Inputs of training graphs of CHAN that drop regions, [B, R]: the regions of every image, dropped ones included, fill R rows.
+// Inputs of training graphs of CHAN that drop regions, [B, R]: the regions of every image, dropped ones included, fill
+// R rows.
 const (
 	inputRegionRows = "in.region_rows"      // int32, the row of InputRegions that each reads
 	inputRegionMask = "in.region_mask"      // 1 where a region is and 0 where one was dropped
@@ -21,8 +22,8 @@ type padding struct {
 	mask           []float32
 }
 
-// feedCounts implements countReader for images with so many regions. As in the released code a row below the largest count of the
-// batch is attended to, whatever is there, unless padding is masked.
+// feedCounts implements countReader for images with so many regions. As in the released code a row below the largest
+// count of the batch is attended to, whatever is there, unless padding is masked.
 func (n *chanNet) feedCounts(s *graph.Session, counts []int32) error {
 	p, r, first := &n.padded, n.dims.Regions, int32(0)
 	p.rows, p.attended, p.mask = p.rows[:0], p.attended[:0], p.mask[:0]

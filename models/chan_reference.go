@@ -11,7 +11,8 @@ import (
 // tensors do not tell comes from the options, under the repository's names.
 var (
 	chanCodings  = map[string]string{"VHACoding": "vha", "THACoding": "tha", "VSACoding": "vsa"}
-	chanPoolings = map[string]string{"LSEPooling": "lse", "MeanPooling": "mean", "MaxPooling": "max", "SumPooling": "sum",
+	chanPoolings = map[string]string{"LSEPooling": "lse", "MeanPooling": "mean", "MaxPooling": "max",
+		"SumPooling":     "sum",
 		"SoftmaxPooling": "softmax"}
 )
 
@@ -28,10 +29,12 @@ func chanReferenceOptions(m *Model) map[string]any {
 	maps.Copy(o, map[string]any{
 		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_imgnorm": c.NoImgNorm, "no_txtnorm": false,
 		"precomp_enc_type": c.ImageEncoder, "text_enc_type": m.Options.TextEncoder,
-		"coding_type": nameOf(chanCodings, c.Coding), "pooling_type": nameOf(chanPoolings, c.Pooling), "alpha": c.Alpha, "belta": c.Beta, "criterion": "ContrastiveLoss",
+		"coding_type": nameOf(chanCodings, c.Coding), "pooling_type": nameOf(chanPoolings, c.Pooling), "alpha": c.Alpha,
+		"belta": c.Beta, "criterion": "ContrastiveLoss",
 		"temperature": 0.05, "drop": c.SizeAugment, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
-		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 0,
-		"optim": "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0, "seed": 2022,
+		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1,
+		"embedding_warmup_epochs": 0,
+		"optim":                   "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0, "seed": 2022,
 		chanHeads: c.Heads, chanTransformer: c.Axis,
 	})
 	if m.Options.TextEncoder == TextBert {

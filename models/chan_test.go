@@ -34,7 +34,9 @@ func TestParameterCountsOfSCANAndCHAN(t *testing.T) {
 		{"CHAN with BERT", count(30522, func(o *Options) {
 			o.Network, o.TextEncoder, o.CHAN.ImageEncoder = CHAN, TextBert, "basic"
 		}), 112_367_872},
-		{"CHAN with a transformer", count(8481, func(o *Options) { o.Network, o.CHAN.ImageEncoder = CHAN, "transformer" }),
+		{"CHAN with a transformer", count(8481, func(o *Options) {
+			o.Network, o.CHAN.ImageEncoder = CHAN, "transformer"
+		}),
 			18_039_768 - 6_298_624 + 14_694_400},
 	} {
 		if c.got != c.want {
@@ -81,9 +83,11 @@ func TestCHANReferenceKeepsOptionsAndWeights(t *testing.T) {
 // Options that cannot be used together are refused.
 func TestCHANOptionsThatContradict(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
-		"chan.heads":        func(o *Options) { o.CHAN.Heads = 3 },
-		"chan.mask_padding": func(o *Options) { o.CHAN.ImageEncoder, o.CHAN.Axis, o.CHAN.MaskPadding = "transformer", "batch", true },
-		"text_encoder":      func(o *Options) { o.TextEncoder = "gru" },
+		"chan.heads": func(o *Options) { o.CHAN.Heads = 3 },
+		"chan.mask_padding": func(o *Options) {
+			o.CHAN.ImageEncoder, o.CHAN.Axis, o.CHAN.MaskPadding = "transformer", "batch", true
+		},
+		"text_encoder": func(o *Options) { o.TextEncoder = "gru" },
 	} {
 		o := DefaultOptions()
 		o.Network, o.TextEncoder = CHAN, "bigru"

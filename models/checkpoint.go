@@ -87,8 +87,8 @@ type Checkpoint struct {
 	file *safetensors.File
 }
 
-// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken. It reads
-// all of the file to compare it with its checksum.
+// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken. It
+// reads all of the file to compare it with its checksum.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
 	path, err := FindCheckpoint(path)
 	if err != nil {
@@ -146,7 +146,8 @@ func (c *Checkpoint) open() (err error) {
 		return err
 	}
 	if !sealed && c.Info.Format > firstFormat {
-		return fmt.Errorf("checkpoint format %d without its checksum: the file is damaged or was changed; use another copy of it",
+		return fmt.Errorf("checkpoint format %d without its checksum: the file is damaged or was changed; use "+
+			"another copy of it",
 			c.Info.Format)
 	}
 	return c.check()
@@ -165,7 +166,8 @@ func (c *Checkpoint) check() error {
 	for _, p := range n.Params() {
 		known[p.Name] = true
 		if t, ok := c.file.Tensor(p.Name); !ok || !slices.Equal(t.Shape, p.Shape) {
-			return fmt.Errorf("broken description: network %s of these sizes has a tensor %s of shape %v, the file %s", n.Name(), p.Name, p.Shape, found(t, ok))
+			return fmt.Errorf("broken description: network %s of these sizes has a tensor %s of shape %v, the file %s",
+				n.Name(), p.Name, p.Shape, found(t, ok))
 		}
 	}
 	for _, name := range c.file.Names() {
@@ -193,7 +195,8 @@ func FindCheckpoint(path string) (string, error) {
 	if !st.IsDir() {
 		return path, nil
 	}
-	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors", "last.safetensors"} {
+	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors",
+		"last.safetensors"} {
 		f := filepath.Join(path, filepath.FromSlash(name))
 		switch there, err := runfs.Exists(f); {
 		case err != nil:
@@ -239,8 +242,8 @@ func withoutPath(err error) error {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, but for a part that serves
-// training only: where it is missing, its parameters stay as they are.
+// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, but for a part that
+// serves training only: where it is missing, its parameters stay as they are.
 func (c *Checkpoint) Restore(m *Model) error {
 	if c.Info.Model.Network != m.Options.Network {
 		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)
@@ -263,7 +266,8 @@ func (c *Checkpoint) RestoreTensor(dev device.Device, name string, shape []int, 
 		return fmt.Errorf("%s: tensor %s is missing", c.Path, name)
 	}
 	if !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; was it trained with other sizes or another vocabulary?", c.Path, name, t.Shape, shape)
+		return fmt.Errorf("%s: tensor %s has shape %v, the network wants %v; was it trained with other sizes or "+
+			"another vocabulary?", c.Path, name, t.Shape, shape)
 	}
 	if t.DType == "F64" {
 		buf, err := float64s(c.file, t)

@@ -77,7 +77,8 @@ func TestCheckpointKeepsEveryBit(t *testing.T) {
 			if !slices.Equal(values(other), values(m)) {
 				t.Error("the weights changed")
 			}
-			if i := c.Info; i.Vocabulary != "abc" || i.Step != 12 || i.Epoch != 1.5 || i.Score != 40 || i.Model != m.Options || i.Dims != m.Dims {
+			if i := c.Info; i.Vocabulary != "abc" || i.Step != 12 || i.Epoch != 1.5 || i.Score != 40 ||
+				i.Model != m.Options || i.Dims != m.Dims {
 				t.Errorf("description %+v", i)
 			}
 			if want := c.Path + ": vsepp after step 12 (epoch 1.50), validation score 40.00"; c.Describe() != want {
@@ -101,13 +102,18 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 		words  string
 	}{
 		{"huge sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Vocab = 1 << 50; return x },
-			"network vsepp of these sizes has a tensor txt.embed.weight of shape [1125899906842624 3], the file one of shape [7 3]"},
+			"network vsepp of these sizes has a tensor txt.embed.weight of shape [1125899906842624 3], the file one " +
+				"of shape [7 3]"},
 		{"sizes that overflow", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
 			i.Dims.Regions, i.Dims.Feature = 1<<33, 1<<33
 			return x
 		}, "img.fc.weight"},
-		{"negative sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Regions = -2; return x }, "regions -2"},
-		{"impossible option", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Model.EmbedDim = -1; return x }, "embed_dim"},
+		{"negative sizes", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Dims.Regions = -2; return x },
+			"regions -2"},
+		{"impossible option", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
+			i.Model.EmbedDim = -1
+			return x
+		}, "embed_dim"},
 		{"unknown network", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
 			i.Model.Network, i.Model.TextEncoder = "clip", "bigru"
 			return x
@@ -115,7 +121,8 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 			"network: expected one of"},
 		{"unknown format", func(i *Info, x []safetensors.Tensor) []safetensors.Tensor { i.Format = 3; return x },
 			"checkpoint format 3, this vsetrain reads 1 to 2"},
-		{"missing tensor", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor { return x[1:] }, "the file has none"},
+		{"missing tensor", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor { return x[1:] },
+			"the file has none"},
 		{"tensor too many", func(_ *Info, x []safetensors.Tensor) []safetensors.Tensor {
 			return append(x, safetensors.FromFloat32s("img.extra", []int{1}, []float32{1}))
 		},
@@ -123,14 +130,16 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := OpenCheckpoint(rewrite(t, path, c.change))
-			if err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), ".safetensors: ") {
+			if err == nil || !strings.Contains(err.Error(), c.words) ||
+				!strings.Contains(err.Error(), ".safetensors: ") {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
 		})
 	}
 	t.Run("of another program", func(t *testing.T) {
 		var b bytes.Buffer
-		if err := safetensors.Write(&b, []safetensors.Tensor{safetensors.FromFloat32s("x", []int{1}, []float32{1})}, nil); err != nil {
+		if err := safetensors.Write(&b, []safetensors.Tensor{safetensors.FromFloat32s("x", []int{1}, []float32{1})},
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "x.safetensors")
@@ -214,7 +223,8 @@ func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// FuzzOpenWeights: a damaged checkpoint is refused or describes tensors it has; nothing panics and nothing large is allocated.
+// FuzzOpenWeights: a damaged checkpoint is refused or describes tensors it has; nothing panics and nothing large is
+// allocated.
 func FuzzOpenWeights(f *testing.F) {
 	m := tinyModel(f, cpu.FP32, nil)
 	ours, err := os.ReadFile(writeCheckpoint(f, m, Info{Step: 3}))
@@ -282,7 +292,8 @@ func TestFindCheckpoint(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints", "best.safetensors")
+	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints",
+		"best.safetensors")
 	if _, err := FindCheckpoint(dir); err == nil ||
 		!strings.Contains(err.Error(), "no checkpoint in this directory: expected a run directory") {
 		t.Errorf("got %v", err)
@@ -306,7 +317,8 @@ func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints", "best.safetensors")
+	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints",
+		"best.safetensors")
 	if err := os.WriteFile(last, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -321,8 +333,8 @@ func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// A checkpoint tells every changed byte of its weights, its training state and its description; without its checksum it is
-// refused.
+// A checkpoint tells every changed byte of its weights, its training state and its description; without its checksum it
+// is refused.
 func TestDamagedCheckpoint(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)
 	n := m.Session.Params.Values().N
@@ -382,7 +394,8 @@ func TestCheckpointWithoutFiniteWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = c.Restore(m)
-			if err == nil || !strings.Contains(err.Error(), "element 4 is -Inf") || !strings.Contains(err.Error(), path) {
+			if err == nil || !strings.Contains(err.Error(), "element 4 is -Inf") ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("%s, format %d: %v", precision, format, err)
 			}
 			c.Close()

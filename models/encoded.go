@@ -1,7 +1,7 @@
 package models
 
-// EncodedSet is what a PairScorer computed of the images or of the captions of a split, on the host and in the order they were
-// appended.
+// EncodedSet is what a PairScorer computed of the images or of the captions of a split, on the host and in the order
+// they were appended.
 type EncodedSet struct {
 	N      int
 	Values []Rows  // a row per image or caption
@@ -46,8 +46,8 @@ func (s *EncodedSet) edgesOf(c0, c1 int) (edges, start []int32) {
 	return s.Edges[2*start[0] : 2*start[c1-c0]], start
 }
 
-// Pick returns the set of some images or captions of a set, in the order given; their values are copied. Captions must be
-// ordered by descending length, as everywhere.
+// Pick returns the set of some images or captions of a set, in the order given; their values are copied. Captions must
+// be ordered by descending length, as everywhere.
 func (s *EncodedSet) Pick(of []int32) *EncodedSet {
 	p := &EncodedSet{N: len(of), Values: make([]Rows, len(s.Values)), Words: make([]Rows, len(s.Words))}
 	for k := range s.Values {

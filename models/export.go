@@ -11,20 +11,22 @@ import (
 
 // ExportOptions say how the options of a checkpoint are written.
 type ExportOptions struct {
-	// Namespace writes them as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only with
-	// weights_only=False; otherwise they are a dict.
+	// Namespace writes them as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only
+	// with weights_only=False; otherwise they are a dict.
 	Namespace bool
-	// Trained are the settings the weights were trained with, under the references' names (margin, learning_rate ...). They take the
-	// place of the defaults of the repository. A checkpoint of a reference keeps its own options all the same.
+	// Trained are the settings the weights were trained with, under the references' names (margin, learning_rate ...).
+	// They take the place of the defaults of the repository. A checkpoint of a reference keeps its own options all the
+	// same.
 	Trained map[string]any
 }
 
-// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all that the
-// repository's own parser knows, so that the evaluation there finds every one it reads.
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all
+// that the repository's own parser knows, so that the evaluation there finds every one it reads.
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, ok := formats[m.Options.Network]
 	if !ok {
-		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format", m.Options.Network)
+		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format",
+			m.Options.Network)
 	}
 	prefix := ""
 	if f.prefix != nil {
@@ -78,12 +80,13 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	return torchfile.Save(path, top)
 }
 
-// commonOptions are the options that fartashf/vsepp, train.py, and what descends from it share: sizes, and for everything that is
-// not part of a network the reference's defaults.
+// commonOptions are the options that fartashf/vsepp, train.py, and what descends from it share: sizes, and for
+// everything that is not part of a network the reference's defaults.
 func commonOptions(m *Model) map[string]any {
 	return map[string]any{
 		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "vocab_size": m.Dims.Vocab,
-		"num_layers": 1, "no_imgnorm": false, "margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30, "batch_size": 128,
+		"num_layers": 1, "no_imgnorm": false, "margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30,
+		"batch_size":    128,
 		"learning_rate": 0.0002, "lr_update": 15, "val_step": 500, "log_step": 10, "workers": 10, "resume": "",
 		"data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",
 	}
@@ -92,7 +95,8 @@ func commonOptions(m *Model) map[string]any {
 // imageOptions are those of fartashf/vsepp and KunpengLi1994/VSRN for pictures and similarities.
 func imageOptions(m *Model) map[string]any {
 	o := commonOptions(m)
-	maps.Copy(o, map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224, "finetune": false, "cnn_type": "vgg19",
+	maps.Copy(o, map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224, "finetune": false,
+		"cnn_type":    "vgg19",
 		"use_restval": false, "reset_train": false})
 	return o
 }

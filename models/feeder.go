@@ -26,8 +26,9 @@ func (r *Resident) HasWords() bool     { return r != nil && r.Words.Present() }
 
 // ImageBatch are N images. Features and Boxes are empty if they stay on the device; Rows then number them.
 type ImageBatch struct {
-	N        int
-	Features []float32 // [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
+	N int
+	// [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
+	Features []float32
 	Boxes    []float32 // [N, R, 4], of networks that need them
 	Rows     []int32   // [N] rows of the feature file
 	// Counts [N] says how many regions each image has; nil is all R. RegionRows [Σ Counts] number these regions, all
@@ -40,8 +41,8 @@ type CaptionBatch struct {
 	Words   []int32 // [Σ Lengths] ids of caption 0, then those of caption 1, and so on
 	Lengths []int32 // [N]
 	Numbers []int32 // [N] numbers in the split, where the words stay on the device
-	// Edges and EdgeStart are the dependencies between words, of networks that need them: pairs of positions, those of caption i
-	// from EdgeStart[i] to EdgeStart[i+1].
+	// Edges and EdgeStart are the dependencies between words, of networks that need them: pairs of positions, those of
+	// caption i from EdgeStart[i] to EdgeStart[i+1].
 	Edges, EdgeStart []int32
 }
 
@@ -53,15 +54,15 @@ func (b *CaptionBatch) Longest() (l int) {
 	return l
 }
 
-// Feeder sets the inputs of a network's graphs from batches. It decides once where the values of each input come from: what of a
-// split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a batch are read until
-// the programs have run.
+// Feeder sets the inputs of a network's graphs from batches. It decides once where the values of each input come from:
+// what of a split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a
+// batch are read until the programs have run.
 type Feeder struct {
 	session *graph.Session
 	network string
 	dims    Dims
-	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedLoose), so that all batches of
-	// one shape do the same.
+	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedLoose), so that all
+	// batches of one shape do the same.
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
 	edges         bool        // and dependencies
@@ -75,13 +76,14 @@ type Feeder struct {
 	limits                          [2][]int32
 }
 
-// NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds, which devices
-// that record steps need, programs know only an upper bound of lengths and counts.
+// NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds,
+// which devices that record steps need, programs know only an upper bound of lengths and counts.
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
-	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes, counts: t.SizeAugment,
-		edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
+	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
+		counts: t.SizeAugment,
+		edges:  t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions
@@ -101,8 +103,8 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	return f
 }
 
-// rows sets the first values of a float input of n elements to rows of a width: those that a batch brings, or those with the
-// given numbers of a table on the device.
+// rows sets the first values of a float input of n elements to rows of a width: those that a batch brings, or those
+// with the given numbers of a table on the device.
 type rows interface {
 	feed(s *graph.Session, input string, values []float32, numbers []int32, count, width, n int) error
 }
@@ -160,7 +162,8 @@ func (f *Feeder) Images(b ImageBatch) error {
 	return f.regionCounts(counts)
 }
 
-// countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of the images.
+// countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of
+// the images.
 type countReader interface {
 	feedCounts(s *graph.Session, counts []int32) error
 }
@@ -189,7 +192,8 @@ func (f *Feeder) Captions(b CaptionBatch) error {
 		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, f.positions)
 	}
 	if sum(b.Lengths) != len(b.Words) {
-		return fmt.Errorf("feed captions: %d words, the lengths of %d captions add up to %d", len(b.Words), n, sum(b.Lengths))
+		return fmt.Errorf("feed captions: %d words, the lengths of %d captions add up to %d", len(b.Words), n,
+			sum(b.Lengths))
 	}
 	wide, at := Bucket(l), 0
 	f.words = slices.Grow(f.words[:0], n*wide)[:n*wide]
@@ -219,10 +223,12 @@ func (f *Feeder) Edges(b CaptionBatch, capacity int) error {
 	}
 	n, edges, start := len(b.Lengths), b.Edges, b.EdgeStart
 	if len(start) != n+1 || len(edges) != 2*int(start[n]-start[0]) {
-		return fmt.Errorf("network %s needs the dependencies of %d captions, there are those of %d", f.network, n, len(start)-1)
+		return fmt.Errorf("network %s needs the dependencies of %d captions, there are those of %d", f.network, n,
+			len(start)-1)
 	}
 	if len(edges) > 2*capacity {
-		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one governor",
+		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one "+
+			"governor",
 			len(edges)/2, n, capacity)
 	}
 	f.edgeList = append(f.edgeList[:0], edges...)
@@ -263,15 +269,15 @@ func sum(lengths []int32) (n int) {
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
-// Steps are recorded for a number of words and of regions, rounded up: capacity is the sum of n lengths of at most longest,
-// as a multiple of unit, with enough for one sequence of the longest length.
+// Steps are recorded for a number of words and of regions, rounded up: capacity is the sum of n lengths of at most
+// longest, as a multiple of unit, with enough for one sequence of the longest length.
 func capacity(lengths []int32, longest, unit int) int {
 	n := len(lengths)
 	return min(max((sum(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
 }
 
-// wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done for the
-// upper bound.
+// wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done
+// for the upper bound.
 func wordUnit(n int) int { return max(8, n/2) }
 
 // WordBound is the number of words that programs with bounds know of captions of at most l words.
@@ -287,8 +293,8 @@ func (f *Feeder) RegionBound(counts []int32) int {
 	return capacity(counts, f.dims.Regions, 2*len(counts))
 }
 
-// PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are compiled for:
-// a multiple of two a caption that is no less than WordBound.
+// PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are
+// compiled for: a multiple of two a caption that is no less than WordBound.
 func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
 	return (f.WordBound(lengths, l) + unit - 1) / unit * unit

@@ -23,7 +23,8 @@ func TestBound(t *testing.T) {
 				for _, x := range b {
 					total += int(x)
 				}
-				if len(b) != n || total != capacity || capacity < sum || capacity > n*longest || b[0] != int32(longest) || b[n-1] < 1 ||
+				if len(b) != n || total != capacity || capacity < sum || capacity > n*longest ||
+					b[0] != int32(longest) || b[n-1] < 1 ||
 					!slices.IsSortedFunc(b, func(x, y int32) int { return int(y - x) }) {
 					t.Fatalf("lengths %v of at most %d: bound %v, capacity %d", lengths, longest, b, capacity)
 				}

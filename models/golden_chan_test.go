@@ -70,7 +70,8 @@ type chanFile struct {
 	Cases []json.RawMessage
 }
 
-// chanCases are the cases of the whole network, or those of codings and poolings alone; the case of InfoNCELoss is neither.
+// chanCases are the cases of the whole network, or those of codings and poolings alone; the case of InfoNCELoss is
+// neither.
 func chanCases(t *testing.T, whole bool) (file chanFile, cases []*chanCase) {
 	golden.Load(t, "chan.json", &file)
 	for _, raw := range file.Cases {
@@ -83,7 +84,8 @@ func chanCases(t *testing.T, whole bool) (file chanFile, cases []*chanCase) {
 	return file, cases
 }
 
-// CHAN whole: scores, loss, and the gradients of every parameter and of the features, with all regions and with dropped ones.
+// CHAN whole: scores, loss, and the gradients of every parameter and of the features, with all regions and with dropped
+// ones.
 func TestGoldenCHAN(t *testing.T) {
 	file, cases := chanCases(t, true)
 	if len(cases) != 10 {
@@ -114,7 +116,8 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	dropped := slices.ContainsFunc(c.Counts, func(n int32) bool { return int(n) < r })
 	params := shared.ParamsImage[c.Config.Image]
 	o.Network, o.TextEncoder, o.EmbedDim = CHAN, c.Config.Text, params["fc.bias"].Shape[0]
-	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: "regions", Heads: c.Config.Heads, Coding: chanCodings[c.Config.Coding],
+	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: "regions", Heads: c.Config.Heads,
+		Coding:  chanCodings[c.Config.Coding],
 		Pooling: chanPoolings[c.Config.Pooling], Alpha: c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: dropped,
 		MaskPadding: c.Config.Mask}
 	if c.Config.Axis != "" {
@@ -137,7 +140,8 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	scores := net.Pairs(g, net.Images(g, inputs), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
 	want := map[string]golden.Tensor{}
-	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage, "txt.": c.Expected.GradsText} {
+	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage,
+		"txt.": c.Expected.GradsText} {
 		for name, v := range grads {
 			want[part+name] = v
 		}
@@ -187,7 +191,8 @@ func present(x []float64, counts []int32, r int) (out []float64) {
 	return out
 }
 
-// All codings and poolings on given embeddings, whose rows behind the lengths hold other numbers: scores, loss and gradients.
+// All codings and poolings on given embeddings, whose rows behind the lengths hold other numbers: scores, loss and
+// gradients.
 func TestGoldenCHANPairs(t *testing.T) {
 	_, cases := chanCases(t, false)
 	ran := 0
@@ -195,7 +200,8 @@ func TestGoldenCHANPairs(t *testing.T) {
 		for _, w := range c.Expected.Table {
 			ran++
 			for _, p := range everywhere {
-				t.Run(fmt.Sprint(c.Name, " ", w.Coding, " ", w.Pooling, " ", p.name), func(t *testing.T) { c.pairs(t, &w, p) })
+				t.Run(fmt.Sprint(c.Name, " ", w.Coding, " ", w.Pooling, " ", p.name),
+					func(t *testing.T) { c.pairs(t, &w, p) })
 			}
 		}
 	}
@@ -218,8 +224,9 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	s, err := graph.NewSession(newDevice(t, p.name), nil)
 	fatal(t, err)
 	g := s.Graph()
-	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding], Pooling: chanPoolings[w.Pooling],
-		Alpha: c.Config.Alpha, Beta: c.Config.Beta}}
+	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding],
+		Pooling: chanPoolings[w.Pooling],
+		Alpha:   c.Config.Alpha, Beta: c.Config.Beta}}
 	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", capacity, e)}
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},
 		EncodedCaptions{Lengths: g.InputInts("lengths", captions), Words: in[1:]})
@@ -227,7 +234,8 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	fatal(t, err)
 	prog, err := graph.Compile(s, g, append([]*graph.Node{scores}, grads...), nil)
 	fatal(t, err)
-	for name, v := range map[string][]float64{"v": images.Data, "words": words, "mask": mask, "weights": c.Weights.Data} {
+	for name, v := range map[string][]float64{"v": images.Data, "words": words, "mask": mask,
+		"weights": c.Weights.Data} {
 		fatal(t, s.FeedDoubles(name, v))
 	}
 	fatal(t, s.FeedInts("lengths", c.Lengths))
@@ -235,7 +243,8 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	golden.Close(t, "scores", prog.Doubles(scores), w.Scores.Data, p.out)
 	got := prog.Doubles(grads[0])
 	golden.Close(t, "gradient of images", got, w.GradImages.Data, p.grad)
-	golden.Close(t, "gradient of words", prog.Doubles(grads[1]), present(w.GradWords.Data, c.Lengths, texts.Shape[1]), p.grad)
+	golden.Close(t, "gradient of words", prog.Doubles(grads[1]), present(w.GradWords.Data, c.Lengths, texts.Shape[1]),
+		p.grad)
 	for i, m := range mask {
 		for _, x := range got[i*e : (i+1)*e] {
 			if m == 0 && x != 0 {

@@ -104,7 +104,8 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	g.Training = true
 	v, w, boxes := g.Input("v", b, r*e), g.Input("w", capacity, e), g.Input("boxes", b, r*4)
 	polar := net.polar(g, boxes)
-	i2t, t2i := net.graphs(g, EncodedImages{Values: []*graph.Node{v, polar}}, EncodedCaptions{Lengths: g.InputInts(InputLengths, n), Words: []*graph.Node{w}})
+	i2t, t2i := net.graphs(g, EncodedImages{Values: []*graph.Node{v, polar}},
+		EncodedCaptions{Lengths: g.InputInts(InputLengths, n), Words: []*graph.Node{w}})
 	scores := g.Add(i2t, t2i)
 	loss := g.WeightedSum(scores, g.Input("weights", b, n))
 	wrt, names := []*graph.Node{v, w}, []string{"", ""}
@@ -143,7 +144,8 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	at, all := 0, prog.Doubles(grads[1])
 	for i, k := range c.Lengths {
 		size := int(k) * e
-		golden.Close(t, fmt.Sprintf("gradient of caption %d", i), all[at:at+size], c.Expected.GradsInputs["captions"].Data[i*l*e:][:size], p.grad)
+		golden.Close(t, fmt.Sprintf("gradient of caption %d", i), all[at:at+size],
+			c.Expected.GradsInputs["captions"].Data[i*l*e:][:size], p.grad)
 		at += size
 	}
 	want := map[string]golden.Tensor{}
@@ -166,7 +168,8 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	}
 }
 
-// adjacency compares the neighbours of the words of every caption, as they appear in the text graph with true neighbours.
+// adjacency compares the neighbours of the words of every caption, as they appear in the text graph with true
+// neighbours.
 func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 	var edges []int32
 	start := []int32{0}
@@ -181,7 +184,8 @@ func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 		total += int(c.Lengths[i])
 	}
 	g := m.Session.Graph()
-	out := g.WordGraph(g.Input("zero", total, 1), g.InputInts(InputLengths, len(c.Lengths)), g.InputInts("edges", len(edges)), g.InputInts("start", len(start)), 1)
+	out := g.WordGraph(g.Input("zero", total, 1), g.InputInts(InputLengths, len(c.Lengths)),
+		g.InputInts("edges", len(edges)), g.InputInts("start", len(start)), 1)
 	prog, err := graph.Compile(m.Session, g, []*graph.Node{out}, nil)
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles("zero", make([]float64, total)))
@@ -199,7 +203,8 @@ func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 			}
 			for k, x := range want.Data[j*n : (j+1)*n] { // equal words share the weight
 				if d := got[j*n+k] - x/neighbours; d > 1e-6 || d < -1e-6 {
-					t.Errorf("caption %d: weight of word %d for word %d is %v, adjacency %v of %v", i, k, j, got[j*n+k], x, neighbours)
+					t.Errorf("caption %d: weight of word %d for word %d is %v, adjacency %v of %v", i, k, j, got[j*n+k],
+						x, neighbours)
 				}
 			}
 		}

@@ -93,10 +93,13 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	if cfg.Both {
 		o.TextEncoder = "bigru"
 	}
-	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: scanAggregates[cfg.Aggregate], Norm: cfg.Norm, Lambda: cfg.Lambda.(float64),
-		LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm", NoImgNorm: cfg.NoImgNorm, NoTxtNorm: cfg.NoTxtNorm}
+	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: scanAggregates[cfg.Aggregate], Norm: cfg.Norm,
+		Lambda:    cfg.Lambda.(float64),
+		LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm", NoImgNorm: cfg.NoImgNorm,
+		NoTxtNorm: cfg.NoTxtNorm}
 	fatal(t, o.Validate())
-	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2], Vocab: embed[0]})
+	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2],
+		Vocab: embed[0]})
 	fatal(t, err)
 	setParams(t, m, "img", c.ParamsImage)
 	setParams(t, m, "txt", c.ParamsText)
@@ -110,7 +113,8 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	scores := net.Pairs(g, net.Images(g, in), net.Words(g, captions))
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
 	want := map[string]golden.Tensor{}
-	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage, "txt.": c.Expected.GradsText} {
+	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage,
+		"txt.": c.Expected.GradsText} {
 		for name, v := range grads {
 			want[part+name] = v
 		}
@@ -200,7 +204,8 @@ func TestGoldenSCANScores(t *testing.T) {
 
 // score scores the shared embeddings; captions lie one after the other, in any order of their lengths.
 func (in *scanInputs) score(t *testing.T, o SCANOptions, precision string) []float64 {
-	b, r, e, c, l := in.ImageEmb.Shape[0], in.ImageEmb.Shape[1], in.ImageEmb.Shape[2], len(in.Lengths), in.TextEmb.Shape[1]
+	b, r, e, c, l := in.ImageEmb.Shape[0], in.ImageEmb.Shape[1], in.ImageEmb.Shape[2], len(in.Lengths),
+		in.TextEmb.Shape[1]
 	s, err := graph.NewSession(newDevice(t, precision), nil)
 	fatal(t, err)
 	var words []float64

@@ -83,7 +83,8 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	}
 	grads, err := g.Gradients(loss, wrt...)
 	fatal(t, err)
-	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im.Values[0], txt.Words[0], scores, loss}, grads...), nil)
+	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im.Values[0], txt.Words[0], scores, loss}, grads...),
+		nil)
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data))
 	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
@@ -119,7 +120,8 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 		golden.Close(t, name, got, want.Data, p.out)
 	}
 	want := map[string]golden.Tensor{}
-	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage, "txt.": c.Expected.GradsText, "sim.": c.Expected.GradsSim} {
+	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage,
+		"txt.": c.Expected.GradsText, "sim.": c.Expected.GradsSim} {
 		for name, v := range grads {
 			want[part+name] = v
 		}

@@ -85,7 +85,8 @@ func TestGoldenVSEPP(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			o := DefaultOptions()
 			o.EmbedDim, o.WordDim = cfg["embed"], cfg["word_dim"]
-			m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: cfg["regions"], Feature: cfg["img_dim"], Vocab: cfg["vocab"]})
+			m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: cfg["regions"], Feature: cfg["img_dim"],
+				Vocab: cfg["vocab"]})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +128,8 @@ func TestGoldenVSEPP(t *testing.T) {
 				}
 			}
 			golden.Close(t, "image embeddings", prog.Doubles(im), c.Expected.ImageEmb.Data, p.out)
-			golden.Close(t, "caption embeddings", prog.Doubles(txt), golden.Rows(c.Expected.TextEmb.Data, cfg["embed"], order), p.out)
+			golden.Close(t, "caption embeddings", prog.Doubles(txt), golden.Rows(c.Expected.TextEmb.Data, cfg["embed"],
+				order), p.out)
 			golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
 			golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
 			golden.Close(t, "images gradient", prog.Doubles(grads[0]), c.Expected.GradImages.Data, p.grad)

@@ -42,15 +42,16 @@ type vseinfCase struct {
 	}
 }
 
-// VSE-infinity: pooling operator, image encoder in training and evaluation, BiGRU text encoder; outputs, running statistics and
-// every gradient.
+// VSE-infinity: pooling operator, image encoder in training and evaluation, BiGRU text encoder; outputs, running
+// statistics and every gradient.
 func TestGoldenVSEInf(t *testing.T) {
 	var file struct{ Cases []*vseinfCase }
 	golden.Load(t, "vse_infinity.json", &file)
 	ran := map[string]int{}
 	for _, c := range file.Cases {
 		kind, _, _ := strings.Cut(c.Name, "_")
-		test := map[string]func(*testing.T, *vseinfCase, precision){"gpo": goldenGPO, "image": goldenImages, "bigru": goldenCaptions}[kind]
+		test := map[string]func(*testing.T, *vseinfCase, precision){"gpo": goldenGPO, "image": goldenImages,
+			"bigru": goldenCaptions}[kind]
 		ran[kind]++
 		if kind == "positional" {
 			checkPositions(t, c, c.Config.Length)
@@ -101,7 +102,8 @@ type goldenRun struct {
 	wrt  []*graph.Node
 }
 
-// run compiles the graph, runs it and checks loss and gradients; it returns the program and the gradient of the last of wrt.
+// run compiles the graph, runs it and checks loss and gradients; it returns the program and the gradient of the last of
+// wrt.
 func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []float64) {
 	t, c := r.t, r.c
 	fatal(t, r.m.Session.FeedDoubles("weights", c.Weights.Data))
@@ -162,7 +164,8 @@ func goldenGPO(t *testing.T, c *vseinfCase, p precision) {
 	g := m.Session.Graph()
 	in := g.Input("x", b*k, d)
 	table := n.Pool.Table(g, k)
-	r := &goldenRun{t: t, c: c, p: p, m: m, wrt: []*graph.Node{in}, out: g.SortPool(in, g.InputInts("lengths", b), table, false)}
+	r := &goldenRun{t: t, c: c, p: p, m: m, wrt: []*graph.Node{in}, out: g.SortPool(in, g.InputInts("lengths", b),
+		table, false)}
 	prog, dx := r.run(g, table)
 	golden.Close(t, "pooled", prog.Doubles(r.out), c.Expected.Pooled.Data, p.out)
 	var weights []float64
@@ -187,7 +190,8 @@ func (c *vseinfCase) model(t *testing.T, p precision, regions int) (*vseinf, *Mo
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEInf, "bigru", max(1, c.Config.Embed), max(1, c.Config.WordDim)
 	d := Dims{Regions: regions, Feature: max(1, c.Config.ImgDim), Vocab: max(1, c.Config.Vocab-1)}
-	n, err := newVSEInfOf(o, d, vseinfSizes{mlp: max(1, c.Config.MLP), encode: c.Config.Encode, hidden: c.Config.Hidden})
+	n, err := newVSEInfOf(o, d, vseinfSizes{mlp: max(1, c.Config.MLP), encode: c.Config.Encode,
+		hidden: c.Config.Hidden})
 	fatal(t, err)
 	m, err := newModel(newDevice(t, p.name), n, o, d)
 	fatal(t, err)
@@ -208,7 +212,8 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 		out: n.images(g, regions, g.InputInts(InputRegionCounts, b))}
 	prog, dx := r.run(g)
 	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
-	// The rows of zeros that pad the images of the case are not stored; what flows into them is in the gradient of mlp.layers.0.bias.
+	// The rows of zeros that pad the images of the case are not stored; what flows into them is in the gradient of
+	// mlp.layers.0.bias.
 	r.rows("gradient of the images", dx, c.Expected.GradImages)
 	for name, before := range c.Running {
 		want, ok := c.Expected.NewRunning[name]
@@ -230,7 +235,8 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 	}
 	fatal(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
 	g := m.Session.Graph()
-	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.", out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
+	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.",
+		out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
 	prog, _ := r.run(g)
 	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
 }

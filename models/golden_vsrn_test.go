@@ -21,8 +21,8 @@ func (m *Model) doubles(name string) []float64 {
 	return out
 }
 
-// The image encoder of VSRN: both modes in training and evaluation, embeddings, region features, running statistics and every
-// gradient.
+// The image encoder of VSRN: both modes in training and evaluation, embeddings, region features, running statistics and
+// every gradient.
 func TestGoldenVSRNImage(t *testing.T) {
 	var file struct{ Cases []json.RawMessage }
 	golden.Load(t, "vsrn_image.json", &file)
@@ -57,7 +57,8 @@ func TestGoldenVSRNImage(t *testing.T) {
 				o := DefaultOptions()
 				o.Network, o.EmbedDim, o.WordDim = VSRN, c.Config.Embed, 2
 				o.VSRN.Mode, o.VSRN.Caption = c.Config.Mode, false
-				m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: 5})
+				m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim,
+					Vocab: 5})
 				check(t, err)
 				setParams(t, m, "img", c.Params)
 				setParams(t, m, "img", c.RunningStats)
@@ -66,7 +67,8 @@ func TestGoldenVSRNImage(t *testing.T) {
 				g.Training = c.Config.Training
 				regions := m.ImageInputs(g, n).Regions
 				im, features := m.Network.(*vsrn).reason(g, regions)
-				loss := g.Add(g.WeightedSum(im, g.Input("we", im.Shape()...)), g.WeightedSum(features, g.Input("wg", features.Shape()...)))
+				loss := g.Add(g.WeightedSum(im, g.Input("we", im.Shape()...)),
+					g.WeightedSum(features, g.Input("wg", features.Shape()...)))
 				wrt := []*graph.Node{regions}
 				var params []*nn.Param
 				for _, p := range m.Network.Params() {
@@ -75,7 +77,8 @@ func TestGoldenVSRNImage(t *testing.T) {
 					}
 				}
 				if len(params) != len(c.Expected.Grads) || len(params) != len(c.Params) {
-					t.Errorf("the image encoder has %d parameters with gradients, the case %d and %d gradients", len(params), len(c.Params), len(c.Expected.Grads))
+					t.Errorf("the image encoder has %d parameters with gradients, the case %d and %d gradients",
+						len(params), len(c.Params), len(c.Expected.Grads))
 				}
 				grads, err := g.Gradients(loss, wrt...)
 				check(t, err)
@@ -95,9 +98,11 @@ func TestGoldenVSRNImage(t *testing.T) {
 				golden.Close(t, "images gradient", prog.Doubles(grads[0]), c.Expected.GradImages.Data, p.grad)
 				for i, param := range params {
 					name, tol := param.Name[len("img."):], p.grad
-					if layer, ok := strings.CutSuffix(name, ".W.0.bias"); ok && c.Config.Training && p.name == cpu.FP32 {
-						// A bias in front of a batch norm has no effect: its gradient is a sum that cancels to 0, of terms like those
-						// that make up the gradient of the weight, and in float32 their rounding remains.
+					if layer, ok := strings.CutSuffix(name, ".W.0.bias"); ok && c.Config.Training &&
+						p.name == cpu.FP32 {
+						// A bias in front of a batch norm has no effect: its gradient is a sum that cancels to 0, of
+						// terms like those that make up the gradient of the weight, and in float32 their rounding
+						// remains.
 						for _, w := range c.Expected.Grads[layer+".W.0.weight"].Data {
 							tol.Abs = max(tol.Abs, p.grad.Rel*math.Abs(w))
 						}
@@ -132,8 +137,8 @@ type goldenCaption struct {
 	}
 }
 
-// The captioning branch of VSRN: the log-probabilities of all steps, as the reference runs them, and then, packed as training
-// runs them, with every sequence as long as its mask, the loss and every gradient.
+// The captioning branch of VSRN: the log-probabilities of all steps, as the reference runs them, and then, packed as
+// training runs them, with every sequence as long as its mask, the loss and every gradient.
 func TestGoldenVSRNCaption(t *testing.T) {
 	var c goldenCaption
 	golden.Load(t, "vsrn_caption.json", &c)
@@ -189,13 +194,15 @@ func sequence(n int) []int {
 }
 
 // run checks loss and gradients with the images in the given order, and returns the logits of all packed rows.
-func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps []int32, out, grad golden.Tolerance) []float64 {
+func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps []int32, out,
+	grad golden.Tolerance) []float64 {
 	t.Helper()
 	cfg := c.Config
 	var root struct {
 		Branch captionBranch `param:"cap"`
 	}
-	root.Branch = newCaptionBranch(cfg["feat_dim"], cfg["hidden"], cfg["word_dim"], cfg["vocab"], cfg["max_len"], DefaultOptions().VSRN.Dropout)
+	root.Branch = newCaptionBranch(cfg["feat_dim"], cfg["hidden"], cfg["word_dim"], cfg["vocab"], cfg["max_len"],
+		DefaultOptions().VSRN.Dropout)
 	params := nn.Collect(&root)
 	var specs []graph.ParamSpec
 	for _, p := range params {
@@ -226,7 +233,8 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	var x, want []float64
 	var labels, mask []int32
 	for _, i := range order {
-		x, want = append(x, c.Inputs.Features.Data[i*size:(i+1)*size]...), append(want, c.Expected.GradGCN.Data[i*size:(i+1)*size]...)
+		x, want = append(x, c.Inputs.Features.Data[i*size:(i+1)*size]...),
+			append(want, c.Expected.GradGCN.Data[i*size:(i+1)*size]...)
 		labels = append(labels, ints(c.Labels.Data[i*columns:(i+1)*columns])...)
 		mask = append(mask, ints(c.Masks.Data[i*columns:(i+1)*columns])...)
 	}

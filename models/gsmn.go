@@ -1,7 +1,7 @@
 package models
 
-// GSMN, graph structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text Matching", CVPR 2020;
-// CrossmodalGroup/GSMN, model.py and layers.py):
+// GSMN, graph structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text
+// Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py):
 //
 //	image       v_k = l2(W x_k + b)
 //	caption     c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
@@ -11,8 +11,9 @@ package models
 //	t2i         h_j = W_q n_j + b_q, 8 kernels q side by side
 //	score       mean_k f(h_k) + mean_j f'(h_j)          f(h) = w₂·tanh(W₁ h + b₁) + b₂, weight-normalised
 //
-// with l2(x) = x/(‖x‖ + 1e-8). That a node takes its own vector in place of its neighbours' is quirk Q6: then the weights of the text
-// graph add up to 1 and cancel, so sparse and dense are the same function. With neighbors true, as in the paper,
+// with l2(x) = x/(‖x‖ + 1e-8). That a node takes its own vector in place of its neighbours' is quirk Q6: then the
+// weights of the text graph add up to 1 and cancel, so sparse and dense are the same function. With neighbors true, as
+// in the paper,
 //
 //	h_k = Σ_l w_kl^q W_q m_l        h_j = Σ_l u_jl (W_q n_l + b_q), u_j = softmax_l(λ c_j · c_l) over all words, or those joined to j by a dependency
 
@@ -27,8 +28,10 @@ import (
 
 func init() {
 	registry[GSMN] = entry{build: newGSMN, traits: func(o *Options) Traits {
-		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"}, AnyRegions: true, Boxes: true,
-			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true", StoredWords: true}
+		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"},
+			AnyRegions: true, Boxes: true,
+			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true",
+			StoredWords: true}
 		if o.GSMN.Mode == "dense" {
 			t.Variant, t.Dependencies, t.ReadsEdges = "dense", false, false
 		}
@@ -75,8 +78,8 @@ type polarConv struct {
 	Conv           []nn.Linear `param:"conv_weights"`
 }
 
-// wordConv is the graph convolution of captions. Params scales weights that are normalised afterwards: it is stored and has no effect
-// (quirk Q7).
+// wordConv is the graph convolution of captions. Params scales weights that are normalised afterwards: it is stored and
+// has no effect (quirk Q7).
 type wordConv struct {
 	Params nn.Param    `param:"params"` // [K, 1]
 	Conv   []nn.Linear `param:"conv_weights"`
@@ -94,7 +97,8 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
 	column := func(init nn.Init) nn.Param { return nn.Param{Shape: []int{s.kernels, 1}, Init: init} }
 	i, t := &n.I2T, &n.T2I
-	i.Conv = polarConv{MeanRho: column(nn.Between(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)), PrecisionRho: column(nn.Between(0, 1)), PrecisionTheta: column(nn.Between(0, 1))}
+	i.Conv = polarConv{MeanRho: column(nn.Between(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)),
+		PrecisionRho: column(nn.Between(0, 1)), PrecisionTheta: column(nn.Between(0, 1))}
 	t.Conv.Params = column(nn.Uniform(1))
 	for range s.kernels {
 		image, text := nn.NewLinear(s.blocks, s.hidden/s.kernels), nn.NewLinear(s.blocks, s.hidden/s.kernels)
@@ -111,8 +115,8 @@ func (n *gsmn) Name() string        { return GSMN }
 func (n *gsmn) Params() []*nn.Param { return n.params }
 func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
 
-// StepFlops counts the products over all pairs as the equations have them, three times: attention and contexts in both directions, though
-// the contexts are never formed, and the layers on the nodes.
+// StepFlops counts the products over all pairs as the equations have them, three times: attention and contexts in both
+// directions, though the contexts are never formed, and the layers on the nodes.
 func (n *gsmn) StepFlops(pairs, words int) float64 {
 	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
 	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
@@ -124,7 +128,8 @@ func (n *gsmn) StepFlops(pairs, words int) float64 {
 
 func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
 
-// Images encodes regions: v [B, R·E], and the Gaussians of its graph, of which own vectors need the sums: [B, R·K] or [B, R·R·K].
+// Images encodes regions: v [B, R·E], and the Gaussians of its graph, of which own vectors need the sums: [B, R·K] or
+// [B, R·R·K].
 func (n *gsmn) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r := graph.Dim(in.Regions, 0), n.dims.Regions
 	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, 1e-8)
@@ -133,7 +138,8 @@ func (n *gsmn) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 
 func (n *gsmn) polar(g *graph.Graph, boxes *graph.Node) *graph.Node {
 	c := &n.I2T.Conv
-	return g.PolarWeights(boxes, n.dims.Regions, n.own(), graph.PolarParams{MeanRho: c.MeanRho.Node(g), MeanTheta: c.MeanTheta.Node(g),
+	return g.PolarWeights(boxes, n.dims.Regions, n.own(), graph.PolarParams{MeanRho: c.MeanRho.Node(g),
+		MeanTheta:    c.MeanTheta.Node(g),
 		PrecisionRho: c.PrecisionRho.Node(g), PrecisionTheta: c.PrecisionTheta.Node(g)})
 }
 
@@ -166,14 +172,17 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	}
 	i2t = n.judge(g, h, regions, b, n.I2T.Out1, n.I2T.Out2)
 
-	h = g.LinearNodes(b, lengths, g.Rows(nodes, b*c*r, all), stack(g, n.T2I.Conv.Conv, weightOf), stack(g, n.T2I.Conv.Conv, biasOf))
+	h = g.LinearNodes(b, lengths, g.Rows(nodes, b*c*r, all), stack(g, n.T2I.Conv.Conv, weightOf),
+		stack(g, n.T2I.Conv.Conv, biasOf))
 	if !n.own() {
-		h = g.MixNodes(h, g.WordGraph(words, lengths, captions.Edges, captions.EdgeStart, n.opt.Lambda), lengths, b, 1, false)
+		h = g.MixNodes(h, g.WordGraph(words, lengths, captions.Edges, captions.EdgeStart, n.opt.Lambda), lengths, b, 1,
+			false)
 	}
 	return i2t, n.judge(g, h, lengths, b, n.T2I.Out1, n.T2I.Out2)
 }
 
-// judge turns the nodes of all pairs into scores [B, C]. The mean over the nodes is taken before the last layer, which is linear.
+// judge turns the nodes of all pairs into scores [B, C]. The mean over the nodes is taken before the last layer, which
+// is linear.
 func (n *gsmn) judge(g *graph.Graph, h, counts *graph.Node, b int, out1, out2 *nn.WeightNorm) *graph.Node {
 	h = g.Activate(device.Tanh, g.LinearNodes(b, counts, h, out1.Weight(g), out1.Bias.Node(g)))
 	h = g.Linear(graph.LinearTerm{X: g.MeanNodes(h, counts, b), W: out2.Weight(g), B: out2.Bias.Node(g)})

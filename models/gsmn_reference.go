@@ -6,7 +6,8 @@ import "fmt"
 func init() {
 	formats[GSMN] = format{matches: isGSMN, read: readGSMN, recalls: 6, options: func(m *Model) map[string]any {
 		o := commonOptions(m)
-		o["img_dim"], o["model_name"], o["bi_gru"], o["batch_size"], o["val_step"] = m.Dims.Feature, "./runs/checkpoint", true, 64, 1000
+		o["img_dim"], o["model_name"], o["bi_gru"], o["batch_size"], o["val_step"] = m.Dims.Feature,
+			"./runs/checkpoint", true, 64, 1000
 		o["lambda_softmax"], o["is_sparse"] = m.Options.GSMN.Lambda, m.Options.GSMN.Mode == "sparse"
 		o["no_txtnorm"] = false
 		o["num_block"], o["hid_dim"], o["out_dim"] = gsmnPublished.blocks, gsmnPublished.hidden, 1
@@ -16,18 +17,22 @@ func init() {
 }
 
 func isGSMN(r *Reference) bool {
-	return len(r.states) == 4 && r.has(0, "fc.weight", 2) && r.has(1, "embed.weight", 2) && r.has(2, "graph_convolution_1.mean_rho", 2) &&
+	return len(r.states) == 4 && r.has(0, "fc.weight", 2) && r.has(1, "embed.weight", 2) &&
+		r.has(2, "graph_convolution_1.mean_rho", 2) &&
 		r.has(3, "graph_convolution_3.params", 2)
 }
 
-// readGSMN takes mode and λ from the options, without which they are those of Flickr30K. No tensor depends on the number of regions.
+// readGSMN takes mode and λ from the options, without which they are those of Flickr30K. No tensor depends on the
+// number of regions.
 func readGSMN(r *Reference, opt map[string]any) error {
 	if !r.has(1, "rnn.weight_hh_l0_reverse", 2) {
-		return fmt.Errorf("a GSMN checkpoint without a bidirectional GRU in its text encoder; the published models have one")
+		return fmt.Errorf("a GSMN checkpoint without a bidirectional GRU in its text encoder; the published models " +
+			"have one")
 	}
 	for _, name := range []string{"no_imgnorm", "no_txtnorm"} {
 		if opt[name] == true {
-			return fmt.Errorf("a GSMN checkpoint with the option %s, which is not supported; the published models are without", name)
+			return fmt.Errorf("a GSMN checkpoint with the option %s, which is not supported; the published models "+
+				"are without", name)
 		}
 	}
 	o := &r.options

@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/device/cpu"
 )
 
-// The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are those of their
-// directions.
+// The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are
+// those of their directions.
 func TestGSMNParameters(t *testing.T) {
 	o := DefaultOptions()
 	o.Network, o.TextEncoder = GSMN, "bigru"
@@ -48,7 +48,8 @@ func TestGSMNParameters(t *testing.T) {
 			}
 		}
 	}
-	for name, bound := range map[string][2]float64{"mean_rho": {0, 1}, "precision_rho": {0, 1}, "precision_theta": {0, 1}, "mean_theta": {-math.Pi, math.Pi}} {
+	for name, bound := range map[string][2]float64{"mean_rho": {0, 1}, "precision_rho": {0, 1},
+		"precision_theta": {0, 1}, "mean_theta": {-math.Pi, math.Pi}} {
 		lo, hi := math.Inf(1), math.Inf(-1)
 		for _, v := range values("i2t.graph_convolution_1." + name) {
 			lo, hi = min(lo, v), max(hi, v)

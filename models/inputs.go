@@ -10,8 +10,8 @@ const (
 	InputRegions = "in.regions" // [B, R·D]
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
-	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B]. InputRegions is
-	// then the concatenated regions of all images; the capacity is R each.
+	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B].
+	// InputRegions is then the concatenated regions of all images; the capacity is R each.
 	InputRegionCounts = "in.region_counts"
 
 	InputBoxes     = "in.boxes"      // [B, R·4]
@@ -35,8 +35,8 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	return in
 }
 
-// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for so many words; a
-// capacity of 0 means no dependencies.
+// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for so
+// many words; a capacity of 0 means no dependencies.
 func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
 	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
 	if capacity > 0 {
@@ -59,11 +59,13 @@ func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
 	if m.PadsLabels() {
 		lengths = g.InputInts(InputLabelLengths, n)
 	}
-	return Labels{Lengths: lengths, Words: g.InputInts(InputLabels, n, steps+1), Mask: g.InputInts(InputLabelMask, n, steps+1),
+	return Labels{Lengths: lengths, Words: g.InputInts(InputLabels, n, steps+1),
+		Mask:  g.InputInts(InputLabelMask, n, steps+1),
 		Steps: g.InputInts(InputLabelSteps, n)}
 }
 
-// PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices that record steps need.
+// PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices
+// that record steps need.
 func (m *Model) PadsLabels() bool {
 	_, ok := m.Session.Dev.(device.Recorder)
 	return ok

@@ -9,8 +9,8 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Model is a network with its parameters on a device. Training (package train) and evaluation (Runner) compile its graphs and run
-// them; a Feeder sets their inputs.
+// Model is a network with its parameters on a device. Training (package train) and evaluation (Runner) compile its
+// graphs and run them; a Feeder sets their inputs.
 type Model struct {
 	Network Network
 	Options Options

@@ -22,8 +22,8 @@ type Captions struct {
 	Words, Lengths *graph.Node
 	// Capacity is the number of rows of values with a row per word, at least Σ lengths; 0 is B·L.
 	Capacity int
-	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, those of caption c from EdgeStart[c] to
-	// EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
+	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, those of caption c from
+	// EdgeStart[c] to EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
 	Edges, EdgeStart *graph.Node
 }
 
@@ -35,13 +35,14 @@ func (c Captions) capacity() int {
 	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
 }
 
-// regionCounts is the constant [B] of B images of R regions each: the lengths of their sequences, or the counts of their rows.
+// regionCounts is the constant [B] of B images of R regions each: the lengths of their sequences, or the counts of
+// their rows.
 func regionCounts(g *graph.Graph, b, r int) *graph.Node {
 	return g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), slices.Repeat([]int32{int32(r)}, b))
 }
 
-// Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an Embedder or a
-// PairScorer.
+// Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an
+// Embedder or a PairScorer.
 type Network interface {
 	// Name is the configuration's name of the network.
 	Name() string
@@ -50,8 +51,8 @@ type Network interface {
 	// StepFlops is the work of the matrix products that a training step on a batch needs, in floating-point operations
 	// (two per multiply-add): forward and the gradients that are wanted, padding not counted.
 	StepFlops(pairs, words int) float64
-	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ... Parameters of other parts serve
-	// training only.
+	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ... Parameters of other parts
+	// serve training only.
 	Parts() []string
 }
 
@@ -77,20 +78,20 @@ type Embedder interface {
 // Captioner is a network that in training also writes the caption of every image, and learns from what it writes.
 type Captioner interface {
 	Embedder
-	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to that of
-	// retrieval.
+	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to that
+	// of retrieval.
 	ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node)
 	// MaxLength is the longest caption the branch writes, <start> and <end> included.
 	MaxLength() int
 }
 
-// Labels are the inputs of a captioning branch, int32: step t of caption b, of Steps[b], sees the word Words[b, t] and predicts
-// Words[b, t+1] with the weight Mask[b, t+1] (KunpengLi1994/VSRN, misc/utils.py: LanguageModelCriterion).
+// Labels are the inputs of a captioning branch, int32: step t of caption b, of Steps[b], sees the word Words[b, t] and
+// predicts Words[b, t+1] with the weight Mask[b, t+1] (KunpengLi1994/VSRN, misc/utils.py: LanguageModelCriterion).
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
-	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the steps
-	// behind Lengths are masked. See graph.DropoutPadded.
+	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the
+	// steps behind Lengths are masked. See graph.DropoutPadded.
 	Lengths *graph.Node
 }
 
@@ -99,7 +100,8 @@ type builder func(o Options, d Dims) (Network, error)
 // New builds the network that the options name.
 func New(o Options, d Dims) (Network, error) {
 	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
-		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network, d.Regions, d.Feature, d.Vocab)
+		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network,
+			d.Regions, d.Feature, d.Vocab)
 	}
 	e, ok := registry[o.Network]
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the tiles
-// of pairs read is copied there once, if it fits.
+// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the
+// tiles of pairs read is copied there once, if it fits.
 
 // residentRows are the rows of images or captions [lo, hi) of a set on the device.
 type residentRows struct {
@@ -44,9 +44,9 @@ func (s *EncodedSet) BytesOf(lo, hi int) int64 {
 // IsResident reports whether images or captions [lo, hi) are on the device.
 func (s *EncodedSet) IsResident(lo, hi int) bool { return s.resident.has(lo, hi) }
 
-// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an earlier
-// call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory for them is
-// a device.Full; then nothing of the set is resident.
+// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an
+// earlier call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory
+// for them is a device.Full; then nothing of the set is resident.
 func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	p := s.resident
 	if p == nil {
@@ -82,7 +82,8 @@ func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	}
 	for k := range s.Words { // a tile of any first caption reads capacity rows
 		v := &s.Words[k]
-		if err := put(&p.words[k], v.rows(s.First[lo], s.First[hi]), (s.First[hi]-s.First[lo]+capacity)*v.Width); err != nil {
+		if err := put(&p.words[k], v.rows(s.First[lo], s.First[hi]),
+			(s.First[hi]-s.First[lo]+capacity)*v.Width); err != nil {
 			return err
 		}
 	}

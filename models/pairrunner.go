@@ -110,7 +110,8 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 
 // Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the
 // number of their words; tiles of one size and one capacity share a graph. Resident values are read on the device.
-func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
+func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1,
+	capacity int) error {
 	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)
 	if err != nil {
 		return err
@@ -122,20 +123,25 @@ func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captio
 const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
 
 // feed finds or compiles the program of a tile and feeds the tile.
-func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) (*encoder, error) {
+func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) (*encoder,
+	error) {
 	key := tileShape{i1 - i0, c1 - c0, capacity}
-	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *graph.Node { return r.nodes(g, key, images, captions) })
+	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *graph.Node {
+		return r.nodes(g, key, images, captions)
+	})
 	if err != nil {
 		return nil, err
 	}
 	s := r.Model.Session
 	for k := range images.Values {
-		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1), images.resident.rows(k, i0, i1)); err != nil {
+		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1),
+			images.resident.rows(k, i0, i1)); err != nil {
 			return nil, err
 		}
 	}
 	for k := range captions.Values {
-		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1), captions.resident.rows(k, c0, c1)); err != nil {
+		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1),
+			captions.resident.rows(k, c0, c1)); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +149,8 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
 		if on := captions.resident.wordRows(k, c0, c1, captions.First, capacity); on.Present() {
 			s.Lend(name, on)
-		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]), capacity*v.Width); err != nil {
+		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]),
+			capacity*v.Width); err != nil {
 			return nil, err
 		}
 	}

@@ -3,13 +3,14 @@ package models
 import "vsetrain/internal/graph"
 
 // PairScorer is a network that looks at every pair of an image and a caption. What depends on one side alone is
-// computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the three into one
-// graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles of pairs.
+// computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the
+// three into one graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles
+// of pairs.
 //
 // T is the number of words of all captions. Values with a row per word are concatenated captions:
-// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c. Their capacity may be
-// larger (Captions.Capacity); the rows behind T are arbitrary. Values of pairs are image by image: with w rows per pair and word,
-// the rows of image i begin at i·T.
+// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c. Their capacity may
+// be larger (Captions.Capacity); the rows behind T are arbitrary. Values of pairs are image by image: with w rows per
+// pair and word, the rows of image i begin at i·T.
 type PairScorer interface {
 	Network
 	// Images encodes images.
@@ -26,8 +27,8 @@ type ImageInputs struct {
 	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Traits.Boxes
 }
 
-// EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a global vector
-// [B, E], or the geometry of the boxes. Which ones is the network's choice; evaluation stores them all.
+// EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a
+// global vector [B, E], or the geometry of the boxes. Which ones is the network's choice; evaluation stores them all.
 type EncodedImages struct {
 	Values []*graph.Node // each [B, width]
 }
@@ -41,15 +42,16 @@ type EncodedCaptions struct {
 	Edges, EdgeStart *graph.Node
 }
 
-// tileImages is how many images a tile of graph.Tiles takes whose values hold so many numbers per image: few enough that they stay in
-// the cache of a processor.
+// tileImages is how many images a tile of graph.Tiles takes whose values hold so many numbers per image: few enough
+// that they stay in the cache of a processor.
 func tileImages(perImage int) int { return max(1, tileValues/max(1, perImage)) }
 
 const tileValues = 1 << 19
 
-// aggregate turns the similarities u of words or regions into scores, in the way of that name: lse is ln(Σ e^(factor·u)) along the
-// axis, softmax Σ softmax(factor·u)·u, and mean what the function of that name computes.
-func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
+// aggregate turns the similarities u of words or regions into scores, in the way of that name: lse is ln(Σ
+// e^(factor·u)) along the axis, softmax Σ softmax(factor·u)·u, and mean what the function of that name computes.
+func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis,
+	mean func() *graph.Node) *graph.Node {
 	switch way {
 	case "mean":
 		return mean()

@@ -41,7 +41,8 @@ func OpenReference(path string) (*Reference, error) {
 func (r *Reference) parse(v any) error {
 	top, ok := v.(*torchfile.Dict)
 	if !ok {
-		return fmt.Errorf("expected a dict with a list \"model\" of state dicts, as the reference repositories write, found a %s", pickle.TypeName(v))
+		return fmt.Errorf("expected a dict with a list \"model\" of state dicts, as the reference repositories "+
+			"write, found a %s", pickle.TypeName(v))
 	}
 	list, there := top.Get("model")
 	items, ok := pickle.Items(list)
@@ -59,10 +60,12 @@ func (r *Reference) parse(v any) error {
 			name, okName := pickle.Text(k)
 			t, okTensor := v.(*torchfile.Tensor)
 			if !okName || !okTensor {
-				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v), k)
+				return fmt.Errorf("state dict %d: expected tensors by name, found a %s under %v", i, pickle.TypeName(v),
+					k)
 			}
 			if strings.HasSuffix(name, ".num_batches_tracked") || strings.HasSuffix(name, ".position_ids") {
-				// a counter of PyTorch's batch norms, and the numbers from 0 on in some versions of BERT: without effect
+				// a counter of PyTorch's batch norms, and the numbers from 0 on in some versions of BERT: without
+				// effect
 				continue
 			}
 			state[strings.TrimPrefix(name, "module.")] = t
@@ -146,7 +149,8 @@ func optionsOf(v any) map[string]any {
 	return out
 }
 
-// format is how the reference repository of a network writes its checkpoints. The file of a network adds its own to formats.
+// format is how the reference repository of a network writes its checkpoints. The file of a network adds its own to
+// formats.
 type format struct {
 	// matches reports whether the state dicts are of this network; read finds its options and sizes out.
 	matches func(r *Reference) bool
@@ -196,7 +200,8 @@ func (r *Reference) recognise(opt map[string]any) error {
 	if len(names) > 6 {
 		names = append(names[:6], "...")
 	}
-	return fmt.Errorf("the %d state dicts (%s) are of no network this version knows; it knows %v", len(r.states), strings.Join(names, ", "), Available())
+	return fmt.Errorf("the %d state dicts (%s) are of no network this version knows; it knows %v", len(r.states),
+		strings.Join(names, ", "), Available())
 }
 
 // oneLayer refuses a recurrence of several layers, which the references' option --num_layers makes.
@@ -211,7 +216,8 @@ func (r *Reference) oneLayer() error {
 			for r.has(part, fmt.Sprintf("%s.weight_hh_l%d", gru, layers), 2) {
 				layers++
 			}
-			return fmt.Errorf("a checkpoint of network %s whose text encoder has %d GRU layers (--num_layers %d); supported is one layer, "+
+			return fmt.Errorf("a checkpoint of network %s whose text encoder has %d GRU layers (--num_layers %d); "+
+				"supported is one layer, "+
 				"which the published models have", r.options.Network, layers, layers)
 		}
 	}
@@ -237,7 +243,8 @@ func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.ste
 
 // Describe implements Weights.
 func (r *Reference) Describe() string {
-	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path, r.options.Network, r.epoch, r.score)
+	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path,
+		r.options.Network, r.epoch, r.score)
 }
 
 // File implements Weights.
@@ -246,8 +253,8 @@ func (r *Reference) File() string { return r.Path }
 // Close implements Weights.
 func (r *Reference) Close() error { return nil }
 
-// Restore implements Weights. Every parameter has to be there with its shape, but for those that serve training only, which no
-// reference stores; a tensor the network lacks is an error too.
+// Restore implements Weights. Every parameter has to be there with its shape, but for those that serve training only,
+// which no reference stores; a tensor the network lacks is an error too.
 func (r *Reference) Restore(m *Model) error {
 	used := 0
 	for _, p := range m.Network.Params() {
@@ -278,7 +285,8 @@ func (r *Reference) Restore(m *Model) error {
 		total += len(s)
 	}
 	if total != used {
-		return fmt.Errorf("%s: the checkpoint has %d tensors, network %s uses %d", r.Path, total, m.Options.Network, used)
+		return fmt.Errorf("%s: the checkpoint has %d tensors, network %s uses %d", r.Path, total, m.Options.Network,
+			used)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Runner runs a network in evaluation mode: an EmbedRunner or a PairRunner, whichever the network is. It keeps the programs it has
-// compiled. It is used by one goroutine at a time.
+// Runner runs a network in evaluation mode: an EmbedRunner or a PairRunner, whichever the network is. It keeps the
+// programs it has compiled. It is used by one goroutine at a time.
 type Runner struct {
 	Model  *Model
 	Embeds *EmbedRunner // nil if the network scores pairs
@@ -20,7 +20,8 @@ func NewRunner(m *Model, r *Resident) *Runner {
 		return &Runner{Model: m, Pairs: &PairRunner{Model: m, net: p, Resident: r, feeder: NewFeeder(m, r, false),
 			images: map[int]*pairEncoder{}, captions: map[[2]int]*pairEncoder{}, tiles: map[tileShape]*encoder{}}}
 	}
-	return &Runner{Model: m, Embeds: &EmbedRunner{Model: m, net: m.Embedder(), Resident: r, feeder: NewFeeder(m, r, false),
+	return &Runner{Model: m, Embeds: &EmbedRunner{Model: m, net: m.Embedder(), Resident: r,
+		feeder: NewFeeder(m, r, false),
 		images: map[int]*encoder{}, captions: map[[2]int]*encoder{}, scores: map[[2]int]*encoder{}}}
 }
 
@@ -95,21 +96,23 @@ func (r *EmbedRunner) Scores(dst, images, captions []float32, ni, nc int) error 
 	return r.Model.run(e, dst)
 }
 
-// RegionEncoder is a network that sees an image as features of its regions in the space of the embeddings, VSRN: their products
-// with the embedding say which regions it attends to.
+// RegionEncoder is a network that sees an image as features of its regions in the space of the embeddings, VSRN: their
+// products with the embedding say which regions it attends to.
 type RegionEncoder interface {
 	Embedder
-	// ImagesAndRegions embeds regions [B, R·D] as Images does, and returns the features of the regions [B, R, E] after the
-	// reasoning.
+	// ImagesAndRegions embeds regions [B, R·D] as Images does, and returns the features of the regions [B, R, E] after
+	// the reasoning.
 	ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, features *graph.Node)
 }
 
-// Regions embeds images of a RegionEncoder, and returns the features of their regions: images [N, E], features [N, R, E].
+// Regions embeds images of a RegionEncoder, and returns the features of their regions: images [N, E], features
+// [N, R, E].
 func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
 	m := r.Model
 	net, ok := r.net.(RegionEncoder)
 	if !ok {
-		return fmt.Errorf("network %s has no features of regions in the space of its embeddings; vsrn has", m.Options.Network)
+		return fmt.Errorf("network %s has no features of regions in the space of its embeddings; vsrn has",
+			m.Options.Network)
 	}
 	g := m.Session.Graph()
 	var prog *graph.Program
@@ -139,7 +142,8 @@ func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
 }
 
 // cached returns the program of a shape, which build adds to a graph if there is none yet.
-func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func(*graph.Graph) *graph.Node) (*encoder, error) {
+func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func(*graph.Graph) *graph.Node) (*encoder,
+	error) {
 	if e := programs[shape]; e != nil {
 		return e, nil
 	}
@@ -168,7 +172,8 @@ func (m *Model) run(e *encoder, dst []float32) error {
 	}
 	v := e.prog.View(e.out)
 	if len(dst) != v.N {
-		return fmt.Errorf("network %s: embeddings have %d values, expected at most %d", m.Options.Network, v.N, len(dst))
+		return fmt.Errorf("network %s: embeddings have %d values, expected at most %d", m.Options.Network, v.N,
+			len(dst))
 	}
 	m.Session.Dev.DownloadFloats(dst, v)
 	return m.Session.Dev.Sync()

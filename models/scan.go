@@ -1,7 +1,7 @@
 package models
 
-// SCAN, stacked cross attention (Lee, Chen, Hua, Hu, He: "Stacked Cross Attention for Image-Text Matching", ECCV 2018; kuanghuei/SCAN,
-// model.py):
+// SCAN, stacked cross attention (Lee, Chen, Hua, Hu, He: "Stacked Cross Attention for Image-Text Matching", ECCV 2018;
+// kuanghuei/SCAN, model.py):
 //
 //	image    v_k = l2(W x_k + b)
 //	caption  c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
@@ -9,9 +9,9 @@ package models
 //	         a_jk = q_j·s_k    w_j = softmax_k(λ n(a)_jk)    r_j = cos(q_j, Σ_k w_jk s_k)
 //	score    ln(Σ_j e^(λ' r_j))/λ', or the mean, the sum or the maximum of the r_j
 //
-// with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published, or as
-// SCANOptions.Norm says. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the sources its product with q_j is
-// Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
+// with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published,
+// or as SCANOptions.Norm says. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the sources its
+// product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
 
 import (
 	"vsetrain/internal/device"
@@ -21,7 +21,8 @@ import (
 
 func init() {
 	registry[SCAN] = entry{build: newSCAN, traits: func(*Options) Traits {
-		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"}, AnyRegions: true}
+		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
+			AnyRegions: true}
 	}}
 	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
 }
@@ -126,13 +127,15 @@ func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	words := captions.Words[0]
 	tile := tileImages(graph.Dim(words, 0) * n.dims.Regions)
-	return g.Tiles(tile, images.Values, []*graph.Node{words, captions.Lengths}, func(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
-		return n.pairs(g, g.Reshape(images[0], graph.Dim(images[0], 0), n.dims.Regions, n.embed), captions[0], captions[1])
-	})
+	return g.Tiles(tile, images.Values, []*graph.Node{words, captions.Lengths},
+		func(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
+			return n.pairs(g, g.Reshape(images[0], graph.Dim(images[0], 0), n.dims.Regions, n.embed), captions[0],
+				captions[1])
+		})
 }
 
-// pairs scores images v [B, R, E] with words [capacity, E] of captions with lengths [C]: [B, C]. Products of words and regions have a row
-// per word, and in it R values for each image.
+// pairs scores images v [B, R, E] with words [capacity, E] of captions with lengths [C]: [B, C]. Products of words and
+// regions have a row per word, and in it R values for each image.
 func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node {
 	b, r, capacity, c := graph.Dim(v, 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b*r, n.embed)
@@ -160,7 +163,8 @@ func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node 
 func (n *scan) attend(g *graph.Graph, a *graph.Node, queries, sources graph.Axis) *graph.Node {
 	shape := a.Shape().Clone()
 	over := func(x *graph.Node, f device.Function) *graph.Node { // a divided by a function of the sums of x
-		return g.Multiply(a, g.Spread(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries, shape...))
+		return g.Multiply(a, g.Spread(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries,
+			shape...))
 	}
 	switch n.opt.Norm {
 	case "clipped_l2norm", "clipped_l1norm", "clipped":

@@ -6,19 +6,23 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// The checkpoints of kuanghuei/SCAN: two state dicts, of images and text. What the tensors do not tell comes from the options.
+// The checkpoints of kuanghuei/SCAN: two state dicts, of images and text. What the tensors do not tell comes from the
+// options.
 var (
 	scanAggregates = map[string]string{"LogSumExp": "lse", "Mean": "mean", "Max": "max", "Sum": "sum"}
 	scanFlags      = map[string]func(o *SCANOptions) *bool{
-		"no_imgnorm": func(o *SCANOptions) *bool { return &o.NoImgNorm }, "no_txtnorm": func(o *SCANOptions) *bool { return &o.NoTxtNorm }}
+		"no_imgnorm": func(o *SCANOptions) *bool { return &o.NoImgNorm },
+		"no_txtnorm": func(o *SCANOptions) *bool { return &o.NoTxtNorm }}
 )
 
 // scanReferenceOptions are those of kuanghuei/SCAN, train.py.
 func scanReferenceOptions(m *Model) map[string]any {
 	s := m.Options.SCAN
 	o := commonOptions(m)
-	o["img_dim"], o["model_name"], o["bi_gru"], o["val_step"] = m.Dims.Feature, "./runs/runX/checkpoint", m.Options.TextEncoder == "bigru", 500
-	o["cross_attn"], o["raw_feature_norm"], o["lambda_softmax"], o["lambda_lse"] = s.Attention, s.Norm, s.Lambda, s.LambdaLSE
+	o["img_dim"], o["model_name"], o["bi_gru"], o["val_step"] = m.Dims.Feature, "./runs/runX/checkpoint",
+		m.Options.TextEncoder == "bigru", 500
+	o["cross_attn"], o["raw_feature_norm"], o["lambda_softmax"], o["lambda_lse"] = s.Attention, s.Norm, s.Lambda,
+		s.LambdaLSE
 	o["agg_func"] = nameOf(scanAggregates, s.Aggregate)
 	o["precomp_enc_type"] = "basic"
 	if s.WeightNorm {

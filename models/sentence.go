@@ -13,8 +13,8 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Sentence vectors of a pretrained BERT, frozen and in evaluation mode: the semantics of LSEH-BERT. With the last hidden states
-// h_1 … h_n of a caption, h_1 that of [CLS]:
+// Sentence vectors of a pretrained BERT, frozen and in evaluation mode: the semantics of LSEH-BERT. With the last
+// hidden states h_1 … h_n of a caption, h_1 that of [CLS]:
 //
 //	pooler   tanh(W_p h_1 + b_p)      cls   h_1      mean   1/n Σ h_t
 
@@ -33,8 +33,8 @@ type SentenceEncoder struct {
 	feeder  *Feeder
 }
 
-// OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of config.json, or of 64
-// columns if there is none. vocab is the number of pieces of its vocab.txt.
+// OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of
+// config.json, or of 64 columns if there is none. vocab is the number of pieces of its vocab.txt.
 func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) (*SentenceEncoder, error) {
 	o, err := bertSizes(dir)
 	if err != nil {
@@ -51,7 +51,10 @@ func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) 
 		return nil, fmt.Errorf("BERT of %s: %w", dir, err)
 	}
 	e.feeder = &Feeder{session: e.session}
-	return e, loadBert(dir, params, vocab, func(p *nn.Param, values []float32) { dev.UploadFloats(e.session.Params.Value(p.Name), values) })
+	return e, loadBert(dir, params, vocab, func(p *nn.Param,
+		values []float32) {
+		dev.UploadFloats(e.session.Params.Value(p.Name), values)
+	})
 }
 
 // bertSizes finds the sizes of the encoder in a folder.
@@ -89,7 +92,8 @@ func bertSizes(dir string) (BertOptions, error) {
 		o.Heads = o.Hidden / usualHead
 	}
 	if o.Heads < 1 || o.Hidden%o.Heads != 0 {
-		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; name the number in config.json as num_attention_heads", f.path, o.Heads, o.Hidden)
+		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; name the number in config.json as "+
+			"num_attention_heads", f.path, o.Heads, o.Hidden)
 	}
 	return o, checkBertConfig(dir, o.Heads)
 }
@@ -140,7 +144,8 @@ func (e *SentenceEncoder) vectors(g *graph.Graph, hidden, lengths *graph.Node, l
 				equal[i*longest+j] = 1 / float64(longest-i)
 			}
 		}
-		return g.SortPool(hidden, lengths, g.Const(fmt.Sprintf("const.mean.%d", longest), equal, longest, longest), false)
+		return g.SortPool(hidden, lengths, g.Const(fmt.Sprintf("const.mean.%d", longest), equal, longest, longest),
+			false)
 	}
 	graph.Failf("sentence vectors %q, expected one of %v", e.pool, SentencePools)
 	return nil

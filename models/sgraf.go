@@ -1,7 +1,7 @@
 package models
 
-// SGRAF, which is two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text Matching",
-// AAAI 2021; Paranioar/SGRAF, model.py):
+// SGRAF, which is two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text
+// Matching", AAAI 2021; Paranioar/SGRAF, model.py):
 //
 //	image     v_k = l2(W x_k + b)                             v̄ = VisualSA(v_1 … v_R, mean v)
 //	caption   c_j = l2((→GRU_j + ←GRU_j)/2) over drop(embed)  c̄ = TextSA(c_1 … c_L, mean c)
@@ -15,8 +15,8 @@ package models
 //
 //	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)    p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
 //
-// TextSA has no BN; that of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the mean of the
-// scores of both.
+// TextSA has no BN; that of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the mean
+// of the scores of both.
 
 import (
 	"strings"
@@ -29,7 +29,8 @@ import (
 func init() {
 	for order, name := range []string{SAF, SGR} {
 		registry[name] = entry{build: newSGRAF, traits: func(*Options) Traits {
-			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf", TextEncoders: []string{"bigru"}}
+			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf",
+				TextEncoders: []string{"bigru"}}
 		}}
 	}
 }
@@ -130,8 +131,8 @@ func (n *sgraf) Name() string        { return n.name }
 func (n *sgraf) Params() []*nn.Param { return n.params }
 func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
 
-// StepFlops counts the products over all pairs as the equations have them, three times: what is made again in the backward pass is not
-// counted, nor that graph reasoning merges two products.
+// StepFlops counts the products over all pairs as the equations have them, three times: what is made again in the
+// backward pass is not counted, nor that graph reasoning merges two products.
 func (n *sgraf) StepFlops(pairs, words int) float64 {
 	b, t, e, s, r := float64(pairs), float64(words), float64(n.embed), float64(n.opt.SimDim), float64(n.dims.Regions)
 	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
@@ -154,7 +155,8 @@ func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	counts := regionCounts(g, b, r)
 	sa := &n.Sim.Visual
 	local := g.BatchNorm(g.Reshape(sa.Local.Linear.Forward(g, v), b, r, e), 1, sa.Local.Norm.Weights(g))
-	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), n.opt.Dropout, "sim.v_global_w.embedding_local")
+	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)), n.opt.Dropout,
+		"sim.v_global_w.embedding_local")
 	gate := g.BatchNorm(sa.Global.Linear.Forward(g, g.SegmentMeans(v, counts)), 1, sa.Global.Norm.Weights(g))
 	gate = g.Dropout(g.Activate(device.Tanh, gate), n.opt.Dropout, "sim.v_global_w.embedding_global")
 	return EncodedImages{Values: []*graph.Node{g.Reshape(v, b, r*e), n.pool(g, &sa.Common[0], local, gate, v, counts)}}
@@ -174,7 +176,8 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	local = g.Dropout(g.Activate(device.Tanh, local), n.opt.Dropout, "sim.t_global_w.embedding_local")
 	gate := g.Activate(device.Tanh, sa.Global[0].Forward(g, g.SegmentMeans(x, c.Lengths)))
 	gate = g.Dropout(gate, n.opt.Dropout, "sim.t_global_w.embedding_global")
-	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x},
+		Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }
 
 // Pairs scores all pairs.
@@ -183,19 +186,24 @@ func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	b, c := graph.Dim(v, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b, n.dims.Regions, n.embed)
 	sim := &n.Sim
-	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths, graph.PairAttentionOptions{Lambda: sgrafSmooth, Even: true}),
+	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths,
+		graph.PairAttentionOptions{Lambda: sgrafSmooth, Even: true}),
 		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths,
-		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g), GlobalB: sim.Global.Bias.Node(g)}
+		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g),
+		GlobalB: sim.Global.Bias.Node(g)}
 	var x *graph.Node
 	if f := sim.Filters; f != nil {
-		x = g.Filtrate(in, graph.FilterWeights{Weight: f.Attend.Weight.Node(g), Bias: f.Attend.Bias.Node(g), Norm: f.Norm.Weights(g)})
+		x = g.Filtrate(in, graph.FilterWeights{Weight: f.Attend.Weight.Node(g), Bias: f.Attend.Bias.Node(g),
+			Norm: f.Norm.Weights(g)})
 	} else {
 		x = g.Similarities(in)
 	}
 	for k := range sim.Reason {
 		step := &sim.Reason[k]
-		x = g.GraphReason(x, lengths, b, k == len(sim.Reason)-1, graph.ReasonWeights{Query: step.Query.Weight.Node(g), QueryBias: step.Query.Bias.Node(g),
-			Key: step.Key.Weight.Node(g), KeyBias: step.Key.Bias.Node(g), Out: step.Out.Weight.Node(g), OutBias: step.Out.Bias.Node(g)})
+		x = g.GraphReason(x, lengths, b, k == len(sim.Reason)-1, graph.ReasonWeights{Query: step.Query.Weight.Node(g),
+			QueryBias: step.Query.Bias.Node(g),
+			Key:       step.Key.Weight.Node(g), KeyBias: step.Key.Bias.Node(g), Out: step.Out.Weight.Node(g),
+			OutBias: step.Out.Bias.Node(g)})
 	}
 	return g.Reshape(g.Activate(device.Sigmoid, sim.Eval.Forward(g, x)), b, c)
 }

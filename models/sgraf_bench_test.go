@@ -22,7 +22,8 @@ func BenchmarkScorePairs(b *testing.B) {
 				m.Init(1, nil)
 				const n, longest = 64, 21 // words: 15.4 on average, as in Flickr30K
 				r := philox.NewKey(1, "bench").Stream(0)
-				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*longest), make([]int32, n)
+				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*longest),
+					make([]int32, n)
 				for i := range regions {
 					regions[i] = float32(r.Float64())
 				}

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and captions with
-// longer neighbours give the same bits.
+// The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and
+// captions with longer neighbours give the same bits.
 func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 	for _, network := range []string{SAF, SGR, GSMN} {
 		for _, precision := range []string{cpu.FP32, cpu.BF16} {
@@ -54,7 +54,8 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 							fatal(t, run.Score(got, &images, i, i1, &captions, j, j1, total+3))
 							for k, v := range got {
 								if w := want[(i+k/(j1-j))*c+j+k%(j1-j)]; v != w {
-									t.Fatalf("tiles of %v: the score of image %d and caption %d is %v, want %v", size, i+k/(j1-j), j+k%(j1-j), v, w)
+									t.Fatalf("tiles of %v: the score of image %d and caption %d is %v, want %v", size,
+										i+k/(j1-j), j+k%(j1-j), v, w)
 								}
 							}
 						}
@@ -64,7 +65,8 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					fatal(t, run.AppendImages(&single, ImageBatch{N: 1, Features: regions[i*size : (i+1)*size], Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
+					fatal(t, run.AppendImages(&single, ImageBatch{N: 1, Features: regions[i*size : (i+1)*size],
+						Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
 				}
 				for k := range images.Values {
 					if !slices.Equal(single.Values[k].Data, images.Values[k].Data) {

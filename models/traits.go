@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/options"
 )
 
-// Traits are what the rest of the program asks about a network without building it. The network's own file declares them for its
-// options.
+// Traits are what the rest of the program asks about a network without building it. The network's own file declares
+// them for its options.
 type Traits struct {
 	Title   string // as papers write it
 	Variant string // of the options, behind the title in tables; may be empty
@@ -22,13 +22,15 @@ type Traits struct {
 	AnyRegions   bool     // the weights serve images of any number of regions
 	Attention    bool     // it is a RegionEncoder, whose attention can be shown
 
-	Boxes           bool   // it looks at the boxes of the regions
-	DecayedBoxes    bool   // training divides boxes again at every use, as the released GSMN code (data.FieldDecayedBoxes)
-	Dependencies    bool   // it is defined with the dependencies between words, which are checked if they exist
-	ReadsEdges      bool   // it computes with them
-	StoredWords     bool   // word ids that are stored with the captions take the place of theirs (GSMN's released data)
-	SizeAugment     bool   // training drops regions and words (data.FieldAugmentation)
-	MaskWord        bool   // it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
+	Boxes bool // it looks at the boxes of the regions
+	// training divides boxes again at every use, as the released GSMN code (data.FieldDecayedBoxes)
+	DecayedBoxes bool
+	Dependencies bool // it is defined with the dependencies between words, which are checked if they exist
+	ReadsEdges   bool // it computes with them
+	StoredWords  bool // word ids that are stored with the captions take the place of theirs (GSMN's released data)
+	SizeAugment  bool // training drops regions and words (data.FieldAugmentation)
+	// it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
+	MaskWord        bool
 	WarmupReference string // option of its repository for loss.warmup_epochs; empty if it has none
 }
 

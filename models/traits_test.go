@@ -18,7 +18,8 @@ func TestTraits(t *testing.T) {
 		o := DefaultOptions()
 		o.Network, o.EmbedDim, o.WordDim = name, 32, 8
 		traits := o.Traits()
-		if traits.Title == "" || !sections[traits.Section] || len(traits.TextEncoders) == 0 || traits.Order < 1 || orders[traits.Order] != "" {
+		if traits.Title == "" || !sections[traits.Section] || len(traits.TextEncoders) == 0 || traits.Order < 1 ||
+			orders[traits.Order] != "" {
 			t.Errorf("%s: %+v; order %d is that of %q too", name, traits, traits.Order, orders[traits.Order])
 		}
 		orders[traits.Order] = name
@@ -28,7 +29,8 @@ func TestTraits(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if o.TextEncoder = slices.MinFunc(traits.TextEncoders, func(a, b string) int { return len(b) - len(a) }); o.TextEncoder == TextBert {
+		if o.TextEncoder = slices.MinFunc(traits.TextEncoders,
+			func(a, b string) int { return len(b) - len(a) }); o.TextEncoder == TextBert {
 			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate = 1, 4, 1, 4
 		}
 		shapes := func(regions int) (all []string, n Network) {
@@ -42,7 +44,8 @@ func TestTraits(t *testing.T) {
 		few, n := shapes(3)
 		many, _ := shapes(4)
 		if slices.Equal(few, many) != traits.AnyRegions {
-			t.Errorf("%s: weights serve any number of regions: %v, declared %v", name, !traits.AnyRegions, traits.AnyRegions)
+			t.Errorf("%s: weights serve any number of regions: %v, declared %v", name, !traits.AnyRegions,
+				traits.AnyRegions)
 		}
 		if _, embeds := n.(Embedder); embeds != traits.Embeds {
 			t.Errorf("%s: an embedder: %v, declared %v", name, embeds, traits.Embeds)

@@ -1,16 +1,17 @@
 package models
 
-// VSE-infinity in region mode (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual Semantic Embedding",
-// CVPR 2021; woodfrog/vse_infty, branches bigru and master: lib/encoders.py, lib/modules/mlp.py, lib/modules/aggr/gpo.py):
+// VSE-infinity in region mode (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual Semantic
+// Embedding", CVPR 2021; woodfrog/vse_infty, branches bigru and master: lib/encoders.py, lib/modules/mlp.py,
+// lib/modules/aggr/gpo.py):
 //
 //	image    h_r = W v_r + b + W₂ ReLU(BN(W₁ v_r + b₁)) + b₂    i = l2(GPO(h_1 … h_n))     n of the R regions
 //	caption  x_t = (→GRU_t + ←GRU_t)/2 over embed(w_1 … w_L)    c = l2(GPO(x_1 … x_L))
 //	         or x_t = W h_t + b, h the last hidden states of BERT over word pieces (branch master)
 //	score    S = I Cᵀ
 //
-// In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are kept are
-// concatenated; no work is done for the zero rows that the reference pads with, but they count in the statistics of BN, where
-// all of them have the value b₁ (quirk Q4; option bn_ignore_padding).
+// In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are
+// kept are concatenated; no work is done for the zero rows that the reference pads with, but they count in the
+// statistics of BN, where all of them have the value b₁ (quirk Q4; option bn_ignore_padding).
 
 import (
 	"fmt"
@@ -22,8 +23,10 @@ import (
 
 func init() {
 	registry[VSEInf] = entry{build: newVSEInf, traits: func(o *Options) Traits {
-		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf", TextEncoders: []string{TextBert, "bigru"},
-			Embeds: true, AnyRegions: true, SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
+		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
+			TextEncoders: []string{TextBert, "bigru"},
+			Embeds:       true, AnyRegions: true, SizeAugment: o.VSEInf.SizeAugment, MaskWord: true,
+			WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
 
@@ -84,8 +87,8 @@ func (n *vseinf) Name() string        { return VSEInf }
 func (n *vseinf) Params() []*nn.Param { return n.params }
 func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
 
-// StepFlops counts the two layers on the features twice (they need no gradient), the rest three times. Size augmentation keeps
-// 80 % of the regions.
+// StepFlops counts the two layers on the features twice (they need no gradient), the rest three times. Size
+// augmentation keeps 80 % of the regions.
 func (n *vseinf) StepFlops(pairs, words int) float64 {
 	b, t, e, h := float64(pairs), float64(words), float64(n.embed), float64(n.size.mlp)
 	rows := b * float64(n.dims.Regions)
@@ -100,7 +103,8 @@ func (n *vseinf) StepFlops(pairs, words int) float64 {
 	return image + text + 3*2*b*b*e
 }
 
-// Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts rows.
+// Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts
+// rows.
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	b, r := graph.Dim(regions, 0), n.dims.Regions
 	if g.Training && n.opt.SizeAugment {

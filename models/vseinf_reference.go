@@ -6,17 +6,20 @@ import (
 )
 
 func init() {
-	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6, prefix: vseinfPrefix}
+	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6,
+		prefix: vseinfPrefix}
 }
 
-// isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on the regions,
-// and the pooling operator on both sides.
+// isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on
+// the regions, and the pooling operator on both sides.
 func isVSEInf(r *Reference) bool {
-	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) && r.has(0, "gpool.linear.weight", 2) &&
+	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) &&
+		r.has(0, "gpool.linear.weight", 2) &&
 		r.has(1, "gpool.linear.weight", 2)
 }
 
-// vseinfPrefix: the repository's loader of the BERT network expects names of modules wrapped for data parallelism and ignores others.
+// vseinfPrefix: the repository's loader of the BERT network expects names of modules wrapped for data parallelism and
+// ignores others.
 func vseinfPrefix(m *Model) string {
 	if m.Options.TextEncoder == TextBert {
 		return "module."
@@ -42,7 +45,8 @@ func readMaskedBiGRU(r *Reference, network string) error {
 		return fmt.Errorf("word vectors of %d words, expected at least one and <mask>", embed.Shape[0])
 	}
 	o.TextEncoder, o.EmbedDim, o.WordDim = "bigru", fc.Shape[0], embed.Shape[1]
-	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0] - 1} // without <mask>; no weight depends on the regions
+	// without <mask>; no weight depends on the regions
+	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0] - 1}
 	return nil
 }
 
@@ -61,7 +65,8 @@ func readBert(r *Reference, opt map[string]any) error {
 		o.Bert.Positions = state["bert.embeddings.position_embeddings.weight"].Shape[0]
 	}
 	for r.has(1, fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Bert.Layers), 2) {
-		o.Bert.Intermediate = state[fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Bert.Layers)].Shape[0]
+		o.Bert.Intermediate = state[fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight",
+			o.Bert.Layers)].Shape[0]
 		o.Bert.Layers++
 	}
 	if o.Bert.Layers == 0 {
@@ -73,7 +78,8 @@ func readBert(r *Reference, opt map[string]any) error {
 	case o.Bert.Hidden%usualHead == 0:
 		o.Bert.Heads = o.Bert.Hidden / usualHead
 	default:
-		return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s", o.Bert.Hidden, usualHead, headsOption)
+		return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s", o.Bert.Hidden,
+			usualHead, headsOption)
 	}
 	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: words.Shape[0]}
 	return nil
@@ -83,10 +89,14 @@ func readBert(r *Reference, opt map[string]any) error {
 func vseinfReferenceOptions(m *Model) map[string]any {
 	o := commonOptions(m)
 	maps.Copy(o, map[string]any{
-		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false, "data_path": "data/f30k", "data_name": "f30k",
-		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam", "drop": true,
-		"vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 2, "reset_start_epoch": false, "precomp_enc_type": "basic",
-		"backbone_source": "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01, "input_scale_factor": 1.0,
+		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false, "data_path": "data/f30k",
+		"data_name":  "f30k",
+		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam",
+		"drop":                   true,
+		"vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 2, "reset_start_epoch": false,
+		"precomp_enc_type": "basic",
+		"backbone_source":  "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01,
+		"input_scale_factor": 1.0,
 	})
 	if m.Options.TextEncoder == TextBert {
 		o["vocab_size"], o[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads

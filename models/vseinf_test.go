@@ -75,7 +75,8 @@ func nearly(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// An image is a set of regions, and a batch is a set of images and captions: neither order nor company changes an embedding.
+// An image is a set of regions, and a batch is a set of images and captions: neither order nor company changes an
+// embedding.
 func TestVSEInfEmbedsAlone(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
 	const n, size, e = 4, 6 * 7, 8
@@ -107,7 +108,9 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
 		g := m.Session.Graph()
 		g.Training = true
-		e, err := m.compile(g, func() *graph.Node { return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions) })
+		e, err := m.compile(g, func() *graph.Node {
+			return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions)
+		})
 		fatal(t, err)
 		fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: len(counts), Features: x, Counts: counts}))
 		fatal(t, e.prog.RunAll())
@@ -117,7 +120,8 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 			m.Session.Dev.DownloadDoubles(out, v)
 			return out
 		}
-		w, b, mean, variance := value("layers.0.weight"), value("layers.0.bias"), value("bns.0.running_mean"), value("bns.0.running_var")
+		w, b, mean, variance := value("layers.0.weight"), value("layers.0.bias"), value("bns.0.running_mean"),
+			value("bns.0.running_var")
 		for c := range b {
 			h := make([]float64, rows)
 			for r := range h {
@@ -137,7 +141,8 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 				squares += (v - sum) * (v - sum) / float64(len(h)-1)
 			}
 			if math.Abs(mean[c]-0.1*sum) > 1e-12 || math.Abs(variance[c]-0.9-0.1*squares) > 1e-12 {
-				t.Errorf("ignore %v, channel %d: running mean %v and variance %v, want %v and %v", ignore, c, mean[c], variance[c], 0.1*sum, 0.9+0.1*squares)
+				t.Errorf("ignore %v, channel %d: running mean %v and variance %v, want %v and %v", ignore, c, mean[c],
+					variance[c], 0.1*sum, 0.9+0.1*squares)
 			}
 		}
 	}
@@ -148,7 +153,8 @@ func TestFeederRefusesBadCounts(t *testing.T) {
 	feed := func(rows int, counts []int32) error {
 		return f.Images(ImageBatch{N: 2, Features: make([]float32, rows*7), Counts: counts})
 	}
-	for what, counts := range map[string][]int32{"none": {0, 3}, "too many": {7, 1}, "too few values": {6, 6}, "two of three": {1, 1, 1}} {
+	for what, counts := range map[string][]int32{"none": {0, 3}, "too many": {7, 1}, "too few values": {6, 6},
+		"two of three": {1, 1, 1}} {
 		if err := feed(3, counts); err == nil {
 			t.Errorf("%s: %v was accepted", what, counts)
 		}
@@ -167,12 +173,14 @@ func contents(m *Model) (out []float64) {
 	return out
 }
 
-// A checkpoint of the reference and back: names, sizes, running statistics, with the prefix of data parallelism and without.
+// A checkpoint of the reference and back: names, sizes, running statistics, with the prefix of data parallelism and
+// without.
 func TestVSEInfReferenceCheckpoint(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
 	m.Session.Dev.UploadFloats(m.Session.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
 	path := filepath.Join(t.TempDir(), "model_best.pth")
-	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}}, ExportOptions{Namespace: true}))
+	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}},
+		ExportOptions{Namespace: true}))
 	for _, prefix := range []string{"", "module."} {
 		top := rename(t, path, prefix)
 		again := filepath.Join(t.TempDir(), "checkpoint.pth")
@@ -197,7 +205,8 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 	}
 }
 
-// rename loads a checkpoint and puts a prefix before the names of its tensors. It checks some names against the reference's.
+// rename loads a checkpoint and puts a prefix before the names of its tensors. It checks some names against the
+// reference's.
 func rename(t *testing.T, path, prefix string) *torchfile.Dict {
 	t.Helper()
 	v, err := torchfile.Load(path)
@@ -206,8 +215,10 @@ func rename(t *testing.T, path, prefix string) *torchfile.Dict {
 	list, _ := top.Get("model")
 	for i, item := range list.(*torchfile.List).Items {
 		renamed, old := &torchfile.Dict{}, item.(*torchfile.Dict)
-		for _, name := range [][]string{{"fc.weight", "mlp.layers.1.bias", "mlp.bns.1.weight", "mlp.bns.0.running_var", "mlp.bns.0.num_batches_tracked",
-			"gpool.gru.weight_hh_l0_reverse", "gpool.linear.weight"}, {"embed.weight", "rnn.bias_ih_l0_reverse", "gpool.gru.weight_ih_l0"}}[i] {
+		for _, name := range [][]string{{"fc.weight", "mlp.layers.1.bias", "mlp.bns.1.weight", "mlp.bns.0.running_var",
+			"mlp.bns.0.num_batches_tracked",
+			"gpool.gru.weight_hh_l0_reverse", "gpool.linear.weight"},
+			{"embed.weight", "rnn.bias_ih_l0_reverse", "gpool.gru.weight_ih_l0"}}[i] {
 			if _, ok := old.Get(name); !ok {
 				t.Errorf("state dict %d has no %s", i, name)
 			}

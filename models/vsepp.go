@@ -1,7 +1,8 @@
 package models
 
-// VSE++ (Faghri, Fleet, Kiros, Fidler: "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives", BMVC 2018), in
-// the form of the LSEH paper (yangong23/VSEnetworksLSEH, VSEpp_LSEH/model.py), which flattens the regions (quirk Q1):
+// VSE++ (Faghri, Fleet, Kiros, Fidler: "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives", BMVC 2018),
+// in the form of the LSEH paper (yangong23/VSEnetworksLSEH, VSEpp_LSEH/model.py), which flattens the regions (quirk
+// Q1):
 //
 //	image    i = l2(W vec(V) + b)           V [R, D] raw region features, W [E, R·D]
 //	caption  c = l2(GRU(embed(w_1 … w_L)))  state after the last word

@@ -17,12 +17,14 @@ func init() {
 }
 
 func isVSEPP(r *Reference) bool {
-	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
+	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 && r.has(1, "embed.weight", 2) &&
+		r.has(1, "rnn.weight_hh_l0", 2)
 }
 
 func readVSEPP(r *Reference, opt map[string]any) error {
 	if r.states[1]["rnn.weight_ih_l0_reverse"] != nil {
-		return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the unidirectional GRU of the published models")
+		return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the " +
+			"unidirectional GRU of the published models")
 	}
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]

@@ -1,7 +1,7 @@
 package models
 
-// VSRN (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019; KunpengLi1994/VSRN, model.py,
-// GCN_lib/Rs_GCN.py). With regions V [B, R, D], features F [B, R, E]:
+// VSRN (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for Image-Text Matching", ICCV 2019; KunpengLi1994/VSRN,
+// model.py, GCN_lib/Rs_GCN.py). With regions V [B, R, D], features F [B, R, E]:
 //
 //	F = V Wᵀ + b                                   coco mode: F ← l2(F) over the regions (quirk Q2)
 //	F ← F + BN(W_r (θ(F) φ(F)ᵀ/R · g(F)))          four times; θ, φ, g, W_r linear, BN starts as 0
@@ -20,7 +20,8 @@ import (
 
 func init() {
 	registry[VSRN] = entry{build: newVSRN, traits: func(*Options) Traits {
-		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true, AnyRegions: true, Attention: true}
+		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true,
+			AnyRegions: true, Attention: true}
 	}}
 }
 

@@ -1,15 +1,17 @@
 package models
 
-// The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py, Attention.py,
-// utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout (VSRNOptions.Dropout) and hidden size H = 512:
+// The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py,
+// Attention.py, utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout (VSRNOptions.Dropout)
+// and hidden size H = 512:
 //
 //	U = GRU(drop(G Wᵀ + b))          states u_1 … u_R over the regions, last state h_0
 //	h_t = GRU([drop(embed(w_t)) ; drop(attend(U, h_t-1))], h_t-1)
 //	loss = 1/B Σ_b Σ_t -log softmax(W_o h_t + b_o)[w_t+1]
 //
-// The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. What is masked reaches neither
-// the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps. Only on a device that records steps
-// (device.Recorder) all sequences are given the same number, since a recording cannot follow their lengths.
+// The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. What is masked
+// reaches neither the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps.
+// Only on a device that records steps (device.Recorder) all sequences are given the same number, since a recording
+// cannot follow their lengths.
 
 import (
 	"vsetrain/internal/graph"
@@ -94,7 +96,8 @@ func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *
 	d := &c.Decoder
 	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Lengths, c.dropout, "caption words")
 	return g.AttentionGRU(words, u, last, l.Steps, l.Lengths, graph.DecoderWeights{
-		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g), Score: d.Attention.Linear2.Weight.Node(g),
-		WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
+		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g),
+		Score: d.Attention.Linear2.Weight.Node(g),
+		WIH:   d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
 	}, c.dropout, "caption context")
 }

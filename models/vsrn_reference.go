@@ -2,8 +2,8 @@ package models
 
 import "fmt"
 
-// The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch. Their
-// "best_rsum" adds up four recalls, without R@10 (train.py, validate; quirk Q14).
+// The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch.
+// Their "best_rsum" adds up four recalls, without R@10 (train.py, validate; quirk Q14).
 func init() {
 	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
 		o := imageOptions(m)
@@ -12,20 +12,23 @@ func init() {
 			o["data_name"] = "coco_precomp"
 		}
 		o["dim_hidden"], o["dim_word"], o["max_len"] = captionHidden, m.Options.WordDim, captionLength
-		o["bidirectional"], o["rnn_type"], o["input_dropout_p"], o["rnn_dropout_p"] = 0, "gru", m.Options.VSRN.Dropout, 0.5
+		o["bidirectional"], o["rnn_type"], o["input_dropout_p"], o["rnn_dropout_p"] = 0, "gru", m.Options.VSRN.Dropout,
+			0.5
 		return o
 	}}
 }
 
 func isVSRN(r *Reference) bool {
-	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "Rs_GCN_1.W.0.weight", 3) && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
+	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "Rs_GCN_1.W.0.weight", 3) &&
+		r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
 }
 
 // readVSRN takes the mode from the batch norm behind the GRU. No tensor depends on the number of regions.
 func readVSRN(r *Reference, opt map[string]any) error {
 	for _, name := range []string{"use_abs", "no_imgnorm"} {
 		if opt[name] == true {
-			return fmt.Errorf("a VSRN checkpoint with the option %s, which is not supported; the published models are without", name)
+			return fmt.Errorf("a VSRN checkpoint with the option %s, which is not supported; the published models "+
+				"are without", name)
 		}
 	}
 	o := &r.options

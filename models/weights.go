@@ -36,7 +36,8 @@ func OpenWeights(path string) (Weights, error) {
 	case ".safetensors":
 		return OpenCheckpoint(path)
 	default:
-		return nil, fmt.Errorf("%s: not a checkpoint: expected a run directory, .safetensors, .pth, .pt or .pth.tar, found a file ending in %q", path, ext)
+		return nil, fmt.Errorf("%s: not a checkpoint: expected a run directory, .safetensors, .pth, .pt or .pth.tar, "+
+			"found a file ending in %q", path, ext)
 	}
 }
 

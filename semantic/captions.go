@@ -39,7 +39,8 @@ func readCaptions(path string) (*captionFile, error) {
 		return nil, fmt.Errorf("read captions: %s is empty; expected one caption per line", path)
 	}
 	if i := bytes.IndexByte(b, 0); i >= 0 {
-		return nil, fmt.Errorf("read captions: %s:%d: holds a zero byte; expected UTF-8 text, one caption per line", path, 1+bytes.Count(b[:i], []byte{'\n'}))
+		return nil, fmt.Errorf("read captions: %s:%d: holds a zero byte; expected UTF-8 text, one caption per line",
+			path, 1+bytes.Count(b[:i], []byte{'\n'}))
 	}
 	sum := sha256.Sum256(b)
 	return &captionFile{path, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n"), hex.EncodeToString(sum[:])}, nil

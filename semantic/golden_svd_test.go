@@ -43,7 +43,8 @@ func TestGoldenGram(t *testing.T) {
 	top := slices.Max(c.Gram.Data)
 	for i := range n {
 		if d := slices.Max(c.Gram.Data[i*n : (i+1)*n]); d > 1e-4*top {
-			golden.Close(t, fmt.Sprint("similarity of caption ", i), similarity[i*n:(i+1)*n], c.RowMax.Data[i*n:(i+1)*n], golden.Tolerance{Rel: 1e-6 * top / d})
+			golden.Close(t, fmt.Sprint("similarity of caption ", i), similarity[i*n:(i+1)*n],
+				c.RowMax.Data[i*n:(i+1)*n], golden.Tolerance{Rel: 1e-6 * top / d})
 		}
 	}
 }
@@ -76,7 +77,8 @@ func gramOf(v []float32, n, k int) (gram, similarity []float64) {
 func TestVectorsOfPermutedCaptions(t *testing.T) {
 	var lines []string
 	for i := range 400 {
-		lines = append(lines, fmt.Sprintf("a %s dog number%s runs past %s trees with word%s", letters(i%7), letters(i%31), letters(i%11), letters(i*i%97)))
+		lines = append(lines, fmt.Sprintf("a %s dog number%s runs past %s trees with word%s", letters(i%7),
+			letters(i%31), letters(i%11), letters(i*i%97)))
 	}
 	lines[5], lines[9] = "", "it is what it is"
 	const k = 20

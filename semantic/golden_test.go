@@ -31,7 +31,8 @@ func loadText(t *testing.T) *textCases {
 	c := new(textCases)
 	golden.Load(t, "semantic_text.json", c)
 	if len(c.Lines) == 0 || len(c.Stems) == 0 || len(c.Cleaned) != len(c.Lines) || len(c.Terms) != len(c.Lines) {
-		t.Fatalf("semantic_text.json: %d lines, %d cleaned, %d lists of terms, %d stems", len(c.Lines), len(c.Cleaned), len(c.Terms), len(c.Stems))
+		t.Fatalf("semantic_text.json: %d lines, %d cleaned, %d lists of terms, %d stems", len(c.Lines), len(c.Cleaned),
+			len(c.Terms), len(c.Stems))
 	}
 	return c
 }

@@ -37,11 +37,13 @@ var (
 	step1bRules = []rule{{"at", "ate", nil}, {"bl", "ble", nil}, {"iz", "ize", nil}}
 	step1cRules = []rule{{"y", "i", consonantY}} // NLTK: a consonant before y, not any vowel in the stem
 	step2Rules  = []rule{
-		{"ational", "ate", positive}, {"tional", "tion", positive}, {"enci", "ence", positive}, {"anci", "ance", positive},
+		{"ational", "ate", positive}, {"tional", "tion", positive}, {"enci", "ence", positive},
+		{"anci", "ance", positive},
 		{"izer", "ize", positive}, {"bli", "ble", positive} /* NLTK: not abli */, {"alli", "al", positive},
 		{"entli", "ent", positive}, {"eli", "e", positive}, {"ousli", "ous", positive}, {"ization", "ize", positive},
 		{"ation", "ate", positive}, {"ator", "ate", positive}, {"alism", "al", positive}, {"iveness", "ive", positive},
-		{"fulness", "ful", positive}, {"ousness", "ous", positive}, {"aliti", "al", positive}, {"iviti", "ive", positive},
+		{"fulness", "ful", positive}, {"ousness", "ous", positive}, {"aliti", "al", positive},
+		{"iviti", "ive", positive},
 		{"biliti", "ble", positive}, {"fulli", "ful", positive} /* NLTK */, {"logi", "log", logiStem}, /* NLTK */
 	}
 	step3Rules = []rule{
@@ -49,8 +51,10 @@ var (
 		{"ical", "ic", positive}, {"ful", "", positive}, {"ness", "", positive},
 	}
 	step4Rules = []rule{
-		{"al", "", aboveOne}, {"ance", "", aboveOne}, {"ence", "", aboveOne}, {"er", "", aboveOne}, {"ic", "", aboveOne},
-		{"able", "", aboveOne}, {"ible", "", aboveOne}, {"ant", "", aboveOne}, {"ement", "", aboveOne}, {"ment", "", aboveOne},
+		{"al", "", aboveOne}, {"ance", "", aboveOne}, {"ence", "", aboveOne}, {"er", "", aboveOne},
+		{"ic", "", aboveOne},
+		{"able", "", aboveOne}, {"ible", "", aboveOne}, {"ant", "", aboveOne}, {"ement", "", aboveOne},
+		{"ment", "", aboveOne},
 		{"ent", "", aboveOne}, {"ion", "", ionStem}, {"ou", "", aboveOne}, {"ism", "", aboveOne}, {"ate", "", aboveOne},
 		{"iti", "", aboveOne}, {"ous", "", aboveOne}, {"ive", "", aboveOne}, {"ize", "", aboveOne},
 	}

@@ -28,7 +28,8 @@ type Stats struct {
 const writeRows = 16 << 10
 
 // Precompute reads a caption file and writes the semantic vectors of its lines, row c for line c, to outFile (.npy:
-// float32 [N, k]; .txt: comma-separated lines as the references') and their description beside it. Nothing is left behind when it fails or ctx is cancelled.
+// float32 [N, k]; .txt: comma-separated lines as the references') and their description beside it. Nothing is left
+// behind when it fails or ctx is cancelled.
 func Precompute(ctx context.Context, captionFile, outFile string, o Options, progress Progress) (Stats, error) {
 	start := time.Now()
 	if err := o.Validate(); err != nil {

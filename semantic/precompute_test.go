@@ -14,7 +14,8 @@ import (
 	"vsetrain/internal/par"
 )
 
-const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep mountain\nIt is what it is.\nA red bird sits on green grass"
+const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep " +
+	"mountain\nIt is what it is.\nA red bird sits on green grass"
 
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
@@ -38,7 +39,8 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Lines != 6 || s.Empty != 2 || s.Zero != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 || s.SigmaMax < s.SigmaMin {
+	if s.Lines != 6 || s.Empty != 2 || s.Zero != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 ||
+		s.SigmaMax < s.SigmaMin {
 		t.Errorf("stats %+v", s)
 	}
 	if phases[PhaseTerms] != 6 || phases[PhaseSVD] != 100 || phases[PhaseWrite] != 6 {

@@ -46,7 +46,8 @@ func readSidecar(path string) (*Sidecar, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("description of semantic vectors %s: %w; remove it, or compute the vectors again", name, err)
+		return nil, fmt.Errorf("description of semantic vectors %s: %w; remove it, or compute the vectors again", name,
+			err)
 	}
 	return s, nil
 }

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Store is an open file of semantic vectors [captions, dim]; row c belongs to line c of the caption file. Its methods but
-// Close may be called from several goroutines at once.
+// Store is an open file of semantic vectors [captions, dim]; row c belongs to line c of the caption file. Its methods
+// but Close may be called from several goroutines at once.
 type Store struct {
 	Path    string
 	Sidecar *Sidecar // nil if none lies beside the file
@@ -65,7 +65,8 @@ func (s *Store) openNPY() error {
 		return fmt.Errorf("semantic vectors %s: expected elements <f4, <f2 or <f8, found %s", s.Path, f.DType)
 	}
 	if len(f.Shape) != 2 || f.Shape[1] == 0 || f.Fortran {
-		return fmt.Errorf("semantic vectors %s: expected shape [captions, dim] in C order, found %v (Fortran order: %v)", s.Path, f.Shape, f.Fortran)
+		return fmt.Errorf("semantic vectors %s: expected shape [captions, dim] in C order, found %v (Fortran order: "+
+			"%v)", s.Path, f.Shape, f.Fortran)
 	}
 	s.rows, s.dim = f.Shape[0], f.Shape[1]
 	return nil
@@ -81,7 +82,8 @@ func (s *Store) check(o OpenOptions) error {
 			s.Path, s.rows, s.dim, sidecarPath(s.Path), d.Captions, d.Dim, remedy)
 	}
 	if o.Captions > 0 && o.Captions != s.rows {
-		return fmt.Errorf("semantic vectors %s: expected one row for each of %d captions, found %d rows; %s", s.Path, o.Captions, s.rows, remedy)
+		return fmt.Errorf("semantic vectors %s: expected one row for each of %d captions, found %d rows; %s", s.Path,
+			o.Captions, s.rows, remedy)
 	}
 	if o.CaptionFile == "" || s.Sidecar == nil {
 		return nil
@@ -91,7 +93,8 @@ func (s *Store) check(o OpenOptions) error {
 		return fmt.Errorf("semantic vectors %s: captions: %w", s.Path, err)
 	}
 	if hash != s.Sidecar.CaptionSHA256 {
-		return fmt.Errorf("semantic vectors %s were computed from another %s (SHA-256 %.12s..., the file has %.12s...); %s",
+		return fmt.Errorf("semantic vectors %s were computed from another %s (SHA-256 %.12s..., the file has "+
+			"%.12s...); %s",
 			s.Path, filepath.Base(o.CaptionFile), s.Sidecar.CaptionSHA256, hash, remedy)
 	}
 	return nil
@@ -111,13 +114,15 @@ func (s *Store) ReadRow(dst []float32, row int) error {
 		}
 	} else {
 		if row < 0 || row >= s.rows || len(dst) != s.dim {
-			return fmt.Errorf("semantic vectors %s [%d, %d]: row %d of length %d is not in it", s.Path, s.rows, s.dim, row, len(dst))
+			return fmt.Errorf("semantic vectors %s [%d, %d]: row %d of length %d is not in it", s.Path, s.rows, s.dim,
+				row, len(dst))
 		}
 		copy(dst, s.data[row*s.dim:])
 	}
 	for i, v := range dst {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
-			return fmt.Errorf("semantic vectors %s: row %d, column %d is %v; run precompute-svd or precompute-bert again", s.Path, row, i, v)
+			return fmt.Errorf("semantic vectors %s: row %d, column %d is %v; run precompute-svd or precompute-bert "+
+				"again", s.Path, row, i, v)
 		}
 	}
 	return nil

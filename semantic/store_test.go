@@ -98,7 +98,8 @@ func TestOpenNPYErrors(t *testing.T) {
 		return path
 	}
 	for _, d := range []npy.DType{npy.F16, npy.F32, npy.F64} {
-		s, err := Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4), OpenOptions{Captions: 2, CaptionFile: "not needed without a description"})
+		s, err := Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4),
+			OpenOptions{Captions: 2, CaptionFile: "not needed without a description"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,8 @@ func FuzzParseText(f *testing.F) {
 
 // Any bytes are a caption: its terms are words of letters, at least two long.
 func FuzzTerms(f *testing.F) {
-	for _, s := range []string{"A dog's toys!", "#winter a#b ies sses", "caf\xc3\xa9 \xff\xfe", "ying eed ing alli fulli logi"} {
+	for _, s := range []string{"A dog's toys!", "#winter a#b ies sses", "caf\xc3\xa9 \xff\xfe",
+		"ying eed ing alli fulli logi"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

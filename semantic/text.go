@@ -89,7 +89,8 @@ func parseText(r io.Reader, pool *par.Pool) ([]float32, int, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, 0, &lineError{0, errors.New("the file is empty; expected a line of comma-separated numbers for each caption")}
+		return nil, 0, &lineError{0, errors.New("the file is empty; expected a line of comma-separated numbers for " +
+			"each caption")}
 	}
 	return out, p.dim, nil
 }

@@ -48,7 +48,8 @@ type decomposition struct {
 	svd   *sparse.SVD
 }
 
-func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, progress Progress) (*decomposition, error) {
+func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, progress Progress) (*decomposition,
+	error) {
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
@@ -57,7 +58,8 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	progress(PhaseTerms, len(lines), len(lines))
 	w := len(t.Vocabulary)
 	if w < 2 {
-		return nil, fmt.Errorf("%d captions hold %d different terms once stop words are removed; expected at least 2", len(lines), w)
+		return nil, fmt.Errorf("%d captions hold %d different terms once stop words are removed; expected at least 2",
+			len(lines), w)
 	}
 	progress(PhaseSVD, 0, 100)
 	svd, err := sparse.TruncatedSVD(ctx, pool, t.Matrix, sparse.SVDOptions{
@@ -71,9 +73,9 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	return &decomposition{t, svd}, nil
 }
 
-// outside is the norm below which a row of B, of a row of A of norm 1, counts as orthogonal to the subspace. What is left of
-// it is rounding and the tolerance of the subspace: a direction without meaning, which LSEH, dividing by the largest
-// inner product of each row, would blow up. Such captions get the zero vector, as captions without terms do.
+// outside is the norm below which a row of B, of a row of A of norm 1, counts as orthogonal to the subspace. What is
+// left of it is rounding and the tolerance of the subspace: a direction without meaning, which LSEH, dividing by the
+// largest inner product of each row, would blow up. Such captions get the zero vector, as captions without terms do.
 const outside = 1e-6
 
 // project writes rows [lo, hi) of B to dst and returns how many of them are zero.

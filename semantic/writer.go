@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both appear, whole,
-// at Close.
+// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both appear,
+// whole, at Close.
 type Writer struct {
 	path string
 	side Sidecar
@@ -23,11 +23,12 @@ type rowWriter interface {
 	Abort()
 }
 
-// Create starts the file path for the vectors that side describes: an array where the name ends in .npy, the references'
-// text, which takes about three times the room, where it ends in .txt.
+// Create starts the file path for the vectors that side describes: an array where the name ends in .npy, the
+// references' text, which takes about three times the room, where it ends in .txt.
 func Create(path string, side Sidecar) (*Writer, error) {
 	if side.Captions < 1 || side.Dim < 1 {
-		return nil, fmt.Errorf("write semantic vectors %s: expected at least one row and column, found [%d, %d]", path, side.Captions, side.Dim)
+		return nil, fmt.Errorf("write semantic vectors %s: expected at least one row and column, found [%d, %d]", path,
+			side.Captions, side.Dim)
 	}
 	var out rowWriter
 	var err error
@@ -56,8 +57,8 @@ func (w *Writer) Write(values []float32) error {
 // Abort removes what has been written. It does nothing after Close.
 func (w *Writer) Abort() { w.out.Abort() }
 
-// Close puts description and vectors in their places, the vectors last: vectors without their description would be taken
-// for those of any captions.
+// Close puts description and vectors in their places, the vectors last: vectors without their description would be
+// taken for those of any captions.
 func (w *Writer) Close() error {
 	set := &atomicfile.Set{}
 	defer set.Abort()

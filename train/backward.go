@@ -8,17 +8,19 @@ import (
 )
 
 // backward is a compiled graph with the gradients of its parameters. Most gradients are written to the flat gradient
-// memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors and
-// never store it, which saves three passes over memory as large as the weight.
+// memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors
+// and never store it, which saves three passes over memory as large as the weight.
 type backward struct {
 	vm      *graph.Program
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
 }
 
-// compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and compiles
-// it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read after a run.
-func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64, factorFrom int, retain ...*graph.Node) (*backward, error) {
+// compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
+// compiles it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read
+// after a run.
+func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64,
+	factorFrom int, retain ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
 	var wrt []*graph.Node
 	for _, spec := range s.Params.Specs {

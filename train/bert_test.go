@@ -17,14 +17,16 @@ func bertStep(t testing.TB, dev device.Device, opt OptimOptions, positions int) 
 	t.Helper()
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim = models.VSEInf, models.TextBert, 8
-	o.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12, Positions: positions, Dropout: 0.1}
+	o.Bert = models.BertOptions{Init: models.BertRandom, Layers: 2, Hidden: 8, Heads: 2, Intermediate: 12,
+		Positions: positions, Dropout: 0.1}
 	d := manyRegions
 	d.Vocab++
 	return newStep(t, dev, o, d, loss.LSH, opt)
 }
 
-// The first step of Adam moves a value by the learning rate, whatever its gradient, but for weight decay: parameters of BERT by a
-// tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout included.
+// The first step of Adam moves a value by the learning rate, whatever its gradient, but for weight decay: parameters of
+// BERT by a tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout
+// included.
 func TestBertTrainsAtItsOwnRate(t *testing.T) {
 	dev := newDevice(t, cpu.FP32)
 	o := adamw(1e-3)
@@ -53,11 +55,13 @@ func TestBertTrainsAtItsOwnRate(t *testing.T) {
 		case strings.Contains(p.Name, ".bert."):
 			want = 0.1 * o.LR
 		}
-		// A bias of keys shifts all scores of a query alike, and a batch norm takes the bias before it away: their gradients are rounding noise.
+		// A bias of keys shifts all scores of a query alike, and a batch norm takes the bias before it away: their
+		// gradients are rounding noise.
 		if strings.HasSuffix(p.Name, "key.bias") || p.Name == "img.mlp.layers.0.bias" {
 			continue
 		}
-		if want == 0 && !slices.Equal(after, before[p.Name]) || want > 0 && !(largest > 0.8*want && largest < 1.1*want) {
+		if want == 0 && !slices.Equal(after, before[p.Name]) ||
+			want > 0 && !(largest > 0.8*want && largest < 1.1*want) {
 			t.Errorf("%s moved by %g, want about %g", p.Name, largest, want)
 		}
 	}

@@ -25,8 +25,9 @@ func bf16GPU(t testing.TB, copies, blas bool) device.Device {
 	return openGPU(t, o)
 }
 
-// Training on copies of the operands in bfloat16 does the same bits as on operands that every product rounds for itself: no copy is older than its value,
-// after steps, recorded ones too, and after the parameters were set to those of a checkpoint. It learns as in float32.
+// Training on copies of the operands in bfloat16 does the same bits as on operands that every product rounds for
+// itself: no copy is older than its value, after steps, recorded ones too, and after the parameters were set to those
+// of a checkpoint. It learns as in float32.
 func TestBF16Copies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -36,13 +37,22 @@ func TestBF16Copies(t *testing.T) {
 		step  func(device.Device) *Step
 		batch func(seed uint64) *data.Batch
 	}{
-		{"vsepp", 0.002, 1e-2, true, func(d device.Device) *Step { return tinyStep(t, d, loss.LMH, 0) }, func(n uint64) *data.Batch { return shorten(tinyBatch(n, 6, 8), n, false) }},
-		{"vsepp, own products", 0.002, 1e-2, false, func(d device.Device) *Step { return tinyStep(t, d, loss.LSEH, math.MaxInt) }, func(n uint64) *data.Batch { return tinyBatch(n, 6, 7) }},
-		{"vseinf", 0.01, 1e-2, true, func(d device.Device) *Step { return vseinfStep(t, d) }, func(n uint64) *data.Batch { return vseinfBatch(n, 6, 7) }},
-		{"bert", 0.01, 1e-2, true, func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), 16) }, func(n uint64) *data.Batch { return vseinfBatch(n, 6, 7) }},
-		{"saf", 0.06, 1e-2, true, func(d device.Device) *Step { return pairStep(t, d, "saf", loss.LSH) }, func(n uint64) *data.Batch { return tinyBatch(n, 6, 12) }},
-		{"sgr", 0.02, 1e-2, true, func(d device.Device) *Step { return pairStep(t, d, "sgr", loss.LSH) }, func(n uint64) *data.Batch { return tinyBatch(n, 4, 12) }},
-		{"gsmn", 0.02, 1e-3, true, func(d device.Device) *Step { return gsmnStep(t, d, gsmnModes["sparse, others"], loss.LMH) }, func(n uint64) *data.Batch { return gsmnBatch(n, 6, 7) }},
+		{"vsepp", 0.002, 1e-2, true, func(d device.Device) *Step { return tinyStep(t, d, loss.LMH, 0) },
+			func(n uint64) *data.Batch { return shorten(tinyBatch(n, 6, 8), n, false) }},
+		{"vsepp, own products", 0.002, 1e-2, false, func(d device.Device) *Step {
+			return tinyStep(t, d, loss.LSEH, math.MaxInt)
+		}, func(n uint64) *data.Batch { return tinyBatch(n, 6, 7) }},
+		{"vseinf", 0.01, 1e-2, true, func(d device.Device) *Step { return vseinfStep(t, d) },
+			func(n uint64) *data.Batch { return vseinfBatch(n, 6, 7) }},
+		{"bert", 0.01, 1e-2, true, func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), 16) },
+			func(n uint64) *data.Batch { return vseinfBatch(n, 6, 7) }},
+		{"saf", 0.06, 1e-2, true, func(d device.Device) *Step { return pairStep(t, d, "saf", loss.LSH) },
+			func(n uint64) *data.Batch { return tinyBatch(n, 6, 12) }},
+		{"sgr", 0.02, 1e-2, true, func(d device.Device) *Step { return pairStep(t, d, "sgr", loss.LSH) },
+			func(n uint64) *data.Batch { return tinyBatch(n, 4, 12) }},
+		{"gsmn", 0.02, 1e-3, true, func(d device.Device) *Step {
+			return gsmnStep(t, d, gsmnModes["sparse, others"], loss.LMH)
+		}, func(n uint64) *data.Batch { return gsmnBatch(n, 6, 7) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const steps = 8
@@ -60,7 +70,8 @@ func TestBF16Copies(t *testing.T) {
 			got, gotParams := train(copied)
 			want, wantParams := train(c.step(bf16GPU(t, false, c.blas)))
 			if !slices.Equal(got, want) || !slices.Equal(gotParams, wantParams) {
-				t.Errorf("losses on copies %v, without %v; the same parameters: %v", got, want, slices.Equal(gotParams, wantParams))
+				t.Errorf("losses on copies %v, without %v; the same parameters: %v", got, want,
+					slices.Equal(gotParams, wantParams))
 			}
 			if copied.recorder.Replayed < 2 {
 				t.Errorf("%d steps were replayed", copied.recorder.Replayed)

@@ -14,7 +14,8 @@ import (
 func chanStep(t testing.TB, dev device.Device, mask bool) *Step {
 	t.Helper()
 	o := models.DefaultOptions()
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.CHAN.Heads, o.CHAN.MaskPadding = models.CHAN, "bigru", 8, 4, 2, mask
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.CHAN.Heads, o.CHAN.MaskPadding = models.CHAN, "bigru", 8, 4, 2,
+		mask
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,8 @@ func compareCurves(t *testing.T, name string, onCPU, onGPU []float64) {
 		}
 	}
 	if first, last := onCPU[0], onCPU[curveSteps-1]; !(last < first) {
-		t.Errorf("%s: the loss went from %v to %v: the network learns nothing, so the curves say little", name, first, last)
+		t.Errorf("%s: the loss went from %v to %v: the network learns nothing, so the curves say little", name, first,
+			last)
 	}
 }
 
@@ -79,12 +80,15 @@ func TestCUDALossCurve(t *testing.T) {
 		}
 	}
 	tiny := func(seed uint64) *data.Batch { return tinyBatch(seed, 6, 7) }
-	compareCurves(t, models.VSRN, curve(t, vsrnStep(t, newDevice(t, "fp32"), models.DefaultOptions().VSRN), curveSteps, tiny),
+	compareCurves(t, models.VSRN, curve(t, vsrnStep(t, newDevice(t, "fp32"), models.DefaultOptions().VSRN), curveSteps,
+		tiny),
 		curve(t, vsrnStep(t, emulatedGPU(t, true), models.DefaultOptions().VSRN), curveSteps, tiny))
 	regions := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
-	compareCurves(t, models.VSEInf, curve(t, vseinfStep(t, newDevice(t, "fp32")), curveSteps, regions), curve(t, vseinfStep(t, emulatedGPU(t, false)), curveSteps, regions))
+	compareCurves(t, models.VSEInf, curve(t, vseinfStep(t, newDevice(t, "fp32")), curveSteps, regions),
+		curve(t, vseinfStep(t, emulatedGPU(t, false)), curveSteps, regions))
 	for i, name := range pairNetworks {
-		longer := func(seed uint64) *data.Batch { return tinyBatch(seed, 6-2*i, 12) } // from which each of the two learns in so few steps
+		// from which each of the two learns in so few steps
+		longer := func(seed uint64) *data.Batch { return tinyBatch(seed, 6-2*i, 12) }
 		compareCurves(t, name, curve(t, pairStep(t, newDevice(t, "fp32"), name, loss.LSH), curveSteps, longer),
 			curve(t, pairStep(t, emulatedGPU(t, i == 0), name, loss.LSH), curveSteps, longer))
 	}
@@ -94,17 +98,20 @@ func TestCUDALossCurve(t *testing.T) {
 func TestCUDALossCurveBert(t *testing.T) {
 	o := adamw(1e-2)
 	batch := func(seed uint64) *data.Batch { return vseinfBatch(seed, 6, 7) }
-	compareCurves(t, "BERT", curve(t, bertStep(t, newDevice(t, "fp32"), o, 16), curveSteps, batch), curve(t, bertStep(t, emulatedGPU(t, true), o, 16), curveSteps, batch))
+	compareCurves(t, "BERT", curve(t, bertStep(t, newDevice(t, "fp32"), o, 16), curveSteps, batch),
+		curve(t, bertStep(t, emulatedGPU(t, true), o, 16), curveSteps, batch))
 }
 
-// Of GSMN with own vectors and with its graphs. At a greater learning rate the curves in float32 and float64 part within ten steps on the CPU too.
+// Of GSMN with own vectors and with its graphs. At a greater learning rate the curves in float32 and float64 part
+// within ten steps on the CPU too.
 func TestCUDALossCurveGSMN(t *testing.T) {
 	batch := func(seed uint64) *data.Batch { return gsmnBatch(seed, 6, 7) }
 	for name, mode := range gsmnModes {
 		if name == "dense, others" {
 			continue // sparse without edges: the conformance suite has it
 		}
-		compareCurves(t, "GSMN, "+name, curveAt(t, gsmnStep(t, newDevice(t, "fp32"), mode, loss.LMH), curveSteps, 1e-3, batch),
+		compareCurves(t, "GSMN, "+name, curveAt(t, gsmnStep(t, newDevice(t, "fp32"), mode, loss.LMH), curveSteps, 1e-3,
+			batch),
 			curveAt(t, gsmnStep(t, emulatedGPU(t, true), mode, loss.LMH), curveSteps, 1e-3, batch))
 	}
 }

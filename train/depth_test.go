@@ -29,14 +29,15 @@ func (f *deep) Finish() (StepResult, error) {
 	return r, err
 }
 
-// Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in the same order as others, each validation behind all steps before
-// it, and interruptions repeat nothing.
+// Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in
+// the same order as others, each validation behind all steps before it, and interruptions repeat nothing.
 func TestStepsOnTheirWay(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	if err := plain.loop().Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, due := range []func(int64) bool{nil, func(int64) bool { return false }, func(s int64) bool { return s%3 == 0 }} {
+	for _, due := range []func(int64) bool{nil, func(int64) bool { return false },
+		func(s int64) bool { return s%3 == 0 }} {
 		for _, every := range []int64{1, 3, 4, 100} {
 			f := &deep{script: &script{scores: plain.scores}}
 			l := f.loop()

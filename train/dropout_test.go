@@ -9,7 +9,8 @@ import (
 	"vsetrain/models"
 )
 
-// With its dropout at 0 a network draws nothing in training: the loss does not depend on the seed of the run. With the default it does.
+// With its dropout at 0 a network draws nothing in training: the loss does not depend on the seed of the run. With the
+// default it does.
 func TestDropoutTurnedOff(t *testing.T) {
 	sgraf := func(o *models.Options) { o.TextEncoder, o.SGRAF.SimDim = "bigru", 8 }
 	pieces := manyRegions
@@ -23,7 +24,8 @@ func TestDropoutTurnedOff(t *testing.T) {
 	}{
 		{models.SAF, sgraf, func(o *models.Options) { o.SGRAF.Dropout = 0 }, tinyDims, tinyBatch(1, 6, 9)},
 		{models.SGR, sgraf, func(o *models.Options) { o.SGRAF.Dropout = 0 }, tinyDims, tinyBatch(1, 6, 9)},
-		{models.VSRN, func(*models.Options) {}, func(o *models.Options) { o.VSRN.Dropout = 0 }, tinyDims, tinyBatch(1, 2, 3)},
+		{models.VSRN, func(*models.Options) {}, func(o *models.Options) { o.VSRN.Dropout = 0 }, tinyDims,
+			tinyBatch(1, 2, 3)},
 		{models.VSEInf, func(o *models.Options) {
 			o.TextEncoder = models.TextBert
 			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 2, 8, 2, 12, 16

@@ -21,7 +21,8 @@ var precisions = []struct {
 // variants are the precisions with the gradients of linear weights stored, and as products.
 func variants() (out []variant) {
 	for _, p := range precisions {
-		out = append(out, variant{p.name, "", p.out, p.grad, math.MaxInt}, variant{p.name, "/factored", p.out, p.grad, 0})
+		out = append(out, variant{p.name, "", p.out, p.grad, math.MaxInt}, variant{p.name, "/factored", p.out, p.grad,
+			0})
 	}
 	return out
 }
@@ -97,7 +98,8 @@ func TestGoldenTrainStep(t *testing.T) {
 			t.Run(c.Name+"/"+p.name+p.suffix, func(t *testing.T) {
 				o := models.DefaultOptions()
 				o.EmbedDim, o.WordDim = c.Config.Embed, c.Config.WordDim
-				m, err := models.NewModel(newDevice(t, p.name), o, models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab})
+				m, err := models.NewModel(newDevice(t, p.name), o,
+					models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +137,8 @@ func TestGoldenTrainStep(t *testing.T) {
 					check(m.Session.FeedInts(inputImages, golden.Rows(images, 1, order)))
 				}
 				steps := c.Captions.Shape[1]
-				check(m.Session.FeedDoubles(models.InputRegions, golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
+				check(m.Session.FeedDoubles(models.InputRegions,
+					golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
 				words, lengths := golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order)
 				captions := models.CaptionBatch{Lengths: lengths}
 				for i, l := range lengths {
@@ -150,7 +153,8 @@ func TestGoldenTrainStep(t *testing.T) {
 					check(err)
 					golden.Close(t, "loss", []float64{r.Loss}, []float64{want.Loss}, p.out)
 					golden.Close(t, "gradient norm", []float64{r.GradNorm}, []float64{want.GradNorm}, p.grad)
-					golden.Close(t, "scores", prog.vm.Doubles(prog.scores), golden.Columns(golden.Rows(want.Scores.Data, n, order), n, order), p.out)
+					golden.Close(t, "scores", prog.vm.Doubles(prog.scores),
+						golden.Columns(golden.Rows(want.Scores.Data, n, order), n, order), p.out)
 					if t.Failed() {
 						t.Fatalf("after step %d", i+1)
 					}
@@ -305,9 +309,10 @@ func optimiserOf(t *testing.T, dev device.Device, initial [][]float64, o OptimOp
 	return opt
 }
 
-// checkClip clips gradients through Adam's own clip coefficient: with β1 = 0 the first moment is the clipped gradient. A
-// parameter listed twice counts twice in the norm and is scaled twice (quirk Q3).
-func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, maxNorm float64, expected json.RawMessage, tol golden.Tolerance) {
+// checkClip clips gradients through Adam's own clip coefficient: with β1 = 0 the first moment is the clipped gradient.
+// A parameter listed twice counts twice in the norm and is scaled twice (quirk Q3).
+func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, maxNorm float64,
+	expected json.RawMessage, tol golden.Tolerance) {
 	var want struct {
 		Norm  float64 `json:"total_norm"`
 		Coef  float64 `json:"coefficient"`

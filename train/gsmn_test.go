@@ -112,7 +112,8 @@ func TestGSMNDoesNotDependOnThreads(t *testing.T) {
 // With own vectors the dependencies make no difference; with others' they do.
 func TestGSMNModes(t *testing.T) {
 	result := func(mode, neighbors string) []float64 {
-		s := gsmnStep(t, newDevice(t, cpu.FP32), models.GSMNOptions{Mode: mode, Lambda: 20, Neighbors: neighbors}, loss.LMH)
+		s := gsmnStep(t, newDevice(t, cpu.FP32), models.GSMNOptions{Mode: mode, Lambda: 20, Neighbors: neighbors},
+			loss.LMH)
 		run(t, s, gsmnBatch(1, 6, 12))
 		return allNumbers(s)
 	}
@@ -130,8 +131,11 @@ func TestGSMNModes(t *testing.T) {
 func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
 	s := gsmnStep(t, openCPU(t, cpu.Options{Threads: 1}), gsmnModes["sparse, others"], loss.LMH)
 	for name, spoil := range map[string]func(b *data.Batch){
-		"needs the boxes of the regions":                              func(b *data.Batch) { b.Boxes = nil },
-		"needs the dependencies of 6 captions, there are those of -1": func(b *data.Batch) { b.Edges, b.EdgeStart = nil, nil },
+		"needs the boxes of the regions": func(b *data.Batch) { b.Boxes = nil },
+		"needs the dependencies of 6 captions, there are those of -1": func(
+			b *data.Batch) {
+			b.Edges, b.EdgeStart = nil, nil
+		},
 		"a word has one governor": func(b *data.Batch) {
 			for range 300 {
 				b.Edges = append(b.Edges, 0, 1)

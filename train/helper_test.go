@@ -91,7 +91,8 @@ func (s *script) loop() *Loop {
 	o := DefaultOptions()
 	o.Epochs, o.ValStep, o.CollapseSteps = 2, 2, 0
 	clock := time.Unix(0, 0)
-	l := &Loop{Options: o, Optim: OptimOptions{LR: 1, Decay: 0.5, Schedule: Repeat, LRUpdate: 1}, Margin: 0.2, Step: s, Source: s, Batches: s.batches,
+	l := &Loop{Options: o, Optim: OptimOptions{LR: 1, Decay: 0.5, Schedule: Repeat, LRUpdate: 1}, Margin: 0.2, Step: s,
+		Source: s, Batches: s.batches,
 		Validate: s.validate, Now: func() time.Time { clock = clock.Add(time.Second); return clock }}
 	l.Hooks.Step = func(i StepInfo) error {
 		s.events = append(s.events, fmt.Sprintf("step %d", i.Step))
@@ -142,7 +143,8 @@ func same(t *testing.T, what string, got, want []string) {
 const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
 
 // newStep is a training step of a model whose weights are drawn from the seed 3.
-func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string, opt OptimOptions) *Step {
+func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string,
+	opt OptimOptions) *Step {
 	t.Helper()
 	m, err := models.NewModel(dev, o, d)
 	if err != nil {

@@ -70,8 +70,8 @@ type Hooks struct {
 	Due func(step int64) bool
 }
 
-// Loop is Algorithm 1 of the LSEH paper: mini-batches, a validation every val_step steps and at each epoch end, the best
-// model by M-Recall.
+// Loop is Algorithm 1 of the LSEH paper: mini-batches, a validation every val_step steps and at each epoch end, the
+// best model by M-Recall.
 type Loop struct {
 	Options Options
 	Optim   OptimOptions
@@ -125,7 +125,8 @@ func (l *Loop) finished() bool { return l.finishedAt(&l.Position) }
 
 func (l *Loop) finishedAt(p *Position) bool {
 	o := &l.Options
-	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) || o.EarlyStop > 0 && p.Stale >= o.EarlyStop
+	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) ||
+		o.EarlyStop > 0 && p.Stale >= o.EarlyStop
 }
 
 func (l *Loop) save(better bool) error {
@@ -147,7 +148,8 @@ func (l *Loop) step() error {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
 	if b.Epoch != p.Epoch || b.Iter != p.Iter {
-		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch, b.Iter, p.Epoch, p.Iter)
+		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch,
+			b.Iter, p.Epoch, p.Iter)
 	}
 	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
 	err = l.Step.Start(b, l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup)
@@ -233,7 +235,8 @@ func (l *Loop) validate(ctx context.Context) error {
 		p.Stale++
 	}
 	if l.Hooks.Validation != nil { // before saving: what a resumed run repeats is cut from the logs
-		err := l.Hooks.Validation(ValidationInfo{Position: *p, EpochPosition: l.epochPosition(), Metrics: m, Score: score,
+		err := l.Hooks.Validation(ValidationInfo{Position: *p, EpochPosition: l.epochPosition(), Metrics: m,
+			Score:  score,
 			Better: better, Duration: l.Now().Sub(start)})
 		if err != nil {
 			return err

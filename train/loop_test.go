@@ -84,7 +84,8 @@ func TestEarlyStop(t *testing.T) {
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "validations", s.only("val"), []string{"val 2 score 10 best true", "val 4 score 9 best false", "val 5 score 11 best true",
+	same(t, "validations", s.only("val"), []string{"val 2 score 10 best true", "val 4 score 9 best false",
+		"val 5 score 11 best true",
 		"val 6 score 11 best false", "val 8 score 8 best false"})
 	if p := l.Position; p.Step != 8 || p.Stale != 2 || p.BestStep != 5 {
 		t.Errorf("position %+v", p)
@@ -98,7 +99,8 @@ func TestMaxStepsEndsWithAValidation(t *testing.T) {
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "validations", s.only("val", "save"), []string{"val 2 score 50 best true", "save 2 best true", "val 3 score 50 best false", "save 3 best false"})
+	same(t, "validations", s.only("val", "save"), []string{"val 2 score 50 best true", "save 2 best true",
+		"val 3 score 50 best false", "save 3 best false"})
 }
 
 // A run that is interrupted at any step, and again after resuming, does the same steps and validations once each.
@@ -133,7 +135,8 @@ func TestInterruptAndResumeRepeatNothing(t *testing.T) {
 		if interruptions != int(10/every) {
 			t.Errorf("every %d steps: %d interruptions", every, interruptions)
 		}
-		same(t, fmt.Sprintf("interrupted every %d steps", every), s.only("run", "step", "val"), whole.only("run", "step", "val"))
+		same(t, fmt.Sprintf("interrupted every %d steps", every), s.only("run", "step", "val"),
+			whole.only("run", "step", "val"))
 	}
 }
 
@@ -181,8 +184,12 @@ func TestErrorsEndTheRun(t *testing.T) {
 		prepare       func(s *script, l *Loop)
 	}{
 		{"step hook", "boom", func(s *script, _ *Loop) { s.onStep = func(StepInfo) error { return boom } }},
-		{"validation", "validation after step 2: boom", func(s *script, _ *Loop) { s.onValidate = func() error { return boom } }},
-		{"validation hook", "boom", func(s *script, _ *Loop) { s.onResult = func(ValidationInfo) error { return boom } }},
+		{"validation", "validation after step 2: boom", func(s *script, _ *Loop) {
+			s.onValidate = func() error { return boom }
+		}},
+		{"validation hook", "boom", func(s *script, _ *Loop) {
+			s.onResult = func(ValidationInfo) error { return boom }
+		}},
 		{"save", "boom", func(_ *script, l *Loop) { l.Hooks.Save = func(Position, bool) error { return boom } }},
 		{"step", "step 1: boom", func(s *script, _ *Loop) { s.fail = boom }},
 	} {
@@ -200,7 +207,8 @@ func TestErrorsEndTheRun(t *testing.T) {
 	}
 }
 
-// A checkpoint that cannot be written must not be taken for an interruption, or the best weights would be lost silently.
+// A checkpoint that cannot be written must not be taken for an interruption, or the best weights would be lost
+// silently.
 func TestFailureWhileInterruptedIsReported(t *testing.T) {
 	boom := errors.New("disk full")
 	s := &script{}
@@ -231,7 +239,8 @@ func TestStepInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := got[5]
-	if i.Step != 6 || i.Epoch != 1 || i.Iter != 1 || i.EpochPosition != 1.2 || i.Batch != 4 || i.DataWait != time.Millisecond ||
+	if i.Step != 6 || i.Epoch != 1 || i.Iter != 1 || i.EpochPosition != 1.2 || i.Batch != 4 ||
+		i.DataWait != time.Millisecond ||
 		i.Duration != time.Second || i.StepResult.LearningRate != 0.5 || !i.Pending {
 		t.Errorf("%+v", i)
 	}

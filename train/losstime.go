@@ -14,7 +14,8 @@ const inputScores = "in.scores" // [B, B]
 // lossShape is what a graph of the loss alone depends on.
 type lossShape struct{ n, semantic int }
 
-// LossTimer measures what the loss of a step costs without its network: margins, hard negatives and the gradient of the scores.
+// LossTimer measures what the loss of a step costs without its network: margins, hard negatives and the gradient of the
+// scores.
 type LossTimer struct {
 	step     *Step
 	programs map[lossShape]*graph.Program
@@ -26,7 +27,8 @@ func NewLossTimer(s *Step) *LossTimer {
 	return &LossTimer{step: s, programs: map[lossShape]*graph.Program{}}
 }
 
-// Time runs the loss once more on the scores of the last step, whose batch must not have been released, and returns the time it took.
+// Time runs the loss once more on the scores of the last step, whose batch must not have been released, and returns the
+// time it took.
 func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, error) {
 	s := t.step
 	if s.last == nil {

@@ -29,7 +29,8 @@ func CountNegatives[T float32 | float64](n int, scores, margins []T, constant fl
 	return c
 }
 
-// distinct counts the different negatives that have the largest hinge of an anchor: of all anchors, and of those whose hinge is positive.
+// distinct counts the different negatives that have the largest hinge of an anchor: of all anchors, and of those whose
+// hinge is positive.
 func distinct(n int, hinge func(anchor, negative int) float64) (all, active int) {
 	const seen, violated = 1, 2
 	marks := make([]uint8, n)
@@ -58,7 +59,8 @@ func distinct(n int, hinge func(anchor, negative int) float64) (all, active int)
 	return all, active
 }
 
-// HardNegatives counts the hard negatives of the last step, from its scores and margins. All counts are 0 before the first step.
+// HardNegatives counts the hard negatives of the last step, from its scores and margins. All counts are 0 before the
+// first step.
 func (s *Step) HardNegatives() Negatives {
 	if s.last == nil {
 		return Negatives{}

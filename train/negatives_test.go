@@ -38,7 +38,8 @@ func TestGoldenUniqueNegatives(t *testing.T) {
 		for i := range c.Scores {
 			scores, margins = append(scores, c.Scores[i]...), append(margins, c.Margins[i]...)
 		}
-		if got := CountNegatives(len(c.Scores), scores, margins, 0); got.Captions != c.Expected.Captions || got.Images != c.Expected.Images {
+		if got := CountNegatives(len(c.Scores), scores, margins, 0); got.Captions != c.Expected.Captions ||
+			got.Images != c.Expected.Images {
 			t.Errorf("%s: %+v, want %+v", name.Name, got, c.Expected)
 		}
 		seen++
@@ -54,7 +55,8 @@ func TestCountNegatives(t *testing.T) {
 		0.9, 0.1, 0.3,
 		0.2, 0.5, 0.6,
 		0.4, 0.2, 0.5}
-	// captions of images: 2 (inactive: 0.2+0.3-0.9), 2, 0; images of captions: 2 (inactive: 0.2+0.4-0.9), 2 (inactive: 0.2+0.2-0.5), 1
+	// captions of images: 2 (inactive: 0.2+0.3-0.9), 2, 0; images of captions: 2 (inactive: 0.2+0.4-0.9), 2 (inactive:
+	// 0.2+0.2-0.5), 1
 	want := Negatives{Captions: 2, Images: 2, ActiveCaptions: 2, ActiveImages: 1}
 	if got := CountNegatives(3, scores, nil, 0.2); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -45,8 +45,8 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	return opt, nil
 }
 
-// update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm, scalars and
-// Adam walk it.
+// update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm,
+// scalars and Adam walk it.
 type update struct {
 	span
 	// nth of so many applications with the same gradient in one step: 1 of 1, but for parameters that are listed twice
@@ -117,7 +117,8 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	for i := range list {
 		u := &list[i]
 		a := device.AdamArgs{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo, u.hi), V: o.v.Slice(u.lo, u.hi),
-			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps, Legacy: o.opt.LegacyEps}
+			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
+			Legacy: o.opt.LegacyEps}
 		if u.of == 2 {
 			if !squared {
 				o.dev.Scale(o.coef2, o.coef, o.coef)

@@ -26,8 +26,8 @@ type Options struct {
 	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
 	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
 
-	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin, after
-	// which the run ends with an explanation; 0 never.
+	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin,
+	// after which the run ends with an explanation; 0 never.
 	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"after so many steps with all scores alike (loss = 2 batch margin) do what on_collapse says; 0 is off"`
 	// OnCollapse: recalls were seen to rise while VSE++ stood on this plateau, so the default is a warning.
 	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and trains on, stop ends the run"`
@@ -41,7 +41,8 @@ const Stop = "stop"
 
 // DefaultOptions returns the references' common settings.
 func DefaultOptions() Options {
-	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", CollapseSteps: 200, OnCollapse: "warn"}
+	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall",
+		CollapseSteps: 200, OnCollapse: "warn"}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

@@ -35,10 +35,12 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 			s, reversed := setup()
 			reversePairs(reversed, b)
 			ra, rb := run(t, a, b), run(t, s, reversed)
-			if math.Abs(ra.Loss-rb.Loss) > 1e-12*ra.Loss || math.Abs(ra.GradNorm-rb.GradNorm) > 1e-9*ra.GradNorm || ra.Loss == 0 {
+			if math.Abs(ra.Loss-rb.Loss) > 1e-12*ra.Loss || math.Abs(ra.GradNorm-rb.GradNorm) > 1e-9*ra.GradNorm ||
+				ra.Loss == 0 {
 				t.Errorf("loss %v and gradient norm %v became %v and %v", ra.Loss, ra.GradNorm, rb.Loss, rb.GradNorm)
 			}
-			ga, gb := doubles(a.model.Session.Dev, a.model.Session.Params.Grads()), doubles(s.model.Session.Dev, s.model.Session.Params.Grads())
+			ga, gb := doubles(a.model.Session.Dev, a.model.Session.Params.Grads()), doubles(s.model.Session.Dev,
+				s.model.Session.Params.Grads())
 			for i := range ga {
 				if math.Abs(ga[i]-gb[i]) > 1e-9*ra.GradNorm {
 					t.Fatalf("gradient %d is %v, in another order %v", i, ga[i], gb[i])
@@ -48,7 +50,8 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 				if !p.State {
 					continue
 				}
-				x, y := doubles(a.model.Session.Dev, a.model.Session.Params.Value(p.Name)), doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))
+				x, y := doubles(a.model.Session.Dev, a.model.Session.Params.Value(p.Name)), doubles(s.model.Session.Dev,
+					s.model.Session.Params.Value(p.Name))
 				for i := range x {
 					if math.Abs(x[i]-y[i]) > 1e-12 {
 						t.Fatalf("%s is %v, in another order %v", p.Name, x[i], y[i])

@@ -44,8 +44,8 @@ func (p *program) prepare() error {
 	return nil
 }
 
-// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch, and the
-// scores.
+// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch,
+// and the scores.
 func (p *program) reports(norm device.View) []device.View {
 	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
 	p.reads = append(p.reads, p.losses[1:]...)
@@ -68,8 +68,8 @@ func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
 	return sh, nil
 }
 
-// Reserve compiles the graph of pairs with captions of these lengths, and so allocates the memory of the values of a step.
-// semantic is the length of the semantic vectors of a loss that needs them.
+// Reserve compiles the graph of pairs with captions of these lengths, and so allocates the memory of the values of a
+// step. semantic is the length of the semantic vectors of a loss that needs them.
 func (s *Step) Reserve(lengths []int32, semantic int) error {
 	longest := int(slices.Max(lengths))
 	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic}
@@ -134,7 +134,8 @@ func (s *Step) compile(sh shape) (*program, error) {
 			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
 		var err error
-		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom, retain...); err != nil {
+		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom,
+			retain...); err != nil {
 			return err
 		}
 		p.hypers, err = s.opt.hypersOf(p.updates)

@@ -10,11 +10,11 @@ import (
 type runner interface {
 	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the session.
 	run(key callKey, generation int, calls func())
-	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls of the
-	// update follow: a device that runs behind its calls is given them and does nothing.
+	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls
+	// of the update follow: a device that runs behind its calls is given them and does nothing.
 	guard(coef, norm device.View, losses []device.View) bool
-	// fetch begins to copy scalars, and behind them scores, to the host; fetched waits for them. They are valid until the next
-	// fetch of the slot. There are as many slots as depth.
+	// fetch begins to copy scalars, and behind them scores, to the host; fetched waits for them. They are valid until
+	// the next fetch of the slot. There are as many slots as depth.
 	fetch(slot int, values []device.View)
 	fetched(slot int) (scalars []float64, scores []float32, err error)
 	// depth is how many steps may be started and not finished.
@@ -81,10 +81,10 @@ func (d *direct) fetch(_ int, values []device.View) {
 
 func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, d.scores, d.dev.Sync() }
 
-// recorder is the runner of a device.Recorder: forward, loss, backward, norm, clip and update are one sequence of kernel
-// calls without a look from the host in between. The calls of a first step are made one by one; those of the second with the
-// same key are recorded, and the recording is replayed by it and all later ones. What changes from step to step lies in
-// device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
+// recorder is the runner of a device.Recorder: forward, loss, backward, norm, clip and update are one sequence of
+// kernel calls without a look from the host in between. The calls of a first step are made one by one; those of the
+// second with the same key are recorded, and the recording is replayed by it and all later ones. What changes from step
+// to step lies in device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
 type recorder struct {
 	dev    device.Recorder
 	never  bool   // make all calls one by one

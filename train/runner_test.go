@@ -64,7 +64,8 @@ func recordedCases(t testing.TB) []recordedCase {
 	for _, captions := range []bool{false, true} {
 		o := models.DefaultOptions().VSRN
 		o.Caption = captions
-		add(fmt.Sprint("vsrn, captions ", captions), 4, 1e-2, func(d device.Device) *Step { return vsrnStep(t, d, o) }, tiny)
+		add(fmt.Sprint("vsrn, captions ", captions), 4, 1e-2, func(d device.Device) *Step { return vsrnStep(t, d, o) },
+			tiny)
 	}
 	regions := func(longest int) func(i int) *data.Batch {
 		return func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, longest), uint64(i), true) }
@@ -72,7 +73,9 @@ func recordedCases(t testing.TB) []recordedCase {
 	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStep(t, d) }, regions(8))
 	add("chan", 5, 1e-3, func(d device.Device) *Step { return chanStep(t, d, false) }, regions(8))
 	for _, positions := range []int{16, 13} { // 13 is no multiple of 8
-		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2, func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) }, regions(min(positions-1, 12)))
+		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2,
+			func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) },
+			regions(min(positions-1, 12)))
 	}
 	longer := func(i int) *data.Batch { return shorten(tinyBatch(uint64(i), 6, 12), uint64(i), false) }
 	for _, name := range pairNetworks {
@@ -122,7 +125,8 @@ func poison(t *testing.T, s *Step, b *data.Batch) {
 	}
 }
 
-// trainCase trains on batches of one shape and different lengths, with a learning rate that changes. Before the given ones memory is poisoned.
+// trainCase trains on batches of one shape and different lengths, with a learning rate that changes. Before the given
+// ones memory is poisoned.
 func trainCase(t *testing.T, s *Step, c recordedCase, n int, poisoned ...int) (results []StepResult, all []float64) {
 	t.Helper()
 	for i := range n {
@@ -138,10 +142,10 @@ func trainCase(t *testing.T, s *Step, c recordedCase, n int, poisoned ...int) (r
 	return results, allNumbers(s)
 }
 
-// A recorded step does the same bits as one that is run call by call, and the same as the CPU to 1e-4: for batches of one shape that differ in words, lengths
-// and regions, and with another learning rate, moment correction and dropout at every step. A number of the host that a
-// recording stored would show in either comparison. Nothing reads the values behind the last word of a batch, which earlier
-// steps have left in memory.
+// A recorded step does the same bits as one that is run call by call, and the same as the CPU to 1e-4: for batches of
+// one shape that differ in words, lengths and regions, and with another learning rate, moment correction and dropout at
+// every step. A number of the host that a recording stored would show in either comparison. Nothing reads the values
+// behind the last word of a batch, which earlier steps have left in memory.
 func TestRecordedSteps(t *testing.T) {
 	for k, c := range recordedCases(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,7 +224,8 @@ func TestRecordingThatFails(t *testing.T) {
 	emulator.Set(t, "no_capture", 1, 0)
 	s := c.step(emulatedGPU(t, true))
 	got, _ := trainCase(t, s, c, 4)
-	if !slices.Equal(got, want) || s.recorder.Replayed != 0 || !strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
+	if !slices.Equal(got, want) || s.recorder.Replayed != 0 ||
+		!strings.Contains(s.CallByCall(), "CUDA_ERROR_NOT_SUPPORTED") {
 		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.recorder.Replayed, s.CallByCall(), got, want)
 	}
 }

@@ -60,7 +60,8 @@ func (s *Step) WriteState(w io.Writer, info models.Info, st State) error {
 func (s *Step) RestoreState(c *models.Checkpoint) (State, error) {
 	var st State
 	if len(c.Info.Train) == 0 {
-		return st, fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from it", c.Path)
+		return st, fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start "+
+			"from it", c.Path)
 	}
 	if err := json.Unmarshal(c.Info.Train, &st); err != nil {
 		return st, fmt.Errorf("%s: broken training state: %w", c.Path, err)

@@ -130,7 +130,8 @@ func TestStepRefusesGradientsThatOverflow(t *testing.T) {
 func TestNotFiniteIsExplained(t *testing.T) {
 	s := &script{fail: &NotFinite{"the loss", math.NaN()}}
 	err := s.loop().Run(t.Context())
-	want := "step 1 (epoch 0, iteration 0): the loss is NaN; the parameters were not updated and the last checkpoint stands. " +
+	want := "step 1 (epoch 0, iteration 0): the loss is NaN; the parameters were not updated and the last checkpoint " +
+		"stands. " +
 		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
@@ -141,7 +142,8 @@ func TestStepNeedsSemantics(t *testing.T) {
 	s := tinyStep(t, newDevice(t, cpu.FP32), loss.LSEH, 0)
 	b := tinyBatch(1, 4, 5)
 	b.SemanticDim, b.Semantics = 0, nil
-	if _, err := s.Run(b, 1e-2, false); err == nil || err.Error() != "loss lseh needs semantic vectors; the batch has none" {
+	if _, err := s.Run(b, 1e-2, false); err == nil || err.Error() != "loss lseh needs semantic vectors; the batch "+
+		"has none" {
 		t.Errorf("got %v", err)
 	}
 }

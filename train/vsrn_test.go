@@ -44,11 +44,13 @@ func TestVSRNTrains(t *testing.T) {
 		for _, n := range b.Lengths {
 			steps += float64(n) / float64(b.N)
 		}
-		if untrained := steps * math.Log(tinyVocab); first.LossCaptioning < 0.7*untrained || first.LossCaptioning > 1.5*untrained {
+		if untrained := steps * math.Log(tinyVocab); first.LossCaptioning < 0.7*untrained ||
+			first.LossCaptioning > 1.5*untrained {
 			t.Errorf("%s: captioning loss begins at %v, expected about %v", mode, first.LossCaptioning, untrained)
 		}
 		if !(last.LossCaptioning < 0.85*first.LossCaptioning) || !(retrieval(last) < retrieval(first)) {
-			t.Errorf("%s: captioning loss %v became %v, retrieval loss %v became %v", mode, first.LossCaptioning, last.LossCaptioning, retrieval(first), retrieval(last))
+			t.Errorf("%s: captioning loss %v became %v, retrieval loss %v became %v", mode, first.LossCaptioning,
+				last.LossCaptioning, retrieval(first), retrieval(last))
 		}
 		if v := doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.Rs_GCN_1.W.1.running_var")); v[0] == 1 {
 			t.Errorf("%s: the running variance did not move", mode)
@@ -161,8 +163,10 @@ func TestLabelsOfABatch(t *testing.T) {
 		labels, mask := make([]int32, maxLength+1), make([]int32, maxLength+1)
 		text.FillCaptionLabels(labels, mask, b.WordsOf(i)[1:length-1])
 		got := s.labels
-		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) || !slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {
-			t.Errorf("caption of %d: %v %v, want %v %v", length, got.words[i*columns:(i+1)*columns], got.mask[i*columns:(i+1)*columns], labels, mask)
+		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) ||
+			!slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {
+			t.Errorf("caption of %d: %v %v, want %v %v", length, got.words[i*columns:(i+1)*columns],
+				got.mask[i*columns:(i+1)*columns], labels, mask)
 		}
 		targets := int32(0)
 		for step := range maxLength - 1 { // as the reference runs them

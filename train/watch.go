@@ -6,8 +6,9 @@ import (
 	"math"
 )
 
-// CollapseError says that the images and captions of a run have all got nearly the same embedding: the hardest negative of every row
-// and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of all pairs cancel.
+// CollapseError says that the images and captions of a run have all got nearly the same embedding: the hardest negative
+// of every row and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of all pairs
+// cancel.
 type CollapseError struct {
 	Steps  int
 	Step   int64
@@ -17,9 +18,11 @@ type CollapseError struct {
 }
 
 func (e *CollapseError) Error() string {
-	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest negatives scored like the matches, "+
+	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest "+
+		"negatives scored like the matches, "+
 		"which holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
-		"Recalls may still rise in this state; if the validation does not improve, lower optim.lr or start with loss.warmup_epochs: 1 "+
+		"Recalls may still rise in this state; if the validation does not improve, lower optim.lr or start with "+
+		"loss.warmup_epochs: 1 "+
 		"(train.on_collapse: stop ends such runs, train.collapse_steps: 0 turns this check off)",
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
@@ -51,8 +54,8 @@ func gap(scores, hardest []float32, n int) float64 {
 	return sum
 }
 
-// watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin. What is
-// compared is the scores, because the other losses have other values for the same collapse.
+// watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin.
+// What is compared is the scores, because the other losses have other values for the same collapse.
 func (l *Loop) watch(r StepResult, batch int) error {
 	p := &l.Position
 	limit := 2 * float64(batch) * l.Margin
@@ -82,7 +85,8 @@ func (l *Loop) explain(err error, p Position) error {
 	if !errors.As(err, &nf) {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
-	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint stands. "+
+	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint "+
+		"stands. "+
 		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
 		p.Step+1, p.Epoch, p.Iter, err)
 }

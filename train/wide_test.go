@@ -13,7 +13,8 @@ import (
 	"vsetrain/models"
 )
 
-const wide = 256 // of features, embeddings, words and similarity vectors: the fast kernels of float32 products need a few hundred terms
+// of features, embeddings, words and similarity vectors: the fast kernels of float32 products need a few hundred terms
+const wide = 256
 
 func wideStep(t *testing.T, dev device.Device, network string) *Step {
 	t.Helper()
@@ -23,10 +24,13 @@ func wideStep(t *testing.T, dev device.Device, network string) *Step {
 		o.TextEncoder = "bigru"
 	}
 	o.VSRN.Caption = false
-	s := newStep(t, dev, o, models.Dims{Regions: tinyRegions, Feature: wide, Vocab: tinyVocab}, loss.LSH, DefaultOptimOptions()) // LSH: every pair has a gradient
+	// LSH: every pair has a gradient
+	s := newStep(t, dev, o, models.Dims{Regions: tinyRegions, Feature: wide, Vocab: tinyVocab}, loss.LSH,
+		DefaultOptimOptions())
 	for _, p := range s.model.Session.Params.Specs {
 		if strings.HasPrefix(p.Name, "img.Rs_GCN") && strings.HasSuffix(p.Name, ".W.1.weight") {
-			dev.Fill(s.model.Session.Params.Value(p.Name), 0.5) // 0 at first, which leaves the layers before it without a gradient
+			// 0 at first, which leaves the layers before it without a gradient
+			dev.Fill(s.model.Session.Params.Value(p.Name), 0.5)
 		}
 	}
 	return s
@@ -48,8 +52,9 @@ func wideBatch(network string) *data.Batch {
 	return b
 }
 
-// At widths where float32 products are done in bf16 parts and in fixed point, a step gives the loss and every gradient of float64: to a part of 2e-5,
-// or, where its terms cancel, to three times what sums of float32 in their plain order are off by. The golden cases are too narrow for those kernels.
+// At widths where float32 products are done in bf16 parts and in fixed point, a step gives the loss and every gradient
+// of float64: to a part of 2e-5, or, where its terms cancel, to three times what sums of float32 in their plain order
+// are off by. The golden cases are too narrow for those kernels.
 func TestWideStepsAgreeWithFloat64(t *testing.T) {
 	for _, network := range []string{models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR} {
 		t.Run(network, func(t *testing.T) {
@@ -77,7 +82,8 @@ func TestWideStepsAgreeWithFloat64(t *testing.T) {
 				compared++
 				d, plainly := distance(gradient(single, spec.Name), exact), distance(gradient(plain, spec.Name), exact)
 				if !(d <= max(2e-5*size, 3*plainly)) || !(plainly <= 0.01*size) {
-					t.Errorf("gradient of %s: norm %.3g, off by %.3g, with plain sums by %.3g", spec.Name, size, d, plainly)
+					t.Errorf("gradient of %s: norm %.3g, off by %.3g, with plain sums by %.3g", spec.Name, size, d,
+						plainly)
 				}
 			}
 			if all := len(double.model.Session.Params.Specs); compared < all/2 {

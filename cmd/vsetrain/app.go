@@ -80,7 +80,8 @@ func flagText(text string) string {
 		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; leave all but one out"
 	}
 	if m := missingFlags.FindStringSubmatch(text); m != nil {
-		return "expected --" + strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --") + ", which is missing"
+		return "expected --" + strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --") +
+			", which is missing"
 	}
 	return text
 }

@@ -53,10 +53,13 @@ subsets of the training images, for each of several losses, and the time in the 
 		"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there")
 	f.IntVar(&o.Feature, "feature-dim", o.Feature,
 		"size of a synthetic region feature; 0 is that of the data set, or 2048")
-	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of bert-base-uncased")
+	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of "+
+		"bert-base-uncased")
 	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
-	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; otherwise they stay there")
-	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to `FILE`")
+	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; "+
+		"otherwise they stay there")
+	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to "+
+		"`FILE`")
 	f.StringSliceVar(&o.Losses, "losses", loss.Compared(), "losses that --samples compares")
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
 	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
@@ -66,7 +69,8 @@ subsets of the training images, for each of several losses, and the time in the 
 
 func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 0 || o.Feature < 0 || o.Vocab != 0 && o.Vocab < 10 {
-		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 0, --feature-dim >= 0 and --vocab-size 0 or >= 10")
+		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 0, --feature-dim >= 0 and --vocab-size 0 " +
+			"or >= 10")
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -88,8 +92,10 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	for _, w := range r.Warnings {
 		a.warn(errors.New(w))
 	}
-	if r.Recorded > 0 && r.Replayed == 0 || r.GPUMemory != nil && r.GPUMemory.CallByCall != "" && cfg.Device.Capture != "never" {
-		a.warn(errors.New("no step ran as a recorded CUDA graph, so its time is that of starting every kernel: " + r.GPUMemory.CallByCall))
+	if r.Recorded > 0 && r.Replayed == 0 || r.GPUMemory != nil && r.GPUMemory.CallByCall != "" &&
+		cfg.Device.Capture != "never" {
+		a.warn(errors.New("no step ran as a recorded CUDA graph, so its time is that of starting every kernel: " +
+			r.GPUMemory.CallByCall))
 	}
 	if o.JSON {
 		return json.NewEncoder(a.Out).Encode(r)
@@ -98,12 +104,14 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if r.GPUMemory != nil {
 		features = ", features " + r.Features
 	}
-	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions, r.Feature,
+	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions,
+		r.Feature,
 		features, r.Device)
 	if r.Choice != "" {
 		a.Printf("%s\n", r.Choice)
 	}
-	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n", r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
+	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n",
+		r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
 	a.Printf("captions    %.0f a second\n", r.CaptionsPerS)
 	a.Printf("data wait   %s\n", dataWait(r))
 	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s", r.GFlop, r.GFlops)

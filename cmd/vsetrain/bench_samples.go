@@ -25,7 +25,8 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets,
+	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"),
+		Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets,
 		StepImages: o.StepImages, Now: time.Now, Progress: bars.show})
 	bars.close()
 	if err != nil {
@@ -39,6 +40,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 		return err
 	}
 	_, t := report.Timing(&r)
-	a.Printf("%s\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", t.Text(nil), o.Samples, o.Samples)
+	a.Printf("%s\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", t.Text(nil), o.Samples,
+		o.Samples)
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"vsetrain/internal/config"
 )
 
-// completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds them.
+// completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds
+// them.
 var completionExamples = map[string]string{
 	"": `  vsetrain completion bash > /etc/bash_completion.d/vsetrain
   vsetrain completion fish | source`,
@@ -71,7 +72,8 @@ func completeValues(c *cobra.Command) {
 			}
 		}
 		if len(values) > 0 {
-			must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+			must(c.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 		}
 	})
 }

@@ -88,7 +88,8 @@ func (o *configListOptions) run(a *app, words []string) error {
 		return fmt.Errorf("no preset has all of that; vsetrain config list without filters shows the %d that there are",
 			len(config.Presets()))
 	}
-	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs", ">batch",
+	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs",
+		">batch",
 		"source")
 	for _, l := range lines {
 		t.Row(l.Name, l.Network, l.Encoder, l.Data, l.Loss, strconv.FormatFloat(l.LR, 'f', -1, 64), l.decays(),
@@ -108,7 +109,8 @@ func lineOf(p *config.Preset) (presetLine, error) {
 	}
 	return presetLine{Name: p.Name, Network: r.Model.Network, Encoder: r.Model.TextEncoder, Data: p.Data, Loss: p.Loss,
 		Margin: r.Loss.Margin, LR: r.Optim.LR,
-		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2, Warmup: r.Loss.WarmupEpochs,
+		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2,
+		Warmup: r.Loss.WarmupEpochs,
 		Epochs: r.Train.Epochs, Batch: r.Train.Batch,
 		Source: p.Source}, nil
 }

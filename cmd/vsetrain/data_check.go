@@ -52,7 +52,8 @@ func (o *dataCheckOptions) run(a *app) error {
 			return err
 		}
 	}
-	check := data.CheckOptions{Vocab: o.Vocab, Open: data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage, FeatureDType: o.DType}}
+	check := data.CheckOptions{Vocab: o.Vocab, Open: data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage,
+		FeatureDType: o.DType}}
 	if o.Quick {
 		check.SampleRows = 1000
 	}
@@ -96,13 +97,16 @@ func writeReport(a *app, r *data.Report) {
 			lines = strconv.Itoa(f.Lines)
 		}
 		if f.Scan != nil {
-			lo, hi, zeros = fmt.Sprintf("%.4g", f.Scan.Min), fmt.Sprintf("%.4g", f.Scan.Max), fmt.Sprintf("%.0f %%", 100*f.Scan.ZeroShare)
+			lo, hi, zeros = fmt.Sprintf("%.4g", f.Scan.Min), fmt.Sprintf("%.4g", f.Scan.Max), fmt.Sprintf("%.0f %%",
+				100*f.Scan.ZeroShare)
 		}
-		files.Row(f.Name, f.Kind, typeText(npy.DType(f.DType)), shapeText(f.Shape), lines, ui.Bytes(f.Bytes), lo, hi, zeros)
+		files.Row(f.Name, f.Kind, typeText(npy.DType(f.DType)), shapeText(f.Shape), lines, ui.Bytes(f.Bytes), lo, hi,
+			zeros)
 	}
 	files.Write(a.Streams)
 	a.Printf("\n")
-	splits := ui.NewTable("split", ">images", ">captions", ">per image", "rows", ">regions", ">dim", ">words", ">unknown", ">tokens")
+	splits := ui.NewTable("split", ">images", ">captions", ">per image", "rows", ">regions", ">dim", ">words",
+		">unknown", ">tokens")
 	for _, s := range r.Splits {
 		rows, unknown := "one per image", ""
 		if s.Repeated {
@@ -112,7 +116,8 @@ func writeReport(a *app, r *data.Report) {
 			unknown = fmt.Sprintf("%.2f %%", 100*float64(s.Unknown)/float64(s.Words))
 		}
 		splits.Row(s.Name, strconv.Itoa(s.Images), strconv.Itoa(s.Captions), strconv.Itoa(s.CaptionsPerImage), rows,
-			strconv.Itoa(s.Regions), strconv.Itoa(s.Dim), strconv.Itoa(s.Words), unknown, fmt.Sprintf("%.1f", s.Lengths.Mean))
+			strconv.Itoa(s.Regions), strconv.Itoa(s.Dim), strconv.Itoa(s.Words), unknown, fmt.Sprintf("%.1f",
+				s.Lengths.Mean))
 	}
 	splits.Write(a.Streams)
 	if r.Vocab != nil {

@@ -50,7 +50,8 @@ every image in the order of the source.`,
 	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
 	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the first image")
 	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
-	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the first")
+	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the "+
+		"first")
 	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
 	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
 	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
@@ -87,7 +88,8 @@ func (o *dataConvertOptions) run(a *app, sources []string) error {
 }
 
 // job chooses the conversion by what the sources are. Its report is nil when only the type changes.
-func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.Progress) (*convert.Report, error), error) {
+func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.Progress) (*convert.Report, error),
+	error) {
 	first := sources[0]
 	info, err := os.Stat(first)
 	ext := strings.ToLower(filepath.Ext(first))
@@ -96,7 +98,8 @@ func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.P
 	single := len(sources) == 1
 	switch {
 	case first == "-" && single:
-		return func(p convert.Progress) (*convert.Report, error) { return convert.TSVStream(in, "stdin", tsv, p) }, check(tsv.Validate())
+		return func(p convert.Progress) (*convert.Report, error) { return convert.TSVStream(in, "stdin", tsv, p) },
+			check(tsv.Validate())
 	case err != nil:
 		return nil, fmt.Errorf("convert: %w", err)
 	}
@@ -123,11 +126,13 @@ func (o *dataConvertOptions) checkOut(source string, file bool) error {
 	named := strings.EqualFold(filepath.Ext(o.Out), ".npy")
 	switch {
 	case file && there && info.IsDir():
-		return usagef("--out %s: a folder; for %s name the new file, such as %s", o.Out, source, filepath.Join(o.Out, filepath.Base(source)))
+		return usagef("--out %s: a folder; for %s name the new file, such as %s", o.Out, source,
+			filepath.Join(o.Out, filepath.Base(source)))
 	case file && !named:
 		return usagef("--out %s: for %s expected the name of the new file, ending in .npy", o.Out, source)
 	case !file && (named && !there || there && !info.IsDir()):
-		return usagef("--out %s: a file; for %s name the folder of the new files, such as %s", o.Out, source, filepath.Dir(o.Out))
+		return usagef("--out %s: a file; for %s name the folder of the new files, such as %s", o.Out, source,
+			filepath.Dir(o.Out))
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ The same options and seed give the same bytes.`,
 	f.IntVar(&o.CaptionsPerImage, "captions", o.CaptionsPerImage, "captions per image")
 	f.StringVar(&o.DType, "dtype", o.DType, "feature type: f32 or f16")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the world")
-	f.BoolVar(&o.Repeat, "repeat", false, "store each image row once per caption in dev and test, as SCAN's Flickr30K does")
+	f.BoolVar(&o.Repeat, "repeat", false, "store each image row once per caption in dev and test, as SCAN's "+
+		"Flickr30K does")
 	f.BoolVar(&o.Images, "images", false, "also draw every scene as a PNG")
 	f.BoolVar(&o.Force, "force", false, "replace a data set that is already there")
 	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
@@ -68,7 +69,8 @@ func (o *dataSynthOptions) run(a *app, dir string) error {
 			splits = append(splits, fmt.Sprintf("%s %d", s.name, s.images))
 		}
 	}
-	a.Printf("%s: %s images of %d x %d features (%s), %d captions each\n", dir, strings.Join(splits, ", "), o.Regions, o.Dim, o.DType, o.CaptionsPerImage)
+	a.Printf("%s: %s images of %d x %d features (%s), %d captions each\n", dir, strings.Join(splits, ", "), o.Regions,
+		o.Dim, o.DType, o.CaptionsPerImage)
 	return nil
 }
 

@@ -101,7 +101,8 @@ func readCaptions(path string) ([]string, error) {
 	var lines []string
 	for line := range strings.Lines(strings.TrimPrefix(string(b), "\ufeff")) {
 		if !utf8.ValidString(line) {
-			return nil, fmt.Errorf("%s:%d: expected UTF-8 text, found other bytes; convert the file, for example with iconv", path, len(lines)+1)
+			return nil, fmt.Errorf("%s:%d: expected UTF-8 text, found other bytes; convert the file, for example "+
+				"with iconv", path, len(lines)+1)
 		}
 		lines = append(lines, strings.TrimSpace(line))
 	}

@@ -98,7 +98,8 @@ func (o *doctorOptions) run(a *app) error {
 		CPULimit: limits.CPUs, Load: probe.Load("/"), Features: map[string]bool{},
 		Memory: int64(e.MemoryBytes), MemoryAvailable: probe.Available("/"), MemoryLimit: limits.Memory,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Dir: o.Dir,
-		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), GPUBinding: driver.Binding, Warnings: []warning{}, features: probe.Features(),
+		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), GPUBinding: driver.Binding, Warnings: []warning{},
+		features: probe.Features(),
 	}
 	for _, f := range d.features {
 		d.Features[f.Name] = f.Has
@@ -128,7 +129,8 @@ func (o *doctorOptions) run(a *app) error {
 func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
 	if err != nil {
-		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install the library where the loader finds it (LD_LIBRARY_PATH)")
+		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install "+
+			"the library where the loader finds it (LD_LIBRARY_PATH)")
 		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
 			return err
 		}
@@ -154,7 +156,8 @@ func (d *diagnosis) disk(quick bool) error {
 	}
 	s, err := probe.MeasureDisk(d.Dir, 400*time.Millisecond)
 	if err != nil {
-		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a disk that can be written")
+		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a disk that "+
+			"can be written")
 		return nil
 	}
 	d.DiskWrite, d.DiskRead = s.Write, s.Read
@@ -231,7 +234,8 @@ func (d *diagnosis) speed(gflops float64) string {
 	if gflops == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.0f GFLOP/s on %s (%[3]d x %[3]d x %[3]d)", gflops, ui.Count(d.Threads, "thread"), doctorShape)
+	return fmt.Sprintf(", %.0f GFLOP/s on %s (%[3]d x %[3]d x %[3]d)", gflops, ui.Count(d.Threads, "thread"),
+		doctorShape)
 }
 
 func (d *diagnosis) featureList() string {

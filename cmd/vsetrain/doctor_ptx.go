@@ -8,7 +8,8 @@ import (
 	"vsetrain/internal/device/cuda/kernels"
 )
 
-// writePTX writes the kernels that are built into the program, one file for each family, for tools that read PTX (ptxas -v).
+// writePTX writes the kernels that are built into the program, one file for each family, for tools that read PTX (ptxas
+// -v).
 func writePTX(a *app, dir string) error {
 	modules, err := kernels.Modules()
 	if err != nil {

@@ -10,7 +10,8 @@ func TestDoctorWarnings(t *testing.T) {
 	healthy := func() diagnosis {
 		return diagnosis{
 			Arch: "amd64", CPUs: 8, Threads: 8, Load: 0.2, MemoryAvailable: 30e9, Dir: "runs", DiskFree: 100e9,
-			Features: map[string]bool{"AVX2": true, "FMA": true, "AVX-512": true, "AVX512-BF16": true, "AMX-BF16": true}, GEMM: "avx512", BF16: "amx",
+			Features: map[string]bool{"AVX2": true, "FMA": true, "AVX-512": true, "AVX512-BF16": true,
+				"AMX-BF16": true}, GEMM: "avx512", BF16: "amx",
 		}
 	}
 	for _, c := range []struct {
@@ -20,12 +21,14 @@ func TestDoctorWarnings(t *testing.T) {
 	}{
 		{"healthy", func(*diagnosis) {}, "", ""},
 		{"arm", func(d *diagnosis) { d.Arch, d.Features, d.BF16 = "arm64", nil, "emulated" }, "", ""},
-		{"no AVX2", func(d *diagnosis) { d.Features, d.BF16 = map[string]bool{"FMA": true}, "emulated" }, "no AVX2", "processor of 2015"},
+		{"no AVX2", func(d *diagnosis) { d.Features, d.BF16 = map[string]bool{"FMA": true}, "emulated" }, "no AVX2",
+			"processor of 2015"},
 		{"no bf16", func(d *diagnosis) { d.Features["AMX-BF16"], d.BF16 = false, "emulated" }, "no bf16", "fp32"},
 		{"AMX forbidden", func(d *diagnosis) { d.BF16 = "avx512bf16" }, "does not permit", "Linux 5.16"},
 		{"AMX forgone", func(d *diagnosis) { d.BF16, d.BLAS = "avx512bf16", "avx2" }, "", ""},
 		{"limit met", func(d *diagnosis) { d.CPULimit = 7.5 }, "", ""},
-		{"limit passed", func(d *diagnosis) { d.CPULimit = 1.5 }, "8 threads are started, but the container may use 1.5", "device.threads=1,"},
+		{"limit passed", func(d *diagnosis) { d.CPULimit = 1.5 }, "8 threads are started, but the container may use " +
+			"1.5", "device.threads=1,"},
 		{"busy", func(d *diagnosis) { d.Load = 5 }, "load 5.0 on 8 processors", "idle"},
 		{"memory limit", func(d *diagnosis) { d.MemoryLimit = 1e9 }, "may use 1 GB", "--memory"},
 		{"memory used up", func(d *diagnosis) { d.MemoryAvailable = 5e8 }, "only 500 MB", "train.batch"},

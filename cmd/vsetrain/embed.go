@@ -66,7 +66,8 @@ file appears whole or not at all; an existing one stays unless --force is given.
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	o.trainedFlags.add(c)
 	must(c.MarkFlagRequired("out"))
-	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions}, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions},
+		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
@@ -100,8 +101,9 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
-		Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
+	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch,
+		TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
+			Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
 	if o.Texts != "" {
 		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
 		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {
@@ -150,7 +152,8 @@ func readTexts(in io.Reader, path string) (lines []string, err error) {
 			line = strings.TrimPrefix(line, "\ufeff") // byte order mark
 		}
 		if !utf8.ValidString(line) {
-			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", nameOfInput(path), len(lines)+1)
+			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", nameOfInput(path),
+				len(lines)+1)
 		}
 		lines = append(lines, line)
 	}

@@ -26,7 +26,8 @@ type evalOptions struct {
 }
 
 func newCmdEval(a *app) *cobra.Command {
-	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()}, compare: eval.DefaultCompareOptions()}
+	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()},
+		compare: eval.DefaultCompareOptions()}
 	var pair []experiment.EvalRequest // of --compare: what each argument names
 	protocol := string(eval.Auto)
 	c := &cobra.Command{
@@ -113,11 +114,15 @@ keep what they have scored in a folder, and the same command finds it there.`,
 	f.StringArrayVar(&o.Scores, "scores", nil,
 		"stored score matrix `FILE` (.npy) to rank, or to take into the ensemble; may be repeated")
 	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
-	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)")
-	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed command goes on where it was")
-	f.StringArrayVar(&o.Judgements, "judgements", nil, "`FILE` or folder of judgements with several positives, or of ratings (.txt); may be repeated")
+	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its "+
+		"repository gives them (docs/gsmn.md)")
+	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed "+
+		"command goes on where it was")
+	f.StringArrayVar(&o.Judgements, "judgements", nil, "`FILE` or folder of judgements with several positives, or of "+
+		"ratings (.txt); may be repeated")
 	f.BoolVar(&o.Compare, "compare", false, "compare the two models or ensembles that the arguments name")
-	f.IntVar(&o.compare.Resamples, "resamples", o.compare.Resamples, "of --compare: bootstrap samples, and swaps of the permutation test")
+	f.IntVar(&o.compare.Resamples, "resamples", o.compare.Resamples, "of --compare: bootstrap samples, and swaps of "+
+		"the permutation test")
 	f.Uint64Var(&o.compare.Seed, "seed", o.compare.Seed, "of --compare: seed of the resamples")
 	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))

@@ -15,9 +15,11 @@ import (
 // pair reads the arguments of --compare: two models, or ensembles with commas between their members.
 func (o *evalOptions) pair(args []string) ([]experiment.EvalRequest, error) {
 	if len(args) != 2 || len(o.Checkpoints)+len(o.Scores) > 0 {
-		return nil, usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores (.npy), or several with commas between them: vsetrain eval --compare A B")
+		return nil, usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
+			"(.npy), or several with commas between them: vsetrain eval --compare A B")
 	}
-	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != "", "--judgements": len(o.Judgements) > 0} {
+	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != "",
+		"--judgements": len(o.Judgements) > 0} {
 		if set {
 			return nil, usagef("%s measures one model or ensemble; leave out --compare", flag)
 		}
@@ -78,8 +80,10 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.
 }
 
 // measureNames are the measures of a comparison for people.
-var measureNames = map[string]string{"i2t_r1": "image to text R@1", "i2t_r5": "image to text R@5", "i2t_r10": "image to text R@10",
-	"t2i_r1": "text to image R@1", "t2i_r5": "text to image R@5", "t2i_r10": "text to image R@10", "m_recall": "M-Recall"}
+var measureNames = map[string]string{"i2t_r1": "image to text R@1", "i2t_r5": "image to text R@5",
+	"i2t_r10": "image to text R@10",
+	"t2i_r1":  "text to image R@1", "t2i_r5": "text to image R@5", "t2i_r10": "text to image R@10",
+	"m_recall": "M-Recall"}
 
 func printComparison(a *app, c eval.Comparison) {
 	a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+c.Protocol))
@@ -87,9 +91,12 @@ func printComparison(a *app, c eval.Comparison) {
 	t := ui.NewTable("", ">A", level, ">B", level, ">A - B", level, ">p")
 	between := func(e eval.Estimate) string { return fmt.Sprintf("%.1f to %.1f", e.Low, e.High) }
 	for _, d := range c.Differences {
-		t.Row(measureNames[d.Measure], fmt.Sprintf("%.1f", d.A.Value), between(d.A), fmt.Sprintf("%.1f", d.B.Value), between(d.B),
-			fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f to %+.2f", d.Difference.Low, d.Difference.High), fmt.Sprintf("%.4f", d.P))
+		t.Row(measureNames[d.Measure], fmt.Sprintf("%.1f", d.A.Value), between(d.A), fmt.Sprintf("%.1f", d.B.Value),
+			between(d.B),
+			fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f to %+.2f", d.Difference.Low,
+				d.Difference.High), fmt.Sprintf("%.4f", d.P))
 	}
 	t.Write(a.Streams)
-	a.Printf("intervals: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided; %d resamples, seed %d\n", c.Images, c.Resamples, c.Seed)
+	a.Printf("intervals: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided; "+
+		"%d resamples, seed %d\n", c.Images, c.Resamples, c.Seed)
 }

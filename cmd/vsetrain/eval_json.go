@@ -8,7 +8,8 @@ import (
 	"vsetrain/internal/experiment"
 )
 
-// The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements can be told apart.
+// The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements
+// can be told apart.
 type (
 	evalJSON struct {
 		eval.Metrics
@@ -44,8 +45,10 @@ func (a *app) program() programJSON {
 
 // measures describes the outcome of an evaluation.
 func (o *evalOptions) measures(a *app, rep experiment.EvalReport) evalJSON {
-	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured, Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
-		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage, SHA256: rep.Digest}}
+	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
+		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
+		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage,
+			SHA256: rep.Digest}}
 	if rep.Data != "" {
 		out.Data.Dir, out.Data.Split = rep.Data, rep.Split
 		if abs, err := filepath.Abs(rep.Data); err == nil {

@@ -10,7 +10,8 @@ import (
 
 // tiesText tells how many queries a rule decides, and the rule.
 func tiesText(t eval.Ties) string {
-	return fmt.Sprintf("ties: the rank of %d images and %d captions depends on the order of equal scores; the later in the file ranks first", t.I2T, t.T2I)
+	return fmt.Sprintf("ties: the rank of %d images and %d captions depends on the order of equal scores; the later "+
+		"in the file ranks first", t.I2T, t.T2I)
 }
 
 // printJudged prints the measures of judgements and the agreement with ratings.
@@ -23,7 +24,8 @@ func printJudged(a *app, rep experiment.EvalReport) {
 			r    eval.JudgedRecalls
 		}{{"image to text", j.I2T}, {"text to image", j.T2I}} {
 			one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
-			t.Row(d.name, one(d.r.MAPAtR), one(d.r.RPrecision), one(d.r.R1), one(d.r.R5), one(d.r.R10), fmt.Sprint(d.r.Queries), fmt.Sprint(d.r.Positives))
+			t.Row(d.name, one(d.r.MAPAtR), one(d.r.RPrecision), one(d.r.R1), one(d.r.R5), one(d.r.R10),
+				fmt.Sprint(d.r.Queries), fmt.Sprint(d.r.Positives))
 		}
 		t.Write(a.Streams)
 		if n := j.I2T.Absent + j.T2I.Absent; n > 0 {
@@ -38,7 +40,8 @@ func printJudged(a *app, rep experiment.EvalReport) {
 			a    eval.Agreement
 		}{{"all pairs", h.All}, {"without own captions", h.Others}} {
 			three := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings), fmt.Sprint(d.a.Pairs))
+			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings),
+				fmt.Sprint(d.a.Pairs))
 		}
 		t.Write(a.Streams)
 	}

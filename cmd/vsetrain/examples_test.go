@@ -15,7 +15,8 @@ import (
 	"vsetrain/internal/config"
 )
 
-// Every command has two examples, and each of them is a command line that the command accepts, with presets that there are.
+// Every command has two examples, and each of them is a command line that the command accepts, with presets that there
+// are.
 func TestExamples(t *testing.T) {
 	count := 0
 	var visit func(c *cobra.Command)
@@ -63,7 +64,8 @@ func TestOneDemo(t *testing.T) {
 			t.Errorf("example %d is %q, want one of %q", i, command, want)
 			continue
 		}
-		if !regexp.MustCompile(`(?m)^ *step ` + regexp.QuoteMeta(want[i]) + `( --run \S+| --json \S+)?$`).MatchString(text) {
+		if !regexp.MustCompile(`(?m)^ *step ` + regexp.QuoteMeta(want[i]) +
+			`( --run \S+| --json \S+)?$`).MatchString(text) {
 			t.Errorf("scripts/demo.sh has no step %q", want[i])
 		}
 	}
@@ -119,7 +121,8 @@ func TestConfigsInDocuments(t *testing.T) {
 }
 
 func newTestRoot() *cobra.Command {
-	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Width: 80}})
+	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
+		Width: 80}})
 }
 
 // examplesOf returns the lines of an example that are commands.
@@ -132,7 +135,8 @@ func examplesOf(c *cobra.Command) (lines []string) {
 	return lines
 }
 
-// accepts parses every call of vsetrain in a line of shell, with flags and arguments, and returns what is wrong with it.
+// accepts parses every call of vsetrain in a line of shell, with flags and arguments, and returns what is wrong with
+// it.
 func accepts(line string) string {
 	called := false
 	for _, words := range shell(line) {
@@ -168,8 +172,8 @@ func accepts(line string) string {
 	return ""
 }
 
-// shell cuts a line into commands and those into words: quotes hold words together, |, && and ; end a command, < and > take a
-// file away, <( and ) are left out, # starts a comment.
+// shell cuts a line into commands and those into words: quotes hold words together, |, && and ; end a command, < and >
+// take a file away, <( and ) are left out, # starts a comment.
 func shell(line string) (commands [][]string) {
 	var words []string
 	var word strings.Builder

@@ -56,7 +56,8 @@ func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), fmt.Appendf(nil, killConfig, epochs), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
+		"128")
 	mustRun(t, dir, "precompute-svd", "--data", "world", "--k", "8")
 	start := time.Now()
 	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "whole")
@@ -85,16 +86,19 @@ func TestKillAndResume(t *testing.T) {
 		}
 		sameRuns(t, filepath.Join(dir, run), filepath.Join(dir, "whole"))
 	}
-	t.Logf("%d kills at random moments (seed %d) in %d runs of %d steps: %d before the run began, %d before its first checkpoint, %d while a checkpoint was written, "+
+	t.Logf("%d kills at random moments (seed %d) in %d runs of %d steps: %d before the run began, %d before its "+
+		"first checkpoint, %d while a checkpoint was written, "+
 		"%d at other times; weights, moments and metrics equal those of the uninterrupted run bit for bit",
 		*kills, *killSeed, rounds, 13*epochs, stats["unborn"], stats["first"], stats["writing"], stats["other"])
 }
 
-// killedSession starts or continues a run and kills it after a random time up to most; it reports whether the run came to
-// its end before.
-func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most time.Duration, stats map[string]int) bool {
+// killedSession starts or continues a run and kills it after a random time up to most; it reports whether the run came
+// to its end before.
+func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most time.Duration,
+	stats map[string]int) bool {
 	t.Helper()
-	args := []string{"train", "--config", "c.yaml", "--run", run, "--set", fmt.Sprintf("device.threads=%d", 1+r.IntN(3))}
+	args := []string{"train", "--config", "c.yaml", "--run", run, "--set",
+		fmt.Sprintf("device.threads=%d", 1+r.IntN(3))}
 	if exists(filepath.Join(dir, run, "config.yaml")) {
 		args = append(args, "--resume")
 	}
@@ -222,7 +226,8 @@ func metricLines(t *testing.T, run string) (out []string) {
 // Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to go on and end with 75; the resumed run ends as the
 // uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
-	const epochs = 10 // half a second of steps: the signal comes before the last one, also where one processor runs both
+	// half a second of steps: the signal comes before the last one, also where one processor runs both
+	const epochs = 10
 	dir, _ := killWorld(t, epochs)
 	for i, sig := range stopSignals() {
 		name := fmt.Sprintf("signal%d", i)
@@ -245,7 +250,8 @@ func TestSignalsSaveTheState(t *testing.T) {
 		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)
 		}
-		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume --run " + name + "\n"
+		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume " +
+			"--run " + name + "\n"
 		if !strings.HasSuffix(out.String(), want) {
 			t.Errorf("%v: %q", sig, out.String())
 		}

@@ -47,7 +47,8 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	}
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
 	var page bytes.Buffer
-	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version, Manual: "vsetrain"}
+	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version,
+		Manual: "vsetrain"}
 	c.DisableAutoGenTag = true
 	if err := doc.GenMan(c, header, &page); err != nil {
 		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)

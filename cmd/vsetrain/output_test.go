@@ -17,7 +17,8 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // What cannot be printed is a failure of every command, also of those that only print.
 func TestOutputThatFails(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"config", "show"}, {"config", "schema"}, {"--help"},
+	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"config", "show"}, {"config", "schema"},
+		{"--help"},
 		{"data", "check", "--help"}} {
 		var errs bytes.Buffer
 		a := &app{Streams: &ui.Streams{Out: full{}, Err: &errs, Now: time.Now}}

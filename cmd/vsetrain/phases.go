@@ -13,7 +13,8 @@ type phases struct {
 func (s *phases) show(phase string, done, total int) {
 	if s.bar == nil || phase != s.name {
 		s.close()
-		s.name, s.bar = phase, s.app.NewProgress(phase, int64(done), int64(total)) // what is done at the first call says nothing about the speed
+		// what is done at the first call says nothing about the speed
+		s.name, s.bar = phase, s.app.NewProgress(phase, int64(done), int64(total))
 	}
 	s.bar.Set(int64(done), "")
 }

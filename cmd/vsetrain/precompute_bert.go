@@ -34,7 +34,8 @@ as Hugging Face's bert-base-uncased: vocab.txt, and model.safetensors or pytorch
 	f := c.Flags()
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
 	f.StringVar(&o.Bert, "bert", "", "`DIR` of the pretrained BERT")
-	f.StringVar(&o.Pool, "pool", "pooler", "vector of a caption: pooler (its output for [CLS]), cls (last hidden state of [CLS]), mean (of all last hidden states)")
+	f.StringVar(&o.Pool, "pool", "pooler", "vector of a caption: pooler (its output for [CLS]), cls (last hidden "+
+		"state of [CLS]), mean (of all last hidden states)")
 	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy or .txt); empty is SPLIT_bert.npy in the data folder")
 	f.IntVar(&o.Batch, "batch", 64, "captions at a time")

@@ -35,7 +35,8 @@ vector for each caption, train_svd.npy beside the captions. The LSEH loss takes 
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
 	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
 	f.IntVar(&o.K, "k", o.K, "length of a vector")
-	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy, or .txt as the LSEH repository reads); empty is SPLIT_svd.npy in the data folder")
+	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy, or .txt as the LSEH repository reads); empty is "+
+		"SPLIT_svd.npy in the data folder")
 	f.Float64Var(&o.Tolerance, "tolerance", o.Tolerance, "largest angle (radians) to the exact subspace; 0 is 1e-7")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the start vectors; changes the result within the tolerance only")
 	f.IntVar(&o.Threads, "threads", o.Threads, "CPU threads; 0 uses all processors")
@@ -60,7 +61,8 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	a.Printf("%s: %d vectors of %d values, from %d terms, in %s\n", out, s.Lines, s.K, s.Terms, ui.Duration(time.Duration(s.Seconds*float64(time.Second))))
+	a.Printf("%s: %d vectors of %d values, from %d terms, in %s\n", out, s.Lines, s.K, s.Terms,
+		ui.Duration(time.Duration(s.Seconds*float64(time.Second))))
 	a.Printf("singular values %.4g to %.4g; %s after %s\n", s.SigmaMax, s.SigmaMin, subspaceText(s.Angle),
 		ui.Count(s.Passes, "pass"))
 	if s.Empty > 0 {

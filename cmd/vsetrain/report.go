@@ -69,25 +69,31 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PNG, CSV) into `DIR`")
+	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PNG, CSV) into "+
+		"`DIR`")
 	f.StringVar(&o.HTML, "html", "", "write one page that needs nothing else to `FILE`")
 	f.StringVar(&o.Format, "format", "text", "how tables are printed: text, markdown, latex or csv")
-	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several networks the first")
+	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several "+
+		"networks the first")
 	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
 	f.BoolVar(&o.Paper, "paper", false,
 		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
 	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
-	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several positives; may be repeated")
+	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several "+
+		"positives; may be repeated")
 	f.BoolVar(&o.Diagnose, "diagnose", false, "of --test: tell where the recalls come from (docs/reports.md)")
 	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
-	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch")
+	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the "+
+		"largest hinges of a batch")
 	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
 	f.IntVar(&o.Top, "top", 8, "negatives to show")
 	f.StringVar(&o.Data, "data", "",
 		"`DIR` of the data set for --test, --hardest and --attention; empty is the one each run was trained on")
 	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
-	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds SPLIT_svd.npy in the data folder")
-	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`; repeat for more")
+	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds "+
+		"SPLIT_svd.npy in the data folder")
+	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`; repeat for "+
+		"more")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
 	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
 	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
@@ -115,7 +121,8 @@ func (o *reportOptions) check() error {
 		return usagef("--diagnose looks at the test split: add --test")
 	}
 	if i := slices.IndexFunc(o.Judgements, eval.IsRatings); i >= 0 {
-		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; expected judgements with several positives (.json)", o.Judgements[i])
+		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; "+
+			"expected judgements with several positives (.json)", o.Judgements[i])
 	}
 	if err := o.Device.Validate(); err != nil {
 		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
@@ -245,7 +252,8 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		cache = filepath.Join(o.Out, "test")
 	}
 	for _, r := range runs {
-		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
+			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
 			Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
@@ -266,14 +274,16 @@ func (o *reportOptions) request(a *app, split string) experiment.AnalysisRequest
 		Warn: a.warn}
 }
 
-func (o *reportOptions) hardest(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {
+func (o *reportOptions) hardest(ctx context.Context, a *app,
+	sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {
 	if !o.Hardest && o.Query == 0 {
 		return nil, nil
 	}
 	out := map[*report.DataSet][]*experiment.Hardest{}
 	for _, d := range sets {
 		for _, pair := range d.Pairs() {
-			q := experiment.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics, Query: o.Query, Batch: o.Batch, Top: o.Top}
+			q := experiment.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics,
+				Query: o.Query, Batch: o.Batch, Top: o.Top}
 			for _, r := range pair {
 				q.Runs = append(q.Runs, r.Dir)
 			}
@@ -290,7 +300,8 @@ func (o *reportOptions) hardest(ctx context.Context, a *app, sets []*report.Data
 	return out, nil
 }
 
-func (o *reportOptions) attention(ctx context.Context, a *app, sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention, error) {
+func (o *reportOptions) attention(ctx context.Context, a *app,
+	sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention, error) {
 	if len(o.Attention) == 0 {
 		return nil, nil
 	}

@@ -94,7 +94,8 @@ func (s *searcher) image(ctx context.Context, id string) error {
 		own := h.Index/k == i
 		of := s.describe(h.Index / k)
 		of.Captions = nil
-		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index, Text: s.index.Caption(h.Index), Own: &own})
+		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index,
+			Text: s.index.Caption(h.Index), Own: &own})
 	}
 	s.missing([]hitJSON{{imageJSON: &im}})
 	if s.opt.JSON {
@@ -145,7 +146,8 @@ func (s *searcher) missing(hits []hitJSON) {
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(s.Err, "%d of %d pictures are not in %s: %s\n", len(ids), len(hits), s.opt.Images, strings.Join(ids, ", "))
+		fmt.Fprintf(s.Err, "%d of %d pictures are not in %s: %s\n", len(ids), len(hits), s.opt.Images,
+			strings.Join(ids, ", "))
 	}
 }
 

@@ -44,13 +44,16 @@ GPU another one goes on behind the family that failed. --in-process does without
 	f := c.Flags()
 	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
 	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
-	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
+	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, "+
+		"own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
 	f.BoolVar(&o.Events, "events", false, "print events")
 	must(f.MarkHidden("events"))
-	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"}, cobra.ShellCompDirectiveNoFileComp)))
-	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(), cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"},
+		cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(),
+		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
@@ -144,7 +147,8 @@ func printFamily(a *app, x experiment.SelftestResult) {
 	if x.Comparisons == 0 {
 		a.Printf("  %-18s %s\n", x.Family, verdict)
 	} else {
-		a.Printf("  %-18s %5d comparisons   largest difference %-8.2g of %-8.2g allowed   %s\n", x.Family, x.Comparisons, x.Difference, x.Allowed, verdict)
+		a.Printf("  %-18s %5d comparisons   largest difference %-8.2g of %-8.2g allowed   %s\n", x.Family,
+			x.Comparisons, x.Difference, x.Allowed, verdict)
 	}
 	for _, f := range x.Failures {
 		a.Printf("    %s\n", f)

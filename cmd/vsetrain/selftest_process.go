@@ -47,8 +47,10 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 	return failed
 }
 
-// inProcesses tests each variant in a process of its own. Where one ends before its families do, another goes on with the next.
-func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(variant, device, skipped string), each func(experiment.SelftestResult)) error {
+// inProcesses tests each variant in a process of its own. Where one ends before its families do, another goes on with
+// the next.
+func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(variant, device, skipped string),
+	each func(experiment.SelftestResult)) error {
 	wanted := o.Variants
 	if len(wanted) == 0 {
 		wanted = experiment.SelftestVariants(o.Kind)
@@ -65,7 +67,8 @@ func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(v
 				break
 			}
 			if p.done == 0 || p.done < len(families) && !p.faulted { // it died in the next family
-				each(experiment.SelftestResult{Variant: variant, Family: families[p.done], Failures: []string{"the process that tested it ended: " + ended}})
+				each(experiment.SelftestResult{Variant: variant, Family: families[p.done],
+					Failures: []string{"the process that tested it ended: " + ended}})
 				p.done++
 			}
 			families = families[p.done:]
@@ -85,14 +88,16 @@ type selftestProcess struct {
 	faulted, skipped bool // the last result was a failure; there is nothing to test
 }
 
-// run starts the process and passes on what it tells. ended says how it ended; an error is that nothing can be tested at all.
+// run starts the process and passes on what it tells. ended says how it ended; an error is that nothing can be tested
+// at all.
 func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	var said bytes.Buffer
-	c := exec.CommandContext(ctx, exe, "selftest", "--events", "--in-process", "--variant", p.variant, "--family", strings.Join(p.families, ","))
+	c := exec.CommandContext(ctx, exe, "selftest", "--events", "--in-process", "--variant", p.variant, "--family",
+		strings.Join(p.families, ","))
 	c.Args[0], c.Stderr = os.Args[0], &said
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // stopSignals are those after which a command saves what it can and stops: Ctrl-C, SIGTERM and, where there are such,
-// SIGUSR1, which batch systems send some time before they end a job, and SIGHUP, of a terminal that is closed, unless nohup
-// has it ignored.
+// SIGUSR1, which batch systems send some time before they end a job, and SIGHUP, of a terminal that is closed, unless
+// nohup has it ignored.
 func stopSignals() []os.Signal {
 	all := append([]os.Signal{syscall.SIGINT, syscall.SIGTERM}, batchSignals...)
 	if hangup != nil && !signal.Ignored(hangup) {
@@ -20,17 +20,17 @@ func stopSignals() []os.Signal {
 	return all
 }
 
-// interruptible returns a context that ends with a signal to stop. A second one ends the program at once; what is on disk
-// stays whole.
+// interruptible returns a context that ends with a signal to stop. A second one ends the program at once; what is on
+// disk stays whole.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, stopSignals()...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// saving is interruptible for a command that saves its state. A closed pipe at its output, as of train | head, is like a
-// signal. A further Ctrl-C calls abandon, which says what is not saved, and ends the program; other further signals, such as
-// the second SIGHUP of a terminal that is closed, leave it time to save.
+// saving is interruptible for a command that saves its state. A closed pipe at its output, as of train | head, is like
+// a signal. A further Ctrl-C calls abandon, which says what is not saved, and ends the program; other further signals,
+// such as the second SIGHUP of a terminal that is closed, leave it time to save.
 func (a *app) saving(ctx context.Context, abandon func()) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)

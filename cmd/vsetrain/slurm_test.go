@@ -92,20 +92,22 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 	}
 	s.Counts, s.Done = v.Counts, v.Done
 	for _, l := range v.Trials {
-		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir), Epoch: l.Epoch})
+		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),
+			Epoch: l.Epoch})
 	}
 	return s
 }
 
-// A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are queued again and go
-// on from their checkpoints, and their trials end as if nothing had happened.
+// A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are
+// queued again and go on from their checkpoints, and their trials end as if nothing had happened.
 func TestSlurmSweep(t *testing.T) {
 	call := slurmCluster(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim",
+		"128")
 	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
 
 	var hurt []sweep.Line // the first is killed, the second warned
@@ -116,7 +118,8 @@ func TestSlurmSweep(t *testing.T) {
 		}
 		s := sweepStatus(t, dir)
 		for _, l := range s.Trials {
-			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.3 || l.Epoch > 5 || len(hurt) == 1 && hurt[0].ID == l.ID {
+			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.3 || l.Epoch > 5 ||
+				len(hurt) == 1 && hurt[0].ID == l.ID {
 				continue
 			}
 			how := []string{"--signal=KILL", l.Job + ".0"}
@@ -156,7 +159,8 @@ func TestSlurmSweep(t *testing.T) {
 		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
 		sameRuns(t, l.Dir, whole)
 	}
-	for _, name := range []string{"results.csv", "results.json", "best.yaml", "parallel.svg", "importance.png"} { // of the job that came last
+	// of the job that came last
+	for _, name := range []string{"results.csv", "results.json", "best.yaml", "parallel.svg", "importance.png"} {
 		if !exists(filepath.Join(dir, "sw", "collect", name)) {
 			t.Errorf("the job that collects wrote no %s", name)
 		}

@@ -44,10 +44,12 @@ func stopWorld(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := strings.Replace(killConfig, "loss: {name: lseh}", "loss: {name: lmh}", 1)
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
+		"128")
 	return dir
 }
 
@@ -109,8 +111,8 @@ func TestIgnoredHangup(t *testing.T) {
 	}
 }
 
-// A second Ctrl-C, while the program is busy or hangs, ends it at once, says what is not saved and removes half-written files; further
-// signals of other kinds do not.
+// A second Ctrl-C, while the program is busy or hangs, ends it at once, says what is not saved and removes half-written
+// files; further signals of other kinds do not.
 func TestSecondCtrlC(t *testing.T) {
 	dir := stopWorld(t)
 	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--set", "train.max_steps=3")
@@ -169,7 +171,8 @@ func TestSecondCtrlC(t *testing.T) {
 func TestFewOpenFiles(t *testing.T) {
 	c := exec.Command("sh", "-c", `ulimit -n 10 && exec "$@"`, "sh", *program, "version")
 	out, err := c.CombinedOutput()
-	if err == nil || string(out) != "vsetrain: only 10 open files are allowed, at least 16 are needed; raise the limit (ulimit -n)\n" {
+	if err == nil || string(out) != "vsetrain: only 10 open files are allowed, at least 16 are needed; raise the "+
+		"limit (ulimit -n)\n" {
 		t.Errorf("%v, %s", err, out)
 	}
 }

@@ -20,7 +20,8 @@ Every trial is a run directory in DIR/trials, named after its settings. There is
 where it stood when it is started again, and several machines with a shared file system may work on the same sweep.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep run --config configs/sweeps/demo.yaml`,
-	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a), newCmdSweepTrial(a))
+	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a),
+		newCmdSweepTrial(a))
 }
 
 // sweepFlags are the flags of every command about a sweep.
@@ -30,7 +31,8 @@ type sweepFlags struct {
 
 func (f *sweepFlags) addTo(c *cobra.Command) {
 	c.Flags().StringVarP(&f.File, "config", "c", "", "sweep `FILE` (YAML)")
-	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME after it")
+	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME "+
+		"after it")
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
 	must(c.MarkFlagDirname("dir"))
 }

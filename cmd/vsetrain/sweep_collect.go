@@ -48,7 +48,8 @@ func (o *sweepCollectOptions) run(a *app) error {
 		return err
 	}
 	if len(c.Rows) == 0 {
-		return fmt.Errorf("%s: no trial of the sweep has a result yet (%d failed); start it with vsetrain sweep run --config %s", store.Dir, c.Failed, o.File)
+		return fmt.Errorf("%s: no trial of the sweep has a result yet (%d failed); start it with vsetrain sweep run "+
+			"--config %s", store.Dir, c.Failed, o.File)
 	}
 	out := o.Out
 	if out == "" {
@@ -93,7 +94,8 @@ func resultTable(a *app, plan *sweep.Plan, c *sweep.Collection) {
 		for _, s := range r.Seeds {
 			at += s.BestEpoch / float64(len(r.Seeds))
 		}
-		row := []string{fmt.Sprint(r.Number), fmt.Sprintf("%.2f", r.Mean), std, fmt.Sprint(len(r.Seeds)), fmt.Sprint(r.Epochs), fmt.Sprintf("%.1f", at)}
+		row := []string{fmt.Sprint(r.Number), fmt.Sprintf("%.2f", r.Mean), std, fmt.Sprint(len(r.Seeds)),
+			fmt.Sprint(r.Epochs), fmt.Sprintf("%.1f", at)}
 		for _, k := range keys {
 			row = append(row, r.Point.Text(k))
 		}

@@ -13,8 +13,8 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-// manifest makes the Indexed Job. The paths of sweep file and folder stay as they were given, since the pods see them from their working
-// directory. All trials of the plan have an index, also those that are done: their pods end at once.
+// manifest makes the Indexed Job. The paths of sweep file and folder stay as they were given, since the pods see them
+// from their working directory. All trials of the plan have an index, also those that are done: their pods end at once.
 func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 	tasks := len(plan.Trials)
 	if !plan.Indexed() {
@@ -24,7 +24,8 @@ func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 		}
 		tasks = len(indices)
 	}
-	return plan.Manifest(sweep.Location{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)}, tasks)
+	return plan.Manifest(sweep.Location{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)},
+		tasks)
 }
 
 func printManifest(a *app, plan *sweep.Plan, store *sweep.Store) error {

@@ -70,7 +70,8 @@ func (o *sweepPlanOptions) run(a *app) error {
 	case o.Output == "script" && kind == sweep.OnSlurm:
 		return printScript(a, plan, store)
 	}
-	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher slurm", o.Output)
+	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher "+
+		"slurm", o.Output)
 }
 
 func planTable(a *app, plan *sweep.Plan) {
@@ -95,7 +96,8 @@ func planTable(a *app, plan *sweep.Plan) {
 		a.Printf("%d further points depend on the results of these\n", rest)
 	}
 	if d.Method == sweep.ASHA {
-		a.Printf("rungs of %s epochs; one point in %d goes on to the next\n", strings.Trim(fmt.Sprint(d.Rungs), "[]"), d.Factor)
+		a.Printf("rungs of %s epochs; one point in %d goes on to the next\n", strings.Trim(fmt.Sprint(d.Rungs), "[]"),
+			d.Factor)
 	}
 }
 
@@ -114,5 +116,6 @@ func planJSON(a *app, plan *sweep.Plan) error {
 	}
 	enc := json.NewEncoder(a.Out)
 	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"method": plan.Def.Method, "metric": plan.Def.Metric, "dir": plan.Def.Dir, "points": plan.Points, "trials": list})
+	return enc.Encode(map[string]any{"method": plan.Def.Method, "metric": plan.Def.Metric, "dir": plan.Def.Dir,
+		"points": plan.Points, "trials": list})
 }

@@ -6,8 +6,9 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-// sweepView shows a sweep that is worked on: a line for each thing that happens to a trial and, on a terminal, a bar of the trials that are through, with
-// the best result so far. The time that is left follows from those that came through in this session.
+// sweepView shows a sweep that is worked on: a line for each thing that happens to a trial and, on a terminal, a bar of
+// the trials that are through, with the best result so far. The time that is left follows from those that came through
+// in this session.
 type sweepView struct {
 	*app
 	plan   *sweep.Plan
@@ -52,8 +53,8 @@ func (v *sweepView) event(e sweep.Event) {
 
 func (v *sweepView) total() int64 { return int64(v.plan.Points * len(v.plan.Def.Seeds)) }
 
-// sweepProgress counts the trials on which nothing is left to do, as far as known, and names the best result. With asha results decide who goes on,
-// so that all are through only when the sweep is done.
+// sweepProgress counts the trials on which nothing is left to do, as far as known, and names the best result. With asha
+// results decide who goes on, so that all are through only when the sweep is done.
 func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
 	top := -1
 	for i, l := range st.Trials {

@@ -46,17 +46,20 @@ func TestSweepView(t *testing.T) {
 	}
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		v := &sweepView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, ErrTTY: tty, Width: 100, Now: time.Now}}, plan: plan, store: store}
+		v := &sweepView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, ErrTTY: tty, Width: 100,
+			Now: time.Now}}, plan: plan, store: store}
 		if err := v.open(); err != nil {
 			t.Fatal(err)
 		}
-		v.event(sweep.Event{Kind: sweep.Failed, Job: sweep.Job{State: &sweep.State{Trial: plan.Trials[1]}}, Fail: sweep.Failure{Error: "no memory"}})
+		v.event(sweep.Event{Kind: sweep.Failed, Job: sweep.Job{State: &sweep.State{Trial: plan.Trials[1]}},
+			Fail: sweep.Failure{Error: "no memory"}})
 		v.bar.close()
 		lines, rest := &out, &errs
 		if tty {
 			lines, rest = rest, lines
 		}
-		if !strings.Contains(lines.String(), "failed   trial 1 ") || !strings.Contains(lines.String(), ": no memory\n") || rest.Len() > 0 || v.failed != 1 {
+		if !strings.Contains(lines.String(), "failed   trial 1 ") ||
+			!strings.Contains(lines.String(), ": no memory\n") || rest.Len() > 0 || v.failed != 1 {
 			t.Errorf("terminal %v: results %q, messages %q, %d failed", tty, &out, &errs, v.failed)
 		}
 		if strings.Contains(lines.String(), "0/2  0%") != tty {

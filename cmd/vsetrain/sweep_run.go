@@ -124,14 +124,17 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
 	}
 	ctx, stop := a.saving(ctx, func() {
-		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with them")
+		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with " +
+			"them")
 	})
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
-	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job, Now: time.Now,
+	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job,
+		Now:  time.Now,
 		Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
-			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads", strconv.Itoa(threads))
+			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads",
+				strconv.Itoa(threads))
 			c.Env = a.Environ
 			return c
 		},
@@ -157,7 +160,8 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	case sweep.Started:
 		s += fmt.Sprintf(" up to epoch %d: %s", e.Job.Epochs, d.ShortText(e.Job.State.Point))
 	case sweep.Finished:
-		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric, e.Result.Score,
+		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric,
+			e.Result.Score,
 			e.Result.BestEpoch)
 	case sweep.Failed:
 		s += ": " + e.Fail.Error
@@ -165,7 +169,8 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	return s
 }
 
-// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an index it is about that trial.
+// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an index
+// it is about that trial.
 func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error {
 	st, err := sweep.ReadStatus(plan, store, a.Now())
 	if err != nil {
@@ -179,7 +184,8 @@ func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error
 		return nil
 	}
 	if n := st.Counts[sweep.Failed]; n > 0 {
-		return fmt.Errorf("%d of %d trials failed (%d now); vsetrain sweep status shows why, sweep run --retry tries them again", n, len(st.Trials), now)
+		return fmt.Errorf("%d of %d trials failed (%d now); vsetrain sweep status shows why, sweep run --retry tries "+
+			"them again", n, len(st.Trials), now)
 	}
 	if st.Done {
 		a.Printf("next: vsetrain sweep collect --config %s\n", plan.Def.File)

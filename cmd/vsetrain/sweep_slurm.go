@@ -77,7 +77,10 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	}
 	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")
 	for path, text := range map[string]string{job: plan.JobScript(at, indices), collect: plan.CollectScript(at)} {
-		if err := atomicfile.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+		if err := atomicfile.WriteFile(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -93,7 +96,8 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	if err != nil {
 		return err
 	}
-	a.Printf("job array %s of %d tasks, and job %s that collects after it; logs in %s\nnext: vsetrain sweep status --config %s\n",
+	a.Printf("job array %s of %d tasks, and job %s that collects after it; logs in %s\nnext: vsetrain sweep status "+
+		"--config %s\n",
 		id, len(indices), after, folder, plan.Def.File)
 	return nil
 }

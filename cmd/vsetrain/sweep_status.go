@@ -81,7 +81,8 @@ func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 	}
 	t := ui.NewTable(heads...)
 	for _, l := range st.Trials {
-		row := []string{fmt.Sprint(l.Number), l.ID, fmt.Sprint(l.Seed), l.State, "", "", "", "", strings.TrimSpace(l.Host + " " + l.Job)}
+		row := []string{fmt.Sprint(l.Number), l.ID, fmt.Sprint(l.Seed), l.State, "", "", "", "",
+			strings.TrimSpace(l.Host + " " + l.Job)}
 		if l.Target > 0 {
 			row[4], row[5] = fmt.Sprintf("%.1f", l.Epoch), fmt.Sprint(l.Target)
 		}

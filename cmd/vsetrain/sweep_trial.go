@@ -16,7 +16,8 @@ import (
 	"vsetrain/train"
 )
 
-// lockPatience is how long a trial waits for its run directory: the process of a killed worker needs a moment to save its state.
+// lockPatience is how long a trial waits for its run directory: the process of a killed worker needs a moment to save
+// its state.
 const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
@@ -61,8 +62,9 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 		if begun, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
 			return err
 		}
-		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun, BLAS: a.getenv("VSETRAIN_BLAS"),
-			Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store})
+		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun,
+			BLAS: a.getenv("VSETRAIN_BLAS"),
+			Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
 			break
 		}

@@ -17,14 +17,15 @@ launcher: {workers: 2, threads: 1}
 dir: sw
 `
 
-// A sweep that is killed goes on where it stood: its trials end as if they had been trained alone in one piece, and none is trained
-// again.
+// A sweep that is killed goes on where it stood: its trials end as if they had been trained alone in one piece, and
+// none is trained again.
 func TestKilledSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, dir, "data", "synth", "world", "--train", "80", "--dev", "10", "--test", "0", "--regions", "4", "--dim", "128")
+	mustRun(t, dir, "data", "synth", "world", "--train", "80", "--dev", "10", "--test", "0", "--regions", "4", "--dim",
+		"128")
 	for kills := 0; ; kills++ {
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
@@ -66,7 +67,8 @@ func TestKilledSweepGoesOn(t *testing.T) {
 		t.Error("no trial was interrupted")
 	}
 	var out bytes.Buffer
-	if err := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml").Run(); err != nil || strings.Contains(out.String(), "started") {
+	if err := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml").Run(); err != nil ||
+		strings.Contains(out.String(), "started") {
 		t.Errorf("a sweep that is done: %v\n%s", err, &out)
 	}
 }

@@ -50,7 +50,8 @@ The table of validations goes to standard output, progress and warnings to stand
 	}
 	o.addTo(c)
 	f := c.Flags()
-	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and file")
+	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
+		"file")
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
 	must(c.MarkFlagDirname("run"))
 	return c
@@ -78,8 +79,9 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	w.saved.Store(nowhere)
 	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
 	defer stop()
-	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
+	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume,
+		BLAS: a.getenv("VSETRAIN_BLAS"),
+		Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 	w.close()
 	switch {
@@ -90,10 +92,12 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	}
 	p := out.Position
 	if p.BestStep == 0 {
-		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName, "last.safetensors"))
+		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName,
+			"last.safetensors"))
 		return nil
 	}
-	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep, filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
+	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep,
+		filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
 	a.Printf("next: vsetrain eval %s\n", dir)
 	return nil
 }
@@ -155,7 +159,8 @@ func (v *trainView) Started(p experiment.Plan) {
 		if p.Resumed.BestStep > 0 {
 			best = fmt.Sprintf("best M-Recall so far %.2f", p.Resumed.Best)
 		}
-		v.Printf("resumed after step %d (%.2f of %s done), %s\n", p.Resumed.Step, done, ui.Count(p.Epochs, "epoch"), best)
+		v.Printf("resumed after step %d (%.2f of %s done), %s\n", p.Resumed.Step, done, ui.Count(p.Epochs, "epoch"),
+			best)
 	}
 	v.Printf("run directory %s\n", p.RunDir)
 	total := int64(p.Batches) * int64(p.Epochs)
@@ -178,7 +183,8 @@ func (v *trainView) Step(i train.StepInfo) {
 	smooth(&v.loss, i.StepResult.Loss)
 	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
 	v.step = i.Position.Step
-	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss, v.rate, 100*v.wait))
+	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss,
+		v.rate, 100*v.wait))
 }
 
 // Validating implements experiment.Observer.
@@ -198,7 +204,8 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 		mark = " best"
 	}
 	v.bar.Result(fmt.Sprintf("%8d %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s",
-		i.Position.Step, i.EpochPosition, m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
+		i.Position.Step, i.EpochPosition, m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall,
+		mark))
 }
 
 // Warning implements experiment.Observer.

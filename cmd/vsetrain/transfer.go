@@ -72,7 +72,8 @@ learning_rate, max_violation and the like, and beside them loss and seed. A file
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "model_best.pth.tar", "`FILE` to write")
-	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, which the reference's evaluation reads; torch.load then needs weights_only=False")
+	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, which the reference's evaluation "+
+		"reads; torch.load then needs weights_only=False")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	return c
 }

@@ -55,8 +55,8 @@ func checkpointArgs(to *[]string, args []string) error {
 	return nil
 }
 
-// isCheckpoint reports whether an argument in front of a query names a run directory or a checkpoint file: one that exists, or a single word
-// with a slash.
+// isCheckpoint reports whether an argument in front of a query names a run directory or a checkpoint file: one that
+// exists, or a single word with a slash.
 func isCheckpoint(arg string) bool {
 	st, err := os.Stat(arg)
 	if err != nil {
@@ -90,11 +90,12 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// misspelt returns an error for a command line whose first word is no command, before its flags are looked at: they belong to the command
-// that was meant.
+// misspelt returns an error for a command line whose first word is no command, before its flags are looked at: they
+// belong to the command that was meant.
 func misspelt(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
-	if err != nil || !c.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], "__") {
+	if err != nil || !c.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") ||
+		strings.HasPrefix(rest[0], "__") {
 		return nil // cobra tells, or it is the command that shells complete with
 	}
 	return unknownCommand(c, rest[0])

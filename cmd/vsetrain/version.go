@@ -22,7 +22,8 @@ func newCmdVersion(a *app) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
-	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's env.json")
+	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's "+
+		"env.json")
 	return c
 }
 

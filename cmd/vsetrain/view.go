@@ -57,12 +57,15 @@ keeps as search does, it writes nothing to disk. It is for one person: it listen
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the first free port from %d", viewHost, viewPort))
+	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
+		"first free port from %d", viewHost, viewPort))
 	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
-	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the folder of the data set")
+	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the "+
+		"folder of the data set")
 	o.cache.add(c)
-	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost and addresses; may be repeated")
+	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost "+
+		"and addresses; may be repeated")
 	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
 	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
 	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
@@ -94,7 +97,8 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		if name, err := os.Hostname(); err == nil && name != "" {
 			o.Hosts = append(o.Hosts, name)
 		}
-		a.Warnf("%s is not the loopback address: everybody who reaches it may read the runs, captions and pictures", l.Addr())
+		a.Warnf("%s is not the loopback address: everybody who reaches it may read the runs, captions and pictures",
+			l.Addr())
 	}
 	s, err := view.New(o.Options)
 	if err != nil {
@@ -131,7 +135,8 @@ func isLoopback(addr net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
-// browseAddr is the address for a browser on this machine: a server that listens everywhere also listens on the loopback address.
+// browseAddr is the address for a browser on this machine: a server that listens everywhere also listens on the
+// loopback address.
 func browseAddr(addr net.Addr) string {
 	t, ok := addr.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {

@@ -61,7 +61,8 @@ func TestView(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(run, "config.yaml"), config.Marshal(&c), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for listen, warns := range map[string]bool{"": false, "127.0.0.1:0": false, "localhost:0": false, "0.0.0.0:0": true} {
+	for listen, warns := range map[string]bool{"": false, "127.0.0.1:0": false, "localhost:0": false,
+		"0.0.0.0:0": true} {
 		var out, errs safeBuffer
 		a := &app{Streams: &ui.Streams{Out: &out, Err: &errs, Width: 80, Now: time.Now}}
 		o := &viewOptions{Options: view.Options{Dir: run, Device: device.DefaultOptions()}, Listen: listen}
@@ -70,7 +71,8 @@ func TestView(t *testing.T) {
 		go func() { done <- o.run(ctx, a) }()
 		var url []string
 		for range 500 {
-			if url = regexp.MustCompile(`^1 run of \S+ at (http://\S+/)\n$`).FindStringSubmatch(out.String()); url != nil {
+			if url = regexp.MustCompile(`^1 run of \S+ at (http://\S+/)\n$`).FindStringSubmatch(
+				out.String()); url != nil {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -4,9 +4,9 @@
 //	NPZ     NumPy archives: one for a whole split, or a folder with one per image
 //	Retype  float32 to float16 and back
 //
-// All write {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32, pixels x1, y1, x2, y2)
-// and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Rows follow the order of an ids file, as SCAN's
-// converter does; an id may occur several times there (the repeated layout).
+// All write {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32, pixels x1,
+// y1, x2, y2) and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Rows follow the order of an
+// ids file, as SCAN's converter does; an id may occur several times there (the repeated layout).
 package convert
 
 import (
@@ -39,7 +39,8 @@ type Target struct {
 	Force   bool      // replace files that exist
 }
 
-// Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when unknown.
+// Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when
+// unknown.
 type Progress func(phase string, done, total int64)
 
 func (p Progress) report(phase string, done, total int64) {
@@ -71,7 +72,8 @@ func (t *Target) Validate() error {
 	case t.Out == "":
 		return fmt.Errorf("convert: output folder: expected a path, found nothing")
 	case t.DType != npy.F32 && t.DType != npy.F16:
-		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16, string(t.DType))
+		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16,
+			string(t.DType))
 	case t.Regions < 0 || t.Regions > maxRegions:
 		return fmt.Errorf("convert: regions: expected a whole number in [0, %d], found %d", maxRegions, t.Regions)
 	case t.Dim < 0 || t.Dim > maxDim:
@@ -79,16 +81,19 @@ func (t *Target) Validate() error {
 	case len(t.Splits) == 0:
 		return fmt.Errorf("convert: expected at least one split, found none; name one, such as train")
 	case t.Fit && t.Regions == 0:
-		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it with --regions, 36 for the usual layout")
+		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it with --regions, 36 for " +
+			"the usual layout")
 	}
 	seen := map[string]bool{}
 	for _, s := range t.Splits {
 		if s.Name == "" || filepath.Base(s.Name) != s.Name || seen[s.Name] {
-			return fmt.Errorf("convert: split name %q: expected a different plain name for each split, such as train", s.Name)
+			return fmt.Errorf("convert: split name %q: expected a different plain name for each split, such as train",
+				s.Name)
 		}
 		seen[s.Name] = true
 		if s.IDs == "" && len(t.Splits) > 1 {
-			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which images are its own", s.Name)
+			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which "+
+				"images are its own", s.Name)
 		}
 	}
 	return nil
@@ -119,13 +124,15 @@ func (t *Target) shape(it *item, rep *Report) error {
 		t.Dim = it.dim
 	}
 	if it.dim != t.Dim {
-		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one detector", t.Dim, it.dim)
+		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one "+
+			"detector", t.Dim, it.dim)
 	}
 	if it.regions == t.Regions {
 		return nil
 	}
 	if !t.Fit {
-		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting with --fit, or extract the features with a fixed number of boxes", t.Regions, it.regions)
+		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting with --fit, or extract the "+
+			"features with a fixed number of boxes", t.Regions, it.regions)
 	}
 	if it.regions < t.Regions {
 		rep.Padded++
@@ -152,7 +159,8 @@ func fit(v []float32, n int) []float32 {
 func finite(what string, v []float32, width int) error {
 	for i, x := range v {
 		if d := float64(x); math.IsNaN(d) || math.IsInf(d, 0) {
-			return fmt.Errorf("%s: region %d, channel %d is %v: expected a finite number; extract the features of this image again", what, i/width, i%width, x)
+			return fmt.Errorf("%s: region %d, channel %d is %v: expected a finite number; extract the features of "+
+				"this image again", what, i/width, i%width, x)
 		}
 	}
 	return nil

@@ -76,7 +76,8 @@ func tsv(t testing.TB, dir, name, end string, pictures ...picture) string {
 // checkSplit compares the files of a split with the pictures they must hold.
 func checkSplit(t *testing.T, dir, split string, dtype npy.DType, want ...picture) {
 	t.Helper()
-	ims, boxes, sizes := opened(t, dir, split+"_ims.npy"), opened(t, dir, split+"_ims_bbx.npy"), opened(t, dir, split+"_ims_size.npy")
+	ims, boxes, sizes := opened(t, dir, split+"_ims.npy"), opened(t, dir, split+"_ims_bbx.npy"),
+		opened(t, dir, split+"_ims_size.npy")
 	if ims.DType != dtype {
 		t.Errorf("%s: type %s, want %s", split, ims.DType, dtype)
 	}

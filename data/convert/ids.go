@@ -98,6 +98,7 @@ func (l *idList) missing(have func(id string) bool, source string) error {
 	if n > shown {
 		more = fmt.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Errorf("%s: %d of its ids are not in %s: %s%s; give all files of the features, or an ids file of what they hold",
+	return fmt.Errorf("%s: %d of its ids are not in %s: %s%s; give all files of the features, or an ids file of what "+
+		"they hold",
 		l.path, n, source, strings.Join(list, ", "), more)
 }

@@ -38,7 +38,8 @@ func (x *index) put(id string, e entry, sources []source, rep *Report) (duplicat
 	old := x.entries[id]
 	d := Duplicate{id, old.where(sources), e.where(sources), old.hash == e.hash}
 	if !d.Same && !x.keepFirst {
-		return true, fmt.Errorf("image %s was at %s already, with other content; remove one of them or keep the first with --keep-first", id, d.First)
+		return true, fmt.Errorf("image %s was at %s already, with other content; remove one of them or keep the "+
+			"first with --keep-first", id, d.First)
 	}
 	rep.Duplicates = append(rep.Duplicates, d)
 	return true, nil
@@ -93,7 +94,8 @@ func (e *entry) load(sources []source, buf []byte) ([]byte, error) {
 	}
 	buf = buf[:e.length]
 	if n, err := sources[e.file].at.ReadAt(buf, e.offset); n < len(buf) {
-		return buf, fmt.Errorf("read %d bytes at %d: found %d: %w; the file changed while it was read", len(buf), e.offset, n, err)
+		return buf, fmt.Errorf("read %d bytes at %d: found %d: %w; the file changed while it was read", len(buf),
+			e.offset, n, err)
 	}
 	return buf, nil
 }

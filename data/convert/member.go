@@ -35,7 +35,8 @@ var (
 )
 
 // widths are the element sizes of the types that are read.
-var widths = map[string]int{"<f2": 2, "<f4": 4, "<f8": 8, "<i2": 2, "<i4": 4, "<i8": 8, "<u2": 2, "<u4": 4, "|u1": 1, "|i1": 1}
+var widths = map[string]int{"<f2": 2, "<f4": 4, "<f8": 8, "<i2": 2, "<i4": 4, "<i8": 8, "<u2": 2, "<u4": 4, "|u1": 1,
+	"|i1": 1}
 
 // mostDeflated is how many bytes one byte of a deflated member can stand for (RFC 1951).
 const mostDeflated = 1032
@@ -47,7 +48,8 @@ func checkSizes(f *zip.File, archive int64) error {
 	case stored > uint64(archive):
 		return fmt.Errorf("the member claims %d bytes in an archive of %d; copy the file again", stored, archive)
 	case f.Method == zip.Store && claimed != stored, f.Method != zip.Store && claimed/mostDeflated > stored:
-		return fmt.Errorf("the member claims to unpack %d bytes to %d, which it cannot; copy the file again", stored, claimed)
+		return fmt.Errorf("the member claims to unpack %d bytes to %d, which it cannot; copy the file again", stored,
+			claimed)
 	}
 	return nil
 }
@@ -76,7 +78,8 @@ func openMember(f *zip.File, archive int64) (*member, error) {
 	}
 	if have := f.UncompressedSize64 - min(f.UncompressedSize64, m.head); size > have {
 		c.Close()
-		return nil, fmt.Errorf("%s: truncated: shape %v of %s needs %d bytes, the member holds %d", f.Name, m.shape, m.dtype, size, have)
+		return nil, fmt.Errorf("%s: truncated: shape %v of %s needs %d bytes, the member holds %d", f.Name, m.shape,
+			m.dtype, size, have)
 	}
 	return m, nil
 }
@@ -106,13 +109,17 @@ func (m *member) header() error {
 	}
 	descr, order, shape := descrField.FindSubmatch(text), orderField.FindSubmatch(text), shapeField.FindSubmatch(text)
 	if descr == nil || order == nil || shape == nil {
-		return fmt.Errorf("expected a plain array, found the header %q; structured arrays are not read", clip(string(text)))
+		return fmt.Errorf("expected a plain array, found the header %q; structured arrays are not read",
+			clip(string(text)))
 	}
 	m.dtype = string(descr[1])
 	if widths[m.dtype] == 0 {
-		return fmt.Errorf("unsupported element type %q: expected little-endian numbers; save the array as float32", m.dtype)
+		return fmt.Errorf("unsupported element type %q: expected little-endian numbers; save the array as float32",
+			m.dtype)
 	}
-	for _, s := range strings.FieldsFunc(string(shape[1]), func(r rune) bool { return strings.ContainsRune(", \t\nL", r) }) {
+	for _, s := range strings.FieldsFunc(string(shape[1]), func(r rune) bool {
+		return strings.ContainsRune(", \t\nL", r)
+	}) {
 		d, err := strconv.Atoi(s)
 		if err != nil {
 			return fmt.Errorf("dimension %s is too large", clip(s))

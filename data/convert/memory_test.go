@@ -72,7 +72,8 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 			fmt.Fprintln(&ids, 10000000+i)
 		}
 	}
-	for name, split := range map[string]Split{"stream": {Name: "a"}, "ids": {Name: "a", IDs: write(t, dir, "ids.txt", ids.String())}} {
+	for name, split := range map[string]Split{"stream": {Name: "a"},
+		"ids": {Name: "a", IDs: write(t, dir, "ids.txt", ids.String())}} {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
@@ -84,7 +85,8 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 			}
 		}
 		src.at = 0
-		o := TSVOptions{Target: Target{Out: filepath.Join(dir, name), Splits: []Split{split}, DType: npy.F16}, Files: []string{"endless"}}
+		o := TSVOptions{Target: Target{Out: filepath.Join(dir, name), Splits: []Split{split}, DType: npy.F16},
+			Files: []string{"endless"}}
 		rep, err := convertTSV(&o, []source{{"endless", src, src, src.size()}}, watch)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +110,8 @@ func BenchmarkTSV(b *testing.B) {
 	b.SetBytes(src.size())
 	for range b.N {
 		src.at = 0
-		o := TSVOptions{Target: Target{Out: b.TempDir(), Splits: []Split{{Name: "a"}}, DType: npy.F16}, Files: []string{"endless"}}
+		o := TSVOptions{Target: Target{Out: b.TempDir(), Splits: []Split{{Name: "a"}}, DType: npy.F16},
+			Files: []string{"endless"}}
 		if _, err := convertTSV(&o, []source{{"endless", src, src, src.size()}}, nil); err != nil {
 			b.Fatal(err)
 		}

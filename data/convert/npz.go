@@ -15,9 +15,9 @@ import (
 type NPZOptions struct {
 	Target
 
-	// Path is a folder with one archive {image_id}.npz for each image, holding features [n, D], boxes [n, 4] and the size
-	// of the picture; or one archive of a whole split, holding features [N, R, D], boxes [N, R, 4] and sizes [N, 2]. Rows of
-	// a whole split stay in their order; its ids file, if any, must have one line per row.
+	// Path is a folder with one archive {image_id}.npz for each image, holding features [n, D], boxes [n, 4] and the
+	// size of the picture; or one archive of a whole split, holding features [N, R, D], boxes [N, R, 4] and sizes
+	// [N, 2]. Rows of a whole split stay in their order; its ids file, if any, must have one line per row.
 	Path string
 
 	// Names of the arrays; empty tries the usual ones (see defaultKeys).
@@ -86,7 +86,8 @@ func openArchive(path string, o *NPZOptions) (*archive, error) {
 	return &archive{z, f, size, path, o}, nil
 }
 
-// array opens the array called name, or the first of the usual names. It returns nil when none is there and name is empty.
+// array opens the array called name, or the first of the usual names. It returns nil when none is there and name is
+// empty.
 func (a *archive) array(name string, usual []string) (*member, error) {
 	if name != "" {
 		usual = []string{name}
@@ -123,12 +124,15 @@ func (a *archive) features(dims int) (*member, error) {
 		return nil, err
 	}
 	if m == nil {
-		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path, strings.Join(defaultKeys.features, " or "), a.names())
+		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path,
+			strings.Join(defaultKeys.features, " or "), a.names())
 	}
 	s := m.shape
-	if len(s) != dims || slices.Min(s) < 1 || s[dims-2] > maxRegions || s[dims-1] > maxDim || s[dims-2]*s[dims-1] > maxElements {
+	if len(s) != dims || slices.Min(s) < 1 || s[dims-2] > maxRegions || s[dims-1] > maxDim ||
+		s[dims-2]*s[dims-1] > maxElements {
 		m.Close()
-		return nil, fmt.Errorf("%s: %s: expected features with %d dimensions ending in regions x channels, found shape %v", a.path, m.name, dims, s)
+		return nil, fmt.Errorf("%s: %s: expected features with %d dimensions ending in regions x channels, found "+
+			"shape %v", a.path, m.name, dims, s)
 	}
 	return m, nil
 }
@@ -203,7 +207,8 @@ func folderIDs(dir string) (*folder, error) {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
 		}
 		if f.path[id] != "" {
-			return nil, fmt.Errorf("%s and %s are both image %s; remove one of them", f.path[id], filepath.Join(dir, e.Name()), id)
+			return nil, fmt.Errorf("%s and %s are both image %s; remove one of them", f.path[id],
+				filepath.Join(dir, e.Name()), id)
 		}
 		f.path[id] = filepath.Join(dir, e.Name())
 		f.order = append(f.order, id)

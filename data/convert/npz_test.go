@@ -19,7 +19,8 @@ func store(t testing.TB, dir string, p picture, keys [2]string) {
 	r := len(p.boxes) / 4
 	npz(t, filepath.Join(dir, p.id+".npz"), map[string][]byte{
 		keys[0]: npyBytes("<f4", p.features, r, len(p.features)/r), keys[1]: npyBytes("<f4", p.boxes, r, 4),
-		"image_w": npyBytes("<i8", int64(p.w)), "image_h": npyBytes("<i8", int64(p.h)), "num_bbox": npyBytes("<i8", int64(r)),
+		"image_w": npyBytes("<i8", int64(p.w)), "image_h": npyBytes("<i8", int64(p.h)), "num_bbox": npyBytes("<i8",
+			int64(r)),
 	})
 }
 
@@ -89,8 +90,9 @@ func TestNPZWholeSplit(t *testing.T) {
 		"truncated": {"features", members["features"][:len(members["features"])-5], "truncated"},
 		"type":      {"features", npyBytes(">f4", a.features, 1, 3, 5), "unsupported element type"},
 		"not npy":   {"features", []byte("hello"), "expected a .npy array"},
-		"sizes":     {"size", npyBytes("<f4", []float32{1, 2, 3.5, 4}, 2, 2), "row 1 (image 1): expected a picture size in whole pixels"},
-		"absurd":    {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
+		"sizes": {"size", npyBytes("<f4", []float32{1, 2, 3.5, 4}, 2, 2), "row 1 (image 1): expected a picture " +
+			"size in whole pixels"},
+		"absurd": {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
 	} {
 		bad := map[string][]byte{}
 		for k, v := range members {
@@ -145,7 +147,8 @@ func TestNPZThatLies(t *testing.T) {
 		rows   int
 	}{"stored": {zip.Store, 1 << 33}, "deflated": {zip.Deflate, 1 << 33}, "stored, few": {zip.Store, 1 << 10}} {
 		path := write(t, dir, "lie.npz", string(lying(c.method, c.rows)))
-		o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
+		o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
+			Path: path}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := NPZ(o, nil)
@@ -261,7 +264,8 @@ func TestRetype(t *testing.T) {
 	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
 		t.Fatal(err)
 	}
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F32, false, nil), "row 0", "region 1, channel 2 is +Inf")
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F32, false, nil), "row 0",
+		"region 1, channel 2 is +Inf")
 	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F64, false, nil), "feature type")
 }
 

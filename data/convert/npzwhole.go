@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// npzWhole converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The three arrays
-// are read side by side, row by row.
+// npzWhole converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The three
+// arrays are read side by side, row by row.
 func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 	if len(o.Splits) != 1 {
-		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path, len(o.Splits))
+		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path,
+			len(o.Splits))
 	}
 	a, err := openArchive(o.Path, o)
 	if err != nil {

@@ -101,7 +101,8 @@ func (p *parser) decode(it *item) (err error) {
 		return err
 	}
 	if len(it.features) == 0 || len(it.features)%it.regions != 0 {
-		return fmt.Errorf("features: %d values are not a multiple of num_boxes %d: the line is truncated or its count is wrong", len(it.features), it.regions)
+		return fmt.Errorf("features: %d values are not a multiple of num_boxes %d: the line is truncated or its "+
+			"count is wrong", len(it.features), it.regions)
 	}
 	it.dim = len(it.features) / it.regions
 	if err := finite("boxes", it.boxes, 4); err != nil {
@@ -136,13 +137,15 @@ func (p *parser) floats(field int, dst []float32, want int) ([]float32, error) {
 	}
 	n, err := base64.StdEncoding.Decode(p.raw[:cap(p.raw)], text)
 	if err != nil {
-		return dst, fmt.Errorf("%s: not base64: %v of %d characters; the line is truncated or damaged", name, err, len(text))
+		return dst, fmt.Errorf("%s: not base64: %v of %d characters; the line is truncated or damaged", name, err,
+			len(text))
 	}
 	if n%4 != 0 {
 		return dst, fmt.Errorf("%s: %d bytes are not float32 values: the line is truncated", name, n)
 	}
 	if want > 0 && n != 4*want {
-		return dst, fmt.Errorf("%s: expected %d values, found %d: the line is truncated or num_boxes is wrong", name, want, n/4)
+		return dst, fmt.Errorf("%s: expected %d values, found %d: the line is truncated or num_boxes is wrong", name,
+			want, n/4)
 	}
 	if n/4 > maxElements {
 		return dst, fmt.Errorf("%s: %d values are more than %d", name, n/4, maxElements)

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// Records of a tab-separated file as Python's csv module writes them: fields between tabs; a field may be put into double
-// quotes, inside which tabs and line ends are text and a quote is doubled; a line ends with \n or \r\n. Lines
-// of 36 x 2048 features are 400 kB long, so records are read into one growing buffer with a limit.
+// Records of a tab-separated file as Python's csv module writes them: fields between tabs; a field may be put into
+// double quotes, inside which tabs and line ends are text and a quote is doubled; a line ends with \n or \r\n. Lines of
+// 36 x 2048 features are 400 kB long, so records are read into one growing buffer with a limit.
 
 // maxRecord is the longest record accepted, in bytes: 36 x 2048 features take 0.4 MB, 100 x 2048 take 1.1 MB.
 const maxRecord = 64 << 20
@@ -30,8 +30,8 @@ func newRecordReader(r io.Reader) *recordReader {
 	return &recordReader{r: bufio.NewReaderSize(r, 1<<20), next: 1, limit: maxRecord}
 }
 
-// read returns the next record without its line end, skipping blank lines. The bytes are valid until the next call. At the
-// end of the file it returns io.EOF. Errors do not name the file; line says where they are.
+// read returns the next record without its line end, skipping blank lines. The bytes are valid until the next call. At
+// the end of the file it returns io.EOF. Errors do not name the file; line says where they are.
 func (r *recordReader) read() ([]byte, error) {
 	for {
 		rec, err := r.one()

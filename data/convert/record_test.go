@@ -38,7 +38,8 @@ func readAll(text []byte) ([][]string, error) {
 
 // FuzzRecord checks the record reader against encoding/csv: what both accept, both must read alike.
 func FuzzRecord(f *testing.F) {
-	for _, s := range []string{"a\tb\tc\n", "a\t\"b\tc\"\r\nd", "\"x\"\"y\"\t\n\n\"line\nend\"\tz", "\"open", "a\"b\tc", "\"a\"b\n", "\t\t\n", "\r\n\r", ""} {
+	for _, s := range []string{"a\tb\tc\n", "a\t\"b\tc\"\r\nd", "\"x\"\"y\"\t\n\n\"line\nend\"\tz", "\"open", "a\"b\tc",
+		"\"a\"b\n", "\t\t\n", "\r\n\r", ""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -101,8 +102,10 @@ func FuzzItem(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if it.id == "" || it.regions < 1 || it.dim < 1 || len(it.boxes) != 4*it.regions || len(it.features) != it.regions*it.dim || it.width < 1 || it.height < 1 {
-			t.Fatalf("accepted an impossible image: %d regions, %d channels, %d boxes, %d features", it.regions, it.dim, len(it.boxes), len(it.features))
+		if it.id == "" || it.regions < 1 || it.dim < 1 || len(it.boxes) != 4*it.regions ||
+			len(it.features) != it.regions*it.dim || it.width < 1 || it.height < 1 {
+			t.Fatalf("accepted an impossible image: %d regions, %d channels, %d boxes, %d features", it.regions, it.dim,
+				len(it.boxes), len(it.features))
 		}
 	})
 }

@@ -6,11 +6,13 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// Retype writes the array file src (float16, float32 or float64, [N, D] or [N, R, D]) to dst as dtype, row by row. Float16 halves the
-// file and rounds to 11 bits; a value beyond its range (65504) or a value that is not finite is an error. dst may be src when force is set.
+// Retype writes the array file src (float16, float32 or float64, [N, D] or [N, R, D]) to dst as dtype, row by row.
+// Float16 halves the file and rounds to 11 bits; a value beyond its range (65504) or a value that is not finite is an
+// error. dst may be src when force is set.
 func Retype(src, dst string, dtype npy.DType, force bool, progress Progress) error {
 	if dtype != npy.F32 && dtype != npy.F16 {
-		return fmt.Errorf("convert: %s: feature type: expected f32 (%s) or f16 (%s), found %q", src, npy.F32, npy.F16, string(dtype))
+		return fmt.Errorf("convert: %s: feature type: expected f32 (%s) or f16 (%s), found %q", src, npy.F32, npy.F16,
+			string(dtype))
 	}
 	if err := free(dst, force); err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -21,7 +23,8 @@ func Retype(src, dst string, dtype npy.DType, force bool, progress Progress) err
 	}
 	defer in.Close()
 	if n := len(in.Shape); n != 2 && n != 3 || in.RowLen() > maxElements {
-		return fmt.Errorf("convert: %s: expected rows of features, [N, D] or [N, R, D], found shape %v%s", src, in.Shape, npy.GridRemedy(in.Shape))
+		return fmt.Errorf("convert: %s: expected rows of features, [N, D] or [N, R, D], found shape %v%s", src,
+			in.Shape, npy.GridRemedy(in.Shape))
 	}
 	out, err := npy.Create(dst, dtype, in.Shape)
 	if err != nil {

@@ -58,7 +58,8 @@ func TSVStream(r io.Reader, name string, o TSVOptions, progress Progress) (*Repo
 		return nil, err
 	}
 	if len(o.Splits) != 1 || o.Splits[0].IDs != "" {
-		return nil, fmt.Errorf("convert: %s: a stream gives one split in its own order: expected one split without an ids file; store the stream in a file to choose images", name)
+		return nil, fmt.Errorf("convert: %s: a stream gives one split in its own order: expected one split without "+
+			"an ids file; store the stream in a file to choose images", name)
 	}
 	rep, err := convertTSV(&o, []source{{name, r, nil, -1}}, progress)
 	if err != nil {
@@ -84,7 +85,8 @@ func convertTSV(o *TSVOptions, sources []source, progress Progress) (*Report, er
 }
 
 // scan calls visit for every record of a source that is not a header.
-func (s *source) scan(p *parser, done, total int64, progress Progress, visit func(r *recordReader, rec []byte) error) error {
+func (s *source) scan(p *parser, done, total int64, progress Progress,
+	visit func(r *recordReader, rec []byte) error) error {
 	r := newRecordReader(s.r)
 	p.columns = defaultColumns
 	first := true

@@ -56,8 +56,9 @@ func TestTSVInOrderInfersTheShape(t *testing.T) {
 	dir := t.TempDir()
 	a, b := made("3", 2, 4), made("1", 2, 4)
 	for name, text := range map[string]string{
-		"plain":  a.line() + "\n" + b.line(),
-		"quoted": strings.ReplaceAll("\""+strings.ReplaceAll(a.line(), "\t", "\"\t\"")+"\"\r\n", "=\"", "=\n\"") + b.line() + "\n\n",
+		"plain": a.line() + "\n" + b.line(),
+		"quoted": strings.ReplaceAll("\""+strings.ReplaceAll(a.line(), "\t", "\"\t\"")+"\"\r\n", "=\"", "=\n\"") +
+			b.line() + "\n\n",
 		"header": "image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures\n" + a.line() + "\n" + b.line() + "\n",
 		"reordered": "features\tboxes\tnum_boxes\timage_h\timage_w\timage_id\textra\n" +
 			reversed(a.line()) + "\tx\n" + reversed(b.line()) + "\ty\n",
@@ -125,16 +126,18 @@ func TestTSVBadInput(t *testing.T) {
 		text string
 		want []string
 	}{
-		"truncated base64":     {line[:len(line)-7], []string{"a.tsv:1", "image 1", "features", "truncated"}},
-		"cut after a group":    {line[:len(line)-8], []string{"a.tsv:1", "image 1", "features", "truncated"}},
-		"wrong field count":    {strings.Join(fields[:5], "\t"), []string{"a.tsv:1", "expected 6 tab-separated fields", "found 5"}},
-		"too many fields":      {line + "\tmore", []string{"a.tsv:1", "found 7"}},
-		"not base64":           {with(4, "!!!!"), []string{"a.tsv:1", "boxes", "base64"}},
-		"boxes too few":        {with(4, base(good.boxes[:8])), []string{"boxes", "expected 12 values, found 8"}},
-		"num_boxes":            {with(3, "x"), []string{"num_boxes", "whole number", `"x"`}},
-		"num_boxes zero":       {with(3, "0"), []string{"num_boxes", "found 0"}},
-		"width":                {with(1, "-5"), []string{"image_w", "found -5"}},
-		"channels":             {with(5, base(good.features[:12])), []string{"expected features of 5 channels, found 4"}},
+		"truncated base64":  {line[:len(line)-7], []string{"a.tsv:1", "image 1", "features", "truncated"}},
+		"cut after a group": {line[:len(line)-8], []string{"a.tsv:1", "image 1", "features", "truncated"}},
+		"wrong field count": {strings.Join(fields[:5], "\t"), []string{"a.tsv:1", "expected 6 tab-separated fields",
+			"found 5"}},
+		"too many fields": {line + "\tmore", []string{"a.tsv:1", "found 7"}},
+		"not base64":      {with(4, "!!!!"), []string{"a.tsv:1", "boxes", "base64"}},
+		"boxes too few":   {with(4, base(good.boxes[:8])), []string{"boxes", "expected 12 values, found 8"}},
+		"num_boxes":       {with(3, "x"), []string{"num_boxes", "whole number", `"x"`}},
+		"num_boxes zero":  {with(3, "0"), []string{"num_boxes", "found 0"}},
+		"width":           {with(1, "-5"), []string{"image_w", "found -5"}},
+		"channels": {with(5, base(good.features[:12])),
+			[]string{"expected features of 5 channels, found 4"}},
 		"not a number":         {nan.line(), []string{"region 1, channel 1 is NaN"}},
 		"beyond float16":       {big.line(), []string{"image 1", "1e+06"}},
 		"missing id":           {other.line(), []string{"ids.txt", "1 (line 1)", "a.tsv"}},
@@ -142,15 +145,18 @@ func TestTSVBadInput(t *testing.T) {
 		"open quote":           {"\"" + line, []string{"a.tsv:1", "closing quote"}},
 		"empty id":             {with(0, ""), []string{"a.tsv:1", "image id"}},
 		"header":               {"image_id\tboxes\n" + line, []string{"a.tsv:1", "image_w"}},
-		"cut off, seven named": {strings.Join(append(fieldNames[:1:1], append([]string{"extra"}, fieldNames[1:]...)...), "\t") + "\n" + line, []string{"a.tsv:2", "expected 7 tab-separated fields", "found 6"}},
-		"id of two lines":      {"\"1\n2\"" + line[1:], []string{"a.tsv:1", "field 1", "without control characters", `"1\n2"`}},
-		"id not in UTF-8":      {"\xff" + line[1:], []string{"a.tsv:1", "UTF-8"}},
-		"empty":                {"", []string{"ids.txt", "1 (line 1)"}},
+		"cut off, seven named": {strings.Join(append(fieldNames[:1:1], append([]string{"extra"}, fieldNames[1:]...)...),
+			"\t") + "\n" + line, []string{"a.tsv:2", "expected 7 tab-separated fields", "found 6"}},
+		"id of two lines": {"\"1\n2\"" + line[1:], []string{"a.tsv:1", "field 1", "without control characters",
+			`"1\n2"`}},
+		"id not in UTF-8": {"\xff" + line[1:], []string{"a.tsv:1", "UTF-8"}},
+		"empty":           {"", []string{"ids.txt", "1 (line 1)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			out := filepath.Join(dir, "out")
-			o := TSVOptions{Target: target(out, Split{"train", write(t, dir, "ids.txt", "1\n")}), Files: []string{write(t, dir, "a.tsv", c.text)}}
+			o := TSVOptions{Target: target(out, Split{"train", write(t, dir, "ids.txt", "1\n")}),
+				Files: []string{write(t, dir, "a.tsv", c.text)}}
 			o.DType = npy.F16
 			_, err := TSV(o, nil)
 			expectError(t, err, c.want...)
@@ -224,7 +230,8 @@ func TestTSVKeepFirst(t *testing.T) {
 	a := made("1", 3, 5)
 	b := a
 	b.w++
-	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)}, KeepFirst: true}
+	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)},
+		KeepFirst: true}
 	rep, err := TSV(o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +257,8 @@ func TestIDsFiles(t *testing.T) {
 		"blank": {"5\n\n5\n", ":2: expected an image id, found a blank line"},
 		"long":  {long.String(), "and 2 more"},
 	} {
-		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}), Files: []string{file}}
+		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}),
+			Files: []string{file}}
 		_, err := TSV(o, nil)
 		expectError(t, err, c.want)
 	}

@@ -19,7 +19,8 @@ func (sc *scene) arrange(s *philox.Stream) {
 		if i >= 2 {
 			o.h *= between(s, 0.5, 1)
 		}
-		o.w = o.h * map[kind]float64{person: 0.42, animal: 1.2, vehicle: 1.6, thing: 0.9}[o.kind()] * float64(sc.height) / float64(sc.width)
+		o.w = o.h * map[kind]float64{person: 0.42, animal: 1.2, vehicle: 1.6, thing: 0.9}[o.kind()] *
+			float64(sc.height) / float64(sc.width)
 		o.x, o.y = between(s, 0.12, 0.88), between(s, 0.4, 0.8)
 	}
 	a, b := &sc.objects[0], &sc.objects[1]
@@ -60,7 +61,8 @@ func (o *object) instance(k int) (x, y float64) {
 func (sc *scene) frame(s *philox.Stream, x, y, w, h, jitter float64) box {
 	shake := func() float64 { return between(s, -jitter, jitter) }
 	W, H := float64(sc.width), float64(sc.height)
-	return box{(x - w/2 + shake()*w) * W, (y - h/2 + shake()*h) * H, (x + w/2 + shake()*w) * W, (y + h/2 + shake()*h) * H}.clip(W, H)
+	return box{(x - w/2 + shake()*w) * W, (y - h/2 + shake()*h) * H, (x + w/2 + shake()*w) * W, (y + h/2 + shake()*h) *
+		H}.clip(W, H)
 }
 
 // clip cuts a box to the picture and keeps every side at least minSide pixels long.

@@ -83,7 +83,8 @@ func (b *block) Do(w, i int) {
 //	1-based, root first, over the tokens of the caption) and vocab.json (SCAN's layout, train and dev words).
 //
 // progress, when not nil, is called with the number of pictures done and their total. Everything is written to a hidden
-// folder (in dir where that exists, else beside it) and moved when complete; a killed run leaves only that folder behind. An existing data set is refused unless o.Force is set.
+// folder (in dir where that exists, else beside it) and moved when complete; a killed run leaves only that folder
+// behind. An existing data set is refused unless o.Force is set.
 func Generate(dir string, o Options, progress func(done, total int)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -178,7 +179,8 @@ func newBlock(o *Options, threads int) *block {
 	b := &block{workers: make([]worker, threads)}
 	for i := range b.workers {
 		t := newTables()
-		b.workers[i] = worker{tables: t, detector: detector{codes: codes}, speaker: speaker{tables: t}, used: make([]bool, len(patterns))}
+		b.workers[i] = worker{tables: t, detector: detector{codes: codes}, speaker: speaker{tables: t},
+			used: make([]bool, len(patterns))}
 	}
 	n := max(threads, min(64, blockBytes/(4*o.Regions*o.Dim)))
 	b.pictures = make([]picture, n)

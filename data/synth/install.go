@@ -48,7 +48,8 @@ func checkTarget(dir string, force bool) error {
 		if there, err := runfs.Exists(path); err != nil {
 			return err
 		} else if there && !force {
-			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or replace it with --force", path)
+			return fmt.Errorf("%s: already exists: the folder holds a data set; choose another folder or replace it "+
+				"with --force", path)
 		}
 	}
 	for _, name := range semantics {
@@ -56,14 +57,15 @@ func checkTarget(dir string, force bool) error {
 		if there, err := runfs.Exists(path); err != nil {
 			return err
 		} else if there {
-			return fmt.Errorf("%s: holds semantic vectors of other captions, which would not fit the new ones; remove it first", path)
+			return fmt.Errorf("%s: holds semantic vectors of other captions, which would not fit the new ones; "+
+				"remove it first", path)
 		}
 	}
 	return nil
 }
 
-// makeHidden makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists, because
-// dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
+// makeHidden makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists,
+// because dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
 func makeHidden(dir string) (string, error) {
 	becomes := filepath.Join(dir, "synth")
 	if _, err := os.Stat(dir); err != nil {
@@ -89,8 +91,8 @@ func install(staging, dir string) error {
 	return set.Commit()
 }
 
-// collect makes a set of the files below the staging folder, the captions last, and of the files of an old data set that
-// the new one does not have.
+// collect makes a set of the files below the staging folder, the captions last, and of the files of an old data set
+// that the new one does not have.
 func collect(set *atomicfile.Set, staging, dir string) error {
 	var captions []*atomicfile.File
 	err := filepath.WalkDir(staging, func(path string, e fs.DirEntry, err error) error {

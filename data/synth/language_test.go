@@ -110,17 +110,22 @@ func TestWordFrequenciesFollowZipf(t *testing.T) {
 
 func TestInflection(t *testing.T) {
 	for v, want := range map[string][3]string{
-		"run": {"running", "runs", "run"}, "squat": {"squatting", "squats", "squatted"}, "lie": {"lying", "lies", "lied"},
-		"carry": {"carrying", "carries", "carried"}, "wander": {"wandering", "wanders", "wandered"}, "fix": {"fixing", "fixes", "fixed"},
-		"dance": {"dancing", "dances", "danced"}, "tow": {"towing", "tows", "towed"}, "play": {"playing", "plays", "played"},
-		"grab": {"grabbing", "grabs", "grabbed"}, "push": {"pushing", "pushes", "pushed"}, "throw": {"throwing", "throws", "thrown"},
+		"run": {"running", "runs", "run"}, "squat": {"squatting", "squats", "squatted"}, "lie": {"lying", "lies",
+			"lied"},
+		"carry": {"carrying", "carries", "carried"}, "wander": {"wandering", "wanders", "wandered"},
+		"fix":   {"fixing", "fixes", "fixed"},
+		"dance": {"dancing", "dances", "danced"}, "tow": {"towing", "tows", "towed"}, "play": {"playing", "plays",
+			"played"},
+		"grab": {"grabbing", "grabs", "grabbed"}, "push": {"pushing", "pushes", "pushed"}, "throw": {"throwing",
+			"throws", "thrown"},
 		"ski": {"skiing", "skis", "skied"}, "eat": {"eating", "eats", "eaten"},
 	} {
 		if got := [3]string{gerund(v), addS(v), participle(v)}; got != want {
 			t.Errorf("%s: %v, want %v", v, got, want)
 		}
 	}
-	for n, want := range map[string]string{"box": "boxes", "man": "men", "lady": "ladies", "donkey": "donkeys", "sheep": "sheep", "bench": "benches"} {
+	for n, want := range map[string]string{"box": "boxes", "man": "men", "lady": "ladies", "donkey": "donkeys",
+		"sheep": "sheep", "bench": "benches"} {
 		if got := plural(n); got != want {
 			t.Errorf("plural of %s: %s, want %s", n, got, want)
 		}

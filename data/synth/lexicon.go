@@ -192,13 +192,17 @@ var places = []place{
 }
 
 // weathers are conditions that some captions name; the first, the plainest, never is.
-var weathers = []string{"", "on a sunny day", "at night", "in the rain", "on a cloudy day", "at sunset", "in the snow", "in the fog", "at dawn"}
+var weathers = []string{"", "on a sunny day", "at night", "in the rain", "on a cloudy day", "at sunset", "in the snow",
+	"in the fog", "at dawn"}
 
 var (
-	colours  = []string{"white", "black", "red scarlet crimson", "blue navy", "brown tan", "green emerald", "yellow golden", "gray grey silver", "orange", "pink", "purple violet", "beige cream"}
-	garments = []string{"shirt blouse", "jacket coat", "hat cap", "t-shirt tee", "dress gown", "shorts", "pants trousers jeans", "helmet", "sweater pullover hoodie", "vest", "suit tuxedo", "uniform costume", "scarf", "skirt"}
-	sizes    = []string{"", "small little tiny miniature", "large big huge giant"}
-	counts   = []string{"", "", "two", "three"}
+	colours = []string{"white", "black", "red scarlet crimson", "blue navy", "brown tan", "green emerald",
+		"yellow golden", "gray grey silver", "orange", "pink", "purple violet", "beige cream"}
+	garments = []string{"shirt blouse", "jacket coat", "hat cap", "t-shirt tee", "dress gown", "shorts",
+		"pants trousers jeans", "helmet", "sweater pullover hoodie", "vest", "suit tuxedo", "uniform costume", "scarf",
+		"skirt"}
+	sizes  = []string{"", "small little tiny miniature", "large big huge giant"}
+	counts = []string{"", "", "two", "three"}
 )
 
 // pairOnly garments are plural by themselves and take no article.
@@ -206,17 +210,23 @@ var pairOnly = map[string]bool{"shorts": true, "pants": true, "trousers": true, 
 
 // styles are looks of a kind of object other than colour and size; index 0 is no style.
 var styles = map[kind][]string{
-	person:  {"", "young youthful", "old elderly aged", "smiling cheerful", "tall", "bald", "bearded", "blond"},
-	animal:  {"", "furry fluffy shaggy", "wet soaked", "spotted", "muddy dirty", "skinny thin", "young", "sleepy"},
-	vehicle: {"", "shiny gleaming", "old vintage antique", "broken damaged", "new modern", "muddy dusty", "wooden", "striped"},
-	thing:   {"", "wooden", "plastic", "metal steel", "striped", "old worn", "shiny", "round", "broken", "checkered plaid"},
+	person: {"", "young youthful", "old elderly aged", "smiling cheerful", "tall", "bald", "bearded", "blond"},
+	animal: {"", "furry fluffy shaggy", "wet soaked", "spotted", "muddy dirty", "skinny thin", "young", "sleepy"},
+	vehicle: {"", "shiny gleaming", "old vintage antique", "broken damaged", "new modern", "muddy dusty", "wooden",
+		"striped"},
+	thing: {"", "wooden", "plastic", "metal steel", "striped", "old worn", "shiny", "round", "broken",
+		"checkered plaid"},
 }
 
 // adverbs and fillers carry no information about the scene.
 var (
-	adverbs = []string{"happily", "quickly", "slowly", "quietly", "carefully", "gently", "together", "outside", "playfully", "calmly",
-		"eagerly", "proudly", "lazily", "busily", "gracefully", "loudly", "casually", "patiently", "nervously", "bravely", "briskly",
-		"cheerfully", "clumsily", "boldly", "softly", "idly", "neatly", "merrily", "steadily", "swiftly", "awkwardly", "peacefully"}
-	fillers = []string{"very", "really", "rather", "quite", "pretty", "fairly", "somewhat", "oddly", "extremely", "unusually"}
-	media   = []string{"photo", "picture", "image", "view", "snapshot", "shot", "scene", "photograph", "portrait"}
+	adverbs = []string{"happily", "quickly", "slowly", "quietly", "carefully", "gently", "together", "outside",
+		"playfully", "calmly",
+		"eagerly", "proudly", "lazily", "busily", "gracefully", "loudly", "casually", "patiently", "nervously",
+		"bravely", "briskly",
+		"cheerfully", "clumsily", "boldly", "softly", "idly", "neatly", "merrily", "steadily", "swiftly", "awkwardly",
+		"peacefully"}
+	fillers = []string{"very", "really", "rather", "quite", "pretty", "fairly", "somewhat", "oddly", "extremely",
+		"unusually"}
+	media = []string{"photo", "picture", "image", "view", "snapshot", "shot", "scene", "photograph", "portrait"}
 )

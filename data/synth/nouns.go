@@ -139,7 +139,8 @@ func (p *speaker) where() int {
 	det := p.add(p.word("the a the"))
 	adj := -1
 	if chance(p.s, 0.12) {
-		adj = p.add(p.word("busy crowded empty quiet sunny lovely narrow wide beautiful famous local nearby distant lush"))
+		adj = p.add(p.word("busy crowded empty quiet sunny lovely narrow wide beautiful famous local nearby distant " +
+			"lush"))
 	}
 	n := p.add(name)
 	p.link(n, lead)

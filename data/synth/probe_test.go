@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/npy"
 )
 
-// A linear probe shows that the world can be learnt and how far the simplest model comes: ridge regression from the mean
-// region [D] to the bag of words of a caption, W = (XᵀX + λI)⁻¹XᵀY, captions ranked by cosine to the prediction.
+// A linear probe shows that the world can be learnt and how far the simplest model comes: ridge regression from the
+// mean region [D] to the bag of words of a caption, W = (XᵀX + λI)⁻¹XᵀY, captions ranked by cosine to the prediction.
 func TestLinearProbeBeatsChance(t *testing.T) {
 	o := Default()
 	o.Train, o.Dev, o.Test, o.Dim = 1500, 0, 200, 128
@@ -34,8 +34,8 @@ func TestLinearProbeBeatsChance(t *testing.T) {
 	}
 }
 
-// probeSplit returns the mean regions [N, D] and bags of words [N, V] of the concatenated captions of each image in train,
-// of the first caption in test.
+// probeSplit returns the mean regions [N, D] and bags of words [N, V] of the concatenated captions of each image in
+// train, of the first caption in test.
 func probeSplit(t *testing.T, dir, split string, o Options, vocab map[string]int, grow bool) (x, y [][]float64) {
 	t.Helper()
 	f, err := npy.Open(filepath.Join(dir, split+"_ims.npy"))

@@ -84,7 +84,8 @@ func (d *detector) detect(sc *scene, s *philox.Stream, ims, boxes []float32) {
 	d.light = s.IntN(lights)
 	d.regions = d.regions[:0]
 	if r == 1 {
-		d.regions = append(d.regions, region{source: source{aspect: whole}, box: box{0, 0, float64(sc.width), float64(sc.height)}})
+		d.regions = append(d.regions, region{source: source{aspect: whole},
+			box: box{0, 0, float64(sc.width), float64(sc.height)}})
 	}
 	d.weights = d.weights[:0]
 	for _, src := range d.sources {

@@ -114,8 +114,10 @@ var participles = map[string]string{
 }
 
 var plurals = map[string]string{
-	"man": "men", "woman": "women", "child": "children", "policeman": "policemen", "sportsman": "sportsmen", "fellow": "fellows",
-	"gentleman": "gentlemen", "sheep": "sheep", "deer": "deer", "goose": "geese", "calf": "calves", "person": "people", "people": "people",
+	"man": "men", "woman": "women", "child": "children", "policeman": "policemen", "sportsman": "sportsmen",
+	"fellow":    "fellows",
+	"gentleman": "gentlemen", "sheep": "sheep", "deer": "deer", "goose": "geese", "calf": "calves", "person": "people",
+	"people": "people",
 }
 
 func vowel(c byte) bool { return strings.IndexByte("aeiou", c) >= 0 }

@@ -8,8 +8,9 @@ import (
 )
 
 // The basic tokeniser of BERT, uncased (google-research/bert, tokenization.py, BasicTokenizer): control characters
-// and everything that is no character are left out, white space separates, letters lose their accents (Unicode NFD without nonspacing
-// marks) and become lower case, and every punctuation mark and every Chinese character is a word of its own.
+// and everything that is no character are left out, white space separates, letters lose their accents (Unicode NFD
+// without nonspacing marks) and become lower case, and every punctuation mark and every Chinese character is a word of
+// its own.
 
 // basic is the memory of the tokeniser: the words of one text, one after the other.
 type basic struct {
@@ -88,8 +89,8 @@ func (b *basic) word(i int) []byte {
 	return b.words[b.ends[i-1]:b.ends[i]]
 }
 
-// isChinese reports whether r lies in one of the blocks of ideographs that BERT separates; Japanese syllables and Korean are not among
-// them.
+// isChinese reports whether r lies in one of the blocks of ideographs that BERT separates; Japanese syllables and
+// Korean are not among them.
 func isChinese(r rune) bool {
 	switch {
 	case r >= 0x4E00 && r <= 0x9FFF, r >= 0x3400 && r <= 0x4DBF, r >= 0xF900 && r <= 0xFAFF,

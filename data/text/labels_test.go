@@ -46,7 +46,8 @@ func TestAugmentationThresholds(t *testing.T) {
 	for _, c := range []struct {
 		draw float64
 		want outcome
-	}{{0, masked}, {0.0999, masked}, {0.1001, replaced}, {0.1199, replaced}, {0.1201, dropped}, {0.1999, dropped}, {0.2, keep}, {0.99, keep}} {
+	}{{0, masked}, {0.0999, masked}, {0.1001, replaced}, {0.1199, replaced}, {0.1201, dropped}, {0.1999, dropped},
+		{0.2, keep}, {0.99, keep}} {
 		if got := fate(c.draw); got != c.want {
 			t.Errorf("draw %v: outcome %d, want %d", c.draw, got, c.want)
 		}

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Lexicon gives captions their ids: the Vocabulary of the GRU encoders, or the word pieces of BERT. It does not change once made and
-// is safe for concurrent use.
+// Lexicon gives captions their ids: the Vocabulary of the GRU encoders, or the word pieces of BERT. It does not change
+// once made and is safe for concurrent use.
 type Lexicon interface {
 	// Len returns the number of ids.
 	Len() int
@@ -25,11 +25,11 @@ type Lexicon interface {
 
 // Coder encodes captions. It allocates nothing once it has grown, but for captions outside ASCII.
 type Coder interface {
-	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its words, unknown
-	// how many of them the lexicon lacks.
+	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its
+	// words, unknown how many of them the lexicon lacks.
 	Append(dst []int32, caption string) (ids []int32, words, unknown int)
-	// AppendAugmented is Append with the size augmentation of VSE-infinity: words are masked, replaced or dropped. At least one
-	// stays.
+	// AppendAugmented is Append with the size augmentation of VSE-infinity: words are masked, replaced or dropped. At
+	// least one stays.
 	AppendAugmented(dst []int32, caption string, draws Draws) (ids []int32, words, unknown int)
 }
 
@@ -72,8 +72,8 @@ func (v *Vocabulary) Sort(caption string) (known, unknown []string) {
 	return known, unknown
 }
 
-// wordCoder encodes with a Vocabulary. Augmentation includes <start> and <end>; a masked word has the id Len, <mask>, which a random
-// one may have too, as in the reference.
+// wordCoder encodes with a Vocabulary. Augmentation includes <start> and <end>; a masked word has the id Len, <mask>,
+// which a random one may have too, as in the reference.
 type wordCoder struct {
 	v   *Vocabulary
 	tok Tokenizer
@@ -93,8 +93,8 @@ func (c *wordCoder) AppendAugmented(dst []int32, caption string, draws Draws) (i
 	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.draw, c.random), words, unknown
 }
 
-// BertCaptions is the lexicon of a BERT encoder: captions as [CLS], word pieces, [SEP]. A caption of more than Max ids, the
-// positions of the encoder, is cut, [SEP] staying at its end.
+// BertCaptions is the lexicon of a BERT encoder: captions as [CLS], word pieces, [SEP]. A caption of more than Max ids,
+// the positions of the encoder, is cut, [SEP] staying at its end.
 type BertCaptions struct {
 	*WordPiece
 	Max int // at least 3

@@ -15,7 +15,8 @@ import (
 func bertLexicon(t *testing.T, positions int) *BertCaptions {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vocab.txt")
-	if err := os.WriteFile(path, []byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := LoadBertCaptions(path, positions)
@@ -26,7 +27,8 @@ func bertLexicon(t *testing.T, positions int) *BertCaptions {
 }
 
 func TestBertCaptions(t *testing.T) {
-	for positions, want := range map[int][]int32{40: {2, 5, 6, 8, 7, 9, 1, 3}, 8: {2, 5, 6, 8, 7, 9, 1, 3}, 7: {2, 5, 6, 8, 7, 9, 3}, 3: {2, 5, 3}} {
+	for positions, want := range map[int][]int32{40: {2, 5, 6, 8, 7, 9, 1, 3}, 8: {2, 5, 6, 8, 7, 9, 1, 3},
+		7: {2, 5, 6, 8, 7, 9, 3}, 3: {2, 5, 3}} {
 		ids, words, unknown := bertLexicon(t, positions).Coder().Append([]int32{99}, "A foxs running zebra")
 		if !slices.Equal(ids, append([]int32{99}, want...)) || words != 4 || unknown != 1 {
 			t.Errorf("%d positions: ids %v, %d words, %d unknown; want %v, 4, 1", positions, ids, words, unknown, want)
@@ -40,7 +42,8 @@ func TestBertCaptions(t *testing.T) {
 	}
 }
 
-// A lexicon that is saved and read again is the same, whatever the line ends of its first file; another order is another one.
+// A lexicon that is saved and read again is the same, whatever the line ends of its first file; another order is
+// another one.
 func TestBertCaptionsAreKept(t *testing.T) {
 	b := bertLexicon(t, 9)
 	path := filepath.Join(t.TempDir(), b.FileName())
@@ -91,7 +94,8 @@ func TestBertAugmentation(t *testing.T) {
 		what   string
 		n      int
 		expect float64
-	}{{"left", left, 0.92 + 0.08*0.08*0.08/3}, {"masked", masked, 0.1 + 0.02/100}, {"replaced", replaced, 0.02 * 0.97}, {"kept", kept, 0.8 + 0.02*0.02 + 0.08*0.08*0.08/3}} {
+	}{{"left", left, 0.92 + 0.08*0.08*0.08/3}, {"masked", masked, 0.1 + 0.02/100}, {"replaced", replaced, 0.02 * 0.97},
+		{"kept", kept, 0.8 + 0.02*0.02 + 0.08*0.08*0.08/3}} {
 		share := float64(s.n) / (3 * captions)
 		if sd := math.Sqrt(s.expect * (1 - s.expect) / (3 * captions)); math.Abs(share-s.expect) > 5*sd {
 			t.Errorf("%s: %.5f, want %.5f", s.what, share, s.expect)

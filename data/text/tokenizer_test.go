@@ -31,7 +31,8 @@ var tokenizerCases = []struct{ caption, sentences, words string }{
 	{"(\"hi\")", "(\"hi\")", "( `` hi '' )"},
 	{"the dogs' toys and boss's hat", "the dogs' toys and boss's hat", "the dogs ' toys and boss 's hat"},
 	{"I'd we'll they're you've can't", "i'd we'll they're you've can't", "i 'd we 'll they 're you 've ca n't"},
-	{"cannot gonna gotta gimme lemme wanna go d'ye more'n", "cannot gonna gotta gimme lemme wanna go d'ye more'n", "can not gon na got ta gim me lem me wan na go d 'ye more 'n"},
+	{"cannot gonna gotta gimme lemme wanna go d'ye more'n", "cannot gonna gotta gimme lemme wanna go d'ye more'n",
+		"can not gon na got ta gim me lem me wan na go d 'ye more 'n"},
 	{"wanna-be cannot-do uncannot", "wanna-be cannot-do uncannot", "wanna-be can not -do uncannot"},
 	{"'Tis cold , 'twas warm", "'tis cold , 'twas warm", "'t is cold , 't was warm"},
 	{"mix*of#all@signs&more%100$5;", "mix*of#all@signs&more%100$5;", "mix * of # all @ signs & more % 100 $ 5 ;"},
@@ -75,7 +76,8 @@ func TestWordTokenize(t *testing.T) {
 }
 
 func TestMultiCharacterPunctuation(t *testing.T) {
-	for s, want := range map[string]int{"..": 2, "...x": 3, "-- ": 2, "-": 0, ".": 0, ". .": 0, ". . .": 5, ". . . x": 5, ".\u00a0. .": 6, ". . x": 0, "--.": 2} {
+	for s, want := range map[string]int{"..": 2, "...x": 3, "-- ": 2, "-": 0, ".": 0, ". .": 0, ". . .": 5,
+		". . . x": 5, ".\u00a0. .": 6, ". . x": 0, "--.": 2} {
 		if multiChar([]byte(s), 0) != want {
 			t.Errorf("%q: end %d, want %d", s, multiChar([]byte(s), 0), want)
 		}

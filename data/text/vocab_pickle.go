@@ -14,7 +14,8 @@ func decodePickleVocab(b []byte) (*Vocabulary, error) {
 	for _, name := range []string{"__main__.Vocabulary", "vocab.Vocabulary"} {
 		classes[name] = pickle.ObjectClass(name)
 	}
-	value, _, err := pickle.Decode(bytes.NewReader(b), pickle.Options{Globals: pickle.Merge(pickle.Standard(), classes)})
+	value, _, err := pickle.Decode(bytes.NewReader(b),
+		pickle.Options{Globals: pickle.Merge(pickle.Standard(), classes)})
 	if err != nil {
 		return nil, fmt.Errorf("not a vocabulary pickle: %w", err)
 	}
@@ -53,7 +54,8 @@ func decodePickleVocab(b []byte) (*Vocabulary, error) {
 		w, isText := pickle.Text(word)
 		i, isInt := id.(int64)
 		if !isText || !isInt {
-			return "", 0, fmt.Errorf("the pickle maps %s to %s; expected words and ints", pickle.TypeName(word), pickle.TypeName(id))
+			return "", 0, fmt.Errorf("the pickle maps %s to %s; expected words and ints", pickle.TypeName(word),
+				pickle.TypeName(id))
 		}
 		return w, i, nil
 	}

@@ -77,7 +77,8 @@ func TestVocabularyFileRoundTrip(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".vocab-*")); len(left) > 0 {
 		t.Errorf("temporary files are left: %q", left)
 	}
-	if err := v.Save(filepath.Join(dir, "missing", "vocab.json")); err == nil || !strings.Contains(err.Error(), "missing") {
+	if err := v.Save(filepath.Join(dir, "missing", "vocab.json")); err == nil ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("saving into a missing folder: %v", err)
 	}
 }
@@ -124,7 +125,8 @@ func TestLoadPickleVocabulary(t *testing.T) {
 	}
 }
 
-// Python 3.8 and later write HIGHEST_PROTOCOL as 5: testdata/vocab_python311.pkl is a class Vocabulary of seven words by Python 3.11.
+// Python 3.8 and later write HIGHEST_PROTOCOL as 5: testdata/vocab_python311.pkl is a class Vocabulary of seven words
+// by Python 3.11.
 func TestLoadVocabularyOfPython311(t *testing.T) {
 	v, err := LoadVocabulary("testdata/vocab_python311.pkl")
 	if err != nil {
@@ -167,8 +169,10 @@ func TestLoadVocabularyErrors(t *testing.T) {
 		{"idx", `{"word2idx":{` + head + `},"idx2word":{` + back + `},"idx":9}`, "idx is 9, but word2idx has 4 words"},
 		{"gap", `{"word2idx":{` + head + `,"x":7},"idx":5}`, `"x" has the id 7; ids must be 0 to 4`},
 		{"shared", `{"word2idx":{` + head + `,"x":3},"idx":5}`, `share the id 3`},
-		{"inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `,"4":"y"},"idx":5}`, `idx2word has "y" there`},
-		{"short inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `},"idx":5}`, "idx2word has 4 words, word2idx 5"},
+		{"inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `,"4":"y"},"idx":5}`,
+			`idx2word has "y" there`},
+		{"short inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `},"idx":5}`,
+			"idx2word has 4 words, word2idx 5"},
 		{"bad key", `{"word2idx":{` + head + `},"idx2word":{"zero":"<pad>"},"idx":4}`, `the key "zero"`},
 		{"special", `{"word2idx":{"<start>":0,"<pad>":1,"<end>":2,"<unk>":3},"idx":4}`, "id 0 must be <pad>"},
 		{"no words", `{"word2idx":{},"idx":0}`, "id 0 must be <pad>"},
@@ -180,7 +184,8 @@ func TestLoadVocabularyErrors(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.file), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want it to name the file and contain %q", c.name, err, c.want)
 		}
 	}

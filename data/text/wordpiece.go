@@ -8,9 +8,10 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// WordPiece is the vocabulary of BERT and its tokeniser (google-research/bert, tokenization.py, WordpieceTokenizer): each word of the
-// basic tokeniser is cut into the longest pieces the vocabulary has, from left to right; pieces after the first begin with ## in the
-// file. A word that cannot be cut, or has more than 100 characters, is [UNK]. It is safe for concurrent use.
+// WordPiece is the vocabulary of BERT and its tokeniser (google-research/bert, tokenization.py, WordpieceTokenizer):
+// each word of the basic tokeniser is cut into the longest pieces the vocabulary has, from left to right; pieces after
+// the first begin with ## in the file. A word that cannot be cut, or has more than 100 characters, is [UNK]. It is safe
+// for concurrent use.
 type WordPiece struct {
 	// The ids of the special pieces; in bert-base-uncased 0, 100, 101, 102, 103.
 	Pad, Unk, Cls, Sep, Mask int32
@@ -85,8 +86,8 @@ type Pieces struct {
 	words [][]int32
 }
 
-// Split cuts a text and returns the piece ids of each of its words, without [CLS] and [SEP], and how many words are [UNK]. The
-// result is valid until the next call. Once p has grown it allocates nothing for ASCII text.
+// Split cuts a text and returns the piece ids of each of its words, without [CLS] and [SEP], and how many words are
+// [UNK]. The result is valid until the next call. Once p has grown it allocates nothing for ASCII text.
 func (v *WordPiece) Split(p *Pieces, text string) (words [][]int32, unknown int) {
 	p.basic.split(text)
 	p.ids, p.words = p.ids[:0], p.words[:0]
@@ -128,7 +129,8 @@ func (v *WordPiece) appendWord(dst []int32, word []byte) ([]int32, bool) {
 	return dst, true
 }
 
-// AppendCaption appends [CLS], the pieces of a caption and [SEP] to dst and returns also how many of its words are [UNK].
+// AppendCaption appends [CLS], the pieces of a caption and [SEP] to dst and returns also how many of its words are
+// [UNK].
 func (v *WordPiece) AppendCaption(dst []int32, p *Pieces, caption string) (ids []int32, unknown int) {
 	words, unknown := v.Split(p, caption)
 	dst = append(dst, v.Cls)

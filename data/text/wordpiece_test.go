@@ -115,13 +115,15 @@ func TestWordPieceRefusesBadFiles(t *testing.T) {
 		tinyPieces + "##s\n":  `line 22: piece "##s" stands in line 8 already`,
 		tinyPieces + "\nx\n":  `line 22: expected a piece in UTF-8, found ""`,
 		tinyPieces + "\xff\n": "line 22: expected a piece in UTF-8",
-		strings.Replace(tinyPieces, "[MASK]", "mask", 1): "no piece [MASK] among 21; expected the vocab.txt of a BERT model",
+		strings.Replace(tinyPieces, "[MASK]", "mask", 1): "no piece [MASK] among 21; expected the vocab.txt of a " +
+			"BERT model",
 	} {
 		if _, err := decodeWordPiece([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := LoadWordPiece(filepath.Join(t.TempDir(), "vocab.txt")); err == nil || !strings.Contains(err.Error(), "vocab.txt") {
+	if _, err := LoadWordPiece(filepath.Join(t.TempDir(), "vocab.txt")); err == nil ||
+		!strings.Contains(err.Error(), "vocab.txt") {
 		t.Errorf("no file: %v", err)
 	}
 	windows, err := decodeWordPiece([]byte(strings.ReplaceAll(tinyPieces, "\n", "\r\n")))
@@ -137,7 +139,9 @@ func TestWordPieceAllocatesNothing(t *testing.T) {
 	}
 	var p Pieces
 	var ids []int32
-	if n := testing.AllocsPerRun(100, func() { ids, _ = v.AppendCaption(ids[:0], &p, "A dog, unaffable, running zebras.") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		ids, _ = v.AppendCaption(ids[:0], &p, "A dog, unaffable, running zebras.")
+	}); n != 0 {
 		t.Errorf("%v allocations for a caption", n)
 	}
 }

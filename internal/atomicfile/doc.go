@@ -8,8 +8,9 @@
 //	Set        several files that belong together, such as an array and its ids
 //	MkdirTemp  a hidden folder for what becomes a folder
 //
-// Hidden names are .NAME.tmp-MACHINE-PROCESS-COUNT. What a killed process left behind is removed when the same target is
-// written again.
+// Hidden names are .NAME.tmp-MACHINE-PROCESS-COUNT. What a killed process left behind is removed when the same target
+// is written again.
 //
-// Why not google/renameio: it does the first of these alone, does not sync the folder, and cannot be made to fail by tests.
+// Why not google/renameio: it does the first of these alone, does not sync the folder, and cannot be made to fail by
+// tests.
 package atomicfile

@@ -59,8 +59,8 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// Explain returns err as an *Error with its operation, its path and, where the cause is known, kind and remedy. An error
-// that is an *Error already, and nil, are returned as they are.
+// Explain returns err as an *Error with its operation, its path and, where the cause is known, kind and remedy. An
+// error that is an *Error already, and nil, are returned as they are.
 func Explain(op, path string, err error) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
@@ -108,5 +108,6 @@ func pathOf(err error) (at string, inner error) {
 
 // beside reports whether at is path, below path or in the same folder.
 func beside(at, path string) bool {
-	return at == path || strings.HasPrefix(at, path+string(filepath.Separator)) || filepath.Dir(at) == filepath.Dir(path)
+	return at == path || strings.HasPrefix(at, path+string(filepath.Separator)) ||
+		filepath.Dir(at) == filepath.Dir(path)
 }

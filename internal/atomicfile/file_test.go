@@ -149,13 +149,15 @@ func TestOtherFailures(t *testing.T) {
 		holds(t, dir, "last", "old")
 	}
 	own := errors.New("the caller's own")
-	if err := WriteFile(path, func(w io.Writer) error { return errors.Join(put("half")(w), own) }); !errors.Is(err, own) {
+	if err := WriteFile(path, func(w io.Writer) error { return errors.Join(put("half")(w), own) }); !errors.Is(err,
+		own) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "last", "old")
 	noSync := host
 	noSync.syncDir = func(string) error { return syscall.EIO }
-	if err := noSync.writeFile(path, put("new")); !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), "intact") {
+	if err := noSync.writeFile(path, put("new")); !errors.Is(err, syscall.EIO) ||
+		strings.Contains(err.Error(), "intact") {
 		t.Errorf("sync of the folder: got %v", err)
 	}
 }

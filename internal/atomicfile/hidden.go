@@ -69,8 +69,8 @@ func forget(name string) {
 	inUseM.Unlock()
 }
 
-// RemoveLeft removes the hidden files and folders in dir that ended processes left behind. What cannot be removed stays;
-// the next writer tries again.
+// RemoveLeft removes the hidden files and folders in dir that ended processes left behind. What cannot be removed
+// stays; the next writer tries again.
 func RemoveLeft(dir string) { removeLeft(dir, "") }
 
 // removeLeft removes what was left behind of one target, "" for all.

@@ -136,7 +136,8 @@ func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 		return
 	}
 	for _, name := range []string{"boxes", "ids"} {
-		if got := read(name); got != last && (got != "" || last == "new" || strings.Contains(strings.Join(earlier, " "), name)) {
+		if got := read(name); got != last && (got != "" || last == "new" || strings.Contains(strings.Join(earlier, " "),
+			name)) {
 			t.Errorf("earlier %v: features are %s, %s %q", earlier, last, name, got)
 		}
 	}

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// The build may set these with -ldflags "-X vsetrain/internal/build.version=1.2.3 -X vsetrain/internal/build.commit=0123456789ab+changes".
-// The commit is also found where Go stamps it, which -buildvcs=false, often set in GOFLAGS, turns off.
+// The build may set these with -ldflags "-X vsetrain/internal/build.version=1.2.3 -X
+// vsetrain/internal/build.commit=0123456789ab+changes". The commit is also found where Go stamps it, which
+// -buildvcs=false, often set in GOFLAGS, turns off.
 var (
 	version = "0.1.0-dev"
 	commit  = ""

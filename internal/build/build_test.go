@@ -8,7 +8,8 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
-	stamped := []debug.BuildSetting{{Key: "vcs.revision", Value: "fedcba9876543210"}, {Key: "vcs.modified", Value: "true"}}
+	stamped := []debug.BuildSetting{{Key: "vcs.revision", Value: "fedcba9876543210"},
+		{Key: "vcs.modified", Value: "true"}}
 	for _, c := range []struct {
 		commit  string
 		stamped []debug.BuildSetting

@@ -67,7 +67,8 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 	}
 	if !convert(f, v, node) {
 		found := describe(node)
-		if f.typ.Kind() == reflect.String && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
+		if f.typ.Kind() == reflect.String && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
+			node.Tag != "!!null" {
 			found += "; put it in quotes"
 		}
 		if near := nearest(node.Value, f.rule.Enum); near != "" {
@@ -82,7 +83,8 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 // convert stores the node in v and reports whether type and range fit.
 func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	if isText(v.Type()) {
-		return node.Kind == yaml.ScalarNode && v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(node.Value)) == nil
+		return node.Kind == yaml.ScalarNode &&
+			v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(node.Value)) == nil
 	}
 	if v.Kind() == reflect.Array {
 		if node.Kind != yaml.SequenceNode || len(node.Content) != v.Len() {
@@ -106,11 +108,13 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	case reflect.Bool:
 		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
 	case reflect.Float64:
-		return (node.Tag == "!!float" || node.Tag == "!!int") && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(v.Float())
+		return (node.Tag == "!!float" || node.Tag == "!!int") && node.Decode(v.Addr().Interface()) == nil &&
+			f.rule.AcceptsNumber(v.Float())
 	case reflect.Int:
 		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(float64(v.Int()))
 	case reflect.Uint64:
-		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(float64(v.Uint()))
+		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil &&
+			f.rule.AcceptsNumber(float64(v.Uint()))
 	}
 	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
 }

@@ -26,8 +26,10 @@ func TestDefaultsAreValid(t *testing.T) {
 		t.Error("an empty request is not the default configuration")
 	}
 	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 ||
-		r.Model.WordDim != 300 || r.Optim.Clip != 2 || r.Optim.Decay != 0.1 || r.Optim.Betas != [2]float64{0.9, 0.999} || r.Optim.Eps != 1e-8 ||
-		r.Loss.LSEH.Lambda != 0.025 || r.Loss.LUWM.Positive != [3]float64{0.5, -0.7, 0.2} || r.Loss.LUWM.Negative != [3]float64{0.03, -0.4, 0.9} ||
+		r.Model.WordDim != 300 || r.Optim.Clip != 2 || r.Optim.Decay != 0.1 ||
+		r.Optim.Betas != [2]float64{0.9, 0.999} || r.Optim.Eps != 1e-8 ||
+		r.Loss.LSEH.Lambda != 0.025 || r.Loss.LUWM.Positive != [3]float64{0.5, -0.7, 0.2} ||
+		r.Loss.LUWM.Negative != [3]float64{0.03, -0.4, 0.9} ||
 		r.Model.SGRAF != (models.SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4}) {
 		t.Errorf("defaults are not the common settings: %+v", r.Config)
 	}
@@ -37,8 +39,9 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestLayers(t *testing.T) {
 	r := load(t, Request{
 		File: "testdata/good/top.yaml",
-		Env:  []string{"HOME=/x", "VSETRAIN_TRAIN_EPOCHS=9", "VSETRAIN_OPTIM_BETAS=[0.7, 0.9]", "VSETRAIN_SEED=", "VSETRAIN_BLAS=openblas"},
-		Set:  []string{"optim.betas=[0.5, 0.6]", "run.dir=2017", "optim.clip=1", "optim.clip=3"},
+		Env: []string{"HOME=/x", "VSETRAIN_TRAIN_EPOCHS=9", "VSETRAIN_OPTIM_BETAS=[0.7, 0.9]", "VSETRAIN_SEED=",
+			"VSETRAIN_BLAS=openblas"},
+		Set: []string{"optim.betas=[0.5, 0.6]", "run.dir=2017", "optim.clip=1", "optim.clip=3"},
 	})
 	for _, c := range []struct {
 		path      string
@@ -90,19 +93,30 @@ func TestBadOverrides(t *testing.T) {
 		{"near", Request{Set: []string{"optim.lrr=1"}}, `--set: optim.lrr: unknown key; did you mean optim.lr?`},
 		{"no section", Request{Set: []string{"lr=1"}}, `--set: lr: unknown key; did you mean optim.lr?`},
 		{"far", Request{Set: []string{"a.b.c=1"}}, "--set: a.b.c: unknown key; `vsetrain config show` lists all keys"},
-		{"section", Request{Set: []string{"model.sgraf=1"}}, `--set: model.sgraf: is a section; set one of its keys: sim_dim, steps, dropout`},
+		{"section", Request{Set: []string{"model.sgraf=1"}},
+			`--set: model.sgraf: is a section; set one of its keys: sim_dim, steps, dropout`},
 		{"no value", Request{Set: []string{"seed"}}, `--set: expected key=value such as optim.lr=0.001, found "seed"`},
-		{"type", Request{Set: []string{"train.epochs=many"}}, `--set: train.epochs: expected a whole number in [1, 1000000], found "many"`},
-		{"empty", Request{Set: []string{"train.epochs="}}, `--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
-		{"enum", Request{Set: []string{"loss.name=lsseh"}}, `--set: loss.name: expected one of lsh, lmh, lseh, luwm, found "lsseh"; did you mean lseh?`},
-		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; `vsetrain config show` lists all keys"},
-		{"env near", Request{Env: []string{"VSETRAIN_OPTM_LR=1"}}, `VSETRAIN_OPTM_LR: unknown environment variable; did you mean VSETRAIN_OPTIM_LR?`},
-		{"env known", Request{Env: []string{"VSETRAIN_BLASS=mkl"}}, `VSETRAIN_BLASS: unknown environment variable; did you mean VSETRAIN_BLAS?`},
-		{"env far", Request{Env: []string{"VSETRAIN_ZZZZZZ=1"}}, `VSETRAIN_ZZZZZZ: unknown environment variable; unset it`},
-		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}}, `VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
-		{"cross", Request{Set: []string{"model.text_encoder=bert"}}, `--set: model.text_encoder: expected gru for network vsepp, found "bert"`},
+		{"type", Request{Set: []string{"train.epochs=many"}},
+			`--set: train.epochs: expected a whole number in [1, 1000000], found "many"`},
+		{"empty", Request{Set: []string{"train.epochs="}},
+			`--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
+		{"enum", Request{Set: []string{"loss.name=lsseh"}},
+			`--set: loss.name: expected one of lsh, lmh, lseh, luwm, found "lsseh"; did you mean lseh?`},
+		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; `vsetrain config show` " +
+			"lists all keys"},
+		{"env near", Request{Env: []string{"VSETRAIN_OPTM_LR=1"}},
+			`VSETRAIN_OPTM_LR: unknown environment variable; did you mean VSETRAIN_OPTIM_LR?`},
+		{"env known", Request{Env: []string{"VSETRAIN_BLASS=mkl"}},
+			`VSETRAIN_BLASS: unknown environment variable; did you mean VSETRAIN_BLAS?`},
+		{"env far", Request{Env: []string{"VSETRAIN_ZZZZZZ=1"}},
+			`VSETRAIN_ZZZZZZ: unknown environment variable; unset it`},
+		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}},
+			`VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
+		{"cross", Request{Set: []string{"model.text_encoder=bert"}},
+			`--set: model.text_encoder: expected gru for network vsepp, found "bert"`},
 		{"no file", Request{File: "testdata/none.yaml"}, `--config: no such file: testdata/none.yaml`},
-		{"directory", Request{File: "testdata"}, `testdata: cannot read the configuration: expected a regular file, found a folder`},
+		{"directory", Request{File: "testdata"},
+			`testdata: cannot read the configuration: expected a regular file, found a folder`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(c.req)
@@ -119,7 +133,8 @@ func TestTooLarge(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("# padding\n", 1<<17)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(Request{File: file}); err == nil || !strings.Contains(err.Error(), "too large: 1310720 bytes; expected a configuration of at most 1048576") {
+	if _, err := Load(Request{File: file}); err == nil ||
+		!strings.Contains(err.Error(), "too large: 1310720 bytes; expected a configuration of at most 1048576") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value for messages.
+// Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value
+// for messages.
 type Setting struct {
 	Key   string // dotted path, "optim.lr"
 	Value *yaml.Node
@@ -46,8 +47,8 @@ func CheckSettings(settings []Setting) []Problem {
 	return p.list
 }
 
-// ParseFile returns the top mapping of another YAML file of at most 1 MiB, read as strictly as a configuration: one document, no
-// repeated documents, a mapping at the top. The error is an *Error.
+// ParseFile returns the top mapping of another YAML file of at most 1 MiB, read as strictly as a configuration: one
+// document, no repeated documents, a mapping at the top. The error is an *Error.
 func ParseFile(file string) (*yaml.Node, error) {
 	var p problems
 	top := parseFile(file, &p)

@@ -17,7 +17,8 @@ func given(key, tag, value string) Setting {
 
 // Settings of another file win over the configuration, are checked as strictly, and their place is remembered.
 func TestSettings(t *testing.T) {
-	r := load(t, Request{File: "testdata/good/top.yaml", Set: []string{"optim.lr=0.5"}, Settings: []Setting{given("optim.lr", "!!float", "0.25"), given("train.batch", "!!int", "9")}})
+	r := load(t, Request{File: "testdata/good/top.yaml", Set: []string{"optim.lr=0.5"},
+		Settings: []Setting{given("optim.lr", "!!float", "0.25"), given("train.batch", "!!int", "9")}})
 	if r.Optim.LR != 0.25 || r.Train.Batch != 9 || r.Origin("optim.lr").String() != "s.yaml:3" {
 		t.Errorf("lr %v from %v, batch %d", r.Optim.LR, r.Origin("optim.lr"), r.Train.Batch)
 	}
@@ -27,7 +28,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{given("optim.lrr", "!!float", "1"), "s.yaml:3:9: optim.lrr: unknown key; did you mean optim.lr?"},
 		{given("optim.lr", "!!float", "11"), "s.yaml:3:9: optim.lr: expected a number in (0, 10], found 11"},
-		{given("optim", "!!float", "11"), "s.yaml:3:9: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, lr_update2, clip, weight_decay, betas, eps, legacy_eps"},
+		{given("optim", "!!float", "11"), "s.yaml:3:9: optim: is a section; set one of its keys: name, lr, bert_lr, " +
+			"decay, schedule, lr_update, lr_update2, clip, weight_decay, betas, eps, legacy_eps"},
 	} {
 		if _, err := Load(Request{Settings: []Setting{c.setting}}); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)

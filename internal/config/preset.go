@@ -112,11 +112,13 @@ func parsePresets(text string) ([]Preset, error) {
 	for i, line := range lines[1:] {
 		cells := strings.Split(line, "\t")
 		if len(cells) != len(heads) {
-			return nil, fmt.Errorf("%s%s:%d: expected %d cells with tabs between them, found %d", presetFolder, presetTable, i+2,
+			return nil, fmt.Errorf("%s%s:%d: expected %d cells with tabs between them, found %d", presetFolder,
+				presetTable, i+2,
 				len(heads), len(cells))
 		}
 		p := Preset{line: i + 2}
-		own := map[string]*string{"preset": &p.Name, "base": &p.Base, "data": &p.Data, "loss": &p.Loss, "source": &p.Source}
+		own := map[string]*string{"preset": &p.Name, "base": &p.Base, "data": &p.Data, "loss": &p.Loss,
+			"source": &p.Source}
 		column := 1
 		for k, text := range cells {
 			at := Source{File: presetFolder + presetTable, Line: p.line, Column: column}

@@ -47,7 +47,8 @@ func leaf(f *field) map[string]any {
 		return map[string]any{"anyOf": []any{
 			map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}
 	case f.typ.Kind() == reflect.Array:
-		return map[string]any{"type": "array", "minItems": f.typ.Len(), "maxItems": f.typ.Len(), "items": number(f, f.typ.Elem())}
+		return map[string]any{"type": "array", "minItems": f.typ.Len(), "maxItems": f.typ.Len(),
+			"items": number(f, f.typ.Elem())}
 	case f.typ.Kind() == reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case len(f.rule.Enum) > 0:
@@ -64,7 +65,8 @@ func number(f *field, t reflect.Type) map[string]any {
 		s["type"] = "number"
 	}
 	for key, bound := range map[string]*float64{
-		"minimum": f.rule.Min, "maximum": f.rule.Max, "exclusiveMinimum": f.rule.Above, "exclusiveMaximum": f.rule.Below,
+		"minimum": f.rule.Min, "maximum": f.rule.Max, "exclusiveMinimum": f.rule.Above,
+		"exclusiveMaximum": f.rule.Below,
 	} {
 		if bound != nil {
 			s[key] = *bound

@@ -48,7 +48,8 @@ func unknownKey(section *field, key string) string {
 		return "unknown key; did you mean " + near + "?"
 	}
 	if section.find(key) != nil {
-		return "unknown key; write " + strings.ReplaceAll(key, ".", ": {") + ": ..." + strings.Repeat("}", strings.Count(key, "."))
+		return "unknown key; write " + strings.ReplaceAll(key, ".", ": {") + ": ..." +
+			strings.Repeat("}", strings.Count(key, "."))
 	}
 	where := section.path
 	if where == "" {

@@ -34,8 +34,10 @@ func readsBack(t *testing.T, file string, c Config) {
 func TestMarshalReadsBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, dir := range []string{"", "runs/a b", "true", "007", "1e3", "~", "null", "- x", "a: b", "a #b", `C:\data "x"`,
-		"ünïcode/日本", "line\nbreak\ttab", " lead", "trail ", "2026-01-01", "<<", "\u2028\u0085", "0x1F", "yes", "a,b", "&a", "!!str", "%d", "@x", "`"} {
+	for _, dir := range []string{"", "runs/a b", "true", "007", "1e3", "~", "null", "- x", "a: b", "a #b",
+		`C:\data "x"`,
+		"ünïcode/日本", "line\nbreak\ttab", " lead", "trail ", "2026-01-01", "<<", "\u2028\u0085", "0x1F", "yes", "a,b",
+		"&a", "!!str", "%d", "@x", "`"} {
 		c := Default()
 		c.Run.Dir = dir
 		c.Seed = rng.Uint64()
@@ -51,7 +53,8 @@ func TestMarshalReadsBack(t *testing.T) {
 func TestShow(t *testing.T) {
 	r := load(t, Request{File: "testdata/good/top.yaml", Set: []string{"loss.margin=0.185"}})
 	plain, docs := r.Show(false), r.Show(true)
-	for _, want := range []string{"margin: 0.185", "# --set", "lr: 0.001", "# testdata/good/top.yaml:3", "clip: 2 ", "# default"} {
+	for _, want := range []string{"margin: 0.185", "# --set", "lr: 0.001", "# testdata/good/top.yaml:3", "clip: 2 ",
+		"# default"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("no %q in\n%s", want, plain)
 		}
@@ -107,8 +110,9 @@ func TestSchema(t *testing.T) {
 	if err := check(schema, full); err != "" {
 		t.Errorf("the default configuration: %s", err)
 	}
-	crossField := map[string]bool{"text_encoder": true, "text_encoder_default": true, "weight_decay": true, "second_update": true,
-		"tf32_on_cpu": true, "luwm_warmup": true}
+	crossField := map[string]bool{"text_encoder": true, "text_encoder_default": true, "weight_decay": true,
+		"second_update": true,
+		"tf32_on_cpu":   true, "luwm_warmup": true}
 	for name := range badFiles {
 		b, err := os.ReadFile(filepath.Join("testdata/bad", name+".yaml"))
 		if err != nil {
@@ -116,7 +120,8 @@ func TestSchema(t *testing.T) {
 		}
 		var v any
 		if yaml.Unmarshal(b, &v) != nil || strings.HasPrefix(name, "extends_") && name != "extends_type" ||
-			crossField[name] || name == "alias" || name == "merge_key" || name == "two_documents" || name == "null_section" {
+			crossField[name] || name == "alias" || name == "merge_key" || name == "two_documents" ||
+			name == "null_section" {
 			continue // syntax, or rules that a schema of single keys does not hold
 		}
 		if check(schema, v) == "" {

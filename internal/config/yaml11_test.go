@@ -27,7 +27,8 @@ func checkNumbers(t *testing.T, name string, text []byte) (count int) {
 		if n.Kind == yaml.ScalarNode && (n.Tag == "!!float" || n.Tag == "!!int") {
 			count++
 			if !yamlNumber.MatchString(n.Value) {
-				t.Errorf("%s:%d: %s is no number in YAML 1.1; write it with a point, as in 5.0e-4", name, n.Line, n.Value)
+				t.Errorf("%s:%d: %s is no number in YAML 1.1; write it with a point, as in 5.0e-4", name, n.Line,
+					n.Value)
 			}
 		}
 		for _, c := range n.Content {

@@ -89,7 +89,8 @@ func TestGoldenAttention(t *testing.T) {
 		if !slices.Equal(order, c.Expected.Order) {
 			t.Errorf("%s: order %v, want %v", name, order, c.Expected.Order)
 		}
-		golden.Close(t, name+" map", AttentionMap(scores, c.Boxes, c.Width, c.Height), flat(c.Expected.Rows), golden.FP64)
+		golden.Close(t, name+" map", AttentionMap(scores, c.Boxes, c.Width, c.Height), flat(c.Expected.Rows),
+			golden.FP64)
 	})
 }
 
@@ -112,7 +113,8 @@ func TestAttend(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := maps[0]
-	if a.ImageID != id || a.Image != 3 || len(a.Correlation) != 3 || a.Width < 1 || a.Correlation[0] == a.Correlation[1] {
+	if a.ImageID != id || a.Image != 3 || len(a.Correlation) != 3 || a.Width < 1 ||
+		a.Correlation[0] == a.Correlation[1] {
 		t.Fatalf("%+v", a)
 	}
 	best := 0
@@ -138,7 +140,8 @@ func TestAttend(t *testing.T) {
 	wantError(t, err, "network vsepp has no features of regions")
 }
 
-// The hardest negatives of a caption under two losses: the same caption and batch, hinges that follow from what is listed.
+// The hardest negatives of a caption under two losses: the same caption and batch, hinges that follow from what is
+// listed.
 func TestHardest(t *testing.T) {
 	lseh := tinyConfig()
 	lseh.Train.Epochs = 1
@@ -162,7 +165,8 @@ func TestHardest(t *testing.T) {
 			t.Fatalf("%d negatives", len(l.Negatives))
 		}
 		for i, n := range l.Negatives {
-			if n.ImageID == h.ImageID || i > 0 && n.Hinge > l.Negatives[i-1].Hinge || math.Abs(n.Margin+n.Similarity-l.Match-n.Hinge) > 1e-6 {
+			if n.ImageID == h.ImageID || i > 0 && n.Hinge > l.Negatives[i-1].Hinge ||
+				math.Abs(n.Margin+n.Similarity-l.Match-n.Hinge) > 1e-6 {
 				t.Errorf("run %d, negative %d of image %s with match %v: %+v", k, i, h.ImageID, l.Match, n)
 			}
 			want := 0.2
@@ -193,20 +197,24 @@ func TestSamples(t *testing.T) {
 	c.Loss.WarmupEpochs = 1 // which luwm does not have
 	now := time.Time{}
 	phases := map[string]bool{}
-	r := SamplesRequest{Config: c, Subsets: 3, StepImages: 5, Now: func() time.Time { now = now.Add(time.Second); return now },
+	r := SamplesRequest{Config: c, Subsets: 3, StepImages: 5,
+		Now:      func() time.Time { now = now.Add(time.Second); return now },
 		Progress: func(phase string, done, total int) { phases[phase] = done == total }}
 	rep, err := Samples(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(phases) != 3 || !phases["bench lseh"] {
+	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(phases) != 3 ||
+		!phases["bench lseh"] {
 		t.Fatalf("%+v, phases %v", rep, phases)
 	}
 	for i, p := range rep.Points {
 		n := i%3 + 1
 		steps := (25*n + 15) / 16
-		// each step looks at the clock before, at both ends of, and after its measurement of the loss; that is taken off
-		if p.Subset != n || p.Images != 5*n || p.Captions != 25*n || p.Steps != steps || p.LossSeconds != float64(steps) || p.Seconds != float64(steps+1) {
+		// each step looks at the clock before, at both ends of, and after its measurement of the loss; that is taken
+		// off
+		if p.Subset != n || p.Images != 5*n || p.Captions != 25*n || p.Steps != steps ||
+			p.LossSeconds != float64(steps) || p.Seconds != float64(steps+1) {
 			t.Errorf("point %d: %+v", i, p)
 		}
 	}

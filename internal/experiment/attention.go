@@ -10,8 +10,8 @@ import (
 	"vsetrain/models"
 )
 
-// Attention is how strongly VSRN looks at each region of an image (Li et al., ICCV 2019, section on visualisation). With the features G_i of the
-// k regions after the reasoning and the embedding I of the image,
+// Attention is how strongly VSRN looks at each region of an image (Li et al., ICCV 2019, section on visualisation).
+// With the features G_i of the k regions after the reasoning and the embedding I of the image,
 //
 //	c_i = G_i · I        r_i = rank of c_i, from 0, equal ones in the order of the regions        s_i = λ (k - r_i)²
 //
@@ -41,7 +41,8 @@ func correlate[T float32 | float64](features, image []T) []float64 {
 	return out
 }
 
-// AttentionScores ranks the regions by their correlation: the regions from the highest on, and the score of each region.
+// AttentionScores ranks the regions by their correlation: the regions from the highest on, and the score of each
+// region.
 func AttentionScores(correlation []float64, lambda float64) (order []int, scores []float64) {
 	k := len(correlation)
 	order, scores = make([]int, k), make([]float64, k)
@@ -55,7 +56,8 @@ func AttentionScores(correlation []float64, lambda float64) (order []int, scores
 	return order, scores
 }
 
-// AttentionMap sums the scores of the boxes that each pixel lies in: [height, width]. A pixel x, y lies in a box of x1 <= x < x2 and y1 <= y < y2, in pixels.
+// AttentionMap sums the scores of the boxes that each pixel lies in: [height, width]. A pixel x, y lies in a box of x1
+// <= x < x2 and y1 <= y < y2, in pixels.
 func AttentionMap(scores []float64, boxes [][4]float64, width, height int) []float64 {
 	out := make([]float64, width*height)
 	for i, b := range boxes {
@@ -77,7 +79,8 @@ func AttentionMap(scores []float64, boxes [][4]float64, width, height int) []flo
 func (a *Attention) Map(width, height int) []float64 {
 	boxes := make([][4]float64, len(a.Boxes))
 	for i, b := range a.Boxes {
-		boxes[i] = [4]float64{b[0] * float64(width), b[1] * float64(height), b[2] * float64(width), b[3] * float64(height)}
+		boxes[i] = [4]float64{b[0] * float64(width), b[1] * float64(height), b[2] * float64(width),
+			b[3] * float64(height)}
 	}
 	m := AttentionMap(a.Scores, boxes, width, height)
 	if top := slices.Max(m); top > 0 {
@@ -114,7 +117,8 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		}
 		i, ok := byID[id]
 		if !ok {
-			return nil, fmt.Errorf("%s: split %s has no image with the id %q; ids are like %q", s.Dir(), s.Name(), id, s.ImageID(0))
+			return nil, fmt.Errorf("%s: split %s has no image with the id %q; ids are like %q", s.Dir(), s.Name(), id,
+				s.ImageID(0))
 		}
 		row := s.RowOf(i)
 		if err := s.ReadImage(regions, row); err != nil {
@@ -126,7 +130,8 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		if err := l.Runner.Embeds.Regions(image, features, models.ImageBatch{N: 1, Features: regions}); err != nil {
 			return nil, err
 		}
-		a := Attention{Checkpoint: l.Found, Image: i, ImageID: id, Correlation: correlate(features, image), Boxes: make([][4]float64, k)}
+		a := Attention{Checkpoint: l.Found, Image: i, ImageID: id, Correlation: correlate(features, image),
+			Boxes: make([][4]float64, k)}
 		w, h := s.ImageSize(row)
 		a.Width, a.Height = float64(w), float64(h)
 		for j := range k {

@@ -41,7 +41,8 @@ func TestTrainingThatCannotStart(t *testing.T) {
 		change func(t *testing.T, c *config.Config)
 		words  []string
 	}{
-		{"no data folder", func(_ *testing.T, c *config.Config) { c.Data.Dir = "" }, []string{"data.dir is empty", "--set data.dir="}},
+		{"no data folder", func(_ *testing.T, c *config.Config) { c.Data.Dir = "" },
+			[]string{"data.dir is empty", "--set data.dir="}},
 		{"missing vocabulary", func(t *testing.T, c *config.Config) {
 			c.Data.Dir = copyWorld(t)
 			remove(t, c.Data.Dir, "vocab.json")
@@ -66,9 +67,12 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			c.Data.Dir = copyWorld(t)
 			edit(t, c.Data.Dir, "train_ims.npy", func(b []byte) []byte { return b[:len(b)-7] })
 		}, []string{"train_ims.npy"}},
-		{"no boxes", gsmnWithout("train_ims_bbx.npy"), []string{"split \"train\" has no boxes: expected", "train_ims_bbx.npy, pixel coordinates x1,y1,x2,y2 of every region [40, 3, 4]"}},
-		{"no picture sizes", gsmnWithout("dev_ims_size.npy"), []string{"split \"dev\" has boxes but no picture sizes", "[12, 2]"}},
-		{"no dependencies", gsmnWithout("train_caps.json"), []string{"split \"train\" has no dependencies", "train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense needs neither"}},
+		{"no boxes", gsmnWithout("train_ims_bbx.npy"), []string{"split \"train\" has no boxes: expected",
+			"train_ims_bbx.npy, pixel coordinates x1,y1,x2,y2 of every region [40, 3, 4]"}},
+		{"no picture sizes", gsmnWithout("dev_ims_size.npy"), []string{"split \"dev\" has boxes but no picture sizes",
+			"[12, 2]"}},
+		{"no dependencies", gsmnWithout("train_caps.json"), []string{"split \"train\" has no dependencies",
+			"train_caps.conllu in the CoNLL-U format; model.gsmn.mode: dense needs neither"}},
 		{"dependencies of other captions", func(t *testing.T, c *config.Config) {
 			gsmnWithout()(t, c)
 			c.Model.GSMN.Neighbors = "self" // they make no difference, but are wrong
@@ -78,7 +82,8 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // also where there is a GPU
 			c.Device.Kind = "cuda"
 		}, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
-		{"initial weights that do not exist", func(_ *testing.T, c *config.Config) { c.Train.InitFrom = "nowhere.pth" }, []string{"checkpoint nowhere.pth: no such file"}},
+		{"initial weights that do not exist", func(_ *testing.T, c *config.Config) { c.Train.InitFrom = "nowhere.pth" },
+			[]string{"checkpoint nowhere.pth: no such file"}},
 		{"initial weights of other sizes", func(t *testing.T, c *config.Config) {
 			small := tinyConfig()
 			small.Train.MaxSteps, small.Model.EmbedDim = 1, 8
@@ -138,13 +143,20 @@ func TestResumeThatCannotContinue(t *testing.T) {
 		change func(t *testing.T, r *TrainRequest)
 		words  []string
 	}{
-		{"without --resume", func(_ *testing.T, r *TrainRequest) { r.Resume = false }, []string{"holds a run already", "--resume", "--run"}},
-		{"changed margin and rate", func(_ *testing.T, r *TrainRequest) { r.Config.Loss.Margin, r.Config.Optim.LR = 0.3, 1 },
-			[]string{"not the one the run began with: loss.margin was 0.2, is 0.3, optim.lr was 0.005, is 1;", "--run"}},
-		{"changed nested option", func(_ *testing.T, r *TrainRequest) { r.Config.Loss.LSEH.Lambda = 0.01 }, []string{"loss.lseh.lambda was 0.025, is 0.01"}},
-		{"changed network", func(_ *testing.T, r *TrainRequest) { r.Config.Model.EmbedDim = 32 }, []string{"model.embed_dim was 16, is 32"}},
+		{"without --resume", func(_ *testing.T, r *TrainRequest) { r.Resume = false },
+			[]string{"holds a run already", "--resume", "--run"}},
+		{"changed margin and rate", func(_ *testing.T, r *TrainRequest) {
+			r.Config.Loss.Margin, r.Config.Optim.LR = 0.3, 1
+		},
+			[]string{"not the one the run began with: loss.margin was 0.2, is 0.3, optim.lr was 0.005, is 1;",
+				"--run"}},
+		{"changed nested option", func(_ *testing.T, r *TrainRequest) { r.Config.Loss.LSEH.Lambda = 0.01 },
+			[]string{"loss.lseh.lambda was 0.025, is 0.01"}},
+		{"changed network", func(_ *testing.T, r *TrainRequest) { r.Config.Model.EmbedDim = 32 },
+			[]string{"model.embed_dim was 16, is 32"}},
 		{"changed seed", func(_ *testing.T, r *TrainRequest) { r.Config.Seed = 9 }, []string{"seed was 7, is 9"}},
-		{"changed precision", func(_ *testing.T, r *TrainRequest) { r.Config.Device.Precision = "bf16" }, []string{"device.precision was fp32, is bf16"}},
+		{"changed precision", func(_ *testing.T, r *TrainRequest) { r.Config.Device.Precision = "bf16" },
+			[]string{"device.precision was fp32, is bf16"}},
 		{"changed vocabulary", func(t *testing.T, r *TrainRequest) {
 			r.Config.Data.Vocab = filepath.Join(t.TempDir(), "vocab.json")
 			v, err := text.LoadVocabulary(filepath.Join(fixture, "data", "vocab.json"))
@@ -154,7 +166,8 @@ func TestResumeThatCannotContinue(t *testing.T) {
 			if err := v.Save(r.Config.Data.Vocab); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"vocabulary of the data set has changed", "vocab.json has ", "the data set's has 45", "--set data.vocab="}},
+		}, []string{"vocabulary of the data set has changed", "vocab.json has ", "the data set's has 45",
+			"--set data.vocab="}},
 		{"half a checkpoint", func(t *testing.T, r *TrainRequest) {
 			edit(t, r.RunDir, "checkpoints/"+lastName, func(b []byte) []byte { return b[:len(b)/2] })
 		}, []string{"resume", lastName, "truncated"}},
@@ -166,7 +179,8 @@ func TestResumeThatCannotContinue(t *testing.T) {
 		{"checkpoint of weights alone", func(t *testing.T, r *TrainRequest) {
 			replace(t, r.RunDir, checkpoint(r.RunDir, bestName))
 		}, []string{"weights only", "train.init_from"}},
-		{"another data folder", func(t *testing.T, r *TrainRequest) { r.Config.Data.Dir = copyWorld(t) }, []string{"data.dir was "}},
+		{"another data folder", func(t *testing.T, r *TrainRequest) { r.Config.Data.Dir = copyWorld(t) },
+			[]string{"data.dir was "}},
 		{"broken configuration", func(t *testing.T, r *TrainRequest) {
 			edit(t, r.RunDir, runfs.ConfigName, func(b []byte) []byte { return append(b, "nonsense: 1\n"...) })
 		}, []string{"resume", "config.yaml:", "nonsense"}},

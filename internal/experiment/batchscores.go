@@ -7,8 +7,8 @@ import (
 	"vsetrain/models"
 )
 
-// batchScores scores the images of some captions with the captions themselves, as a training step does but with the network in evaluation
-// mode: [n, n], row i the image of captions[i], column j captions[j].
+// batchScores scores the images of some captions with the captions themselves, as a training step does but with the
+// network in evaluation mode: [n, n], row i the image of captions[i], column j captions[j].
 func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, error) {
 	n, s, m := len(captions), l.Split, l.Model
 	size := s.Regions() * s.Dim()

@@ -9,7 +9,8 @@ import (
 	"vsetrain/train"
 )
 
-// stepTimer does steps as training does: where the device lets it, each is started before the result of the one before is looked at.
+// stepTimer does steps as training does: where the device lets it, each is started before the result of the one before
+// is looked at.
 type stepTimer struct {
 	step    *train.Step
 	lr      float64

@@ -24,7 +24,8 @@ var bertFixture = fixtureOf("vseinf-bert")
 
 // A checkpoint of VSE-infinity with BERT, its captions cut into word pieces here, gives the scores of PyTorch.
 func TestBertGivesTheScoresOfPyTorch(t *testing.T) {
-	exact, single := readScores(t, filepath.Join(bertFixture, "scores.npy")), readScores(t, filepath.Join(bertFixture, "scores_f32.npy"))
+	exact, single := readScores(t, filepath.Join(bertFixture, "scores.npy")),
+		readScores(t, filepath.Join(bertFixture, "scores_f32.npy"))
 	for _, c := range []struct {
 		precision string
 		scores    []float64
@@ -67,7 +68,8 @@ func TestBertImportAndExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := a.Network(); o != b.Network() || a.Sizes() != b.Sizes() || o.Bert.Heads != 3 || o.Bert.Layers != 2 || o.Bert.Hidden != 12 || o.Bert.Intermediate != 20 || o.Bert.Positions != 40 {
+	if o := a.Network(); o != b.Network() || a.Sizes() != b.Sizes() || o.Bert.Heads != 3 || o.Bert.Layers != 2 ||
+		o.Bert.Hidden != 12 || o.Bert.Intermediate != 20 || o.Bert.Positions != 40 {
 		t.Errorf("read as %+v, back as %+v", a.Network(), b.Network())
 	}
 	if _, err := Import(source, ours, filepath.Join(fixture, "data", "vocab.json")); err == nil {
@@ -81,7 +83,8 @@ func TestSentenceVectorsOfPyTorch(t *testing.T) {
 		want := readRows(t, filepath.Join(bertFixture, "vectors_"+pool+".npy"))
 		for _, n := range []int{64, 7} {
 			out := filepath.Join(t.TempDir(), "train_bert.npy")
-			r := SentenceRequest{Captions: filepath.Join(bertFixture, "data", "test_caps.txt"), Bert: filepath.Join(bertFixture, "bert"), Pool: pool,
+			r := SentenceRequest{Captions: filepath.Join(bertFixture, "data", "test_caps.txt"),
+				Bert: filepath.Join(bertFixture, "bert"), Pool: pool,
 				Out: out, Batch: n, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}}
 			rep, err := PrecomputeBert(t.Context(), r)
 			if err != nil {
@@ -151,14 +154,15 @@ func bertConfig(t *testing.T) *config.Config {
 	}
 	c := tinyConfig()
 	c.Data.Vocab, c.Model.Network, c.Model.TextEncoder = path, "vseinf", "bert"
-	c.Model.Bert = models.BertOptions{Init: "random", Layers: 2, Hidden: 16, Heads: 2, Intermediate: 24, Positions: 24, Dropout: 0.1}
+	c.Model.Bert = models.BertOptions{Init: "random", Layers: 2, Hidden: 16, Heads: 2, Intermediate: 24, Positions: 24,
+		Dropout: 0.1}
 	c.Optim.Name, c.Optim.WeightDecay, c.Optim.BertLR = "adamw", 1e-4, 1
 	c.Train.DropLast = true
 	return c
 }
 
-// Training with BERT: dropout, word masking and region dropping included, a run that is interrupted ends as the uninterrupted
-// one, and its checkpoint can be evaluated.
+// Training with BERT: dropout, word masking and region dropping included, a run that is interrupted ends as the
+// uninterrupted one, and its checkpoint can be evaluated.
 func TestBertResumeEqualsUninterrupted(t *testing.T) {
 	c := bertConfig(t)
 	whole := mustTrain(t, c)
@@ -167,7 +171,8 @@ func TestBertResumeEqualsUninterrupted(t *testing.T) {
 		t.Errorf("%d interruptions", n)
 	}
 	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
-	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{dir}, Data: world, Split: "test", Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}})
+	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{dir}, Data: world, Split: "test",
+		Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +188,9 @@ func TestBertLearns(t *testing.T) {
 	c.Loss.Name, c.Model.Bert.Dropout, c.Optim.LR = "lsh", 0, 3e-3
 	var losses []float64
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := Train(t.Context(), request(c, run, &watcher{onStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }})); err != nil {
+	if _, err := Train(t.Context(), request(c, run, &watcher{onStep: func(i train.StepInfo) {
+		losses = append(losses, i.StepResult.Loss)
+	}})); err != nil {
 		t.Fatal(err)
 	}
 	mean := func(x []float64) (m float64) {
@@ -196,8 +203,9 @@ func TestBertLearns(t *testing.T) {
 		t.Errorf("the loss of the first epoch is %.3f, of the last %.3f", first, last)
 	}
 	moments := openTensors(t, checkpoint(run, lastName))
-	for name, trained := range map[string]bool{"txt.bert.pooler.dense.weight": false, "txt.bert.encoder.layer.1.attention.self.query.weight": true,
-		"txt.bert.embeddings.word_embeddings.weight": true, "txt.linear.weight": true} {
+	for name, trained := range map[string]bool{"txt.bert.pooler.dense.weight": false,
+		"txt.bert.encoder.layer.1.attention.self.query.weight": true,
+		"txt.bert.embeddings.word_embeddings.weight":           true, "txt.linear.weight": true} {
 		x, ok := moments.Tensor("optim/m/" + name)
 		if !ok || slices.ContainsFunc(x.Data, func(b byte) bool { return b != 0 }) != trained {
 			t.Errorf("%s: found %v, trained is not %v", name, ok, trained)
@@ -209,10 +217,12 @@ func TestBertLearns(t *testing.T) {
 func TestBertFolderMistakes(t *testing.T) {
 	good := filepath.Join(bertFixture, "bert")
 	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	sizes := models.BertOptions{Dir: good, Init: "pretrained", Layers: 2, Hidden: 12, Heads: 3, Intermediate: 20, Positions: 40}
+	sizes := models.BertOptions{Dir: good, Init: "pretrained", Layers: 2, Hidden: 12, Heads: 3, Intermediate: 20,
+		Positions: 40}
 	for _, m := range []struct {
 		want   string
 		change func(c *config.Config)
@@ -220,12 +230,15 @@ func TestBertFolderMistakes(t *testing.T) {
 		{"", func(*config.Config) {}},
 		{"model.bert.dir is empty", func(c *config.Config) { c.Model.Bert.Dir = "" }},
 		{"no such folder", func(c *config.Config) { c.Model.Bert.Dir = filepath.Join(empty, "nowhere") }},
-		{"has neither model.safetensors nor pytorch_model.bin; it has vocab.txt", func(c *config.Config) { c.Model.Bert.Dir = empty }},
+		{"has neither model.safetensors nor pytorch_model.bin; it has vocab.txt",
+			func(c *config.Config) { c.Model.Bert.Dir = empty }},
 		{"set model.bert.layers", func(c *config.Config) { c.Model.Bert.Layers = 3 }},
 		{"more layers than the 1 of the network", func(c *config.Config) { c.Model.Bert.Layers = 1 }},
 		{"has shape [20 12], the network wants [24 12]", func(c *config.Config) { c.Model.Bert.Intermediate = 24 }},
 		{"3 attention heads, the network has 4", func(c *config.Config) { c.Model.Bert.Heads = 4 }},
-		{"has vectors for 57 word pieces, vocab.txt has 6", func(c *config.Config) { c.Data.Vocab = filepath.Join(empty, "vocab.txt") }},
+		{"has vectors for 57 word pieces, vocab.txt has 6", func(c *config.Config) {
+			c.Data.Vocab = filepath.Join(empty, "vocab.txt")
+		}},
 	} {
 		c := tinyConfig()
 		c.Model.Network, c.Model.TextEncoder, c.Model.Bert = "vseinf", "bert", sizes

@@ -20,7 +20,8 @@ type CompareReport struct {
 	Comparisons []eval.Comparison // one for each protocol
 }
 
-// Compare measures both models and tests their differences. Models of different data are refused before anything is computed.
+// Compare measures both models and tests their differences. Models of different data are refused before anything is
+// computed.
 func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err error) {
 	if r.Resamples < 1 {
 		return rep, fmt.Errorf("resamples: expected at least 1, found %d", r.Resamples)
@@ -34,7 +35,8 @@ func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err erro
 		return rep, err
 	}
 	if a.Digest != "" && b.Digest != "" && a.Digest != b.Digest {
-		return rep, fmt.Errorf("split %s of %s and split %s of %s have different captions, so the two cannot be compared query by query: "+
+		return rep, fmt.Errorf("split %s of %s and split %s of %s have different captions, so the two cannot be "+
+			"compared query by query: "+
 			"measure both on one data set, which --data DIR names", a.Split, a.Data, b.Split, b.Data)
 	}
 	if rep.A, err = Eval(ctx, r.A); err != nil {
@@ -46,7 +48,8 @@ func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err erro
 	pool := par.New(r.A.Device.Threads)
 	defer pool.Close()
 	if len(rep.A.Results) != len(rep.B.Results) {
-		return rep, fmt.Errorf("%d images with %d captions, and %d with %d: only measures of the same split can be compared",
+		return rep, fmt.Errorf("%d images with %d captions, and %d with %d: only measures of the same split can be "+
+			"compared",
 			rep.A.Images, rep.A.Captions, rep.B.Images, rep.B.Captions)
 	}
 	for i := range rep.A.Results {

@@ -12,8 +12,8 @@ import (
 	"vsetrain/train"
 )
 
-// A run with device.kind cuda on the emulated driver: configuration, data, training, validation and checkpoints, with the losses and
-// recalls of the CPU.
+// A run with device.kind cuda on the emulated driver: configuration, data, training, validation and checkpoints, with
+// the losses and recalls of the CPU.
 func TestTrainOnEmulatedGPU(t *testing.T) {
 	path := emulator.Library(t)
 	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
@@ -55,7 +55,8 @@ func TestEvalPairsOnEmulatedGPU(t *testing.T) {
 	c := tinyConfig()
 	setNetwork(c, models.SGR)
 	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
-	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto,
+		Device: device.DefaultOptions()}
 	r.Device.Kind = "cpu"
 	_, want := evaluateWith(t, r)
 	r.Device.Kind = "cuda"
@@ -70,9 +71,11 @@ func TestScoresOfPyTorchOnEmulatedGPU(t *testing.T) {
 	path := emulator.Library(t)
 	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
 	t.Setenv("VSETRAIN_CUBLAS", path)
-	for fixture, checkpoint := range map[string]string{bertFixture: "checkpoint.pth", fixtureOf("gsmn"): fixtureCheckpoints[0]} {
+	for fixture, checkpoint := range map[string]string{bertFixture: "checkpoint.pth",
+		fixtureOf("gsmn"): fixtureCheckpoints[0]} {
 		want := readScores(t, filepath.Join(fixture, "scores.npy"))
-		_, got := evaluateWith(t, EvalRequest{Checkpoints: []string{filepath.Join(fixture, checkpoint)}, Data: filepath.Join(fixture, "data"), Split: "test",
+		_, got := evaluateWith(t, EvalRequest{Checkpoints: []string{filepath.Join(fixture, checkpoint)},
+			Data: filepath.Join(fixture, "data"), Split: "test",
 			Protocol: eval.Auto, Device: device.Options{Kind: "cuda", Precision: "fp32"}})
 		if d := worst(got, want); !(d <= 5e-6) {
 			t.Errorf("%s: largest difference of a score %g, want at most 5e-6", fixture, d)

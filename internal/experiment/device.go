@@ -18,9 +18,9 @@ type Choice struct {
 	Warnings []error
 }
 
-// ChooseDevice starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU are there, otherwise the CPU; a GPU that is there
-// and cannot be used is a warning. One that was asked for by its number and does not exist is an error in any case. blas chooses the matrix product of the CPU
-// ("" is the fastest).
+// ChooseDevice starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU
+// are there, otherwise the CPU; a GPU that is there and cannot be used is a warning. One that was asked for by its
+// number and does not exist is an error in any case. blas chooses the matrix product of the CPU ("" is the fastest).
 func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
 	warn := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Errorf(format, args...)) }
@@ -47,7 +47,8 @@ func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 		case errors.As(err, &none) && o.Index > 0:
 			return nil, c, fmt.Errorf("device.kind auto: %w", err)
 		case errors.As(err, &unusable):
-			warn("a GPU is there and cannot be used, so the CPU computes: %w; mend this, or set device.kind to cpu", err)
+			warn("a GPU is there and cannot be used, so the CPU computes: %w; mend this, or set device.kind to cpu",
+				err)
 		}
 		c.Reason = "device.kind auto chose the CPU: " + err.Error()
 	}
@@ -118,7 +119,8 @@ func explainDevice(err error, o device.Options, saved string) error {
 		if o.Resident != "never" {
 			resident = ", set device.resident to never (the features of the data set stay on the GPU otherwise)"
 		}
-		return fmt.Errorf("%w; lower train.batch (--batch)%s, or end other programs that use the GPU (nvidia-smi)", err, resident)
+		return fmt.Errorf("%w; lower train.batch (--batch)%s, or end other programs that use the GPU (nvidia-smi)", err,
+			resident)
 	case errors.As(err, &failed):
 		return fmt.Errorf("%w; the GPU or its driver failed, and this process can compute nothing more; %s", err, saved)
 	}

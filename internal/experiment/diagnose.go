@@ -60,7 +60,8 @@ func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *EvalR
 	return err
 }
 
-// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no run.
+// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no
+// run.
 func trainingMargin(path string) (float64, error) {
 	dir, ok, err := runOf(path)
 	if err != nil || !ok {
@@ -73,9 +74,10 @@ func trainingMargin(path string) (float64, error) {
 	return c.Loss.Margin, nil
 }
 
-// FalseNegatives says how like their anchors the negatives of training batches are under one checkpoint, by the semantic vectors of the captions. A hard
-// negative is the one with the largest hinge, as training takes it: for an image a caption, for a caption an image. One whose semantic similarity is at
-// least FalseSimilarity is called false: it describes much the same.
+// FalseNegatives says how like their anchors the negatives of training batches are under one checkpoint, by the
+// semantic vectors of the captions. A hard negative is the one with the largest hinge, as training takes it: for an
+// image a caption, for a caption an image. One whose semantic similarity is at least FalseSimilarity is called false:
+// it describes much the same.
 type FalseNegatives struct {
 	Checkpoint  string  `json:"checkpoint"` // its file's name
 	Epoch       float64 `json:"epoch"`
@@ -93,8 +95,8 @@ const FalseSimilarity = 0.5
 // falseBatches is how many batches of the first epoch are looked at.
 const falseBatches = 16
 
-// MeasureFalseNegatives looks at every checkpoint in a run directory, the earliest epoch first, on the same batches of the training split. It returns nil
-// without an error where the training split has no semantic vectors.
+// MeasureFalseNegatives looks at every checkpoint in a run directory, the earliest epoch first, on the same batches of
+// the training split. It returns nil without an error where the training split has no semantic vectors.
 func MeasureFalseNegatives(ctx context.Context, r AnalysisRequest, dir string) ([]FalseNegatives, error) {
 	r.Split = "train"
 	folder := filepath.Join(dir, runfs.CheckpointsName)
@@ -169,7 +171,8 @@ func falseNegatives(ctx context.Context, r AnalysisRequest, dir, file string) (f
 	return f, true, nil
 }
 
-// add counts one batch: scores, margins and semantic similarities [n, n], row i the image of caption i. It returns the number of negatives.
+// add counts one batch: scores, margins and semantic similarities [n, n], row i the image of caption i. It returns the
+// number of negatives.
 func (f *FalseNegatives) add(scores, margins, similar []float64, images []int32) (all int) {
 	n := len(images)
 	row, column := make([]int, n), make([]int, n) // the hard negative of each anchor

@@ -52,7 +52,9 @@ func TestFullDisk(t *testing.T) {
 		free    int64 // bytes that are left
 		words   []string
 	}{
-		{"while a checkpoint is written", 0, 7, 8192, []string{"save ", "checkpoint", ".safetensors: no space left on device; the earlier file is intact; free space and resume"}},
+		{"while a checkpoint is written", 0, 7, 8192,
+			[]string{"save ", "checkpoint", ".safetensors: no space left on device; the earlier file is intact; free " +
+				"space and resume"}},
 		{"while a step is logged", 1, 26, 0, []string{"metrics.jsonl: no space left on device; free space and resume"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +75,8 @@ func TestFullDisk(t *testing.T) {
 			if !errors.Is(err, atomicfile.ErrDiskFull) || out.Position.Step <= c.at {
 				t.Fatalf("%v at %+v", err, out.Position)
 			}
-			if r, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{checkpoint(dir, lastName)}, Split: "dev", Protocol: eval.Auto, Device: device.DefaultOptions()}); err != nil {
+			if r, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{checkpoint(dir, lastName)}, Split: "dev",
+				Protocol: eval.Auto, Device: device.DefaultOptions()}); err != nil {
 				t.Errorf("the earlier checkpoint: %v", err)
 			} else if got, want := r.Results[0].Metrics.MRecall, w.validations[0].Metrics.MRecall; got != want {
 				t.Errorf("the earlier checkpoint has M-Recall %v, the first validation gave %v", got, want)
@@ -116,9 +119,11 @@ func TestReadOnlyRunDirectory(t *testing.T) {
 			r.RunDir = filepath.Join(disk, "new")
 		}
 		_, err := Train(t.Context(), r)
-		wantError(t, err, r.RunDir, "read-only file system", "choose another run directory with --run DIR or make this one writable")
+		wantError(t, err, r.RunDir, "read-only file system", "choose another run directory with --run DIR or make "+
+			"this one writable")
 	}
-	if _, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{dir}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}); err != nil {
+	if _, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{dir}, Split: "test", Protocol: eval.Auto,
+		Device: device.DefaultOptions()}); err != nil {
 		t.Errorf("a read-only run cannot be evaluated: %v", err)
 	}
 }

@@ -26,8 +26,8 @@ type EvalRequest struct {
 	Device      device.Options
 	BLAS        string
 	Work        string // folder for scored tiles, see eval.EncodeOptions
-	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its published numbers can
-	// be reproduced.
+	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its
+	// published numbers can be reproduced.
 	CompatBoxes bool
 	Judgements  []string // files and folders of judgements with several positives and of people's ratings
 	Diagnose    bool     // look where the recalls come from
@@ -175,16 +175,20 @@ func (r *EvalRequest) stored(rep *EvalReport) ([]eval.Member, int, error) {
 		switch {
 		case rep.Images == 0: // no split to compare with
 			if m%n != 0 {
-				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of captions for every image; "+
+				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of "+
+					"captions for every image; "+
 					"is it the transpose, or a shard? (--data DIR names the data set)", path, n, m)
 			}
 			rep.Images, rep.Captions, rep.CaptionsPerImage = n, m, m/n
 		case rep.Data == "" && (n != rep.Images || m != rep.Captions):
-			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split with every model",
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split "+
+				"with every model",
 				path, n, m, r.Scores[0], rep.Images, rep.Captions)
 		case n != rep.Images || m != rep.Captions:
-			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d captions; "+
-				"rows are distinct images and columns all their captions, in file order", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions)
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d "+
+				"captions; "+
+				"rows are distinct images and columns all their captions, in file order", path, n, m, r.Split, rep.Data,
+				rep.Images, rep.Captions)
 		}
 		members = append(members, eval.Member{Name: path, Data: rep.Digest, Scores: s})
 		rep.Measured = append(rep.Measured, Measured{Scores: path})
@@ -206,7 +210,8 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 	defer func() { err = explainDevice(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = t.Model.Session.Dev.Name(), t.Choice.Reason
 	rep.Measured[i].Device = rep.Device
-	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn, Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn,
+		Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
 		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }
@@ -230,7 +235,8 @@ func compatBoxes(t *Trained, p eval.Protocol) (data.StoredBoxes, error) {
 	}
 	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
 	if len(protocols) > 1 {
-		return 0, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole split; name protocol %s or %s",
+		return 0, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole split; "+
+			"name protocol %s or %s",
 			protocols[0], protocols[1])
 	}
 	if protocols[0] == eval.FiveFolds {

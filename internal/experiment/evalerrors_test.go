@@ -36,26 +36,39 @@ func TestEvalErrors(t *testing.T) {
 		change func(*EvalRequest)
 		words  []string
 	}{
-		{"no such path", func(r *EvalRequest) { r.Checkpoints = []string{"nowhere/best.safetensors"} }, []string{"checkpoint nowhere/best.safetensors: no such file or directory"}},
-		{"empty folder", func(r *EvalRequest) { r.Checkpoints = []string{t.TempDir()} }, []string{"no checkpoint in this directory", "best.safetensors"}},
-		{"another kind of file", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(world, "vocab.json")} }, []string{"vocab.json", "not a checkpoint", ".pth.tar"}},
-		{"half a file", func(r *EvalRequest) { r.Checkpoints, r.Data = []string{short}, world }, []string{short, "truncated"}},
-		{"no data", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(fixture, fixtureCheckpoints[0])} }, []string{"--data"}},
+		{"no such path", func(r *EvalRequest) { r.Checkpoints = []string{"nowhere/best.safetensors"} },
+			[]string{"checkpoint nowhere/best.safetensors: no such file or directory"}},
+		{"empty folder", func(r *EvalRequest) { r.Checkpoints = []string{t.TempDir()} },
+			[]string{"no checkpoint in this directory", "best.safetensors"}},
+		{"another kind of file", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(world, "vocab.json")} },
+			[]string{"vocab.json", "not a checkpoint", ".pth.tar"}},
+		{"half a file", func(r *EvalRequest) { r.Checkpoints, r.Data = []string{short}, world },
+			[]string{short, "truncated"}},
+		{"no data", func(r *EvalRequest) { r.Checkpoints = []string{filepath.Join(fixture, fixtureCheckpoints[0])} },
+			[]string{"--data"}},
 		{"another split", func(r *EvalRequest) { r.Split = "val" }, []string{"val"}},
-		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") }, []string{"trained on features of 3 x 16", "36 x 8"}},
-		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") }, []string{"another vocabulary", "--vocab"}},
-		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1", "set device.kind to auto or cpu"}},
+		{"another data set", func(r *EvalRequest) { r.Data = filepath.Join(fixture, "data") },
+			[]string{"trained on features of 3 x 16", "36 x 8"}},
+		{"another vocabulary", func(r *EvalRequest) { r.Vocab = filepath.Join(fixture, "data", "vocab.json") },
+			[]string{"another vocabulary", "--vocab"}},
+		{"cuda", func(r *EvalRequest) { r.Device.Kind = "cuda" }, []string{"device.kind cuda", "/nowhere/libcuda.so.1",
+			"set device.kind to auto or cpu"}},
 		{"negative batch", func(r *EvalRequest) { r.Batch = -1 }, []string{"batch"}},
 		{"scores of another split beside a checkpoint", func(r *EvalRequest) { r.Scores = []string{tall} },
 			[]string{tall, "3 images x 6 captions", "split test", "images and", "in file order"}},
-		{"scores of another split", func(r *EvalRequest) { r.Checkpoints, r.Data, r.Scores = nil, world, []string{tall} },
+		{"scores of another split", func(r *EvalRequest) {
+			r.Checkpoints, r.Data, r.Scores = nil, world, []string{tall}
+		},
 			[]string{tall, "3 images x 6 captions", "split test of " + world}},
 		{"scores that no split has", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{wide} },
 			[]string{wide, "2 images x 3 captions", "the same number of captions for every image", "--data DIR"}},
 		{"scores of two splits", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{tall, wide} },
 			[]string{wide, "2 images x 3 captions", "tall.npy has 3 x 6"}},
-		{"ranks in another format", func(r *EvalRequest) { r.SaveRanks = "ranks.xlsx" }, []string{"ranks.xlsx", ".csv, .pth or .pth.tar"}},
-		{"scores in a missing folder", func(r *EvalRequest) { r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy") }, []string{"s.npy"}},
+		{"ranks in another format", func(r *EvalRequest) { r.SaveRanks = "ranks.xlsx" },
+			[]string{"ranks.xlsx", ".csv, .pth or .pth.tar"}},
+		{"scores in a missing folder", func(r *EvalRequest) {
+			r.SaveScores = filepath.Join(t.TempDir(), "no", "s.npy")
+		}, []string{"s.npy"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := good
@@ -133,7 +146,8 @@ func TestEvalNotes(t *testing.T) {
 		return r.Splits[slices.IndexFunc(r.Splits, func(s data.SplitReport) bool { return s.Name == "test" })]
 	}
 	own, want := measured(""), counted(world)
-	if own.Foreign || own.Unknown != want.Unknown || own.Words != want.Words || own.Unknown == 0 || len(own.Notes()) != 1 {
+	if own.Foreign || own.Unknown != want.Unknown || own.Words != want.Words || own.Unknown == 0 ||
+		len(own.Notes()) != 1 {
 		t.Errorf("on its own data: %+v, %q", own, own.Notes())
 	}
 	if same := measured(world); same.Foreign {

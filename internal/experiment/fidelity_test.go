@@ -41,7 +41,8 @@ func TestVocabularySavedWithItsMask(t *testing.T) {
 	if err := os.WriteFile(masked, b, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"), Split: "test"}
+	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"),
+		Split: "test"}
 	r.Device.Kind, r.Device.Precision = "cpu", "fp32"
 	_, want := evaluateWith(t, r)
 	r.Vocab = masked
@@ -71,9 +72,11 @@ func TestExportOfTheSettingsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt, _ := v.(*torchfile.Dict).Get("opt")
-	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11), "learning_rate": 0.002,
-		"lr_update": int64(3), "grad_clip": 1.5, "batch_size": int64(8), "num_epochs": int64(2), "val_step": int64(5),
-		"vse_mean_warmup_epochs": int64(0), "logger_name": filepath.ToSlash(run), "optim": "adam", "embed_size": int64(c.Model.EmbedDim)} {
+	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11),
+		"learning_rate": 0.002,
+		"lr_update":     int64(3), "grad_clip": 1.5, "batch_size": int64(8), "num_epochs": int64(2), "val_step": int64(5),
+		"vse_mean_warmup_epochs": int64(0), "logger_name": filepath.ToSlash(run), "optim": "adam",
+		"embed_size": int64(c.Model.EmbedDim)} {
 		if got, _ := opt.(*torchfile.Namespace).Attrs.Get(name); got != want {
 			t.Errorf("option %s is %v, want %v", name, got, want)
 		}
@@ -108,10 +111,12 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 	}
 }
 
-// With CompatBoxes GSMN's scores are those that PyTorch computes when it reads boxes as the repository's evaluation does.
+// With CompatBoxes GSMN's scores are those that PyTorch computes when it reads boxes as the repository's evaluation
+// does.
 func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 	dir := fixtureOf("gsmn")
-	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"), Split: "test"}
+	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"),
+		Split: "test"}
 	r.Device.Kind, r.Device.Precision = "cpu", "fp64"
 	own := readScores(t, filepath.Join(dir, "scores.npy"))
 	want := readScores(t, filepath.Join(dir, "scores_compat.npy"))
@@ -142,13 +147,15 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 	if worst(got, want) > 2e-7 {
 		t.Errorf("scores in folds differ from PyTorch's by up to %g", worst(got, want))
 	}
-	for p, want := range map[eval.Protocol]data.StoredBoxes{eval.Auto: data.SplitBoxes, eval.OneK: data.SplitBoxes, eval.FiveFolds: data.FoldBoxes} {
+	for p, want := range map[eval.Protocol]data.StoredBoxes{eval.Auto: data.SplitBoxes, eval.OneK: data.SplitBoxes,
+		eval.FiveFolds: data.FoldBoxes} {
 		if got, err := compatBoxes(m, p); got != want || err != nil {
 			t.Errorf("protocol %s takes boxes %v, %v; want %v", p, got, err, want)
 		}
 	}
 
-	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(fixture, fixtureCheckpoints[0])}, filepath.Join(fixture, "data"), true
+	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(fixture, fixtureCheckpoints[0])},
+		filepath.Join(fixture, "data"), true
 	_, err = Eval(t.Context(), r)
 	wantError(t, err, fixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
 }

@@ -29,8 +29,8 @@ func onEmulator(t *testing.T, blas bool) {
 	}
 }
 
-// gpuRun trains eight steps on the emulated driver and returns every loss and norm, the measures of the validations, and the plan of the run; sent are the bytes
-// that went to the GPU from the second step on, those of a step.
+// gpuRun trains eight steps on the emulated driver and returns every loss and norm, the measures of the validations,
+// and the plan of the run; sent are the bytes that went to the GPU from the second step on, those of a step.
 func gpuRun(t *testing.T, c *config.Config) (curve []string, plan Plan, sent int) {
 	t.Helper()
 	c.Device.Kind, c.Train.MaxSteps = "cuda", 8
@@ -56,12 +56,14 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan Plan, sent int
 	return curve, w.plan, sent
 }
 
-// A data set that stays on the GPU and one that is streamed give the same bits, and so do recorded steps and others; with size augmentation the
-// regions that are kept are named by number, and words are sent. A step is sent numbers only.
+// A data set that stays on the GPU and one that is streamed give the same bits, and so do recorded steps and others;
+// with size augmentation the regions that are kept are named by number, and words are sent. A step is sent numbers
+// only.
 func TestResidentFeatures(t *testing.T) {
 	onEmulator(t, true)
-	for network, tables := range map[string]string{models.VSEPP: "word ids, semantic vectors, validation features", models.VSEInf: "validation features",
-		models.GSMN: "word ids, boxes, semantic vectors, validation features"} {
+	for network, tables := range map[string]string{models.VSEPP: "word ids, semantic vectors, validation features",
+		models.VSEInf: "validation features",
+		models.GSMN:   "word ids, boxes, semantic vectors, validation features"} {
 		var want []string
 		streamed := 0
 		for _, o := range [][2]string{{"never", "never"}, {"always", "auto"}, {"auto", "never"}} {
@@ -96,15 +98,18 @@ func TestResidentFeatures(t *testing.T) {
 				continue
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s, resident %s, capture %s:\n%s\nwithout either:\n%s", network, o[0], o[1], strings.Join(got, "\n"), strings.Join(want, "\n"))
+				t.Errorf("%s, resident %s, capture %s:\n%s\nwithout either:\n%s", network, o[0], o[1],
+					strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			// at most 6 numbers of a pair and 24 of a step; regions that are kept and words that are augmented come beside them
+			// at most 6 numbers of a pair and 24 of a step; regions that are kept and words that are augmented come
+			// beside them
 			most := 4 * (6*c.Train.Batch + 24)
 			if network == models.VSEInf {
 				most = streamed / 2
 			}
 			if sent > most || sent == 0 {
-				t.Errorf("%s %v: a step is sent %d bytes, expected at most %d; %d are streamed", network, o, sent, most, streamed)
+				t.Errorf("%s %v: a step is sent %d bytes, expected at most %d; %d are streamed", network, o, sent, most,
+					streamed)
 			}
 		}
 	}
@@ -125,8 +130,8 @@ func takenMemory(t *testing.T) int {
 	return int(total - free)
 }
 
-// Features for which the GPU has no room are streamed, or an error where they were to stay in any case; where they fit, as float16 as they are in the
-// file, they give the same bits.
+// Features for which the GPU has no room are streamed, or an error where they were to stay in any case; where they fit,
+// as float16 as they are in the file, they give the same bits.
 func TestFeaturesThatDoNotFit(t *testing.T) {
 	onEmulator(t, true)
 	o := synth.Default()
@@ -144,7 +149,8 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	}
 	emulator.Set(t, "memory", int(m.Total-m.Free+100_000)*16/15, 4<<30) // of which a sixteenth is the reserve
 	got, plan, _ := gpuRun(t, c)
-	if p := plan.Memory.String(); plan.Memory.Resident || !strings.Contains(p, "streamed with the batches; word ids 0.0 MB, resident; ") {
+	if p := plan.Memory.String(); plan.Memory.Resident ||
+		!strings.Contains(p, "streamed with the batches; word ids 0.0 MB, resident; ") {
 		t.Errorf("plan %s", p)
 	}
 	if !slices.Equal(got, want) {
@@ -164,7 +170,8 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 		}
 	}
 	emulator.Set(t, "defer", 0, 0)
-	emulator.Set(t, "memory", (takenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
+	emulator.Set(t, "memory",
+		(takenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
 	_, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), &watcher{}))
 	wantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
@@ -174,14 +181,15 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	wantError(t, err, "allocate", "the GPU is full", "lower train.batch")
 }
 
-// Pairs for whose usual tiles the GPU has no room are scored in smaller ones, to the same scores, with one warning; a GPU that holds not even the encoder is
-// an error.
+// Pairs for whose usual tiles the GPU has no room are scored in smaller ones, to the same scores, with one warning; a
+// GPU that holds not even the encoder is an error.
 func TestEvalInSmallTiles(t *testing.T) {
 	onEmulator(t, true)
 	c := tinyConfig()
 	setNetwork(c, models.SGR)
 	c.Device.Kind, c.Model.SGRAF.Steps, c.Train.Epochs, c.Train.MaxSteps = "cpu", 2, 1, 2
-	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r := EvalRequest{Checkpoints: []string{mustTrain(t, c)}, Split: "dev", Data: world, Protocol: eval.Auto,
+		Device: device.DefaultOptions()}
 	r.Device.Kind = "cuda"
 	_, want := evaluateWith(t, r)
 	taken := takenMemory(t)
@@ -229,7 +237,8 @@ func TestAutoChooses(t *testing.T) {
 	}
 	path := os.Getenv("VSETRAIN_CUBLAS")
 	t.Setenv("VSETRAIN_CUBLAS", "")
-	if name, c = choose(); strings.Contains(name, "own products") && (len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0].Error(), "cuBLAS not found")) {
+	if name, c = choose(); strings.Contains(name, "own products") && (len(c.Warnings) == 0 ||
+		!strings.Contains(c.Warnings[0].Error(), "cuBLAS not found")) {
 		t.Errorf("%s: warnings %v", name, c.Warnings)
 	}
 	t.Setenv("VSETRAIN_CUBLAS", path)
@@ -250,11 +259,14 @@ func TestAutoChooses(t *testing.T) {
 		t.Errorf("without a GPU: warnings %v", c.Warnings)
 	}
 	emulator.Set(t, "no_device", 0, 0)
-	for setting, says := range map[string]string{"version": "is for CUDA 0.0", "capability": "has compute capability 0.0"} { // a GPU is there
+	// a GPU is there
+	for setting, says := range map[string]string{"version": "is for CUDA 0.0",
+		"capability": "has compute capability 0.0"} {
 		emulator.Set(t, setting, 0, map[string]int{"version": 13000, "capability": 90}[setting])
 		name, c = choose()
 		want(name, c, "cpu", says)
-		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "a GPU is there and cannot be used, so the CPU computes: ") {
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "a GPU is there and cannot be used, so "+
+			"the CPU computes: ") {
 			t.Errorf("%s: warnings %v", setting, c.Warnings)
 		}
 		emulator.Set(t, setting, map[string]int{"version": 13000, "capability": 90}[setting], 0)
@@ -268,7 +280,8 @@ func TestAutoChooses(t *testing.T) {
 	want(name, c, "cpu", "out of LD_LIBRARY_PATH")
 	emulator.Set(t, "stub", 0, 0)
 	emulator.Set(t, "no_blas", 1, 0)
-	if name, c = choose(); !strings.Contains(name, "own products") || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "no cuBLAS starts") {
+	if name, c = choose(); !strings.Contains(name, "own products") || len(c.Warnings) != 1 ||
+		!strings.Contains(c.Warnings[0].Error(), "no cuBLAS starts") {
 		t.Errorf("with a cuBLAS that does not start: %s, warnings %v", name, c.Warnings)
 	}
 	emulator.Set(t, "no_device", 1, 0)
@@ -299,11 +312,13 @@ func TestLostGPU(t *testing.T) {
 	}
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := Train(t.Context(), request(config(), early, lose(1, 1)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step", "the GPU or its driver failed", "no checkpoint had been written yet")
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step",
+		"the GPU or its driver failed", "no checkpoint had been written yet")
 	emulator.Mend(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = Train(t.Context(), request(config(), dir, lose(7, 4)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ", "device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
+		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	emulator.Mend(t)
 	r := request(config(), dir, &watcher{})
@@ -322,13 +337,15 @@ func TestMemoryPlanOfCopies(t *testing.T) {
 		c.Device.Precision = precision
 		_, plan, _ := gpuRun(t, c)
 		m := plan.Memory
-		if want := share * (m.Parameters + m.Values + m.Inputs) / 2; m.Copies != want || m.Values == 0 || strings.Contains(m.String(), "bf16 copies") != (want > 0) {
+		if want := share * (m.Parameters + m.Values + m.Inputs) / 2; m.Copies != want || m.Values == 0 ||
+			strings.Contains(m.String(), "bf16 copies") != (want > 0) {
 			t.Errorf("%s: copies of %d bytes, want %d: %v", precision, m.Copies, want, m)
 		}
 	}
 }
 
-// With device.resident auto the features of the data set do not take the memory that a step needs beside its values, which the first step takes before them.
+// With device.resident auto the features of the data set do not take the memory that a step needs beside its values,
+// which the first step takes before them.
 func TestResidentLeavesRoomForAStep(t *testing.T) {
 	onEmulator(t, false)
 	o := synth.Default()

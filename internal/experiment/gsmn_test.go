@@ -38,7 +38,8 @@ func gsmnWorld(t *testing.T) string {
 	}
 	s := semantic.DefaultOptions()
 	s.K = 16
-	if _, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"), filepath.Join(dir, "train_svd.npy"), s, nil); err != nil {
+	if _, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"),
+		filepath.Join(dir, "train_svd.npy"), s, nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -48,7 +49,8 @@ func gsmnWorld(t *testing.T) string {
 func (r gsmnRun) recall(t *testing.T, c *config.Config) (run string, score float64) {
 	t.Helper()
 	run = mustTrain(t, c)
-	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{filepath.Join(run, "checkpoints", lastName)}, Data: r.dir, Split: "train", Protocol: eval.Whole,
+	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{filepath.Join(run, "checkpoints", lastName)},
+		Data: r.dir, Split: "train", Protocol: eval.Whole,
 		Device: device.Options{Kind: "auto", Precision: "fp32", Threads: 2}})
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +60,8 @@ func (r gsmnRun) recall(t *testing.T, c *config.Config) (run string, score float
 
 type gsmnRun struct{ dir string }
 
-// The sum over all violations teaches GSMN a small world by heart, with its own vectors and with its neighbours', and the other losses go
-// on from there: they see the scores only.
+// The sum over all violations teaches GSMN a small world by heart, with its own vectors and with its neighbours', and
+// the other losses go on from there: they see the scores only.
 func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 	r := gsmnRun{gsmnWorld(t)}
 	first, before := r.recall(t, gsmnConfig(r.dir, loss.LSH, 4))
@@ -80,7 +82,8 @@ func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 	}
 }
 
-// A validation says how many of its pairs are scored: with a network that looks at pairs they take far longer than encoding.
+// A validation says how many of its pairs are scored: with a network that looks at pairs they take far longer than
+// encoding.
 func TestValidationReportsPairs(t *testing.T) {
 	w := &watcher{}
 	c := gsmnConfig(gsmnWorld(t), loss.LSH, 1)

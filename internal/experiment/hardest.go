@@ -20,11 +20,12 @@ import (
 // of the LSEH paper shows them.
 type HardestRequest struct {
 	AnalysisRequest
-	Runs      []string // run directories
-	Semantics string   // vectors of the captions of the split; empty is that of the training split where the split is train
-	Query     int      // line of the caption file, from 1; 0 takes the caption with the largest hinges in the first run
-	Batch     int      // pairs in the batch; 0 is the batch of the first run
-	Top       int      // negatives to list
+	Runs []string // run directories
+	// vectors of the captions of the split; empty is that of the training split where the split is train
+	Semantics string
+	Query     int // line of the caption file, from 1; 0 takes the caption with the largest hinges in the first run
+	Batch     int // pairs in the batch; 0 is the batch of the first run
+	Top       int // negatives to list
 }
 
 // Hardest is the outcome: the same caption and batch under each run.
@@ -44,7 +45,8 @@ type HardestList struct {
 	Negatives       []Negative
 }
 
-// Negative is a negative image of a caption. Its gradient grows with its hinge; a step of training takes the first one only.
+// Negative is a negative image of a caption. Its gradient grows with its hinge; a step of training takes the first one
+// only.
 type Negative struct {
 	ImageID    string
 	Similarity float64 // score
@@ -53,8 +55,9 @@ type Negative struct {
 	Hinge      float64 // margin + similarity - match
 }
 
-// TopNegatives ranks the images of a batch by their hinge with one caption, margin + score - match, the largest first, ties in the order of the batch
-// and the matching image left out. scores and margins are [n, n], image by image. hinges has one for each image, 0 for the match.
+// TopNegatives ranks the images of a batch by their hinge with one caption, margin + score - match, the largest first,
+// ties in the order of the batch and the matching image left out. scores and margins are [n, n], image by image. hinges
+// has one for each image, 0 for the match.
 func TopNegatives(scores, margins []float64, n, caption int) (order []int, hinges []float64) {
 	hinges = make([]float64, n)
 	for i := range n {
@@ -67,8 +70,8 @@ func TopNegatives(scores, margins []float64, n, caption int) (order []int, hinge
 	return order, hinges
 }
 
-// HardestNegatives finds the hardest negatives of one caption in one batch under each run, with the weights of its best validation in evaluation
-// mode. The batch is one of the first epoch of the first run.
+// HardestNegatives finds the hardest negatives of one caption in one batch under each run, with the weights of its best
+// validation in evaluation mode. The batch is one of the first epoch of the first run.
 func HardestNegatives(ctx context.Context, r HardestRequest) (*Hardest, error) {
 	if len(r.Runs) == 0 || r.Top < 1 {
 		return nil, errors.New("hardest negatives: expected at least one run and one negative")
@@ -108,7 +111,8 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 		}
 	}
 	if slices.Max(h.captions) >= int32(l.Split.NumCaptions()) {
-		return fmt.Errorf("%s: split %s has %d captions, the one of the first run has more; compare runs on one data set", l.Split.Dir(), h.Split, l.Split.NumCaptions())
+		return fmt.Errorf("%s: split %s has %d captions, the one of the first run has more; compare runs on one data "+
+			"set", l.Split.Dir(), h.Split, l.Split.NumCaptions())
 	}
 	n := len(h.captions)
 	scores, err := batchScores(ctx, l, h.captions)
@@ -140,7 +144,8 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 		}
 		seen[images[i]] = true
 		at := i*n + h.query
-		neg := Negative{ImageID: l.Split.ImageID(l.Split.ImageRow(int(h.captions[i]))), Similarity: scores[at], Semantic: math.NaN(), Margin: margins[at], Hinge: hinges[i]}
+		neg := Negative{ImageID: l.Split.ImageID(l.Split.ImageRow(int(h.captions[i]))), Similarity: scores[at],
+			Semantic: math.NaN(), Margin: margins[at], Hinge: hinges[i]}
 		if similar != nil {
 			neg.Semantic = similar[at]
 		}
@@ -161,7 +166,8 @@ func (h *hardest) choose(l *Trained, c *config.Config) error {
 		return err
 	}
 	if h.Query > l.Split.NumCaptions() {
-		return fmt.Errorf("line %d of %s: split %s has %d captions", h.Query, l.Split.Dir(), h.Split, l.Split.NumCaptions())
+		return fmt.Errorf("line %d of %s: split %s has %d captions", h.Query, l.Split.Dir(), h.Split,
+			l.Split.NumCaptions())
 	}
 	for i := range s.BatchesPerEpoch() {
 		h.captions = slices.Clone(s.Batch(0, i))
@@ -227,13 +233,15 @@ func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 	}
 	var store *semantic.Store
 	if err == nil {
-		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.Split.NumCaptions(), CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt")})
+		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.Split.NumCaptions(),
+			CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt")})
 	}
 	if err != nil {
 		if !o.NeedsSemantics() && h.Semantics == "" {
 			return nil // wanted only to be listed
 		}
-		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes them", h.Split, err, l.Split.Dir(), h.Split)
+		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes "+
+			"them", h.Split, err, l.Split.Dir(), h.Split)
 	}
 	defer store.Close()
 	h.dim = store.RowLen()

@@ -51,7 +51,8 @@ func makeWorld(dir string) (string, error) {
 	}
 	s := semantic.DefaultOptions()
 	s.K = 8
-	_, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"), filepath.Join(dir, "train_svd.npy"), s, nil)
+	_, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"),
+		filepath.Join(dir, "train_svd.npy"), s, nil)
 	return dir, err
 }
 
@@ -109,7 +110,8 @@ func (w *watcher) Validating(what ValidationPhase, done, total int) {
 func (w *watcher) Validation(i train.ValidationInfo) { w.validations = append(w.validations, i) }
 
 func request(c *config.Config, dir string, w *watcher) TrainRequest {
-	return TrainRequest{Config: c, RunDir: dir, Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now, Observer: w}
+	return TrainRequest{Config: c, RunDir: dir, Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now,
+		Observer: w}
 }
 
 // mustTrain runs a whole training run in a new directory.

@@ -22,7 +22,8 @@ func (r *EvalRequest) openJudges(rep *EvalReport) (*judges, error) {
 		return nil, nil
 	}
 	if rep.Data == "" {
-		return nil, errors.New("judgements call images and captions by ids, which stored scores do not have: name their data set with --data")
+		return nil, errors.New("judgements call images and captions by ids, which stored scores do not have: name " +
+			"their data set with --data")
 	}
 	s, err := data.Open(rep.Data, r.Split, data.OpenOptions{CaptionsPerImage: rep.CaptionsPerImage})
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 	"vsetrain/internal/runfs"
 )
 
-// Relative paths in the configuration of a run are seen from the directory where it was started. LocateRun makes those of data set, vocabulary,
-// semantic vectors and BERT usable from this process: a path that is not there is looked for in the working directories that env.json records,
-// the latest first. A path that is nowhere stays as it is. The errors are those of reading env.json.
+// Relative paths in the configuration of a run are seen from the directory where it was started. LocateRun makes those
+// of data set, vocabulary, semantic vectors and BERT usable from this process: a path that is not there is looked for
+// in the working directories that env.json records, the latest first. A path that is nowhere stays as it is. The errors
+// are those of reading env.json.
 func LocateRun(dir string, c *config.Config) error {
 	started, err := startedIn(dir)
 	if err != nil {
@@ -71,8 +72,8 @@ func loadRun(dir string) (*config.Resolved, error) {
 	return c, nil
 }
 
-// nameFolder adds to the error of a data folder that is missing, or is the wrong one, how a person names another, and where else it was looked
-// for.
+// nameFolder adds to the error of a data folder that is missing, or is the wrong one, how a person names another, and
+// where else it was looked for.
 func nameFolder(err error, setting string, started []string) error {
 	var f *data.FolderError
 	if !errors.As(err, &f) {

@@ -47,8 +47,8 @@ type StepRecord struct {
 	// Different captions among the hard negatives of all images (train.Negatives).
 	HardCaptions int `json:"hard_captions"`
 	HardImages   int `json:"hard_images"` // different images among those of all captions
-	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and HardImages,
-	// and one more where an anchor without a violation was there.
+	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and
+	// HardImages, and one more where an anchor without a violation was there.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
 	ActiveImages   *int `json:"hard_images_active,omitempty"`
 }
@@ -67,7 +67,8 @@ type ValidationRecord struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// openLogs opens the records of the run; lines and events of steps after the position, which will be done again, are cut off.
+// openLogs opens the records of the run; lines and events of steps after the position, which will be done again, are
+// cut off.
 func (t *training) openLogs(p train.Position) (*logs, error) {
 	env := t.Env
 	env.Device = t.dev.Name()
@@ -134,15 +135,18 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
 	now := l.now()
 	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		Loss:        i.StepResult.Loss,
-		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage, Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
+		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage,
+		Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
 		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages}
 	scalars := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
-		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS, "train/epoch": r.Epoch,
+		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS,
+		"train/epoch":         r.Epoch,
 		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages),
-		"train/hard_captions_active": float64(hard.ActiveCaptions), "train/hard_images_active": float64(hard.ActiveImages)}
+		"train/hard_captions_active": float64(hard.ActiveCaptions),
+		"train/hard_images_active":   float64(hard.ActiveImages)}
 	if r.Captioning != 0 {
 		scalars["train/loss_captioning"] = r.Captioning
 	}
@@ -160,7 +164,8 @@ func (l *logs) validation(i train.ValidationInfo) error {
 	return l.write(r, now, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5,
 		"val/i2t_r10": m.I2T.R10,
 		"val/t2i_r1":  m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
-		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum, "val/m_recall": m.MRecall})
+		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum,
+		"val/m_recall": m.MRecall})
 }
 
 func (l *logs) write(line any, now time.Time, step int64, scalars map[string]float64) error {

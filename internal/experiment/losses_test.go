@@ -13,16 +13,18 @@ import (
 	"vsetrain/train"
 )
 
-// BenchmarkLossesBeside compares the step times of the losses with that of LMH, for each network at its published size: every round does
-// one step with each loss, in turn, on one batch and one model, whose weights stay as drawn: the learning rate is 0. "lseh-%" is the median over
-// rounds of LSEH's time in percent of LMH's, "lseh-±" the standard error of that median (1.25 σ/√n, σ from the quartiles).
+// BenchmarkLossesBeside compares the step times of the losses with that of LMH, for each network at its published size:
+// every round does one step with each loss, in turn, on one batch and one model, whose weights stay as drawn: the
+// learning rate is 0. "lseh-%" is the median over rounds of LSEH's time in percent of LMH's, "lseh-±" the standard
+// error of that median (1.25 σ/√n, σ from the quartiles).
 func BenchmarkLossesBeside(b *testing.B) {
 	names := []string{loss.LMH, loss.LSH, loss.LSEH, loss.LUWM}
 	for _, v := range []struct {
 		network, text string
 		batch         int
 	}{
-		{models.VSEPP, "gru", 128}, {models.VSRN, "gru", 128}, {models.VSEInf, "bigru", 128}, {models.VSEInf, models.TextBert, 128},
+		{models.VSEPP, "gru", 128}, {models.VSRN, "gru", 128}, {models.VSEInf, "bigru", 128},
+		{models.VSEInf, models.TextBert, 128},
 		{models.SAF, "bigru", 128}, {models.SGR, "bigru", 128}, {models.GSMN, "bigru", 64},
 	} {
 		for _, precision := range []string{"fp32", "bf16"} {

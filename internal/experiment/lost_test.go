@@ -26,8 +26,8 @@ func resumed(t *testing.T, c *config.Config, dir string, w *watcher) error {
 	return err
 }
 
-// killedInSave trains until the validation of step 5 is logged and leaves the directory as a kill does that comes before the
-// checkpoints, or between the two.
+// killedInSave trains until the validation of step 5 is logged and leaves the directory as a kill does that comes
+// before the checkpoints, or between the two.
 func killedInSave(t *testing.T, c *config.Config, best bool) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -98,7 +98,8 @@ func TestLostCheckpoint(t *testing.T) {
 			before := contents(t, dir)
 			err := resumed(t, c, dir, &watcher{})
 			wantError(t, err, lastName+" is missing", "step 13", "bring it back", "--run")
-			if has := strings.Contains(err.Error(), "train.init_from="+checkpoint(dir, bestName)); has != (len(lost) == 1) {
+			if has := strings.Contains(err.Error(),
+				"train.init_from="+checkpoint(dir, bestName)); has != (len(lost) == 1) {
 				t.Errorf("remedy of %v", err)
 			}
 			if !equalContents(contents(t, dir), before) {
@@ -173,7 +174,8 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, resumed(t, &short, dir, &watcher{}), "is of step 5 and is not replaced by the weights of step 3", "continue with --resume")
+	wantError(t, resumed(t, &short, dir, &watcher{}), "is of step 5 and is not replaced by the weights of step 3",
+		"continue with --resume")
 	if after, err := os.ReadFile(checkpoint(dir, bestName)); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("best has changed, %v", err)
 	}
@@ -241,7 +243,8 @@ func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := resumed(t, c, dir, &watcher{})
-		wantError(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))), "after 8", "bring the whole file back")
+		wantError(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))), "after 8",
+			"bring the whole file back")
 		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, cut) {
 			t.Errorf("the log has changed, %v", err)
 		}

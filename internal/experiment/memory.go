@@ -52,14 +52,18 @@ func (p *MemoryPlan) String() string {
 	}
 	tables := ""
 	for _, t := range p.Tables {
-		tables += fmt.Sprintf("%s %s, %s; ", t.Name, device.Size(t.Bytes), map[bool]string{true: "resident", false: "streamed"}[t.Resident])
+		tables += fmt.Sprintf("%s %s, %s; ", t.Name, device.Size(t.Bytes),
+			map[bool]string{true: "resident", false: "streamed"}[t.Resident])
 	}
 	copies := ""
 	if p.Copies > 0 {
 		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", device.Size(p.Copies))
 	}
-	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to %d words), inputs %s%s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
-		device.Size(p.Parameters), device.Size(p.Gradients), device.Size(p.Optimiser), device.Size(p.Values), p.Batch, p.Words, device.Size(p.Inputs), copies, device.Size(p.Reserve), device.Size(p.Features), kind, where, tables, device.Size(p.Free), device.Size(p.Total))
+	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to "+
+		"%d words), inputs %s%s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
+		device.Size(p.Parameters), device.Size(p.Gradients), device.Size(p.Optimiser), device.Size(p.Values), p.Batch,
+		p.Words, device.Size(p.Inputs), copies, device.Size(p.Reserve), device.Size(p.Features), kind, where,
+		tables, device.Size(p.Free), device.Size(p.Total))
 }
 
 // Steps says how training steps are started.
@@ -80,7 +84,8 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	t.step.Record(t.cfg.Device.Capture != "never")
 	params, batch, d := t.model.Session.Params, t.cfg.Train.Batch, t.model.Dims
 	n := int64(params.OptimisedSize())
-	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch, Words: longestCaption(t.train, &t.cfg.Model),
+	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
+		Words:  longestCaption(t.train, &t.cfg.Model),
 		Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature), CallByCall: t.step.CallByCall()}
 	semantic := 0
 	if t.cfg.Loss.NeedsSemantics() {
@@ -117,8 +122,8 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	return p, err
 }
 
-// dryRun does a step of the usual size that changes nothing, so that its memory is allocated before the features of the data
-// set get the rest.
+// dryRun does a step of the usual size that changes nothing, so that its memory is allocated before the features of the
+// data set get the rest.
 func (t *training) dryRun(n, longest, semantic int) error {
 	d := t.model.Dims
 	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
@@ -128,7 +133,8 @@ func (t *training) dryRun(n, longest, semantic int) error {
 	return t.step.DryRun(x)
 }
 
-// usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half as long.
+// usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half
+// as long.
 func usualLengths(n, longest int) []int32 {
 	lengths := make([]int32, n)
 	for i := range lengths {
@@ -145,7 +151,8 @@ func (p *MemoryPlan) stream(d device.Device) {
 	}
 }
 
-// longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two more, for BERT with half as many again.
+// longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two
+// more, for BERT with half as many again.
 func longestCaption(s *data.Split, m *models.Options) int {
 	longest := 32
 	if s != nil {

@@ -28,8 +28,8 @@ func fullSize(network string) *config.Config {
 	return &c
 }
 
-// fullSteps does steps of full size on the driver that computes nothing, twice as many as there are batches and a few more, and returns the
-// host's milliseconds of the fastest.
+// fullSteps does steps of full size on the driver that computes nothing, twice as many as there are batches and a few
+// more, and returns the host's milliseconds of the fastest.
 func fullSteps(t *testing.T, c *config.Config) float64 {
 	t.Helper()
 	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now}}
@@ -78,7 +78,8 @@ type budget struct {
 	mb    int // MiB of device memory, the features of four batches included
 }
 
-// budgets are those of fp32 and tf32, which start the same kernels, and of bf16. A change that needs more says why; one that needs less lowers them.
+// budgets are those of fp32 and tf32, which start the same kernels, and of bf16. A change that needs more says why; one
+// that needs less lowers them.
 var budgets = map[string][2]budget{
 	models.VSEPP:  {{243, 1658}, {248, 1853}},
 	models.VSRN:   {{1376, 5465}, {1426, 5465}},
@@ -89,11 +90,12 @@ var budgets = map[string][2]budget{
 	models.GSMN:   {{430, 1018}, {442, 1351}},
 }
 
-// hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much else more.
+// hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much
+// else more.
 const hostMS = 2
 
-// A step of every network at full size stays within its budget of nodes and memory in every precision; a GPU would take its sizes, and the host
-// does its part in under two milliseconds.
+// A step of every network at full size stays within its budget of nodes and memory in every precision; a GPU would take
+// its sizes, and the host does its part in under two milliseconds.
 func TestStepBudgets(t *testing.T) {
 	path := emulator.NullLibrary(t)
 	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
@@ -110,13 +112,15 @@ func TestStepBudgets(t *testing.T) {
 			host := fullSteps(t, c)
 			nodes, mb := n.Count("nodes"), n.Count("peak")>>20
 			if n.Count("recordings") == 0 || n.Count("replays") == 0 {
-				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Count("recordings"), n.Count("replays"))
+				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Count("recordings"),
+					n.Count("replays"))
 			}
 			if m := n.Count("modules"); m > 20 {
 				t.Errorf("%s %s: %d modules are loaded, the budget is 20 of all", network, precision, m)
 			}
 			if nodes > limit.nodes || nodes < limit.nodes*9/10 {
-				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes, n.Nodes())
+				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes,
+					n.Nodes())
 			}
 			if mb > limit.mb*101/100 || mb < limit.mb*9/10 {
 				t.Errorf("%s %s: %d MiB of device memory, the budget is %d", network, precision, mb, limit.mb)

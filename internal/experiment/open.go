@@ -14,8 +14,8 @@ import (
 	"vsetrain/models"
 )
 
-// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or the word pieces
-// of its BERT.
+// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
+// the word pieces of its BERT.
 func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	if o.Vocab != "auto" {
 		return loadLexicon(o.Vocab, m)
@@ -29,7 +29,8 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 		}
 		path := filepath.Join(o.Dir, "vocab.txt")
 		if _, err := os.Stat(path); o.Dir == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with model.bert.dir, or its vocab.txt with --vocab or data.vocab")
+			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with " +
+				"model.bert.dir, or its vocab.txt with --vocab or data.vocab")
 		}
 		return loadLexicon(path, m)
 	}
@@ -65,8 +66,8 @@ func bertFolder(setting, dir string) error {
 		"model.safetensors or pytorch_model.bin (docs/bert.md says where to get it)", setting, what)
 }
 
-// loadLexicon reads a vocabulary file for a network. VSE-infinity brings a word <mask> of its own behind the others; the
-// vocabulary that its repository has in memory (train.py: vocab.add_word('<mask>')) may have been saved with it.
+// loadLexicon reads a vocabulary file for a network. VSE-infinity brings a word <mask> of its own behind the others;
+// the vocabulary that its repository has in memory (train.py: vocab.add_word('<mask>')) may have been saved with it.
 func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 	if m.TextEncoder == models.TextBert {
 		return text.LoadBertCaptions(path, m.Bert.Positions)
@@ -80,7 +81,8 @@ func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 
 func needsDir(o data.Options) error {
 	if o.Dir == "" {
-		return errors.New("data.dir is empty; name the folder of the data set, for example with --set data.dir=data/f30k")
+		return errors.New("data.dir is empty; name the folder of the data set, for example with --set " +
+			"data.dir=data/f30k")
 	}
 	return nil
 }
@@ -119,6 +121,7 @@ func semanticsPath(o data.Options, l *loss.Options) (string, error) {
 			return path, err
 		}
 	}
-	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute them with 'vsetrain precompute-%s --data %s'",
+	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute "+
+		"them with 'vsetrain precompute-%s --data %s'",
 		o.Dir, kind, kind, kind, o.Dir)
 }

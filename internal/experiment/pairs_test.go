@@ -14,13 +14,15 @@ import (
 	"vsetrain/models"
 )
 
-// A scoring that is stopped goes on with the tiles it kept and gives the scores of one that was not; another precision keeps its own.
+// A scoring that is stopped goes on with the tiles it kept and gives the scores of one that was not; another precision
+// keeps its own.
 func TestEvalResumesScoring(t *testing.T) {
 	c := tinyConfig()
 	setNetwork(c, models.SGR)
 	c.Train.MaxSteps = 2
 	run := mustTrain(t, c)
-	r := EvalRequest{Checkpoints: []string{run}, Split: "train", Data: world, Protocol: eval.Auto, Device: device.DefaultOptions()}
+	r := EvalRequest{Checkpoints: []string{run}, Split: "train", Data: world, Protocol: eval.Auto,
+		Device: device.DefaultOptions()}
 	_, want := evaluateWith(t, r)
 	r.Work = filepath.Join(t.TempDir(), "work", "scored")
 	ctx, stop := context.WithCancel(t.Context())
@@ -88,8 +90,8 @@ func TestEnsembleOfDifferentNetworks(t *testing.T) {
 	}
 }
 
-// SAF and SGR learn the pairs they are trained on: recalls of the training split far above those of chance, whose mean over the six
-// is about 14 with 40 images of 5 captions.
+// SAF and SGR learn the pairs they are trained on: recalls of the training split far above those of chance, whose mean
+// over the six is about 14 with 40 images of 5 captions.
 func TestPairScorersLearn(t *testing.T) {
 	for _, network := range []string{models.SAF, models.SGR} {
 		t.Run(network, func(t *testing.T) {
@@ -98,7 +100,8 @@ func TestPairScorersLearn(t *testing.T) {
 			c.Model.EmbedDim, c.Model.WordDim, c.Model.SGRAF.SimDim = 32, 16, 16
 			c.Loss.Name, c.Optim.LR, c.Optim.LRUpdate = loss.LSH, 3e-3, 20
 			c.Train.Epochs, c.Train.ValStep = 16, 0
-			r := EvalRequest{Checkpoints: []string{checkpoint(mustTrain(t, c), lastName)}, Split: "train", Protocol: eval.Auto, Device: device.DefaultOptions()}
+			r := EvalRequest{Checkpoints: []string{checkpoint(mustTrain(t, c), lastName)}, Split: "train",
+				Protocol: eval.Auto, Device: device.DefaultOptions()}
 			if m, _ := evaluateWith(t, r); m.MRecall < 45 {
 				t.Errorf("M-Recall %.1f on the training split", m.MRecall)
 			} else {

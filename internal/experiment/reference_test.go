@@ -38,8 +38,9 @@ var fixtureCheckpoints = []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.t
 // evaluate measures the test split of a fixture and returns the saved scores.
 func evaluate(t *testing.T, fixture, precision string, paths ...string) (eval.Metrics, []float64) {
 	t.Helper()
-	return evaluateWith(t, EvalRequest{Checkpoints: paths, Data: filepath.Join(fixture, "data"), Split: "test", Protocol: eval.Auto,
-		Device: device.Options{Kind: "auto", Precision: precision, Threads: 2}})
+	return evaluateWith(t, EvalRequest{Checkpoints: paths, Data: filepath.Join(fixture, "data"), Split: "test",
+		Protocol: eval.Auto,
+		Device:   device.Options{Kind: "auto", Precision: precision, Threads: 2}})
 }
 
 func evaluateWith(t *testing.T, r EvalRequest) (eval.Metrics, []float64) {
@@ -106,8 +107,10 @@ func scoresOfPyTorch(t *testing.T, fixture string, bf16 float64) {
 			if c.precision == cpu.BF16 {
 				continue
 			}
-			got := []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.I2T.MedR, m.I2T.MeanR, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.T2I.MedR, m.T2I.MeanR, m.RSum, m.MRecall}
-			w := []float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.I2T.MedR, want.I2T.MeanR, want.T2I.R1, want.T2I.R5, want.T2I.R10, want.T2I.MedR,
+			got := []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.I2T.MedR, m.I2T.MeanR, m.T2I.R1, m.T2I.R5, m.T2I.R10,
+				m.T2I.MedR, m.T2I.MeanR, m.RSum, m.MRecall}
+			w := []float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.I2T.MedR, want.I2T.MeanR, want.T2I.R1,
+				want.T2I.R5, want.T2I.R10, want.T2I.MedR,
 				want.T2I.MeanR, want.RSum, want.MRecall}
 			if worst(got, w) > 1e-9 {
 				t.Errorf("%s, %s: measures %v, want %v", name, c.precision, got, w)
@@ -117,7 +120,8 @@ func scoresOfPyTorch(t *testing.T, fixture string, bf16 float64) {
 }
 
 // tensorsOf reads the state dicts of a PyTorch checkpoint.
-func tensorsOf(t *testing.T, path string) (states []map[string][]float64, shapes []map[string][]int, top *torchfile.Dict) {
+func tensorsOf(t *testing.T, path string) (states []map[string][]float64, shapes []map[string][]int,
+	top *torchfile.Dict) {
 	t.Helper()
 	v, err := torchfile.Load(path)
 	if err != nil {
@@ -222,7 +226,8 @@ func checkExport(t *testing.T, source, back string, namespace bool) {
 			t.Errorf("option %s, which the reference's scripts expect, is missing", key)
 		}
 	}
-	for _, key := range []string{"img_dim", "embed_size", "word_dim", "vocab_size", "num_layers", "measure", "use_abs", "no_imgnorm", "data_name", "finetune", "learning_rate"} {
+	for _, key := range []string{"img_dim", "embed_size", "word_dim", "vocab_size", "num_layers", "measure", "use_abs",
+		"no_imgnorm", "data_name", "finetune", "learning_rate"} {
 		b, there := attrs.Get(key)
 		if a, ok := mine.Get(key); there && (!ok || a != b) {
 			t.Errorf("option %s is %v, want %v", key, a, b)
@@ -234,7 +239,8 @@ func checkExport(t *testing.T, source, back string, namespace bool) {
 	}
 	if r, err := models.OpenReference(back); err != nil {
 		t.Error(err)
-	} else if r.Network() != a.Network() || r.Sizes() != a.Sizes() || r.Network().EmbedDim%16 != 0 || r.Network().WordDim != 6 || r.Sizes().Regions*r.Sizes().Feature != 36*8 {
+	} else if r.Network() != a.Network() || r.Sizes() != a.Sizes() || r.Network().EmbedDim%16 != 0 ||
+		r.Network().WordDim != 6 || r.Sizes().Regions*r.Sizes().Feature != 36*8 {
 		t.Errorf("read back as %+v %+v", r.Network(), r.Sizes())
 	}
 }
@@ -321,7 +327,8 @@ func TestEnsembleAveragesScores(t *testing.T) {
 		mean[i] = (each[0][i] + each[1][i]) / 2
 	}
 	if worst(each[0], each[1]) < 1e-3 || worst(each[2], mean) > 1e-7 {
-		t.Errorf("members differ by %g, the ensemble from their mean by %g", worst(each[0], each[1]), worst(each[2], mean))
+		t.Errorf("members differ by %g, the ensemble from their mean by %g", worst(each[0], each[1]),
+			worst(each[2], mean))
 	}
 	r.Checkpoints, r.Data = []string{a, filepath.Join(fixture, fixtureCheckpoints[0])}, world
 	_, err := Eval(t.Context(), r)

@@ -9,8 +9,9 @@ import (
 	"vsetrain/models"
 )
 
-// What of the data set is resident on a device with memory of its own (device.resident): word ids, boxes, semantic vectors
-// and features of the training split, and the features of the validation split. A batch names resident rows by number.
+// What of the data set is resident on a device with memory of its own (device.resident): word ids, boxes, semantic
+// vectors and features of the training split, and the features of the validation split. A batch names resident rows by
+// number.
 
 // residentTable is a part of the data set that can be resident.
 type residentTable struct {
@@ -41,7 +42,8 @@ func (t *training) makeResident(ctx context.Context, r device.Resident, p *Memor
 			free -= w.bytes
 			*w.resident = true
 		case t.cfg.Device.Resident == "always":
-			return fmt.Errorf("device.resident always: %s of %s need %.1f MB on the GPU, and %.1f MB are there for them; set device.resident to auto to stream them (%v)",
+			return fmt.Errorf("device.resident always: %s of %s need %.1f MB on the GPU, and %.1f MB are there for "+
+				"them; set device.resident to auto to stream them (%v)",
 				w.name, w.path, float64(w.bytes)/1e6, float64(max(0, free-w.reserve))/1e6, p)
 		}
 	}
@@ -56,9 +58,10 @@ func (t *training) makeResident(ctx context.Context, r device.Resident, p *Memor
 	return t.dev.Sync()
 }
 
-// tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they change at
-// every use.
-func (t *training) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable, err error) {
+// tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they
+// change at every use.
+func (t *training) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
+	err error) {
 	s, c := t.train, t.cfg
 	add := func(w residentTable) {
 		m := &MemoryTable{Name: w.name, Bytes: w.bytes}
@@ -70,21 +73,24 @@ func (t *training) tables(ctx context.Context, train, val *models.Resident, p *M
 		if err != nil {
 			return nil, err
 		}
-		add(residentTable{name: "word ids", path: s.CaptionPath(), bytes: 4 * int64(len(ids)+len(starts)), upload: func() (err error) {
-			if train.Words, err = t.ints(ids); err == nil {
-				train.Starts, err = t.ints(starts)
-			}
-			return err
-		}})
+		add(residentTable{name: "word ids", path: s.CaptionPath(), bytes: 4 * int64(len(ids)+len(starts)),
+			upload: func() (err error) {
+				if train.Words, err = t.ints(ids); err == nil {
+					train.Starts, err = t.ints(starts)
+				}
+				return err
+			}})
 	}
 	if s.HasBoxes() && c.Model.Traits().Boxes && !c.Model.Traits().DecayedBoxes {
-		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()), upload: func() (err error) {
-			train.Boxes, err = storeRows(ctx, train.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
-			return err
-		}})
+		add(residentTable{name: "boxes", path: s.FeaturePath(), bytes: 16 * int64(s.FeatureRows()) * int64(s.Regions()),
+			upload: func() (err error) {
+				train.Boxes, err = storeRows(ctx, train.Device, s.FeatureRows(), 4*s.Regions(), false, s.ReadBoxes, nil)
+				return err
+			}})
 	}
 	if k := s.SemanticDim(); k > 0 {
-		add(residentTable{name: "semantic vectors", path: s.SemanticsPath(), bytes: 4 * int64(s.NumCaptions()) * int64(k), upload: func() (err error) {
+		add(residentTable{name: "semantic vectors", path: s.SemanticsPath(), bytes: 4 * int64(s.NumCaptions()) *
+			int64(k), upload: func() (err error) {
 			train.Semantics, err = storeRows(ctx, train.Device, s.NumCaptions(), k, false, s.ReadSemantics, nil)
 			return err
 		}})
@@ -121,8 +127,8 @@ func (t *training) readFrom(train, val *models.Resident) {
 	t.validation = models.NewRunner(t.model, val)
 }
 
-// withFields completes the options of a loader of training batches: they bring what the network reads and what is not on the
-// device.
+// withFields completes the options of a loader of training batches: they bring what the network reads and what is not
+// on the device.
 func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 	r, m := t.resident, &t.cfg.Model
 	o.Fields = []data.Field{}
@@ -143,7 +149,8 @@ func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 }
 
 // storeRows brings rows to the device.
-func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool, read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {
+func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool,
+	read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {
 	table, err := r.NewTable(rows*width, half)
 	if err != nil {
 		return nil, err

@@ -20,14 +20,16 @@ func (t *training) restore(path string) (train.Position, error) {
 	}
 	defer c.Close()
 	if c.Info.Vocabulary != t.vocab.Hash() {
-		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path, t.run.Path(t.vocab.FileName()))
+		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
+			t.run.Path(t.vocab.FileName()))
 	}
 	st, err := t.step.RestoreState(c)
 	if err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
 	}
 	if n := t.train.NumCaptions(); st.Captions != 0 && st.Captions != n {
-		return st.Position, fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions, t.cfg.Data.Dir, n)
+		return st.Position, fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions,
+			t.cfg.Data.Dir, n)
 	}
 	batches, err := t.batches()
 	if err != nil {
@@ -61,8 +63,9 @@ func (t *training) nextValidation(p train.Position, batches int) int64 {
 	return next
 }
 
-// bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved may have left
-// one of the next validation; one of a later step belongs to a last checkpoint that is not there any more.
+// bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved
+// may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
+// more.
 func (t *training) bestFits(p train.Position, batches int) error {
 	path := t.run.Path(runfs.CheckpointsName, bestName)
 	switch there, err := runfs.Exists(path); {
@@ -75,12 +78,15 @@ func (t *training) bestFits(p train.Position, batches int) error {
 		}
 		t.best = info.Step
 	case p.BestStep > 0:
-		t.warnings = append(t.warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it back if there is a copy; "+
+		t.warnings = append(t.warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it "+
+			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
 	if t.best > t.nextValidation(p, batches) {
-		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that belongs to the run, "+
-			"or move %s away and resume, which repeats the steps since %d", path, t.best, lastName, p.Step, bestName, p.Step)
+		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
+			"belongs to the run, "+
+			"or move %s away and resume, which repeats the steps since %d", path, t.best, lastName, p.Step, bestName,
+			p.Step)
 	}
 	return nil
 }
@@ -97,15 +103,17 @@ func (t *training) logFits(st train.State) error {
 		t.warnings = append(t.warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
 			path, st.LogLines, st.Position.Step))
 	case n < st.LogLines:
-		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was cut off; "+
-			"bring the whole file back, or remove it to go on without the curves so far", path, n, st.Position.Step, st.LogLines)
+		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was "+
+			"cut off; "+
+			"bring the whole file back, or remove it to go on without the curves so far", path, n, st.Position.Step,
+			st.LogLines)
 	}
 	return nil
 }
 
-// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first validation.
-// Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a later step. The
-// log may be behind that checkpoint, for a session that began anew cuts it.
+// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first
+// validation. Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a
+// later step. The log may be behind that checkpoint, for a session that began anew cuts it.
 func (t *training) neverSaved() error {
 	var last, validation int64 // steps
 	validations := 0

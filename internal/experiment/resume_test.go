@@ -15,8 +15,8 @@ import (
 	"vsetrain/train"
 )
 
-// interrupted trains with an interruption after every k-th step, resuming each time with the next number of threads, and
-// returns how often it was interrupted.
+// interrupted trains with an interruption after every k-th step, resuming each time with the next number of threads,
+// and returns how often it was interrupted.
 func interrupted(t *testing.T, c *config.Config, dir string, every int64, threads ...int) (interruptions int) {
 	t.Helper()
 	for session := 0; ; session++ {
@@ -43,8 +43,8 @@ func interrupted(t *testing.T, c *config.Config, dir string, every int64, thread
 	}
 }
 
-// A run that is interrupted again and again, in the middle of epochs, before and after validations, ends with the weights,
-// moments and metrics of the uninterrupted run, bit for bit, whatever the number of threads of each session.
+// A run that is interrupted again and again, in the middle of epochs, before and after validations, ends with the
+// weights, moments and metrics of the uninterrupted run, bit for bit, whatever the number of threads of each session.
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	variants := map[string]func(*config.Config){
 		"lseh":    func(*config.Config) {},
@@ -96,7 +96,8 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 	defer cancel()
 	w := &watcher{onValidate: func(int) { cancel() }}
 	out, err := Train(ctx, request(c, dir, w))
-	if !errors.Is(err, train.ErrInterrupted) || out.Position.Step != 5 || !out.Position.Pending || len(w.validations) != 0 {
+	if !errors.Is(err, train.ErrInterrupted) || out.Position.Step != 5 || !out.Position.Pending ||
+		len(w.validations) != 0 {
 		t.Fatalf("%v at %+v", err, out.Position)
 	}
 	w = &watcher{}
@@ -106,7 +107,8 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.plan.Resumed.Step != 5 || w.validations[0].Step != 5 || w.steps[0] != 6 {
-		t.Errorf("resumed at %+v, first validation after %d, first step %d", w.plan.Resumed, w.validations[0].Step, w.steps[0])
+		t.Errorf("resumed at %+v, first validation after %d, first step %d", w.plan.Resumed, w.validations[0].Step,
+			w.steps[0])
 	}
 	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
 	if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
@@ -168,7 +170,8 @@ func TestTensorBoardEvents(t *testing.T) {
 	for _, e := range events {
 		count[e.Tag]++
 	}
-	if count["train/loss"] != 6 || count["val/m_recall"] != 3 || count["time/data_wait_ms"] != 6 || count["val/i2t_r1"] != 3 {
+	if count["train/loss"] != 6 || count["val/m_recall"] != 3 || count["time/data_wait_ms"] != 6 ||
+		count["val/i2t_r1"] != 3 {
 		t.Errorf("events %v", count)
 	}
 	c.Run.TensorBoard = false
@@ -177,8 +180,8 @@ func TestTensorBoardEvents(t *testing.T) {
 	}
 }
 
-// A session killed after its last checkpoint has logged steps that the next one repeats; each must stand once in the event
-// files, and a TensorBoard that watches must be told.
+// A session killed after its last checkpoint has logged steps that the next one repeats; each must stand once in the
+// event files, and a TensorBoard that watches must be told.
 func TestEventsOfAResumedRun(t *testing.T) {
 	c := tinyConfig()
 	c.Train.Epochs = 1
@@ -240,13 +243,15 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	}
 }
 
-// A validation that a resumed session did first stands in the events for good, also when the run is resumed at its step once more.
+// A validation that a resumed session did first stands in the events for good, also when the run is resumed at its step
+// once more.
 func TestValidationEventsSurviveResuming(t *testing.T) {
 	c := tinyConfig()
 	dir := filepath.Join(t.TempDir(), "run")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := Train(ctx, request(c, dir, &watcher{onValidate: func(int) { cancel() }})); !errors.Is(err, train.ErrInterrupted) {
+	if _, err := Train(ctx, request(c, dir, &watcher{onValidate: func(int) { cancel() }})); !errors.Is(err,
+		train.ErrInterrupted) {
 		t.Fatal(err)
 	}
 	for _, most := range []int{5, 6} { // the validation of step 5, then a step more
@@ -285,10 +290,12 @@ func TestMetricsOfARun(t *testing.T) {
 	if len(got) != 13+3 {
 		t.Fatalf("%d lines", len(got))
 	}
-	for i, want := range []string{`"epoch":0.07692307692307693`, `"kind":"train"`, fmt.Sprintf(`"lr":%g`, 0.005), `"step":1`, `"grad_norm":`, `"loss_caption":`} {
+	for i, want := range []string{`"epoch":0.07692307692307693`, `"kind":"train"`, fmt.Sprintf(`"lr":%g`, 0.005),
+		`"step":1`, `"grad_norm":`, `"loss_caption":`} {
 		wantIn(t, got[0], want, i)
 	}
-	for i, want := range []string{`"kind":"val"`, `"best":true`, `"i2t":{"meanr":`, `"t2i":{"meanr":`, `"rsum":`, `"m_recall":`, `"step":5`} {
+	for i, want := range []string{`"kind":"val"`, `"best":true`, `"i2t":{"meanr":`, `"t2i":{"meanr":`, `"rsum":`,
+		`"m_recall":`, `"step":5`} {
 		wantIn(t, got[5], want, i)
 	}
 }

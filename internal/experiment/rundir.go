@@ -28,7 +28,8 @@ var errNoRun = errors.New("nothing to resume")
 func RunConfig(dir string) (string, error) {
 	path := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun, runfs.ConfigName)
+		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun,
+			runfs.ConfigName)
 	} else if err != nil {
 		return "", fmt.Errorf("resume: %w", err)
 	}
@@ -69,7 +70,8 @@ func (t *training) openRun() error {
 		return t.holdsNoCheckpoint()
 	}
 	if !t.Resume {
-		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run", t.RunDir)
+		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run",
+			t.RunDir)
 	}
 	earlier, err := config.Load(config.Request{File: t.run.Path(runfs.ConfigName)})
 	if err != nil {
@@ -110,14 +112,16 @@ func (t *training) sameVocabulary() error {
 		return fmt.Errorf("resume: %w", err)
 	}
 	if began.Hash() != t.vocab.Hash() {
-		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d words, the data set's has %d; "+
-			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.RunDir, path, began.Len(), t.vocab.Len(), path)
+		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
+			"words, the data set's has %d; "+
+			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.RunDir, path,
+			began.Len(), t.vocab.Len(), path)
 	}
 	return nil
 }
 
-// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes the
-// directory a run.
+// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
+// the directory a run.
 func (t *training) record() error {
 	if err := t.vocab.Save(t.run.Path(t.vocab.FileName())); err != nil {
 		return err
@@ -128,8 +132,8 @@ func (t *training) record() error {
 	})
 }
 
-// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to train,
-// and what is logged may change.
+// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to
+// train, and what is logged may change.
 func sameRun(earlier, now *config.Config) error {
 	a, b := *earlier, *now
 	for _, c := range []*config.Config{&a, &b} {
@@ -144,7 +148,8 @@ func sameRun(earlier, now *config.Config) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new run with another --run",
+	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
+		"run with another --run",
 		strings.Join(changed, ", "))
 }
 
@@ -166,10 +171,11 @@ func differences(key string, a, b reflect.Value) (out []string) {
 	return out
 }
 
-// save is the loop's hook: the best weights first, then the state to resume from. A kill in between repeats the steps since
-// the earlier state and arrives at the same files.
+// save is the loop's hook: the best weights first, then the state to resume from. A kill in between repeats the steps
+// since the earlier state and arrives at the same files.
 func (t *training) save(p train.Position, better bool) error {
-	info := models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.loop.Batches), Score: p.Best}
+	info := models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.loop.Batches),
+		Score: p.Best}
 	if err := t.logs.sync(); err != nil { // before the checkpoints, which count its lines
 		return err
 	}

@@ -60,8 +60,8 @@ func (r *SamplesReport) Losses() (names []string) {
 	return names
 }
 
-// Samples measures, for each loss, one training epoch over each subset. The graphs are built, and the smallest subset is trained on once, before
-// the clock starts.
+// Samples measures, for each loss, one training epoch over each subset. The graphs are built, and the smallest subset
+// is trained on once, before the clock starts.
 func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 	if r.Subsets == 0 {
 		r.Subsets = 10
@@ -70,7 +70,8 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 		r.Losses = loss.Compared()
 	}
 	c := r.Config
-	rep := SamplesReport{Network: c.Model.Network, Data: c.Data.Dir, Precision: c.Device.Precision, Batch: c.Train.Batch}
+	rep := SamplesReport{Network: c.Model.Network, Data: c.Data.Dir, Precision: c.Device.Precision,
+		Batch: c.Train.Batch}
 	all, err := OpenSplit(c.Data, c.Model, "train")
 	if err != nil {
 		return rep, err
@@ -81,7 +82,8 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 		r.StepImages = images / r.Subsets
 	}
 	if r.StepImages < 1 || r.StepImages*r.Subsets > images {
-		return rep, fmt.Errorf("%s: %d images do not make %d subsets that grow by %d; ask for fewer subsets or a smaller step", c.Data.Dir, images, r.Subsets, r.StepImages)
+		return rep, fmt.Errorf("%s: %d images do not make %d subsets that grow by %d; ask for fewer subsets or a "+
+			"smaller step", c.Data.Dir, images, r.Subsets, r.StepImages)
 	}
 	rep.StepImages = r.StepImages
 	for _, name := range r.Losses {
@@ -144,9 +146,11 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 }
 
 // timeEpoch trains on the first captions of the training split once.
-func (t *training) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time, done func()) (p SamplesPoint, err error) {
+func (t *training) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
+	done func()) (p SamplesPoint, err error) {
 	c := t.cfg
-	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions, Seed: c.Seed, Shuffle: true,
+	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions,
+		Seed: c.Seed, Shuffle: true,
 		Epochs: 1}))
 	if err != nil {
 		return p, err

@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/device/devicetest"
 )
 
-// SelftestRequest asks whether the kernels of a device compute what they should on this machine: the conformance suite against its
-// references in float64, in every precision, with every kind of matrix product.
+// SelftestRequest asks whether the kernels of a device compute what they should on this machine: the conformance suite
+// against its references in float64, in every precision, with every kind of matrix product.
 type SelftestRequest struct {
 	Kind     string   // "cuda" or "cpu"
 	Families []string // none: all
@@ -92,12 +92,14 @@ func (r *SelftestRequest) Tested(variant string) (families []string) {
 	return families
 }
 
-// ErrFaulted is the error of a selftest whose GPU failed: no call of this process succeeds any more, so the families that follow need another.
+// ErrFaulted is the error of a selftest whose GPU failed: no call of this process succeeds any more, so the families
+// that follow need another.
 var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
 
-// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of every result. It ends with ErrFaulted behind the
-// family in which the GPU failed.
-func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, device, skipped string), each func(SelftestResult)) error {
+// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of
+// every result. It ends with ErrFaulted behind the family in which the GPU failed.
+func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, device, skipped string),
+	each func(SelftestResult)) error {
 	for _, v := range variants {
 		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
 			continue
@@ -121,7 +123,8 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 			}
 			start := time.Now()
 			m := devicetest.Measure(d, family, v.rounds)
-			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons, Difference: m.Difference, Allowed: m.Allowed,
+			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons,
+				Difference: m.Difference, Allowed: m.Allowed,
 				Seconds: time.Since(start).Seconds(), Failures: m.Failures}
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
 				var failed *device.Failed

@@ -36,8 +36,8 @@ type SentenceReport struct {
 // sentenceChunk is the number of captions that are sorted by length together, so that batches are of like lengths.
 const sentenceChunk = 8192
 
-// PrecomputeBert writes the sentence vectors of captions, row c for line c, and their description beside them. Nothing is left behind
-// when it fails or ctx is cancelled.
+// PrecomputeBert writes the sentence vectors of captions, row c for line c, and their description beside them. Nothing
+// is left behind when it fails or ctx is cancelled.
 func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport, err error) {
 	if !slices.Contains(models.SentencePools, r.Pool) {
 		return rep, fmt.Errorf("sentence vectors %q; expected one of %v", r.Pool, models.SentencePools)
@@ -63,12 +63,14 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 		return rep, err
 	}
 	rep = SentenceReport{Captions: len(lines), Dim: enc.Dim(), Device: dev.Name()}
-	w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash, Captions: len(lines), Dim: enc.Dim()})
+	w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash,
+		Captions: len(lines), Dim: enc.Dim()})
 	if err != nil {
 		return rep, err
 	}
 	defer w.Abort()
-	s := &sentences{SentenceRequest: r, enc: enc, coder: (&text.BertCaptions{WordPiece: pieces, Max: enc.Options.Positions}).Coder(), total: len(lines)}
+	s := &sentences{SentenceRequest: r, enc: enc,
+		coder: (&text.BertCaptions{WordPiece: pieces, Max: enc.Options.Positions}).Coder(), total: len(lines)}
 	if s.Batch < 1 {
 		s.Batch = 64
 	}
@@ -126,7 +128,8 @@ func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error
 		for k, i := range part {
 			for _, v := range s.vectors[k*d : (k+1)*d] {
 				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-					return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken", s.done+i+1, v, s.Bert)
+					return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
+						s.done+i+1, v, s.Bert)
 				}
 			}
 			copy(s.rows[i*d:], s.vectors[k*d:(k+1)*d])

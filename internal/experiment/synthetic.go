@@ -9,15 +9,18 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// captionLengths[n] is how many of the 145,000 Flickr30K training captions have n words, <start> and <end> included; the
-// 0.3 % above 40 are counted at 40.
-var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 10: 10087, 11: 11988, 12: 13518, 13: 14053,
-	14: 13222, 15: 11758, 16: 10344, 17: 9097, 18: 7406, 19: 6072, 20: 4864, 21: 4025, 22: 3250, 23: 2544, 24: 2173, 25: 1616,
-	26: 1299, 27: 1076, 28: 920, 29: 716, 30: 594, 31: 440, 32: 360, 33: 337, 34: 253, 35: 207, 36: 154, 37: 164, 38: 118,
+// captionLengths[n] is how many of the 145,000 Flickr30K training captions have n words, <start> and <end> included;
+// the 0.3 % above 40 are counted at 40.
+var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 10: 10087, 11: 11988, 12: 13518,
+	13: 14053,
+	14: 13222, 15: 11758, 16: 10344, 17: 9097, 18: 7406, 19: 6072, 20: 4864, 21: 4025, 22: 3250, 23: 2544, 24: 2173,
+	25: 1616,
+	26: 1299, 27: 1076, 28: 920, 29: 716, 30: 594, 31: 440, 32: 360, 33: 337, 34: 253, 35: 207, 36: 154, 37: 164,
+	38: 118,
 	39: 88, 40: 529}
 
-// syntheticBatch makes a batch for timing: features |N(0, s)| of mean 0.45 as bottom-up attention's, Zipf-like words, the
-// caption lengths of Flickr30K unless lengths are given, descending; normal semantic vectors.
+// syntheticBatch makes a batch for timing: features |N(0, s)| of mean 0.45 as bottom-up attention's, Zipf-like words,
+// the caption lengths of Flickr30K unless lengths are given, descending; normal semantic vectors.
 func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengths []int32) *data.Batch {
 	s := philox.NewKey(seed, "bench").Stream(0)
 	b := &data.Batch{N: n, Regions: regions, Dim: feature, SemanticDim: semantic}
@@ -65,8 +68,8 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 	return b
 }
 
-// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last word stay, as
-// [CLS] and [SEP] do; a word is one piece.
+// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last
+// word stay, as [CLS] and [SEP] do; a word is one piece.
 func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
 	random := func() int32 { return int32(s.IntN(vocab)) }

@@ -24,7 +24,8 @@ type Observer interface {
 	// Started is called once before the first step.
 	Started(Plan)
 	Step(train.StepInfo)
-	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs, pairs scored.
+	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs,
+	// pairs scored.
 	Validating(what ValidationPhase, done, total int)
 	Validation(train.ValidationInfo)
 	// Warning is something a person should know while training goes on.
@@ -70,8 +71,8 @@ type TrainRequest struct {
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
 	FreeDisk func(dir string) (int64, error)
-	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is locked,
-	// with that of the run so far, 0 without one; nil is not called.
+	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
+	// locked, with that of the run so far, 0 without one; nil is not called.
 	Saved func(step int64)
 }
 
@@ -81,7 +82,8 @@ type Outcome struct {
 	RunDir   string
 }
 
-// Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be resumed.
+// Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
+// resumed.
 func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	t := &training{TrainRequest: r, cfg: r.Config, named: r.Config}
 	defer t.close()
@@ -134,7 +136,8 @@ func (t *training) survives() string {
 	if t.saved == 0 {
 		return "no checkpoint had been written yet: start the run again"
 	}
-	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain train --resume --run %s", t.saved, t.run.Path())
+	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain "+
+		"train --resume --run %s", t.saved, t.run.Path())
 }
 
 func (t *training) close() {
@@ -167,8 +170,10 @@ func (t *training) open(ctx context.Context) (err error) {
 	}
 	defer func() { err = nameFolder(err, "data.dir", t.started) }()
 	c := t.cfg
-	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" && c.Train.InitFrom == "" && !t.Resume {
-		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and model.safetensors or pytorch_model.bin), or set model.bert.init to random")
+	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
+		c.Train.InitFrom == "" && !t.Resume {
+		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
+			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
 	}
 	if t.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
 		return err
@@ -180,7 +185,8 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
-		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(), t.val.Dim(), t.train.Regions(), t.train.Dim())
+		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(),
+			t.val.Dim(), t.train.Regions(), t.train.Dim())
 	}
 	if err = t.openRun(); err != nil {
 		return err
@@ -211,8 +217,10 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.callByCall = t.step.CallByCall()
-	t.loader, err = data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
-		StartEpoch: position.Epoch, StartIter: position.Iter}))
+	t.loader, err = data.NewLoader(t.train, t.vocab,
+		t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
+			DropLast:   c.Train.DropLast,
+			StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return err
 	}
@@ -222,12 +230,15 @@ func (t *training) open(ctx context.Context) (err error) {
 	if t.logs, err = t.openLogs(position); err != nil {
 		return err
 	}
-	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin, Step: t.step,
+	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
+		Step:   t.step,
 		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
-		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save, Due: t.logs.due}}
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
+			Due: t.logs.due}}
 	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
-		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(), TrainImages: t.train.NumImages(),
-		DevImages: t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs,
+		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(),
+		TrainImages: t.train.NumImages(),
+		DevImages:   t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs,
 		Resume: t.Resume, Resumed: position,
 		Choice: choice.Reason, Memory: memory})
 	for _, w := range slices.Concat(choice.Warnings, t.warnings, t.advice(t.loop.Batches)) {
@@ -276,7 +287,8 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch, Progress: phase(Encoding), Pairs: phase(Scoring),
+	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch,
+		Progress: phase(Encoding), Pairs: phase(Scoring),
 		Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err

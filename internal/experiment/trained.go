@@ -141,10 +141,12 @@ func sameSplit(a string, s *data.Split, b string, t *data.Split) error {
 		"name one data set for all with --data", a, what(s), b, what(t))
 }
 
-// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and captions.
+// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and
+// captions.
 func (r *TrainedRequest) open(o data.Options, network models.Options) (*data.Split, error) {
 	if r.Boxes {
-		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: true})
+		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
+			FeatureDType: o.FeatureDType, Boxes: true})
 	}
 	return OpenSplit(o, network, r.Split)
 }
@@ -184,7 +186,8 @@ func (r *TrainedRequest) dataOptions() (data.Options, error) {
 		o.Dir = r.Data
 	}
 	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
-		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was trained on)")
+		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
+			"trained on)")
 	}
 	return o, nil
 }
@@ -255,7 +258,9 @@ type AnalysisRequest struct {
 	Warn   func(error) // what a person should know of the device; may be nil
 }
 
-// load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked for.
+// load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked
+// for.
 func (r *AnalysisRequest) load(path string, boxes bool) (*Trained, error) {
-	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
+	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device,
+		BLAS: r.BLAS, Warn: r.Warn})
 }

@@ -13,7 +13,8 @@ import (
 	"vsetrain/models"
 )
 
-// Import converts a checkpoint of a reference repository into one of vsetrain. vocab, where given, must fit and is recorded.
+// Import converts a checkpoint of a reference repository into one of vsetrain. vocab, where given, must fit and is
+// recorded.
 func Import(in, out, vocab string) (models.Weights, error) {
 	return convert(in, vocab, func(m *models.Model, c models.Weights, hash string) error {
 		epoch, step, score := c.Progress()
@@ -22,8 +23,8 @@ func Import(in, out, vocab string) (models.Weights, error) {
 	})
 }
 
-// Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options of a
-// checkpoint in a run directory are those of the run.
+// Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options
+// of a checkpoint in a run directory are those of the run.
 func Export(in, out string, namespace bool) (models.Weights, error) {
 	o := models.ExportOptions{Namespace: namespace}
 	dir, ok, err := runOf(in)
@@ -42,13 +43,15 @@ func Export(in, out string, namespace bool) (models.Weights, error) {
 	})
 }
 
-// referenceSettings are the settings of a run under the names that the references' parsers share, and the name of the loss, for
-// which they have no option. Where data lies is left to the references' defaults: data_name chooses networks there.
+// referenceSettings are the settings of a run under the names that the references' parsers share, and the name of the
+// loss, for which they have no option. Where data lies is left to the references' defaults: data_name chooses networks
+// there.
 func referenceSettings(c *config.Config, dir string) map[string]any {
 	s := map[string]any{
 		"seed":          int64(c.Seed),
 		"learning_rate": c.Optim.LR, "lr_update": c.Optim.LRUpdate, "grad_clip": c.Optim.Clip,
-		"batch_size": c.Train.Batch, "num_epochs": c.Train.Epochs, "val_step": c.Train.ValStep, "log_step": c.Train.LogStep,
+		"batch_size": c.Train.Batch, "num_epochs": c.Train.Epochs, "val_step": c.Train.ValStep,
+		"log_step":    c.Train.LogStep,
 		"logger_name": filepath.ToSlash(dir),
 	}
 	maps.Copy(s, c.Loss.ReferenceSettings())
@@ -59,7 +62,8 @@ func referenceSettings(c *config.Config, dir string) map[string]any {
 }
 
 // convert loads weights in float32 on one thread and hands them to write.
-func convert(in, vocab string, write func(m *models.Model, c models.Weights, hash string) error) (models.Weights, error) {
+func convert(in, vocab string, write func(m *models.Model, c models.Weights, hash string) error) (models.Weights,
+	error) {
 	c, err := models.OpenWeights(in)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer,
 	if err != nil {
 		return nil, err
 	}
-	store, err := semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(), CaptionFile: filepath.Join(s.Dir(), s.Name()+"_caps.txt")})
+	store, err := semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(),
+		CaptionFile: filepath.Join(s.Dir(), s.Name()+"_caps.txt")})
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +31,8 @@ func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer,
 	return store, nil
 }
 
-// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a reference
-// repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
+// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
+// reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
 func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
 	c, err := models.OpenWeights(path)
 	if err != nil {

@@ -50,7 +50,8 @@ func TestNewestRowCounts(t *testing.T) {
 func TestBadSteps(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
 		{"date,network\n", "columns [\"date\" \"network\"], expected"},
-		{heads + "2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n", "line 3: the date 2026-01-01 is before"},
+		{heads + "2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n",
+			"line 3: the date 2026-01-01 is before"},
 		{heads + "yesterday,m,SAF,128,,,,,,,,,,\n", "line 2: date \"yesterday\""},
 		{heads + "2026-01-01,,SAF,128,,,,,,,,,,\n", "line 2: a row needs a machine"},
 		{heads + "2026-01-01,m,SAF,,,,,,,,,,,\n", "line 2: a row needs a batch"},

@@ -1,5 +1,5 @@
-// Command figures draws the charts of docs/ and writes the tables that show the same numbers, from the files in docs/log
-// and from the losses themselves. The same input gives the same bytes. Run it as `make figures`.
+// Command figures draws the charts of docs/ and writes the tables that show the same numbers, from the files in
+// docs/log and from the losses themselves. The same input gives the same bytes. Run it as `make figures`.
 package main
 
 import (
@@ -77,7 +77,8 @@ func between(page []byte, name, text string) ([]byte, error) {
 	begin, end := []byte("<!-- "+name+" -->\n"), []byte("<!-- /"+name+" -->\n")
 	i, j := bytes.Index(page, begin), bytes.Index(page, end)
 	if i < 0 || j < i {
-		return nil, fmt.Errorf("expected the lines %q and %q in this order", bytes.TrimSpace(begin), bytes.TrimSpace(end))
+		return nil, fmt.Errorf("expected the lines %q and %q in this order", bytes.TrimSpace(begin),
+			bytes.TrimSpace(end))
 	}
 	return bytes.Join([][]byte{page[:i+len(begin)], page[j:]}, []byte(text)), nil
 }

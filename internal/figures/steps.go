@@ -50,7 +50,8 @@ func readSteps(r io.Reader) ([]step, error) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if s.date < last {
-			return nil, fmt.Errorf("line %d: the date %s is before %s of the row above; append new rows", line, s.date, last)
+			return nil, fmt.Errorf("line %d: the date %s is before %s of the row above; append new rows", line, s.date,
+				last)
 		}
 		last = s.date
 		if i := slices.IndexFunc(steps, func(o step) bool { return o.network == s.network }); i >= 0 {
@@ -80,7 +81,8 @@ func readStep(cells []string) (step, error) {
 		}
 		numbers[i+3] = v
 	}
-	s.batch, s.torch, s.fp32, s.bf16, s.torchGB, s.gb = int(numbers[3]), numbers[4], numbers[6], numbers[8], numbers[10], numbers[11]
+	s.batch, s.torch, s.fp32, s.bf16, s.torchGB, s.gb = int(numbers[3]), numbers[4], numbers[6], numbers[8],
+		numbers[10], numbers[11]
 	if s.batch == 0 {
 		return s, errors.New("a row needs a batch")
 	}
@@ -90,11 +92,14 @@ func readStep(cells []string) (step, error) {
 // stepsTable is the table of docs/performance.md.
 func stepsTable(steps []step) string {
 	var b strings.Builder
-	b.WriteString("| network | batch | PyTorch fp32, ms | fp32, ms | bf16, ms | fp32 against PyTorch | bf16 against PyTorch | " +
+	b.WriteString("| network | batch | PyTorch fp32, ms | fp32, ms | bf16, ms | fp32 against PyTorch | bf16 against " +
+		"PyTorch | " +
 		"memory: PyTorch | vsetrain | date |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range steps {
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.network, s.batch, milliseconds(s.torch),
-			milliseconds(s.fp32), milliseconds(s.bf16), times(s.torch, s.fp32), times(s.torch, s.bf16), gigabytes(s.torchGB),
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.network, s.batch,
+			milliseconds(s.torch),
+			milliseconds(s.fp32), milliseconds(s.bf16), times(s.torch, s.fp32), times(s.torch, s.bf16),
+			gigabytes(s.torchGB),
 			gigabytes(s.gb), s.date)
 	}
 	return b.String()

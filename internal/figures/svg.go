@@ -20,15 +20,18 @@ type canvas struct{ b strings.Builder }
 
 func newCanvas(width, height float64, title string) *canvas {
 	c := &canvas{}
-	fmt.Fprintf(&c.b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" "+
-		"font-family=\"Liberation Sans, Arial, sans-serif\" font-size=\"12\">\n", num(width), num(height), num(width), num(height))
+	fmt.Fprintf(&c.b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %s %s\" "+
+		"role=\"img\" "+
+		"font-family=\"Liberation Sans, Arial, sans-serif\" font-size=\"12\">\n", num(width), num(height), num(width),
+		num(height))
 	fmt.Fprintf(&c.b, "<!-- drawn by internal/figures: make figures -->\n<title>%s</title>\n", html.EscapeString(title))
 	c.rect(0, 0, width, height, "#FFFFFF")
 	return c
 }
 
 func (c *canvas) rect(x, y, w, h float64, fill string) {
-	fmt.Fprintf(&c.b, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"%s\"/>\n", num(x), num(y), num(w), num(h), fill)
+	fmt.Fprintf(&c.b, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"%s\"/>\n", num(x), num(y), num(w),
+		num(h), fill)
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64, stroke string, width float64) {
@@ -38,15 +41,16 @@ func (c *canvas) line(x1, y1, x2, y2 float64, stroke string, width float64) {
 
 // text writes s at a base line; anchor is start, middle or end.
 func (c *canvas) text(x, y float64, anchor, s string) {
-	fmt.Fprintf(&c.b, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\">%s</text>\n", num(x), num(y), anchor, html.EscapeString(s))
+	fmt.Fprintf(&c.b, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\">%s</text>\n", num(x), num(y), anchor,
+		html.EscapeString(s))
 }
 
 func (c *canvas) bytes() []byte { return []byte(c.b.String() + "</svg>\n") }
 
 func num(v float64) string { return fmt.Sprint(math.Round(v*10) / 10) }
 
-// stepsBars draws how many times as fast as PyTorch every network is; a network that has not been measured beside it has
-// no bars.
+// stepsBars draws how many times as fast as PyTorch every network is; a network that has not been measured beside it
+// has no bars.
 func stepsBars(steps []step) []byte {
 	const left, right, top, group, bar = 150.0, 60.0, 56.0, 44.0, 15.0
 	most, n := 1.0, 0

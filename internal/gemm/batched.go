@@ -41,7 +41,8 @@ func (e *Engine) Batched(a *Args, count, strideA, strideB, strideC int) {
 // advance moves the slices to product i of a batch.
 func (a *Args) advance(i, strideA, strideB, strideC int) {
 	if len(a.A) < i*strideA || len(a.B) < i*strideB || len(a.C) < i*strideC {
-		panic(fmt.Sprintf("gemm: product %d of a batch starts beyond its operands: A %d of %d, B %d of %d, C %d of %d elements",
+		panic(fmt.Sprintf("gemm: product %d of a batch starts beyond its operands: A %d of %d, B %d of %d, C %d of "+
+			"%d elements",
 			i, i*strideA, len(a.A), i*strideB, len(a.B), i*strideC, len(a.C)))
 	}
 	a.A, a.B, a.C = a.A[i*strideA:], a.B[i*strideB:], a.C[i*strideC:]

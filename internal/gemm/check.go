@@ -38,7 +38,8 @@ func (a *Args) need(name string, s []float32, ld, rows, cols int) {
 		return
 	}
 	if ld < cols || len(s) < cols || (len(s)-cols)/ld < rows-1 {
-		panic(fmt.Sprintf("gemm: %s stored [%d, %d] with leading dimension %d does not fit its slice of %d elements; the product is C [%d, %d] = op(A) [%d, %d] * op(B) [%d, %d]",
+		panic(fmt.Sprintf("gemm: %s stored [%d, %d] with leading dimension %d does not fit its slice of %d elements; "+
+			"the product is C [%d, %d] = op(A) [%d, %d] * op(B) [%d, %d]",
 			name, rows, cols, ld, len(s), a.M, a.N, a.M, a.K, a.K, a.N))
 	}
 }

@@ -8,8 +8,8 @@
 // kernel in assembly multiplies with its whole result in registers, the scheme of Goto and van de Geijn
 // (Anatomy of High-Performance Matrix Multiplication, TOMS 2008). The smaller operand is packed once and shared by
 // all threads; each thread packs its own part of the larger one just before use, so every element is packed once.
-// Where few rows meet a large operand, packing it would take a third of the time: the kernel then reads its rows in place
-// (turned.go). Rows that the caller computes may go into an operand's panels at once (rows.go).
+// Where few rows meet a large operand, packing it would take a third of the time: the kernel then reads its rows in
+// place (turned.go). Rows that the caller computes may go into an operand's panels at once (rows.go).
 //
 //	kernel      instructions                       panel of A x panel of B
 //	amx         AMX-BF16 tiles, parts of float32   32 x 32
@@ -22,16 +22,18 @@
 //	emulated    operands rounded, float32 kernel             bf16
 //
 // Float32 on AMX: x = x0 + x1 + x2 with x0 = bf16(x), x1 = bf16(x - x0), x2 the rest, which is a bf16 too. Of the nine
-// products of parts the six largest are summed, in float32; what is left out is below 2^-25 of the product (Henry, Tang and
-// Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, ARITH 2019). The
-// result is closer to the exact one than that of a float32 kernel, because a tile adds 32 terms before it rounds
-// into the sum, and it comes sooner where there are 64 terms or more (splits). Products of fewer go to avx512.
+// products of parts the six largest are summed, in float32; what is left out is below 2^-25 of the product (Henry, Tang
+// and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, ARITH
+// 2019). The result is closer to the exact one than that of a float32 kernel, because a tile adds 32 terms before it
+// rounds into the sum, and it comes sooner where there are 64 terms or more (splits). Products of fewer go to avx512.
 //
-// Fixed on AMX: 256 terms of a row of A or a column of B at a time become integers of 24 bits, q = x / scale with the largest |x| at 8355008, and these three
-// digits of 8 bits; of the nine products of digits the six larger ones are summed, exactly, by tiles of integers (Ootomo, Ozaki and Yokota, DGEMM
-// on Integer Matrix Multiplication Unit, IJHPCA 2024, with fewer digits). What is lost is some 2^-25 √terms of the largest |a| times the largest |b|, where
-// float32 loses 2^-25 of each product and of each sum: the same for values of one size, with many terms less (TestFixedPointIsAsAccurateAsFloat32), but small values
-// beside a large one in their row lose their lower bits. It does twice the arithmetic of the parts, and half their bytes.
+// Fixed on AMX: 256 terms of a row of A or a column of B at a time become integers of 24 bits, q = x / scale with the
+// largest |x| at 8355008, and these three digits of 8 bits; of the nine products of digits the six larger ones are
+// summed, exactly, by tiles of integers (Ootomo, Ozaki and Yokota, DGEMM on Integer Matrix Multiplication Unit, IJHPCA
+// 2024, with fewer digits). What is lost is some 2^-25 √terms of the largest |a| times the largest |b|, where float32
+// loses 2^-25 of each product and of each sum: the same for values of one size, with many terms less
+// (TestFixedPointIsAsAccurateAsFloat32), but small values beside a large one in their row lose their lower bits. It
+// does twice the arithmetic of the parts, and half their bytes.
 //
 // Besides, "gonum", "openblas" and "mkl" hand the float32 products to those libraries.
 //
@@ -39,19 +41,19 @@
 //
 // With our own kernels (not gonum, openblas, mkl) element C[i, j] is computed by the same operations in the same order
 // whatever the number of threads, M, N, the strides and the position of the row and the column: it is a
-// function of row i of op(A), column j of op(B), K, alpha, beta, C[i, j] and bias[j] alone. So results are bit-identical for
-// any thread count, and a row does not change when other rows join the product, whether B was packed before or not.
-// Kernels differ from each other in rounding.
+// function of row i of op(A), column j of op(B), K, alpha, beta, C[i, j] and bias[j] alone. So results are
+// bit-identical for any thread count, and a row does not change when other rows join the product, whether B was packed
+// before or not. Kernels differ from each other in rounding.
 //
-// beta = 0 means C is not read (NaN there does not leak). K = 0 or alpha = 0 leaves beta * C + bias and reads neither A nor
-// B. Bf16 kernels of the hardware treat subnormal operands as zero; the emulated one keeps them. Float32 in bf16 parts
-// loses bits of operands below 2^-110, and an infinite operand may give NaN; in fixed point those below 2^-100 do, and a value that is not finite
-// makes its whole row or column NaN or infinite.
+// beta = 0 means C is not read (NaN there does not leak). K = 0 or alpha = 0 leaves beta * C + bias and reads neither A
+// nor B. Bf16 kernels of the hardware treat subnormal operands as zero; the emulated one keeps them. Float32 in bf16
+// parts loses bits of operands below 2^-110, and an infinite operand may give NaN; in fixed point those below 2^-100
+// do, and a value that is not finite makes its whole row or column NaN or infinite.
 //
 // # Why not a library
 //
-// The products of gonum use neither AVX-512 nor AMX. OpenBLAS and MKL have to be installed, and the property above does not
-// hold for them. VSETRAIN_BLAS chooses each of the three, to compare with.
+// The products of gonum use neither AVX-512 nor AMX. OpenBLAS and MKL have to be installed, and the property above does
+// not hold for them. VSETRAIN_BLAS chooses each of the three, to compare with.
 package gemm
 
 //go:generate go run ./asmgen

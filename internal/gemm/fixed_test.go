@@ -15,8 +15,8 @@ func fixedEngine(t *testing.T) *Engine {
 	return newEngine(t, fixedPoint, 2)
 }
 
-// Even operands lose in fixed point about what a loop of float32 loses, sum by sum, and with many terms less: random ones, squares of differences with
-// weights, and features of which most are zero.
+// Even operands lose in fixed point about what a loop of float32 loses, sum by sum, and with many terms less: random
+// ones, squares of differences with weights, and features of which most are zero.
 func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 	e := fixedEngine(t)
 	r := rand.New(rand.NewPCG(35, 36))
@@ -28,7 +28,8 @@ func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 		name      string
 		a, b      func() float64
 		few, many float64 // most of the error of the loop, with few terms and with many
-	}{{"normal", normal, normal, 1.5, 0.8}, {"squares of differences, weights", square, uniform, 1.5, 0.8}, {"features, weights", rare, uniform, 3, 1.5}} {
+	}{{"normal", normal, normal, 1.5, 0.8}, {"squares of differences, weights", square, uniform, 1.5, 0.8},
+		{"features, weights", rare, uniform, 3, 1.5}} {
 		for _, k := range []int{192, 256, 1024, 2048} {
 			const m, n = 64, 64
 			a := operands(m, n, k, false, true, Fixed)
@@ -45,7 +46,8 @@ func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 			ours, loop := rmsError(e, a), loopError(a)
 			t.Logf("%s, K %d: %.2e, a loop %.2e", c.name, k, ours, loop)
 			if ours > limit*loop {
-				t.Errorf("%s, K %d: error %.2e of the sum of absolute products, a loop of float32 %.2e", c.name, k, ours, loop)
+				t.Errorf("%s, K %d: error %.2e of the sum of absolute products, a loop of float32 %.2e", c.name, k,
+					ours, loop)
 			}
 		}
 	}

@@ -39,8 +39,8 @@ type Precision uint8
 
 const (
 	Float32 Precision = iota // as float32
-	// Fixed is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an element of C may be exact to the
-	// largest of its row and column, where Float32 is to each, if that comes sooner (doc.go).
+	// Fixed is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an element of
+	// C may be exact to the largest of its row and column, where Float32 is to each, if that comes sooner (doc.go).
 	Fixed
 	BF16 // operands are rounded to bf16, to nearest even
 )
@@ -165,8 +165,9 @@ func (e *Engine) kernel(p Precision, k int) *kernel {
 	return e.f32
 }
 
-// splits reports whether float32 products of k terms are done as products of bf16 parts where the CPU can. What these gain
-// must not be lost to the terms, a multiple of 32, that they round k up to. It depends on k alone, as the results do.
+// splits reports whether float32 products of k terms are done as products of bf16 parts where the CPU can. What these
+// gain must not be lost to the terms, a multiple of 32, that they round k up to. It depends on k alone, as the results
+// do.
 func splits(k int) bool { return k >= 64 && roundUp(k, 32)*4 <= 5*k }
 
 // Gemm computes the product a describes. It panics when a slice is too short for its shape.

@@ -25,7 +25,8 @@ func (gonumBLAS) gemm(e *Engine, a *Args) {
 		}
 		left := a.A[first:]
 		c := a.C[m0*a.LDC:]
-		gonum.Implementation{}.Sgemm(trans[a.TransA], trans[a.TransB], rows, a.N, a.K, a.Alpha, left, a.LDA, a.B, a.LDB, a.Beta, c, a.LDC)
+		gonum.Implementation{}.Sgemm(trans[a.TransA], trans[a.TransB], rows, a.N, a.K, a.Alpha, left, a.LDA, a.B, a.LDB,
+			a.Beta, c, a.LDC)
 		addBias(c, rows, a)
 	}))
 }

@@ -15,7 +15,8 @@ import (
 // libraryNames are the file names tried for each library, in order; the dynamic linker knows where to look.
 var libraryNames = map[string][]string{
 	"openblas": {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0",
-		"libopenblas.dylib", "/opt/homebrew/opt/openblas/lib/libopenblas.dylib", "/usr/local/opt/openblas/lib/libopenblas.dylib"},
+		"libopenblas.dylib", "/opt/homebrew/opt/openblas/lib/libopenblas.dylib",
+		"/usr/local/opt/openblas/lib/libopenblas.dylib"},
 	"mkl": {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
 }
 
@@ -56,7 +57,8 @@ func openLibrary(kind string, threads int) (library, error) {
 		tried = append(tried, fmt.Sprintf("%s (%v)", f, err))
 	}
 	if handle == 0 {
-		return nil, fmt.Errorf("gemm: %s: %w; tried %s; install it or choose another kernel", kind, ErrNoLibrary, strings.Join(tried, ", "))
+		return nil, fmt.Errorf("gemm: %s: %w; tried %s; install it or choose another kernel", kind, ErrNoLibrary,
+			strings.Join(tried, ", "))
 	}
 	sgemm, err := purego.Dlsym(handle, "sgemm_")
 	if err != nil {

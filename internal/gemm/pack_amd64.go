@@ -227,7 +227,8 @@ func packBAMX(parts int) func(w *worker, dst []float32, o *operand, s span) {
 			for k := 0; k < s.k; k += 32 {
 				p.rows = min(32, s.k-k)
 				for c := 0; c < s.outer; c += 32 { // panel by panel, for writes that follow each other
-					p.dst, p.src, p.cols = unsafe.Pointer(&dst[parts*k*16+c*words]), o.at(s.o0+c, s.k0+k), min(32, s.outer-c)
+					p.dst, p.src, p.cols = unsafe.Pointer(&dst[parts*k*16+c*words]), o.at(s.o0+c, s.k0+k),
+						min(32, s.outer-c)
 					panels(p)
 				}
 			}

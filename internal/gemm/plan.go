@@ -77,7 +77,8 @@ func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 			e.pass()
 		}
 	}
-	j.a, j.opA, j.opB, j.left, j.packed, j.dst = Args{}, operand{}, operand{}, nil, nil, nil // keep no caller's memory alive
+	// keep no caller's memory alive
+	j.a, j.opA, j.opB, j.left, j.packed, j.dst = Args{}, operand{}, operand{}, nil, nil, nil
 }
 
 // pass packs the shared operand for its part of k and works through the tasks.
@@ -187,8 +188,8 @@ func (p *workPhase) Do(worker, i int) {
 	e.cols(w, lo, hi)
 }
 
-// together returns how many blocks of k a thread packs at a time, and with how many columns or rows of the other operand it multiplies
-// them one after another, while their part of C is in the level-2 cache.
+// together returns how many blocks of k a thread packs at a time, and with how many columns or rows of the other
+// operand it multiplies them one after another, while their part of C is in the level-2 cache.
 func (j *job) together() (blocks, others int) {
 	if blocks = min(j.kb1-j.kb0, nearTerms/j.kSize); blocks < 2 {
 		return 1, 1 << 30
@@ -213,7 +214,8 @@ func (e *Engine) rows(w *worker, m0, m1 int) {
 		for n := j.n0; n < j.n1; n += others {
 			for b := kb; b < end; b++ {
 				_, k := j.kRange(b)
-				e.block(w, w.a[(b-kb)*size:], j.sharedBlock(e, b)[(n-j.n0)*kn.words(k):], m0, m, h, n, min(others, j.n1-n), b, true)
+				e.block(w, w.a[(b-kb)*size:], j.sharedBlock(e, b)[(n-j.n0)*kn.words(k):], m0, m, h, n,
+					min(others, j.n1-n), b, true)
 			}
 		}
 	}

@@ -40,7 +40,8 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 			p.reset()
 			three[i].Gemm(&p.Args)
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: 3 threads give %v at %d, one thread %v", kernelName(e, bf16[i], p.K), p, p.C[d], d, want[d])
+				t.Fatalf("%s %v: 3 threads give %v at %d, one thread %v", kernelName(e, bf16[i], p.K), p, p.C[d], d,
+					want[d])
 			}
 			p.reset()
 			cut := p.Args
@@ -55,7 +56,8 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				e.Gemm(&cut)
 			}
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at row %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d], d, want[d])
+				t.Fatalf("%s %v: cut at row %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d],
+					d, want[d])
 			}
 			p.reset()
 			cut = p.Args
@@ -73,7 +75,8 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				e.Gemm(&cut)
 			}
 			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at column %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d], d, want[d])
+				t.Fatalf("%s %v: cut at column %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first,
+					p.C[d], d, want[d])
 			}
 		}
 	}
@@ -123,8 +126,10 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 // The offsets in asmgen are those of the Go structs.
 func TestLayout(t *testing.T) {
 	var x tile
-	got := []uintptr{unsafe.Offsetof(x.a), unsafe.Offsetof(x.b), unsafe.Offsetof(x.c), unsafe.Offsetof(x.bias), unsafe.Offsetof(x.k),
-		unsafe.Offsetof(x.ldc), unsafe.Offsetof(x.m), unsafe.Offsetof(x.n), unsafe.Offsetof(x.alpha), unsafe.Offsetof(x.beta),
+	got := []uintptr{unsafe.Offsetof(x.a), unsafe.Offsetof(x.b), unsafe.Offsetof(x.c), unsafe.Offsetof(x.bias),
+		unsafe.Offsetof(x.k),
+		unsafe.Offsetof(x.ldc), unsafe.Offsetof(x.m), unsafe.Offsetof(x.n), unsafe.Offsetof(x.alpha),
+		unsafe.Offsetof(x.beta),
 		unsafe.Offsetof(x.pf), unsafe.Offsetof(x.tmp), unsafe.Offsetof(x.lda)}
 	want := []uintptr{0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88}
 	for i := range want {
@@ -180,7 +185,8 @@ func TestShapesThatDoNotFitPanic(t *testing.T) {
 func TestNoTermsReadNothing(t *testing.T) {
 	e := newEngine(t, "", 1)
 	for _, a := range []Args{{M: 2, N: 2, K: 3, Alpha: 0}, {M: 2, N: 2, K: 0, Alpha: 1}} {
-		a.A, a.B, a.LDA, a.LDB, a.LDC = []float32{nan(), nan(), nan(), nan(), nan(), nan()}, []float32{nan(), nan(), nan(), nan(), nan(), nan()}, 3, 2, 2
+		a.A, a.B, a.LDA, a.LDB, a.LDC = []float32{nan(), nan(), nan(), nan(), nan(), nan()}, []float32{nan(), nan(),
+			nan(), nan(), nan(), nan()}, 3, 2, 2
 		a.C, a.Beta, a.Bias = []float32{1, 2, 3, 4}, 2, []float32{10, 20}
 		e.Gemm(&a)
 		for i, want := range []float32{12, 24, 16, 28} {

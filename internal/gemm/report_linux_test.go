@@ -24,11 +24,15 @@ func TestReport(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, threads := range []int{1, 2} {
-		ours, plain, peer := newEngine(t, "", threads), newEngine(t, available()[0].name, threads), newEngine(t, "openblas", threads)
-		fmt.Printf("\n%d threads, GFLOP/s: fp32 %s and %s, %s, bf16 %s\n", threads, ours.Name(), plain.Name(), peer.Name(), ours.BF16Name())
-		fmt.Printf("%-15s %-16s %8s %8s %6s %8s %6s %8s %6s %8s %6s\n", "", "M x N x K", "fp32", plain.Name(), "ratio", "openblas", "ratio", "bf16", "/fp32", "fixed", "/fp32")
+		ours, plain, peer := newEngine(t, "", threads), newEngine(t, available()[0].name, threads),
+			newEngine(t, "openblas", threads)
+		fmt.Printf("\n%d threads, GFLOP/s: fp32 %s and %s, %s, bf16 %s\n", threads, ours.Name(), plain.Name(),
+			peer.Name(), ours.BF16Name())
+		fmt.Printf("%-15s %-16s %8s %8s %6s %8s %6s %8s %6s %8s %6s\n", "", "M x N x K", "fp32", plain.Name(), "ratio",
+			"openblas", "ratio", "bf16", "/fp32", "fixed", "/fp32")
 		for _, s := range shapes {
-			runs := []func(){s.product(ours, Float32), s.product(ours, BF16), s.product(peer, Float32), s.product(plain, Float32), s.product(ours, Fixed)}
+			runs := []func(){s.product(ours, Float32), s.product(ours, BF16), s.product(peer, Float32),
+				s.product(plain, Float32), s.product(ours, Fixed)}
 			var best [5]float64
 			flops := 2 * float64(s.m) * float64(s.n) * float64(s.k)
 			count := 1 + int(1e8/flops)
@@ -45,8 +49,10 @@ func TestReport(t *testing.T) {
 					time.Sleep(30 * time.Millisecond) // the peer's idle threads spin for a while
 				}
 			}
-			fmt.Printf("%-15s %-16s %8.0f %8.0f %6.2f %8.0f %6.2f %8.0f %6.1f %8.0f %6.2f\n", s.label, fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k),
-				best[0], best[3], best[0]/best[3], best[2], best[0]/best[2], best[1], best[1]/best[0], best[4], best[4]/best[0])
+			fmt.Printf("%-15s %-16s %8.0f %8.0f %6.2f %8.0f %6.2f %8.0f %6.1f %8.0f %6.2f\n", s.label,
+				fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k),
+				best[0], best[3], best[0]/best[3], best[2], best[0]/best[2], best[1], best[1]/best[0], best[4],
+				best[4]/best[0])
 		}
 	}
 }

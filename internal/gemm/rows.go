@@ -2,8 +2,9 @@ package gemm
 
 import "fmt"
 
-// Operands that are given row by row. Whoever computes a row has it in the level-1 cache; packing it there and then spares writing the
-// matrix and reading it again. Where a kernel's layout cannot take single rows, the rows are kept as they are and packed by the product.
+// Operands that are given row by row. Whoever computes a row has it in the level-1 cache; packing it there and then
+// spares writing the matrix and reading it again. Where a kernel's layout cannot take single rows, the rows are kept as
+// they are and packed by the product.
 
 // RowsTogether is how many rows are given at a time; only the last ones may be fewer.
 const RowsTogether = 4
@@ -58,7 +59,8 @@ func (e *Engine) SetRowsA(p *PackedA, i int, x []float32) {
 func rowsAt(side string, i, count, width, values int) int {
 	rows := min(RowsTogether, count-i)
 	if i < 0 || i%RowsTogether != 0 || rows < 1 || values != rows*width {
-		panic(fmt.Sprintf("gemm: %d values for the rows from %d on of %s, which has %d of %d values", values, i, side, count, width))
+		panic(fmt.Sprintf("gemm: %d values for the rows from %d on of %s, which has %d of %d values", values, i, side,
+			count, width))
 	}
 	return rows
 }
@@ -99,8 +101,8 @@ func (e *Engine) SetRowsB(p *Packed, i int, x []float32) {
 	p.kn.setRowsB(&e.workers[0], p.data[kb*p.kn.words(size)*roundUp(p.n, p.kn.nr):], k, i-kb*size, x, rows, p.n)
 }
 
-// GemmRows computes the product a with A from left and op(B) from p; those of a are ignored. It panics when they hold other shapes
-// or another precision.
+// GemmRows computes the product a with A from left and op(B) from p; those of a are ignored. It panics when they hold
+// other shapes or another precision.
 func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 	if left.m != a.M || left.k != a.K {
 		panic(fmt.Sprintf("gemm: packed A is [%d, %d], the product needs [%d, %d]", left.m, left.k, a.M, a.K))

@@ -42,7 +42,8 @@ func TestPartsHoldTheWholeValue(t *testing.T) {
 					want = x[i%n*n+i/n]
 				}
 				if c[i] != want {
-					t.Fatalf("identity on the right %v, transposed %v: element %d is %v, want %v", right, trans, i, c[i], want)
+					t.Fatalf("identity on the right %v, transposed %v: element %d is %v, want %v", right, trans, i,
+						c[i], want)
 				}
 			}
 		}
@@ -69,13 +70,15 @@ func TestSplitIsAsAccurateAsFloat32(t *testing.T) {
 			theirs := rmsError(plain, a)
 			t.Logf("K %d, exponents over %d: %.2e, float32 kernel %.2e", k, spread, ours, theirs)
 			if ours > theirs {
-				t.Errorf("K %d, exponents over %d: error %.2e of the sum of absolute products, float32 kernel %.2e", k, spread, ours, theirs)
+				t.Errorf("K %d, exponents over %d: error %.2e of the sum of absolute products, float32 kernel %.2e", k,
+					spread, ours, theirs)
 			}
 		}
 	}
 }
 
-// rmsError is the root of the mean squared error of the product, relative to the sum of the absolute values of its terms.
+// rmsError is the root of the mean squared error of the product, relative to the sum of the absolute values of its
+// terms.
 func rmsError(e *Engine, a *Args) float64 {
 	e.Gemm(a)
 	total := 0.0

@@ -17,7 +17,8 @@ type tile struct {
 	lda     int            // bytes between the rows of a where it is not packed
 }
 
-// scratchWords is enough for a panel of fixed-point operands, the largest thing that kernels and packing routines put there.
+// scratchWords is enough for a panel of fixed-point operands, the largest thing that kernels and packing routines put
+// there.
 const scratchWords = 32 * (3*fixedTerms/4 + 1)
 
 // operand is one side of a product with the roles of rows and columns removed: outer runs over M or N.
@@ -51,11 +52,11 @@ type kernel struct {
 	// every nr*words(k) words, one of A every height*words(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
 	packB func(w *worker, dst []float32, o *operand, s span)
-	// setRowsA packs the rows of a span like packA, as rows from first on of dst, the packed panels of a block of s.k values.
-	// nil where a packed operand cannot be written row by row.
+	// setRowsA packs the rows of a span like packA, as rows from first on of dst, the packed panels of a block of s.k
+	// values. nil where a packed operand cannot be written row by row.
 	setRowsA func(w *worker, dst []float32, o *operand, s span, first int)
-	// setRowsB writes up to RowsTogether rows of B from row i on, x [rows, n], to their places in dst, the packed panels of a block of k values.
-	// nil like setRowsA; also where a column is scaled as a whole.
+	// setRowsB writes up to RowsTogether rows of B from row i on, x [rows, n], to their places in dst, the packed
+	// panels of a block of k values. nil like setRowsA; also where a column is scaled as a whole.
 	setRowsB func(w *worker, dst []float32, k, i int, x []float32, rows, n int)
 	// run computes w.t.
 	run func(w *worker)

@@ -62,7 +62,8 @@ func hasAVX512() bool {
 }
 
 func hasAMX() bool {
-	return hasAVX512() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAVX512VBMI && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && permitAMX()
+	return hasAVX512() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAVX512VBMI && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 &&
+		permitAMX()
 }
 
 // available lists the float32 kernels of this CPU, best first.

@@ -22,8 +22,8 @@ func bestBF16() *kernel {
 // emulations are the emulated kernels that there are, by the float32 kernel below them.
 var emulations sync.Map
 
-// emulated is a float32 kernel whose operands are rounded to bf16 after packing. It is one for all engines: what one of them packs,
-// another may multiply.
+// emulated is a float32 kernel whose operands are rounded to bf16 after packing. It is one for all engines: what one of
+// them packs, another may multiply.
 func emulated(f *kernel) *kernel {
 	if k, ok := emulations.Load(f); ok {
 		return k.(*kernel)

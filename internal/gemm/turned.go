@@ -2,10 +2,10 @@ package gemm
 
 import "unsafe"
 
-// A product of few rows with a large stored [N, K] operand, such as the forward pass of a linear layer on wide inputs: C =
-// A Bᵀ is computed as Cᵀ = B Aᵀ. The kernel then reads the rows of B where they are, and only the small A is packed; packing
-// B takes a third of such a product, for each of its elements is used but M times. Every element is computed by the same
-// operations as otherwise.
+// A product of few rows with a large stored [N, K] operand, such as the forward pass of a linear layer on wide inputs:
+// C = A Bᵀ is computed as Cᵀ = B Aᵀ. The kernel then reads the rows of B where they are, and only the small A is
+// packed; packing B takes a third of such a product, for each of its elements is used but M times. Every element is
+// computed by the same operations as otherwise.
 
 const (
 	turnedRows   = 256 // most rows of A: they stay in the level-2 cache, 512 values of k each
@@ -15,11 +15,12 @@ const (
 // turns reports whether the product is done this way.
 func (j *job) turns() bool {
 	a := &j.a
-	return j.kn.runRows != nil && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= turnedRows && a.N >= 4*a.M && j.nkb >= turnedBlocks
+	return j.kn.runRows != nil && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= turnedRows && a.N >= 4*a.M &&
+		j.nkb >= turnedBlocks
 }
 
-// turnedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last the last block,
-// which the bias joins before it is added.
+// turnedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last the
+// last block, which the bias joins before it is added.
 type turnedPhase struct {
 	e         *Engine
 	wide      int // M rounded up

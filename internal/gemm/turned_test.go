@@ -17,7 +17,8 @@ func TestTurnedProductsHaveTheSameBits(t *testing.T) {
 	kn.runRows = nil
 	plain.f32 = &kn
 	r := rand.New(rand.NewPCG(11, 12))
-	for i, s := range [][3]int{{1, 4, 4096}, {3, 57, 4100}, {33, 140, 4607}, {16, 100, 5000}, {70, 290, 4097}, {128, 515, 40000}} {
+	for i, s := range [][3]int{{1, 4, 4096}, {3, 57, 4100}, {33, 140, 4607}, {16, 100, 5000}, {70, 290, 4097},
+		{128, 515, 40000}} {
 		p := randomProduct(r, s[0], s[1], s[2])
 		p.TransA, p.TransB, p.Alpha = false, true, 1
 		p.LDA, p.LDB, p.LDC = s[2]+i, s[2]+2*i, s[1]+i

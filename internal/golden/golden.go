@@ -93,7 +93,8 @@ func Diff(got, want []float64, tol Tolerance) error {
 		}
 	}
 	if limit := tol.Rel*scale + tol.Abs; worst > limit {
-		return fmt.Errorf("element %d is %.12g, want %.12g (difference %.3g, allowed %.3g)", at, got[at], want[at], worst, limit)
+		return fmt.Errorf("element %d is %.12g, want %.12g (difference %.3g, allowed %.3g)", at, got[at], want[at],
+			worst, limit)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package half converts between float32 and IEEE 754 half precision: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 //
-// Region features stored so take half the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C both
-// directions run eight values an instruction; the scalar code gives the same bits.
+// Region features stored so take half the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C
+// both directions run eight values an instruction; the scalar code gives the same bits.
 //
 // Why not x448/float16: it converts one value at a time, which would be the slowest part of reading features.
 package half
@@ -59,8 +59,8 @@ func Decode(dst []float32, src []byte) {
 	}
 }
 
-// Encode encodes src into dst (2 bytes each, little-endian) and returns the index of the first finite value too large for a half,
-// -1 if there is none.
+// Encode encodes src into dst (2 bytes each, little-endian) and returns the index of the first finite value too large
+// for a half, -1 if there is none.
 func Encode(dst []byte, src []float32) int {
 	n := 0
 	if hasF16C && len(src) >= 8 {

@@ -30,7 +30,8 @@ func TestAllValues(t *testing.T) {
 		h := uint16(i)
 		got := Float32(h)
 		want := halfValue(h)
-		if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && float64(got) != want || math.Signbit(float64(got)) != (h&0x8000 != 0) {
+		if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && float64(got) != want ||
+			math.Signbit(float64(got)) != (h&0x8000 != 0) {
 			t.Fatalf("half %#04x: got %v, want %v", h, got, want)
 		}
 		if back := halfFromBits(halfBits(h)); back != h && !math.IsNaN(want) {

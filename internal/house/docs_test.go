@@ -27,10 +27,12 @@ func texts(t *testing.T, endings ...string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() && (strings.HasPrefix(e.Name(), ".") && name != root || e.Name() == "bin" || e.Name() == "runs" || e.Name() == "sweeps") {
+		if e.IsDir() && (strings.HasPrefix(e.Name(), ".") && name != root || e.Name() == "bin" || e.Name() == "runs" ||
+			e.Name() == "sweeps") {
 			return fs.SkipDir
 		}
-		if e.Type().IsRegular() && slices.ContainsFunc(endings, func(s string) bool { return strings.HasSuffix(name, s) }) {
+		if e.Type().IsRegular() && slices.ContainsFunc(endings,
+			func(s string) bool { return strings.HasSuffix(name, s) }) {
 			b, err := os.ReadFile(name)
 			if err != nil {
 				return err
@@ -108,7 +110,8 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s is not in %s", name, index)
 		}
 	}
-	for name, text := range texts(t, ".md", ".go", ".sh", ".py", ".cu", ".cuh", ".cc", ".h", ".yaml", "Makefile", "Dockerfile.cuda") {
+	for name, text := range texts(t, ".md", ".go", ".sh", ".py", ".cu", ".cuh", ".cc", ".h", ".yaml", "Makefile",
+		"Dockerfile.cuda") {
 		if name == "internal/house/docs_test.go" {
 			continue
 		}
@@ -122,7 +125,8 @@ func TestDocs(t *testing.T) {
 
 func TestDocsFindBrokenLinks(t *testing.T) {
 	pages := map[string]string{
-		"docs/a.md": "# One of two\n[b](b.md#what-it-needs-now) [self](#one-of-two) [up](../README.md) [web](https://example.org/x.md)",
+		"docs/a.md": "# One of two\n[b](b.md#what-it-needs-now) [self](#one-of-two) [up](../README.md) " +
+			"[web](https://example.org/x.md)",
 		"docs/b.md": "## What it needs, now\n[gone](c.md) [no heading](a.md#two)\n```\n[code](d.md)\n```\n",
 		"README.md": "",
 	}
@@ -130,7 +134,8 @@ func TestDocsFindBrokenLinks(t *testing.T) {
 	if got := brokenLinks("docs/a.md", pages, none); len(got) > 0 {
 		t.Errorf("good links are reported: %q", got)
 	}
-	if got := brokenLinks("docs/b.md", pages, none); len(got) != 2 || !strings.Contains(got[0], "c.md") || !strings.Contains(got[1], "a.md#two") {
+	if got := brokenLinks("docs/b.md", pages, none); len(got) != 2 || !strings.Contains(got[0], "c.md") ||
+		!strings.Contains(got[1], "a.md#two") {
 		t.Errorf("found %q", got)
 	}
 }

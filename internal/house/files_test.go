@@ -13,8 +13,8 @@ import (
 // makes are the calls that make or rename files.
 var makes = regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`)
 
-// makers are the places, relative to the repository, that may do so. All others write through internal/atomicfile, so that
-// no reader finds half a file.
+// makers are the places, relative to the repository, that may do so. All others write through internal/atomicfile, so
+// that no reader finds half a file.
 var makers = []string{
 	"internal/atomicfile/",
 	"internal/tfevents/writer.go", "internal/runfs/log.go", // appended to; readers know a torn end
@@ -55,7 +55,8 @@ func TestOneWriter(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(b), "\n") {
 			if makes.MatchString(line) {
-				t.Errorf("%s:%d: %s: write through internal/atomicfile, or say in makers why not", name, i+1, strings.TrimSpace(line))
+				t.Errorf("%s:%d: %s: write through internal/atomicfile, or say in makers why not", name, i+1,
+					strings.TrimSpace(line))
 			}
 		}
 		return nil

@@ -1,5 +1,6 @@
-// Package mapped maps files into memory for reading. Reading such memory fails with a fault instead of an error when the file became
-// shorter or its disk or network file system fails; Watch and Recover make an error of it that names the file.
+// Package mapped maps files into memory for reading. Reading such memory fails with a fault instead of an error when
+// the file became shorter or its disk or network file system fails; Watch and Recover make an error of it that names
+// the file.
 package mapped
 
 import (
@@ -15,8 +16,8 @@ type File struct {
 	data []byte
 }
 
-// Map maps the first size bytes of an open file read-only; the file may be closed then. The error is errors.ErrUnsupported on systems
-// where files are not mapped.
+// Map maps the first size bytes of an open file read-only; the file may be closed then. The error is
+// errors.ErrUnsupported on systems where files are not mapped.
 func Map(f *os.File, size int64) (*File, error) {
 	if size <= 0 || int64(int(size)) != size {
 		return nil, fmt.Errorf("cannot map %d bytes of %s", size, f.Name())
@@ -75,6 +76,7 @@ func (f *File) explain(at int64) error {
 		return fmt.Errorf("%s became shorter while it was in use: it had %d bytes when it was opened, now it has %d; "+
 			"bring the whole file back and start again", f.path, len(f.data), st.Size())
 	}
-	return fmt.Errorf("%s: byte %d cannot be read: its disk or network file system failed, or the file was shortened while it was in use; "+
+	return fmt.Errorf("%s: byte %d cannot be read: its disk or network file system failed, or the file was shortened "+
+		"while it was in use; "+
 		"check both and start again", f.path, at)
 }

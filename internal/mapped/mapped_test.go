@@ -78,7 +78,8 @@ func TestFileThatBecomesShorter(t *testing.T) {
 // Panics that have nothing to do with the file go on.
 func TestOtherPanics(t *testing.T) {
 	f, _ := open(t)
-	for name, broken := range map[string]func(){"index": func() { _ = make([]int, 1)[pages] }, "nil": func() { *(*int)(nil) = 1 }} {
+	for name, broken := range map[string]func(){"index": func() { _ = make([]int, 1)[pages] },
+		"nil": func() { *(*int)(nil) = 1 }} {
 		for _, f := range []*File{f, nil} {
 			func() {
 				defer func() {

@@ -31,7 +31,8 @@ type File struct {
 // not checked; read them with ReadObjects.
 func Open(path string) (*File, error) { return openPath(path, true) }
 
-// OpenUnmapped opens an array file whose rows are copied once: its pages do not count as memory of the process beside the copy.
+// OpenUnmapped opens an array file whose rows are copied once: its pages do not count as memory of the process beside
+// the copy.
 func OpenUnmapped(path string) (*File, error) { return openPath(path, false) }
 
 func openPath(path string, mapFile bool) (*File, error) {
@@ -86,9 +87,11 @@ func (h *header) checkSize(size int64) error {
 	want, have := int64(n)*int64(h.dtype.Size()), size-h.offset
 	switch {
 	case have < want:
-		return fmt.Errorf("truncated file: shape %v of %s needs %d bytes of data, found %d; copy or convert the file again", h.shape, h.dtype, want, have)
+		return fmt.Errorf("truncated file: shape %v of %s needs %d bytes of data, found %d; copy or convert the file "+
+			"again", h.shape, h.dtype, want, have)
 	case have > want:
-		return fmt.Errorf("wrong size: shape %v of %s needs %d bytes of data, found %d (several arrays in one file are not read)", h.shape, h.dtype, want, have)
+		return fmt.Errorf("wrong size: shape %v of %s needs %d bytes of data, found %d (several arrays in one file "+
+			"are not read)", h.shape, h.dtype, want, have)
 	}
 	return nil
 }

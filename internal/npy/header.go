@@ -36,7 +36,8 @@ func readHeader(r io.Reader) (header, error) {
 		return h, fmt.Errorf("not a .npy file: it has only %d bytes", n)
 	}
 	if string(pre[:6]) != magic {
-		return h, fmt.Errorf("not a .npy file: it starts with %q, expected %q (a .npz archive must be converted first)", pre[:6], magic)
+		return h, fmt.Errorf("not a .npy file: it starts with %q, expected %q (a .npz archive must be converted first)",
+			pre[:6], magic)
 	}
 	lenBytes := 4
 	switch pre[6] {
@@ -75,9 +76,11 @@ func lookupType(descr string) (DType, error) {
 		return d, nil
 	}
 	if strings.HasPrefix(descr, ">") {
-		return "", fmt.Errorf("big-endian type %q is not read; convert it in Python: np.save(f, a.astype(%q))", descr, "<"+descr[1:])
+		return "", fmt.Errorf("big-endian type %q is not read; convert it in Python: np.save(f, a.astype(%q))", descr,
+			"<"+descr[1:])
 	}
-	return "", fmt.Errorf("unsupported element type %q: expected float (<f2, <f4, <f8), integer (<i4, <i8, |u1, ...) or object (|O)", descr)
+	return "", fmt.Errorf("unsupported element type %q: expected float (<f2, <f4, <f8), integer (<i4, <i8, |u1, ...) "+
+		"or object (|O)", descr)
 }
 
 // parse reads the dict literal {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.

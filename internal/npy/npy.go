@@ -8,8 +8,8 @@
 // version 1, 4 bytes after it), the header (a Python dict literal with descr, fortran_order and shape, padded with
 // blanks), then the elements. Source: NEP 1 and numpy/lib/format.py.
 //
-// Why not sbinet/npyio or kshedden/gonpy: both copy arrays through reflection, and neither maps a file into memory, which
-// features of tens of gigabytes need.
+// Why not sbinet/npyio or kshedden/gonpy: both copy arrays through reflection, and neither maps a file into memory,
+// which features of tens of gigabytes need.
 package npy
 
 import "fmt"

@@ -56,7 +56,8 @@ func TestReadRowsOfNumPy(t *testing.T) {
 				}
 			}
 			for _, bad := range []int{-1, 2, math.MaxInt} {
-				if err := f.ReadRow(row, bad); err == nil || !strings.Contains(err.Error(), "out of range: the file has 2 rows") {
+				if err := f.ReadRow(row, bad); err == nil ||
+					!strings.Contains(err.Error(), "out of range: the file has 2 rows") {
 					t.Errorf("%s: row %d: error %v", name, bad, err)
 				}
 			}
@@ -85,12 +86,14 @@ func TestInts(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(v, []int64{0, 1, 2, 3, 4, 5}) {
 				t.Errorf("%s: %v, %v", name, v, err)
 			}
-			if err := f.ReadRow(make([]float32, 2), 0); err == nil || !strings.Contains(err.Error(), "expected rows of float16, float32 or float64, found ") {
+			if err := f.ReadRow(make([]float32, 2), 0); err == nil ||
+				!strings.Contains(err.Error(), "expected rows of float16, float32 or float64, found ") {
 				t.Errorf("%s: rows: %v", name, err)
 			}
 		}
 	}
-	if _, err := mustOpen(t, "testdata/f8.npy").Ints(); err == nil || !strings.Contains(err.Error(), "element 0 is -1.25: expected an integer") {
+	if _, err := mustOpen(t, "testdata/f8.npy").Ints(); err == nil ||
+		!strings.Contains(err.Error(), "element 0 is -1.25: expected an integer") {
 		t.Errorf("fractions as integers: %v", err)
 	}
 }
@@ -132,7 +135,8 @@ func TestReadObjects(t *testing.T) {
 	if _, err := f.Ints(); err == nil {
 		t.Error("objects read as integers")
 	}
-	if _, err := ReadObjects("testdata/f4.npy"); err == nil || !strings.Contains(err.Error(), "expected Python objects") {
+	if _, err := ReadObjects("testdata/f4.npy"); err == nil ||
+		!strings.Contains(err.Error(), "expected Python objects") {
 		t.Errorf("numbers read as objects: %v", err)
 	}
 }
@@ -169,7 +173,8 @@ func TestObjectsMustFitTheShape(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's shape [4]") {
+	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's "+
+		"shape [4]") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -22,7 +22,8 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 func (f *File) ReadRow(dst []float32, row int) (err error) {
 	switch {
 	case f.DType != F32 && f.DType != F16 && f.DType != F64:
-		return fmt.Errorf("npy: %s: expected rows of float16, float32 or float64, found %s; %s", f.Path, f.DType.Name(), f.Rewrite())
+		return fmt.Errorf("npy: %s: expected rows of float16, float32 or float64, found %s; %s", f.Path, f.DType.Name(),
+			f.Rewrite())
 	case f.Fortran:
 		return fmt.Errorf("npy: %s: array is stored in Fortran order; %s", f.Path, f.Rewrite())
 	case row < 0 || row >= f.rows:

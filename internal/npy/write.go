@@ -40,7 +40,8 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 	switch dtype {
 	case F32, F16, F64, I32, I64, U8:
 	default:
-		return nil, fmt.Errorf("npy: create %s: cannot write element type %q: expected one of <f4 <f2 <f8 <i4 <i8 |u1", path, dtype)
+		return nil, fmt.Errorf("npy: create %s: cannot write element type %q: expected one of <f4 <f2 <f8 <i4 <i8 |u1",
+			path, dtype)
 	}
 	if len(shape) > maxDims {
 		return nil, fmt.Errorf("npy: create %s: shape has %d dimensions, more than %d", path, len(shape), maxDims)
@@ -84,14 +85,15 @@ func (w *Writer) take(n int) error {
 	if !w.grow {
 		total, _ := elements(w.shape, 1) // checked by create
 		if w.written+n > total {
-			return fmt.Errorf("npy: write %s: %d elements are too many: shape %v holds %d", w.path, w.written+n, w.shape, total)
+			return fmt.Errorf("npy: write %s: %d elements are too many: shape %v holds %d", w.path, w.written+n,
+				w.shape, total)
 		}
 	}
 	return nil
 }
 
-// WriteFloat32 appends elements in C order, converted to the array's type: float16 rounds to nearest even. A value that the
-// type cannot hold (finite but beyond float16, or not a whole number in range for an integer type) is an error.
+// WriteFloat32 appends elements in C order, converted to the array's type: float16 rounds to nearest even. A value that
+// the type cannot hold (finite but beyond float16, or not a whole number in range for an integer type) is an error.
 func (w *Writer) WriteFloat32(v []float32) error {
 	if err := w.take(len(v)); err != nil {
 		return err
@@ -119,7 +121,8 @@ func (w *Writer) WriteFloat32(v []float32) error {
 			}
 		}
 		if bad >= 0 {
-			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad], w.dtype)
+			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad],
+				w.dtype)
 		}
 		if err := w.write(b); err != nil {
 			return err
@@ -147,7 +150,8 @@ func (w *Writer) WriteInts(v []int64) error {
 				ok = w.put(b[i*size:], float64(x))
 			}
 			if !ok {
-				return fmt.Errorf("npy: write %s: element %d is %d, which %s cannot hold", w.path, w.written+i, x, w.dtype)
+				return fmt.Errorf("npy: write %s: element %d is %d, which %s cannot hold", w.path, w.written+i, x,
+					w.dtype)
 			}
 		}
 		if err := w.write(b); err != nil {

@@ -89,7 +89,8 @@ func TestHeaderIsNumPys(t *testing.T) {
 		shape[0] = math.MaxInt
 		large, _ := encodeHeader(F32, shape)
 		if len(small) != len(large) {
-			t.Errorf("header of %d dimensions grows from %d to %d bytes with the row count", len(shape), len(small), len(large))
+			t.Errorf("header of %d dimensions grows from %d to %d bytes with the row count", len(shape), len(small),
+				len(large))
 		}
 	}
 }

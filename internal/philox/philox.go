@@ -5,8 +5,8 @@
 // or skipping work changes nothing. The generator is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel
 // random numbers: as easy as 1, 2, 3", SC 2011.
 //
-// Why not math/rand/v2: its generators have a state that advances with every draw, so a value depends on all draws before
-// it. No Go library has counter-based streams with names.
+// Why not math/rand/v2: its generators have a state that advances with every draw, so a value depends on all draws
+// before it. No Go library has counter-based streams with names.
 package philox
 
 import (

@@ -13,8 +13,10 @@ func TestKnownAnswers(t *testing.T) {
 		want        [4]uint32
 	}{
 		{Key{}, 0, 0, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-		{Key{^uint32(0), ^uint32(0)}, ^uint64(0), ^uint64(0), [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-		{Key{0xa4093822, 0x299f31d0}, 0x0370734413198a2e, 0x85a308d3243f6a88, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+		{Key{^uint32(0), ^uint32(0)}, ^uint64(0), ^uint64(0), [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6,
+			0x6d5451fd}},
+		{Key{0xa4093822, 0x299f31d0}, 0x0370734413198a2e, 0x85a308d3243f6a88,
+			[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 	}
 	for _, c := range cases {
 		if got := c.key.Block(c.step, c.index); got != c.want {
@@ -64,7 +66,8 @@ func TestPermIsAPermutationAndDependsOnTheKey(t *testing.T) {
 	}
 }
 
-// Words are those of Block one after the other, wherever they begin and end, also where the low word of the counter overflows.
+// Words are those of Block one after the other, wherever they begin and end, also where the low word of the counter
+// overflows.
 func TestWords(t *testing.T) {
 	k := NewKey(3, "words")
 	for _, step := range []uint64{0, 7<<32 | 5} {

@@ -2,8 +2,8 @@ package pickle
 
 import "fmt"
 
-// checkTree refuses values that contain themselves, are nested too deep, or would be huge if written out without sharing (a
-// few bytes can describe 2^64 references), so that callers may walk a value by plain recursion.
+// checkTree refuses values that contain themselves, are nested too deep, or would be huge if written out without
+// sharing (a few bytes can describe 2^64 references), so that callers may walk a value by plain recursion.
 func checkTree(v any, l Limits) error {
 	c := checker{limits: l, seen: map[any]subtree{}}
 	_, err := c.visit(v, 0)

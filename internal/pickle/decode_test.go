@@ -52,7 +52,8 @@ func TestPlainData(t *testing.T) {
 		want := map[any]any{
 			"none":  nil,
 			"bools": list(true, false),
-			"ints": list(int64(0), int64(255), int64(256), int64(65535), int64(65536), int64(-1), int64(-129), int64(1<<31),
+			"ints": list(int64(0), int64(255), int64(256), int64(65535), int64(65536), int64(-1), int64(-129),
+				int64(1<<31),
 				int64(math.MinInt64), power(63), power(70), new(big.Int).Neg(power(70))),
 			"floats":      list(0.5, -1e300, math.Inf(1)),
 			"text":        "naïve ‘word’ 日本 \\u0041 \n\r\x00",
@@ -74,7 +75,8 @@ func TestPlainData(t *testing.T) {
 		}
 		ordered, _ := d.Get("ordered")
 		o := ordered.(*Dict)
-		if !o.Ordered || o.Len() != 2 || o.entries[0] != (entry{"z", int64(1)}) || o.entries[1] != (entry{"a", int64(2)}) {
+		if !o.Ordered || o.Len() != 2 || o.entries[0] != (entry{"z", int64(1)}) ||
+			o.entries[1] != (entry{"a", int64(2)}) {
 			t.Errorf("protocol %d: ordered dict is %+v", p, o)
 		}
 		if again, _ := d.Get("again"); again != ordered {
@@ -86,7 +88,9 @@ func TestPlainData(t *testing.T) {
 		}
 		a, _ := d.Get("array")
 		arr := a.(*Array)
-		if arr.DType != "<f4" || !reflect.DeepEqual(arr.Shape, []int{2, 3}) || len(arr.Data) != 24 || math.Float32frombits(uint32(arr.Data[20])|uint32(arr.Data[21])<<8|uint32(arr.Data[22])<<16|uint32(arr.Data[23])<<24) != 5 {
+		if arr.DType != "<f4" || !reflect.DeepEqual(arr.Shape, []int{2, 3}) || len(arr.Data) != 24 ||
+			math.Float32frombits(uint32(arr.Data[20])|uint32(arr.Data[21])<<8|uint32(arr.Data[22])<<16|uint32(
+				arr.Data[23])<<24) != 5 {
 			t.Errorf("protocol %d: array is %+v", p, arr)
 		}
 		if want := len(want) + 4; d.Len() != want {
@@ -138,7 +142,8 @@ func TestPython2(t *testing.T) {
 		{"float", "F1.5\n.", 1.5},
 		{"old style instance", "(i__main__\nVocabulary\n.", &Object{Class: "__main__.Vocabulary", Args: Tuple{}}},
 		{"obj", "(c__main__\nVocabulary\nK\x01o.", &Object{Class: "__main__.Vocabulary", Args: Tuple{int64(1)}}},
-		{"reconstructor", "ccopy_reg\n_reconstructor\n(c__main__\nVocabulary\nc__builtin__\nobject\nNtR.", &Object{Class: "__main__.Vocabulary", Args: Tuple{}}},
+		{"reconstructor", "ccopy_reg\n_reconstructor\n(c__main__\nVocabulary\nc__builtin__\nobject\nNtR.",
+			&Object{Class: "__main__.Vocabulary", Args: Tuple{}}},
 		{"pop", "K\x01(0K\x020.", int64(1)},
 	} {
 		v, err := decode(c.in)
@@ -147,7 +152,8 @@ func TestPython2(t *testing.T) {
 		}
 	}
 	// Dicts from a mark, and OrderedDict([['a', 1]]), which Python 2 writes as a list of lists.
-	for in, ordered := range map[string]bool{"(U\x01aK\x01d.": false, "\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x01ee\x85R.": true} {
+	for in, ordered := range map[string]bool{"(U\x01aK\x01d.": false,
+		"\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x01ee\x85R.": true} {
 		v, err := decode(in)
 		if d, ok := v.(*Dict); !ok || d.Ordered != ordered || d.Len() != 1 || d.entries[0] != (entry{"a", int64(1)}) {
 			t.Errorf("%q: %#v, %v", in, v, err)
@@ -180,7 +186,8 @@ func TestDictIndex(t *testing.T) {
 	}
 }
 
-// bytearrays_p5.pkl is {"array": bytearray(b"\x00word\xff"), "again": the same, "matrix": a Fortran array of NumPy} by Python 3.11.
+// bytearrays_p5.pkl is {"array": bytearray(b"\x00word\xff"), "again": the same, "matrix": a Fortran array of NumPy} by
+// Python 3.11.
 func TestBytearrays(t *testing.T) {
 	d := decodeFile(t, "bytearrays_p5.pkl").(*Dict)
 	for _, key := range []string{"array", "again"} {

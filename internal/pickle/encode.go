@@ -24,9 +24,10 @@ type Reduce struct {
 // PersistentID is a reference to data outside the pickle.
 type PersistentID struct{ ID any }
 
-// Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built from the
-// types Decode returns but arrays, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name, Reduce and
-// PersistentID. replace, if not nil, sees every value first and may substitute another. Pointers met twice are written once.
+// Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built
+// from the types Decode returns but arrays, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name,
+// Reduce and PersistentID. replace, if not nil, sees every value first and may substitute another. Pointers met twice
+// are written once.
 func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
 	e := &encoder{memo: map[any]int{}, replace: replace}
 	e.op(0x80, 2)

@@ -26,7 +26,8 @@ func TestRoundTrip(t *testing.T) {
 	ns.Attrs.Set("margin", 0.2)
 	v := &List{Items: []any{
 		nil, true, false, int64(0), int64(255), int64(256), int64(65535), int64(65536), int64(-1), int64(math.MinInt32),
-		int64(math.MaxInt64), int64(math.MinInt64), power(63), new(big.Int).Neg(power(63)), new(big.Int).Neg(power(71)), power(64),
+		int64(math.MaxInt64), int64(math.MinInt64), power(63), new(big.Int).Neg(power(63)), new(big.Int).Neg(power(71)),
+		power(64),
 		"naïve", Bytes{0, 255}, Tuple{}, Tuple{"a"}, Tuple{"a", "b", "c", Tuple{"d"}}, &Set{Items: []any{"s"}},
 		shared, shared, ns, &List{}, math.Inf(-1), Tuple{"a", "b"}, Tuple{"a", "b", "c"},
 	}}
@@ -55,7 +56,8 @@ func TestEncodeGoTypes(t *testing.T) {
 	d := got.(*Dict)
 	a, _ := d.Get("a")
 	b, _ := d.Get("b")
-	if d.entries[0].key != "a" || !reflect.DeepEqual(a, &List{Items: []any{"x"}}) || !reflect.DeepEqual(b, &List{Items: []any{int64(1), 0.5}}) {
+	if d.entries[0].key != "a" || !reflect.DeepEqual(a, &List{Items: []any{"x"}}) ||
+		!reflect.DeepEqual(b, &List{Items: []any{int64(1), 0.5}}) {
 		t.Errorf("got %v, %v", a, b)
 	}
 }

@@ -17,7 +17,8 @@ func TestRefuses(t *testing.T) {
 		bomb += "](h" + string(rune(i)) + "h" + string(rune(i)) + "eq" + string(rune(i+1))
 	}
 	for _, c := range []struct{ name, in, want string }{
-		{"os.system", "cos\nsystem\n(S'echo bad'\ntR.", `"os.system", which is not on the list of what may be loaded; nothing was executed`},
+		{"os.system", "cos\nsystem\n(S'echo bad'\ntR.",
+			`"os.system", which is not on the list of what may be loaded; nothing was executed`},
 		{"stack global", "\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x01x\x85R.", `"posix.system"`},
 		{"eval", "c__builtin__\neval\n(S'1'\ntR.", `"__builtin__.eval"`},
 		{"mentioned only", "cnumpy\nndarray\n)R.", "may not be called"},
@@ -39,7 +40,8 @@ func TestRefuses(t *testing.T) {
 		{"huge bytearray", "\x80\x05\x96\xff\xff\xff\x0e\x00\x00\x00\x00abc", "truncated"},
 		{"cut frame", "\x80\x05\x95\xff\xff", "truncated"},
 		{"frame longer than the file", "\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\xffK\x01", "truncated"},
-		{"class by its names", "\x80\x05\x95\x15\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94\x8c\x06system\x94\x93\x94.", `"os.system"`},
+		{"class by its names", "\x80\x05\x95\x15\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94\x8c\x06system\x94\x93\x94.",
+			`"os.system"`},
 		{"underflow", "K\x01\x86.", "underflow"},
 		{"below a mark", "K\x01K\x02(\x86t.", "byte 5: stack underflow"},
 		{"stop on empty stack", ".", "underflow"},
@@ -60,7 +62,8 @@ func TestRefuses(t *testing.T) {
 		{"cycle", "]q\x00h\x00a.", "contains itself"},
 		{"cycle through dict attributes", "ccollections\nOrderedDict\n)Rq\x00h\x00b.", "contains itself"},
 		{"exponential", bomb + "t.", "values when written out"},
-		{"copies", "X\x00\x00\x01\x00" + strings.Repeat("a", 1<<16) + "q\x00X\x06\x00\x00\x00latin1q\x01c_codecs\nencode\nq\x0200" +
+		{"copies", "X\x00\x00\x01\x00" + strings.Repeat("a", 1<<16) +
+			"q\x00X\x06\x00\x00\x00latin1q\x01c_codecs\nencode\nq\x0200" +
 			strings.Repeat("h\x02h\x00h\x01\x86R0", 1000) + "N.", "copy more than"},
 		{"not latin-1", "c_codecs\nencode\nX\x03\x00\x00\x00\xe2\x82\xacX\x06\x00\x00\x00latin1\x86R.", "not Latin-1"},
 		{"other codec", "c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R.", "latin1"},
@@ -75,7 +78,8 @@ func TestRefuses(t *testing.T) {
 func TestRefusesNumPy(t *testing.T) {
 	dtype := func(kind string) string { return "cnumpy\ndtype\n(S'" + kind + "'\nI0\nI1\ntR" }
 	array := func(shape, kind, data string) string {
-		return "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(" + shape + "t" + dtype(kind) + "I00\n" + data + "tb."
+		return "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(" + shape + "t" +
+			dtype(kind) + "I00\n" + data + "tb."
 	}
 	if v, err := decode(array("I2\n", "u1", "S'ab'\n")); err != nil || string(v.(*Array).Data) != "ab" {
 		t.Fatalf("good array: %v, %v", v, err)
@@ -86,9 +90,11 @@ func TestRefusesNumPy(t *testing.T) {
 		{"overflow", array("I2147483647\nI2147483647\nI2147483647\n", "u1", "S'ab'\n"), "bad dimension"},
 		{"objects without list", array("I1\n", "O8", "S'ab'\n"), "expected a list of 1"},
 		{"object count", array("I2\n", "O8", "(I1\nl"), "expected a list of 2"},
-		{"short buffer", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(\x96\x02\x00\x00\x00\x00\x00\x00\x00ab" + dtype("u1") + "K\x03\x85S'C'\ntR.",
+		{"short buffer", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(\x96\x02\x00\x00\x00\x00\x00\x00\x00ab" +
+			dtype("u1") + "K\x03\x85S'C'\ntR.",
 			"expected 3 elements, found 2 bytes"},
-		{"buffer of no bytes", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(K\x02" + dtype("u1") + "K\x03\x85S'C'\ntR.", "expected 3 elements"},
+		{"buffer of no bytes", "\x80\x05cnumpy.core.numeric\n_frombuffer\n(K\x02" + dtype("u1") + "K\x03\x85S'C'\ntR.",
+			"expected 3 elements"},
 		{"void type", array("I1\n", "V8", "S'ab'\n"), "is not read"},
 		{"empty type", dtype("") + ".", "code of a type"},
 		{"byte order alone", dtype("<") + ".", "code of a type"},

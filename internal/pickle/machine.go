@@ -30,7 +30,8 @@ func (m *machine) run() (any, error) {
 		}
 		f := opcodes[op]
 		if f == nil {
-			return nil, fmt.Errorf("unknown opcode %#02x: not a pickle of protocol 0 to %d, or corrupt", op, maxProtocol)
+			return nil, fmt.Errorf("unknown opcode %#02x: not a pickle of protocol 0 to %d, or corrupt", op,
+				maxProtocol)
 		}
 		if err := f(m); err != nil {
 			return nil, err
@@ -141,7 +142,8 @@ func (m *machine) global(module, name string) error {
 	if !ok {
 		entry, allowed := m.o.Globals[full]
 		if !allowed {
-			return fmt.Errorf("it names %s, which is not on the list of what may be loaded; nothing was executed", clip(full))
+			return fmt.Errorf("it names %s, which is not on the list of what may be loaded; nothing was executed",
+				clip(full))
 		}
 		c = &entry
 		c.Name = full
@@ -198,8 +200,8 @@ func (m *machine) construct(c *Class, f func(Tuple) (any, error), args Tuple) er
 	return m.push(v)
 }
 
-// charge counts what a call may copy of its arguments. An argument is used about once in an honest pickle, so that the total
-// stays near the length of the input; a hostile one could have one long string copied at every second byte.
+// charge counts what a call may copy of its arguments. An argument is used about once in an honest pickle, so that the
+// total stays near the length of the input; a hostile one could have one long string copied at every second byte.
 func (m *machine) charge(args Tuple) error {
 	for _, a := range args {
 		m.work += length(a)

@@ -114,7 +114,8 @@ func (a *Array) BuildState(state any) error {
 	dims, ok1 := t[0].(Tuple)
 	d, ok2 := t[1].(*dtype)
 	if !ok1 || !ok2 {
-		return fmt.Errorf("state of a numpy.ndarray: expected shape and dtype, found a %s and a %s", TypeName(t[0]), TypeName(t[1]))
+		return fmt.Errorf("state of a numpy.ndarray: expected shape and dtype, found a %s and a %s", TypeName(t[0]),
+			TypeName(t[1]))
 	}
 	n, shape := 1, make([]int, len(dims))
 	for i, dim := range dims {

@@ -19,7 +19,8 @@ type List struct{ Items []any }
 // Set is a Python set or frozenset, in the order of the pickle.
 type Set struct{ Items []any }
 
-// Object is an instance of an allowed class of which nothing is known but its attributes: argparse.Namespace, Vocabulary.
+// Object is an instance of an allowed class of which nothing is known but its attributes: argparse.Namespace,
+// Vocabulary.
 type Object struct {
 	Class string // "module.name"
 	Args  Tuple  // of the constructor, mostly empty

@@ -39,7 +39,8 @@ func Open(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// Check returns an error when there is something else than a regular file at path; nothing is good: the file may be made.
+// Check returns an error when there is something else than a regular file at path; nothing is good: the file may be
+// made.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,8 @@ func ReadFile(path string, limit int64, what string) ([]byte, error) {
 	}
 	defer f.Close()
 	tooLarge := func(n int64) error {
-		return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: %d bytes; expected %s of at most %d", ErrLarge, n, what, limit)}
+		return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: %d bytes; expected %s of at most %d",
+			ErrLarge, n, what, limit)}
 	}
 	if size > limit {
 		return nil, tooLarge(size)

@@ -19,7 +19,8 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	_, err := ReadFile(path, 4095, "a test file")
-	if !errors.Is(err, ErrLarge) || !strings.Contains(err.Error(), path+": too large: 4096 bytes; expected a test file of at most 4095") {
+	if !errors.Is(err, ErrLarge) || !strings.Contains(err.Error(), path+": too large: 4096 bytes; expected a test "+
+		"file of at most 4095") {
 		t.Errorf("got %v", err)
 	}
 	if err := errors.Join(Check(path), Check(path+".not")); err != nil {
@@ -31,7 +32,8 @@ func TestReadFile(t *testing.T) {
 	if _, err := ReadFile(path+".not", 1, ""); !os.IsNotExist(err) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := ReadFile(filepath.Dir(path), 1, ""); !errors.Is(err, ErrNot) || !strings.Contains(err.Error(), "a folder") {
+	if _, err := ReadFile(filepath.Dir(path), 1, ""); !errors.Is(err, ErrNot) ||
+		!strings.Contains(err.Error(), "a folder") {
 		t.Errorf("got %v", err)
 	}
 }

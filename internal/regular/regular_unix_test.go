@@ -23,7 +23,8 @@ func TestSpecialFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{pipe: "a pipe", link: "a device"} {
-		if _, _, err := Open(path); !errors.Is(err, ErrNot) || !strings.Contains(err.Error(), path+": expected a regular file, found "+want) {
+		if _, _, err := Open(path); !errors.Is(err, ErrNot) ||
+			!strings.Contains(err.Error(), path+": expected a regular file, found "+want) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := ReadFile(path, 1<<20, "a test file"); !errors.Is(err, ErrNot) {

@@ -8,12 +8,14 @@ import (
 // maxDots is the largest number of validations whose curve has dots.
 const maxDots = 60
 
-// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a colour for each loss and
-// a line for each run. Vertical lines stand where a base reached its best and where the loss passed it.
+// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a
+// colour for each loss and a line for each run. Vertical lines stand where a base reached its best and where the loss
+// passed it.
 func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
 	var out []*Figure
 	for _, groups := range d.networks() {
-		f := &Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name, X: "epoch", Y: "M-Recall on dev"}
+		f := &Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name, X: "epoch",
+			Y: "M-Recall on dev"}
 		color := map[*Group]int{}
 		for i, g := range groups {
 			color[g] = i
@@ -69,5 +71,7 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
 // slug is a text as part of a file name: lower case, letters, digits and dashes.
 func slug(s string) string {
 	s = strings.ReplaceAll(strings.ToLower(s), "+", "p")
-	return strings.Trim(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-"), "-")
+	return strings.Trim(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), "-"), "-")
 }

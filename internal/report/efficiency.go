@@ -12,7 +12,8 @@ func Best(history []Point) (best Point, ok bool) {
 	return best, ok
 }
 
-// EpochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where orEqual is set.
+// EpochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where
+// orEqual is set.
 func EpochsToExceed(history []Point, value float64, orEqual bool) (epoch float64, reached bool) {
 	for _, p := range history {
 		if p.MRecall > value || orEqual && p.MRecall == value {

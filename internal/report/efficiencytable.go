@@ -16,8 +16,8 @@ type Comparison struct {
 	OrEqual      bool
 }
 
-// Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and LSEH-SVD with
-// LSEH-BERT. In a network without both kinds the first group is the base of the others.
+// Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
+// LSEH-SVD with LSEH-BERT. In a network without both kinds the first group is the base of the others.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
@@ -82,8 +82,8 @@ func (c *Comparison) differences() (epochs, percent []float64) {
 // intervalColumn of the table of efficiency is there with several seeds.
 const intervalColumn = 8
 
-// interval shows between which values the mean difference in epochs lies, where seeds tell: each pair must have got there, since those that did not
-// have no difference.
+// interval shows between which values the mean difference in epochs lies, where seeds tell: each pair must have got
+// there, since those that did not have no difference.
 func (c *Comparison) interval(epochs []float64) Cell {
 	if !c.BySeed || len(epochs) < len(c.Pairs) {
 		return textCell("-")
@@ -95,18 +95,21 @@ func (c *Comparison) interval(epochs []float64) Cell {
 	return rangeCell(t.Interval, 1)
 }
 
-// EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the best M-Recall of its base,
-// the difference, and its average over the networks where there are several.
+// EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the
+// best M-Recall of its base, the difference, and its average over the networks where there are several.
 func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 	how, sign := "exceeds", ">"
 	if len(comparisons) > 0 && comparisons[0].OrEqual {
 		how, sign = "reaches", "≥"
 	}
 	t := &Table{Name: "efficiency", Title: "Training efficiency on " + d.Name,
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "best M-Recall", Number: true}, {Over: "base", Name: "at epoch", Number: true},
-			{Over: "loss", Name: sign + " best at epoch", Number: true}, {Over: "Difference", Name: "epochs", Number: true}, {Over: "Difference", Name: "%", Number: true},
+		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"},
+			{Over: "base", Name: "best M-Recall", Number: true}, {Over: "base", Name: "at epoch", Number: true},
+			{Over: "loss", Name: sign + " best at epoch", Number: true}, {Over: "Difference", Name: "epochs",
+				Number: true}, {Over: "Difference", Name: "%", Number: true},
 			{Over: "Difference", Name: "95 % of epochs", Number: true}, {Name: "runs", Number: true}},
-		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, less the epoch at which the base reached it; negative is faster."}}
+		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, " +
+			"less the epoch at which the base reached it; negative is faster."}}
 	type mean struct{ epochs, percent []float64 }
 	averages, order, some := map[string]*mean{}, []string(nil), false
 	for i, c := range comparisons {
@@ -127,8 +130,10 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 				reached = textCell("not reached")
 			}
 		}
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
-			textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1), c.interval(epochs), textCell(runs)}})
+		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network,
+			Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
+				textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1),
+				signedCell(percent, 1), c.interval(epochs), textCell(runs)}})
 		if len(epochs) > 0 {
 			key := c.Base.Loss + "\x00" + c.Target.Loss
 			if averages[key] == nil {
@@ -144,13 +149,16 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			continue
 		}
 		base, target, _ := strings.Cut(key, "\x00")
-		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base), textCell(target), {}, {}, {},
-			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), {}, textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base),
+			textCell(target), {}, {}, {},
+			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), {},
+			textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
 	}
 	if !slices.ContainsFunc(t.Rows, func(r Row) bool { return strings.Contains(r.Cells[intervalColumn].Text, "to") }) {
 		t.dropColumn(intervalColumn)
 	} else {
-		t.Notes = append(t.Notes, "Numbers of several pairs: mean ± sample standard deviation; 95 %: interval of the mean difference by Student's t, one pair a seed.")
+		t.Notes = append(t.Notes, "Numbers of several pairs: mean ± sample standard deviation; 95 %: interval of the "+
+			"mean difference by Student's t, one pair a seed.")
 	}
 	if running := d.running(); len(running) > 0 {
 		t.Notes = append(t.Notes, "Not finished, counted as they stand: "+strings.Join(running, ", ")+".")

@@ -66,8 +66,10 @@ const (
 	TopLeft
 )
 
-// palette are colours that stay apart for colour-blind readers, on white and on black (Okabe and Ito, blue a little lighter).
-var palette = []color.RGBA{{0, 128, 200, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {136, 136, 136, 255}}
+// palette are colours that stay apart for colour-blind readers, on white and on black (Okabe and Ito, blue a little
+// lighter).
+var palette = []color.RGBA{{0, 128, 200, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {136, 136, 136, 255}}
 
 // Sizes of a figure.
 const (
@@ -216,7 +218,8 @@ func (f *Figure) Save(path string) error {
 	return save(p, figureWidth, figureHeight, path)
 }
 
-// Inline returns the figure as an SVG element for a page: as wide as its place, black in the colour of the text, without a background.
+// Inline returns the figure as an SVG element for a page: as wide as its place, black in the colour of the text,
+// without a background.
 func (f *Figure) Inline() (string, error) {
 	b, err := f.Bytes("svg")
 	if err != nil {
@@ -230,14 +233,16 @@ func (f *Figure) Inline() (string, error) {
 	if i := strings.Index(s, `<path `); i >= 0 && strings.Contains(s[i:i+200], "fill:#FFFFFF") {
 		s = s[:i] + s[i+strings.Index(s[i:], "/>")+2:]
 	}
-	s = strings.NewReplacer("stroke:#000000", "stroke:currentColor", "fill:#000000", "fill:currentColor", "stroke:#C8C8C8", "stroke:currentColor;stroke-opacity:0.18",
+	s = strings.NewReplacer("stroke:#000000", "stroke:currentColor", "fill:#000000", "fill:currentColor",
+		"stroke:#C8C8C8", "stroke:currentColor;stroke-opacity:0.18",
 		"font-family:Liberation Sans", "font-family:system-ui,sans-serif").Replace(s)
 	return s, nil
 }
 
 // Table returns the numbers of the figure.
 func (f *Figure) Table() *Table {
-	t := &Table{Name: f.Name, Title: f.Title, Heads: []Head{{Name: "series"}, {Name: f.X, Number: true}, {Name: f.Y, Number: true}}}
+	t := &Table{Name: f.Name, Title: f.Title, Heads: []Head{{Name: "series"}, {Name: f.X, Number: true},
+		{Name: f.Y, Number: true}}}
 	for _, s := range f.Series {
 		for i := range s.X {
 			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(s.Name), numberCell(s.X[i], 3), numberCell(s.Y[i], 3)}})

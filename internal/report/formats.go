@@ -47,13 +47,15 @@ func (t *Table) Markdown() string {
 }
 
 // latexEscape replaces what LaTeX would read as a command.
-var latexEscape = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`,
+var latexEscape = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
+	"{", `\{`, "}", `\}`,
 	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, ">", `$>$`, "<", `$<$`, "≥", `$\geq$`)
 
 // LaTeX returns the table as a table environment; it needs \usepackage{booktabs}.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
-	b.WriteString("\\begin{table}\n\\centering\n\\caption{" + latexEscape.Replace(strings.Join(append([]string{t.Title + "."}, t.Notes...), " ")) +
+	b.WriteString("\\begin{table}\n\\centering\n\\caption{" + latexEscape.Replace(strings.Join(append([]string{t.Title +
+		"."}, t.Notes...), " ")) +
 		"}\n\\label{tab:" + t.Name + "}\n\\begin{tabular}{")
 	for _, h := range t.Heads {
 		if h.Number {
@@ -107,7 +109,8 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// CSV returns the rows for programs: numbers with all their digits, a column of its own for deviations if there are any.
+// CSV returns the rows for programs: numbers with all their digits, a column of its own for deviations if there are
+// any.
 func (t *Table) CSV() string {
 	spread := make([]bool, len(t.Heads))
 	for _, r := range t.Rows {

@@ -42,7 +42,8 @@ func (r *Run) LossName() string {
 }
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
-var immaterial = []string{"version", "seed", "data.dir", "run.", "device.", "train.log_step", "train.early_stop", "train.collapse_steps", "train.on_collapse"}
+var immaterial = []string{"version", "seed", "data.dir", "run.", "device.", "train.log_step", "train.early_stop",
+	"train.collapse_steps", "train.on_collapse"}
 
 // setting returns the keys of a run that make its group.
 func setting(c *config.Config) []config.Value {
@@ -62,7 +63,9 @@ func Collect(runs []*Run) []*DataSet {
 		sets[at].add(r)
 	}
 	for _, d := range sets {
-		if slices.ContainsFunc(sets, func(o *DataSet) bool { return o != d && filepath.Base(o.Dir) == filepath.Base(d.Dir) }) {
+		if slices.ContainsFunc(sets, func(o *DataSet) bool {
+			return o != d && filepath.Base(o.Dir) == filepath.Base(d.Dir)
+		}) {
 			d.Name = d.Dir
 		}
 		d.arrange()
@@ -92,7 +95,8 @@ func (d *DataSet) arrange() {
 	}
 	lossOrder := loss.Titles()
 	slices.SortStableFunc(d.Groups, func(a, b *Group) int {
-		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network), rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
+		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network),
+			rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
 	})
 	both := false // semantics are named only where there are several
 	for _, g := range d.Groups {

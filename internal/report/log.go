@@ -10,13 +10,15 @@ import (
 	"vsetrain/train"
 )
 
-// Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid while lines are added.
+// Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid
+// while lines are added.
 type Log struct {
 	Validations []experiment.ValidationRecord // in the order of their steps
 	Steps       []experiment.StepRecord
 }
 
-// Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its values cannot be.
+// Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its
+// values cannot be.
 func (l *Log) Add(line []byte) error {
 	line = bytes.TrimSpace(line)
 	var kind struct {
@@ -87,8 +89,8 @@ func (l *Log) best() (experiment.ValidationRecord, bool) {
 	return best, found
 }
 
-// Finished reports whether the run came to its end by the rule of the training loop: epochs, max_steps or early_stop reached, and a validation after
-// the last step.
+// Finished reports whether the run came to its end by the rule of the training loop: epochs, max_steps or early_stop
+// reached, and a validation after the last step.
 func (l *Log) Finished(o *train.Options) bool {
 	if len(l.Validations) == 0 {
 		return false
@@ -104,5 +106,6 @@ func (l *Log) Finished(o *train.Options) bool {
 		}
 	}
 	const rounding = 1e-9 // of an epoch position, a quotient of steps
-	return last.Epoch >= float64(o.Epochs)-rounding || o.MaxSteps > 0 && last.Step >= int64(o.MaxSteps) || o.EarlyStop > 0 && stale >= o.EarlyStop
+	return last.Epoch >= float64(o.Epochs)-rounding || o.MaxSteps > 0 && last.Step >= int64(o.MaxSteps) ||
+		o.EarlyStop > 0 && stale >= o.EarlyStop
 }

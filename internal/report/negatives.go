@@ -21,8 +21,8 @@ type step struct {
 	ActiveImages     int
 }
 
-// steps returns what the training steps of a run logged. Runs of before the counts of violated anchors existed logged those, and one more
-// where an anchor without a violation was in the batch.
+// steps returns what the training steps of a run logged. Runs of before the counts of violated anchors existed logged
+// those, and one more where an anchor without a violation was in the batch.
 func (r *Run) steps() []step {
 	out := make([]step, len(r.Steps))
 	for i, s := range r.Steps {
@@ -36,20 +36,24 @@ func (r *Run) steps() []step {
 
 // kinds are the counts that are drawn. Old runs have the active ones only, a little too high.
 var kinds = []counts{
-	{"#DesEmbs", "different captions among the hard negatives of all images", func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
-	{"#ImEmbs", "different images among the hard negatives of all captions", func(s step) (float64, bool) { return float64(s.Images), s.Active }},
-	{"#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated", func(s step) (float64, bool) {
-		if s.Active {
-			return float64(s.ActiveCaptions), true
-		}
-		return float64(s.Captions), s.Captions > 0
-	}},
-	{"#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated", func(s step) (float64, bool) {
-		if s.Active {
-			return float64(s.ActiveImages), true
-		}
-		return float64(s.Images), s.Images > 0
-	}},
+	{"#DesEmbs", "different captions among the hard negatives of all images",
+		func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
+	{"#ImEmbs", "different images among the hard negatives of all captions",
+		func(s step) (float64, bool) { return float64(s.Images), s.Active }},
+	{"#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated",
+		func(s step) (float64, bool) {
+			if s.Active {
+				return float64(s.ActiveCaptions), true
+			}
+			return float64(s.Captions), s.Captions > 0
+		}},
+	{"#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated",
+		func(s step) (float64, bool) {
+			if s.Active {
+				return float64(s.ActiveImages), true
+			}
+			return float64(s.Images), s.Images > 0
+		}},
 }
 
 // MovingAverage returns the mean of the last n values, or of as many as there are, at each place.
@@ -74,14 +78,17 @@ func averageOver(x []float64) int {
 	return max(5, int(math.Round(perEpoch/2)))
 }
 
-// NegativeFigures draws, for each network of a data set, the unique hard negatives of a batch over epochs, as moving averages, and tabulates their
-// peaks.
+// NegativeFigures draws, for each network of a data set, the unique hard negatives of a batch over epochs, as moving
+// averages, and tabulates their peaks.
 func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
-	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name + ", highest moving average",
-		Heads: []Head{{Name: "network"}, {Name: "loss"}, {Name: "run"}, {Name: "batch", Number: true}, {Name: "count"}, {Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
+	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name +
+		", highest moving average",
+		Heads: []Head{{Name: "network"}, {Name: "loss"}, {Name: "run"}, {Name: "batch", Number: true}, {Name: "count"},
+			{Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
 	for _, groups := range d.networks() {
 		for k, kind := range kinds {
-			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1), Title: kind.name + ": " + groups[0].Network + " on " + d.Name, X: "epoch", Y: kind.name, Legend: TopRight}
+			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1), Title: kind.name + ": " +
+				groups[0].Network + " on " + d.Name, X: "epoch", Y: kind.name, Legend: TopRight}
 			old, window := false, 0
 			for c, g := range groups {
 				for _, r := range g.Runs {
@@ -99,14 +106,17 @@ func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
 					s.Y = MovingAverage(s.Y, averageOver(s.X))
 					f.Series = append(f.Series, s)
 					at := peak(s.Y)
-					peaks.Rows = append(peaks.Rows, Row{Cells: []Cell{textCell(g.Network), textCell(g.Loss), textCell(r.Name), textCell(fmt.Sprint(r.Config.Train.Batch)), textCell(kind.name),
-						numberCell(s.Y[at], 1), numberCell(s.X[at], 1)}})
+					peaks.Rows = append(peaks.Rows,
+						Row{Cells: []Cell{textCell(g.Network), textCell(g.Loss), textCell(r.Name),
+							textCell(fmt.Sprint(r.Config.Train.Batch)), textCell(kind.name),
+							numberCell(s.Y[at], 1), numberCell(s.X[at], 1)}})
 				}
 			}
 			if len(f.Series) == 0 {
 				continue
 			}
-			f.Caption = strings.ToUpper(kind.what[:1]) + kind.what[1:] + fmt.Sprintf("; moving average of %d logged batches.", window)
+			f.Caption = strings.ToUpper(kind.what[:1]) + kind.what[1:] +
+				fmt.Sprintf("; moving average of %d logged batches.", window)
 			if old {
 				f.Caption += " Some runs were logged by an older version, whose counts are at most one too high."
 			}

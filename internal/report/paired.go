@@ -9,15 +9,21 @@ import (
 	"vsetrain/internal/par"
 )
 
-// pairedMeasures are those of the table of differences, with their names for people; the others of eval.Compare are left to eval --compare.
-var pairedMeasures = []struct{ key, name string }{{"m_recall", "M-Recall"}, {"i2t_r1", "image to text R@1"}, {"t2i_r1", "text to image R@1"}}
+// pairedMeasures are those of the table of differences, with their names for people; the others of eval.Compare are
+// left to eval --compare.
+var pairedMeasures = []struct{ key, name string }{{"m_recall", "M-Recall"}, {"i2t_r1", "image to text R@1"},
+	{"t2i_r1", "text to image R@1"}}
 
-// PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each the mean over the runs of
-// its group, with the interval and the p-value of eval.Compare. It is nil if no pair of groups was measured.
+// PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each
+// the mean over the runs of its group, with the interval and the p-value of eval.Compare. It is nil if no pair of
+// groups was measured.
 func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
-	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol + ", weights of the best validation",
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "measure"}, {Over: "base", Name: "recall", Number: true}, {Over: "loss", Name: "recall", Number: true},
-			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true}, {Over: "Difference", Name: "p", Number: true}}}
+	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol +
+		", weights of the best validation",
+		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "measure"},
+			{Over: "base", Name: "recall", Number: true}, {Over: "loss", Name: "recall", Number: true},
+			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
+			{Over: "Difference", Name: "p", Number: true}}}
 	pool := par.New(0)
 	defer pool.Close()
 	o := eval.DefaultCompareOptions()
@@ -29,14 +35,17 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 		}
 		r, err := eval.Compare(pool, target, base, o)
 		if err != nil {
-			return nil, fmt.Errorf("compare %s %s and %s on %s: %w", c.Base.Network, c.Base.Loss, c.Target.Loss, d.Name, err)
+			return nil, fmt.Errorf("compare %s %s and %s on %s: %w", c.Base.Network, c.Base.Loss, c.Target.Loss, d.Name,
+				err)
 		}
 		images = r.Images
 		for i, m := range pairedMeasures {
 			at := slices.IndexFunc(r.Differences, func(x eval.Difference) bool { return x.Measure == m.key })
 			x := r.Differences[at]
-			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss), textCell(m.name),
-				numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2), rangeCell(x.Difference.Interval, 2), pCell(x.P)}})
+			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: []Cell{textCell(c.Base.Network),
+				textCell(c.Base.Loss), textCell(c.Target.Loss), textCell(m.name),
+				numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
+				rangeCell(x.Difference.Interval, 2), pCell(x.P)}})
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -51,9 +60,11 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 			}
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Recalls are means over the runs. 95 %%: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided, each row by itself; %d resamples, seed %d. "+
+	t.Notes = append(t.Notes, fmt.Sprintf("Recalls are means over the runs. 95 %%: paired bootstrap over %d images "+
+		"with their captions; p: paired permutation test, two-sided, each row by itself; %d resamples, seed %d. "+
 		"They say how far other queries would agree, not other seeds.", images, o.Resamples, o.Seed),
-		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a run depends on that.", ties))
+		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a "+
+			"run depends on that.", ties))
 	return t, nil
 }
 
@@ -82,7 +93,8 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 		}
 	}
 	for _, name := range names {
-		t := &Table{Name: "judged-" + slug(name), Title: "Judgements " + name + " on " + d.Name + ", whole test split, weights of the best validation", Heads: []Head{{Name: "network"}, {Name: "loss"}}}
+		t := &Table{Name: "judged-" + slug(name), Title: "Judgements " + name + " on " + d.Name +
+			", whole test split, weights of the best validation", Heads: []Head{{Name: "network"}, {Name: "loss"}}}
 		for _, over := range directions {
 			for _, n := range []string{"mAP@R", "R-Precision", "R@1"} {
 				t.Heads = append(t.Heads, Head{over.name, n, true})
@@ -98,7 +110,8 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 						continue
 					}
 					about = j
-					for c, v := range []float64{j.I2T.MAPAtR, j.I2T.RPrecision, j.I2T.R1, j.T2I.MAPAtR, j.T2I.RPrecision, j.T2I.R1} {
+					for c, v := range []float64{j.I2T.MAPAtR, j.I2T.RPrecision, j.I2T.R1, j.T2I.MAPAtR,
+						j.T2I.RPrecision, j.T2I.R1} {
 						values[c] = append(values[c], v)
 					}
 				}
@@ -110,9 +123,11 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 			for _, v := range values {
 				cells = append(cells, statCell(v, 1))
 			}
-			t.Rows = append(t.Rows, Row{Rule: i > 0 && d.Groups[i-1].Network != g.Network && len(t.Rows) > 0, Cells: append(cells, textCell(fmt.Sprint(len(values[0]))))})
+			t.Rows = append(t.Rows, Row{Rule: i > 0 && d.Groups[i-1].Network != g.Network && len(t.Rows) > 0,
+				Cells: append(cells, textCell(fmt.Sprint(len(values[0]))))})
 		}
-		note := fmt.Sprintf("%d images with %d right captions, %d captions with %d right images (docs/judgements.md).", about.I2T.Queries, about.I2T.Positives, about.T2I.Queries, about.T2I.Positives)
+		note := fmt.Sprintf("%d images with %d right captions, %d captions with %d right images (docs/judgements.md).",
+			about.I2T.Queries, about.I2T.Positives, about.T2I.Queries, about.T2I.Positives)
 		if n := about.I2T.Absent + about.T2I.Absent; n > 0 {
 			note = strings.TrimSuffix(note, ".") + fmt.Sprintf("; %d of those are not in the split.", n)
 		}

@@ -32,14 +32,16 @@ func measuredRun(rng *rand.Rand, lossName string, seed uint64, chance float64) *
 		panic(err)
 	}
 	r.Test, r.Hits = []eval.Metrics{res.Metrics}, []eval.Hits{h}
-	r.Judged = []eval.JudgedMetrics{{Name: "eccv", I2T: eval.JudgedRecalls{Queries: 9, Positives: 30, MAPAtR: 20 + float64(seed), Absent: 2}, T2I: eval.JudgedRecalls{Queries: 40, Positives: 80}}}
+	r.Judged = []eval.JudgedMetrics{{Name: "eccv", I2T: eval.JudgedRecalls{Queries: 9, Positives: 30,
+		MAPAtR: 20 + float64(seed), Absent: 2}, T2I: eval.JudgedRecalls{Queries: 40, Positives: 80}}}
 	return r
 }
 
 // Two seeds of each loss: the table shows the mean recalls of both, and finds the difference of ten points.
 func TestPairedTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	runs := []*Run{measuredRun(rng, "LMH1", 7, 0.5), measuredRun(rng, "LMH1", 8, 0.5), measuredRun(rng, "LSEH", 7, 0.6), measuredRun(rng, "LSEH", 9, 0.6)}
+	runs := []*Run{measuredRun(rng, "LMH1", 7, 0.5), measuredRun(rng, "LMH1", 8, 0.5), measuredRun(rng, "LSEH", 7, 0.6),
+		measuredRun(rng, "LSEH", 9, 0.6)}
 	d := Collect(runs)[0]
 	table, err := d.PairedTable("pairs", "whole", d.Comparisons(false))
 	if err != nil || len(table.Rows) != 3 {
@@ -47,11 +49,13 @@ func TestPairedTable(t *testing.T) {
 	}
 	row := table.Rows[0].Cells
 	mean := func(a, b *Run) float64 { return (a.Test[0].MRecall + b.Test[0].MRecall) / 2 }
-	if row[1].Text != "LMH1" || row[2].Text != "LSEH" || math.Abs(row[4].Value-mean(runs[0], runs[1])) > 1e-9 || math.Abs(row[5].Value-mean(runs[2], runs[3])) > 1e-9 ||
+	if row[1].Text != "LMH1" || row[2].Text != "LSEH" || math.Abs(row[4].Value-mean(runs[0], runs[1])) > 1e-9 ||
+		math.Abs(row[5].Value-mean(runs[2], runs[3])) > 1e-9 ||
 		!strings.HasPrefix(row[6].Text, "+") || row[8].Value > 0.001 {
 		t.Errorf("%s", table.Text(nil))
 	}
-	for _, want := range []string{"protocol whole", "test split", "200 images", "10000 resamples, seed 1", "not other seeds", "at most 10 queries"} {
+	for _, want := range []string{"protocol whole", "test split", "200 images", "10000 resamples, seed 1",
+		"not other seeds", "at most 10 queries"} {
 		if text := table.Text(nil); !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -61,13 +65,16 @@ func TestPairedTable(t *testing.T) {
 		t.Fatalf("%d tables of judgements", len(judged))
 	}
 	text := strings.Join(strings.Fields(judged[0].Text(nil)), " ")
-	for _, want := range []string{"Judgements eccv on a", "VSE++ LMH1 27.5 ± 0.7", "9 images with 30 right captions, 40 captions with 80 right images", "2 of those are not in the split"} {
+	for _, want := range []string{"Judgements eccv on a", "VSE++ LMH1 27.5 ± 0.7", "9 images with 30 right captions, " +
+		"40 captions with 80 right images", "2 of those are not in the split"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, judged[0].Text(nil))
 		}
 	}
 	runs[3].Hits[0] = eval.Hits{Protocol: "whole", PerImage: 5, Counts: make([]byte, 6)}
-	if _, err := d.PairedTable("pairs", "whole", d.Comparisons(false)); err == nil || !strings.Contains(err.Error(), "200 images of 5 captions") || !strings.Contains(err.Error(), "VSE++ LMH1 and LSEH on a") {
+	if _, err := d.PairedTable("pairs", "whole", d.Comparisons(false)); err == nil ||
+		!strings.Contains(err.Error(), "200 images of 5 captions") ||
+		!strings.Contains(err.Error(), "VSE++ LMH1 and LSEH on a") {
 		t.Errorf("runs of different splits: %v", err)
 	}
 }

@@ -35,7 +35,8 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 	name := fmt.Sprintf("%s-%s-%d", network, strings.ToLower(lossName), seed)
 	r := &Run{Dir: "runs/" + name, Name: name, Config: c}
 	for i, p := range history {
-		r.Validations = append(r.Validations, experiment.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch, MRecall: p.MRecall})
+		r.Validations = append(r.Validations, experiment.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch,
+			MRecall: p.MRecall})
 	}
 	return r
 }
@@ -47,12 +48,18 @@ var paperEfficiency = []struct {
 	average [2]float64 // the printed averages in percent, over LMH1 and over LMH2
 	rows    map[string][2][3]float64
 }{
-	{"f30k", [2]float64{-53.2, -74.7}, map[string][2][3]float64{models.VSEPP: {{57.1, 6.0, 1.8}, {59.1, 8.4, 2.0}}, models.VSRN: {{78.0, 12.0, 4.9}, {79.4, 11.5, 5.3}},
-		models.SAF: {{81.4, 29.0, 13.9}, {80.9, 29.0, 10.0}}, models.SGR: {{81.0, 38.6, 20.1}, {1.6, 7.0, 0.8}}, models.VSEInf: {{85.9, 16.8, 10.6}, {81.8, 24.0, 2.6}}}},
-	{"coco", [2]float64{-43.0, -52.1}, map[string][2][3]float64{models.VSEPP: {{72.5, 2.9, 2.3}, {21.3, 16.0, 0.2}}, models.VSRN: {{86.8, 15.6, 6.6}, {86.7, 10.2, 6.4}},
-		models.SAF: {{88.0, 19.8, 8.0}, {88.0, 14.8, 8.0}}, models.SGR: {{88.4, 17.8, 8.1}, {87.8, 14.0, 6.3}}, models.VSEInf: {{89.4, 16.9, 13.1}, {89.5, 17.1, 13.1}}}},
-	{"iapr", [2]float64{-48.5, -69.8}, map[string][2][3]float64{models.VSEPP: {{50.0, 19.0, 3.7}, {9.3, 16.0, 2.0}}, models.VSRN: {{86.7, 36.0, 21.0}, {87.2, 31.0, 22.0}},
-		models.SAF: {{87.3, 29.0, 16.0}, {16.8, 19.2, 1.0}}, models.SGR: {{87.1, 39.6, 19.0}, {10.9, 40.0, 1.0}}, models.VSEInf: {{92.7, 17.0, 13.0}, {92.5, 20.0, 12.0}}}},
+	{"f30k", [2]float64{-53.2, -74.7}, map[string][2][3]float64{models.VSEPP: {{57.1, 6.0, 1.8}, {59.1, 8.4, 2.0}},
+		models.VSRN: {{78.0, 12.0, 4.9}, {79.4, 11.5, 5.3}},
+		models.SAF:  {{81.4, 29.0, 13.9}, {80.9, 29.0, 10.0}}, models.SGR: {{81.0, 38.6, 20.1}, {1.6, 7.0, 0.8}},
+		models.VSEInf: {{85.9, 16.8, 10.6}, {81.8, 24.0, 2.6}}}},
+	{"coco", [2]float64{-43.0, -52.1}, map[string][2][3]float64{models.VSEPP: {{72.5, 2.9, 2.3}, {21.3, 16.0, 0.2}},
+		models.VSRN: {{86.8, 15.6, 6.6}, {86.7, 10.2, 6.4}},
+		models.SAF:  {{88.0, 19.8, 8.0}, {88.0, 14.8, 8.0}}, models.SGR: {{88.4, 17.8, 8.1}, {87.8, 14.0, 6.3}},
+		models.VSEInf: {{89.4, 16.9, 13.1}, {89.5, 17.1, 13.1}}}},
+	{"iapr", [2]float64{-48.5, -69.8}, map[string][2][3]float64{models.VSEPP: {{50.0, 19.0, 3.7}, {9.3, 16.0, 2.0}},
+		models.VSRN: {{86.7, 36.0, 21.0}, {87.2, 31.0, 22.0}},
+		models.SAF:  {{87.3, 29.0, 16.0}, {16.8, 19.2, 1.0}}, models.SGR: {{87.1, 39.6, 19.0}, {10.9, 40.0, 1.0}},
+		models.VSEInf: {{92.7, 17.0, 13.0}, {92.5, 20.0, 12.0}}}},
 }
 
 // Runs with the validations of the paper's tables give the paper's averages.
@@ -62,7 +69,8 @@ func TestPaperAverages(t *testing.T) {
 		for network, v := range set.rows {
 			lseh := map[float64]float64{}
 			for k, name := range []string{"LMH1", "LMH2"} {
-				runs = append(runs, newRun(set.data, network, name, 7, Point{0.1, 1}, Point{v[k][1], v[k][0]}, Point{v[k][1] + 1, v[k][0]}))
+				runs = append(runs, newRun(set.data, network, name, 7, Point{0.1, 1}, Point{v[k][1], v[k][0]},
+					Point{v[k][1] + 1, v[k][0]}))
 				lseh[v[k][2]] = max(lseh[v[k][2]], v[k][0]+0.01)
 			}
 			h := []Point{{0.05, 0.5}}
@@ -84,7 +92,8 @@ func TestPaperAverages(t *testing.T) {
 		}
 		for k, want := range paperEfficiency[i].average {
 			row := table.Rows[10+k]
-			if got := math.Round(10*row.Cells[7].Value) / 10; row.Cells[0].Text != "average" || row.Cells[1].Text != fmt.Sprintf("LMH%d", k+1) || got != want {
+			if got := math.Round(10*row.Cells[7].Value) / 10; row.Cells[0].Text != "average" ||
+				row.Cells[1].Text != fmt.Sprintf("LMH%d", k+1) || got != want {
 				t.Errorf("%s: average over LMH%d is %v, the paper has %v\n%s", d.Name, k+1, got, want, table.Text(nil))
 			}
 		}
@@ -94,7 +103,8 @@ func TestPaperAverages(t *testing.T) {
 // The columns Mean and the summary, with numbers of the paper.
 func TestRecallTables(t *testing.T) {
 	set := func(r *Run, i2t, t2i [3]float64) *Run {
-		m := eval.Metrics{Protocol: "1k", I2T: eval.Recalls{R1: i2t[0], R5: i2t[1], R10: i2t[2]}, T2I: eval.Recalls{R1: t2i[0], R5: t2i[1], R10: t2i[2]}}
+		m := eval.Metrics{Protocol: "1k", I2T: eval.Recalls{R1: i2t[0], R5: i2t[1], R10: i2t[2]},
+			T2I: eval.Recalls{R1: t2i[0], R5: t2i[1], R10: t2i[2]}}
 		m.MRecall = (i2t[0] + i2t[1] + i2t[2] + t2i[0] + t2i[1] + t2i[2]) / 6
 		r.Test = []eval.Metrics{m}
 		return r
@@ -126,7 +136,8 @@ func TestRecallTables(t *testing.T) {
 		t.Errorf("GSMN, or a run without recalls, among the networks:\n%s", main)
 	}
 	mean, std := eval.MeanSpread(38.9, 68.0, 78.5, 69.8, 89.0, 94.4)
-	if c := tables[1].Rows[0].Cells; c[0].Text != "LMH1" || math.Abs(c[1].Value-mean) > 1e-9 || math.Abs(c[1].Std-std) > 1e-9 {
+	if c := tables[1].Rows[0].Cells; c[0].Text != "LMH1" || math.Abs(c[1].Value-mean) > 1e-9 ||
+		math.Abs(c[1].Std-std) > 1e-9 {
 		t.Errorf("summary of LMH1: %+v, want %v ± %v", c, mean, std)
 	}
 	if !strings.Contains(tables[2].Text(nil), "GSMN     LUWM  73.1") {
@@ -144,13 +155,16 @@ func TestRecallTables(t *testing.T) {
 			t.Errorf("no row %q in\n%s", want, main)
 		}
 	}
-	if strings.Contains(main+tables[1].Text(nil), "lie from each other") || !math.IsNaN(tables[1].Rows[0].Cells[1].Std) {
+	if strings.Contains(main+tables[1].Text(nil), "lie from each other") ||
+		!math.IsNaN(tables[1].Rows[0].Cells[1].Std) {
 		t.Errorf("the spread of the paper unasked:\n%s%s", main, tables[1].Text(nil))
 	}
-	both := Collect([]*Run{set(newRun("f30k", models.VSEInf, "LSEH-BERT", 7), [3]float64{81.0, 96.1, 97.7}, [3]float64{63.1, 87.1, 92.7}),
+	both := Collect([]*Run{set(newRun("f30k", models.VSEInf, "LSEH-BERT", 7), [3]float64{81.0, 96.1, 97.7},
+		[3]float64{63.1, 87.1, 92.7}),
 		set(newRun("f30k", models.VSEInf, "LSEH", 7), [3]float64{82.4, 96.0, 98.6}, [3]float64{63.7, 87.1, 92.5})})[0]
 	tables = both.RecallTables("test", "test split", Test("1k"), false)
-	if last := tables[len(tables)-1]; last.Name != "test-semantics" || last.Rows[0].Cells[1].Text != "LSEH-SVD" || last.Rows[1].Cells[1].Text != "LSEH-BERT" {
+	if last := tables[len(tables)-1]; last.Name != "test-semantics" || last.Rows[0].Cells[1].Text != "LSEH-SVD" ||
+		last.Rows[1].Cells[1].Text != "LSEH-BERT" {
 		t.Errorf("semantics:\n%s", last.Text(nil))
 	}
 }
@@ -163,7 +177,8 @@ func TestCollect(t *testing.T) {
 	named.Label = "mine"
 	slow := newRun("./data/a", models.VSEPP, "LMH1", 8)
 	slow.Config.Device.Threads, slow.Config.Train.LogStep = 3, 77
-	sets := Collect([]*Run{slow, fast, newRun("data/a", models.VSEPP, "LMH1", 7), newRun("other/a", models.VSEPP, "LSEH", 7), named})
+	sets := Collect([]*Run{slow, fast, newRun("data/a", models.VSEPP, "LMH1", 7),
+		newRun("other/a", models.VSEPP, "LSEH", 7), named})
 	if len(sets) != 2 || sets[0].Name != "data/a" || sets[1].Name != "other/a" {
 		t.Fatalf("data sets %+v", sets)
 	}
@@ -183,8 +198,10 @@ func TestCollect(t *testing.T) {
 // Seeds are paired with themselves; runs without validations are left out; what is not reached says so.
 func TestComparisons(t *testing.T) {
 	d := Collect([]*Run{
-		newRun("a", models.VSEPP, "LMH1", 7, Point{1, 10}, Point{4, 20}), newRun("a", models.VSEPP, "LMH1", 8, Point{2, 30}),
-		newRun("a", models.VSEPP, "LSEH", 8, Point{1, 30}), newRun("a", models.VSEPP, "LSEH", 7, Point{1, 20}, Point{3, 21}),
+		newRun("a", models.VSEPP, "LMH1", 7, Point{1, 10}, Point{4, 20}), newRun("a", models.VSEPP, "LMH1", 8,
+			Point{2, 30}),
+		newRun("a", models.VSEPP, "LSEH", 8, Point{1, 30}), newRun("a", models.VSEPP, "LSEH", 7, Point{1, 20},
+			Point{3, 21}),
 		newRun("a", models.VSEPP, "LMH2", 7),
 	})[0]
 	c := d.Comparisons(false)
@@ -192,7 +209,8 @@ func TestComparisons(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	text := d.EfficiencyTable(c).Text(nil)
-	for _, want := range []string{"1 of 2", "-1.0", "-25.0", "Pairs that did not get there", "Not finished, counted as they stand: vsepp-lmh1-7"} {
+	for _, want := range []string{"1 of 2", "-1.0", "-25.0", "Pairs that did not get there",
+		"Not finished, counted as they stand: vsepp-lmh1-7"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -20,13 +20,15 @@ type Column struct {
 	At     []float64
 }
 
-// Track is a line of a parallel-coordinates plot: a height in [0, 1] for each column, NaN where it has none, and the value that colours it.
+// Track is a line of a parallel-coordinates plot: a height in [0, 1] for each column, NaN where it has none, and the
+// value that colours it.
 type Track struct {
 	At    []float64
 	Value float64
 }
 
-// ramp is the colour of the share t in [0, 1], from pale grey-blue (low) to dark orange (high); its lightness falls all the way.
+// ramp is the colour of the share t in [0, 1], from pale grey-blue (low) to dark orange (high); its lightness falls all
+// the way.
 func ramp(t float64) color.RGBA {
 	stops := [][3]float64{{200, 214, 229}, {120, 160, 200}, {86, 120, 120}, {190, 90, 20}, {150, 45, 0}}
 	x := min(max(t, 0), 1) * float64(len(stops)-1)
@@ -35,8 +37,8 @@ func ramp(t float64) color.RGBA {
 	return color.RGBA{mix(0), mix(1), mix(2), 255}
 }
 
-// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each point, the best in front and in the
-// strongest colour. The ending of the path chooses the format: .svg, .png or .pdf.
+// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each
+// point, the best in front and in the strongest colour. The ending of the path chooses the format: .svg, .png or .pdf.
 func Parallel(path, title string, columns []Column, tracks []Track) error {
 	p := plot.New()
 	p.Title.Text = title

@@ -12,8 +12,10 @@ func TestPicturesAreReplacedWhole(t *testing.T) {
 	columns := []Column{{Name: "lr", Labels: []string{"0", "1"}, At: []float64{0, 1}}, {Name: "M-Recall"}}
 	tracks := []Track{{At: []float64{0, 1}, Value: 2}, {At: []float64{1, 0}, Value: 1}}
 	for name, draw := range map[string]func(path string) error{
-		"parallel.svg":   func(path string) error { return Parallel(path, "two points", columns, tracks) },
-		"importance.png": func(path string) error { return Bars(path, "effects", "share", []string{"lr"}, []float64{0.5}) },
+		"parallel.svg": func(path string) error { return Parallel(path, "two points", columns, tracks) },
+		"importance.png": func(path string) error {
+			return Bars(path, "effects", "share", []string{"lr"}, []float64{0.5})
+		},
 	} {
 		dir := t.TempDir()
 		path, earlier := filepath.Join(dir, name), filepath.Join(dir, "earlier")

@@ -48,7 +48,8 @@ func (p *Pictures) Find(id string) (string, bool) {
 	return "", false
 }
 
-// Missing says which pictures were not found: an error where none of several was there at all, else a warning for people, "" where all were there.
+// Missing says which pictures were not found: an error where none of several was there at all, else a warning for
+// people, "" where all were there.
 func (p *Pictures) Missing() (warning string, err error) {
 	if p == nil || len(p.missing) == 0 {
 		return "", nil
@@ -59,9 +60,11 @@ func (p *Pictures) Missing() (warning string, err error) {
 	}
 	sort.Strings(ids)
 	if p.found == 0 {
-		return "", fmt.Errorf("%s has none of the %d pictures that are shown; expected files named as the image ids, such as %q (.jpg or .png)", p.Dir, len(ids), ids[0])
+		return "", fmt.Errorf("%s has none of the %d pictures that are shown; expected files named as the image ids, "+
+			"such as %q (.jpg or .png)", p.Dir, len(ids), ids[0])
 	}
-	return fmt.Sprintf("%s lacks %d of the pictures, among them %q; the page shows their ids", p.Dir, len(ids), ids[0]), nil
+	return fmt.Sprintf("%s lacks %d of the pictures, among them %q; the page shows their ids", p.Dir, len(ids), ids[0]),
+		nil
 }
 
 // open decodes a picture.
@@ -178,7 +181,8 @@ func Heat(a *experiment.Attention, path string) (image.Image, error) {
 }
 
 // heatStops run from black over violet and orange to light yellow, evenly brighter.
-var heatStops = []color.RGBA{{0, 0, 4, 255}, {87, 16, 110, 255}, {188, 55, 84, 255}, {249, 142, 9, 255}, {252, 255, 164, 255}}
+var heatStops = []color.RGBA{{0, 0, 4, 255}, {87, 16, 110, 255}, {188, 55, 84, 255}, {249, 142, 9, 255},
+	{252, 255, 164, 255}}
 
 func heatColor(v float64) color.RGBA {
 	x := min(max(v, 0), 1) * float64(len(heatStops)-1)

@@ -33,7 +33,8 @@ func Test(protocol string) Measure {
 var directions = []struct {
 	name string
 	of   func(m eval.Metrics) eval.Recalls
-}{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }}, {"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
+}{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }},
+	{"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
 
 // measured is a group with what its runs have.
 type measured struct {
@@ -111,7 +112,8 @@ func RecallTable(name, title string, groups []*Group, of Measure, paper bool) *T
 			m = append(m, v.MRecall)
 		}
 		seeds = max(seeds, len(m))
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network, Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})
+		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network,
+			Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})
 	}
 	if seeds > 1 {
 		what := "mean ± sample standard deviation over the seeds."
@@ -158,7 +160,8 @@ func SummaryTable(name, title string, groups []*Group, of Measure, paper bool) *
 	if len(losses) < 2 || len(networks) < 2 {
 		return nil
 	}
-	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "loss"}, {Name: directions[0].name, Number: true}, {Name: directions[1].name, Number: true}},
+	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "loss"}, {Name: directions[0].name, Number: true},
+		{Name: directions[1].name, Number: true}},
 		Notes: []string{
 			fmt.Sprintf("Mean of the %d recalls R@1, R@5 and R@10 of %s.", 3*len(networks),
 				strings.Join(networks, ", "))}}
@@ -198,11 +201,12 @@ func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, p
 		return nil
 	}
 	title := groups[0].traits().Title
-	return RecallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network, title+" with different losses on "+d.Name+", "+what, groups, of, paper)
+	return RecallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network,
+		title+" with different losses on "+d.Name+", "+what, groups, of, paper)
 }
 
-// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD against LSEH-BERT. what names the
-// measure in titles ("test split, 1k").
+// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD
+// against LSEH-BERT. what names the measure in titles ("test split, 1k").
 func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tables []*Table) {
 	var main, apart, semantics []*Group
 	for _, groups := range d.networks() {

@@ -18,14 +18,20 @@ import (
 )
 
 func TestFormats(t *testing.T) {
-	table := &Table{Name: "small", Title: "50 % & more", Notes: []string{"a_b"}, Heads: []Head{{Name: "loss"}, {"To", "R@1", true}, {"To", "R@5", true}},
-		Rows: []Row{{Cells: []Cell{textCell("a|b"), numberCell(-1.25, 1), spreadCell(2, 0.5, 1)}}, {Rule: true, Bold: true, Cells: []Cell{textCell("c,d"), textCell("-"), numberCell(1.0/3, 1)}}}}
+	table := &Table{Name: "small", Title: "50 % & more", Notes: []string{"a_b"},
+		Heads: []Head{{Name: "loss"}, {"To", "R@1", true}, {"To", "R@5", true}},
+		Rows: []Row{{Cells: []Cell{textCell("a|b"), numberCell(-1.25, 1), spreadCell(2, 0.5, 1)}},
+			{Rule: true, Bold: true, Cells: []Cell{textCell("c,d"), textCell("-"), numberCell(1.0/3, 1)}}}}
 	for name, c := range map[string]struct{ got, want string }{
-		"text":     {table.Text(nil), "50 % & more\n            To\nloss   R@1        R@5\na|b   -1.2  2.0 ± 0.5\nc,d      -        0.3\n  a_b\n"},
-		"markdown": {table.Markdown(), "### 50 % & more\n\n| loss | To R@1 | To R@5 |\n|---|---:|---:|\n| a\\|b | -1.2 | 2.0 ± 0.5 |\n| **c,d** | **-** | **0.3** |\n\na\\_b\n"},
-		"csv":      {table.CSV(), "loss,To R@1,To R@5,To R@5 std\na|b,-1.25,2,0.5\n\"c,d\",-,0.3333333333333333,\n"},
-		"latex": {table.LaTeX(), "\\begin{table}\n\\centering\n\\caption{50 \\% \\& more. a\\_b}\n\\label{tab:small}\n\\begin{tabular}{lrr}\n\\toprule\n" +
-			" & \\multicolumn{2}{c}{To} \\\\\n\\cmidrule(lr){2-3}\nloss & R@1 & R@5 \\\\\n\\midrule\na|b & $-$1.2 & 2.0 $\\pm$ 0.5 \\\\\n\\midrule\n" +
+		"text": {table.Text(nil), "50 % & more\n            To\nloss   R@1        R@5\na|b   -1.2  2.0 ± " +
+			"0.5\nc,d      -        0.3\n  a_b\n"},
+		"markdown": {table.Markdown(), "### 50 % & more\n\n| loss | To R@1 | To R@5 |\n|---|---:|---:|\n| a\\|b | " +
+			"-1.2 | 2.0 ± 0.5 |\n| **c,d** | **-** | **0.3** |\n\na\\_b\n"},
+		"csv": {table.CSV(), "loss,To R@1,To R@5,To R@5 std\na|b,-1.25,2,0.5\n\"c,d\",-,0.3333333333333333,\n"},
+		"latex": {table.LaTeX(), "\\begin{table}\n\\centering\n\\caption{50 \\% \\& more. " +
+			"a\\_b}\n\\label{tab:small}\n\\begin{tabular}{lrr}\n\\toprule\n" +
+			" & \\multicolumn{2}{c}{To} \\\\\n\\cmidrule(lr){2-3}\nloss & R@1 & R@5 \\\\\n\\midrule\na|b & $-$1.2 & " +
+			"2.0 $\\pm$ 0.5 \\\\\n\\midrule\n" +
 			"\\textbf{c,d} & \\textbf{-} & \\textbf{0.3} \\\\\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"},
 	} {
 		if name == "text" { // how a heading stands over its columns is not the point
@@ -45,11 +51,15 @@ func TestPage(t *testing.T) {
 	base.Label, base.Name = hostile, hostile
 	for i := range 40 {
 		active := i
-		base.Steps = append(base.Steps, experiment.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i, HardImages: 20, ActiveCaptions: &active, ActiveImages: &active})
+		base.Steps = append(base.Steps, experiment.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i,
+			HardImages: 20, ActiveCaptions: &active, ActiveImages: &active})
 	}
-	h := &experiment.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile, Lists: []experiment.HardestList{{Run: "x", Negatives: []experiment.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
+	h := &experiment.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
+		Lists: []experiment.HardestList{{Run: "x",
+			Negatives: []experiment.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
 	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
-	r, err := Build(sets, Options{Hardest: map[*DataSet][]*experiment.Hardest{sets[0]: {h}}, Pictures: &Pictures{Dir: t.TempDir()}})
+	r, err := Build(sets, Options{Hardest: map[*DataSet][]*experiment.Hardest{sets[0]: {h}},
+		Pictures: &Pictures{Dir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +104,12 @@ func TestPage(t *testing.T) {
 func TestNegativeFigures(t *testing.T) {
 	old := newRun("a", models.VSEPP, "LMH1", 7)
 	for i := range 20 {
-		old.Steps = append(old.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10), HardImages: 5})
+		old.Steps = append(old.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10),
+			HardImages: 5})
 	}
 	figures, peaks := Collect([]*Run{old})[0].NegativeFigures()
-	if len(figures) != 2 || !strings.Contains(figures[0].Title, "violated only") || !strings.Contains(figures[0].Caption, "older version") {
+	if len(figures) != 2 || !strings.Contains(figures[0].Title, "violated only") ||
+		!strings.Contains(figures[0].Caption, "older version") {
 		t.Fatalf("%+v", figures)
 	}
 	if c := peaks.Rows[0].Cells; c[5].Value != 10 || c[6].Value != 3.5 {
@@ -150,7 +162,8 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"pictures/7.png": b, "secret.png": b, "pictures/broken.jpg": []byte("no picture")} {
+	for name, content := range map[string][]byte{"pictures/7.png": b, "secret.png": b,
+		"pictures/broken.jpg": []byte("no picture")} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -171,7 +184,8 @@ func TestPictures(t *testing.T) {
 	if w, err := p.Missing(); err != nil || !strings.Contains(w, "lacks 1 of the pictures") {
 		t.Errorf("one missing: %q, %v", w, err)
 	}
-	if _, err := p.Embed("broken", 100); err == nil || !strings.Contains(err.Error(), "broken.jpg: cannot read the picture") {
+	if _, err := p.Embed("broken", 100); err == nil ||
+		!strings.Contains(err.Error(), "broken.jpg: cannot read the picture") {
 		t.Errorf("a broken picture: %v", err)
 	}
 	small := scale(img, 30, 15)
@@ -182,7 +196,8 @@ func TestPictures(t *testing.T) {
 
 // The heat is where the boxes are, over the picture if there is one.
 func TestHeat(t *testing.T) {
-	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}}, Scores: []float64{200, 50}}
+	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
+		Scores: []float64{200, 50}}
 	img, err := Heat(a, "")
 	if err != nil {
 		t.Fatal(err)
@@ -204,12 +219,15 @@ func TestHeat(t *testing.T) {
 func TestTiming(t *testing.T) {
 	r := &experiment.SamplesReport{Network: "vseinf", StepImages: 100}
 	for n := 1; n <= 4; n++ {
-		r.Points = append(r.Points, experiment.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n, Seconds: 2*float64(n) + 1, LossSeconds: 0.001 * float64(n)},
-			experiment.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n), LossSeconds: 0.004 * float64(n)})
+		r.Points = append(r.Points, experiment.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n,
+			Seconds: 2*float64(n) + 1, LossSeconds: 0.001 * float64(n)},
+			experiment.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n),
+				LossSeconds: 0.004 * float64(n)})
 	}
 	figures, table := Timing(r)
 	text := table.Text(nil)
-	for _, want := range []string{"LMH                     9.000    2.000        1.000  1.0000               4.000     1.000", "LUWM                   20.000    5.000", "first 100·n images"} {
+	for _, want := range []string{"LMH                     9.000    2.000        1.000  1.0000               4.000   " +
+		"  1.000", "LUWM                   20.000    5.000", "first 100·n images"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

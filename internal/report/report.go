@@ -11,7 +11,8 @@ import (
 
 // Options say what a report holds beside what the run directories tell.
 type Options struct {
-	OrEqual   bool                               // count the epochs to reach the best of the base instead of exceeding it
+	// count the epochs to reach the best of the base instead of exceeding it
+	OrEqual   bool
 	Paper     bool                               // show the paper's spread of the recalls, see RecallTable
 	Hardest   map[*DataSet][]*experiment.Hardest // hard negatives of a caption
 	Attention map[*DataSet][]experiment.Attention
@@ -91,7 +92,9 @@ func (r *Report) section(id, title string) *Section {
 
 // addSeeds adds a table of settings across seeds, where one has several.
 func (s *Section) addSeeds(t *Table, aside bool) {
-	if t != nil && slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Cells[4].Text != "1" || r.Cells[6].Text != "1" }) {
+	if t != nil && slices.ContainsFunc(t.Rows, func(r Row) bool {
+		return r.Cells[4].Text != "1" || r.Cells[6].Text != "1"
+	}) {
 		s.Items = append(s.Items, Item{Table: t, Aside: aside})
 	}
 }
@@ -138,14 +141,17 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		s.Items = append(s.Items, Item{Table: t})
 	}
 	if len(protocols) == 0 {
-		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the highest M-Recall, so they are a little too good; --test measures the test split.")
+		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the "+
+			"highest M-Recall, so they are a little too good; --test measures the test split.")
 	}
 	for _, t := range d.RecallTables("validation", "validation split, best validation", Validation, o.Paper) {
 		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
 	}
-	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, Validation), len(protocols) > 0)
+	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, Validation),
+		len(protocols) > 0)
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
-		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train each with two seeds or more for intervals and tests.")
+		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
+			"each with two seeds or more for intervals and tests.")
 	}
 
 	if tables := d.DiagnosisTables(); len(tables) > 0 {
@@ -206,8 +212,10 @@ func (r *Report) unique() {
 
 // RunTable lists the runs of a data set.
 func (d *DataSet) RunTable() *Table {
-	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: []Head{{Name: "run"}, {Name: "network"}, {Name: "loss"}, {Name: "margin", Number: true}, {Name: "lr", Number: true},
-		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true}, {Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}, {Name: "finished"}}}
+	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: []Head{{Name: "run"}, {Name: "network"},
+		{Name: "loss"}, {Name: "margin", Number: true}, {Name: "lr", Number: true},
+		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true},
+		{Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}, {Name: "finished"}}}
 	for _, g := range d.Groups {
 		for _, r := range g.Runs {
 			c := r.Config
@@ -219,8 +227,10 @@ func (d *DataSet) RunTable() *Table {
 			if c.Loss.NeedsSemantics() {
 				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
 			}
-			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss), textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
-				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at, textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss),
+				textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
+				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at,
+				textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
 		}
 	}
 	return t
@@ -252,8 +262,8 @@ func (d *DataSet) protocols() (names []string) {
 	return names
 }
 
-// Pairs returns, for each network that has several losses, the runs whose hard negatives are worth comparing: the first base and the first LSEH, of one
-// seed if there is one in both.
+// Pairs returns, for each network that has several losses, the runs whose hard negatives are worth comparing: the first
+// base and the first LSEH, of one seed if there is one in both.
 func (d *DataSet) Pairs() (pairs [][]*Run) {
 	seen := map[string]bool{}
 	for _, c := range d.Comparisons(false) {
@@ -292,9 +302,13 @@ const cardSide = 160
 // hardestItems shows hard negatives as pictures and as a table.
 func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) {
 	where := fmt.Sprintf("line %d of the captions of split %s, in a batch of %d", h.Line, h.Split, h.Batch)
-	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in evaluation mode."}
-	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")", Heads: []Head{{Name: "run"}, {Name: "rank", Number: true}, {Name: "image"},
-		{Name: "similarity", Number: true}, {Name: "semantic", Number: true}, {Name: "margin", Number: true}, {Name: "hinge", Number: true}}}
+	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, " +
+		"margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in " +
+		"evaluation mode."}
+	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
+		Heads: []Head{{Name: "run"}, {Name: "rank", Number: true}, {Name: "image"},
+			{Name: "similarity", Number: true}, {Name: "semantic", Number: true}, {Name: "margin", Number: true},
+			{Name: "hinge", Number: true}}}
 	card := func(id string, lines ...string) (Card, error) {
 		data, err := p.Embed(id, cardSide)
 		return Card{ID: id, Data: data, Lines: lines}, err
@@ -317,8 +331,10 @@ func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) 
 				return nil, nil, err
 			}
 			row.Cards = append(row.Cards, c)
-			t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0, Cells: []Cell{textCell(nameOf(l.Run)), numberCell(float64(k+1), 0), textCell(n.ImageID), numberCell(n.Similarity, 4), semantic,
-				numberCell(n.Margin, 4), numberCell(n.Hinge, 4)}})
+			t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0,
+				Cells: []Cell{textCell(nameOf(l.Run)), numberCell(float64(k+1), 0), textCell(n.ImageID),
+					numberCell(n.Similarity, 4), semantic,
+					numberCell(n.Margin, 4), numberCell(n.Hinge, 4)}})
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -327,7 +343,8 @@ func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) 
 
 // attentionGallery draws heat maps, a row for each checkpoint.
 func attentionGallery(maps []experiment.Attention, p *Pictures) (*Gallery, error) {
-	g := &Gallery{Title: "Where the image embedding looks", Note: "Each region adds 50 (k − rank)² to its box, ranked by the product of its feature and the embedding; light is the most."}
+	g := &Gallery{Title: "Where the image embedding looks", Note: "Each region adds 50 (k − rank)² to its box, " +
+		"ranked by the product of its feature and the embedding; light is the most."}
 	for _, part := range chunk(maps, func(a, b experiment.Attention) bool { return a.Checkpoint == b.Checkpoint }) {
 		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
 		for i := range part {
@@ -348,7 +365,8 @@ func attentionGallery(maps []experiment.Attention, p *Pictures) (*Gallery, error
 				}
 				row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: data, Lines: []string{"picture"}})
 			}
-			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: dataURI("image/png", b), PNG: b, File: fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), Lines: []string{"attention"}})
+			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: dataURI("image/png", b), PNG: b,
+				File: fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), Lines: []string{"attention"}})
 		}
 		g.Rows = append(g.Rows, row)
 	}

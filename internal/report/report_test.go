@@ -115,7 +115,8 @@ func TestOpenAndDraw(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH1") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))
 	}
-	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil || !strings.Contains(err.Error(), "expected .svg, .png or .pdf") {
+	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil ||
+		!strings.Contains(err.Error(), "expected .svg, .png or .pdf") {
 		t.Errorf("a figure in an unknown format: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -21,7 +21,8 @@ type Run struct {
 	Label  string // of its loss, where it was given one; else it is found from the configuration
 	Config config.Config
 	Log
-	Test   []eval.Metrics       // recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
+	// recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
+	Test   []eval.Metrics
 	Hits   []eval.Hits          // which queries they answer, for each protocol
 	Judged []eval.JudgedMetrics // the same by judgements with several positives
 
@@ -31,8 +32,8 @@ type Run struct {
 // Finished reports whether the run came to its end (Log.Finished).
 func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 
-// Open reads a run directory, also while the run is writing it. A last line without an end is being written and left out; any other line
-// that cannot be read is an error that names it.
+// Open reads a run directory, also while the run is writing it. A last line without an end is being written and left
+// out; any other line that cannot be read is an error that names it.
 func Open(dir string) (*Run, error) {
 	file := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(file); err != nil {

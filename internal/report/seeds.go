@@ -9,13 +9,16 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// SeedTable compares the M-Recall of the settings of each network across seeds: mean, sample standard deviation and number of the runs of
-// both groups, the difference of the means with its 95 percent interval, and the p-value of Welch's test. It is nil if no network has two settings.
+// SeedTable compares the M-Recall of the settings of each network across seeds: mean, sample standard deviation and
+// number of the runs of both groups, the difference of the means with its 95 percent interval, and the p-value of
+// Welch's test. It is nil if no network has two settings.
 func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Measure) *Table {
 	t := &Table{Name: name, Title: "M-Recall of settings across seeds on " + d.Name + ", " + what,
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "M-Recall", Number: true}, {Over: "base", Name: "seeds", Number: true},
+		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "M-Recall", Number: true},
+			{Over: "base", Name: "seeds", Number: true},
 			{Over: "loss", Name: "M-Recall", Number: true}, {Over: "loss", Name: "seeds", Number: true},
-			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true}, {Over: "Difference", Name: "p", Number: true}}}
+			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
+			{Over: "Difference", Name: "p", Number: true}}}
 	var single, equal []string
 	for i, c := range comparisons {
 		base, target := c.Base.values(of), c.Target.values(of)
@@ -35,15 +38,19 @@ func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Mea
 		default:
 			interval, p = rangeCell(test.Interval, 2), pCell(test.P)
 		}
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss),
-			statCell(base, 2), textCell(fmt.Sprint(len(base))), statCell(target, 2), textCell(fmt.Sprint(len(target))), difference, interval, p}})
+		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network,
+			Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss),
+				statCell(base, 2), textCell(fmt.Sprint(len(base))), statCell(target, 2), textCell(fmt.Sprint(len(target))),
+				difference, interval, p}})
 	}
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the runs; Welch's t-test, two-sided, for each pair by itself.")
+	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the runs; Welch's t-test, two-sided, for each "+
+		"pair by itself.")
 	if len(single) > 0 {
-		t.Notes = append(t.Notes, "No test across seeds for "+strings.Join(single, ", ")+": one run says nothing of the spread between runs; train two seeds or more.")
+		t.Notes = append(t.Notes, "No test across seeds for "+strings.Join(single, ", ")+": one run says nothing of "+
+			"the spread between runs; train two seeds or more.")
 	}
 	if len(equal) > 0 {
 		t.Notes = append(t.Notes, "No test for "+strings.Join(equal, ", ")+": the runs of each are equal.")

@@ -8,7 +8,8 @@ import (
 	"vsetrain/models"
 )
 
-// M-Recalls of four and three seeds: the figures are those of scipy's ttest_ind(..., equal_var=False) with these values.
+// M-Recalls of four and three seeds: the figures are those of scipy's ttest_ind(..., equal_var=False) with these
+// values.
 func TestSeedTable(t *testing.T) {
 	var runs []*Run
 	for i, v := range []float64{67.1, 68.4, 66.9, 67.7} {
@@ -26,7 +27,8 @@ func TestSeedTable(t *testing.T) {
 	for _, want := range []string{
 		"VSE++ LMH1 LSEH 66.03 ± 0.80 3 67.53 ± 0.68 4 +1.49 -0.11 to 3.09 0.0607",
 		"VSE++ LMH2 LSEH 50.00 1 67.53 ± 0.68 4 +17.53 - -",
-		"No test across seeds for VSE++ LMH2: one run says nothing of the spread between runs; train two seeds or more.",
+		"No test across seeds for VSE++ LMH2: one run says nothing of the spread between runs; train two seeds or " +
+			"more.",
 		"No test for VSRN LMH1 and LSEH: the runs of each are equal.",
 		"validation split",
 	} {
@@ -45,7 +47,8 @@ func TestSeedTable(t *testing.T) {
 
 // With one run of each setting there is no such table, and the report says why.
 func TestOneSeed(t *testing.T) {
-	d := Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 50}), newRun("a", models.VSEPP, "LSEH", 7, Point{1, 60})})
+	d := Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 50}),
+		newRun("a", models.VSEPP, "LSEH", 7, Point{1, 60})})
 	r, err := Build(d, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,26 +57,30 @@ func TestOneSeed(t *testing.T) {
 	if err := r.Text(&b, func(s string) string { return s }); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); strings.Contains(text, "across seeds") || !strings.Contains(text, "Every setting has one run") {
+	if text := b.String(); strings.Contains(text, "across seeds") ||
+		!strings.Contains(text, "Every setting has one run") {
 		t.Errorf("report of one seed:\n%s", text)
 	}
 }
 
-// By hand: three seeds are 3, 4 and 8 epochs faster, mean 5, sample deviation sqrt(7), so the interval is 5 ± 4.303 sqrt(7 / 3) = 5 ± 6.572. A pair
-// that did not get there leaves no interval, nor do runs of different seeds.
+// By hand: three seeds are 3, 4 and 8 epochs faster, mean 5, sample deviation sqrt(7), so the interval is 5 ± 4.303
+// sqrt(7 / 3) = 5 ± 6.572. A pair that did not get there leaves no interval, nor do runs of different seeds.
 func TestEfficiencyInterval(t *testing.T) {
 	var runs []*Run
 	for i, faster := range []float64{3, 4, 8} {
-		runs = append(runs, newRun("a", models.VSEPP, "LMH1", uint64(i), Point{10, 20}), newRun("a", models.VSEPP, "LSEH", uint64(i), Point{10 - faster, 21}))
+		runs = append(runs, newRun("a", models.VSEPP, "LMH1", uint64(i), Point{10, 20}),
+			newRun("a", models.VSEPP, "LSEH", uint64(i), Point{10 - faster, 21}))
 	}
 	text := func(runs []*Run) string {
 		d := Collect(runs)[0]
 		return d.EfficiencyTable(d.Comparisons(false)).Text(nil)
 	}
-	if got := text(runs); !strings.Contains(got, "-11.6 to 1.6") || !strings.Contains(got, "-5.0 ± 2.6") || !strings.Contains(got, "Student's t") {
+	if got := text(runs); !strings.Contains(got, "-11.6 to 1.6") || !strings.Contains(got, "-5.0 ± 2.6") ||
+		!strings.Contains(got, "Student's t") {
 		t.Errorf("three pairs:\n%s", got)
 	}
-	lost := append([]*Run{newRun("a", models.VSEPP, "LMH1", 9, Point{10, 20}), newRun("a", models.VSEPP, "LSEH", 9, Point{10, 19})}, runs...)
+	lost := append([]*Run{newRun("a", models.VSEPP, "LMH1", 9, Point{10, 20}),
+		newRun("a", models.VSEPP, "LSEH", 9, Point{10, 19})}, runs...)
 	if got := text(lost); strings.Contains(got, " to ") || !strings.Contains(got, "3 of 4") {
 		t.Errorf("a pair that was not reached:\n%s", got)
 	}

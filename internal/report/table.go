@@ -72,7 +72,8 @@ func statCell(values []float64, decimals int) Cell {
 }
 
 func spreadCell(mean, std float64, decimals int) Cell {
-	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true, Decimals: decimals}
+	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true,
+		Decimals: decimals}
 }
 
 // rangeCell shows an interval.

@@ -20,7 +20,8 @@ import (
 	"vsetrain/models"
 )
 
-// measurement is a file of recalls on the test split, with what they were measured from: it is used again while that is unchanged.
+// measurement is a file of recalls on the test split, with what they were measured from: it is used again while that is
+// unchanged.
 type measurement struct {
 	Checkpoint string         `json:"checkpoint"`
 	Size       int64          `json:"size"`
@@ -65,8 +66,8 @@ func judgementFiles(paths []string) (files []sourceFile, err error) {
 	return files, nil
 }
 
-// MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the folder cache where they are of the same
-// weights. An empty cache keeps nothing.
+// MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the folder
+// cache where they are of the same weights. An empty cache keeps nothing.
 func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRequest) error {
 	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
 	path, err := models.FindCheckpoint(r.Dir)
@@ -168,6 +169,7 @@ func readMeasurement(path string) (m measurement, ok bool) {
 }
 
 func (m measurement) same(o measurement) bool {
-	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) && m.Data == o.Data && m.Split == o.Split && m.Precision == o.Precision &&
+	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) && m.Data == o.Data &&
+		m.Split == o.Split && m.Precision == o.Precision &&
 		slices.Equal(m.Judgements, o.Judgements)
 }

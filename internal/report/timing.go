@@ -56,28 +56,35 @@ func OpenTiming(path string) (*experiment.SamplesReport, error) {
 	}
 	for i, p := range r.Points {
 		if !(p.Seconds > 0 && p.LossSeconds >= 0 && p.Subset > 0 && p.Images > 0) {
-			return nil, fmt.Errorf("%s: point %d (%s, subset %d): %v seconds, %v in the loss; expected positive times", path, i+1, p.Loss, p.Subset, p.Seconds, p.LossSeconds)
+			return nil, fmt.Errorf("%s: point %d (%s, subset %d): %v seconds, %v in the loss; expected positive times",
+				path, i+1, p.Loss, p.Subset, p.Seconds, p.LossSeconds)
 		}
 	}
 	return &r, nil
 }
 
-// Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) = a·n + b of the paper, n the number
-// of the subset.
+// Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) =
+// a·n + b of the paper, n the number of the subset.
 func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
 	o := models.Options{Network: r.Network}
 	network := o.Traits().Title
-	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true, Legend: TopLeft}
-	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds", ZeroY: true, Legend: TopLeft}
+	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true,
+		Legend: TopLeft}
+	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds",
+		ZeroY: true, Legend: TopLeft}
 	t := &Table{Name: "timing", Title: "Computation time and number of samples",
-		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true}, {"An epoch", "intercept s", true}, {"An epoch", "r²", true},
-			{"In the loss", "ms, largest subset", true}, {"In the loss", "slope ms", true}, {"In the loss", "intercept ms", true}, {"In the loss", "r²", true}},
-		Notes: []string{fmt.Sprintf("%s, batch %d, %s; subset n is the first %d·n images with their captions. T(n) = slope·n + intercept by least squares.", network, r.Batch, r.Device, r.StepImages)}}
+		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true},
+			{"An epoch", "intercept s", true}, {"An epoch", "r²", true},
+			{"In the loss", "ms, largest subset", true}, {"In the loss", "slope ms", true},
+			{"In the loss", "intercept ms", true}, {"In the loss", "r²", true}},
+		Notes: []string{fmt.Sprintf("%s, batch %d, %s; subset n is the first %d·n images with their captions. T(n) = "+
+			"slope·n + intercept by least squares.", network, r.Batch, r.Device, r.StepImages)}}
 	for c, name := range r.Losses() {
 		var x, epoch, loss []float64
 		for _, p := range r.Points {
 			if p.Loss == name {
-				x, epoch, loss = append(x, float64(p.Subset)), append(epoch, p.Seconds), append(loss, 1000*p.LossSeconds)
+				x, epoch, loss = append(x, float64(p.Subset)), append(epoch, p.Seconds),
+					append(loss, 1000*p.LossSeconds)
 			}
 		}
 		label := strings.ToUpper(name)

@@ -40,7 +40,8 @@ type Dir struct {
 // atomicfile.ErrReadOnly where nothing can be written.
 func Open(path string, owner Owner) (*Dir, error) {
 	if path == "" {
-		return nil, &atomicfile.Error{Op: "open", Path: "run directory", Err: errors.New("no name"), Remedy: "set run.dir or --run DIR"}
+		return nil, &atomicfile.Error{Op: "open", Path: "run directory", Err: errors.New("no name"),
+			Remedy: "set run.dir or --run DIR"}
 	}
 	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o777); err != nil {
 		return nil, wrap("create", path, err)
@@ -85,8 +86,8 @@ func (d *Dir) Path(elem ...string) string {
 // Has reports whether a file of that name exists: Has(ConfigName) tells an earlier run from an empty directory.
 func (d *Dir) Has(name string) (bool, error) { return Exists(d.Path(name)) }
 
-// Exists reports whether there is anything at path, a link that leads nowhere included. An error means that this is not known, as
-// when a disk fails; it must not be taken for a file that is missing.
+// Exists reports whether there is anything at path, a link that leads nowhere included. An error means that this is not
+// known, as when a disk fails; it must not be taken for a file that is missing.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // or a folder of the path is a file

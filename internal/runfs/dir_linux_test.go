@@ -33,7 +33,8 @@ func TestReallyFullDisk(t *testing.T) {
 	d := open(t, dir)
 	for i, want := range []string{"free space and resume", "the earlier file is intact; free space and resume"} {
 		err := d.WriteFile("last", atomicfile.Bytes(make([]byte, 1<<20)))
-		if !errors.Is(err, atomicfile.ErrDiskFull) || !strings.HasSuffix(err.Error(), "no space left on device; "+want) {
+		if !errors.Is(err, atomicfile.ErrDiskFull) ||
+			!strings.HasSuffix(err.Error(), "no space left on device; "+want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		if i == 0 {
@@ -103,7 +104,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 		done <- err
 	}()
 	err := <-done
-	want := "write to " + path + ": permission denied; choose another run directory with --run DIR or make this one writable"
+	want := "write to " + path + ": permission denied; choose another run directory with --run DIR or make this one " +
+		"writable"
 	if !errors.Is(err, atomicfile.ErrReadOnly) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

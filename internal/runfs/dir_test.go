@@ -76,7 +76,8 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	_, err = Open(path, owner)
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(cmd.Process.Pid)+" on other") {
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(),
+		"process "+strconv.Itoa(cmd.Process.Pid)+" on other") {
 		t.Errorf("got %v", err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -137,7 +138,8 @@ func TestEnv(t *testing.T) {
 		}
 	}
 	got, err := d.Sessions()
-	if err != nil || len(got) != 2 || got[0].Command[1] != "train" || got[1].Device != "cpu" || !got[0].Started.Equal(owner.Since) {
+	if err != nil || len(got) != 2 || got[0].Command[1] != "train" || got[1].Device != "cpu" ||
+		!got[0].Started.Equal(owner.Since) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := os.WriteFile(d.Path(EnvName), []byte("{"), 0o644); err != nil {
@@ -158,12 +160,14 @@ func TestExists(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), link); err != nil {
 		t.Skip(err)
 	}
-	for path, want := range map[string]bool{dir: true, file: true, link: true, filepath.Join(dir, "none"): false, filepath.Join(file, "below"): false} {
+	for path, want := range map[string]bool{dir: true, file: true, link: true, filepath.Join(dir, "none"): false,
+		filepath.Join(file, "below"): false} {
 		if got, err := Exists(path); got != want || err != nil {
 			t.Errorf("%s: %v, %v", path, got, err)
 		}
 	}
-	if there, err := Exists(filepath.Join(dir, strings.Repeat("x", 5000))); there || err == nil || !strings.Contains(err.Error(), "xxx") {
+	if there, err := Exists(filepath.Join(dir, strings.Repeat("x", 5000))); there || err == nil ||
+		!strings.Contains(err.Error(), "xxx") {
 		t.Errorf("a name that the system refuses: %v, %v", there, err)
 	}
 }

@@ -62,7 +62,8 @@ func ReadSessions(dir string) ([]Env, error) {
 		err = json.Unmarshal(b, &f)
 	}
 	if err != nil {
-		return nil, &atomicfile.Error{Op: "read", Path: path, Err: err, Remedy: "delete it if you do not need the record of earlier sessions"}
+		return nil, &atomicfile.Error{Op: "read", Path: path, Err: err, Remedy: "delete it if you do not need the " +
+			"record of earlier sessions"}
 	}
 	return f.Sessions, nil
 }

@@ -29,7 +29,8 @@ func wrap(op, path string, err error) error {
 func lockedError(path, instead string, holder Owner) *atomicfile.Error {
 	who := "another process"
 	if holder.PID > 0 {
-		who = fmt.Sprintf("process %d on %s, since %s", holder.PID, holder.Host, holder.Since.Format("2006-01-02 15:04:05"))
+		who = fmt.Sprintf("process %d on %s, since %s", holder.PID, holder.Host,
+			holder.Since.Format("2006-01-02 15:04:05"))
 	}
 	return &atomicfile.Error{Op: "lock", Path: path, Kind: ErrLocked,
 		Remedy: fmt.Sprintf("it is held by %s: end that process or %s", who, instead)}

@@ -9,15 +9,15 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// Asking who holds a lock takes it for some microseconds, shared with others who ask. Whoever wants it for writing in that moment tries
-// again: that often, so long apart.
+// Asking who holds a lock takes it for some microseconds, shared with others who ask. Whoever wants it for writing in
+// that moment tries again: that often, so long apart.
 const (
 	lockTries = 5
 	lockPause = 5 * time.Millisecond
 )
 
-// Holder tells whether a process writes in the run directory at path now, and which one. Nothing is written, and a directory that was never
-// locked is held by nobody.
+// Holder tells whether a process writes in the run directory at path now, and which one. Nothing is written, and a
+// directory that was never locked is held by nobody.
 func Holder(path string) (Owner, bool, error) {
 	f, _, err := regular.Open(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrNotExist) {

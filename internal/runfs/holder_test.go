@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held by nobody.
+// A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held
+// by nobody.
 func TestHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	for _, p := range []string{path, t.TempDir()} {

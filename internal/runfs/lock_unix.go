@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// acquire takes the exclusive lock of the file at path with flock, for what is at dir; instead says what to do where it is held. The kernel gives it up when the process ends, however it
-// ends, so a left-over file locks nobody out.
+// acquire takes the exclusive lock of the file at path with flock, for what is at dir; instead says what to do where it
+// is held. The kernel gives it up when the process ends, however it ends, so a left-over file locks nobody out.
 func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	err := regular.Check(path)
 	var f *os.File
@@ -36,7 +36,8 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, lockedError(dir, instead, readOwner(f))
 		}
-		return nil, &atomicfile.Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; " + instead}
+		return nil, &atomicfile.Error{Op: "lock", Path: dir, Err: err, Remedy: "this file system has no locks; " +
+			instead}
 	}
 	b, err := json.Marshal(owner)
 	if err == nil {

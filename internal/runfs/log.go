@@ -41,8 +41,8 @@ func OpenLog(path string) (*Log, error) {
 	return l, nil
 }
 
-// scan calls keep with every whole line of a log and its number until keep returns false, and returns length and number of
-// the lines that were kept.
+// scan calls keep with every whole line of a log and its number until keep returns false, and returns length and number
+// of the lines that were kept.
 func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, error)) (n int64, lines int, err error) {
 	r := bufio.NewReaderSize(f, 1<<16)
 	broken := 0
@@ -70,8 +70,8 @@ func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, er
 	}
 }
 
-// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted. The file
-// is not changed; if there is none the error is fs.ErrNotExist.
+// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted.
+// The file is not changed; if there is none the error is fs.ErrNotExist.
 func ReadLog(path string, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -115,8 +115,8 @@ func (l *Log) cut(n int64) error {
 	return nil
 }
 
-// Append writes v as one line. NaN and infinities have no JSON and are an error, so the caller names them otherwise. After a
-// failed write the log ends with the line before.
+// Append writes v as one line. NaN and infinities have no JSON and are an error, so the caller names them otherwise.
+// After a failed write the log ends with the line before.
 func (l *Log) Append(v any) error {
 	l.buf.Reset()
 	if err := json.NewEncoder(&l.buf).Encode(v); err != nil {
@@ -131,9 +131,9 @@ func (l *Log) Append(v any) error {
 	return nil
 }
 
-// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at that
-// step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run will do
-// at that step. Lines without a step stay.
+// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at
+// that step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run
+// will do at that step. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
 	return l.keep(UpTo(l.path, step, undone...))
 }

@@ -94,7 +94,8 @@ func TestBrokenLine(t *testing.T) {
 func TestTruncateAfter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
 	l := openLog(t, path)
-	for _, v := range []any{map[string]string{"note": "begin"}, stepLine(10), stepLine(20), stepLine(20), stepLine(30), map[string]string{"note": "end"}} {
+	for _, v := range []any{map[string]string{"note": "begin"}, stepLine(10), stepLine(20), stepLine(20), stepLine(30),
+		map[string]string{"note": "end"}} {
 		if err := l.Append(v); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,8 @@ func TestAppendRefusesNaN(t *testing.T) {
 
 // FuzzOpenLog: any file either opens, and then holds whole lines only, or is refused unchanged.
 func FuzzOpenLog(f *testing.F) {
-	for _, s := range []string{"", "\n", "{}\n", "{}\n{", "{}\n\x00\n", "[1]\n{\"step\":2}\n", "x\n{}\n", "{\"step\":1e9}\n{}"} {
+	for _, s := range []string{"", "\n", "{}\n", "{}\n{", "{}\n\x00\n", "[1]\n{\"step\":2}\n", "x\n{}\n",
+		"{\"step\":1e9}\n{}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

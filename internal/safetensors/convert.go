@@ -13,7 +13,8 @@ import (
 func (t *Tensor) Float32s(dst []float32) error {
 	size, b := sizes[t.DType], t.Data
 	if len(dst) != t.Len() || len(b) != size*len(dst) {
-		return fmt.Errorf("shape %v with %d bytes of %s does not fit a destination of %d elements", t.Shape, len(b), t.DType, len(dst))
+		return fmt.Errorf("shape %v with %d bytes of %s does not fit a destination of %d elements", t.Shape, len(b),
+			t.DType, len(dst))
 	}
 	le := binary.LittleEndian
 	switch t.DType {

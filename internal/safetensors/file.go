@@ -15,8 +15,8 @@ import (
 const maxHeader = 100_000_000
 
 // File is an open file. Where the system allows it is mapped read-only, so that opening costs the header alone. Methods
-// but Close may be called from several goroutines at once. The file must not be shortened while it is open: methods return
-// an error then, and what reads the Data of tensors does so in View.
+// but Close may be called from several goroutines at once. The file must not be shortened while it is open: methods
+// return an error then, and what reads the Data of tensors does so in View.
 type File struct {
 	path     string
 	mem      *mapped.File // nil if the file was read into memory
@@ -120,8 +120,8 @@ func (f *File) Metadata() map[string]string {
 	return m
 }
 
-// View calls use, which reads the Data of tensors. Where that fails because the file became shorter or cannot be read, it is
-// an error.
+// View calls use, which reads the Data of tensors. Where that fails because the file became shorter or cannot be read,
+// it is an error.
 func (f *File) View(use func() error) (err error) {
 	defer f.mem.Recover(mapped.Watch(), &err)
 	return use()

@@ -65,9 +65,11 @@ func checkLayout(items []item, data int64) error {
 		case err != nil:
 			return fmt.Errorf("tensor %q: %w", clip(it.name), err)
 		case it.begin != at:
-			return fmt.Errorf("tensor %q starts at byte %d of the data: expected %d (hole or overlap)", clip(it.name), it.begin, at)
+			return fmt.Errorf("tensor %q starts at byte %d of the data: expected %d (hole or overlap)", clip(it.name),
+				it.begin, at)
 		case it.end-it.begin != want:
-			return fmt.Errorf("tensor %q has %d bytes: shape %v of %s needs %d", clip(it.name), it.end-it.begin, it.shape, it.dtype, want)
+			return fmt.Errorf("tensor %q has %d bytes: shape %v of %s needs %d", clip(it.name), it.end-it.begin,
+				it.shape, it.dtype, want)
 		}
 		at = it.end
 	}
@@ -209,7 +211,8 @@ func (p parser) numbers() ([]int64, error) {
 		n, _ := t.(json.Number)
 		u, err := strconv.ParseUint(string(n), 10, 63)
 		if err != nil || len(v) == maxNumbers {
-			return nil, fmt.Errorf("expected at most %d integers from 0 to 2^63-1, found %v", maxNumbers, clip(fmt.Sprint(t)))
+			return nil, fmt.Errorf("expected at most %d integers from 0 to 2^63-1, found %v", maxNumbers,
+				clip(fmt.Sprint(t)))
 		}
 		v = append(v, int64(u))
 	}

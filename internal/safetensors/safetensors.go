@@ -4,8 +4,8 @@
 //
 //	{"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [D, V], "data_offsets": [begin, end]}, ...}
 //
-// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints of the project
-// hold their weights, optimiser state and counters in it. Source: the format section of the safetensors README.
+// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints of the
+// project hold their weights, optimiser state and counters in it. Source: the format section of the safetensors README.
 //
 // Why not nlpodyssey/safetensors: it does not map files into memory, nor does it keep the order of the metadata.
 package safetensors
@@ -45,7 +45,8 @@ func (t *Tensor) Len() int {
 func byteSize(dtype string, shape []int) (int64, error) {
 	size, ok := sizes[dtype]
 	if !ok {
-		return 0, fmt.Errorf("unknown dtype %q: expected one of F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 U32 U16 U8 BOOL", dtype)
+		return 0, fmt.Errorf("unknown dtype %q: expected one of F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 "+
+			"U32 U16 U8 BOOL", dtype)
 	}
 	n := int64(size)
 	for _, d := range shape {

@@ -37,7 +37,8 @@ func sample() []Tensor {
 		FromFloat32s("img.fc.weight", []int{2, 3}, []float32{1, -2, 3.5, 0, 1e-20, float32(math.Inf(1))}),
 		FromFloat32s("scalar", []int{}, []float32{7}),
 		FromFloat32s("empty", []int{0, 4}, nil),
-		{Name: "ids <\"é\">", DType: "I64", Shape: []int{2}, Data: binary.LittleEndian.AppendUint64([]byte{5, 0, 0, 0, 0, 0, 0, 0}, 1<<63)},
+		{Name: "ids <\"é\">", DType: "I64", Shape: []int{2},
+			Data: binary.LittleEndian.AppendUint64([]byte{5, 0, 0, 0, 0, 0, 0, 0}, 1<<63)},
 		{Name: "mask", DType: "BOOL", Shape: []int{3}, Data: []byte{1, 0, 1}},
 	}
 }
@@ -58,7 +59,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("tensor %d is %q, want %q", i, names[i], want.Name)
 		}
 		got, ok := f.Tensor(want.Name)
-		if !ok || got.DType != want.DType || !reflect.DeepEqual(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+		if !ok || got.DType != want.DType || !reflect.DeepEqual(got.Shape, want.Shape) ||
+			!bytes.Equal(got.Data, want.Data) {
 			t.Errorf("%s: %+v, want %+v", want.Name, got, want)
 		}
 	}
@@ -83,7 +85,8 @@ func TestRoundTrip(t *testing.T) {
 // TestBytes fixes the layout byte by byte, so that it cannot drift together with the reader.
 func TestBytes(t *testing.T) {
 	got := write(t, []Tensor{FromFloat32s("a", []int{1}, []float32{1})}, map[string]string{"k": "v"})
-	want := "\x50\x00\x00\x00\x00\x00\x00\x00" + `{"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} ` + "\x00\x00\x80\x3f"
+	want := "\x50\x00\x00\x00\x00\x00\x00\x00" +
+		`{"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} ` + "\x00\x00\x80\x3f"
 	if string(got) != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -108,7 +111,8 @@ func TestConversions(t *testing.T) {
 	}{
 		{"F64", le.AppendUint64(nil, math.Float64bits(-0.1)), []float32{-0.1}},
 		{"BF16", []byte{0x80, 0x3f, 0x00, 0xc0}, []float32{1, -2}},
-		{"F16", []byte{0x00, 0x3c, 0x01, 0x00, 0xff, 0xfb, 0x00, 0xfc, 0x00, 0x80}, []float32{1, 0x1p-24, -65504, float32(math.Inf(-1)), 0}},
+		{"F16", []byte{0x00, 0x3c, 0x01, 0x00, 0xff, 0xfb, 0x00, 0xfc, 0x00, 0x80},
+			[]float32{1, 0x1p-24, -65504, float32(math.Inf(-1)), 0}},
 		{"I64", le.AppendUint64(nil, math.MaxUint64), []float32{-1}},
 		{"I32", le.AppendUint32(nil, 1<<31), []float32{-1 << 31}},
 		{"I16", []byte{0xfe, 0xff}, []float32{-2}},
@@ -135,7 +139,8 @@ func TestWriteRefuses(t *testing.T) {
 		t    []Tensor
 		want string
 	}{
-		{[]Tensor{{Name: "a", DType: "F32", Shape: []int{2}, Data: make([]byte, 4)}}, "has 4 bytes: shape [2] of F32 needs 8"},
+		{[]Tensor{{Name: "a", DType: "F32", Shape: []int{2}, Data: make([]byte, 4)}},
+			"has 4 bytes: shape [2] of F32 needs 8"},
 		{[]Tensor{{Name: "a", DType: "F31"}}, `unknown dtype "F31"`},
 		{[]Tensor{{Name: "a", DType: "U8", Shape: []int{-1}}}, "negative"},
 		{[]Tensor{{Name: "a", DType: "U8", Shape: []int{0}}, {Name: "a", DType: "U8", Shape: []int{0}}}, "twice"},
@@ -277,8 +282,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"same place", with(a+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "1234"), "hole or overlap"},
 		{"size", with(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, "1234"), "needs 8"},
 		{"dtype", with(`{"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}}`, "1234"), `unknown dtype "F31"`},
-		{"overflow", with(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""), "overflows"},
-		{"huge dimension", with(`{"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,0]}}`, ""), "2^63-1"},
+		{"overflow", with(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""),
+			"overflows"},
+		{"huge dimension", with(`{"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,0]}}`, ""),
+			"2^63-1"},
 		{"negative", with(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "1234"), "integers from 0"},
 		{"fraction", with(`{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}`, "1234"), "integers from 0"},
 		{"backwards", with(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, "1234"), "expected [begin, end]"},
@@ -354,7 +361,8 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("cannot write what was read: %v", err)
 		}
 		again := &File{all: out.Bytes()}
-		if err := again.parse(); err != nil || !reflect.DeepEqual(again.tensors, file.tensors) || !reflect.DeepEqual(again.Metadata(), file.Metadata()) {
+		if err := again.parse(); err != nil || !reflect.DeepEqual(again.tensors, file.tensors) ||
+			!reflect.DeepEqual(again.Metadata(), file.Metadata()) {
 			t.Fatalf("round trip: %v", err)
 		}
 	})

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/mapped"
 )
 
-// A sealed file carries a SHA-256 of all other metadata and of names, types, shapes and elements of all tensors. The elements are
-// hashed in pieces, several at a time, and the hash is one of the hashes of the pieces.
+// A sealed file carries a SHA-256 of all other metadata and of names, types, shapes and elements of all tensors. The
+// elements are hashed in pieces, several at a time, and the hash is one of the hashes of the pieces.
 const (
 	sealKey   = "vsetrain.sha256"
 	sealPiece = 1 << 20 // bytes
@@ -24,8 +24,8 @@ const (
 // ErrDamaged is a sealed file whose content is not what was written.
 var ErrDamaged = errors.New("the file is damaged: its content does not fit its checksum; use another copy of it")
 
-// WriteSealed is WriteStream for a sealed file. It calls data twice for each tensor, first to hash the elements; both must give the
-// same bytes.
+// WriteSealed is WriteStream for a sealed file. It calls data twice for each tensor, first to hash the elements; both
+// must give the same bytes.
 func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
 	h := newHasher(nil)
 	for i := range tensors {
@@ -55,8 +55,8 @@ func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data
 	return WriteStream(w, tensors, sealed, data)
 }
 
-// Verify reads all of a sealed file and returns ErrDamaged where the content does not fit the checksum. A file without one is
-// whole as far as can be known; then sealed is false. ErrDamaged does not name the file.
+// Verify reads all of a sealed file and returns ErrDamaged where the content does not fit the checksum. A file without
+// one is whole as far as can be known; then sealed is false. ErrDamaged does not name the file.
 func (f *File) Verify() (sealed bool, err error) {
 	want, sealed := f.metadata[sealKey]
 	if !sealed {

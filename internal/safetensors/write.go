@@ -11,13 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// Write writes tensors in the given order, and metadata sorted by key, to w. It copies no tensor data: each Data goes to w as
-// it is. The data start at a multiple of 8 bytes; put tensors of wide types first to keep all of them aligned.
+// Write writes tensors in the given order, and metadata sorted by key, to w. It copies no tensor data: each Data goes
+// to w as it is. The data start at a multiple of 8 bytes; put tensors of wide types first to keep all of them aligned.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	for i := range tensors {
 		t := &tensors[i]
 		if size, err := byteSize(t.DType, t.Shape); err == nil && int64(len(t.Data)) != size {
-			return fmt.Errorf("safetensors: tensor %q has %d bytes: shape %v of %s needs %d", t.Name, len(t.Data), t.Shape, t.DType, size)
+			return fmt.Errorf("safetensors: tensor %q has %d bytes: shape %v of %s needs %d", t.Name, len(t.Data),
+				t.Shape, t.DType, size)
 		}
 	}
 	return WriteStream(w, tensors, metadata, func(i int, w io.Writer) error {
@@ -26,8 +27,8 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	})
 }
 
-// WriteStream is Write for tensors that are not in memory: Data is ignored, and data writes the elements of tensor i, exactly
-// as many bytes as its type and shape need.
+// WriteStream is Write for tensors that are not in memory: Data is ignored, and data writes the elements of tensor i,
+// exactly as many bytes as its type and shape need.
 func WriteStream(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
 	head, err := encodeHeader(tensors, metadata)
 	if err != nil {
@@ -44,7 +45,8 @@ func WriteStream(w io.Writer, tensors []Tensor, metadata map[string]string, data
 			return fmt.Errorf("safetensors: write tensor %q: %w", t.Name, err)
 		}
 		if c.n != size {
-			return fmt.Errorf("safetensors: tensor %q was given %d bytes: shape %v of %s needs %d", t.Name, c.n, t.Shape, t.DType, size)
+			return fmt.Errorf("safetensors: tensor %q was given %d bytes: shape %v of %s needs %d", t.Name, c.n,
+				t.Shape, t.DType, size)
 		}
 	}
 	return nil

@@ -29,7 +29,8 @@ func TestUnknownWords(t *testing.T) {
 	if err != nil || !slices.Equal(a.Unknown, []string{"zyzzyva", "quux"}) {
 		t.Errorf("unknown %q, %v", a.Unknown, err)
 	}
-	if _, err := x.Text(t.Context(), strings.Repeat("rusty ", 5000), 3); err == nil || !strings.Contains(err.Error(), "5000 words") {
+	if _, err := x.Text(t.Context(), strings.Repeat("rusty ", 5000), 3); err == nil ||
+		!strings.Contains(err.Error(), "5000 words") {
 		t.Errorf("a query of 5,000 words: %v", err)
 	}
 }
@@ -41,7 +42,8 @@ func TestFindImage(t *testing.T) {
 			t.Errorf("image %d by its id %q: %d, %v", i, x.Image(i).ID, at, err)
 		}
 	}
-	if im := x.Image(1); len(im.Captions) != x.Info().CaptionsPerImage || im.Captions[0] != x.Caption(len(im.Captions)) {
+	if im := x.Image(1); len(im.Captions) != x.Info().CaptionsPerImage ||
+		im.Captions[0] != x.Caption(len(im.Captions)) {
 		t.Errorf("%+v", im)
 	}
 	for _, id := range []string{"", "none.jpg", "-1", "99999", "1.5"} {
@@ -68,15 +70,17 @@ func TestBadOptions(t *testing.T) {
 		return o
 	}
 	for want, o := range map[string]Options{
-		"no checkpoint":             with(func(o *Options) { o.Checkpoints = nil }),
-		"shortlist of -1":           with(func(o *Options) { o.Depth = -1 }),
-		"batch -1":                  with(func(o *Options) { o.Batch = -1 }),
-		"precision":                 with(func(o *Options) { o.Device.Precision = "fp31" }),
-		"no split \"none\"":         with(func(o *Options) { o.Split = "none" }),
-		"which data set":            with(func(o *Options) { o.Data = "" }),
-		"which scores pairs itself": with(func(o *Options) { o.Shortlist, o.Data = checkpointOf("gsmn"), filepath.Join(fixtureOf("gsmn"), "data") }),
-		"no such file":              with(func(o *Options) { o.Checkpoints = []string{"none"} }),
-		"expected a folder":         with(func(o *Options) { o.Cache = "search_test.go" }),
+		"no checkpoint":     with(func(o *Options) { o.Checkpoints = nil }),
+		"shortlist of -1":   with(func(o *Options) { o.Depth = -1 }),
+		"batch -1":          with(func(o *Options) { o.Batch = -1 }),
+		"precision":         with(func(o *Options) { o.Device.Precision = "fp31" }),
+		"no split \"none\"": with(func(o *Options) { o.Split = "none" }),
+		"which data set":    with(func(o *Options) { o.Data = "" }),
+		"which scores pairs itself": with(func(o *Options) {
+			o.Shortlist, o.Data = checkpointOf("gsmn"), filepath.Join(fixtureOf("gsmn"), "data")
+		}),
+		"no such file":      with(func(o *Options) { o.Checkpoints = []string{"none"} }),
+		"expected a folder": with(func(o *Options) { o.Cache = "search_test.go" }),
 	} {
 		x, err := Open(o)
 		if x != nil {
@@ -88,8 +92,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// Features that become shorter behind an open index are an error that names the file; the index is as before when they are
-// back.
+// Features that become shorter behind an open index are an error that names the file; the index is as before when they
+// are back.
 func TestFeaturesThatBecomeShorter(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not mapped")

@@ -62,7 +62,8 @@ func TestCache(t *testing.T) {
 				t.Helper()
 				got, encoded := answers(t, o)
 				if encoded != times || slices.Equal(got, want) != (what != "changed features") {
-					t.Errorf("%s: encoded %d sides, want %d; answers %v, want %v", what, encoded, times, got[:3], want[:3])
+					t.Errorf("%s: encoded %d sides, want %d; answers %v, want %v", what, encoded, times, got[:3],
+						want[:3])
 				}
 				if found, _ := filepath.Glob(filepath.Join(o.Cache, "*")); len(found) != files {
 					t.Errorf("%s: the cache holds %q, want %d files", what, found, files)
@@ -233,12 +234,14 @@ func TestGallery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"a.jpg": "a.jpg", "a": "a.jpg", "b": "b.png", "sub/c": "sub/c.jpg", "odd": "odd"} {
+	for id, want := range map[string]string{"a.jpg": "a.jpg", "a": "a.jpg", "b": "b.png", "sub/c": "sub/c.jpg",
+		"odd": "odd"} {
 		if path, err := g.Path(id); err != nil || path != filepath.Join(dir, "pictures", filepath.FromSlash(want)) {
 			t.Errorf("%s: %s, %v", id, path, err)
 		}
 	}
-	bad := []string{"../secret", "../secret.jpg", filepath.Join(dir, "secret.jpg"), "sub/../../secret", "", "sub", "none", "a.jpg\x00"}
+	bad := []string{"../secret", "../secret.jpg", filepath.Join(dir, "secret.jpg"), "sub/../../secret", "", "sub",
+		"none", "a.jpg\x00"}
 	for _, id := range bad {
 		if path, err := g.Path(id); err == nil {
 			t.Errorf("%q is %s", id, path)

@@ -8,14 +8,15 @@ import (
 	"vsetrain/models"
 )
 
-// packSet names the tensors of an encoded set: SIDE.value.0 [N, width] …, and of captions SIDE.words.0 [words, width] …, SIDE.length [N] and the
-// dependencies.
+// packSet names the tensors of an encoded set: SIDE.value.0 [N, width] …, and of captions SIDE.words.0 [words, width]
+// …, SIDE.length [N] and the dependencies.
 func packSet(side string, s *models.EncodedSet) (all []safetensors.Tensor) {
 	for k, r := range s.Values {
 		all = append(all, safetensors.FromFloat32s(fmt.Sprintf("%s.value.%d", side, k), []int{s.N, r.Width}, r.Data))
 	}
 	for k, r := range s.Words {
-		all = append(all, safetensors.FromFloat32s(fmt.Sprintf("%s.words.%d", side, k), []int{len(r.Data) / r.Width, r.Width}, r.Data))
+		all = append(all, safetensors.FromFloat32s(fmt.Sprintf("%s.words.%d", side, k),
+			[]int{len(r.Data) / r.Width, r.Width}, r.Data))
 	}
 	if len(s.Length) > 0 {
 		all = append(all, ints(side+".length", s.Length))

@@ -6,8 +6,8 @@ import "vsetrain/internal/par"
 //
 //	dst[j] = Σ_e x[row j, e] · q[e]        e ascending, in float64
 //
-// which is what eval.Embeddings computes, bit for bit: the product of two float32 values is exact in float64. x is [N, len(q)]; of lists the
-// rows, nil is all of them in order. Eight rows at a time hide the latency of the sums.
+// which is what eval.Embeddings computes, bit for bit: the product of two float32 values is exact in float64. x is
+// [N, len(q)]; of lists the rows, nil is all of them in order. Eight rows at a time hide the latency of the sums.
 func dotRows(pool *par.Pool, dst []float64, x []float32, q []float64, of []int32) {
 	const block = 256 // rows that a thread takes at a time
 	n := len(dst)

@@ -37,8 +37,8 @@ type EmbedRequest struct {
 	//	.npy          float32 [N, E], and the ids, one a line, in the file IDsPath names
 	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network, checkpoint, data and split
 	//
-	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of the ids file, that of caption k of
-	// an image is ID#k with k from 0, that of a text its line, from 1.
+	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of
+	// the ids file, that of caption k of an image is ID#k with k from 0, that of a text its line, from 1.
 	Out      string
 	Batch    int // images or captions at a time; 0 is 128; does not change the result
 	Progress func(done, total int)
@@ -82,7 +82,8 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 	}
 	defer t.Close()
 	if t.Runner.Pairs != nil {
-		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; expected an embedder (%s)",
+		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; "+
+			"expected an embedder (%s)",
 			t.Name, t.Model.Options.Network, embedders())
 	}
 	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
@@ -125,7 +126,8 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 }
 
 // encodeTexts embeds captions: [N, E] in their order.
-func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lines []string, source string, o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
+func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lines []string, source string,
+	o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
 	if len(lines) == 0 {
 		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
 	}
@@ -207,7 +209,8 @@ func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows [
 	if err != nil {
 		return err
 	}
-	metadata := map[string]string{"format": "pt", "ids": string(list), "kind": r.What, "network": t.Model.Options.Network, "checkpoint": rep.Checkpoint}
+	metadata := map[string]string{"format": "pt", "ids": string(list), "kind": r.What,
+		"network": t.Model.Options.Network, "checkpoint": rep.Checkpoint}
 	if t.Split != nil {
 		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
 	}

@@ -17,7 +17,8 @@ import (
 
 func embedRequest(network, what, out string) EmbedRequest {
 	o := optionsOf(network)
-	return EmbedRequest{What: what, Out: out, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoints[0], Data: o.Data, Split: "test", Device: o.Device}}
+	return EmbedRequest{What: what, Out: out, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoints[0],
+		Data: o.Data, Split: "test", Device: o.Device}}
 }
 
 // The product of what embed writes is the score matrix of PyTorch.
@@ -43,7 +44,8 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 		}
 		defer b.Close()
 		c, ok := b.Tensor("embeddings")
-		if !ok || len(a.Shape) != 2 || a.Shape[0] != n || len(c.Shape) != 2 || c.Shape[0] != m || c.Shape[1] != a.Shape[1] {
+		if !ok || len(a.Shape) != 2 || a.Shape[0] != n || len(c.Shape) != 2 || c.Shape[0] != m ||
+			c.Shape[1] != a.Shape[1] {
 			t.Fatalf("%s: shapes %v and %v", network, a.Shape, c.Shape)
 		}
 		x, y := make([]float32, a.Shape[1]), make([]float32, c.Len())
@@ -92,7 +94,8 @@ func checkIDs(t *testing.T, images string, captions map[string]string, want stri
 	if err := json.Unmarshal([]byte(captions["ids"]), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != k*len(ids) || got[0] != ids[0]+"#0" || got[k] != ids[1]+"#0" || got[k-1] != ids[0]+"#"+string(rune('0'+k-1)) {
+	if len(got) != k*len(ids) || got[0] != ids[0]+"#0" || got[k] != ids[1]+"#0" ||
+		got[k-1] != ids[0]+"#"+string(rune('0'+k-1)) {
 		t.Errorf("ids of captions %q", got)
 	}
 	if captions["kind"] != EmbedCaptions || captions["split"] != "test" || captions["network"] == "" {
@@ -109,7 +112,11 @@ func TestEmbedKeepsTheOldFile(t *testing.T) {
 	for want, r := range map[string]EmbedRequest{
 		"so neither has an embedding":       embedRequest("saf", EmbedImages, out),
 		"expected images, captions or text": embedRequest("vsepp", "everything", out),
-		":1: no words":                      func() EmbedRequest { r := embedRequest("vsepp", EmbedTexts, out); r.Texts = []string{" "}; return r }(),
+		":1: no words": func() EmbedRequest {
+			r := embedRequest("vsepp", EmbedTexts, out)
+			r.Texts = []string{" "}
+			return r
+		}(),
 	} {
 		if _, err := Embed(t.Context(), r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

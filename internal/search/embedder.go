@@ -172,8 +172,8 @@ func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
 }
 
-// score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image tells which side
-// the query is.
+// score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image
+// tells which side the query is.
 func (m *embedder) score(dst []float64, x, q []float32, of []int32, image bool) error {
 	if m.Runner.Embeds.DotProduct() {
 		dotRows(m.pool, dst, x, widen(q), of)
@@ -218,7 +218,8 @@ func finite(what string, x []float32, dim int) error {
 		}
 		if bad != 0 {
 			at := slices.IndexFunc(x[lo:lo+dim], func(v float32) bool { return v-v != 0 })
-			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this row is all zeros", what, lo/dim, at, x[lo+at])
+			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this "+
+				"row is all zeros", what, lo/dim, at, x[lo+at])
 		}
 	}
 	return nil

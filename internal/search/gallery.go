@@ -21,8 +21,8 @@ func OpenGallery(dir string) (*Gallery, error) {
 	return &Gallery{dir}, nil
 }
 
-// Path returns the picture of an image id: the file of that name, or of that name with the ending .jpg, .jpeg or .png. An id that would leave
-// the folder, and one without a file, is an error (fs.ErrNotExist).
+// Path returns the picture of an image id: the file of that name, or of that name with the ending .jpg, .jpeg or .png.
+// An id that would leave the folder, and one without a file, is an error (fs.ErrNotExist).
 func (g *Gallery) Path(id string) (string, error) {
 	for _, end := range []string{"", ".jpg", ".jpeg", ".png"} {
 		name := filepath.FromSlash(id + end)

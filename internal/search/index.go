@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/par"
 )
 
-// Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close apart; the network
-// runs for one of them at a time.
+// Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close
+// apart; the network runs for one of them at a time.
 type Index struct {
 	opt       Options
 	pool      *par.Pool
@@ -133,7 +133,8 @@ type Info struct {
 // Info returns what was opened.
 func (x *Index) Info() Info {
 	s := x.split
-	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(), CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages()}
+	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
+		CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages()}
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
 		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs
@@ -188,8 +189,8 @@ func (x *Index) numberImages() {
 	}
 }
 
-// FindImage returns the number of the image that an id of the ids file names, with or without the ending of its file name; where no id is
-// equal, a whole number 0 ≤ n < Info.Images is the number itself.
+// FindImage returns the number of the image that an id of the ids file names, with or without the ending of its file
+// name; where no id is equal, a whole number 0 ≤ n < Info.Images is the number itself.
 func (x *Index) FindImage(id string) (int, error) {
 	if i, ok := x.numbers[id]; ok {
 		return i, nil
@@ -198,5 +199,6 @@ func (x *Index) FindImage(id string) (int, error) {
 	if i, err := strconv.Atoi(id); err == nil && i >= 0 && i < n {
 		return i, nil
 	}
-	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d", x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1)
+	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d",
+		x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1)
 }

@@ -117,8 +117,10 @@ func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
 // words returns the ids of a query, as training tokenises captions.
 func (e *encoder) words(query string) ([]int32, error) {
 	if e.Model.Options.Traits().ReadsEdges {
-		return nil, &QueryError{e.Name + ": a network with model.gsmn.neighbors: true and mode: sparse reads the dependencies " +
-			"between the words of a caption, which a typed query has not; search for captions of the split, or with a network " +
+		return nil, &QueryError{e.Name + ": a network with model.gsmn.neighbors: true and mode: sparse reads the " +
+			"dependencies " +
+			"between the words of a caption, which a typed query has not; search for captions of the split, or with " +
+			"a network " +
 			"trained with model.gsmn.mode: dense"}
 	}
 	ids, _, _ := e.Lexicon.Coder().Append(nil, query)
@@ -128,6 +130,6 @@ func (e *encoder) words(query string) ([]int32, error) {
 	return ids, nil
 }
 
-// maxWords bounds a query, <start> and <end> included: the graph of a caption is compiled for its length. The longest caption of the
-// field's data sets has fewer than 100 words.
+// maxWords bounds a query, <start> and <end> included: the graph of a caption is compiled for its length. The longest
+// caption of the field's data sets has fewer than 100 words.
 const maxWords = 512

@@ -10,17 +10,18 @@ import (
 
 // Options say what Open opens. Checkpoints is required; the zero value of every other field is usable.
 type Options struct {
-	Checkpoints []string // run directories or checkpoint files, as evaluation takes them; several are an ensemble: the mean of their scores
-	// Shortlist is the checkpoint of an embedder. Where it is given, it picks Depth candidates for each query and the checkpoints above score
-	// those alone. "" scores every candidate.
+	// run directories or checkpoint files, as evaluation takes them; several are an ensemble: the mean of their scores
+	Checkpoints []string
+	// Shortlist is the checkpoint of an embedder. Where it is given, it picks Depth candidates for each query and the
+	// checkpoints above score those alone. "" scores every candidate.
 	Shortlist string
 	Depth     int    // length of the shortlist; 0 is 100
 	Data      string // folder of the data set; "" is the one the first run was trained on
 	Vocab     string // vocabulary file; "" is that of the run, or of the data set
 	Split     string // "" is test
 	Batch     int    // images or captions encoded at a time; 0 is 128; does not change the result
-	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features, captions and
-	// precision. "" keeps nothing.
+	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features,
+	// captions and precision. "" keeps nothing.
 	Cache string
 	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds so many bytes at most, the
 	// encodings that were used least recently are removed, no scores are kept in it, and a folder that cannot be
@@ -59,8 +60,9 @@ func (o *Options) Validate() error {
 
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) experiment.TrainedRequest {
-	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Device: o.Device,
-		BLAS: o.BLAS, Warn: o.Warn}
+	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
+		Device: o.Device,
+		BLAS:   o.BLAS, Warn: o.Warn}
 }
 
 func (o *Options) warn(err error) {

@@ -26,9 +26,9 @@ type Outcomes struct {
 	Captions []Outcome // Captions[c] is caption c, searched among the images
 }
 
-// Outcomes scores the whole split and ranks every query, with the ranks that evaluation has. The result is kept, so a second call costs
-// nothing. Every pair is scored, shortlist or not: for a network that scores pairs this takes minutes, which Progress shows, and the tiles scored
-// are kept in the cache folder if there is one.
+// Outcomes scores the whole split and ranks every query, with the ranks that evaluation has. The result is kept, so a
+// second call costs nothing. Every pair is scored, shortlist or not: for a network that scores pairs this takes
+// minutes, which Progress shows, and the tiles scored are kept in the cache folder if there is one.
 func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	x.outcomes.Lock()
 	defer x.outcomes.Unlock()
@@ -68,7 +68,8 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 // Rows and columns of S that are looked at together.
 const outcomeTile = 128
 
-// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M], M = N k. Ranks are left at 0.
+// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M], M = N k. Ranks
+// are left at 0.
 func outcomesOf(pool *par.Pool, s eval.Scores, k int) *Outcomes {
 	n, m := s.Dims()
 	none := Hit{Index: -1}
@@ -119,8 +120,8 @@ func (o *Outcome) see(h Hit, own bool) {
 	}
 }
 
-// Hardest returns the n outcomes with the largest margins of the wrong candidate, worst first; those whose match is first are left out. Ties
-// keep the order of the queries.
+// Hardest returns the n outcomes with the largest margins of the wrong candidate, worst first; those whose match is
+// first are left out. Ties keep the order of the queries.
 func Hardest(of []Outcome, n int) []Outcome {
 	var wrong []Outcome
 	for _, o := range of {

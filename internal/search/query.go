@@ -16,9 +16,11 @@ type Hit struct {
 
 // Answer is the outcome of a query.
 type Answer struct {
-	Hits    []Hit         // at most k, best first
-	Scored  int           // candidates that the last pass scored: all, or the shortlist
-	Rank    int           // of the match of a query of the split, from 0; -1 for a text that is typed, and where the shortlist lacks the match
+	Hits   []Hit // at most k, best first
+	Scored int   // candidates that the last pass scored: all, or the shortlist
+	// of the match of a query of the split, from 0; -1 for a text that is typed, and where the shortlist lacks the
+	// match
+	Rank    int
 	Unknown []string      // words of a text query that the vocabulary lacks; they were searched as <unk>
 	Took    time.Duration // from the query to the answer
 }
@@ -34,7 +36,8 @@ func (e *UnknownError) Error() string {
 	if len(e.Words) == 0 {
 		return fmt.Sprintf("query %q has no words", e.Query)
 	}
-	return fmt.Sprintf("query %q: no word is in the vocabulary the network was trained with (unknown: %s); try more common words", e.Query, strings.Join(e.Words, ", "))
+	return fmt.Sprintf("query %q: no word is in the vocabulary the network was trained with (unknown: %s); try more "+
+		"common words", e.Query, strings.Join(e.Words, ", "))
 }
 
 // QueryError is a text query that a network cannot be asked, such as one of too many words.
@@ -45,8 +48,9 @@ func (e *QueryError) Error() string { return e.text }
 
 const defaultK = 10
 
-// Text ranks images for a caption, which is tokenised as the captions of the training. k < 1 is 10; k beyond the number of images is all.
-// A query of unknown words only is an *UnknownError, one that the network cannot be asked a *QueryError.
+// Text ranks images for a caption, which is tokenised as the captions of the training. k < 1 is 10; k beyond the number
+// of images is all. A query of unknown words only is an *UnknownError, one that the network cannot be asked a
+// *QueryError.
 func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	start := time.Now()
 	unknown, err := x.unknown(query)
@@ -71,25 +75,31 @@ func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
 		return Answer{}, fmt.Errorf("image %d of %d", i, n)
 	}
 	own := func(c int) bool { return x.split.ImageOf(c) == i }
-	a, err := x.answer(ctx, x.split.NumCaptions(), k, own, func(m member, dst []float64, of []int32) error { return m.image(ctx, dst, i, of) })
+	a, err := x.answer(ctx, x.split.NumCaptions(), k, own, func(m member, dst []float64, of []int32) error {
+		return m.image(ctx, dst, i, of)
+	})
 	a.Took = time.Since(start)
 	return a, err
 }
 
-// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those of evaluation.
+// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those
+// of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 	start := time.Now()
 	if n := x.split.NumCaptions(); c < 0 || c >= n {
 		return Answer{}, fmt.Errorf("caption %d of %d", c, n)
 	}
 	own := func(i int) bool { return x.split.ImageOf(c) == i }
-	a, err := x.answer(ctx, x.split.NumImages(), k, own, func(m member, dst []float64, of []int32) error { return m.caption(ctx, dst, c, of) })
+	a, err := x.answer(ctx, x.split.NumImages(), k, own, func(m member, dst []float64, of []int32) error {
+		return m.caption(ctx, dst, c, of)
+	})
 	a.Took = time.Since(start)
 	return a, err
 }
 
 // answer scores n candidates with score, in two passes where there is a shortlist, and keeps the best k.
-func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool, score func(m member, dst []float64, of []int32) error) (Answer, error) {
+func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool,
+	score func(m member, dst []float64, of []int32) error) (Answer, error) {
 	if k < 1 {
 		k = defaultK
 	}
@@ -136,7 +146,8 @@ func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool, score 
 	return a, nil
 }
 
-// unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than punctuation.
+// unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than
+// punctuation.
 func (x *Index) unknown(query string) (all []string, err error) {
 	seen := map[string]bool{}
 	for _, m := range x.all() {

@@ -49,7 +49,8 @@ func trainRun(t *testing.T, world string, change func(*models.Options)) string {
 	c.Device.Threads = 1
 	change(&c.Model)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := experiment.Train(t.Context(), experiment.TrainRequest{Config: &c, RunDir: dir, Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now, Observer: silent{}}); err != nil {
+	if _, err := experiment.Train(t.Context(), experiment.TrainRequest{Config: &c, RunDir: dir,
+		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now, Observer: silent{}}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -60,8 +61,8 @@ func gsmnWithNeighbors(m *models.Options) {
 	m.GSMN.Neighbors = "true"
 }
 
-// Runs whose scores are no dot products, and one that reads the dependencies of captions: each query has its row or column of the
-// score matrix, and a run knows its data set.
+// Runs whose scores are no dot products, and one that reads the dependencies of captions: each query has its row or
+// column of the score matrix, and a run knows its data set.
 func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 	world := makeWorld(t, 1)
 	for name, change := range map[string]func(*models.Options){
@@ -71,7 +72,8 @@ func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := trainRun(t, world, change)
 			x := open(t, Options{Checkpoints: []string{run}})
-			short := open(t, Options{Checkpoints: []string{run}, Shortlist: trainRun(t, world, func(*models.Options) {}), Depth: 5})
+			short := open(t, Options{Checkpoints: []string{run},
+				Shortlist: trainRun(t, world, func(*models.Options) {}), Depth: 5})
 			s, err := x.members[0].all(t.Context(), x.pool)
 			if err != nil {
 				t.Fatal(err)

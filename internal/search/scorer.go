@@ -156,7 +156,8 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 			return err
 		}
 		images = &models.EncodedSet{}
-		if err := s.Runner.Pairs.AppendImages(images, models.ImageBatch{N: 1, Features: features, Boxes: boxes}, 1); err != nil {
+		if err := s.Runner.Pairs.AppendImages(images, models.ImageBatch{N: 1, Features: features, Boxes: boxes},
+			1); err != nil {
 			return err
 		}
 		i = 0

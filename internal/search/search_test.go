@@ -82,8 +82,8 @@ func checkHits(t *testing.T, what string, hits []Hit, n int, want func(j int) fl
 	}
 }
 
-// Every query of a split, typed or taken from the split, has the scores that PyTorch computed, and the ranks that follow from
-// them.
+// Every query of a split, typed or taken from the split, has the scores that PyTorch computed, and the ranks that
+// follow from them.
 func TestScoresAreThoseOfPyTorch(t *testing.T) {
 	for _, name := range fixtures {
 		t.Run(name, func(t *testing.T) {
@@ -107,15 +107,19 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 				} else if err != nil || typed.Rank != -1 {
 					t.Errorf("a typed query has rank %d, %v", typed.Rank, err)
 				} else {
-					checkHits(t, fmt.Sprintf("caption %d typed", c), typed.Hits, n, func(i int) float64 { return s.At(i, c) }, limit)
+					checkHits(t, fmt.Sprintf("caption %d typed", c), typed.Hits, n,
+						func(i int) float64 { return s.At(i, c) }, limit)
 				}
 				known, err := x.OfCaption(t.Context(), c, n)
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkHits(t, fmt.Sprintf("caption %d", c), known.Hits, n, func(i int) float64 { return s.At(i, c) }, limit)
-				if at := slices.IndexFunc(known.Hits, func(h Hit) bool { return h.Index == c/k }); at != known.Rank || at != o.Captions[c].Rank {
-					t.Errorf("caption %d: its image is at position %d, rank %d, outcome %d", c, at, known.Rank, o.Captions[c].Rank)
+				checkHits(t, fmt.Sprintf("caption %d", c), known.Hits, n, func(i int) float64 { return s.At(i, c) },
+					limit)
+				if at := slices.IndexFunc(known.Hits, func(h Hit) bool { return h.Index == c/k }); at != known.Rank ||
+					at != o.Captions[c].Rank {
+					t.Errorf("caption %d: its image is at position %d, rank %d, outcome %d", c, at, known.Rank,
+						o.Captions[c].Rank)
 				}
 			}
 			for i := range n {
@@ -124,8 +128,10 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkHits(t, fmt.Sprintf("image %d", i), a.Hits, m, func(c int) float64 { return s.At(i, c) }, limit)
-				if at := slices.IndexFunc(a.Hits, func(h Hit) bool { return h.Index/k == i }); at != a.Rank || at != o.Images[i].Rank {
-					t.Errorf("image %d: its best caption is at position %d, rank %d, outcome %d", i, at, a.Rank, o.Images[i].Rank)
+				if at := slices.IndexFunc(a.Hits, func(h Hit) bool { return h.Index/k == i }); at != a.Rank ||
+					at != o.Images[i].Rank {
+					t.Errorf("image %d: its best caption is at position %d, rank %d, outcome %d", i, at, a.Rank,
+						o.Images[i].Rank)
 				}
 			}
 		})
@@ -264,7 +270,8 @@ func TestOutcomes(t *testing.T) {
 		}
 		match := slices.IndexFunc(a.Hits, func(h Hit) bool { return own(h.Index) })
 		wrong := slices.IndexFunc(a.Hits, func(h Hit) bool { return !own(h.Index) })
-		if got.Match != a.Hits[match] || got.Wrong != a.Hits[wrong] || got.Rank != match || (got.Margin() > 0) != (got.Rank > 0) {
+		if got.Match != a.Hits[match] || got.Wrong != a.Hits[wrong] || got.Rank != match ||
+			(got.Margin() > 0) != (got.Rank > 0) {
 			t.Errorf("%s: %+v, search has %v", what, got, a.Hits)
 		}
 	}
@@ -277,7 +284,8 @@ func TestOutcomes(t *testing.T) {
 		check(fmt.Sprintf("image %d", i), o.Images[i], a, err, func(c int) bool { return c/k == i })
 	}
 	hard := Hardest(o.Captions, 3)
-	if len(hard) != 3 || hard[0].Margin() < hard[1].Margin() || hard[1].Margin() < hard[2].Margin() || hard[2].Margin() <= 0 {
+	if len(hard) != 3 || hard[0].Margin() < hard[1].Margin() || hard[1].Margin() < hard[2].Margin() ||
+		hard[2].Margin() <= 0 {
 		t.Fatalf("hardest %+v", hard)
 	}
 	for _, c := range o.Captions {
@@ -307,7 +315,8 @@ func TestConcurrentQueries(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for c := g; c < n; c += 2 {
-				if a, err := x.Text(t.Context(), x.Caption(c), 3); (err != nil) != (x.Caption(c) == nonsense) || !slices.Equal(a.Hits, want[c].Hits) {
+				if a, err := x.Text(t.Context(), x.Caption(c), 3); (err != nil) != (x.Caption(c) == nonsense) ||
+					!slices.Equal(a.Hits, want[c].Hits) {
 					t.Errorf("caption %d: %v, %v, want %v", c, a.Hits, err, want[c].Hits)
 				}
 			}
@@ -324,7 +333,8 @@ func TestRecallsAreThoseOfEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: o.Checkpoints, Data: o.Data, Split: "test", Protocol: eval.Whole, Device: o.Device})
+	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: o.Checkpoints, Data: o.Data,
+		Split: "test", Protocol: eval.Whole, Device: o.Device})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +344,8 @@ func TestRecallsAreThoseOfEvaluation(t *testing.T) {
 			first++
 		}
 	}
-	if got, want := 100*float64(first)/float64(len(out.Captions)), rep.Results[0].Metrics.T2I.R1; math.Abs(got-want) > 1e-9 {
+	if got, want := 100*float64(first)/float64(len(out.Captions)),
+		rep.Results[0].Metrics.T2I.R1; math.Abs(got-want) > 1e-9 {
 		t.Errorf("R@1 %v, evaluation has %v", got, want)
 	}
 }

@@ -81,9 +81,10 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// BenchmarkThirtyThousand is a text query against 30,000 images once they are loaded, for a VSE-infinity with the published sizes: a bidirectional GRU
-// and embeddings of 1,024 values. "score" is the part that grows with the number of images: the products with all embeddings and the choice
-// of the best ten. The median and the slowest of all rounds are reported.
+// BenchmarkThirtyThousand is a text query against 30,000 images once they are loaded, for a VSE-infinity with the
+// published sizes: a bidirectional GRU and embeddings of 1,024 values. "score" is the part that grows with the number
+// of images: the products with all embeddings and the choice of the best ten. The median and the slowest of all rounds
+// are reported.
 func BenchmarkThirtyThousand(b *testing.B) {
 	const n, dim = 30_000, 1024
 	pool := par.New(0)
@@ -133,5 +134,6 @@ func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 		b.Fatal(err)
 	}
 	model.Init(1, pool)
-	return &encoder{Trained: &experiment.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool, mu: &sync.Mutex{}}
+	return &encoder{Trained: &experiment.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
+		mu: &sync.Mutex{}}
 }

@@ -34,7 +34,8 @@ func top(scores []float64, of []int32, k int) ([]Hit, error) {
 			h.Index = int(of[j])
 		}
 		if s != s {
-			return nil, fmt.Errorf("the score of candidate %d is NaN: the network has diverged, or the features of an image are all zeros", h.Index)
+			return nil, fmt.Errorf("the score of candidate %d is NaN: the network has diverged, or the features of "+
+				"an image are all zeros", h.Index)
 		}
 		if worst.Index >= 0 && before(worst, h) < 0 {
 			continue
@@ -47,7 +48,8 @@ func top(scores []float64, of []int32, k int) ([]Hit, error) {
 	return slices.Clip(best), nil
 }
 
-// rankOf returns how many of the scored candidates come before the best of those that match, from 0; -1 if none matches.
+// rankOf returns how many of the scored candidates come before the best of those that match, from 0; -1 if none
+// matches.
 func rankOf(scores []float64, of []int32, match func(index int) bool) int {
 	hit := func(j int) Hit {
 		if of != nil {

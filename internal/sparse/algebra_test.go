@@ -92,7 +92,8 @@ func TestOrthonormalise(t *testing.T) {
 	}
 }
 
-// Columns that nearly depend on each other, and a basis that is off by little, end orthonormal to working precision, too.
+// Columns that nearly depend on each other, and a basis that is off by little, end orthonormal to working precision,
+// too.
 func TestOrthonormaliseAgain(t *testing.T) {
 	pool := par.New(2)
 	defer pool.Close()

@@ -48,7 +48,8 @@ func (a *CSR) Check() error {
 
 // Transpose returns the transposed matrix [Cols, Rows].
 func (a *CSR) Transpose() *CSR {
-	t := &CSR{Rows: a.Cols, Cols: a.Rows, RowPtr: make([]int, a.Cols+1), Col: make([]int32, len(a.Col)), Val: make([]float64, len(a.Val))}
+	t := &CSR{Rows: a.Cols, Cols: a.Rows, RowPtr: make([]int, a.Cols+1), Col: make([]int32, len(a.Col)),
+		Val: make([]float64, len(a.Val))}
 	for _, c := range a.Col {
 		t.RowPtr[c+1]++
 	}

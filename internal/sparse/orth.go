@@ -74,8 +74,8 @@ func redraw(x *block, columns []int, draw *philox.Stream) bool {
 	return len(columns) > 0
 }
 
-// inverseFactor returns the inverse of the upper Cholesky factor of the matrix m [p, p] of unit diagonal, or false where
-// it is not positive definite to working precision.
+// inverseFactor returns the inverse of the upper Cholesky factor of the matrix m [p, p] of unit diagonal, or false
+// where it is not positive definite to working precision.
 func inverseFactor(m []float64, p int) ([]float64, bool) {
 	s := blas64.Symmetric{N: p, Stride: p, Uplo: blas.Upper, Data: append([]float64(nil), m...)}
 	t, ok := lapack64.Potrf(s)
@@ -88,8 +88,8 @@ func inverseFactor(m []float64, p int) ([]float64, bool) {
 	return t.Data, true
 }
 
-// dependent lists the columns whose part orthogonal to the columns before them has a squared norm below least, given the
-// inner products m [p, p] of columns of norm 1: those with a small pivot of the Cholesky factorisation.
+// dependent lists the columns whose part orthogonal to the columns before them has a squared norm below least, given
+// the inner products m [p, p] of columns of norm 1: those with a small pivot of the Cholesky factorisation.
 func dependent(m []float64, p int, least float64) []int {
 	var list []int
 	f := append([]float64(nil), m...) // row i of the upper factor replaces row i of m

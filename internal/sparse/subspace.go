@@ -60,7 +60,8 @@ func (s *solver) iterate(ctx context.Context, x *block) error {
 			return nil
 		}
 		if s.passes == s.o.MaxPasses {
-			return fmt.Errorf("%w in %d passes: the subspace may be off by %.2g radians, wanted %.2g", errNotConverged, s.passes, s.angle, s.o.Tolerance)
+			return fmt.Errorf("%w in %d passes: the subspace may be off by %.2g radians, wanted %.2g", errNotConverged,
+				s.passes, s.angle, s.o.Tolerance)
 		}
 		beta := max(s.values[len(s.values)-1], 1e-14*s.values[0])
 		s.filter(beta, s.degrees(beta, target/math.Sqrt(float64(s.o.K))))

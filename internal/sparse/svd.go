@@ -54,10 +54,12 @@ func TruncatedSVD(ctx context.Context, pool *par.Pool, a *CSR, o SVDOptions) (*S
 		return nil, err
 	}
 	if o.K < 1 || o.K > a.Cols {
-		return nil, fmt.Errorf("truncated SVD of a matrix [%d, %d]: expected 1 <= k <= %d, found k = %d", a.Rows, a.Cols, a.Cols, o.K)
+		return nil, fmt.Errorf("truncated SVD of a matrix [%d, %d]: expected 1 <= k <= %d, found k = %d", a.Rows,
+			a.Cols, a.Cols, o.K)
 	}
 	if o.Tolerance < 0 || math.IsNaN(o.Tolerance) || o.MaxPasses < 0 {
-		return nil, fmt.Errorf("truncated SVD: tolerance %v and passes %d must not be negative", o.Tolerance, o.MaxPasses)
+		return nil, fmt.Errorf("truncated SVD: tolerance %v and passes %d must not be negative", o.Tolerance,
+			o.MaxPasses)
 	}
 	if o.Tolerance == 0 {
 		o.Tolerance = 1e-7

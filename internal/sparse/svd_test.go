@@ -15,7 +15,8 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// randomCSR returns a matrix [rows, cols] with about perRow positive entries a row, skewed to the first columns as words are.
+// randomCSR returns a matrix [rows, cols] with about perRow positive entries a row, skewed to the first columns as
+// words are.
 func randomCSR(seed uint64, rows, cols, perRow int) *CSR {
 	s := philox.NewKey(seed, "test/csr").Stream(0)
 	a := &CSR{Rows: rows, Cols: cols, RowPtr: make([]int, rows+1)}
@@ -69,7 +70,8 @@ func compute(t *testing.T, threads int, a *CSR, o SVDOptions) *SVD {
 	return s
 }
 
-// subspaceDistance is the sine of the largest angle between the span of v [w, k] and that of the first k columns of ref.
+// subspaceDistance is the sine of the largest angle between the span of v [w, k] and that of the first k columns of
+// ref.
 func subspaceDistance(v []float64, w, k int, ref *mat.Dense) float64 {
 	x, y := mat.NewDense(w, k, v), ref.Slice(0, w, 0, k)
 	var c, rest mat.Dense
@@ -282,7 +284,8 @@ func TestSVDErrors(t *testing.T) {
 	if _, err := TruncatedSVD(canceled, pool, good, SVDOptions{K: 3}); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
-	if _, err := TruncatedSVD(context.Background(), pool, randomCSR(1, 3000, 900, 6), SVDOptions{K: 100, MaxPasses: 1}); !errors.Is(err, errNotConverged) {
+	if _, err := TruncatedSVD(context.Background(), pool, randomCSR(1, 3000, 900, 6),
+		SVDOptions{K: 100, MaxPasses: 1}); !errors.Is(err, errNotConverged) {
 		t.Errorf("one pass: %v", err)
 	}
 	bad := randomCSR(1, 100, 200, 4)
@@ -292,7 +295,8 @@ func TestSVDErrors(t *testing.T) {
 		k    int
 		want string
 	}{{good, 0, "expected 1 <= k <= 200, found k = 0"}, {good, 201, "found k = 201"}, {bad, 3, "is not finite"}} {
-		if _, err := TruncatedSVD(context.Background(), pool, c.a, SVDOptions{K: c.k}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := TruncatedSVD(context.Background(), pool, c.a, SVDOptions{K: c.k}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

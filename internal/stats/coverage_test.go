@@ -11,12 +11,13 @@ import (
 	"vsetrain/internal/par"
 )
 
-// A made-up world: images of different difficulty, each with one query of its own and five captions, answered by two systems that find the
-// same images hard. The captions of an image share a draw, so that queries are not independent, images are.
+// A made-up world: images of different difficulty, each with one query of its own and five captions, answered by two
+// systems that find the same images hard. The captions of an image share a draw, so that queries are not independent,
+// images are.
 type world struct{ gain float64 }
 
-// differences draws, for each of n images, how many more of its six queries system A answers than B: each query of an image of difficulty d
-// is answered by B with probability p(d) and by A with p(d - gain).
+// differences draws, for each of n images, how many more of its six queries system A answers than B: each query of an
+// image of difficulty d is answered by B with probability p(d) and by A with p(d - gain).
 func (w world) differences(rng *rand.Rand, n int) Units {
 	u := Units{1, make([]int32, n)}
 	for i := range u.Values {
@@ -35,8 +36,8 @@ func answered(rng *rand.Rand, difficulty float64) int32 {
 	return 0
 }
 
-// truth is the expected difference of an image, 6 (E p(d + mood - gain) - 1/2), where d + mood is normal with variance 1.64: by the
-// trapezoidal rule.
+// truth is the expected difference of an image, 6 (E p(d + mood - gain) - 1/2), where d + mood is normal with variance
+// 1.64: by the trapezoidal rule.
 func (w world) truth() float64 {
 	const step, sd = 1e-3, 1.2806248474865697 // sqrt(1 + 0.64)
 	sum := 0.0
@@ -86,14 +87,15 @@ func TestBootstrapCoverage(t *testing.T) {
 		}
 	}
 	share := float64(covered) / float64(n)
-	t.Logf("the 95 %% interval covers the truth, %.4f more answered queries an image, in %.1f %% of %d worlds of %d images", truth, 100*share, n, images)
+	t.Logf("the 95 %% interval covers the truth, %.4f more answered queries an image, in %.1f %% of %d worlds of %d "+
+		"images", truth, 100*share, n, images)
 	if share < 0.93 || share > 0.97 {
 		t.Errorf("coverage %.3f, want 0.93 to 0.97", share)
 	}
 }
 
-// Where the systems do not differ, p-values are uniform: their distribution function stays within Kolmogorov's bound, 1.63 / sqrt(worlds) at
-// 1 percent, and 5 percent of them are below 0.05.
+// Where the systems do not differ, p-values are uniform: their distribution function stays within Kolmogorov's bound,
+// 1.63 / sqrt(worlds) at 1 percent, and 5 percent of them are below 0.05.
 func TestPermutationPValuesAreUniform(t *testing.T) {
 	n, images, resamples := worlds(t, 400), 300, 400
 	if n >= 1000 {
@@ -118,7 +120,8 @@ func TestPermutationPValuesAreUniform(t *testing.T) {
 			below++
 		}
 	}
-	t.Logf("p-values of %d worlds without a difference: Kolmogorov's distance to the uniform distribution %.4f, %.1f %% at most 0.05", n, distance, 100*float64(below)/float64(n))
+	t.Logf("p-values of %d worlds without a difference: Kolmogorov's distance to the uniform distribution %.4f, %.1f "+
+		"%% at most 0.05", n, distance, 100*float64(below)/float64(n))
 	if bound := 1.63 / math.Sqrt(float64(n)); distance > bound {
 		t.Errorf("distance %.4f, want at most %.4f", distance, bound)
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// packed holds the values of units with several columns in a 64-bit word, less the smallest value, so that one addition sums them all: each
-// field is wide enough for the sum of as many values as there are units.
+// packed holds the values of units with several columns in a 64-bit word, less the smallest value, so that one addition
+// sums them all: each field is wide enough for the sum of as many values as there are units.
 type packed struct {
 	width  int // columns
 	low    int64

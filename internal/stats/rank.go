@@ -9,16 +9,16 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Kendall returns the two forms of Kendall's rank correlation that allow for ties, of n pairs (x, y) with C concordant and D discordant
-// pairs of pairs:
+// Kendall returns the two forms of Kendall's rank correlation that allow for ties, of n pairs (x, y) with C concordant
+// and D discordant pairs of pairs:
 //
 //	tau-b = (C - D) / sqrt((n0 - n1) (n0 - n2))     n0 = n (n-1) / 2; n1, n2 = pairs of pairs tied in x, in y
 //	tau-c = 2 (C - D) m / (n^2 (m - 1))             m = the smaller number of different values, of x or of y
 //
 // It takes O(n log n) time. Values must be finite, and there must be at least two different ones of both.
 //
-// Sources: W. R. Knight, A computer method for calculating Kendall's tau with ungrouped data, JASA 61 (1966); A. Stuart, The estimation
-// and comparison of strengths of association in contingency tables, Biometrika 40 (1953).
+// Sources: W. R. Knight, A computer method for calculating Kendall's tau with ungrouped data, JASA 61 (1966); A.
+// Stuart, The estimation and comparison of strengths of association in contingency tables, Biometrika 40 (1953).
 func Kendall(x, y []float64) (b, c float64, err error) {
 	if err := paired(x, y); err != nil {
 		return 0, 0, fmt.Errorf("the tau of Kendall: %w", err)
@@ -46,8 +46,8 @@ func Kendall(x, y []float64) (b, c float64, err error) {
 	return b, c, nil
 }
 
-// Spearman returns Spearman's rank correlation: Pearson's of the ranks, equal values having the mean of their ranks. Values must be finite,
-// and there must be at least two different ones of both.
+// Spearman returns Spearman's rank correlation: Pearson's of the ranks, equal values having the mean of their ranks.
+// Values must be finite, and there must be at least two different ones of both.
 func Spearman(x, y []float64) (float64, error) {
 	if err := paired(x, y); err != nil {
 		return 0, fmt.Errorf("the correlation of Spearman: %w", err)
@@ -69,13 +69,15 @@ func paired(x, y []float64) error {
 			different = different || e != v[0]
 		}
 		if !different {
-			return fmt.Errorf("it needs at least two different values on both sides, found %d equal ones on one", len(v))
+			return fmt.Errorf("it needs at least two different values on both sides, found %d equal ones on one",
+				len(v))
 		}
 	}
 	return nil
 }
 
-// ties counts, in sorted values of which alike(i) tells whether i equals i-1, the pairs of equal ones and the different ones.
+// ties counts, in sorted values of which alike(i) tells whether i equals i-1, the pairs of equal ones and the different
+// ones.
 func ties(n int, alike func(i int) bool) (pairs int64, different int) {
 	run := int64(0) // values equal to this one that came before it
 	for i := range n {

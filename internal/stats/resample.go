@@ -10,8 +10,9 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// Units are what an experiment drew: row u of Values [units, Width] holds the whole-numbered outcomes of unit u, such as how many queries of
-// image u were answered, in each of Width columns. Outcomes of one unit may depend on each other, units may not.
+// Units are what an experiment drew: row u of Values [units, Width] holds the whole-numbered outcomes of unit u, such
+// as how many queries of image u were answered, in each of Width columns. Outcomes of one unit may depend on each
+// other, units may not.
 type Units struct {
 	Width  int
 	Values []int32
@@ -42,9 +43,10 @@ func (u Units) Sums() []int64 {
 // grain is how many resamples are one piece of work.
 const grain = 64
 
-// Bootstrap draws resamples of as many units as there are, with replacement, and returns the sums of their columns [resamples, Width]. Draw j
-// of resample r is a function of (seed, r, j) alone, so results do not depend on the pool, which may be nil. It is a random word of 32 bits
-// scaled to the n units: their probabilities differ from 1/n by less than 2^-32.
+// Bootstrap draws resamples of as many units as there are, with replacement, and returns the sums of their columns
+// [resamples, Width]. Draw j of resample r is a function of (seed, r, j) alone, so results do not depend on the pool,
+// which may be nil. It is a random word of 32 bits scaled to the n units: their probabilities differ from 1/n by less
+// than 2^-32.
 //
 // Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 6 and 13.
 func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, error) {
@@ -69,15 +71,17 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 	return sums, nil
 }
 
-// SignFlips tests, for each column of differences between two systems, whether they differ: where they do not, each unit's
-// difference is as likely of either sign. It returns the two-sided p-values
+// SignFlips tests, for each column of differences between two systems, whether they differ: where they do not, each
+// unit's difference is as likely of either sign. It returns the two-sided p-values
 //
 //	p = (1 + #{r: |T_r| >= |T|}) / (1 + resamples)
 //
-// where T is the sum of a column and T_r that of resample r, in which every unit, with all its columns, changed its sign or not by chance. This is
-// the paired permutation test, exact whatever the distribution; it never returns 0. Draws depend on (seed, r, unit) alone.
+// where T is the sum of a column and T_r that of resample r, in which every unit, with all its columns, changed its
+// sign or not by chance. This is the paired permutation test, exact whatever the distribution; it never returns 0.
+// Draws depend on (seed, r, unit) alone.
 //
-// Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson, G. K. Smyth, Permutation p-values should never be zero (2010).
+// Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson, G. K. Smyth, Permutation p-values
+// should never be zero (2010).
 func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64, error) {
 	if err := u.check(resamples); err != nil {
 		return nil, err
@@ -129,7 +133,8 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values, which it sorts.
+// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values, which
+// it sorts.
 func Percentile(values []float64, level float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-level)/2), quantile(values, (1+level)/2)}

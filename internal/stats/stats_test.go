@@ -32,7 +32,8 @@ func TestRankCorrelations(t *testing.T) {
 		{[]float64{3, 1, 2, 2}, []float64{3, 1, 1, 2}, 0.8, 0.75, 3.75 / 4.5},
 		{[]float64{1, 2, 3}, []float64{30, 20, 10}, -1, -1, -1},
 		{[]float64{0, 1}, []float64{5, 7}, 1, 1, 1},
-		{[]float64{1, 2, 2, 3, 3, 3, 4}, []float64{2, 1, 3, 3, 3, 5, 4}, 0.6288281455225324, 0.5986394557823129, 0.757317246446102},
+		{[]float64{1, 2, 2, 3, 3, 3, 4}, []float64{2, 1, 3, 3, 3, 5, 4}, 0.6288281455225324, 0.5986394557823129,
+			0.757317246446102},
 	} {
 		b, tc, err := Kendall(c.x, c.y)
 		if err != nil {
@@ -122,8 +123,10 @@ func TestStudent(t *testing.T) {
 		got, want float64
 	}{
 		{"t", w.T, 2.602965272323807}, {"df", w.DF, 3.9473029648403646}, {"p", w.P, 0.06066147383329752},
-		{"low", w.Low, -0.10782731492564612}, {"high", w.High, 3.0911606482589944}, {"difference", w.Difference, 67.525 - 198.1/3},
-		{"t of one", o.T, -3.023715784073818}, {"p of one", o.P, 0.09417837268432339}, {"low of one", o.Low, -3.2306248501317127},
+		{"low", w.Low, -0.10782731492564612}, {"high", w.High, 3.0911606482589944}, {"difference", w.Difference,
+			67.525 - 198.1/3},
+		{"t of one", o.T, -3.023715784073818}, {"p of one", o.P, 0.09417837268432339}, {"low of one", o.Low,
+			-3.2306248501317127},
 		{"high of one", o.High, 0.5639581834650462},
 	} {
 		near(t, c.what, c.got, c.want, 1e-8)
@@ -142,8 +145,8 @@ func TestFewerThanTwoSeeds(t *testing.T) {
 	}
 }
 
-// Two units with outcomes 0 and 1: the sum of a bootstrap sample is 0, 1 or 2 with probability 1/4, 1/2, 1/4. A second column is
-// twice the first, because a unit keeps its outcomes together.
+// Two units with outcomes 0 and 1: the sum of a bootstrap sample is 0, 1 or 2 with probability 1/4, 1/2, 1/4. A second
+// column is twice the first, because a unit keeps its outcomes together.
 func TestBootstrapDrawsUnits(t *testing.T) {
 	const resamples = 20000
 	sums, err := Units{2, []int32{0, 0, 1, 2}}.Bootstrap(nil, 7, resamples)

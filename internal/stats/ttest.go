@@ -24,12 +24,14 @@ type TTest struct {
 	P  float64 `json:"p"`  // two-sided
 }
 
-// Welch compares the means of two independent samples whose spreads may differ, such as the M-Recalls of two settings, each trained
-// with some seeds: the difference mean(a) - mean(b), its interval at the given level (0.95), and the two-sided p-value.
+// Welch compares the means of two independent samples whose spreads may differ, such as the M-Recalls of two settings,
+// each trained with some seeds: the difference mean(a) - mean(b), its interval at the given level (0.95), and the
+// two-sided p-value.
 //
 //	t = (mean a - mean b) / se     se^2 = va + vb, va = sd_a^2 / n_a     df = (va + vb)^2 / (va^2 / (n_a - 1) + vb^2 / (n_b - 1))
 //
-// Source: B. L. Welch, The generalization of "Student's" problem when several different population variances are involved, Biometrika 34 (1947).
+// Source: B. L. Welch, The generalization of "Student's" problem when several different population variances are
+// involved, Biometrika 34 (1947).
 func Welch(a, b []float64, level float64) (TTest, error) {
 	if len(a) < 2 || len(b) < 2 {
 		return TTest{}, fmt.Errorf("the test of Welch of %d and %d values: %w", len(a), len(b), ErrOneValue)
@@ -42,7 +44,8 @@ func Welch(a, b []float64, level float64) (TTest, error) {
 	return student(ma-mb, math.Sqrt(va+vb), df, level)
 }
 
-// OneSample tests whether the mean of values, such as differences between runs of one seed, is 0; Difference is that mean.
+// OneSample tests whether the mean of values, such as differences between runs of one seed, is 0; Difference is that
+// mean.
 func OneSample(values []float64, level float64) (TTest, error) {
 	if len(values) < 2 {
 		return TTest{}, fmt.Errorf("the test of Student of %d values: %w", len(values), ErrOneValue)
@@ -59,5 +62,6 @@ func student(difference, se, df, level float64) (TTest, error) {
 	dist := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
 	half := se * dist.Quantile((1+level)/2)
 	t := difference / se
-	return TTest{Difference: difference, Interval: Interval{difference - half, difference + half}, T: t, DF: df, P: 2 * dist.CDF(-math.Abs(t))}, nil
+	return TTest{Difference: difference, Interval: Interval{difference - half, difference + half}, T: t, DF: df,
+		P: 2 * dist.CDF(-math.Abs(t))}, nil
 }

@@ -48,7 +48,8 @@ func (r *reader) axis(path string, n *yaml.Node, earlier []Axis) Axis {
 		var known bool
 		a.Whole, known = config.Whole(a.Param)
 		if !known { // the message of the configuration itself
-			r.list = append(r.list, config.CheckSettings([]config.Setting{{Key: a.Param, Value: k, KeyAt: valueAt(r, n, "param"), At: r.at(k)}})...)
+			r.list = append(r.list, config.CheckSettings([]config.Setting{{Key: a.Param, Value: k,
+				KeyAt: valueAt(r, n, "param"), At: r.at(k)}})...)
 			return a
 		}
 		if a.Param == "seed" {
@@ -62,7 +63,8 @@ func (r *reader) axis(path string, n *yaml.Node, earlier []Axis) Axis {
 	case (a.Param == "") == (a.Name == ""):
 		r.add(n, path, "expected param (a key of the configuration) or name (of choices), one of them")
 	case len(kinds) != 1:
-		r.add(n, path, "expected one of values, range, log_range and choices, found %s; an axis without values is empty", found(kinds))
+		r.add(n, path, "expected one of values, range, log_range and choices, found %s; an axis without values is "+
+			"empty", found(kinds))
 	case a.Name != "" && kinds[0] != "choices":
 		r.add(n, path, "a named axis has choices, found %s", kinds[0])
 	case slices.ContainsFunc(earlier, func(e Axis) bool { return e.Key() == a.Key() && len(a.When) == 0 }):
@@ -140,7 +142,8 @@ func (r *reader) value(path string, a *Axis, n *yaml.Node) Value {
 		return Value{Text: n.Value, Number: math.NaN()}
 	}
 	var v Value
-	seen := r.section(path, n, key{"name", r.text(&v.Text)}, key{"set", func(path string, _, s *yaml.Node) { v.Settings = r.settings(path, s) }})
+	seen := r.section(path, n, key{"name", r.text(&v.Text)},
+		key{"set", func(path string, _, s *yaml.Node) { v.Settings = r.settings(path, s) }})
 	if n.Kind == yaml.MappingNode && seen["name"] == nil {
 		r.add(n, path, "a choice needs a name")
 	}
@@ -187,7 +190,8 @@ func (r *reader) spread(path string, a *Axis, v *interval) {
 			x := v.from * math.Pow(v.to/v.from, float64(i)/float64(v.count-1))
 			a.Values = append(a.Values, numberSetting(a, x))
 		}
-		a.Values = slices.CompactFunc(a.Values, func(x, y Value) bool { return x.Text == y.Text }) // whole numbers lie close
+		// whole numbers lie close
+		a.Values = slices.CompactFunc(a.Values, func(x, y Value) bool { return x.Text == y.Text })
 	case v.seen["step"] != nil && v.step <= 0:
 		r.add(v.node, path, "expected a step above 0, found %v", v.step)
 	case v.step > 0 && (v.to-v.from)/v.step >= mostValues:

@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/process"
 )
 
-// Claim says which process works on a trial. The file is made by one process alone (a hard link fails where a file is), its
-// modification time is the heartbeat.
+// Claim says which process works on a trial. The file is made by one process alone (a hard link fails where a file is),
+// its modification time is the heartbeat.
 type Claim struct {
 	Token   string    `json:"token"` // of this claim alone
 	Host    string    `json:"host"`
@@ -68,8 +68,8 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 	return c.now.Sub(modified), nil
 }
 
-// living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last heartbeat is
-// older than Stale.
+// living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last
+// heartbeat is older than Stale.
 func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -101,7 +101,8 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now, Epoch: epoch, Target: epochs,
+	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now,
+		Epoch: epoch, Target: epochs,
 		path: filepath.Join(st.Dir, claimName)}
 	if c.text, err = json.Marshal(c); err != nil {
 		return nil, err
@@ -112,7 +113,8 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 		}
 		var link *os.LinkError
 		if errors.As(err, &link) && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%s: hard links, which keep two processes from the same trial, cannot be made: %w", st.Dir, err)
+			return nil, fmt.Errorf("%s: hard links, which keep two processes from the same trial, cannot be made: %w",
+				st.Dir, err)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -124,9 +126,9 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 	return nil, nil
 }
 
-// removeDead removes the claim of a process that is gone. Only the process that creates a file named after the claim's token
-// may do so, and only while that claim still exists: of two that saw the same dead claim, the slower cannot remove the claim
-// of the faster.
+// removeDead removes the claim of a process that is gone. Only the process that creates a file named after the claim's
+// token may do so, and only while that claim still exists: of two that saw the same dead claim, the slower cannot
+// remove the claim of the faster.
 func (s *Store) removeDead(path string) (free bool, err error) {
 	dir := filepath.Dir(path)
 	clock := &clock{dir: dir}

@@ -33,7 +33,8 @@ func TestDamagedTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := s.Read([]Trial{st.Trial})
-		if err == nil || !strings.Contains(err.Error(), targetName+": expected a number of epochs") || len(err.Error()) > 500 {
+		if err == nil || !strings.Contains(err.Error(), targetName+": expected a number of epochs") ||
+			len(err.Error()) > 500 {
 			t.Errorf("target %.20q: %.600v", text, err)
 		}
 	}

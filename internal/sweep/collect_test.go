@@ -30,14 +30,16 @@ func TestCollect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := c.Rows[0]; len(c.Rows) != 3 || r.Mean != 55 || math.Abs(*r.Std-math.Sqrt(50)) > 1e-12 || r.Point.String() != "train.batch=32" || len(r.Seeds) != 2 {
+	if r := c.Rows[0]; len(c.Rows) != 3 || r.Mean != 55 || math.Abs(*r.Std-math.Sqrt(50)) > 1e-12 ||
+		r.Point.String() != "train.batch=32" || len(r.Seeds) != 2 {
 		t.Errorf("%+v", c.Rows)
 	}
 	if c.Rows[1].Mean != 20 || *c.Rows[1].Std != 0 || c.Rows[2].Mean != 12 || c.Failed != 0 || c.Left != 0 {
 		t.Errorf("%+v", c)
 	}
 	// within 8+50+0, total around 29: 361+225+441+961+81+81
-	if x := c.Importance[0]; x.Axis != "train.batch" || math.Abs(x.Share-(1-(58.0/3)/(2150.0/5))) > 1e-12 || x.Points != 3 {
+	if x := c.Importance[0]; x.Axis != "train.batch" || math.Abs(x.Share-(1-(58.0/3)/(2150.0/5))) > 1e-12 ||
+		x.Points != 3 {
 		t.Errorf("importance %+v", c.Importance)
 	}
 	if r := c.Rows[0]; r.Settings["train.batch"] != 32 || r.Network != "vsepp" || r.Loss != "lmh" ||
@@ -62,7 +64,8 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
-	if err != nil || len(lines) != 7 || strings.Join(lines[0], " ") != "point trial seed epochs train.batch m_recall best_epoch mean std" || lines[2][5] != "60" || lines[2][4] != "32" {
+	if err != nil || len(lines) != 7 || strings.Join(lines[0], " ") != "point trial seed epochs train.batch m_recall "+
+		"best_epoch mean std" || lines[2][5] != "60" || lines[2][4] != "32" {
 		t.Errorf("%v, %q", err, lines)
 	}
 	for _, name := range []string{"parallel.svg", "importance.svg"} {

@@ -1,5 +1,5 @@
-// Package sweep searches settings: it makes trials of a sweep file, lets any number of processes on any number of machines share them
-// out through a folder, and collects the result.
+// Package sweep searches settings: it makes trials of a sweep file, lets any number of processes on any number of
+// machines share them out through a folder, and collects the result.
 //
 // A point is one choice of every axis; a trial is a point with a seed, and is a run directory under its own name:
 //
@@ -13,9 +13,11 @@
 //	             /config.yaml, metrics.jsonl, checkpoints ...    the run
 //	DIR/points/N.json            the points proposed by tpe, which depend on what was known at the time
 //
-// Why not goptuna for the proposals: it brings a database, and its proposals are no pure function of the files (tpe.go).
+// Why not goptuna for the proposals: it brings a database, and its proposals are no pure function of the files
+// (tpe.go).
 //
-// There is no server and no database: every file is created or replaced as a whole, and what to do next is a function of the files.
+// There is no server and no database: every file is created or replaced as a whole, and what to do next is a function
+// of the files.
 package sweep
 
 import "vsetrain/internal/config"
@@ -105,7 +107,8 @@ type Slurm struct {
 	Partition, Account, QOS, Time, Memory, GPUs, Constraint string
 	CPUs, Throttle, SignalSeconds, Requeues                 int
 	Extra                                                   []string // further #SBATCH options, "--nice=100"
-	Setup                                                   []string // lines of shell before the program, "module load cuda"
+	// lines of shell before the program, "module load cuda"
+	Setup []string
 }
 
 // Kubernetes are the resources of an Indexed Job.

@@ -15,14 +15,15 @@ type Importance struct {
 	Epochs int     `json:"epochs"` // after which they were compared
 }
 
-// importances computes the main effect of every axis, the first step of a functional analysis of variance: the points are grouped by
-// their value on the axis (an interval is cut into three parts with equally many points; points without the axis are a group), and
+// importances computes the main effect of every axis, the first step of a functional analysis of variance: the points
+// are grouped by their value on the axis (an interval is cut into three parts with equally many points; points without
+// the axis are a group), and
 //
 //	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n scores, k groups
 //
-// is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 if it would be negative. Effects
-// of two axes together are in no share, so the shares need not sum to one. Every seed of a point is a score of its own. The scores are those after the
-// epochs that most points have: with asha the first rung.
+// is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 if it would be negative.
+// Effects of two axes together are in no share, so the shares need not sum to one. Every seed of a point is a score of
+// its own. The scores are those after the epochs that most points have: with asha the first rung.
 func importances(d *Definition, all []group) []Importance {
 	epochs, points := common(all)
 	out := []Importance{}
@@ -55,7 +56,8 @@ func overlap(all []Importance) float64 {
 	return sum
 }
 
-// common returns the epochs after which most points have a result of every seed, the most epochs of equals, and these points.
+// common returns the epochs after which most points have a result of every seed, the most epochs of equals, and these
+// points.
 func common(all []group) (epochs int, points []group) {
 	counts := map[int]int{}
 	for _, g := range all {
@@ -106,8 +108,8 @@ func groupBy(d *Definition, key string, points []group) []string {
 	return names
 }
 
-// epsilonSquared returns the corrected share of the variance of the scores between groups; ok is false if it is not defined: one
-// group, as many groups as scores, or equal scores.
+// epsilonSquared returns the corrected share of the variance of the scores between groups; ok is false if it is not
+// defined: one group, as many groups as scores, or equal scores.
 func epsilonSquared(names []string, scores []float64) (share float64, ok bool) {
 	type sums struct{ n, sum float64 }
 	parts := map[string]*sums{}

@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The part of an Indexed Job (batch/v1, Kubernetes 1.33 or newer for backoffLimitPerIndex without a gate) that a sweep needs.
+// The part of an Indexed Job (batch/v1, Kubernetes 1.33 or newer for backoffLimitPerIndex without a gate) that a sweep
+// needs.
 type (
 	job struct {
 		APIVersion string   `yaml:"apiVersion"`
@@ -88,8 +89,9 @@ type (
 // containerName is the one container of a pod.
 const containerName = "worker"
 
-// Manifest writes an Indexed Job. A pod that was interrupted (code 75) or evicted is started again and counts no failure; a trial that failed
-// (code 1) fails its index at once, because it would fail again; anything else is tried again up to retries times.
+// Manifest writes an Indexed Job. A pod that was interrupted (code 75) or evicted is started again and counts no
+// failure; a trial that failed (code 1) fails its index at once, because it would fail again; anything else is tried
+// again up to retries times.
 func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 	k := p.Def.Launch.Kubernetes
 	if k.Image == "" {
@@ -109,18 +111,22 @@ func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 	name := label("vsetrain-" + path.Base(strings.ReplaceAll(at.Dir, `\`, "/")))
 	labels := map[string]string{"app.kubernetes.io/name": "vsetrain", "app.kubernetes.io/instance": name}
 	c := container{Name: containerName, Image: k.Image, Command: []string{"vsetrain"}, Args: args, WorkingDir: work,
-		Resources: resources{Requests: map[string]string{"cpu": k.CPU, "memory": k.Memory}, Limits: map[string]string{"memory": k.Memory}}}
+		Resources: resources{Requests: map[string]string{"cpu": k.CPU, "memory": k.Memory},
+			Limits: map[string]string{"memory": k.Memory}}}
 	if k.GPUs != "" {
 		c.Resources.Limits["nvidia.com/gpu"] = k.GPUs
 	}
-	pod := podSpec{RestartPolicy: "Never", ServiceAccountName: k.ServiceAccount, TerminationGracePeriodSeconds: k.GraceSeconds}
+	pod := podSpec{RestartPolicy: "Never", ServiceAccountName: k.ServiceAccount,
+		TerminationGracePeriodSeconds: k.GraceSeconds}
 	if k.Volume != "" {
 		c.VolumeMounts = []mount{{"work", k.Mount}}
 		pod.Volumes = []volume{{"work", claim{k.Volume}}}
 	}
 	pod.Containers = []container{c}
-	j := job{APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{Name: name, Namespace: k.Namespace, Labels: labels},
-		Spec: jobSpec{CompletionMode: "Indexed", Completions: tasks, Parallelism: tasks, BackoffLimitPerIndex: k.Retries, MaxFailedIndexes: tasks,
+	j := job{APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{Name: name, Namespace: k.Namespace,
+		Labels: labels},
+		Spec: jobSpec{CompletionMode: "Indexed", Completions: tasks, Parallelism: tasks,
+			BackoffLimitPerIndex: k.Retries, MaxFailedIndexes: tasks,
 			PodFailurePolicy: failurePolicy{Rules: []failureRule{
 				{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
 				{Action: "Ignore", OnExitCodes: &exitCodes{containerName, "In", []int{ExitInterrupted}}},

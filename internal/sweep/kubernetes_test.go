@@ -33,24 +33,30 @@ func TestManifest(t *testing.T) {
 	if j.APIVersion != "batch/v1" || j.Kind != "Job" || j.Name != "vsetrain-my-sweep-x" || j.Namespace != "team-a" {
 		t.Errorf("%s %s %s/%s", j.APIVersion, j.Kind, j.Namespace, j.Name)
 	}
-	if *s.CompletionMode != batchv1.IndexedCompletion || *s.Completions != 6 || *s.Parallelism != 4 || *s.BackoffLimitPerIndex != 3 {
-		t.Errorf("%v, %d completions, %d at a time, %d retries", *s.CompletionMode, *s.Completions, *s.Parallelism, *s.BackoffLimitPerIndex)
+	if *s.CompletionMode != batchv1.IndexedCompletion || *s.Completions != 6 || *s.Parallelism != 4 ||
+		*s.BackoffLimitPerIndex != 3 {
+		t.Errorf("%v, %d completions, %d at a time, %d retries", *s.CompletionMode, *s.Completions, *s.Parallelism,
+			*s.BackoffLimitPerIndex)
 	}
-	if pod.RestartPolicy != corev1.RestartPolicyNever || *pod.TerminationGracePeriodSeconds != 90 || pod.ServiceAccountName != "trainer" {
+	if pod.RestartPolicy != corev1.RestartPolicyNever || *pod.TerminationGracePeriodSeconds != 90 ||
+		pod.ServiceAccountName != "trainer" {
 		t.Errorf("pod %+v", pod)
 	}
 	actions := map[int32]batchv1.PodFailurePolicyAction{}
 	for _, r := range s.PodFailurePolicy.Rules {
-		if r.OnExitCodes != nil && r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn && *r.OnExitCodes.ContainerName == pod.Containers[0].Name {
+		if r.OnExitCodes != nil && r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn &&
+			*r.OnExitCodes.ContainerName == pod.Containers[0].Name {
 			for _, code := range r.OnExitCodes.Values {
 				actions[code] = r.Action
 			}
 		}
 	}
-	if actions[ExitInterrupted] != batchv1.PodFailurePolicyActionIgnore || actions[1] != batchv1.PodFailurePolicyActionFailIndex || len(actions) != 3 {
+	if actions[ExitInterrupted] != batchv1.PodFailurePolicyActionIgnore ||
+		actions[1] != batchv1.PodFailurePolicyActionFailIndex || len(actions) != 3 {
 		t.Errorf("exit codes: %v", actions)
 	}
-	if r := s.PodFailurePolicy.Rules[0]; r.OnPodConditions[0].Type != corev1.DisruptionTarget || r.Action != batchv1.PodFailurePolicyActionIgnore {
+	if r := s.PodFailurePolicy.Rules[0]; r.OnPodConditions[0].Type != corev1.DisruptionTarget ||
+		r.Action != batchv1.PodFailurePolicyActionIgnore {
 		t.Errorf("evicted pods: %+v", r)
 	}
 	c := pod.Containers[0]
@@ -58,8 +64,10 @@ func TestManifest(t *testing.T) {
 	if c.Resources.Requests.Cpu().Value() != 2 || c.Resources.Limits.Memory().Value() != 8<<30 || gpus.Value() != 1 {
 		t.Errorf("resources %v", c.Resources)
 	}
-	want := []string{"sweep", "worker", "--config", "s.yaml", "--dir", "sweeps/My_Sweep.x", "--job", "$(JOB_COMPLETION_INDEX)", "--index", "$(JOB_COMPLETION_INDEX)"}
-	if len(c.Args) != len(want) || c.WorkingDir != "/shared" || c.VolumeMounts[0].MountPath != "/shared" || pod.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
+	want := []string{"sweep", "worker", "--config", "s.yaml", "--dir", "sweeps/My_Sweep.x", "--job",
+		"$(JOB_COMPLETION_INDEX)", "--index", "$(JOB_COMPLETION_INDEX)"}
+	if len(c.Args) != len(want) || c.WorkingDir != "/shared" || c.VolumeMounts[0].MountPath != "/shared" ||
+		pod.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
 		t.Errorf("%q in %s, %v of %v", c.Args, c.WorkingDir, c.VolumeMounts, pod.Volumes)
 	}
 	for i := range min(len(want), len(c.Args)) {

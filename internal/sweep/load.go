@@ -14,7 +14,8 @@ import (
 // Metrics that a sweep can maximise, all from validations.
 var Metrics = []string{"m_recall", "rsum", "i2t_r1", "t2i_r1"}
 
-// Load reads a sweep file. The error is a *config.Error that lists every mistake with file and line; the trials are checked by Plan.
+// Load reads a sweep file. The error is a *config.Error that lists every mistake with file and line; the trials are
+// checked by Plan.
 func Load(file string) (*Definition, error) {
 	top, err := config.ParseFile(file)
 	if err != nil {
@@ -34,7 +35,9 @@ func Load(file string) (*Definition, error) {
 			r.text(&d.Base)(path, nil, v)
 		}},
 		key{"set", func(path string, _, v *yaml.Node) { d.Set = r.settings(path, v) }},
-		key{"axes", r.items("axes", func(path string, v *yaml.Node) { d.Axes = append(d.Axes, r.axis(path, v, d.Axes)) })},
+		key{"axes", r.items("axes", func(path string, v *yaml.Node) {
+			d.Axes = append(d.Axes, r.axis(path, v, d.Axes))
+		})},
 		key{"method", r.text(&d.Method, Grid, Random, TPE, ASHA)},
 		key{"trials", r.whole(&d.Trials, 1, 1_000_000)},
 		key{"seed", r.seed(&d.Seed)},
@@ -83,11 +86,13 @@ func (r *reader) together(d *Definition, top *yaml.Node, seen map[string]*yaml.N
 		r.add(nodeOf("trials"), "trials", "a grid has as many points as its axes make; leave trials out")
 	}
 	if (d.Method == ASHA) != (len(d.Rungs) > 0) {
-		r.add(nodeOf("asha"), "asha.rungs", "expected for method asha only, such as [1, 3, 9] epochs, found method %s with %d rungs", d.Method, len(d.Rungs))
+		r.add(nodeOf("asha"), "asha.rungs", "expected for method asha only, such as [1, 3, 9] epochs, found method "+
+			"%s with %d rungs", d.Method, len(d.Rungs))
 	}
 	for i := 1; i < len(d.Rungs); i++ {
 		if d.Rungs[i] <= d.Rungs[i-1] {
-			r.add(nodeOf("asha"), "asha.rungs", "expected ascending epochs, found %d after %d", d.Rungs[i], d.Rungs[i-1])
+			r.add(nodeOf("asha"), "asha.rungs", "expected ascending epochs, found %d after %d", d.Rungs[i],
+				d.Rungs[i-1])
 		}
 	}
 	if d.Gamma <= 0 || d.Gamma >= 1 {
@@ -96,10 +101,12 @@ func (r *reader) together(d *Definition, top *yaml.Node, seen map[string]*yaml.N
 	for i := range d.Axes {
 		a := &d.Axes[i]
 		if d.Method == Grid && a.Continuous() {
-			r.list = append(r.list, config.Problem{Source: a.At, Key: a.Key(), Text: "a grid needs a step (range) or a count (log_range); or choose method random, tpe or asha"})
+			r.list = append(r.list, config.Problem{Source: a.At, Key: a.Key(), Text: "a grid needs a step (range) or " +
+				"a count (log_range); or choose method random, tpe or asha"})
 		}
 		if a.Name != "" && !strings.Contains(d.Base, "{"+a.Name+"}") && !setsAnything(a) {
-			r.list = append(r.list, config.Problem{Source: a.At, Key: a.Name, Text: "changes nothing: base has no {" + a.Name + "}, and no choice sets anything"})
+			r.list = append(r.list, config.Problem{Source: a.At, Key: a.Name, Text: "changes nothing: base has no {" +
+				a.Name + "}, and no choice sets anything"})
 		}
 	}
 }
@@ -118,7 +125,8 @@ func (r *reader) settings(path string, n *yaml.Node) []config.Setting {
 	r.list = append(r.list, config.CheckSettings(all)...)
 	for i, s := range all {
 		if j := slices.IndexFunc(all[:i], func(o config.Setting) bool { return o.Key == s.Key }); j >= 0 {
-			r.list = append(r.list, config.Problem{Source: s.KeyAt, Key: s.Key, Text: "duplicate key; already set in line " + strconv.Itoa(all[j].KeyAt.Line)})
+			r.list = append(r.list, config.Problem{Source: s.KeyAt, Key: s.Key,
+				Text: "duplicate key; already set in line " + strconv.Itoa(all[j].KeyAt.Line)})
 		}
 	}
 	return all

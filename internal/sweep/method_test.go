@@ -10,7 +10,8 @@ import (
 	"vsetrain/internal/experiment"
 )
 
-// simulate works on a plan without training: the score of a trial is a function of its point and the epochs. It returns the jobs.
+// simulate works on a plan without training: the score of a trial is a function of its point and the epochs. It returns
+// the jobs.
 func simulate(t *testing.T, p *Plan, score func(Point, int) float64) (jobs []string, states []*State) {
 	t.Helper()
 	d := p.Def
@@ -46,7 +47,8 @@ func simulate(t *testing.T, p *Plan, score func(Point, int) float64) (jobs []str
 		}
 		job.State.Target = job.Epochs
 		x := score(job.State.Point, job.Epochs)
-		job.State.Results[job.Epochs] = Result{Epochs: job.Epochs, Score: x, Best: experiment.ValidationRecord{MRecall: x}}
+		job.State.Results[job.Epochs] = Result{Epochs: job.Epochs, Score: x,
+			Best: experiment.ValidationRecord{MRecall: x}}
 		jobs = append(jobs, job.State.Point.String())
 	}
 	t.Fatal("no end")
@@ -96,7 +98,8 @@ axes: [{param: optim.lr, log_range: {from: 1e-4, to: 1e-1}}]
 
 // Seeds of a point go together: a rung counts when all are done, and a failed seed takes the point out.
 func TestASHASeeds(t *testing.T) {
-	p, _ := planOf(t, "method: asha\ntrials: 4\nasha: {rungs: [1, 2], factor: 2}\nseeds: [1, 2]\naxes: [{param: optim.lr, log_range: {from: 1e-4, to: 1e-1}}]\n")
+	p, _ := planOf(t, "method: asha\ntrials: 4\nasha: {rungs: [1, 2], factor: 2}\nseeds: [1, 2]\naxes: [{param: "+
+		"optim.lr, log_range: {from: 1e-4, to: 1e-1}}]\n")
 	states := make([]*State, len(p.Trials))
 	for i, tr := range p.Trials {
 		states[i] = &State{Trial: tr, Results: map[int]Result{}}
@@ -152,7 +155,8 @@ func TestASHASeeds(t *testing.T) {
 	expect(6, 2)
 }
 
-// TPE finds the valley of a smooth function better than random search with as many points, and proposes the same after the same results.
+// TPE finds the valley of a smooth function better than random search with as many points, and proposes the same after
+// the same results.
 func TestTPE(t *testing.T) {
 	text := `
 method: tpe
@@ -196,7 +200,8 @@ axes:
 
 // The densities of TPE are densities: they integrate to one.
 func TestDensity(t *testing.T) {
-	p, _ := planOf(t, "method: tpe\ntrials: 9\naxes: [{param: loss.margin, range: {from: 0, to: 1}}, {param: loss.name, choices: [lsh, lmh, luwm]}]\n")
+	p, _ := planOf(t, "method: tpe\ntrials: 9\naxes: [{param: loss.margin, range: {from: 0, to: 1}}, {param: "+
+		"loss.name, choices: [lsh, lmh, luwm]}]\n")
 	var seen []observation
 	for i := range 9 {
 		seen = append(seen, observation{p.Def.draw(i, 0), 0})

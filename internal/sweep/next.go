@@ -12,15 +12,18 @@ type Job struct {
 	Epochs int
 }
 
-// next returns what to do now, a function of the trials' files alone. Without a job, wait says whether a trial that others work on may
-// still bring one.
+// next returns what to do now, a function of the trials' files alone. Without a job, wait says whether a trial that
+// others work on may still bring one.
 func (d *Definition) next(states []*State) (job *Job, wait bool) {
 	if d.Method == ASHA {
 		job = d.nextRung(states)
-	} else if i := slices.IndexFunc(states, func(s *State) bool { return s.Failed == nil && s.Claim == nil && !s.done(s.Epochs) }); i >= 0 {
+	} else if i := slices.IndexFunc(states, func(s *State) bool {
+		return s.Failed == nil && s.Claim == nil && !s.done(s.Epochs)
+	}); i >= 0 {
 		job = &Job{states[i], states[i].Epochs}
 	}
-	// A claim that is there a moment longer than its trial was worked on counts too: what it brought may decide what comes next.
+	// A claim that is there a moment longer than its trial was worked on counts too: what it brought may decide what
+	// comes next.
 	return job, job == nil && slices.ContainsFunc(states, func(s *State) bool { return s.Claim != nil })
 }
 
@@ -80,10 +83,10 @@ func (g group) open(epochs int) (open *State, claimed bool) {
 	return open, claimed
 }
 
-// nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020, algorithm 2): a
-// point that is among the best 1/factor of all that finished a rung goes on to the next one, the highest rung first; when
-// there is none, a new point begins. What was begun is finished first, so that a killed sweep goes on as it stood. The score of a
-// point is the mean over its seeds.
+// nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning",
+// MLSys 2020, algorithm 2): a point that is among the best 1/factor of all that finished a rung goes on to the next
+// one, the highest rung first; when there is none, a new point begins. What was begun is finished first, so that a
+// killed sweep goes on as it stood. The score of a point is the mean over its seeds.
 func (d *Definition) nextRung(states []*State) *Job {
 	all := groups(states)
 	for _, g := range all {

@@ -12,7 +12,8 @@ import (
 // mostTrials is the largest sweep.
 const mostTrials = 20_000
 
-// Plan is what a sweep is going to do. With tpe Trials are those of the first random points; the others depend on results.
+// Plan is what a sweep is going to do. With tpe Trials are those of the first random points; the others depend on
+// results.
 type Plan struct {
 	Def        *Definition
 	Points     int
@@ -26,7 +27,8 @@ func NewPlan(d *Definition) (*Plan, error) {
 	p := &Plan{Def: d}
 	if d.Method == ASHA {
 		if i := slices.IndexFunc(d.Axes, func(a Axis) bool { return a.Param == "train.epochs" }); i >= 0 {
-			return nil, &config.Error{Problems: []config.Problem{{Source: d.Axes[i].At, Key: "train.epochs", Text: "asha trains to the epochs of its rungs; leave this axis out"}}}
+			return nil, &config.Error{Problems: []config.Problem{{Source: d.Axes[i].At, Key: "train.epochs",
+				Text: "asha trains to the epochs of its rungs; leave this axis out"}}}
 		}
 	}
 	b := &builder{d: d, plan: p, ids: map[string]bool{}}
@@ -80,7 +82,8 @@ func (b *builder) add(p Point) bool {
 		return true
 	}
 	if len(b.plan.Trials)+len(trials) > mostTrials {
-		b.other = fmt.Errorf("%s: more than %d trials; leave out values, or choose method random, tpe or asha", b.d.File, mostTrials)
+		b.other = fmt.Errorf("%s: more than %d trials; leave out values, or choose method random, tpe or asha",
+			b.d.File, mostTrials)
 		return false
 	}
 	for _, t := range trials {

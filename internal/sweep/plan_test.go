@@ -28,7 +28,8 @@ axes:
 seeds: [7, 8]
 `)
 	want := []string{"loss.name=lmh loss.margin=0.1", "loss.name=lmh loss.margin=0.2", "loss.name=lmh loss.margin=0.3",
-		"loss.name=lseh loss.lseh.lambda=0.01", "loss.name=lseh loss.lseh.lambda=0.1", "loss.name=lseh loss.lseh.lambda=1"}
+		"loss.name=lseh loss.lseh.lambda=0.01", "loss.name=lseh loss.lseh.lambda=0.1",
+		"loss.name=lseh loss.lseh.lambda=1"}
 	if got := pointsOf(p); !slices.Equal(got, want) || p.Points != 6 || len(p.Trials) != 12 {
 		t.Errorf("%d points, %d trials: %q", p.Points, len(p.Trials), got)
 	}
@@ -36,7 +37,8 @@ seeds: [7, 8]
 	for i, tr := range p.Trials {
 		c := tr.Config
 		ids[tr.ID] = true
-		if c.Seed != []uint64{7, 8}[i%2] || c.Train.Batch != 64 || c.Optim.Decay != 0.5 || tr.Number != i/2 || tr.Epochs != 30 {
+		if c.Seed != []uint64{7, 8}[i%2] || c.Train.Batch != 64 || c.Optim.Decay != 0.5 || tr.Number != i/2 ||
+			tr.Epochs != 30 {
 			t.Errorf("trial %d: %+v", i, c)
 		}
 		if tr.Point.Text("loss.name") != c.Loss.Name || c.Run.Dir != filepath.Join(p.Def.Dir, "trials", tr.ID) {
@@ -102,7 +104,8 @@ func TestHash(t *testing.T) {
 // Named axes choose the base and bring bundles of settings.
 func TestNamedAxes(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a-x.yaml": "train: {batch: 16}\n", "b-x-long.yaml": "train: {batch: 32}\n",
+	for name, text := range map[string]string{"a-x.yaml": "train: {batch: 16}\n",
+		"b-x-long.yaml": "train: {batch: 32}\n",
 		"s.yaml": `
 base: "{net}-x{kind}.yaml"
 axes:
@@ -122,7 +125,8 @@ axes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"net=a speed=slow", "net=a speed=fast", "net=b kind=-long speed=slow", "net=b kind=-long speed=fast"}
+	want := []string{"net=a speed=slow", "net=a speed=fast", "net=b kind=-long speed=slow",
+		"net=b kind=-long speed=fast"}
 	if got := pointsOf(p); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -141,7 +145,8 @@ axes:
   - {param: optim.weight_decay, values: [0.1, 0.2], when: {optim.name: adamw}}
 `
 
-// Random points depend on the sweep's seed and their number alone, lie inside the axes, and spread evenly over the logarithm.
+// Random points depend on the sweep's seed and their number alone, lie inside the axes, and spread evenly over the
+// logarithm.
 func TestRandom(t *testing.T) {
 	p, _ := planOf(t, randomSweep)
 	again, _ := planOf(t, strings.Replace(randomSweep, "trials: 40", "trials: 50", 1))
@@ -152,7 +157,8 @@ func TestRandom(t *testing.T) {
 	below := 0
 	for _, tr := range p.Trials {
 		c := tr.Config
-		if c.Optim.LR < 1e-4 || c.Optim.LR > 1e-1 || c.Train.Batch < 16 || c.Train.Batch > 20 || (c.Optim.Name == "adam") != (c.Optim.WeightDecay == 0) {
+		if c.Optim.LR < 1e-4 || c.Optim.LR > 1e-1 || c.Train.Batch < 16 || c.Train.Batch > 20 ||
+			(c.Optim.Name == "adam") != (c.Optim.WeightDecay == 0) {
 			t.Errorf("%s", tr.Point)
 		}
 		if c.Optim.LR < 3.162e-3 {
@@ -166,7 +172,8 @@ func TestRandom(t *testing.T) {
 
 // Where the axes have fewer points than asked for, each is there once.
 func TestRandomWithoutRepetition(t *testing.T) {
-	p, _ := planOf(t, "method: random\ntrials: 9\naxes: [{param: optim.name, choices: [adam, adamw]}, {param: train.batch, values: [2, 3]}]\n")
+	p, _ := planOf(t, "method: random\ntrials: 9\naxes: [{param: optim.name, choices: [adam, adamw]}, {param: "+
+		"train.batch, values: [2, 3]}]\n")
 	got := pointsOf(p)
 	slices.Sort(got)
 	if p.Points != 4 || len(slices.Compact(got)) != 4 {

@@ -26,7 +26,8 @@ func (p *Plan) trials(s *Store) ([]Trial, error) {
 		}
 		point, err := p.Def.parse(b)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w; the axes were changed since: choose another dir for the changed sweep", s.pointFile(n), err)
+			return nil, fmt.Errorf("%s: %w; the axes were changed since: choose another dir for the changed sweep",
+				s.pointFile(n), err)
 		}
 		for _, seed := range p.Def.Seeds {
 			t, err := p.Def.trial(n, point, seed)

@@ -15,8 +15,8 @@ import (
 // mostKills is how often the process of a trial may be ended by a signal before the trial counts as failed.
 const mostKills = 3
 
-// work trains a trial in a process of its own, keeps the claim alive, and records how it ended. The error is one of this worker, not of the
-// trial.
+// work trains a trial in a process of its own, keeps the claim alive, and records how it ended. The error is one of
+// this worker, not of the trial.
 func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) error {
 	t := job.State.Trial
 	if err := w.Store.begin(t, job.Epochs); err != nil {
@@ -47,7 +47,8 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
 		return nil // the next turn goes on from its checkpoint
 	case code < 0:
-		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s", mostKills, filepath.Join(job.State.Dir, LogName))
+		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s",
+			mostKills, filepath.Join(job.State.Dir, LogName))
 	}
 	return w.fail(slot, job, Failure{Error: tail, Exit: code})
 }
@@ -69,8 +70,8 @@ func (w *Worker) fail(slot int, job Job, f Failure) error {
 	return nil
 }
 
-// child runs the process of a trial to its end and returns its exit code, -1 for a signal, and what it said last. When ctx ends, the
-// process is told so by the end of its standard input; so it is when this worker is killed.
+// child runs the process of a trial to its end and returns its exit code, -1 for a signal, and what it said last. When
+// ctx ends, the process is told so by the end of its standard input; so it is when this worker is killed.
 func (w *Worker) child(ctx context.Context, slot int, job Job, claim *Claim) (code int, tail string, err error) {
 	log, err := os.OpenFile(filepath.Join(job.State.Dir, LogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {

@@ -14,8 +14,8 @@ type Location struct {
 	WorkDir string // which paths of configurations are relative to
 }
 
-// Indices returns which tasks an array has: the trials of a grid or random search that are left; with tpe and asha, where what comes next depends
-// on results, as many workers as may run at a time.
+// Indices returns which tasks an array has: the trials of a grid or random search that are left; with tpe and asha,
+// where what comes next depends on results, as many workers as may run at a time.
 func (p *Plan) Indices(s *Store) ([]int, error) {
 	states, err := p.States(s)
 	if err != nil {
@@ -77,9 +77,9 @@ func shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // option quotes a value of an #SBATCH line; % begins a pattern there.
 func option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
 
-// JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm signals the script, the worker saves its
-// trial and ends with 75, and the task is put back into the queue; so it is when the step was killed. Slurm itself queues the tasks
-// of a node that failed.
+// JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm
+// signals the script, the worker saves its trial and ends with 75, and the task is put back into the queue; so it is
+// when the step was killed. Slurm itself queues the tasks of a node that failed.
 func (p *Plan) JobScript(at Location, indices []int) string {
 	s := p.Def.Launch.Slurm
 	logs := filepath.Join(at.Dir, "slurm")
@@ -90,7 +90,8 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 		array += fmt.Sprintf("%%%d", s.Throttle)
 	}
 	add("#!/bin/bash")
-	add("# A worker of the sweep %s for each task; written by vsetrain sweep run.", strings.Map(printable, filepath.Base(at.File)))
+	add("# A worker of the sweep %s for each task; written by vsetrain sweep run.",
+		strings.Map(printable, filepath.Base(at.File)))
 	add("#SBATCH --job-name=%s", option("vsetrain-"+filepath.Base(at.Dir)))
 	add("#SBATCH --array=%s", array)
 	add("#SBATCH --requeue")
@@ -107,7 +108,8 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 	for _, line := range s.Setup {
 		add("%s", line)
 	}
-	worker := []string{shell(at.Program), "sweep worker --config", shell(at.File), "--dir", shell(at.Dir), fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
+	worker := []string{shell(at.Program), "sweep worker --config", shell(at.File), "--dir", shell(at.Dir),
+		fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
 	if p.Indexed() {
 		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
 	}
@@ -141,7 +143,8 @@ func printable(r rune) rune {
 
 // options returns the #SBATCH options of the resources.
 func (s *Slurm) options() (out []string) {
-	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"account", s.Account}, {"qos", s.QOS}, {"time", s.Time},
+	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"account", s.Account}, {"qos", s.QOS},
+		{"time", s.Time},
 		{"mem", s.Memory}, {"gpus-per-task", s.GPUs}, {"constraint", s.Constraint}} {
 		if o.value != "" {
 			out = append(out, "--"+o.name+"="+option(o.value))
@@ -155,8 +158,10 @@ func (p *Plan) CollectScript(at Location) string {
 	s := p.Def.Launch.Slurm
 	s.GPUs, s.Memory, s.Time = "", "", ""
 	var b strings.Builder
-	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH --job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
-		option("vsetrain-collect-"+filepath.Base(at.Dir)), option(filepath.Join(at.Dir, "slurm", "collect.log")), option(at.WorkDir))
+	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH "+
+		"--job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
+		option("vsetrain-collect-"+filepath.Base(at.Dir)), option(filepath.Join(at.Dir, "slurm", "collect.log")),
+		option(at.WorkDir))
 	for _, o := range s.options() {
 		fmt.Fprintf(&b, "#SBATCH %s\n", o)
 	}

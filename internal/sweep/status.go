@@ -51,7 +51,8 @@ func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Status{Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Points: p.Points, Counts: map[string]int{}, Trials: []Line{}}
+	out := &Status{Dir: s.Dir, Method: p.Def.Method, Metric: p.Def.Metric, Points: p.Points, Counts: map[string]int{},
+		Trials: []Line{}}
 	out.Done = p.finished(states)
 	left, speed := 0.0, 0.0 // epochs, epochs per second
 	for _, st := range states {
@@ -90,7 +91,8 @@ func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
 
 // lineOf describes a trial and how many epochs a second it makes now.
 func lineOf(st *State, metric string, now time.Time) (l Line, rate float64, err error) {
-	l = Line{Number: st.Number, ID: st.ID, Seed: st.Seed, Point: st.Point, Target: st.Target, Dir: st.Dir, State: Waiting}
+	l = Line{Number: st.Number, ID: st.ID, Seed: st.Seed, Point: st.Point, Target: st.Target, Dir: st.Dir,
+		State: Waiting}
 	if st.Target == 0 {
 		return l, 0, nil
 	}

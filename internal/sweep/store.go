@@ -139,7 +139,8 @@ func parseTarget(b []byte) (int, error) {
 	text := strings.TrimSpace(string(b))
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("expected a number of epochs, found %.40q; remove the file, and `sweep run` writes it again", text)
+		return 0, fmt.Errorf("expected a number of epochs, found %.40q; remove the file, and `sweep run` writes it "+
+			"again", text)
 	}
 	return n, nil
 }
@@ -203,7 +204,8 @@ func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Epochs: epochs, Metric: metric, Score: score(best, metric), BestEpoch: best.Epoch, Best: best, Finished: now}
+	r := Result{Epochs: epochs, Metric: metric, Score: score(best, metric), BestEpoch: best.Epoch, Best: best,
+		Finished: now}
 	return r, writeJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
 }
 

@@ -17,9 +17,9 @@ type observation struct {
 	score float64
 }
 
-// propose returns the n-th point of the tree-structured Parzen estimator (Bergstra et al., "Algorithms for Hyper-Parameter Optimization",
-// NIPS 2011), a function of the sweep's seed, n and the finished points. The best gamma of them are good. Every axis on its own, from
-// the points where it exists:
+// propose returns the n-th point of the tree-structured Parzen estimator (Bergstra et al., "Algorithms for
+// Hyper-Parameter Optimization", NIPS 2011), a function of the sweep's seed, n and the finished points. The best gamma
+// of them are good. Every axis on its own, from the points where it exists:
 //
 //	l(u), g(u)   density of the good and of the other points, u in [0, 1]:
 //	             (1 + Σ_i N(u; u_i, b) cut to [0, 1]) / (1 + count), b = max(1/(1+count), 0.05) on an ordered axis,

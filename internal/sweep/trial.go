@@ -44,8 +44,8 @@ func (d *Definition) base(p Point) (config.Request, error) {
 	return config.Request{}, &config.Error{Problems: []config.Problem{{Source: d.BaseAt, Key: "base", Text: problem}}}
 }
 
-// trial resolves and checks the configuration of a point and a seed. Variables of the environment are not read: a trial is the same
-// trial on every machine.
+// trial resolves and checks the configuration of a point and a seed. Variables of the environment are not read: a trial
+// is the same trial on every machine.
 func (d *Definition) trial(number int, p Point, seed uint64) (Trial, error) {
 	t := Trial{Number: number, Point: p, Seed: seed}
 	base, err := d.base(p)
@@ -72,8 +72,8 @@ func whole(key string, n uint64) config.Setting {
 	return config.Setting{Key: key, Value: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(n)}}
 }
 
-// hash names a trial after what its result depends on: all settings that are not the default, seed included; not where it runs and
-// where it is kept. With asha the epochs are no setting but how far the trial has come.
+// hash names a trial after what its result depends on: all settings that are not the default, seed included; not where
+// it runs and where it is kept. With asha the epochs are no setting but how far the trial has come.
 func (d *Definition) hash(c config.Config) string {
 	def := config.Default()
 	precision := c.Device.Precision

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// ExitInterrupted is the exit code of a process whose work was interrupted after its state was saved: start it again (EX_TEMPFAIL of
-// sysexits.h).
+// ExitInterrupted is the exit code of a process whose work was interrupted after its state was saved: start it again
+// (EX_TEMPFAIL of sysexits.h).
 const ExitInterrupted = 75
 
 // ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and goes on at the next start.
 var ErrInterrupted = errors.New("sweep interrupted; the trials are saved, start it again to go on")
 
-// Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of machines may share
-// the folder.
+// Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of
+// machines may share the folder.
 type Worker struct {
 	Plan    *Plan
 	Store   *Store

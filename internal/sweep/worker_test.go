@@ -64,7 +64,8 @@ func pretend(how, dir, epochs string) int {
 
 // worker works in slots on a plan with pretended trials.
 func worker(p *Plan, s *Store, slots int, how string, events *[]string) *Worker {
-	return &Worker{Plan: p, Store: s, Slots: slots, Threads: 1, Index: -1, Now: time.Now, Beat: 10 * time.Millisecond, Poll: 5 * time.Millisecond,
+	return &Worker{Plan: p, Store: s, Slots: slots, Threads: 1, Index: -1, Now: time.Now, Beat: 10 * time.Millisecond,
+		Poll: 5 * time.Millisecond,
 		Child: func(dir string, epochs, _ int) *exec.Cmd {
 			c := exec.Command(os.Args[0], dir, strconv.Itoa(epochs))
 			c.Env = append(os.Environ(), "SWEEP_TEST_TRIAL="+how)
@@ -106,7 +107,8 @@ func TestWorkersShare(t *testing.T) {
 
 // A trial that fails, panics or is killed again and again is recorded with its error; the others go on.
 func TestFailingTrials(t *testing.T) {
-	for how, want := range map[string]string{"fail": "step 3: not finite\n  lower optim.lr", "panic": "panic: broken", "die": "ended by a signal 3 times"} {
+	for how, want := range map[string]string{"fail": "step 3: not finite\n  lower optim.lr", "panic": "panic: broken",
+		"die": "ended by a signal 3 times"} {
 		p, s := planOf(t, batches)
 		if err := worker(p, s, 2, how, nil).Run(context.Background()); err != nil {
 			t.Fatal(err)
@@ -201,7 +203,8 @@ func TestLostTrial(t *testing.T) {
 		last = now
 		time.Sleep(300 * time.Millisecond)
 	}
-	if now, err := s.Read(p.Trials[:1]); err != nil || now[0].Failed != nil || len(now[0].Results) != 0 || now[0].Claim == nil {
+	if now, err := s.Read(p.Trials[:1]); err != nil || now[0].Failed != nil || len(now[0].Results) != 0 ||
+		now[0].Claim == nil {
 		t.Errorf("%+v, %v", now[0], err)
 	}
 	cancel()

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/report"
 )
 
-// Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel, importance; .svg and .png) into a folder and
-// returns the files.
+// Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel,
+// importance; .svg and .png) into a folder and returns the files.
 func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -78,7 +78,8 @@ func (c *Collection) bestConfig(w io.Writer) error {
 	r := c.Rows[0]
 	cfg := c.best.Config
 	cfg.Run.Dir = ""
-	_, err := fmt.Fprintf(w, "# Best point of the sweep in %s: %s\n# %s %.2f (mean of %d seeds) after %d epochs; trial %s\n%s",
+	_, err := fmt.Fprintf(w, "# Best point of the sweep in %s: %s\n# %s %.2f (mean of %d seeds) after %d epochs; "+
+		"trial %s\n%s",
 		c.Dir, r.Point, c.Metric, r.Mean, len(r.Seeds), r.Epochs, c.best.ID, config.Marshal(&cfg))
 	return err
 }

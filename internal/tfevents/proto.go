@@ -99,7 +99,8 @@ func appendUvarintField(b []byte, field int, v uint64) []byte {
 	return binary.AppendUvarint(key(b, field, varint), v)
 }
 
-// fields calls f for each field of a message. Exactly one of number (for varint, fixed32, fixed64) and data (for bytes) counts.
+// fields calls f for each field of a message. Exactly one of number (for varint, fixed32, fixed64) and data (for bytes)
+// counts.
 func fields(b []byte, f func(field, wire int, number uint64, data []byte) error) error {
 	for len(b) > 0 {
 		k, n := binary.Uvarint(b)

@@ -51,7 +51,8 @@ func read(r io.Reader) ([]Event, error) {
 // errBroken is a record whose bytes are not those that were written.
 var errBroken = errors.New("broken record")
 
-// readRecord returns the data of the next record, io.EOF or io.ErrUnexpectedEOF at the end, and errBroken; other errors are of in.
+// readRecord returns the data of the next record, io.EOF or io.ErrUnexpectedEOF at the end, and errBroken; other errors
+// are of in.
 func readRecord(in io.Reader) ([]byte, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

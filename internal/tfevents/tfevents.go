@@ -4,8 +4,8 @@
 //
 //	length (8 bytes, little-endian) · masked CRC32C of the length (4) · data · masked CRC32C of the data (4)
 //
-// where masked(c) = ((c >> 15) | (c << 17)) + 0xa282ead8 and data is an Event in protocol buffer encoding; the first event holds
-// the file version. Source: tensorflow/core/lib/io/record_writer.cc, tensorflow/core/util/event.proto.
+// where masked(c) = ((c >> 15) | (c << 17)) + 0xa282ead8 and data is an Event in protocol buffer encoding; the first
+// event holds the file version. Source: tensorflow/core/lib/io/record_writer.cc, tensorflow/core/util/event.proto.
 //
 // Why not a TensorFlow library: those for Go are no longer maintained, and bring in protocol buffers for two messages.
 package tfevents
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Event is one entry of a file. Scalars have a tag and a value; the first event of a file has neither, but a file version; a start has a
-// step only.
+// Event is one entry of a file. Scalars have a tag and a value; the first event of a file has neither, but a file
+// version; a start has a step only.
 type Event struct {
 	Wall        time.Time // to the microsecond
 	Step        int64

@@ -65,7 +65,8 @@ func TestBytes(t *testing.T) {
 	e := Event{Wall: time.Unix(2, 0), Step: 3, Tag: "a", Value: 1}
 	got := hex.EncodeToString(appendRecord(nil, e.encode()))
 	// length 23, its checksum; wall_time 2.0; step 3; summary { value { tag "a" simple_value 1.0 } }; checksum
-	const want = "1700000000000000" + "e7cef81e" + "090000000000000040" + "1003" + "2a0a" + "0a08" + "0a0161" + "150000803f" + "1243717c"
+	const want = "1700000000000000" + "e7cef81e" + "090000000000000040" + "1003" + "2a0a" + "0a08" + "0a0161" +
+		"150000803f" + "1243717c"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -123,7 +124,8 @@ func TestHParams(t *testing.T) {
 	}
 }
 
-// TestTruncate cuts two files at their first event of a step after 2, and one that a kill left in the middle of a record.
+// TestTruncate cuts two files at their first event of a step after 2, and one that a kill left in the middle of a
+// record.
 func TestTruncate(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
@@ -182,7 +184,8 @@ func TestTruncateAfterAReadError(t *testing.T) {
 	all := func(Event) bool { return true }
 	failure := errors.New("input/output error")
 	for n := range len(record) + 1 {
-		r := io.MultiReader(strings.NewReader(string(record)), strings.NewReader(string(record[:n])), iotest.ErrReader(failure))
+		r := io.MultiReader(strings.NewReader(string(record)), strings.NewReader(string(record[:n])),
+			iotest.ErrReader(failure))
 		if _, err := kept(r, all); !errors.Is(err, failure) {
 			t.Fatalf("%d bytes of a record before the failure: %v", n, err)
 		}
@@ -226,7 +229,8 @@ func TestTruncatedTail(t *testing.T) {
 	for i := range b {
 		flipped := append([]byte(nil), b...)
 		flipped[i] ^= 1
-		if _, err := read(strings.NewReader(string(flipped))); err == nil || !strings.Contains(err.Error(), "checksum") {
+		if _, err := read(strings.NewReader(string(flipped))); err == nil ||
+			!strings.Contains(err.Error(), "checksum") {
 			t.Fatalf("byte %d flipped: error %v", i, err)
 		}
 	}
@@ -311,7 +315,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := w.Flush(); err == nil || !strings.HasSuffix(err.Error(), "write /dev/full: no space left on device; free space and resume") {
+		if err := w.Flush(); err == nil || !strings.HasSuffix(err.Error(), "write /dev/full: no space left on "+
+			"device; free space and resume") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// Truncate cuts every event file in dir off before its first event that is not to be kept, so that a session which repeats
-// steps writes each of them once. Start events stay, because the validation of the step before may stand behind them. What a
-// killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than that.
+// Truncate cuts every event file in dir off before its first event that is not to be kept, so that a session which
+// repeats steps writes each of them once. Start events stay, because the validation of the step before may stand behind
+// them. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than
+// that.
 func Truncate(dir string, keep func(Event) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -53,8 +54,8 @@ func truncate(path string, keep func(Event) bool) error {
 	return f.Sync()
 }
 
-// kept is the length of the records before the first one that is broken or holds an event which is not to be kept. An error is one
-// of reading: what lies behind it is not known.
+// kept is the length of the records before the first one that is broken or holds an event which is not to be kept. An
+// error is one of reading: what lies behind it is not known.
 func kept(r io.Reader, keep func(Event) bool) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for {

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/atomicfile"
 )
 
-// Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush after
-// what a reader should see. A write error stays and is returned by every later call.
+// Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush
+// after what a reader should see. A write error stays and is returned by every later call.
 type Writer struct {
 	mu   sync.Mutex
 	f    *os.File
@@ -85,8 +85,9 @@ func (w *Writer) HParams(wall time.Time, settings map[string]any) error {
 	return w.add(Event{Wall: wall, Tag: hparamsTag, HParams: settings})
 }
 
-// Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier session
-// forgets what it knows of that step and the later ones (tensorboard/backend/event_processing/event_accumulator.py).
+// Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier
+// session forgets what it knows of that step and the later ones
+// (tensorboard/backend/event_processing/event_accumulator.py).
 func (w *Writer) Start(step int64, wall time.Time) error {
 	return w.add(Event{Step: step, Wall: wall, Start: true})
 }

@@ -32,7 +32,8 @@ func tensorOf(t testing.TB, class string, numel, offset any, shape, stride Tuple
 	t.Helper()
 	id := pickle.PersistentID{ID: Tuple{"storage", pickle.Name{Module: "torch", Name: class}, "0", "cpu", numel}}
 	var b bytes.Buffer
-	call := pickle.Reduce{Func: pickle.Name{Module: "torch._utils", Name: "_rebuild_tensor_v2"}, Args: Tuple{id, offset, shape, stride, false, nil}}
+	call := pickle.Reduce{Func: pickle.Name{Module: "torch._utils", Name: "_rebuild_tensor_v2"},
+		Args: Tuple{id, offset, shape, stride, false, nil}}
 	if err := pickle.Encode(&b, call, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"tar", strings.Repeat("x", 257) + "ustar", "tar archive"},
 		{"truncated zip", zipGood[:len(zipGood)-30], "truncated or corrupt zip"},
 		{"half a zip", zipGood[:100], "truncated or corrupt zip"},
-		{"zip of something else", flip(flip(zipGood, "data.pkl", "data.xyz"), "data.pkl", "data.xyz"), "without data.pkl"},
+		{"zip of something else", flip(flip(zipGood, "data.pkl", "data.xyz"), "data.pkl", "data.xyz"),
+			"without data.pkl"},
 		{"no storage", flip(flip(zipGood, "data/0", "data/1"), "data/0", "data/1"), `record "data/0" is missing`},
 		{"corrupt pickle", flip(zipGood, "_rebuild_tensor_v2", "_rebuild_tensor_v7"), "data.pkl is corrupt"},
 		{"system", zipOf(t, "cos\nsystem\n(S'x'\ntR.", data), `"os.system", which is not on the list`},
@@ -147,13 +149,14 @@ func TestCorruptStorage(t *testing.T) {
 	}
 }
 
-// TestPython2Legacy reads a checkpoint as PyTorch 0.3 on Python 2 wrote it: byte strings, OrderedDict of pairs, _rebuild_tensor without
-// version, storages with a view entry.
+// TestPython2Legacy reads a checkpoint as PyTorch 0.3 on Python 2 wrote it: byte strings, OrderedDict of pairs,
+// _rebuild_tensor without version, storages with a view entry.
 func TestPython2Legacy(t *testing.T) {
 	object := "\x80\x02}U\x05modelccollections\nOrderedDict\n](](U\x01w" +
 		"ctorch._utils\n_rebuild_tensor\n((U\x07storagectorch\nFloatStorage\nU\x0294U\x06cuda:0K\x06" +
 		"(U\x0295K\x02K\x04ttQK\x01K\x02\x85K\x02\x85tR" + "ee\x85Rs."
-	in := legacyOf(t, object, []any{"94"}, counted(6, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00\x00\x00\x00\x40"))
+	in := legacyOf(t, object, []any{"94"}, counted(6,
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00\x00\x00\x00\x40"))
 	v, err := read(strings.NewReader(in), int64(len(in)))
 	if err != nil {
 		t.Fatal(err)

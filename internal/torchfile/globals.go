@@ -29,12 +29,14 @@ func globals() pickle.Globals {
 
 // torchTypes maps dtype objects to element types.
 var torchTypes = map[string]string{
-	"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16", "torch.int64": "I64",
+	"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16",
+	"torch.int64": "I64",
 	"torch.int32": "I32", "torch.int16": "I16", "torch.int8": "I8", "torch.uint8": "U8", "torch.bool": "BOOL",
 	"torch.uint16": "U16", "torch.uint32": "U32", "torch.uint64": "U64",
 }
 
-// rebuildTensor takes (storage, offset, size, stride) and, in versions 2 and 3, requires_grad, hooks, dtype (version 3), metadata.
+// rebuildTensor takes (storage, offset, size, stride) and, in versions 2 and 3, requires_grad, hooks, dtype (version
+// 3), metadata.
 func rebuildTensor(args pickle.Tuple) (any, error) {
 	if len(args) < 4 {
 		return nil, fmt.Errorf("expected at least 4 arguments, found %d", len(args))
@@ -50,7 +52,8 @@ func rebuildTensor(args pickle.Tuple) (any, error) {
 		return nil, err
 	}
 	if !ok1 || !ok2 {
-		return nil, fmt.Errorf("expected a storage and an offset, found a %s and a %s", pickle.TypeName(args[0]), pickle.TypeName(args[1]))
+		return nil, fmt.Errorf("expected a storage and an offset, found a %s and a %s", pickle.TypeName(args[0]),
+			pickle.TypeName(args[1]))
 	}
 	if len(args) > 6 {
 		if c, ok := args[6].(*pickle.Class); ok { // version 3: the storage counts bytes

@@ -94,10 +94,12 @@ func (a *archive) record(name string) (*storage, error) {
 		return nil, fmt.Errorf("record %q: %w", name, err)
 	}
 	if f.Method != zip.Store {
-		return nil, fmt.Errorf("record %q is compressed, which PyTorch never does; load and save it again in Python", name)
+		return nil, fmt.Errorf("record %q is compressed, which PyTorch never does; load and save it again in Python",
+			name)
 	}
 	if f.UncompressedSize64 != f.CompressedSize64 || at < 0 || at > a.size || f.UncompressedSize64 > uint64(a.size-at) {
-		return nil, fmt.Errorf("truncated or corrupt archive: record %q needs %d bytes at %d, the file has %d", name, f.UncompressedSize64, at, a.size)
+		return nil, fmt.Errorf("truncated or corrupt archive: record %q needs %d bytes at %d, the file has %d", name,
+			f.UncompressedSize64, at, a.size)
 	}
 	return &storage{size: int64(f.UncompressedSize64), src: a.src, at: at, crc: f.CRC32}, nil
 }
@@ -115,7 +117,8 @@ func (a *archive) persistent(id any) (any, error) {
 		a.stores[r.key] = s
 	}
 	if s.size < r.bytes() {
-		return nil, fmt.Errorf("storage %q has %d bytes: %d elements of %s need %d", r.key, s.size, r.numel, r.dtype, r.bytes())
+		return nil, fmt.Errorf("storage %q has %d bytes: %d elements of %s need %d", r.key, s.size, r.numel, r.dtype,
+			r.bytes())
 	}
 	return typed{s, r.dtype, r.numel}, nil
 }
@@ -187,7 +190,8 @@ func (l *legacy) persistent(id any) (any, error) {
 		l.stores[r.key] = s
 	}
 	if s.dtype != r.dtype || s.numel != r.numel {
-		return nil, fmt.Errorf("storage %q has %d elements of %s in one place and %d of %s in another", r.key, s.numel, s.dtype, r.numel, r.dtype)
+		return nil, fmt.Errorf("storage %q has %d elements of %s in one place and %d of %s in another", r.key, s.numel,
+			s.dtype, r.numel, r.dtype)
 	}
 	if r.view == nil {
 		return s, nil
@@ -228,7 +232,8 @@ func (l *legacy) place(src io.ReaderAt, at, size int64, keys any) error {
 		}
 		at += 8
 		if s.size > size-at {
-			return fmt.Errorf("truncated file: storage %q needs %d bytes at %d, found %d; copy the file again", key, s.size, at, size-at)
+			return fmt.Errorf("truncated file: storage %q needs %d bytes at %d, found %d; copy the file again", key,
+				s.size, at, size-at)
 		}
 		s.src, s.at = src, at
 		at += s.size

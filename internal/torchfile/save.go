@@ -12,10 +12,10 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// Save writes v as a checkpoint in zip format, records stored uncompressed and aligned to 64 bytes, that torch.load reads
-// with weights_only=True (unless v holds a Namespace: PyTorch then wants weights_only=False, or argparse.Namespace among
-// its safe globals). v is built from the types that Load returns and Go's int, float32, []any, []string and
-// map[string]any. Views of one storage stay views of one storage. The file appears complete or not at all.
+// Save writes v as a checkpoint in zip format, records stored uncompressed and aligned to 64 bytes, that torch.load
+// reads with weights_only=True (unless v holds a Namespace: PyTorch then wants weights_only=False, or
+// argparse.Namespace among its safe globals). v is built from the types that Load returns and Go's int, float32, []any,
+// []string and map[string]any. Views of one storage stay views of one storage. The file appears complete or not at all.
 func Save(path string, v any) error {
 	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return write(w, v) }); err != nil {
 		return fmt.Errorf("torchfile: %w", err)
@@ -135,7 +135,8 @@ func newArchive(w io.Writer) *archiveWriter {
 	return &archiveWriter{out, zip.NewWriter(out)}
 }
 
-// record appends a record whose data start at a multiple of 64: an extra field "FB" pads the local header, as PyTorch does.
+// record appends a record whose data start at a multiple of 64: an extra field "FB" pads the local header, as PyTorch
+// does.
 func (a *archiveWriter) record(name string, data []byte) error {
 	const align, localHeader, extraHeader = 64, 30, 4
 	name = "archive/" + name

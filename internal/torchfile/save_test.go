@@ -16,7 +16,8 @@ import (
 func TestSaveReadBack(t *testing.T) {
 	for _, format := range formats {
 		path := filepath.Join(t.TempDir(), "a.pth")
-		for name, check := range map[string]func(*testing.T, *Dict){"checkpoint": checkCheckpoint, "shared": checkViews} {
+		for name, check := range map[string]func(*testing.T, *Dict){"checkpoint": checkCheckpoint,
+			"shared": checkViews} {
 			var v any = mustLoad(t, name+format)
 			for range 2 {
 				if err := Save(path, v); err != nil {
@@ -87,7 +88,8 @@ func TestSaveRefuses(t *testing.T) {
 		{&Tensor{DType: "F32"}, "without data"},
 		{struct{}{}, "cannot write a value of type struct {}"},
 	} {
-		if err := Save(path, c.v); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		if err := Save(path, c.v); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("error %v, want one with the path and %q", err, c.want)
 		}
 	}
@@ -104,7 +106,8 @@ func TestNewTensorRefuses(t *testing.T) {
 		dtype string
 		shape []int
 		size  int
-	}{{"F31", []int{1}, 4}, {"F32", []int{2}, 4}, {"F32", []int{1}, 5}, {"F32", []int{-1}, 0}, {"U8", []int{math.MaxInt, 4}, 0}} {
+	}{{"F31", []int{1}, 4}, {"F32", []int{2}, 4}, {"F32", []int{1}, 5}, {"F32", []int{-1}, 0},
+		{"U8", []int{math.MaxInt, 4}, 0}} {
 		if _, err := NewTensor(c.dtype, c.shape, make([]byte, c.size)); err == nil {
 			t.Errorf("%v accepted", c)
 		}

@@ -44,8 +44,9 @@ var elementSizes = map[string]int{
 
 // storageTypes maps PyTorch's storage classes to element types; untyped storages count bytes.
 var storageTypes = map[string]string{
-	"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "LongStorage": "I64",
-	"IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8", "ByteStorage": "U8", "BoolStorage": "BOOL",
+	"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
+	"LongStorage": "I64",
+	"IntStorage":  "I32", "ShortStorage": "I16", "CharStorage": "I8", "ByteStorage": "U8", "BoolStorage": "BOOL",
 }
 
 // typed is a storage and the type a persistent id gives it.

@@ -99,7 +99,8 @@ func newView(s typed, offset int64, shape, stride []int) (*Tensor, error) {
 		}
 	}
 	if outside {
-		return nil, fmt.Errorf("view at %d of shape %v and strides %v lies outside its storage of %d elements", offset, shape, stride, s.numel)
+		return nil, fmt.Errorf("view at %d of shape %v and strides %v lies outside its storage of %d elements", offset,
+			shape, stride, s.numel)
 	}
 	return &Tensor{DType: s.dtype, Shape: shape, storage: s.storage, offset: int(offset), stride: stride}, nil
 }

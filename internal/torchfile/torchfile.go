@@ -1,9 +1,10 @@
 // Package torchfile reads and writes PyTorch checkpoints (.pth, .pth.tar, .pt) without executing anything.
 //
-// Two formats are read: the zip archive of PyTorch 1.6 and later (a pickle data.pkl, one record data/KEY per storage) and the
-// legacy format before it (magic number, protocol, system information and the object as four pickles, then the storages).
-// Pickles go through the allow-list of internal/pickle. A tensor is a view (offset, shape, strides) of a storage that
-// stays in the file until it is asked for. Save writes the zip format that torch.load reads with weights_only=True.
+// Two formats are read: the zip archive of PyTorch 1.6 and later (a pickle data.pkl, one record data/KEY per storage)
+// and the legacy format before it (magic number, protocol, system information and the object as four pickles, then the
+// storages). Pickles go through the allow-list of internal/pickle. A tensor is a view (offset, shape, strides) of a
+// storage that stays in the file until it is asked for. Save writes the zip format that torch.load reads with
+// weights_only=True.
 //
 // A reference checkpoint is a dict {epoch, model: [state dict, ...], best_rsum, opt: argparse.Namespace, Eiters}.
 //
@@ -27,8 +28,8 @@ type (
 	Namespace = pickle.Object // argparse.Namespace: the options are its Attrs
 )
 
-// Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Namespace and
-// *Tensor. Tensor data are read from the open file when asked for; the file is closed once no tensor of it is left.
+// Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Namespace
+// and *Tensor. Tensor data are read from the open file when asked for; the file is closed once no tensor of it is left.
 // Whatever is not plain data or tensors (a pickled model, custom classes) is an error that names it.
 func Load(path string) (any, error) {
 	f, size, err := regular.Open(path)

@@ -59,7 +59,8 @@ func avx512() *Ops[float32] {
 			GELU: two(geluAVX512),
 		},
 		Slope: [mapCount]func(d, of, dy []float32){
-			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512), Abs: three(absSlopeAVX512),
+			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512),
+			Abs:  three(absSlopeAVX512),
 			GELU: three(geluSlopeAVX512),
 		},
 		GELUGrad: four(geluGradAVX512),
@@ -118,7 +119,8 @@ func avx2() *Ops[float32] {
 			GELU: two(geluAVX2),
 		},
 		Slope: [mapCount]func(d, of, dy []float32){
-			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2), Abs: three(absSlopeAVX2),
+			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2),
+			Abs:  three(absSlopeAVX2),
 			GELU: three(geluSlopeAVX2),
 		},
 		GELUGrad: four(geluGradAVX2),
@@ -210,7 +212,8 @@ func total2(f func(n int, x, y *float32) float64) func(x, y []float32) float64 {
 	}
 }
 
-func fiveTotal(f func(n int, out, dz, u, c, dc *float32, s float32) float64) func(g, dz, u, c, dc []float32, s float32) float64 {
+func fiveTotal(f func(n int, out, dz, u, c, dc *float32, s float32) float64) func(g, dz, u, c, dc []float32,
+	s float32) float64 {
 	return func(g, dz, u, c, dc []float32, s float32) float64 {
 		n := len(g)
 		if n == 0 {
@@ -285,7 +288,8 @@ func mixWith(f func(n, count int, dst, w, rows *float32, ld, step int)) func(dst
 	}
 }
 
-func dropWith(f func(n int, y, x, words *float32, limit, factor float32)) func(y, x []float32, words []uint32, limit uint32, factor float32) {
+func dropWith(f func(n int, y, x, words *float32, limit, factor float32)) func(y, x []float32, words []uint32,
+	limit uint32, factor float32) {
 	return func(y, x []float32, words []uint32, limit uint32, factor float32) {
 		if n := len(y); n > 0 {
 			x, words = x[:n], words[:n]

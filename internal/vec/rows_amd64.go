@@ -15,11 +15,13 @@ func fetchWith(f func(n int, x *float32)) func(x []float32) {
 	}
 }
 
-func pickWith(f func(n int, dst, table, index, x *float32, last float32)) func(dst, table []float32, index []int32, x []float32) {
+func pickWith(f func(n int, dst, table, index, x *float32, last float32)) func(dst, table []float32, index []int32,
+	x []float32) {
 	return func(dst, table []float32, index []int32, x []float32) {
 		if n := len(dst); n > 0 {
 			index, x = index[:n], x[:n]
-			f(n, &dst[0], &table[0], (*float32)(unsafe.Pointer(&index[0])), &x[0], math.Float32frombits(uint32(len(table)-1)))
+			f(n, &dst[0], &table[0], (*float32)(unsafe.Pointer(&index[0])), &x[0],
+				math.Float32frombits(uint32(len(table)-1)))
 		}
 	}
 }
@@ -59,7 +61,8 @@ func totalFrom(f func(n int, x *float32, centre float32) float64) func(x []float
 	}
 }
 
-func sumDroppedWith(f func(n int, y, a, x, words *float32, limit, factor float32) float64) func(y, a, x []float32, words []uint32, limit uint32, factor float32) float64 {
+func sumDroppedWith(f func(n int, y, a, x, words *float32, limit, factor float32) float64) func(y, a, x []float32,
+	words []uint32, limit uint32, factor float32) float64 {
 	return func(y, a, x []float32, words []uint32, limit uint32, factor float32) float64 {
 		n := len(y)
 		if n == 0 {
@@ -70,7 +73,8 @@ func sumDroppedWith(f func(n int, y, a, x, words *float32, limit, factor float32
 	}
 }
 
-func normWith(f func(n int, y, x, w, b *float32, scale, shift float32)) func(y, x, w, b []float32, scale, shift float32) {
+func normWith(f func(n int, y, x, w, b *float32, scale, shift float32)) func(y, x, w, b []float32, scale,
+	shift float32) {
 	return func(y, x, w, b []float32, scale, shift float32) {
 		if n := len(y); n > 0 {
 			x, w, b = x[:n], w[:n], b[:n]
@@ -79,7 +83,8 @@ func normWith(f func(n int, y, x, w, b *float32, scale, shift float32)) func(y, 
 	}
 }
 
-func normSumsWith(f func(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)) func(x, dy, w, dw, db []float32, scale, shift float32, sums []float32) {
+func normSumsWith(f func(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)) func(x, dy, w, dw, db []float32,
+	scale, shift float32, sums []float32) {
 	return func(x, dy, w, dw, db []float32, scale, shift float32, sums []float32) {
 		n := len(x)
 		if n == 0 {
@@ -101,7 +106,8 @@ func normGradWith(f func(n int, dx, x, dy, w *float32, a, b, c float32)) func(dx
 }
 
 // mixRowsWith takes four rows at a time where their columns fill the blocks of four.
-func mixRowsWith(one func(n, count int, dst, w, rows *float32, ld, step int), four func(n, count int, dst, w, rows *float32, ld, step, row, out int),
+func mixRowsWith(one func(n, count int, dst, w, rows *float32, ld, step int),
+	four func(n, count int, dst, w, rows *float32, ld, step, row, out int),
 	block int) func(dst []float32, out int, w []float32, row, step int, rows []float32, ld int, m, n, count int) {
 	return func(dst []float32, out int, w []float32, row, step int, rows []float32, ld int, m, n, count int) {
 		if m <= 0 || n <= 0 || count <= 0 {

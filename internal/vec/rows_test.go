@@ -104,7 +104,8 @@ func rowCases() []rowCase {
 	}
 }
 
-// TestRowKernels compares the kernels of softmax, layer norm and GELU with float64, for every size, and watches what lies around them.
+// TestRowKernels compares the kernels of softmax, layer norm and GELU with float64, for every size, and watches what
+// lies around them.
 func TestRowKernels(t *testing.T) {
 	ref := vec.Go64()
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
@@ -144,7 +145,8 @@ func TestRowKernels(t *testing.T) {
 	})
 }
 
-// TestSoftmaxExtremes checks scores far apart, equal ones, -Inf in place of what is masked, and that NaN stays in its row.
+// TestSoftmaxExtremes checks scores far apart, equal ones, -Inf in place of what is masked, and that NaN stays in its
+// row.
 func TestSoftmaxExtremes(t *testing.T) {
 	inf, nan := float32(math.Inf(-1)), float32(math.NaN())
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
@@ -201,7 +203,8 @@ func TestPick(t *testing.T) {
 						j = int32(room - 1)
 					}
 					product := float64(table[j]) * float64(x[i])
-					if mul[i] != float32(product) || !(math.Abs(float64(madd[i])-float64(before[i])-product) <= 1e-6*(1+math.Abs(product))) {
+					if mul[i] != float32(product) ||
+						!(math.Abs(float64(madd[i])-float64(before[i])-product) <= 1e-6*(1+math.Abs(product))) {
 						t.Fatalf("%d of %d: index %d gives %v and %v for %v", i, n, index[i], mul[i], madd[i], product)
 					}
 				}
@@ -210,7 +213,8 @@ func TestPick(t *testing.T) {
 	})
 }
 
-// TestMixRows compares rows of products with those of Mix, weights by rows and by columns, and watches what lies between the rows.
+// TestMixRows compares rows of products with those of Mix, weights by rows and by columns, and watches what lies
+// between the rows.
 func TestMixRows(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		r := rand.New(rand.NewPCG(1, 7))

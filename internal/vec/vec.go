@@ -2,8 +2,8 @@
 // each over one contiguous range of memory on one thread.
 //
 // The kernels come as a table of functions. Go32 and Go64 are plain Go and run everywhere; Best is the fastest
-// table for this processor (AVX-512 or AVX2 assembly, which Command asmgen writes). All tables compute the same formulas;
-// results differ only by rounding, and one table always gives the same bits.
+// table for this processor (AVX-512 or AVX2 assembly, which Command asmgen writes). All tables compute the same
+// formulas; results differ only by rounding, and one table always gives the same bits.
 //
 // Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.
 //
@@ -37,18 +37,23 @@ type Ops[T Float] struct {
 	SquareDiffGrad func(g, dz, u, c, dc []T, s T) float64
 	Squares        func(x []T) float64            // Σ x² accumulated in T
 	Rank           func(x, y []T, rx, ry []int32) // where y > x rx++, elsewhere ry++
-	// PickMul and PickMAdd are dst = t∘x and dst += t∘x with t_i = table[index_i]; indices beyond the table are taken for its last.
+	// PickMul and PickMAdd are dst = t∘x and dst += t∘x with t_i = table[index_i]; indices beyond the table are taken
+	// for its last.
 	PickMul  func(dst, table []T, index []int32, x []T)
 	PickMAdd func(dst, table []T, index []int32, x []T)
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
 	Dots func(dst, x, rows []T, ld int) // dst_j = Σ_k x_k·rows[j·ld + k]
 	Mix  func(dst, w, rows []T, ld int) // dst_k = Σ_j w_j·rows[j·ld + k]
-	// MixRows is Mix for m rows of n columns, out apart, with count weights each: that of row r and sum j is w[r·row + j·step].
+	// MixRows is Mix for m rows of n columns, out apart, with count weights each: that of row r and sum j is
+	// w[r·row + j·step].
 	MixRows func(dst []T, out int, w []T, row, step int, rows []T, ld int, m, n, count int)
-	Drop    func(y, x []T, words []uint32, limit uint32, factor T) // y = factor·x where the word is at least limit, 0 elsewhere
-	Exp     func(y, x []T)                                         // y = e^x; float32 arguments are clamped to [-87.3, 88.3]
-	Map     [mapCount]func(y, x []T)                               // y = f(x)
-	Slope   [mapCount]func(d, of, dy []T)                          // d = dy·f'; of is y for Tanh and Sigmoid, x for the others
+	// y = factor·x where the word is at least limit, 0 elsewhere
+	Drop func(y, x []T, words []uint32, limit uint32, factor T)
+	// y = e^x; float32 arguments are clamped to [-87.3, 88.3]
+	Exp func(y, x []T)
+	Map [mapCount]func(y, x []T) // y = f(x)
+	// d = dy·f'; of is y for Tanh and Sigmoid, x for the others
+	Slope [mapCount]func(d, of, dy []T)
 	// GELUGrad is Slope and Map of GELU in one pass, for streams from memory: d = dy·GELU'(x), y = GELU(x).
 	GELUGrad func(d, y, x, dy []T)
 
@@ -61,8 +66,9 @@ type Ops[T Float] struct {
 	SumDropped func(y, a, x []T, words []uint32, limit uint32, factor T) float64 // y = a + Drop(x), giving Σ y
 	Spread     func(x []T, centre T) float64                                     // Σ (x - centre)²
 	Norm       func(y, x, w, b []T, scale, shift T)                              // y = w∘x̂ + b
-	NormSums   func(x, dy, w, dw, db []T, scale, shift T, sums []T)              // dw += dy∘x̂, db += dy, sums = Σ g, Σ g∘x̂
-	NormGrad   func(dx, x, dy, w []T, a, b, c T)                                 // dx = a·g + b·x + c
+	// dw += dy∘x̂, db += dy, sums = Σ g, Σ g∘x̂
+	NormSums func(x, dy, w, dw, db []T, scale, shift T, sums []T)
+	NormGrad func(dx, x, dy, w []T, a, b, c T) // dx = a·g + b·x + c
 
 	// Adam updates p, m and v from the gradient g; s holds the constants of the step.
 	Adam func(p, g, m, v []T, s *AdamScalars[T])

@@ -43,8 +43,10 @@ func TestAgainstGo(t *testing.T) {
 	ref := vec.Go64()
 	type call32 func(o *vec.Ops[float32], x [][]float32) float64
 	type call64 func(o *vec.Ops[float64], x [][]float64) float64
-	s32 := vec.AdamScalars[float32]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3, Decay: .99}
-	s64 := vec.AdamScalars[float64]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3, Decay: .99}
+	s32 := vec.AdamScalars[float32]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
+		Decay: .99}
+	s64 := vec.AdamScalars[float64]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
+		Decay: .99}
 	none32 := func(f func(o *vec.Ops[float32], x [][]float32)) call32 {
 		return func(o *vec.Ops[float32], x [][]float32) float64 { f(o, x); return 0 }
 	}
@@ -77,7 +79,10 @@ func TestAgainstGo(t *testing.T) {
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Sumsq(x[0]) }},
 		{"Dot", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Dot(x[0], x[1]) },
 			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Dot(x[0], x[1]) }},
-		{"SquareDiff", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.SquareDiff(x[0], x[1], x[2], -.75) }),
+		{"SquareDiff", []int{1, 1, 1}, none32(func(o *vec.Ops[float32],
+			x [][]float32) {
+			o.SquareDiff(x[0], x[1], x[2], -.75)
+		}),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.SquareDiff(x[0], x[1], x[2], -.75) })},
 		{"SquareDiffGrad", []int{1, 1, 1, 1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 {
 			return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
@@ -98,9 +103,15 @@ func TestAgainstGo(t *testing.T) {
 		})},
 		{"Exp", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Exp(x[0], x[1]) }),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.Exp(x[0], x[1]) })},
-		{"GRUCell", []int{4, 3, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) }),
+		{"GRUCell", []int{4, 3, 1, 1, 1}, none32(func(o *vec.Ops[float32],
+			x [][]float32) {
+			o.GRUCell(x[0], x[1], x[2], x[3], x[4])
+		}),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) })},
-		{"GRUCellGrad", []int{4, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) }),
+		{"GRUCellGrad", []int{4, 1, 1, 1}, none32(func(o *vec.Ops[float32],
+			x [][]float32) {
+			o.GRUCellGrad(x[0], x[1], x[2], x[3])
+		}),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) })},
 	}
 	for f := vec.ReLU; f <= vec.Abs; f++ {
@@ -109,14 +120,19 @@ func TestAgainstGo(t *testing.T) {
 			widths []int
 			got    call32
 			want   call64
-		}{fmt.Sprintf("Map %d", f), []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Map[f](x[0], x[1]) }),
+		}{fmt.Sprintf("Map %d", f), []int{1, 1}, none32(func(o *vec.Ops[float32],
+			x [][]float32) {
+			o.Map[f](x[0], x[1])
+		}),
 			none64(func(o *vec.Ops[float64], x [][]float64) { o.Map[f](x[0], x[1]) })},
 			struct {
 				name   string
 				widths []int
 				got    call32
 				want   call64
-			}{fmt.Sprintf("Slope %d", f), []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Slope[f](x[0], x[1], x[2]) }),
+			}{fmt.Sprintf("Slope %d", f), []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {
+				o.Slope[f](x[0], x[1], x[2])
+			}),
 				none64(func(o *vec.Ops[float64], x [][]float64) { o.Slope[f](x[0], x[1], x[2]) })})
 	}
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
@@ -151,8 +167,8 @@ func TestAgainstGo(t *testing.T) {
 	})
 }
 
-// TestZero finds one element other than zero at every place of every size, be it NaN, infinite or denormal, and takes both zeros for
-// zero, among neighbours that are none.
+// TestZero finds one element other than zero at every place of every size, be it NaN, infinite or denormal, and takes
+// both zeros for zero, among neighbours that are none.
 func TestZero(t *testing.T) {
 	minus := float32(math.Copysign(0, -1))
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
@@ -167,7 +183,8 @@ func TestZero(t *testing.T) {
 				t.Fatalf("%d zeros are not found to be zero", n)
 			}
 			for i := range x {
-				for _, v := range []float32{1, -1, float32(math.NaN()), float32(math.Inf(-1)), math.SmallestNonzeroFloat32} {
+				for _, v := range []float32{1, -1, float32(math.NaN()), float32(math.Inf(-1)),
+					math.SmallestNonzeroFloat32} {
 					old := x[i]
 					if x[i] = v; ops.Zero(x) {
 						t.Fatalf("%v at %d of %d is taken for zero", v, i, n)
@@ -182,7 +199,8 @@ func TestZero(t *testing.T) {
 	}
 }
 
-// TestRank counts greater, equal and smaller values, the two zeros and NaN, for every size, and watches what lies around them.
+// TestRank counts greater, equal and smaller values, the two zeros and NaN, for every size, and watches what lies
+// around them.
 func TestRank(t *testing.T) {
 	nan := float32(math.NaN())
 	values := []float32{1, -1, 0, float32(math.Copysign(0, -1)), nan, float32(math.Inf(1)), 1, 2}
@@ -201,7 +219,8 @@ func TestRank(t *testing.T) {
 					up, down = 1, 0
 				}
 				if counts[0][i+1] != int32(i)+up || counts[1][i+1] != int32(-i)+down {
-					t.Fatalf("%d elements: %v and %v at %d: counted %d and %d", n, x[i], y[i], i, counts[0][i+1]-int32(i), counts[1][i+1]+int32(i))
+					t.Fatalf("%d elements: %v and %v at %d: counted %d and %d", n, x[i], y[i], i,
+						counts[0][i+1]-int32(i), counts[1][i+1]+int32(i))
 				}
 			}
 			if counts[0][0]+counts[0][n+1]+counts[1][0]+counts[1][n+1] != 0 {
@@ -211,7 +230,8 @@ func TestRank(t *testing.T) {
 	})
 }
 
-// TestFunctionsInUlp measures sigmoid, tanh and exponential over their whole range in units in the last place of the result.
+// TestFunctionsInUlp measures sigmoid, tanh and exponential over their whole range in units in the last place of the
+// result.
 func TestFunctionsInUlp(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		var x []float32
@@ -257,7 +277,8 @@ func TestNotANumber(t *testing.T) {
 			if ops.Exp(y, x); y[at] == y[at] {
 				t.Errorf("exponential of NaN is %v", y[at])
 			}
-			for name, s := range map[string]float64{"Sumsq": ops.Sumsq(x), "Dot": ops.Dot(zero, x), "Order": ops.Order(x, zero)} {
+			for name, s := range map[string]float64{"Sumsq": ops.Sumsq(x), "Dot": ops.Dot(zero, x),
+				"Order": ops.Order(x, zero)} {
 				if s == s {
 					t.Errorf("%s with NaN at %d is %v", name, at, s)
 				}
@@ -266,7 +287,8 @@ func TestNotANumber(t *testing.T) {
 	})
 }
 
-// TestRowProducts compares Dots and Mix with float64, for every size and distance of rows, and watches what lies around them.
+// TestRowProducts compares Dots and Mix with float64, for every size and distance of rows, and watches what lies around
+// them.
 func TestRowProducts(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		r := rand.New(rand.NewPCG(1, 3))
@@ -322,7 +344,8 @@ func TestDrop(t *testing.T) {
 				checkY()
 				for i, w := range words {
 					if want := x[i] * 2.5; w >= limit && y[i] != want || w < limit && y[i] != 0 {
-						t.Fatalf("limit %#x of %d: element %d with word %#x is %v, want %v or 0", limit, n, i, w, y[i], want)
+						t.Fatalf("limit %#x of %d: element %d with word %#x is %v, want %v or 0", limit, n, i, w, y[i],
+							want)
 					}
 				}
 			}

@@ -34,7 +34,8 @@ func chromiumPath(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("no Chromium on this machine; scripts/install-test-tools.sh installs one, or VSETRAIN_CHROMIUM names its program")
+	t.Skip("no Chromium on this machine; scripts/install-test-tools.sh installs one, or VSETRAIN_CHROMIUM names its " +
+		"program")
 	return ""
 }
 
@@ -57,7 +58,8 @@ var chromium struct {
 }
 
 func startBrowser(path string) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1200, 900), chromedp.NoSandbox, chromedp.DisableGPU)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1200, 900),
+		chromedp.NoSandbox, chromedp.DisableGPU)
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	chromium.stop = append(chromium.stop, stop)
 	quiet := func(string, ...any) {} // of events that this version of the driver does not know
@@ -131,7 +133,8 @@ func value[T any](b *browser, js string) (v T) {
 	return v
 }
 
-// until waits for an expression to be true on a page that is whole. Between two pages there is none; then it is not true yet.
+// until waits for an expression to be true on a page that is whole. Between two pages there is none; then it is not
+// true yet.
 func (b *browser) until(what, js string) {
 	b.t.Helper()
 	js = fmt.Sprintf(`(() => { try { return document.readyState === "complete" && !!(%s); } catch { return false; } })()`, js)
@@ -143,7 +146,8 @@ func (b *browser) until(what, js string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	b.t.Fatalf("not within 15 s: %s (%s, %v); the page says\n%.2000s", what, js, err, value[string](b, "document.body.innerText"))
+	b.t.Fatalf("not within 15 s: %s (%s, %v); the page says\n%.2000s", what, js, err,
+		value[string](b, "document.body.innerText"))
 }
 
 // keys presses keys on what has the focus, once the page and its script are there.
@@ -202,7 +206,8 @@ func TestBrowserFollowsTraining(t *testing.T) {
 	advance(20)
 	b.until("the curve grows without a reload", points+fmt.Sprintf(" >= %d", before+15))
 	b.until("the step counts on", `+document.querySelector("#step").textContent >= 32`)
-	if value[bool](b, `document.querySelector("#settings").open`) || !value[bool](b, `document.querySelector("#data-loss").open`) {
+	if value[bool](b, `document.querySelector("#settings").open`) ||
+		!value[bool](b, `document.querySelector("#data-loss").open`) {
 		t.Error("what was closed or opened did not stay")
 	}
 	b.open("/")
@@ -227,7 +232,8 @@ func TestBrowserSearch(t *testing.T) {
 	b.until("the network opens without a reload", `document.activeElement.id === "q"`)
 	b.keys("a dog" + kb.Enter)
 	b.until("images are found", `document.querySelectorAll(".card img").length === 8`)
-	b.until("their pictures are drawn", `[...document.querySelectorAll(".card img")].every((i) => i.complete && i.naturalWidth > 0 || i.loading === "lazy" && i.getBoundingClientRect().top > innerHeight)`)
+	b.until("their pictures are drawn",
+		`[...document.querySelectorAll(".card img")].every((i) => i.complete && i.naturalWidth > 0 || i.loading === "lazy" && i.getBoundingClientRect().top > innerHeight)`)
 	b.keys(kb.Escape + "jj")
 	if got := value[int](b, `[...document.querySelectorAll("[data-row]")].indexOf(document.activeElement)`); got != 1 {
 		t.Errorf("jj leads to row %d, want 1", got)
@@ -262,8 +268,10 @@ func TestBrowserKeyboard(t *testing.T) {
 	b.keys(kb.Escape)
 	b.until("Esc closes it", `!document.querySelector("#keys").open`)
 	b.keys("jxjxc")
-	b.until("c compares the chosen runs", `location.pathname === "/compare" && document.querySelectorAll("table.compare tbody tr").length === 2`)
-	if got := value[string](b, `document.querySelector("#plot-m_recall svg").getAttribute("aria-labelledby").split(" ").map((id) => document.getElementById(id).textContent).join("|")`); !strings.Contains(got, "M-Recall") || !strings.Contains(got, "one: from") {
+	b.until("c compares the chosen runs",
+		`location.pathname === "/compare" && document.querySelectorAll("table.compare tbody tr").length === 2`)
+	if got := value[string](b,
+		`document.querySelector("#plot-m_recall svg").getAttribute("aria-labelledby").split(" ").map((id) => document.getElementById(id).textContent).join("|")`); !strings.Contains(got, "M-Recall") || !strings.Contains(got, "one: from") {
 		t.Errorf("the plot is called %q", got)
 	}
 	b.do(chromedp.Focus("#plot-m_recall svg"))
@@ -283,7 +291,8 @@ func TestBrowserDark(t *testing.T) {
 	b := browse(t, s)
 	const luminance = `(() => { const c = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number); return (c[0] + c[1] + c[2]) / 765; })()`
 	system := func(scheme string) {
-		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
+			Value: scheme}}))
 	}
 	shade := func(what string, dark bool) {
 		t.Helper()
@@ -299,7 +308,8 @@ func TestBrowserDark(t *testing.T) {
 	b.keys("t")
 	b.until("t changes", `document.documentElement.dataset.theme === "light"`)
 	shade("light by choice on a dark system", false)
-	b.until("the choice is stored", `fetch("/", {cache: "no-store"}).then((r) => r.text()).then((t) => { window.stored = t.includes('data-theme="light"'); }) && window.stored === true`)
+	b.until("the choice is stored",
+		`fetch("/", {cache: "no-store"}).then((r) => r.text()).then((t) => { window.stored = t.includes('data-theme="light"'); }) && window.stored === true`)
 	b.open("/compare")
 	shade("the next page", false)
 	b.do(chromedp.Click(".theme button[value=dark]"))
@@ -308,7 +318,8 @@ func TestBrowserDark(t *testing.T) {
 	// Text stands out from its ground: 4.5 to 1 at least (WCAG AA), in both.
 	for _, theme := range []string{"light", "dark"} {
 		b.do(chromedp.Evaluate(`document.documentElement.dataset.theme = `+quote(theme), nil))
-		for _, pair := range [][2]string{{"--ink", "--ground"}, {"--soft", "--ground"}, {"--soft", "--wash"}, {"--link", "--ground"}, {"--bad", "--bad-wash"}, {"--good", "--good-wash"}, {"--warn", "--ground"}} {
+		for _, pair := range [][2]string{{"--ink", "--ground"}, {"--soft", "--ground"}, {"--soft", "--wash"},
+			{"--link", "--ground"}, {"--bad", "--bad-wash"}, {"--good", "--good-wash"}, {"--warn", "--ground"}} {
 			ratio := value[float64](b, fmt.Sprintf(`((a, b) => {
 				const l = (name) => {
 					const c = getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(1).match(/../g).map((h) => parseInt(h, 16) / 255)
@@ -333,7 +344,8 @@ func TestBrowserWithoutScript(t *testing.T) {
 	b := browse(t, s)
 	b.do(emulation.SetScriptExecutionDisabled(true))
 	b.open("/search?r=one")
-	b.do(chromedp.SendKeys("#q", "a dog", chromedp.ByID), chromedp.Submit("#q", chromedp.ByID), chromedp.WaitVisible(".card img"))
+	b.do(chromedp.SendKeys("#q", "a dog", chromedp.ByID), chromedp.Submit("#q", chromedp.ByID),
+		chromedp.WaitVisible(".card img"))
 	var here string
 	b.do(chromedp.Location(&here))
 	if u, err := url.Parse(here); err != nil || u.Query().Get("q") != "a dog" {
@@ -357,7 +369,8 @@ func TestBrowserNarrow(t *testing.T) {
 	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
 	b.do(chromedp.EmulateViewport(390, 800))
-	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one"} {
+	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a",
+		"/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one"} {
 		b.open(page)
 		if w := value[int](b, "document.documentElement.scrollWidth"); w > 390 {
 			t.Errorf("%s is %d pixels wide on a screen of 390", page, w)

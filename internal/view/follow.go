@@ -20,8 +20,9 @@ const (
 	markBytes  = 64
 )
 
-// follower reads a metrics.jsonl while it is written: each call of read takes the lines that were added since. A resumed run cuts lines
-// off; then the end of what was read is no longer there, and the file is read from its beginning.
+// follower reads a metrics.jsonl while it is written: each call of read takes the lines that were added since. A
+// resumed run cuts lines off; then the end of what was read is no longer there, and the file is read from its
+// beginning.
 type follower struct {
 	path string
 	report.Log

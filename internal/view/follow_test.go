@@ -17,7 +17,8 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(f.Steps) != steps || len(f.Validations) != validations {
-			t.Fatalf("%d steps and %d validations, want %d and %d", len(f.Steps), len(f.Validations), steps, validations)
+			t.Fatalf("%d steps and %d validations, want %d and %d", len(f.Steps), len(f.Validations), steps,
+				validations)
 		}
 	}
 	check(0, 0) // no file yet

@@ -16,12 +16,13 @@ const (
 )
 
 // policy lets a page load its own files and nothing else; no script or style in the page itself is run.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // guard checks every request before a page sees it.
 //
-//   - The Host header is an IP address, localhost or a name that was allowed. A page elsewhere that points its own name at this address (DNS
-//     rebinding) sends its own name and is refused.
+//   - The Host header is an IP address, localhost or a name that was allowed. A page elsewhere that points its own name
+//     at this address (DNS rebinding) sends its own name and is refused.
 //   - POST comes from this page (Sec-Fetch-Site, Origin).
 //   - Other methods than GET, HEAD and POST, and long queries and bodies, are refused.
 func guard(hosts []string, next http.Handler) http.Handler {
@@ -41,12 +42,14 @@ func guard(hosts []string, next http.Handler) http.Handler {
 					panic(e)
 				}
 				log.Printf("%s %q: %v", r.Method, r.URL.Path, e)
-				http.Error(w, "internal error; the terminal of vsetrain view tells more", http.StatusInternalServerError)
+				http.Error(w, "internal error; the terminal of vsetrain view tells more",
+					http.StatusInternalServerError)
 			}
 		}()
 		switch {
 		case !allowedHost(r.Host, hosts):
-			http.Error(w, "this page is served to localhost and IP addresses only; allow a host name with --allow-host NAME", http.StatusMisdirectedRequest)
+			http.Error(w, "this page is served to localhost and IP addresses only; allow a host name with "+
+				"--allow-host NAME", http.StatusMisdirectedRequest)
 			return
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
 			w.Header().Set("Allow", "GET, HEAD, POST")

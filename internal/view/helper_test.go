@@ -79,8 +79,9 @@ func (o observer) Step(i train.StepInfo) {
 }
 
 func trainTo(ctx context.Context, c *config.Config, dir string, step func(train.StepInfo)) error {
-	_, err := experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Now: time.Now, Observer: observer{step},
-		Env: runfs.Env{Host: "here", PID: os.Getpid(), Command: []string{"vsetrain", "train"}}})
+	_, err := experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Now: time.Now,
+		Observer: observer{step},
+		Env:      runfs.Env{Host: "here", PID: os.Getpid(), Command: []string{"vsetrain", "train"}}})
 	return err
 }
 

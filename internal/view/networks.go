@@ -55,8 +55,8 @@ type networks struct {
 	all map[networkKey]*openNetwork
 }
 
-// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields from phase on
-// are guarded by networks.mu.
+// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields from phase
+// on are guarded by networks.mu.
 type openNetwork struct {
 	key    networkKey
 	opened time.Time
@@ -119,7 +119,8 @@ func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	if !ok {
 		return p, false
 	}
-	p = progressOf{Phase: b.phase, Done: b.done, Total: b.total, Loading: b.index == nil && b.err == nil, Ranking: b.ranking, Ranked: b.outcomes != nil}
+	p = progressOf{Phase: b.phase, Done: b.done, Total: b.total, Loading: b.index == nil && b.err == nil,
+		Ranking: b.ranking, Ranked: b.outcomes != nil}
 	if b.err != nil {
 		p.Err = b.err.Error()
 	}

@@ -28,7 +28,8 @@ type pages map[string]*template.Template
 
 // parsePages combines each page with the layout and the parts that pages share.
 func parsePages() (pages, error) {
-	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/part_*.html")
+	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html",
+		"templates/part_*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,8 @@ func (s *Server) page(f func(*request) error) http.Handler {
 	})
 }
 
-// show renders a page, or with ?part=1 the part of it that changes, with an ETag: what has not changed is not sent again.
+// show renders a page, or with ?part=1 the part of it that changes, with an ETag: what has not changed is not sent
+// again.
 func (r *request) show(name string, f frame) error { return r.render(http.StatusOK, name, f) }
 
 func (r *request) render(status int, name string, f frame) error {
@@ -159,7 +161,8 @@ func (s *Server) theme(r *request) error {
 	if theme != "light" && theme != "dark" && theme != "auto" {
 		return &badRequest{"theme: expected light, dark or auto"}
 	}
-	http.SetCookie(r.w, &http.Cookie{Name: themeCookie, Value: theme, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(r.w, &http.Cookie{Name: themeCookie, Value: theme, Path: "/", MaxAge: 365 * 24 * 3600,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	r.redirect(back)
 	return nil
 }

@@ -119,7 +119,8 @@ func (s *Server) comparePage(r *request) error {
 			return errNoRun
 		}
 		if runs = append(runs, run); len(runs) > maxCompared {
-			return &badRequest{fmt.Sprintf("more than %d runs: their curves could not be told apart; choose fewer", maxCompared)}
+			return &badRequest{fmt.Sprintf("more than %d runs: their curves could not be told apart; choose fewer",
+				maxCompared)}
 		}
 	}
 	all, _ := s.store.all(r.now)

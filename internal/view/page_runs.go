@@ -63,7 +63,8 @@ func lossName(r *runRow) string {
 	return r.Config.Loss.Name
 }
 
-// columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by them now.
+// columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by
+// them now.
 func (r *request) columns(list ...column) []column {
 	key, down := r.q.Get("sort"), r.q.Get("desc") != ""
 	for i := range list {
@@ -104,7 +105,8 @@ func (r *request) sorted(rows []runRow) {
 
 // matches reports whether a run has every word of a filter in its name, network, loss, data or state.
 func (row *runRow) matches(filter string) bool {
-	text := strings.ToLower(strings.Join([]string{row.ID, networkOf(row), lossName(row), row.Data, string(row.State)}, " "))
+	text := strings.ToLower(strings.Join([]string{row.ID, networkOf(row), lossName(row), row.Data, string(row.State)},
+		" "))
 	for _, word := range strings.Fields(strings.ToLower(filter)) {
 		if !strings.Contains(text, word) {
 			return false
@@ -135,8 +137,10 @@ func (s *Server) runsPage(r *request) error {
 	}
 	d.Hidden = len(runs) - len(d.Rows)
 	r.sorted(d.Rows)
-	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network", Class: "wide"}, column{Key: "loss", Text: "Loss"},
-		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num"}, column{Key: "best", Text: "Best M-Recall", Class: "num"},
+	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network", Class: "wide"},
+		column{Key: "loss", Text: "Loss"},
+		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num"},
+		column{Key: "best", Text: "Best M-Recall", Class: "num"},
 		column{Key: "state", Text: "State"}, column{Key: "updated", Text: "Updated", Class: "num wide"})
 	d.Sweeps = sweepsOf(runs)
 	return r.show("runs", frame{Title: "Runs", Tab: "runs", Part: r.partURL(), Data: d})
@@ -244,12 +248,14 @@ func (s *Server) sweepPage(r *request) error {
 		k++
 	}
 	r.sorted(d.Rows)
-	d.Columns = r.columns(column{Key: "name", Text: "Trial"}, column{Key: "state", Text: "State"}, column{Key: "epochs", Text: "Epochs", Class: "num"},
+	d.Columns = r.columns(column{Key: "name", Text: "Trial"}, column{Key: "state", Text: "State"},
+		column{Key: "epochs", Text: "Epochs", Class: "num"},
 		column{Key: "best", Text: "Best M-Recall", Class: "num"})
 	return r.show("sweep", frame{Title: "Sweep " + d.Sweep.Name, Tab: "sweep", Part: r.partURL(), Data: d})
 }
 
-// Standing is how a trial stands in its sweep: one that has reached its present target rests, though its configuration plans more.
+// Standing is how a trial stands in its sweep: one that has reached its present target rests, though its configuration
+// plans more.
 func (r *runRow) Standing() string {
 	switch {
 	case r.State == Running:

@@ -26,7 +26,8 @@ func TestRunsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	best, _ := report.Best(one.History())
-	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall), `<polyline class="curve s0"`,
+	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall),
+		`<polyline class="curve s0"`,
 		`aria-label="Choose sub/two"`, `<title>Runs · vsetrain</title>`)
 	first := func(path string) string {
 		return regexp.MustCompile(`data-row href="[^"]*">([^<]*)<`).FindStringSubmatch(s.get(path))[1]
@@ -45,7 +46,8 @@ func TestRunsPage(t *testing.T) {
 
 func TestRunPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
-	text := s.has("/run?id=sub%2Ftwo", "<h1>sub/two</h1>", "M-Recall on the validation split", "Learning rate", "Gradient norm", "Loss of a batch", `role="img"`,
+	text := s.has("/run?id=sub%2Ftwo", "<h1>sub/two</h1>", "M-Recall on the validation split", "Learning rate",
+		"Gradient norm", "Loss of a batch", `role="img"`,
 		"<desc", "optim.lr", "vsetrain train", "All 4 validations", `<dd id="step">16</dd>`)
 	if n := strings.Count(text, `<svg viewBox="0 0 600 270"`); n != 7 {
 		t.Errorf("%d plots, want 7", n)
@@ -67,7 +69,8 @@ func TestComparePage(t *testing.T) {
 	fakeRun(t, filepath.Join(root, "fast"), fast, line2(10, 1, 50, true)+line2(20, 2, 51, true))
 	fakeRun(t, filepath.Join(root, "other"), other, line2(10, 1, 90, true))
 	s := open(t, Options{Dir: root})
-	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note\">(\u221250.0 %)", "<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
+	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note\">(\u221250.0 %)",
+		"<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
 		"fast: passes the best of slow", "slow: best")
 	if strings.Contains(text, "different data") {
 		t.Error("the data are the same")
@@ -85,7 +88,8 @@ func TestComparePage(t *testing.T) {
 		many += fmt.Sprint("&r=n", i)
 	}
 	s.server.store.at = time.Time{}
-	if r, text := s.ask("GET", many, nil); r.StatusCode != http.StatusBadRequest || !strings.Contains(text, "more than 16 runs") {
+	if r, text := s.ask("GET", many, nil); r.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(text, "more than 16 runs") {
 		t.Errorf("too many runs: %s", r.Status)
 	}
 }
@@ -107,8 +111,10 @@ func TestSweepPage(t *testing.T) {
 	mustMkdir(t, filepath.Join(root, "lr/trials/t8"))
 	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
 	s := open(t, Options{Dir: root})
-	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>", "rests</span> <span class=\"note\">after 2 epochs", `failed</span> <span class="note bad">loss is NaN`)
-	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>", "Best M-Recall <b>30.00</b>", ">t2</a>")
+	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>", "rests</span> <span class=\"note\">after "+
+		"2 epochs", `failed</span> <span class="note bad">loss is NaN`)
+	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>",
+		"Best M-Recall <b>30.00</b>", ">t2</a>")
 	if strings.Contains(text, "loss.name") {
 		t.Error("a setting that is the same in all trials is in the table")
 	}
@@ -135,10 +141,13 @@ func TestRetrieval(t *testing.T) {
 		t.Fatal(err)
 	}
 	card := func(n int) string {
-		return fmt.Sprintf("<b>%d</b> <span class=\"num\" title=\"score\">%s</span>", n+1, minus(fmt.Sprintf("%.3f", answer.Hits[n].Score)))
+		return fmt.Sprintf("<b>%d</b> <span class=\"num\" title=\"score\">%s</span>", n+1,
+			minus(fmt.Sprintf("%.3f", answer.Hits[n].Score)))
 	}
-	text := s.has("/search?r=one&q="+url.QueryEscape(caption), "The best 8 of 8 images", card(0), card(1), card(2), `<img src="/picture?ck=best&amp;i=`)
-	if a, b := strings.Index(text, x.Image(answer.Hits[0].Index).Captions[0]), strings.Index(text, x.Image(answer.Hits[2].Index).Captions[0]); a < 0 || b < a {
+	text := s.has("/search?r=one&q="+url.QueryEscape(caption), "The best 8 of 8 images", card(0), card(1), card(2),
+		`<img src="/picture?ck=best&amp;i=`)
+	if a, b := strings.Index(text, x.Image(answer.Hits[0].Index).Captions[0]), strings.Index(text,
+		x.Image(answer.Hits[2].Index).Captions[0]); a < 0 || b < a {
 		t.Error("the images are not in the order of their scores")
 	}
 	if r, _ := s.ask("GET", "/search?r=one&part=1", nil); r.Header.Get("X-Live") != "done" {
@@ -146,7 +155,8 @@ func TestRetrieval(t *testing.T) {
 	}
 	s.has("/search?r=one&c=11", "the image of this caption has rank", `<span class="tag">match</span>`)
 	s.has("/search?r=one&q=qqqq+zzzz", `role="alert"`)
-	if text := s.get("/search?r=one&q=qqqq+" + url.QueryEscape(caption)); !strings.Contains(text, "Not in the vocabulary: <b>qqqq</b>") {
+	if text := s.get("/search?r=one&q=qqqq+" + url.QueryEscape(caption)); !strings.Contains(text,
+		"Not in the vocabulary: <b>qqqq</b>") {
 		t.Error("an unknown word is not named")
 	}
 
@@ -154,11 +164,13 @@ func TestRetrieval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "one")}, Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device})
+	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "one")},
+		Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]float64{"t2i": rep.Results[0].Metrics.T2I.R1, "i2t": rep.Results[0].Metrics.I2T.R1} {
+	for dir, want := range map[string]float64{"t2i": rep.Results[0].Metrics.T2I.R1,
+		"i2t": rep.Results[0].Metrics.I2T.R1} {
 		s.has("/queries?r=one&dir="+dir, fmt.Sprintf("<dt>R@1</dt><dd>%.1f</dd>", want), "Queries by the rank")
 		s.has("/mistakes?r=one&dir="+dir, "Hardest mistakes")
 	}
@@ -168,9 +180,12 @@ func TestRetrieval(t *testing.T) {
 			worst = i
 		}
 	}
-	rows := regexp.MustCompile(`<th scope="row"><a data-row href="[^"]*">([^<]*)</a></th><td class="num"><b>(\d+)</b>`).FindAllStringSubmatch(s.get("/queries?r=one"), -1)
+	rows := regexp.MustCompile(
+		`<th scope="row"><a data-row href="[^"]*">([^<]*)</a></th><td class="num"><b>(\d+)</b>`).FindAllStringSubmatch(
+		s.get("/queries?r=one"), -1)
 	if len(rows) != 40 || rows[0][2] != fmt.Sprint(out.Captions[worst].Rank+1) {
-		t.Errorf("%d queries, the first of rank %s; want 40, rank %d", len(rows), rows[0][2], out.Captions[worst].Rank+1)
+		t.Errorf("%d queries, the first of rank %s; want 40, rank %d", len(rows), rows[0][2],
+			out.Captions[worst].Rank+1)
 	}
 	first := 0
 	for _, o := range out.Captions {
@@ -185,8 +200,10 @@ func TestRetrieval(t *testing.T) {
 		s.has("/mistakes?r=one", fmt.Sprintf("match at rank <b>%d</b>, %.3f behind", hard[0].Rank+1, hard[0].Margin()))
 	}
 	id := x.Image(2).ID
-	s.has("/image?r=one&id="+id, "<h1>Image "+id+"</h1>", "finds this image at rank", `rel="prev"`, `rel="next"`, `<span class="tag">match</span>`)
-	for path, want := range map[string]int{"/image?r=one&i=8": 400, "/image?r=one&i=-1": 400, "/image?r=one&id=nobody": 400, "/search?r=one&c=40": 400, "/search?r=one&ck=other": 400,
+	s.has("/image?r=one&id="+id, "<h1>Image "+id+"</h1>", "finds this image at rank", `rel="prev"`, `rel="next"`,
+		`<span class="tag">match</span>`)
+	for path, want := range map[string]int{"/image?r=one&i=8": 400, "/image?r=one&i=-1": 400,
+		"/image?r=one&id=nobody": 400, "/search?r=one&c=40": 400, "/search?r=one&ck=other": 400,
 		"/search?r=one&q=" + strings.Repeat("a+", 600): 400,
 		"/search?r=gone": 404, "/search?r=one&split=dev": 200} {
 		if r, _ := s.ask("GET", path, nil); r.StatusCode != want {
@@ -236,7 +253,8 @@ func TestNetworks(t *testing.T) {
 	if closed != 4 {
 		t.Errorf("%d closed at the end, want 4", closed)
 	}
-	for _, form := range []url.Values{{"r": {"gone"}}, {"r": {"one"}, "ck": {"../best"}}, {"r": {"one"}, "split": {"../test"}}} {
+	for _, form := range []url.Values{{"r": {"gone"}}, {"r": {"one"}, "ck": {"../best"}},
+		{"r": {"one"}, "split": {"../test"}}} {
 		if r, _ := s.ask("POST", "/load", form); r.StatusCode < 400 {
 			t.Errorf("%v: %s", form, r.Status)
 		}
@@ -254,12 +272,14 @@ func TestLivePart(t *testing.T) {
 		t.Error("the part is not the part")
 	}
 	tag := r.Header.Get("ETag")
-	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusNotModified || text != "" {
+	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusNotModified ||
+		text != "" {
 		t.Errorf("unchanged: %s", r.Status)
 	}
 	write(t, filepath.Join(dir, "metrics.jsonl"), line2(10, 1, 30, true)+line2(20, 2, 35, true))
 	s.server.store.at = time.Time{}
-	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusOK || !strings.Contains(text, "35.00") {
+	if r, text := s.ask("GET", "/run?id=r&part=1", nil, "If-None-Match", tag); r.StatusCode != http.StatusOK ||
+		!strings.Contains(text, "35.00") {
 		t.Errorf("changed: %s", r.Status)
 	}
 }

@@ -62,7 +62,8 @@ func (p *pictures) open(id string) (*os.File, error) {
 // maxPicture bounds the file that is sent.
 const maxPicture = 64 << 20
 
-// picture sends the picture of image i of a split that is open. The request holds a number; the name of the file comes from the ids file.
+// picture sends the picture of image i of a split that is open. The request holds a number; the name of the file comes
+// from the ids file.
 func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 	q := hr.URL.Query()
 	b, release := s.networks.acquire(keyOf(q))
@@ -92,7 +93,8 @@ func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 	http.ServeContent(w, hr, "", st.ModTime(), f)
 }
 
-// pictureKind tells the type of a file from its first bytes; what is not a picture that a browser only draws is an error.
+// pictureKind tells the type of a file from its first bytes; what is not a picture that a browser only draws is an
+// error.
 func pictureKind(f *os.File) (string, fs.FileInfo, error) {
 	st, err := f.Stat()
 	if err != nil {

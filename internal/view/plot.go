@@ -172,7 +172,8 @@ func (p *plot) Description() string {
 			}
 		}
 		last := len(c.Y) - 1
-		parts = append(parts, fmt.Sprintf("%s: from %s to %s at %s %s; lowest %s at %s, highest %s at %s.", c.Name, number(c.Y[0]), number(c.Y[last]),
+		parts = append(parts, fmt.Sprintf("%s: from %s to %s at %s %s; lowest %s at %s, highest %s at %s.", c.Name,
+			number(c.Y[0]), number(c.Y[last]),
 			p.X, number(c.X[last]), number(c.Y[lo]), number(c.X[lo]), number(c.Y[hi]), number(c.X[hi])))
 	}
 	return strings.Join(parts, " ")

@@ -10,7 +10,8 @@ import (
 
 // Points land in the frame, at the places of their values.
 func TestPlot(t *testing.T) {
-	p := newPlot(plot{X: "epoch", Zero: true, Curves: []curve{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{0, 10, 5}}, {Name: "none"},
+	p := newPlot(plot{X: "epoch", Zero: true, Curves: []curve{{Name: "a", X: []float64{0, 1, 2},
+		Y: []float64{0, 10, 5}}, {Name: "none"},
 		{Name: "wild", X: []float64{1, 1, 1, 1e300}, Y: []float64{math.NaN(), math.Inf(1), 3, 1}}}})
 	if len(p.Curves) != 2 || len(p.Curves[1].X) != 1 {
 		t.Fatalf("%+v", p.Curves)
@@ -28,7 +29,8 @@ func TestPlot(t *testing.T) {
 	if rows := p.Table(); len(rows) != 3 || !slices.Equal(rows[1], []string{"1", "10", "3"}) {
 		t.Errorf("table %v", rows)
 	}
-	if !newPlot(plot{}).Empty() || !newPlot(plot{Log: true, Curves: []curve{{X: []float64{1}, Y: []float64{0}}}}).Empty() {
+	if !newPlot(plot{}).Empty() || !newPlot(plot{Log: true,
+		Curves: []curve{{X: []float64{1}, Y: []float64{0}}}}).Empty() {
 		t.Error("a plot without values is not empty")
 	}
 	flat := newPlot(plot{Curves: []curve{{X: []float64{0, 5}, Y: []float64{3, 3}}}})
@@ -65,7 +67,8 @@ func TestTicksAndNumbers(t *testing.T) {
 	for _, c := range []struct {
 		lo, hi float64
 		want   []float64
-	}{{0, 25, []float64{0, 5, 10, 15, 20, 25}}, {18.9, 56, []float64{20, 30, 40, 50}}, {0, 4e-4, []float64{0, 1e-4, 2e-4, 3e-4, 4e-4}}} {
+	}{{0, 25, []float64{0, 5, 10, 15, 20, 25}}, {18.9, 56, []float64{20, 30, 40, 50}},
+		{0, 4e-4, []float64{0, 1e-4, 2e-4, 3e-4, 4e-4}}} {
 		got := niceTicks(c.lo, c.hi, 6)
 		ok := len(got) == len(c.want)
 		for i := range c.want {
@@ -75,7 +78,8 @@ func TestTicksAndNumbers(t *testing.T) {
 			t.Errorf("[%g, %g]: %v, want %v", c.lo, c.hi, got, c.want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4", 0.05: "0.05", 1.5e7: "1.5e7", -2.5: "-2.5", 100: "100", 99999: "99999"} {
+	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4",
+		0.05: "0.05", 1.5e7: "1.5e7", -2.5: "-2.5", 100: "100", 99999: "99999"} {
 		if got := number(v); got != want {
 			t.Errorf("%g is %s, want %s", v, got, want)
 		}
@@ -91,8 +95,10 @@ func TestThin(t *testing.T) {
 	}
 	y[1234], y[8765] = 9, -9
 	tx, ty := thin(x, y, 100)
-	if len(tx) > 200 || len(tx) < 150 || !slices.IsSorted(tx) || slices.Max(ty) != 9 || slices.Min(ty) != -9 || tx[0] != 0 || tx[len(tx)-1] != float64(n-1) {
-		t.Errorf("%d points from %g to %g, values %g to %g", len(tx), tx[0], tx[len(tx)-1], slices.Min(ty), slices.Max(ty))
+	if len(tx) > 200 || len(tx) < 150 || !slices.IsSorted(tx) || slices.Max(ty) != 9 || slices.Min(ty) != -9 ||
+		tx[0] != 0 || tx[len(tx)-1] != float64(n-1) {
+		t.Errorf("%d points from %g to %g, values %g to %g", len(tx), tx[0], tx[len(tx)-1], slices.Min(ty),
+			slices.Max(ty))
 	}
 	for i, at := range tx {
 		if y[int(at)] != ty[i] {
@@ -107,7 +113,8 @@ func TestThin(t *testing.T) {
 // Negative numbers have the sign of mathematics.
 func TestMinus(t *testing.T) {
 	fixed, signed := functions["fixed"].(func(int, float64) string), functions["signed"].(func(int, float64) string)
-	if a, b, c := fixed(3, -0.0064), signed(1, -2), signed(1, 2); a != "\u22120.006" || b != "\u22122.0" || c != "+2.0" {
+	if a, b, c := fixed(3, -0.0064), signed(1, -2), signed(1, 2); a != "\u22120.006" || b != "\u22122.0" ||
+		c != "+2.0" {
 		t.Errorf("%s, %s, %s", a, b, c)
 	}
 }

@@ -150,7 +150,8 @@ func (s *Server) queriesPage(r *request) error {
 		of = slices.Clone(of)
 		sortOutcomes(of, r.q.Get("sort"), r.q.Get("desc") != "")
 		d.paging = r.paging(len(of), pageSize, func(n int) string {
-			return p.URL("/queries", "dir", d.Dir, "bin", d.Filter, "sort", r.q.Get("sort"), "desc", r.q.Get("desc"), "page", n)
+			return p.URL("/queries", "dir", d.Dir, "bin", d.Filter, "sort", r.q.Get("sort"), "desc", r.q.Get("desc"),
+				"page", n)
 		})
 		for _, o := range of[d.From:d.To] {
 			row := queryRow{Rank: o.Rank + 1, Margin: o.Margin(), Match: o.Match.Score, Away: o.Wrong.Score}
@@ -224,7 +225,9 @@ func (s *Server) mistakesPage(r *request) error {
 	d.Dir = r.direction()
 	if p.Open && s.networks.ranks(p.network) != nil {
 		of := search.Hardest(outcomesOf(s.networks.ranks(p.network), d.Dir), p.Info.Captions)
-		d.paging = r.paging(len(of), mistakeSize, func(n int) string { return p.URL("/mistakes", "dir", d.Dir, "page", n) })
+		d.paging = r.paging(len(of), mistakeSize, func(n int) string {
+			return p.URL("/mistakes", "dir", d.Dir, "page", n)
+		})
 		for _, o := range of[d.From:d.To] {
 			m := mistake{Rank: o.Rank + 1, Margin: o.Margin()}
 			if d.Dir == textToImage {

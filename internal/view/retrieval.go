@@ -135,7 +135,8 @@ type line struct {
 }
 
 func (p *picked) line(c int) line {
-	return line{Index: c, Text: p.network.index.Caption(c), URL: p.URL("/search", "c", c), Image: p.figure(c / p.Info.CaptionsPerImage)}
+	return line{Index: c, Text: p.network.index.Caption(c), URL: p.URL("/search", "c", c),
+		Image: p.figure(c / p.Info.CaptionsPerImage)}
 }
 
 // load starts to open the network that a form names, and goes back to the page.
@@ -192,7 +193,8 @@ func isSplit(name string) bool {
 func (r *request) whole(name string, below int) (int, error) {
 	i, err := strconv.Atoi(r.q.Get(name))
 	if err != nil || i < 0 || i >= below {
-		return 0, &badRequest{fmt.Sprintf("%s: expected a whole number from 0 to %d, found %q", name, below-1, r.q.Get(name))}
+		return 0, &badRequest{fmt.Sprintf("%s: expected a whole number from 0 to %d, found %q", name, below-1,
+			r.q.Get(name))}
 	}
 	return i, nil
 }

@@ -25,7 +25,8 @@ type fake struct {
 }
 
 func (f *fake) Info() search.Info {
-	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()), CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs}
+	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()),
+		CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs}
 }
 
 func (f *fake) list() []string {
@@ -43,7 +44,8 @@ func (f *fake) FindImage(id string) (int, error) {
 	return 0, fmt.Errorf("no image %s", id)
 }
 func (f *fake) answer() (search.Answer, error) {
-	return search.Answer{Hits: []search.Hit{{Index: 1, Score: 2}, {Index: 0, Score: 1}}, Scored: 2, Unknown: []string{hostile}}, nil
+	return search.Answer{Hits: []search.Hit{{Index: 1, Score: 2}, {Index: 0, Score: 1}}, Scored: 2,
+		Unknown: []string{hostile}}, nil
 }
 func (f *fake) Text(_ context.Context, q string, _ int) (search.Answer, error) {
 	if q == "unknown" {
@@ -56,7 +58,8 @@ func (f *fake) OfCaption(context.Context, int, int) (search.Answer, error) { ret
 func (f *fake) Outcomes(context.Context) (*search.Outcomes, error) {
 	var out search.Outcomes
 	for i := range f.list() {
-		o := search.Outcome{Query: i, Rank: 1, Match: search.Hit{Index: i, Score: 1}, Wrong: search.Hit{Index: 1 - i%2, Score: 2}}
+		o := search.Outcome{Query: i, Rank: 1, Match: search.Hit{Index: i, Score: 1},
+			Wrong: search.Hit{Index: 1 - i%2, Score: 2}}
 		out.Images, out.Captions = append(out.Images, o), append(out.Captions, o)
 	}
 	return &out, nil
@@ -82,20 +85,26 @@ func TestHostileText(t *testing.T) {
 	fakeRun(t, filepath.Join(root, name, "sweep", "trials", name), c, "") // below a run: not looked at
 	fakeRun(t, filepath.Join(root, "s"+name, "trials", name), c, line2(1, 1, 5, true))
 	write(t, filepath.Join(root, name, "checkpoints", "best.safetensors"), "")
-	write(t, filepath.Join(root, name, "env.json"), `{"sessions":[{"host":"<script>alert(3)</script>","command":["<script>"]}]}`)
+	write(t, filepath.Join(root, name, "env.json"),
+		`{"sessions":[{"host":"<script>alert(3)</script>","command":["<script>"]}]}`)
 	s := open(t, Options{Dir: root, open: opensFake(&fake{})})
 	k := networkKey{name, "best", "test"}
 	s.load(k)
 	p := &picked{Key: k}
 	id := url.QueryEscape(name)
-	pages := []string{"/", "/?q=" + url.QueryEscape(hostile), "/?sort=" + url.QueryEscape(hostile), "/run?id=" + id, "/compare?r=" + id + "&r=" + url.QueryEscape("s"+name+"/trials/"+name),
-		"/sweep", p.URL("/search"), p.URL("/search", "q", hostile), p.URL("/search", "q", "unknown"), p.URL("/search", "c", 0), p.URL("/image", "i", 0),
-		p.URL("/queries", "dir", "i2t"), p.URL("/queries", "bin", hostile), p.URL("/mistakes"), p.URL("/mistakes", "dir", "i2t"),
-		p.URL("/image", "id", hostile), "/search?r=" + id + "&split=" + url.QueryEscape(hostile), "/run?id=" + url.QueryEscape(hostile), "/" + url.PathEscape(hostile)}
+	pages := []string{"/", "/?q=" + url.QueryEscape(hostile), "/?sort=" + url.QueryEscape(hostile), "/run?id=" + id,
+		"/compare?r=" + id + "&r=" + url.QueryEscape("s"+name+"/trials/"+name),
+		"/sweep", p.URL("/search"), p.URL("/search", "q", hostile), p.URL("/search", "q", "unknown"),
+		p.URL("/search", "c", 0), p.URL("/image", "i", 0),
+		p.URL("/queries", "dir", "i2t"), p.URL("/queries", "bin", hostile), p.URL("/mistakes"),
+		p.URL("/mistakes", "dir", "i2t"),
+		p.URL("/image", "id", hostile), "/search?r=" + id + "&split=" + url.QueryEscape(hostile), "/run?id=" +
+			url.QueryEscape(hostile), "/" + url.PathEscape(hostile)}
 	for _, page := range pages {
 		_, text := s.ask("GET", page, nil)
 		lower := strings.ToLower(text)
-		if strings.Contains(lower, "<script>") || strings.Contains(lower, "<img src=x") || strings.Contains(lower, "<!--") || strings.Count(lower, "<script") != 1 {
+		if strings.Contains(lower, "<script>") || strings.Contains(lower, "<img src=x") ||
+			strings.Contains(lower, "<!--") || strings.Count(lower, "<script") != 1 {
 			t.Errorf("%s lets a caption, an id or a name through", page)
 		}
 		if !strings.Contains(text, "</html>") || strings.Contains(text, "ZgotmplZ") {
@@ -112,7 +121,8 @@ func TestHeaders(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	for _, path := range []string{"/", "/nowhere", "/assets/app.js", "/picture?i=0"} {
 		r, _ := s.ask("GET", path, nil)
-		if p := r.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if p := r.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") ||
+			strings.Contains(p, "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", path, r.Header)
 		}
 	}
@@ -127,9 +137,12 @@ func TestHeaders(t *testing.T) {
 // A page elsewhere that points its name here, or sends forms here, is refused; so are other methods.
 func TestGuard(t *testing.T) {
 	s := open(t, Options{Dir: runs, Hosts: []string{"lab.example"}})
-	for host, ok := range map[string]bool{"127.0.0.1:80": true, "localhost": true, "LOCALHOST.:8420": true, "[::1]:8420": true, "192.168.1.7:8420": true, "lab.example:1": true,
-		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example:8420": false, "127.0.0.1@evil": false} {
-		if r, _ := s.ask("GET", "/", nil, "Host", host); (r.StatusCode == http.StatusOK) != ok || !ok && r.StatusCode != http.StatusMisdirectedRequest && r.StatusCode != http.StatusBadRequest {
+	for host, ok := range map[string]bool{"127.0.0.1:80": true, "localhost": true, "LOCALHOST.:8420": true,
+		"[::1]:8420": true, "192.168.1.7:8420": true, "lab.example:1": true,
+		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example:8420": false,
+		"127.0.0.1@evil": false} {
+		if r, _ := s.ask("GET", "/", nil, "Host", host); (r.StatusCode == http.StatusOK) != ok ||
+			!ok && r.StatusCode != http.StatusMisdirectedRequest && r.StatusCode != http.StatusBadRequest {
 			t.Errorf("host %s: %s", host, r.Status)
 		}
 	}
@@ -137,7 +150,8 @@ func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		header []string
 		ok     bool
-	}{{nil, true}, {[]string{"Origin", s.URL}, true}, {[]string{"Sec-Fetch-Site", "same-origin"}, true}, {[]string{"Origin", "http://evil.example"}, false},
+	}{{nil, true}, {[]string{"Origin", s.URL}, true}, {[]string{"Sec-Fetch-Site", "same-origin"}, true},
+		{[]string{"Origin", "http://evil.example"}, false},
 		{[]string{"Origin", "null"}, false}, {[]string{"Sec-Fetch-Site", "cross-site"}, false}} {
 		if r, _ := s.ask("POST", "/theme", theme, c.header...); (r.StatusCode == http.StatusSeeOther) != c.ok {
 			t.Errorf("%v: %s", c.header, r.Status)
@@ -156,7 +170,8 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: %s", method, r.Status)
 		}
 	}
-	for back, want := range map[string]string{"/run?id=a": "/run?id=a", "//evil.example/x": "/x", "http://evil.example": "/", `/\evil.example`: "/evil.example", "": "/", "%zz": "/"} {
+	for back, want := range map[string]string{"/run?id=a": "/run?id=a", "//evil.example/x": "/x",
+		"http://evil.example": "/", `/\evil.example`: "/evil.example", "": "/", "%zz": "/"} {
 		r, _ := s.ask("POST", "/theme", url.Values{"theme": {"dark"}, "back": {back}})
 		if got := r.Header.Get("Location"); got != want {
 			t.Errorf("back to %q goes to %q, want %q", back, got, want)
@@ -183,11 +198,14 @@ func TestPictures(t *testing.T) {
 		write(t, filepath.Join(root, path), string(png))
 	}
 	write(t, filepath.Join(root, "images/page.png"), "<html><script>alert(1)</script>")
-	write(t, filepath.Join(root, "images/drawing.svg"), `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`)
+	write(t, filepath.Join(root, "images/drawing.svg"),
+		`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`)
 	mustMkdir(t, filepath.Join(images, "folder.png"))
 	linked := os.Symlink(filepath.Join(root, "secret.png"), filepath.Join(images, "link.png")) == nil
-	ids := map[string]bool{"ok": true, "ok.png": true, "sub/deep": true, "<b>": true, "../secret": false, "../secret.png": false, "sub/../../secret": false, filepath.Join(root, "secret.png"): false,
-		`..\secret`: false, "page": false, "drawing.svg": false, "folder": false, "gone": false, "": false, "..": false, "ok.png\x00": false, "%2e%2e%2fsecret": false}
+	ids := map[string]bool{"ok": true, "ok.png": true, "sub/deep": true, "<b>": true, "../secret": false,
+		"../secret.png": false, "sub/../../secret": false, filepath.Join(root, "secret.png"): false,
+		`..\secret`: false, "page": false, "drawing.svg": false, "folder": false, "gone": false, "": false, "..": false,
+		"ok.png\x00": false, "%2e%2e%2fsecret": false}
 	if linked {
 		ids["link"] = false
 	}
@@ -201,14 +219,16 @@ func TestPictures(t *testing.T) {
 	p := &picked{Key: k}
 	for i, id := range list {
 		r, text := s.ask("GET", p.URL("/picture", "i", i), nil)
-		if ok := r.StatusCode == http.StatusOK && text == string(png); ok != ids[id] || !ids[id] && r.StatusCode != http.StatusNotFound {
+		if ok := r.StatusCode == http.StatusOK && text == string(png); ok != ids[id] ||
+			!ids[id] && r.StatusCode != http.StatusNotFound {
 			t.Errorf("id %q: %s, %d bytes; want a picture: %t", id, r.Status, len(text), ids[id])
 		}
 		if ids[id] && r.Header.Get("Content-Type") != "image/png" {
 			t.Errorf("id %q: type %s", id, r.Header.Get("Content-Type"))
 		}
 	}
-	for _, q := range []string{"i=../secret.png", "i=..%2fsecret", "i=%2e%2e%2fsecret.png", "i=-1", "i=99999", "i=", "id=../secret", "i=0x1", "i=0&split=../x", "i=0&r=../one"} {
+	for _, q := range []string{"i=../secret.png", "i=..%2fsecret", "i=%2e%2e%2fsecret.png", "i=-1", "i=99999", "i=",
+		"id=../secret", "i=0x1", "i=0&split=../x", "i=0&r=../one"} {
 		v, err := url.ParseQuery("r=one&ck=best&split=test")
 		if err != nil {
 			t.Fatal(err)
@@ -221,9 +241,11 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%s: %s", q, r.Status)
 		}
 	}
-	for _, path := range []string{"/picture/../secret.png", "/assets/../secret.png", "/assets/%2e%2e/server.go", "/assets/..%2f..%2fgo.mod", "/assets/", "/images/ok.png", "/..%2fsecret.png", "/%2e%2e/%2e%2e/etc/passwd"} {
+	for _, path := range []string{"/picture/../secret.png", "/assets/../secret.png", "/assets/%2e%2e/server.go",
+		"/assets/..%2f..%2fgo.mod", "/assets/", "/images/ok.png", "/..%2fsecret.png", "/%2e%2e/%2e%2e/etc/passwd"} {
 		r, text := s.ask("GET", path, nil)
-		if r.StatusCode == http.StatusOK || strings.Contains(text, "package view") || strings.HasPrefix(text, string(png[:8])) {
+		if r.StatusCode == http.StatusOK || strings.Contains(text, "package view") ||
+			strings.HasPrefix(text, string(png[:8])) {
 			t.Errorf("%s: %s", path, r.Status)
 		}
 	}
@@ -238,7 +260,8 @@ func TestReadOnly(t *testing.T) {
 	before := listing(t, root, world)
 	s := open(t, Options{Dir: root})
 	s.load(networkKey{"one", "best", "test"})
-	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub/two", "/sweep", "/search?r=one&q=a", "/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one", "/picture?r=one&i=0"} {
+	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub/two", "/sweep", "/search?r=one&q=a",
+		"/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one", "/picture?r=one&i=0"} {
 		s.get(page)
 	}
 	if after := listing(t, root, world); after != before {

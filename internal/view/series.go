@@ -7,7 +7,8 @@ import (
 	"vsetrain/internal/experiment"
 )
 
-// logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic axis.
+// logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic
+// axis.
 const logFrom = 50
 
 // class is the style of curve i; the palette begins again after eight.
@@ -74,21 +75,27 @@ func runPlots(r *Run) []*plot {
 	const x = "epoch"
 	loss := r.steps("loss", class(1), lossOf)
 	norm := r.steps("gradient norm", class(2), gradNorm)
-	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%", Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
+	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%",
+		Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
 	if r.HasBest {
 		recall.Marks = []mark{{Name: fmt.Sprintf("best %.2f", r.Best.MRecall), Class: class(0), X: r.Best.Epoch}}
 	}
 	all := []plot{
 		recall,
 		{ID: "recalls", Title: "Recalls on the validation split", X: x, Y: "%", Curves: []curve{
-			r.validations("image to text R@1", "s0", i2tR1), r.validations("R@5", "s0 mid", i2tR5), r.validations("R@10", "s0 low", i2tR10),
-			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5), r.validations("R@10", "s1 low", t2iR10)}},
+			r.validations("image to text R@1", "s0", i2tR1), r.validations("R@5", "s0 mid", i2tR5),
+			r.validations("R@10", "s0 low", i2tR10),
+			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5),
+			r.validations("R@10", "s1 low", t2iR10)}},
 		{ID: "loss", Title: "Loss of a batch", X: x, Log: wide(loss), Curves: averaged(loss)},
 		{ID: "grad_norm", Title: "Gradient norm before clipping", X: x, Log: wide(norm), Curves: averaged(norm)},
-		{ID: "lr", Title: "Learning rate", X: x, Zero: true, Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
+		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
+			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
 		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Zero: true, Curves: append(
-			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5), hardImages))...)},
-		{ID: "speed", Title: "Captions a second", X: x, Zero: true, Curves: averaged(r.steps("captions a second", class(6), captionsPerSec))},
+			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5),
+				hardImages))...)},
+		{ID: "speed", Title: "Captions a second", X: x, Zero: true,
+			Curves: averaged(r.steps("captions a second", class(6), captionsPerSec))},
 	}
 	var out []*plot
 	for _, p := range all {
@@ -105,10 +112,16 @@ var quantities = []struct {
 	log       bool
 	curve     func(r *Run, name, class string) curve
 }{
-	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve { return r.validations(n, c, mRecall) }},
-	{"loss", "Loss of a batch (mean)", true, func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, lossOf))) }},
+	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve {
+		return r.validations(n, c, mRecall)
+	}},
+	{"loss", "Loss of a batch (mean)", true, func(r *Run, n,
+		c string) curve {
+		return last(averaged(r.steps(n, c, lossOf)))
+	}},
 	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return r.steps(n, c, learningRate) }},
-	{"grad_norm", "Gradient norm before clipping (mean)", true, func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, gradNorm))) }},
+	{"grad_norm", "Gradient norm before clipping (mean)", true,
+		func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, gradNorm))) }},
 }
 
 func last(c []curve) curve {
@@ -151,7 +164,8 @@ func sparkline(r *Run) string {
 		if i > 0 {
 			b = append(b, ' ')
 		}
-		b = fmt.Appendf(b, "%s,%s", coordinate(1+94*(c.X[i]-p.x0)/(p.x1-p.x0)), coordinate(23-22*(c.Y[i]-p.y0)/(p.y1-p.y0)))
+		b = fmt.Appendf(b, "%s,%s", coordinate(1+94*(c.X[i]-p.x0)/(p.x1-p.x0)),
+			coordinate(23-22*(c.Y[i]-p.y0)/(p.y1-p.y0)))
 	}
 	return string(b)
 }

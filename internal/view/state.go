@@ -8,7 +8,8 @@ import (
 // State is how a run stands.
 type State string
 
-// States. A run whose lock is free before it reached its end was stopped by Ctrl-C, killed, or failed; the files do not tell which.
+// States. A run whose lock is free before it reached its end was stopped by Ctrl-C, killed, or failed; the files do not
+// tell which.
 const (
 	Running     State = "running"
 	Finished    State = "finished"

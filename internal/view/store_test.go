@@ -34,9 +34,12 @@ func TestStates(t *testing.T) {
 		{name: "nothing", epochs: 2, want: Interrupted},
 		{name: "held", metrics: line2(10, 1, 5, true), epochs: 2, locked: true, want: Running, done: 0.5},
 		{name: "max", metrics: line2(10, 1, 5, true), epochs: 20, max: 10, want: Finished, done: 1},
-		{name: "early", metrics: line2(10, 1, 5, true) + line2(20, 2, 4, false) + line2(30, 3, 4, false), epochs: 20, early: 2, want: Finished, done: 0.15},
-		{name: "late", metrics: line2(10, 1, 5, true) + line2(20, 2, 4, false), epochs: 20, early: 2, want: Interrupted, done: 0.1},
-		{name: "unvalidated", metrics: line2(10, 1, 5, true) + `{"kind":"train","step":20,"epoch":2}` + "\n", epochs: 2, want: Interrupted, done: 1},
+		{name: "early", metrics: line2(10, 1, 5, true) + line2(20, 2, 4, false) + line2(30, 3, 4, false), epochs: 20,
+			early: 2, want: Finished, done: 0.15},
+		{name: "late", metrics: line2(10, 1, 5, true) + line2(20, 2, 4, false), epochs: 20, early: 2, want: Interrupted,
+			done: 0.1},
+		{name: "unvalidated", metrics: line2(10, 1, 5, true) + `{"kind":"train","step":20,"epoch":2}` + "\n", epochs: 2,
+			want: Interrupted, done: 1},
 		{name: "broken", metrics: "no\n", epochs: 2, want: Unreadable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,10 +55,12 @@ func TestStates(t *testing.T) {
 				defer d.Close()
 			}
 			all, _ := newStore(root).all(time.Now())
-			if len(all) != 1 || all[0].State != c.want || all[0].Done != c.done || all[0].ID != "." || all[0].Name != filepath.Base(root) {
+			if len(all) != 1 || all[0].State != c.want || all[0].Done != c.done || all[0].ID != "." ||
+				all[0].Name != filepath.Base(root) {
 				t.Fatalf("%+v, want %s, %g done", all[0], c.want, c.done)
 			}
-			if r := all[0]; c.locked != (r.Owner.PID == 7) || (c.want == Unreadable) != strings.Contains(r.Err, "metrics.jsonl:1:") {
+			if r := all[0]; c.locked != (r.Owner.PID == 7) || (c.want == Unreadable) != strings.Contains(r.Err,
+				"metrics.jsonl:1:") {
 				t.Errorf("owner %v, error %q", r.Owner, r.Err)
 			}
 		})
@@ -100,7 +105,8 @@ func TestStore(t *testing.T) {
 	if got := strings.Join(ids(), " "); got != "s/trials/1 x y/z" {
 		t.Errorf("after a run was deleted: %s", got)
 	}
-	if s.find("x", now) == nil || s.find("../x", now) != nil || s.find("x/inner", now) != nil || s.find("", now) != nil {
+	if s.find("x", now) == nil || s.find("../x", now) != nil || s.find("x/inner", now) != nil ||
+		s.find("", now) != nil {
 		t.Error("find")
 	}
 	write(t, filepath.Join(root, "x", runfs.ConfigName), "version: 99\n")

@@ -23,7 +23,8 @@ func niceTicks(lo, hi float64, n int) []float64 {
 	return out
 }
 
-// logTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, with their multiples where there are few of them.
+// logTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, with their multiples where there are
+// few of them.
 func logTicks(lo, hi float64) []float64 {
 	decades := math.Log10(hi / lo)
 	factors := []float64{1}
@@ -69,8 +70,8 @@ func number(v float64) string {
 	return s
 }
 
-// thin returns at most 2n points of a curve that look the same when drawn: of each of n pieces of equal length the lowest and the
-// highest value in their order. First and last point stay.
+// thin returns at most 2n points of a curve that look the same when drawn: of each of n pieces of equal length the
+// lowest and the highest value in their order. First and last point stay.
 func thin(x, y []float64, n int) (tx, ty []float64) {
 	if len(x) <= 2*n {
 		return x, y

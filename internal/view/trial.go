@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to be trained to for now
-// (successive halving raises it rung by rung), and failed.json, why it was given up.
+// trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to
+// be trained to for now (successive halving raises it rung by rung), and failed.json, why it was given up.
 type trialNote struct {
 	Target int    // 0 without
 	Failed string // "" without

@@ -2,8 +2,8 @@ package nn
 
 import "vsetrain/internal/graph"
 
-// BatchNorm is torch.nn.BatchNorm1d: ε 1e-5, momentum 0.1. The running statistics are stored with the parameters and never
-// optimised.
+// BatchNorm is torch.nn.BatchNorm1d: ε 1e-5, momentum 0.1. The running statistics are stored with the parameters and
+// never optimised.
 type BatchNorm struct {
 	Weight Param `param:"weight"`
 	Bias   Param `param:"bias"`
@@ -19,5 +19,6 @@ func NewBatchNorm(c int) BatchNorm {
 
 // Weights returns the nodes of the parameters.
 func (l *BatchNorm) Weights(g *graph.Graph) graph.BatchNormWeights {
-	return graph.BatchNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Mean: l.Mean.Node(g), Var: l.Var.Node(g)}
+	return graph.BatchNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Mean: l.Mean.Node(g),
+		Var: l.Var.Node(g)}
 }

@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// BERT (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", NAACL
-// 2019; the parameter names of Hugging Face's BertModel). For a caption of n word pieces w_1 … w_n, [CLS] and [SEP] included, with
-// hidden size D, A heads and inner size F:
+// BERT (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional Transformers for Language
+// Understanding", NAACL 2019; the parameter names of Hugging Face's BertModel). For a caption of n word pieces w_1 …
+// w_n, [CLS] and [SEP] included, with hidden size D, A heads and inner size F:
 //
 //	x⁰_t = dropout(LN(word(w_t) + position(t) + type(0)))                         [n, D]
 //	a = softmax(Q K^T/√(D/A)) V, Q = x W_q + b_q …, each head on its D/A columns   [n, D]
@@ -20,7 +20,8 @@ import (
 // BertSizes are the sizes of an encoder.
 type BertSizes struct {
 	Vocab, Layers, Hidden, Heads, Intermediate, Positions int
-	Dropout                                               float64 // of embeddings, attention weights and both branches, in training
+	// of embeddings, attention weights and both branches, in training
+	Dropout float64
 }
 
 // BertEps is the ε of every layer norm of BERT.
@@ -45,7 +46,8 @@ func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
 // BertLayer is one layer.
 type BertLayer struct {
 	Attention struct {
-		// Self holds the three weights, then the three biases: parameters lie in memory in the order of the fields, and side by side they are those of one product.
+		// Self holds the three weights, then the three biases: parameters lie in memory in the order of the fields, and
+		// side by side they are those of one product.
 		Self struct {
 			QueryW Param `param:"query.weight"`
 			KeyW   Param `param:"key.weight"`
@@ -90,7 +92,8 @@ const BertGroup = "bert"
 // NewBert returns an encoder that starts as BERT's training does: weights normal with deviation 0.02, biases zero.
 func NewBert(s BertSizes) Bert {
 	b := Bert{sizes: s}
-	b.Embeddings.Word, b.Embeddings.Position, b.Embeddings.Type = bertTable(s.Vocab, s.Hidden), bertTable(s.Positions, s.Hidden), bertTable(2, s.Hidden)
+	b.Embeddings.Word, b.Embeddings.Position, b.Embeddings.Type = bertTable(s.Vocab, s.Hidden), bertTable(s.Positions,
+		s.Hidden), bertTable(2, s.Hidden)
 	b.Embeddings.Norm = newLayerNorm(s.Hidden)
 	for range s.Layers {
 		var l BertLayer
@@ -112,7 +115,8 @@ func NewBert(s BertSizes) Bert {
 func bertTable(n, d int) Embedding { return Embedding{Param{Shape: []int{n, d}, Init: Normal(0.02)}} }
 
 func bertLinear(in, out int) Linear {
-	return Linear{Weight: Param{Shape: []int{out, in}, Init: Normal(0.02)}, Bias: Param{Shape: []int{out}, Init: Constant(0)}}
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: Normal(0.02)},
+		Bias: Param{Shape: []int{out}, Init: Constant(0)}}
 }
 
 func (l *Linear) weights(g *graph.Graph) graph.LinearWeights {
@@ -128,10 +132,12 @@ func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 		l, name := &b.Encoder.Layers[i], fmt.Sprintf("bert.%d.", i)
 		s, o := &l.Attention.Self, &l.Attention.Output
 		part := func(w, b *Param) graph.LinearWeights { return graph.LinearWeights{W: w.Node(g), B: b.Node(g)} }
-		x = g.AttentionLayer(x, words, lengths, graph.AttentionWeights{Query: part(&s.QueryW, &s.QueryB), Key: part(&s.KeyW, &s.KeyB), Value: part(&s.ValueW, &s.ValueB),
+		x = g.AttentionLayer(x, words, lengths, graph.AttentionWeights{Query: part(&s.QueryW, &s.QueryB),
+			Key: part(&s.KeyW, &s.KeyB), Value: part(&s.ValueW, &s.ValueB),
 			Output: o.Dense.weights(g), Norm: o.Norm.weights(g), Heads: b.sizes.Heads}, rate, name+"attention")
-		x = g.PerceptronLayer(x, lengths, graph.PerceptronWeights{Inner: l.Intermediate.Dense.weights(g), Outer: l.Output.Dense.weights(g),
-			Norm: l.Output.Norm.weights(g)}, rate, name+"perceptron")
+		x = g.PerceptronLayer(x, lengths, graph.PerceptronWeights{Inner: l.Intermediate.Dense.weights(g),
+			Outer: l.Output.Dense.weights(g),
+			Norm:  l.Output.Norm.weights(g)}, rate, name+"perceptron")
 	}
 	return x
 }

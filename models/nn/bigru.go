@@ -2,7 +2,8 @@ package nn
 
 import "vsetrain/internal/graph"
 
-// BiGRU is one layer of gated recurrent units in both directions, with the parameter names of a bidirectional torch.nn.GRU.
+// BiGRU is one layer of gated recurrent units in both directions, with the parameter names of a bidirectional
+// torch.nn.GRU.
 type BiGRU struct {
 	Forward  GRU     `param:""`
 	Backward reverse `param:""`
@@ -23,6 +24,7 @@ func NewBiGRU(in, hidden int) BiGRU {
 
 // Mean returns (→h + ←h)/2 for all words of packed x [B·L, I], packed: [B·L, H].
 func (l *BiGRU) Mean(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
-	backward := graph.GRUWeights{WIH: l.Backward.WIH.Node(g), WHH: l.Backward.WHH.Node(g), BIH: l.Backward.BIH.Node(g), BHH: l.Backward.BHH.Node(g)}
+	backward := graph.GRUWeights{WIH: l.Backward.WIH.Node(g), WHH: l.Backward.WHH.Node(g), BIH: l.Backward.BIH.Node(g),
+		BHH: l.Backward.BHH.Node(g)}
 	return g.BiGRU(x, lengths, l.Forward.weights(g), backward)
 }

@@ -109,7 +109,8 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 	for range 2 {
 		check(t, prog.RunAll())
 	}
-	golden.Close(t, "hidden states", prog.Doubles(hidden)[:len(valid)*d], golden.Rows(c.Expected.Hidden.Data, d, valid), out)
+	golden.Close(t, "hidden states", prog.Doubles(hidden)[:len(valid)*d], golden.Rows(c.Expected.Hidden.Data, d, valid),
+		out)
 	golden.Close(t, "pooled", prog.Doubles(pooled), c.Expected.Pooled.Data, out)
 	golden.Close(t, "loss", prog.Doubles(cost), []float64{c.Expected.Loss}, out)
 	if len(c.Expected.Grads) != len(names) {
@@ -120,7 +121,8 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 	}
 }
 
-// The weights of queries, keys and values lie side by side in memory, and so do their biases, so that they are one product; the names are those of checkpoints.
+// The weights of queries, keys and values lie side by side in memory, and so do their biases, so that they are one
+// product; the names are those of checkpoints.
 func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
 	dev, err := cpu.New(cpu.Options{Threads: 1})
 	check(t, err)

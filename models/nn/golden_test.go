@@ -26,8 +26,8 @@ type gruCase struct {
 	}
 }
 
-// layout moves values between the padded layout of the golden cases, batch first in the order of the file, and the packed
-// layout of the graph: captions sorted by length, time-major.
+// layout moves values between the padded layout of the golden cases, batch first in the order of the file, and the
+// packed layout of the graph: captions sorted by length, time-major.
 type layout struct {
 	order []int // caption of the file at each position of the batch
 	lens  []int32
@@ -97,7 +97,8 @@ func TestGoldenGRU(t *testing.T) {
 }
 
 // direction checks one direction, adds its part of the gradient of x and returns its part of the loss.
-func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n int, sumX []float64, out, grad golden.Tolerance) float64 {
+func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n int, sumX []float64, out,
+	grad golden.Tolerance) float64 {
 	b, steps, in := c.Inputs.X.Shape[0], c.Inputs.X.Shape[1], c.Inputs.X.Shape[2]
 	h := c.Params["weight_hh_l0"].Shape[1]
 	l := newLayout(c.Lengths, steps)

@@ -16,9 +16,10 @@ import (
 //	θ = softmax(w·BiGRU(P) / 0.1)
 //	y_c = Σ_p θ_p · sorted_p(x_c)
 //
-// Because θ depends on n alone, it is computed once for every possible length and shared by all items: a table [K, K] whose row K - n
-// holds the weights of n values, the longest first, as packed sequences want it. P is exact; the reference rounds it to float32
-// (quirk Q13). Masking with -10000 before softmax and sorting, as the reference does, is the same as leaving out.
+// Because θ depends on n alone, it is computed once for every possible length and shared by all items: a table [K, K]
+// whose row K - n holds the weights of n values, the longest first, as packed sequences want it. P is exact; the
+// reference rounds it to float32 (quirk Q13). Masking with -10000 before softmax and sorting, as the reference does, is
+// the same as leaving out.
 type GPO struct {
 	GRU    BiGRU  `param:"gru"`
 	Linear Linear `param:"linear"`
@@ -29,7 +30,8 @@ const poolTemperature = 0.1
 
 // NewGPO returns an operator with positional encodings of size d.
 func NewGPO(d, hidden int) GPO {
-	return GPO{GRU: NewBiGRU(d, hidden), encode: d, Linear: Linear{Weight: Param{Shape: []int{1, hidden}, Init: FanIn(hidden)}}}
+	return GPO{GRU: NewBiGRU(d, hidden), encode: d,
+		Linear: Linear{Weight: Param{Shape: []int{1, hidden}, Init: FanIn(hidden)}}}
 }
 
 // Table returns the weights of the lengths longest, longest-1, …, 1: [longest, longest].
@@ -46,11 +48,13 @@ func (l *GPO) Table(g *graph.Graph, longest int) *graph.Node {
 		}
 	}
 	n := g.ConstInts(fmt.Sprintf("const.gpo.lengths.%d", longest), lengths)
-	x := g.Const(fmt.Sprintf("const.gpo.positions.%d.%d", longest, l.encode), encodings, len(encodings)/l.encode, l.encode)
+	x := g.Const(fmt.Sprintf("const.gpo.positions.%d.%d", longest, l.encode), encodings, len(encodings)/l.encode,
+		l.encode)
 	return g.PoolWeights(l.Linear.Forward(g, l.GRU.Mean(g, x, n)), n, longest, poolTemperature)
 }
 
-// Forward pools the rows of every item: rows [capacity, D] with lengths [B] of at most longest, packed or concatenated → [B, D].
+// Forward pools the rows of every item: rows [capacity, D] with lengths [B] of at most longest, packed or concatenated
+// → [B, D].
 func (l *GPO) Forward(g *graph.Graph, rows, lengths *graph.Node, longest int, packed bool) *graph.Node {
 	return g.SortPool(rows, lengths, l.Table(g, longest), packed)
 }

@@ -10,7 +10,8 @@ import (
 
 // Init draws the initial values of a parameter.
 type Init struct {
-	kind  byte // 'u' uniform in ±a, 'b' from b to a+b, 'n' normal of deviation a, 'c' constant a, 'r' norms of the rows of another
+	// 'u' uniform in ±a, 'b' from b to a+b, 'n' normal of deviation a, 'c' constant a, 'r' norms of the rows of another
+	kind  byte
 	scale float64
 	shift float64
 	of    *Param
@@ -25,7 +26,8 @@ func Normal(std float64) Init { return Init{kind: 'n', scale: std} }
 // Between draws uniformly from lo to hi.
 func Between(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
 
-// rowNorms are the norms of the rows of another parameter, as it is drawn, in as many rows as there are norms; it must not be larger than FillPiece.
+// rowNorms are the norms of the rows of another parameter, as it is drawn, in as many rows as there are norms; it must
+// not be larger than FillPiece.
 func rowNorms(of *Param) Init { return Init{kind: 'r', of: of} }
 
 // Constant sets every value.

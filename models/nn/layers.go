@@ -15,12 +15,14 @@ type Linear struct {
 
 // NewLinear returns a linear layer with PyTorch's default initialisation.
 func NewLinear(in, out int) Linear {
-	return Linear{Weight: Param{Shape: []int{out, in}, Init: FanIn(in)}, Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: FanIn(in)},
+		Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
 }
 
 // NewXavierLinear returns a linear layer with Xavier weights and zero bias, as the references' image encoders.
 func NewXavierLinear(in, out int) Linear {
-	return Linear{Weight: Param{Shape: []int{out, in}, Init: Xavier(in, out)}, Bias: Param{Shape: []int{out}, Init: Constant(0)}}
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: Xavier(in, out)},
+		Bias: Param{Shape: []int{out}, Init: Constant(0)}}
 }
 
 // Forward adds the layer to a graph.
@@ -28,8 +30,8 @@ func (l *Linear) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Linear(l.Term(g, x))
 }
 
-// Conv is a convolution with a kernel of size 1, torch.nn.Conv1d(I, O, 1): a linear layer on every position, whose weight is stored with an axis
-// more.
+// Conv is a convolution with a kernel of size 1, torch.nn.Conv1d(I, O, 1): a linear layer on every position, whose
+// weight is stored with an axis more.
 type Conv struct {
 	Weight Param `param:"weight"` // [O, I, 1]
 	Bias   Param `param:"bias"`   // [O]
@@ -37,7 +39,8 @@ type Conv struct {
 
 // NewConv returns a convolution with PyTorch's default initialisation.
 func NewConv(in, out int) Conv {
-	return Conv{Weight: Param{Shape: []int{out, in, 1}, Init: FanIn(in)}, Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+	return Conv{Weight: Param{Shape: []int{out, in, 1}, Init: FanIn(in)},
+		Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
 }
 
 // Forward applies the layer to every row of x [N, I]: [N, O].

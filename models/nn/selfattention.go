@@ -20,8 +20,8 @@ func NewSelfAttention(d, heads int) SelfAttention {
 	return SelfAttention{InW: in.Weight, InB: in.Bias, Out: out, heads: heads}
 }
 
-// Forward attends within sets of rows x [N, D], counts [B] of them each, N in all. Where attended [B, L] int32 is not nil,
-// only rows are attended to whose entry is not 0.
+// Forward attends within sets of rows x [N, D], counts [B] of them each, N in all. Where attended [B, L] int32 is not
+// nil, only rows are attended to whose entry is not 0.
 func (l *SelfAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
 	qkv := g.Linear(graph.LinearTerm{X: x, W: l.InW.Node(g), B: l.InB.Node(g)})
 	return l.Out.Forward(g, g.SelfAttention(qkv, attended, counts, l.heads))

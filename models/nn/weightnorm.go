@@ -2,8 +2,8 @@ package nn
 
 import "vsetrain/internal/graph"
 
-// WeightNorm is a linear layer whose weight is given by directions and lengths, row by row: W_o = g_o v_o/‖v_o‖ (Salimans, Kingma: "Weight
-// Normalization", NeurIPS 2016; torch.nn.utils.weight_norm).
+// WeightNorm is a linear layer whose weight is given by directions and lengths, row by row: W_o = g_o v_o/‖v_o‖
+// (Salimans, Kingma: "Weight Normalization", NeurIPS 2016; torch.nn.utils.weight_norm).
 type WeightNorm struct {
 	G    Param `param:"weight_g"` // [O, 1]
 	V    Param `param:"weight_v"` // [O, I]
@@ -24,8 +24,8 @@ func (l *WeightNorm) Weight(g *graph.Graph) *graph.Node {
 	return g.ScaleBlocks(g.L2Norm(l.V.Node(g), 1, 0), l.G.Node(g), 1, 1, o, i)
 }
 
-// WholeNormed is a linear layer whose weight is a direction and one length: W = g v/‖v‖, with the Frobenius norm of the whole matrix
-// (torch.nn.utils.weight_norm with dim None, as kuanghuei/SCAN, model.py, EncoderImageWeightNormPrecomp).
+// WholeNormed is a linear layer whose weight is a direction and one length: W = g v/‖v‖, with the Frobenius norm of the
+// whole matrix (torch.nn.utils.weight_norm with dim None, as kuanghuei/SCAN, model.py, EncoderImageWeightNormPrecomp).
 type WholeNormed struct {
 	Bias Param `param:"bias"`     // [O]
 	G    Param `param:"weight_g"` // [1]

@@ -15,31 +15,33 @@ func tilesAMX() string {
 	return g.String()
 }
 
-// terms are the products of parts of a and of b, counted from 0 with the largest first, whose sum a kernel computes in this
-// order. Neighbours have a part in common, which stays in its registers.
+// terms are the products of parts of a and of b, counted from 0 with the largest first, whose sum a kernel computes in
+// this order. Neighbours have a part in common, which stays in its registers.
 type terms struct {
 	parts int
 	pairs [][2]int
-	// fetch is how many cache lines of the next panel of b a step fetches: a call of the most rows fetches the whole panel.
+	// fetch is how many cache lines of the next panel of b a step fetches: a call of the most rows fetches the whole
+	// panel.
 	fetch int
-	// store is after how many steps a sum is stored in scratch memory, for nothing but speed, 0 for never: on Sapphire Rapids
-	// the first tile store after more than about 130 tile products takes some 700 cycles longer.
+	// store is after how many steps a sum is stored in scratch memory, for nothing but speed, 0 for never: on Sapphire
+	// Rapids the first tile store after more than about 130 tile products takes some 700 cycles longer.
 	store int
 }
 
 var (
 	bf16Terms = terms{parts: 1, pairs: [][2]int{{0, 0}}}
-	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine, the
-	// three left out are less than 2^-25 of the product.
+	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine,
+	// the three left out are less than 2^-25 of the product.
 	splitTerms = terms{parts: 3, pairs: [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}, fetch: 24, store: 4}
 )
 
 // tileAMX writes a kernel of AMX: C[m, n] for any number of rows and columns in panels of 32, each pair of panels as
 // 2 x 2 hardware tiles of 16 x 16.
 //
-// A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] of each part for it, b two tiles
-// [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with nothing to scale
-// or add go there at once, and those that are only added to C take a shorter way, during which the next panel begins.
+// A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] of each part for it, b two
+// tiles [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with
+// nothing to scale or add go there at once, and those that are only added to C take a shorter way, during which the
+// next panel begins.
 //
 // Tile configuration and release cost as much as several steps, so a call does many panels; they stay inside one
 // call because a goroutine may move to another thread between calls and tile state belongs to the thread.
@@ -95,8 +97,8 @@ func tileAMX(g *gen, name string, ts terms) {
 	g.ins("VZEROUPPER\n\tRET")
 }
 
-// Products of fewSteps and more, but not manySteps, fetch 24 rows of the result before they begin, for one a step comes too late for the last; the
-// result of fewer steps is mostly near.
+// Products of fewSteps and more, but not manySteps, fetch 24 rows of the result before they begin, for one a step comes
+// too late for the last; the result of fewer steps is mostly near.
 const fewSteps, manySteps = 4, 16
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the
@@ -111,7 +113,8 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	}
 	each(func(t, _ int) { g.tilezero(t) })
 	if rt == 2 && ct == 2 {
-		g.ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $24, R11\n\tJLT begun", -16*ts.parts*fewSteps, 16*ts.parts*(manySteps-fewSteps))
+		g.ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $24, R11\n\tJLT begun", -16*ts.parts*fewSteps,
+			16*ts.parts*(manySteps-fewSteps))
 		for range 24 {
 			g.ins("PREFETCHT1 (R13)\n\tPREFETCHT1 64(R13)\n\tADDQ R15, R13")
 		}
@@ -180,7 +183,8 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 			}
 			for r := range 16 {
 				for v := range 2 {
-					g.ins("VMOVUPS %d(BX), Z4\n\tVADDPS %d(R14), Z4, Z4\n\tVMOVUPS Z4, %d(R14)", 2048*i+128*r+64*v, 64*v, 64*v)
+					g.ins("VMOVUPS %d(BX), Z4\n\tVADDPS %d(R14), Z4, Z4\n\tVMOVUPS Z4, %d(R14)", 2048*i+128*r+64*v,
+						64*v, 64*v)
 				}
 				g.ins("ADDQ R15, R14")
 			}

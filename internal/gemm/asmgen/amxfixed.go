@@ -11,18 +11,19 @@ const (
 
 // tileFixedAMX writes the kernel of fixed-point products, C[m, n] for any number of rows and columns in panels of 32.
 //
-// A tile of 16 x 16 elements has three sums of products of digits, by their weight: T0 of a0 b0, T1 of a0 b1 + a1 b0, T2 of a0 b2 + a1 b1 +
-// a2 b0. A step takes 64 values of k: digits of a in T3 and T4, of b in T5 to T7. The sums go to scratch memory, and from there, while the next
-// tile is multiplied, four rows a step to C:
+// A tile of 16 x 16 elements has three sums of products of digits, by their weight: T0 of a0 b0, T1 of a0 b1 + a1 b0,
+// T2 of a0 b2 + a1 b1 + a2 b0. A step takes 64 values of k: digits of a in T3 and T4, of b in T5 to T7. The sums go to
+// scratch memory, and from there, while the next tile is multiplied, four rows a step to C:
 //
 //	C = alpha (T0 + T1/256 + T2/65536) scale_a scale_b + beta C + bias
 //
-// Rows of C that are not read (beta = 0: the first terms of a product, later ones find them near) are fetched into the level-2 cache, four a step, while
-// their own tile is multiplied; at a distance of 4 KB they would drive each other out of the level-1 cache.
+// Rows of C that are not read (beta = 0: the first terms of a product, later ones find them near) are fetched into the
+// level-2 cache, four a step, while their own tile is multiplied; at a distance of 4 KB they would drive each other out
+// of the level-1 cache.
 //
-// On the stack: the panel of b, the part of C and the bias in work, the panel of a, its part of C, and the scratch memory that is free.
-// The tile before: its sums at R8, rows of C at R13, scales of a at R14, rows left in R11; scales of b in Z24, bias in Z25, masks K5, and of
-// what is read of C K6.
+// On the stack: the panel of b, the part of C and the bias in work, the panel of a, its part of C, and the scratch
+// memory that is free. The tile before: its sums at R8, rows of C at R13, scales of a at R14, rows left in R11; scales
+// of b in Z24, bias in Z25, masks K5, and of what is read of C K6.
 func tileFixedAMX(g *gen) {
 	g.raw("\n// func tileFixedAMX(t *tile)")
 	g.text("tileFixedAMX", 56)

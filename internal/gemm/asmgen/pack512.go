@@ -38,7 +38,8 @@ func packs512() string {
 func pairOrder(g *gen) {
 	g.raw("\n// Order of words that interleaves two halves.")
 	for i := 0; i < 32; i += 4 {
-		g.raw(fmt.Sprintf("DATA pairs<>+%d(SB)/8, $%#x", 2*i, uint64(i/2)|uint64(16+i/2)<<16|uint64(i/2+1)<<32|uint64(17+i/2)<<48))
+		g.raw(fmt.Sprintf("DATA pairs<>+%d(SB)/8, $%#x", 2*i,
+			uint64(i/2)|uint64(16+i/2)<<16|uint64(i/2+1)<<32|uint64(17+i/2)<<48))
 	}
 	g.raw("GLOBL pairs<>(SB), RODATA|NOPTR, $64")
 }
@@ -65,7 +66,8 @@ func lanes(g *gen, reg string, lo, hi int) {
 	g.ins("KMOVW BX, K%d", hi)
 }
 
-// copyPanels copies rows of many panels of 32 columns; with pair, rows 2i and 2i+1 become row i of bf16 pairs, of each part.
+// copyPanels copies rows of many panels of 32 columns; with pair, rows 2i and 2i+1 become row i of bf16 pairs, of each
+// part.
 func copyPanels(g *gen, name string, pair bool, parts int) {
 	packHead(g, name)
 	g.ins("MOVQ %d(AX), R12\n\tMOVQ %d(AX), R15", pkHalf, pkAhead)

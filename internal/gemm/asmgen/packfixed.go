@@ -14,9 +14,10 @@ const (
 	fxTiny  = 31 // the least that a largest value is taken for
 )
 
-// packsFixed writes the packing routines of fixed-point operands: values of a row or column x, at most 256 of them, become integers q =
-// x / scale of |q| <= 8355008, and these three digits from -128 to 127, q = 65536 d0 + 256 d1 + d2. With 0x808080 added the digits are bytes
-// from 0 to 255, which is what the conversion makes; an exclusive or turns them into signed ones.
+// packsFixed writes the packing routines of fixed-point operands: values of a row or column x, at most 256 of them,
+// become integers q = x / scale of |q| <= 8355008, and these three digits from -128 to 127, q = 65536 d0 + 256 d1 + d2.
+// With 0x808080 added the digits are bytes from 0 to 255, which is what the conversion makes; an exclusive or turns
+// them into signed ones.
 func packsFixed() string {
 	g := newGen()
 	fixRows(g)
@@ -138,7 +139,8 @@ func fixColumns(g *gen) {
 	}
 	larger := func(at string, v int) {
 		for h := range 2 {
-			g.ins("VPANDD.Z %d%s, Z%d, K%d, Z%d\n\tVPMAXUD Z%d, Z%d, Z%d", 64*h, at, fxAbs, 1+h, 8+2*v+h, 8+2*v+h, 2*v+h, 2*v+h)
+			g.ins("VPANDD.Z %d%s, Z%d, K%d, Z%d\n\tVPMAXUD Z%d, Z%d, Z%d", 64*h, at, fxAbs, 1+h, 8+2*v+h, 8+2*v+h,
+				2*v+h, 2*v+h)
 		}
 	}
 	g.ins("MOVQ SI, AX\n\tMOVQ CX, R12\n\tSUBQ $2, R12\n\tJLT largestlast")
@@ -156,7 +158,8 @@ func fixColumns(g *gen) {
 		g.ins("VDIVPS Z%d, Z25, Z%d\n\tVMULPS Z26, Z%d, Z%d\n\tVMOVUPS Z%d, %d(R13)", h, 20+h, h, h, h, 64*h)
 	}
 	// groups of four rows; 16 groups a step
-	g.ins("MOVQ CX, R12\n\tADDQ $63, R12\n\tSHRQ $6, R12\n\tSHLQ $4, R12\n\tXORL R11, R11") // R12: groups left, R11: groups done
+	// R12: groups left, R11: groups done
+	g.ins("MOVQ CX, R12\n\tADDQ $63, R12\n\tSHRQ $6, R12\n\tSHLQ $4, R12\n\tXORL R11, R11")
 	g.ins("LEAQ (R8)(R8*2), R10\n\tSUBQ $4, CX\n\tJLT rest")
 	g.label("group")
 	fixedGroup(g, 4)
@@ -191,7 +194,8 @@ func fixColumns(g *gen) {
 
 // fixedNextGroup moves DI to the next group.
 func fixedNextGroup(g *gen, name string) {
-	g.ins("ADDQ $64, DI\n\tDECQ R12\n\tINCQ R11\n\tTESTQ $15, R11\n\tJNZ %swithin\n\tADDQ $%d, DI", name, fixedStep-1024)
+	g.ins("ADDQ $64, DI\n\tDECQ R12\n\tINCQ R11\n\tTESTQ $15, R11\n\tJNZ %swithin\n\tADDQ $%d, DI", name,
+		fixedStep-1024)
 	g.label("%swithin", name)
 }
 

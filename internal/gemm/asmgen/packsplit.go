@@ -41,9 +41,10 @@ func splitData(g *gen) {
 	order("pairs", "Order of bytes that interleaves the words of two halves.", func(i int) [4]int {
 		return [4]int{2 * i, 2*i + 1, 32 + 2*i, 33 + 2*i}
 	})
-	order("low", "Order of bytes that makes float32 of the bf16 of the low half, the lower two of four left out.", func(i int) [4]int {
-		return [4]int{0, 0, 2 * i, 2*i + 1}
-	})
+	order("low", "Order of bytes that makes float32 of the bf16 of the low half, the lower two of four left out.",
+		func(i int) [4]int {
+			return [4]int{0, 0, 2 * i, 2*i + 1}
+		})
 	order("high", "The same of the high half.", func(i int) [4]int { return [4]int{0, 0, 32 + 2*i, 33 + 2*i} })
 }
 
@@ -53,16 +54,17 @@ func sliceOf(x [4]int) []int { return x[:] }
 func splitOrders(g *gen, interleave bool) {
 	if interleave {
 		g.ins("VMOVDQU64 pairs<>(SB), Z%d", splitFirst)
-		g.ins("VPTERNLOGD $0xff, Z%d, Z%d, Z%d\n\tVPSLLD $16, Z%d, Z%d", splitLast, splitLast, splitLast, splitLast, splitLast)
+		g.ins("VPTERNLOGD $0xff, Z%d, Z%d, Z%d\n\tVPSLLD $16, Z%d, Z%d", splitLast, splitLast, splitLast, splitLast,
+			splitLast)
 		return
 	}
 	g.ins("VMOVDQU64 low<>(SB), Z%d\n\tVMOVDQU64 high<>(SB), Z%d", splitFirst, splitLast)
 	g.ins("MOVQ $0xcccccccccccccccc, BX\n\tKMOVQ BX, K7")
 }
 
-// split rounds Z[lo], Z[hi] (32 values of float32) to bf16 in Z[splitWord], three times, each time what the parts before
-// leave; store takes each. Its words are those of lo and then those of hi, or with interleave one of each in turn. It
-// clobbers both and Z[splitTmp]. It needs splitOrders.
+// split rounds Z[lo], Z[hi] (32 values of float32) to bf16 in Z[splitWord], three times, each time what the parts
+// before leave; store takes each. Its words are those of lo and then those of hi, or with interleave one of each in
+// turn. It clobbers both and Z[splitTmp]. It needs splitOrders.
 func split(g *gen, lo, hi int, interleave bool, store func(part int)) {
 	for part := range 3 {
 		g.cvt2bf16(splitWord, hi, lo)
@@ -87,8 +89,8 @@ func split(g *gen, lo, hi int, interleave bool, store func(part int)) {
 	}
 }
 
-// splitRow splits one row, or n of them pkLD bytes apart, and writes 32 values of each part every pkNext bytes, zeros after
-// their end, and those of the next row 64 bytes on.
+// splitRow splits one row, or n of them pkLD bytes apart, and writes 32 values of each part every pkNext bytes, zeros
+// after their end, and those of the next row 64 bytes on.
 func splitRow(g *gen, name string, n int) {
 	packHead(g, name)
 	splitOrders(g, false)

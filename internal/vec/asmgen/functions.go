@@ -1,7 +1,7 @@
 package main
 
-// The polynomials of functions.go in internal/vec, one vector at a time, with NaN kept throughout: in VMINPS and VMAXPS the
-// first operand (of Go) wins where one is not a number.
+// The polynomials of functions.go in internal/vec, one vector at a time, with NaN kept throughout: in VMINPS and VMAXPS
+// the first operand (of Go) wins where one is not a number.
 
 const (
 	expLow, expHigh = 13, 14 // registers that hold the limits of the exponential
@@ -23,7 +23,8 @@ func (a *assembler) exp(x, t, k int) {
 	a.op("VCVTDQ2PS", k, t)
 	a.op("VFNMADD231PS", lane(0.693359375), t, x)
 	a.op("VFNMADD231PS", lane(-2.12194440e-4), t, x)
-	a.polynomial(x, t, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+	a.polynomial(x, t, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1)
 	a.op("VMULPS", x, t, t)       // r·p
 	a.op("VFMADD213PS", x, x, t)  // r²·p + r
 	a.op("VADDPS", lane(1), t, x) // e^r
@@ -76,11 +77,12 @@ func (a *assembler) tanh(x, y, s, t, k int) {
 
 func functions(a *assembler) {
 	one := func(name string, start func(a *assembler), f func(a *assembler)) {
-		a.kernel(kernel{name: name, slices: []string{"y", "x"}, start: start, unroll: 1, body: func(a *assembler, p []string) {
-			a.load(p[1], 0)
-			f(a)
-			a.store(0, p[0])
-		}})
+		a.kernel(kernel{name: name, slices: []string{"y", "x"}, start: start, unroll: 1,
+			body: func(a *assembler, p []string) {
+				a.load(p[1], 0)
+				f(a)
+				a.store(0, p[0])
+			}})
 	}
 	one("relu", func(a *assembler) { a.zero(1) }, func(a *assembler) { a.op("VMAXPS", 0, 1, 0) })
 	one("abs", nil, func(a *assembler) { a.op("VANDPS", absBits, 0, 0) })
@@ -133,7 +135,8 @@ func (a *assembler) keepPositive(x, y, t, out int) {
 
 // gru writes one row of a GRU step and its gradient; the formulas stand in gru.go of internal/vec.
 func gru(a *assembler) {
-	a.kernel(kernel{name: "gruCell", slices: []string{"gr", "gz", "gn", "gc", "hr", "hz", "hn", "h", "y", "prev"}, start: limits,
+	a.kernel(kernel{name: "gruCell", slices: []string{"gr", "gz", "gn", "gc", "hr", "hz", "hn", "h", "y", "prev"},
+		start: limits,
 		body: func(a *assembler, p []string) {
 			const r, z, n, c, h, t1, t2, t3, t4 = 0, 1, 2, 3, 4, 5, 6, 7, 8
 			a.load(p[0], r)
@@ -217,39 +220,43 @@ func gelu(a *assembler) {
 		a.op("VMULPS", lane(0.39894228040143267794), 1, 1)
 		a.op("VFMADD213PS", 2, 1, 0) // x·φ + Φ
 	}
-	a.kernel(kernel{name: "geluSlope", slices: []string{"d", "of", "dy"}, start: start, body: func(a *assembler, p []string) {
-		a.load(p[1], 0)
-		a.tail(0, 1, 2, 3, 4)
-		slope(a)
-		a.load(p[2], 3)
-		a.op("VMULPS", 3, 0, 0)
-		a.store(0, p[0])
-	}})
-	a.kernel(kernel{name: "geluGrad", slices: []string{"d", "y", "x", "dy"}, start: start, ahead: 2048, level: "PREFETCHT0", body: func(a *assembler, p []string) {
-		a.load(p[2], 0)
-		a.load(p[3], 6)
-		a.tail(0, 1, 2, 3, 4)
-		a.op("VMAXPS", 0, 11, 5)
-		a.op("VFNMADD231PS", 2, 1, 5)
-		slope(a)
-		a.op("VMULPS", 6, 0, 0)
-		a.store(5, p[1])
-		a.store(0, p[0])
-	}})
+	a.kernel(kernel{name: "geluSlope", slices: []string{"d", "of", "dy"}, start: start,
+		body: func(a *assembler, p []string) {
+			a.load(p[1], 0)
+			a.tail(0, 1, 2, 3, 4)
+			slope(a)
+			a.load(p[2], 3)
+			a.op("VMULPS", 3, 0, 0)
+			a.store(0, p[0])
+		}})
+	a.kernel(kernel{name: "geluGrad", slices: []string{"d", "y", "x", "dy"}, start: start, ahead: 2048,
+		level: "PREFETCHT0", body: func(a *assembler, p []string) {
+			a.load(p[2], 0)
+			a.load(p[3], 6)
+			a.tail(0, 1, 2, 3, 4)
+			a.op("VMAXPS", 0, 11, 5)
+			a.op("VFNMADD231PS", 2, 1, 5)
+			slope(a)
+			a.op("VMULPS", 6, 0, 0)
+			a.store(5, p[1])
+			a.store(0, p[0])
+		}})
 }
 
 // tail sets t to |x| and q to Φ(-|x|); s and k are scratch, register 12 holds the limit of the polynomial.
 func (a *assembler) tail(x, t, q, s, k int) {
 	a.op("VANDPS", absBits, x, t)
 	a.op("VMINPS", t, 12, s)
-	a.polynomial(s, q, -1.515536319e-08, 4.976760692e-07, -6.798317827e-06, 4.939537394e-05, -0.0001839578617, -1.748203431e-05,
+	a.polynomial(s, q, -1.515536319e-08, 4.976760692e-07, -6.798317827e-06, 4.939537394e-05, -0.0001839578617,
+		-1.748203431e-05,
 		0.004834793042, -0.03636233136, -0.3183034062, -0.7978851199, -0.6931471825)
 	a.exp(q, s, k)
 }
 
 // drop keeps x·factor where a word is at least the limit; the last slice and the limit are uint32.
 func drop(a *assembler) {
-	a.kernel(kernel{name: "drop", slices: []string{"y", "x", "words"}, scalars: []string{"limit", "factor"}, first: 4, unroll: 2,
+	a.kernel(kernel{name: "drop", slices: []string{"y", "x", "words"}, scalars: []string{"limit", "factor"}, first: 4,
+		unroll: 2,
 		body: func(a *assembler, p []string) {
 			a.load(p[1], 0)
 			a.load(p[2], 1)
@@ -258,7 +265,8 @@ func drop(a *assembler) {
 		}})
 }
 
-// dropped multiplies x by the factor in register 5 where the words are not below the limit in 4, and clears it elsewhere; t is scratch.
+// dropped multiplies x by the factor in register 5 where the words are not below the limit in 4, and clears it
+// elsewhere; t is scratch.
 func (a *assembler) dropped(x, words, t int) {
 	a.op("VMULPS", 5, x, x)
 	if a.masks {

@@ -124,7 +124,8 @@ func picks(a *assembler) {
 		if add {
 			name = "pickMAdd"
 		}
-		a.kernel(kernel{name: name, slices: []string{"dst", "table", "index", "x"}, scalars: []string{"last"}, first: 4, unroll: 2,
+		a.kernel(kernel{name: name, slices: []string{"dst", "table", "index", "x"}, scalars: []string{"last"}, first: 4,
+			unroll: 2,
 			body: func(a *assembler, p []string) {
 				a.load(p[2], 0)
 				a.op("VPMINUD", 4, 0, 0)
@@ -156,8 +157,8 @@ func picks(a *assembler) {
 	}
 }
 
-// allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The bits of all
-// elements meet in register 0.
+// allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The
+// bits of all elements meet in register 0.
 func allZero(a *assembler) {
 	const turns, magnitude = 4, word(0x7fffffff) // all but the sign
 	test := func(a *assembler) {
@@ -187,8 +188,8 @@ func allZero(a *assembler) {
 }
 
 // reductions accumulate both halves of every vector in float64, in registers 8 and up, two for each unrolled vector.
-// Streams from memory are prefetched beyond the 4096 bytes at which the processor's own prefetching ends; distance and level
-// of sumsq and adam were measured.
+// Streams from memory are prefetched beyond the 4096 bytes at which the processor's own prefetching ends; distance and
+// level of sumsq and adam were measured.
 func reductions(a *assembler) {
 	const turns = 3
 	type factors func(a *assembler, p []string)

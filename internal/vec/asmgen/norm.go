@@ -1,7 +1,7 @@
 package main
 
-// norms writes the passes of layer norm over a row; the formulas stand in norm.go of internal/vec. Sums are in registers 8 and up, one for each
-// unrolled vector, scalars in 4 and up.
+// norms writes the passes of layer norm over a row; the formulas stand in norm.go of internal/vec. Sums are in
+// registers 8 and up, one for each unrolled vector, scalars in 4 and up.
 func norms(a *assembler) {
 	const turns = 4
 	sum := func(name string, slices, scalars []string, add func(a *assembler, p []string, sum int)) {
@@ -18,15 +18,16 @@ func norms(a *assembler) {
 		a.load(p[0], 0)
 		a.op("VADDPS", 0, sum, sum)
 	})
-	sum("sumDropped", []string{"y", "a", "x", "words"}, []string{"limit", "factor"}, func(a *assembler, p []string, sum int) {
-		a.load(p[2], 0)
-		a.load(p[3], 1)
-		a.load(p[1], 3)
-		a.dropped(0, 1, 2)
-		a.op("VADDPS", 3, 0, 0)
-		a.store(0, p[0])
-		a.op("VADDPS", 0, sum, sum)
-	})
+	sum("sumDropped", []string{"y", "a", "x", "words"}, []string{"limit", "factor"},
+		func(a *assembler, p []string, sum int) {
+			a.load(p[2], 0)
+			a.load(p[3], 1)
+			a.load(p[1], 3)
+			a.dropped(0, 1, 2)
+			a.op("VADDPS", 3, 0, 0)
+			a.store(0, p[0])
+			a.op("VADDPS", 0, sum, sum)
+		})
 	sum("spread", []string{"x"}, []string{"centre"}, func(a *assembler, p []string, sum int) {
 		a.load(p[0], 0)
 		a.op("VSUBPS", 4, 0, 0)
@@ -35,7 +36,8 @@ func norms(a *assembler) {
 		}
 		a.op("VFMADD231PS", 0, 0, sum)
 	})
-	a.kernel(kernel{name: "norm", slices: []string{"y", "x", "w", "b"}, scalars: []string{"scale", "shift"}, first: 4, unroll: 2,
+	a.kernel(kernel{name: "norm", slices: []string{"y", "x", "w", "b"}, scalars: []string{"scale", "shift"}, first: 4,
+		unroll: 2,
 		body: func(a *assembler, p []string) {
 			a.load(p[1], 0)
 			a.load(p[2], 1)
@@ -44,7 +46,8 @@ func norms(a *assembler) {
 			a.op("VFMADD213PS", 2, 1, 0)
 			a.store(0, p[0])
 		}})
-	a.kernel(kernel{name: "normSums", slices: []string{"x", "dy", "w", "dw", "db", "sums"}, scalars: []string{"scale", "shift"}, first: 4, unroll: 2,
+	a.kernel(kernel{name: "normSums", slices: []string{"x", "dy", "w", "dw", "db", "sums"},
+		scalars: []string{"scale", "shift"}, first: 4, unroll: 2,
 		start: func(a *assembler) {
 			for r := range 4 {
 				a.zero(8 + r)
@@ -72,7 +75,8 @@ func norms(a *assembler) {
 			a.line("VMOVSS X8, (R9)")
 			a.line("VMOVSS X10, 4(R9)")
 		}})
-	a.kernel(kernel{name: "normGrad", slices: []string{"dx", "x", "dy", "w"}, scalars: []string{"a", "b", "c"}, first: 4, unroll: 2,
+	a.kernel(kernel{name: "normGrad", slices: []string{"dx", "x", "dy", "w"}, scalars: []string{"a", "b", "c"},
+		first: 4, unroll: 2,
 		body: func(a *assembler, p []string) {
 			a.load(p[1], 0)
 			a.load(p[2], 1)

@@ -5,23 +5,25 @@ import (
 	"strings"
 )
 
-// products writes dots and mix, the products of a row with a matrix whose rows are ld elements apart. Both have two loops, so they
-// are written without kernel(). R9 is the distance of rows in bytes.
+// products writes dots and mix, the products of a row with a matrix whose rows are ld elements apart. Both have two
+// loops, so they are written without kernel(). R9 is the distance of rows in bytes.
 func products(a *assembler) {
 	dots(a)
 	mix(a)
 	mixFour(a)
 }
 
-// begin writes the head of a function (n, count int, dst, x, rows *float32, ld, more... int): DI dst, SI x, DX rows, CX n, BX count, R9 ld, R13,
-// R8 and R15 what is more, distances in bytes.
+// begin writes the head of a function (n, count int, dst, x, rows *float32, ld, more... int): DI dst, SI x, DX rows, CX
+// n, BX count, R9 ld, R13, R8 and R15 what is more, distances in bytes.
 func (a *assembler) begin(name string, more ...string) {
 	a.function, a.ahead = name+a.name, 0
 	strides := append([]string{"ld"}, more...)
 	signature := fmt.Sprintf("n, count int, dst, x, rows *float32, %s int", strings.Join(strides, ", "))
 	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)\n", a.function, signature)
-	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, a.function, 40+8*len(strides))
-	for _, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI", "rows+32(FP), DX"} {
+	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, a.function,
+		40+8*len(strides))
+	for _, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI",
+		"rows+32(FP), DX"} {
 		a.line("MOVQ %s", arg)
 	}
 	for i, s := range strides {
@@ -33,8 +35,8 @@ func (a *assembler) begin(name string, more ...string) {
 
 func (a *assembler) label(name string) { fmt.Fprintf(&a.code, "%s:\n", name) }
 
-// dots computes dst_j = Σ_k x_k·rows[j·ld + k] for j < count, k < n, four rows at a time: their sums are in registers 0-3, and R10,
-// R11 and R12 point to rows 1-3.
+// dots computes dst_j = Σ_k x_k·rows[j·ld + k] for j < count, k < n, four rows at a time: their sums are in registers
+// 0-3, and R10, R11 and R12 point to rows 1-3.
 func dots(a *assembler) {
 	a.begin("dots")
 	a.line("MOVQ CX, R8")
@@ -108,8 +110,8 @@ func dots(a *assembler) {
 	a.line("RET")
 }
 
-// mix computes dst_k = Σ_j x[j·step]·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in registers 0-3. CX
-// counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
+// mix computes dst_k = Σ_j x[j·step]·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in
+// registers 0-3. CX counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
 func mix(a *assembler) {
 	a.begin("mix", "step")
 	a.line("XORQ AX, AX") // byte offset in dst
@@ -170,8 +172,8 @@ func mix(a *assembler) {
 	a.line("RET")
 }
 
-// mixFour is mix for four rows of x and dst, row and out apart, and n a multiple of the columns it keeps in registers. R14 is the distance
-// of the last row of x.
+// mixFour is mix for four rows of x and dst, row and out apart, and n a multiple of the columns it keeps in registers.
+// R14 is the distance of the last row of x.
 func mixFour(a *assembler) {
 	const rows = 4
 	vectors := map[bool]int{true: 4, false: 2}[a.masks]

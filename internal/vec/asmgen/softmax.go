@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// Softmax of the rows of a matrix and its gradient; the formulas stand in softmax.go of internal/vec. A row is read three times and so
-// stays in the level-1 cache; one shorter than a vector stays in a register.
+// Softmax of the rows of a matrix and its gradient; the formulas stand in softmax.go of internal/vec. A row is read
+// three times and so stays in the level-1 cache; one shorter than a vector stays in a register.
 
 // softmaxes writes both. R8 counts the bytes of the whole vectors of a row and R9 those of the row; BX counts rows.
 func softmaxes(a *assembler) {

@@ -29,9 +29,9 @@ func Free(dir string) (int64, error) {
 	return free(dir), nil
 }
 
-// MeasureDisk writes a temporary file into dir, at most 128 MB and for about d, reads it back, and removes it. The writes
-// reach the disk (fsync after every 8 MB) and the reads come from it, not from the page cache. On a file system with
-// less than 1 GB free it measures nothing.
+// MeasureDisk writes a temporary file into dir, at most 128 MB and for about d, reads it back, and removes it. The
+// writes reach the disk (fsync after every 8 MB) and the reads come from it, not from the page cache. On a file system
+// with less than 1 GB free it measures nothing.
 func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 	if n, err := Free(dir); err != nil || n > 0 && n < diskReserve {
 		return disk, err

@@ -1,6 +1,6 @@
-// Package probe looks at the machine for `vsetrain doctor`: processor features, limits of containers, memory bandwidth, disks
-// and GPU libraries. It only looks: nothing is loaded, and the one file it writes is removed again. Functions that
-// read system files take the root folder of those files, "/" on a real machine.
+// Package probe looks at the machine for `vsetrain doctor`: processor features, limits of containers, memory bandwidth,
+// disks and GPU libraries. It only looks: nothing is loaded, and the one file it writes is removed again. Functions
+// that read system files take the root folder of those files, "/" on a real machine.
 package probe
 
 import (
@@ -59,7 +59,8 @@ func (l *Limits) tighten(mount, controllers, path string) {
 		dir := filepath.Join(mount, controllers, path)
 		switch c {
 		case "cpu":
-			quota, period := fields(filepath.Join(dir, "cpu.cfs_quota_us")), fields(filepath.Join(dir, "cpu.cfs_period_us"))
+			quota, period := fields(filepath.Join(dir, "cpu.cfs_quota_us")),
+				fields(filepath.Join(dir, "cpu.cfs_period_us"))
 			if len(quota) == 1 && len(period) == 1 {
 				l.cpu(number(quota[0]), number(period[0]))
 			}

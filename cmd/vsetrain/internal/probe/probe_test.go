@@ -34,7 +34,8 @@ func TestControlGroup(t *testing.T) {
 	}{
 		{"no control groups", nil, Limits{}},
 		{"version 2 without limits", map[string]string{
-			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"}, Limits{}},
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"},
+			Limits{}},
 		{"version 2, the parent is tighter", map[string]string{
 			"proc/self/cgroup":               "0::/a/b\n",
 			"sys/fs/cgroup/a/b/cpu.max":      "400000 100000\n",

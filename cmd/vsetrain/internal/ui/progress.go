@@ -34,7 +34,8 @@ type Progress struct {
 	text        string
 }
 
-// NewProgress starts to show a job of total parts, 0 when unknown, of which first are done already, by an earlier session.
+// NewProgress starts to show a job of total parts, 0 when unknown, of which first are done already, by an earlier
+// session.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
 	p := &Progress{s: s, name: name, total: total, start: now, said: now, first: first, done: first}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams are the three streams of the program and what they can show. Results go to Out; progress and messages go to Err, so
-// that a pipe receives results alone.
+// Streams are the three streams of the program and what they can show. Results go to Out; progress and messages go to
+// Err, so that a pipe receives results alone.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -23,7 +23,8 @@ type Streams struct {
 	Now      func() time.Time
 }
 
-// System returns the streams of the process. Colours need a terminal and respect NO_COLOR and TERM=dumb; getenv is os.Getenv.
+// System returns the streams of the process. Colours need a terminal and respect NO_COLOR and TERM=dumb; getenv is
+// os.Getenv.
 func System(getenv func(string) string) *Streams {
 	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: time.Now}
 	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
@@ -83,7 +84,8 @@ func (s *Streams) Warnf(format string, args ...any) { s.message(Yellow, "warning
 
 func (s *Streams) message(style Style, kind, format string, args []any) {
 	const name = "vsetrain: "
-	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n"+strings.Repeat(" ", len(name)))
+	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n",
+		"\n"+strings.Repeat(" ", len(name)))
 	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, style, name+kind)+text)
 }
 
