@@ -1,7 +1,7 @@
 package device
 
-// BatchNorm is batch normalisation over one axis.
-type BatchNorm interface {
+// Normalisation is batch normalisation over one axis.
+type Normalisation interface {
 	// BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel.
 	BatchNorm(BatchNormArgs)
 	// BatchNormGrad computes the gradients from x, the saved statistics and dy.

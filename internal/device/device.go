@@ -1,8 +1,9 @@
 // Package device is the seam between the networks and the hardware.
 //
-// Everything a network, a loss or an optimiser computes is expressed in the kernels of the Device interface;
-// device/cpu implements them on all cores of a machine, and a GPU is one more implementation. A new device has to
-// pass the conformance suite of devicetest and nothing else; a new network needs no device code at all.
+// Everything a network, a loss or an optimiser computes is expressed in the kernels of the Device interface. They stand
+// in two layers: a Core that a device must have, and families of fused kernels that device/composed writes in terms of
+// the core where a device lacks them. device/cpu and device/cuda implement all of them, device/toy the core alone. A new
+// device has to pass the conformance suite of devicetest and nothing else; a new network needs no device code at all.
 //
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
 // of words of a batch, D a feature size, H a hidden size. Views carry no shape: the argument structs do. Unless a
@@ -69,8 +70,9 @@ type Ints struct {
 	Loose bool
 }
 
-// Device is one compute device. It is used by one goroutine at a time.
-type Device interface {
+// Core is what every device must have: the kernels that everything else can be written in (device/composed). It has at
+// most thirty methods; internal/house counts them.
+type Core interface {
 	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
 	Name() string
 	// Wide reports whether Float is float64.
@@ -78,8 +80,27 @@ type Device interface {
 
 	Memory
 	Products
+	Elements
+	Primitives
+	Tables
+	Random
+	Optimiser
+
+	// Sync waits until every kernel called before has finished.
+	Sync() error
+	// Close releases all memory of the device.
+	Close() error
+}
+
+// Device is one compute device with all kernels. It is used by one goroutine at a time. Beyond the core it has families
+// of fused kernels, each for a layer, a loss or a kind of network. A device implements the families that it computes
+// faster than their parts; composed.Over adds the others.
+type Device interface {
+	Core
+
 	Rows
-	BatchNorm
+	Orders
+	Normalisation
 	Pooling
 	Recurrent
 	Cells
@@ -87,18 +108,11 @@ type Device interface {
 	Matching
 	Pairs
 	Segments
-	Primitives
 	Transformer
-	Random
 	Layouts
 	Losses
 	Likelihood
-	Optimiser
-
-	// Sync waits until every kernel called before has finished.
-	Sync() error
-	// Close releases all memory of the device.
-	Close() error
+	Factoring
 }
 
 // Warner is implemented by devices that know what makes them slow or other than asked for on this machine.

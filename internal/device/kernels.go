@@ -91,17 +91,40 @@ const (
 	GELU                      // x·Φ(x) = x/2·(1 + erf(x/√2))
 )
 
-// Rows are elementwise and row kernels.
+// Elements are elementwise kernels.
+type Elements interface {
+	// Combine computes dst = Alpha·a + Beta·b; b may be absent, and dst may be a or b.
+	Combine(dst, a, b View, alpha, beta float64)
+	// Activate computes y = f(x); y may be x.
+	Activate(f Activation, y, x View)
+	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
+	// two may be absent. dx may be dy.
+	ActivateGrad(f Activation, dx, x, y, dy View)
+}
+
+// Combine declares the views of that kernel.
+func (c *Checker) Combine(dst, a, b *View) {
+	n := c.whole("dst", dst)
+	c.exactly("a", a, n)
+	if b.Present() {
+		c.exactly("b", b, n)
+	}
+}
+
+// Tables read and write rows by their numbers.
+type Tables interface {
+	// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
+	GatherWords(GatherArgs)
+	// ScatterWords adds the packed rows of dout to dtable, which it first sets to zero. Deterministic.
+	ScatterWords(GatherArgs)
+}
+
+// Rows are kernels over whole values and rows.
 type Rows interface {
 	// Add computes dst = a + b; dst may be a or b.
 	Add(dst, a, b View)
 	// Scale computes dst = x·factor[0], factor a device scalar; dst may be x.
 	Scale(dst, x, factor View)
-	// Activate computes y = f(x).
-	Activate(f Activation, y, x View)
-	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
-	// two may be absent. dx may be dy.
-	ActivateGrad(f Activation, dx, x, y, dy View)
 	// BiasActivateGrad goes back through y = f(x), x = … + bias in every row.
 	BiasActivateGrad(BiasActivateArgs)
 	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
@@ -111,11 +134,11 @@ type Rows interface {
 	L2Norm(L2NormArgs)
 	// L2NormGrad computes dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
 	L2NormGrad(L2NormArgs)
-	// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
-	GatherWords(GatherArgs)
-	// ScatterWords adds the packed rows of dout to dtable, which it first sets to zero. Deterministic.
-	ScatterWords(GatherArgs)
-	// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D] (order embeddings).
+}
+
+// Orders are the scores of order embeddings.
+type Orders interface {
+	// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D].
 	OrderScores(OrderArgs)
 	// OrderScoresGrad computes the gradients of both embeddings.
 	OrderScoresGrad(OrderArgs)

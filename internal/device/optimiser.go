@@ -7,6 +7,10 @@ type Optimiser interface {
 	// ClipCoefficient computes coef[0] = min(1, maxNorm/(√sumSquares[0] + 1e-6)) and norm[0] = √sumSquares[0].
 	ClipCoefficient(coef, norm, sumSquares View, maxNorm float64)
 	Adam(AdamArgs)
+}
+
+// Factoring are the optimiser's kernels for gradients that are known as products.
+type Factoring interface {
 	// SumSquaresFactored adds ‖DYᵀ X‖² to acc[0], computed from the two small Gram matrices: Σ (DY DYᵀ)∘(X Xᵀ).
 	SumSquaresFactored(acc View, f Factored)
 	// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is made piece by piece in fast memory and

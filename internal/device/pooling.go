@@ -3,8 +3,6 @@ package device
 // Pooling are the kernels of the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling
 // Strategy for Visual Semantic Embedding", CVPR 2021; woodfrog/vse_infty, lib/modules/aggr/gpo.py).
 type Pooling interface {
-	// Combine computes dst = Alpha·a + Beta·b; b may be absent, and dst may be a or b.
-	Combine(dst, a, b View, alpha, beta float64)
 	// PoolWeights turns the scores of positions into the weights of each sequence.
 	PoolWeights(PoolWeightsArgs)
 	// PoolWeightsGrad computes DScores from Weights and DWeights.
@@ -13,15 +11,6 @@ type Pooling interface {
 	SortPool(SortPoolArgs)
 	// SortPoolGrad computes the gradients of the rows and of the weights.
 	SortPoolGrad(SortPoolArgs)
-}
-
-// Combine declares the views of that kernel.
-func (c *Checker) Combine(dst, a, b *View) {
-	n := c.whole("dst", dst)
-	c.exactly("a", a, n)
-	if b.Present() {
-		c.exactly("b", b, n)
-	}
 }
 
 // PoolWeightsArgs: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed (see

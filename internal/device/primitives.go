@@ -35,7 +35,7 @@ const (
 // Valid reports whether f is one of the functions.
 func (f Function) Valid() bool { return f < functionCount }
 
-// MapArgs: X and Y have the same number of values. MapGrad reads X, Y = F(X) and DY; DX may be DY.
+// MapArgs: X and Y have the same number of values; Y may be X. MapGrad reads X, Y = F(X) and DY; DX may be DY.
 type MapArgs struct {
 	F      Function
 	C      float64

@@ -30,7 +30,7 @@ var levels = [][]string{
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen",
 		"internal/atomicfile", "internal/process", "internal/regular"},
-	{"internal/device", "internal/device/cpu", "internal/device/devicetest",
+	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed", "internal/device/toy",
 		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator", "internal/device/cuda/kernels"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
@@ -55,6 +55,8 @@ var sideways = map[string][]string{
 	"internal/device/cpu":        {"internal/device"},
 	"internal/device/cuda":       {"internal/device", "internal/device/cuda/driver", "internal/device/cuda/kernels"},
 	"internal/device/devicetest": {"internal/device"},
+	"internal/device/composed":   {"internal/device"},
+	"internal/device/toy":        {"internal/device"},
 	"data":                       {"data/text"},
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
@@ -70,6 +72,8 @@ var tests = map[string][]string{
 	"internal/search":               {"internal/config"},
 	"internal/device/cpu":           {"internal/device/devicetest"},
 	"internal/device/cuda":          {"internal/device/cpu", "internal/device/devicetest", "internal/device/cuda/emulator"},
+	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
+	"internal/device/toy":           {"internal/device/composed", "internal/device/devicetest"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
 	"internal/device/cuda/emulator": {"internal/device/cuda/driver"},
 }
@@ -367,6 +371,46 @@ func strangers(t *testing.T, home string, idents, values []string) (list []strin
 		t.Fatal(err)
 	}
 	return list
+}
+
+// maxCoreMethods bounds what a device must have before networks train on it. A kernel that can be written in the others
+// belongs to a family of its own, with its form in internal/device/composed.
+const maxCoreMethods = 30
+
+// methodsOfInterface lists the methods of an interface of a package, those of the interfaces within it included.
+func methodsOfInterface(files []*ast.File, name string) (methods []string) {
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != name {
+				return true
+			}
+			for _, m := range spec.Type.(*ast.InterfaceType).Methods.List {
+				for _, id := range m.Names {
+					methods = append(methods, id.Name)
+				}
+				if id, ok := m.Type.(*ast.Ident); ok {
+					methods = append(methods, methodsOfInterface(files, id.Name)...)
+				}
+			}
+			return false
+		})
+	}
+	return methods
+}
+
+func TestCoreOfADeviceIsSmall(t *testing.T) {
+	touch(t)
+	files := sources(t, "internal/device")
+	core, whole := methodsOfInterface(files, "Core"), methodsOfInterface(files, "Device")
+	if len(core) > maxCoreMethods || !slices.Contains(core, "Gemm") || !slices.Contains(core, "Sync") {
+		t.Errorf("device.Core has %d methods, expected at most %d: %q", len(core), maxCoreMethods, core)
+	}
+	for _, m := range []string{"Gemm", "GRU", "BlockMatch"} {
+		if !slices.Contains(whole, m) {
+			t.Errorf("device.Device is without %s: %q", m, whole)
+		}
+	}
 }
 
 func TestModelIsSmall(t *testing.T) {

@@ -39,7 +39,7 @@ type batchNormLoop[T vec.Float] struct {
 	width, perWorker int
 }
 
-// BatchNorm implements device.BatchNorm.
+// BatchNorm implements device.Normalisation.
 func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNorm"))
 	l := d.batchNormLoop(a)
@@ -48,7 +48,7 @@ func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
-// BatchNormGrad implements device.BatchNorm.
+// BatchNormGrad implements device.Normalisation.
 func (d *dev[T]) BatchNormGrad(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNormGrad"))
 	l := d.batchNormLoop(a)

@@ -57,7 +57,7 @@ func (d *dev[T]) Scale(dst, x, factor device.View) {
 	d.blocks(dst.N, l)
 }
 
-// Activate implements device.Rows.
+// Activate implements device.Elements.
 func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
 	d.check("Activate").Activate(f, &y, &x)
 	l := &d.elements
@@ -78,7 +78,7 @@ func (l *slopeLoop[T]) Do(_, i int) {
 	l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
 }
 
-// ActivateGrad implements device.Rows.
+// ActivateGrad implements device.Elements.
 func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	l := &d.slopes

@@ -29,7 +29,7 @@ func (l *factoredLoop[T]) Do(_, piece int) {
 	}
 }
 
-// AdamFactored implements device.Optimiser.
+// AdamFactored implements device.Factoring.
 func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
 	d.check("AdamFactored").AdamFactored(&a, &f)
 	dy, x := d.values(f.DY), d.values(f.X)
@@ -52,7 +52,7 @@ func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
 	d.gemm.p = product[T]{}
 }
 
-// SumSquaresFactored implements device.Optimiser.
+// SumSquaresFactored implements device.Factoring.
 func (d *dev[T]) SumSquaresFactored(acc device.View, f device.Factored) {
 	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	dy, x := d.values(f.DY), d.values(f.X)

@@ -16,7 +16,7 @@ type orderLoop[T vec.Float] struct {
 	im, cap, s   []T
 }
 
-// OrderScores implements device.Rows.
+// OrderScores implements device.Orders.
 func (d *dev[T]) OrderScores(a device.OrderArgs) {
 	a.Views(d.check("OrderScores"))
 	l := &d.orders
@@ -43,7 +43,7 @@ type orderGradLoop[T vec.Float] struct {
 	s, ds, di, dc []T
 }
 
-// OrderScoresGrad implements device.Rows.
+// OrderScoresGrad implements device.Orders.
 func (d *dev[T]) OrderScoresGrad(a device.OrderArgs) {
 	a.Views(d.check("OrderScoresGrad"))
 	l := &d.orderGrads

@@ -13,7 +13,7 @@ import (
 // those that are equal and come earlier. For the few rows of an image or a caption counting them is as fast, and it is done for
 // many channels at once.
 
-// Combine implements device.Pooling.
+// Combine implements device.Elements.
 func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
 	d.check("Combine").Combine(&dst, &a, &b)
 	l := &d.combine

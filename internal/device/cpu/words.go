@@ -35,7 +35,7 @@ func (d *dev[T]) wordRows(what string, a *device.GatherArgs) []int32 {
 	return l.rows
 }
 
-// GatherWords implements device.Rows.
+// GatherWords implements device.Tables.
 func (d *dev[T]) GatherWords(a device.GatherArgs) {
 	a.Views(d.check("GatherWords"))
 	rows := d.wordRows("GatherWords", &a)
@@ -63,7 +63,7 @@ type scatterLoop[T vec.Float] struct {
 
 const scatterPieces = 16
 
-// ScatterWords implements device.Rows.
+// ScatterWords implements device.Tables.
 func (d *dev[T]) ScatterWords(a device.GatherArgs) {
 	a.Views(d.check("ScatterWords"))
 	rows := d.wordRows("ScatterWords", &a)

@@ -31,7 +31,7 @@ func (d *dev) channels(k kernel, a device.BatchNormArgs) *command {
 	return d.rows(k, a.C, a.Outer*a.Inner)
 }
 
-// BatchNorm implements device.BatchNorm.
+// BatchNorm implements device.Normalisation.
 func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNorm"))
 	x, w, mean, inv, pad, counts := d.normViews(a)
@@ -40,7 +40,7 @@ func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	d.channels(kernelBatchNorm, a).ptr(y, mean, inv, rm, rv, x, w, b, pad, counts).int(len(a.Counts.Host), a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train).float(a.Eps, a.Momentum)
 }
 
-// BatchNormGrad implements device.BatchNorm.
+// BatchNormGrad implements device.Normalisation.
 func (d *dev) BatchNormGrad(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNormGrad"))
 	x, w, mean, inv, pad, counts := d.normViews(a)

@@ -34,7 +34,7 @@ func (d *dev) Scale(dst, x, factor device.View) {
 	}
 }
 
-// Combine implements device.Pooling.
+// Combine implements device.Elements.
 func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
 	d.check("Combine").Combine(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
@@ -43,7 +43,7 @@ func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
 	}
 }
 
-// Activate implements device.Rows.
+// Activate implements device.Elements.
 func (d *dev) Activate(f device.Activation, y, x device.View) {
 	d.check("Activate").Activate(f, &y, &x)
 	to, from := d.pointer(y), d.pointer(x)
@@ -52,7 +52,7 @@ func (d *dev) Activate(f device.Activation, y, x device.View) {
 	}
 }
 
-// ActivateGrad implements device.Rows.
+// ActivateGrad implements device.Elements.
 func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	to, from := d.pointer(dx), d.pointer(dy)

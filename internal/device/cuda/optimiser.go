@@ -66,7 +66,7 @@ func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld 
 // panelFloats is the size of the piece of a factored gradient that is made at a time: small enough for the second cache.
 const panelFloats = 1 << 22
 
-// AdamFactored implements device.Optimiser.
+// AdamFactored implements device.Factoring.
 func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 	d.check("AdamFactored").AdamFactored(&a, &f)
 	n := f.O * f.I
@@ -90,7 +90,7 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 	d.fresh(copy, p, n)
 }
 
-// SumSquaresFactored implements device.Optimiser.
+// SumSquaresFactored implements device.Factoring.
 func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
 	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	dy, x := d.pointer(f.DY), d.pointer(f.X)

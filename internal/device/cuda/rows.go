@@ -45,7 +45,7 @@ func (d *dev) L2NormGrad(a device.L2NormArgs) {
 	d.each(kernelNormColumnsGrad, count).ptr(dx, x, norm, dy).int(a.N, a.Inner).float(a.Eps).long(count)
 }
 
-// OrderScores implements device.Rows.
+// OrderScores implements device.Orders.
 func (d *dev) OrderScores(a device.OrderArgs) {
 	a.Views(d.check("OrderScores"))
 	s, im, cap := d.pointer(a.Scores), d.pointer(a.Images), d.pointer(a.Captions)
@@ -53,7 +53,7 @@ func (d *dev) OrderScores(a device.OrderArgs) {
 	c.launch.Grid[1] = uint32(a.B)
 }
 
-// OrderScoresGrad implements device.Rows.
+// OrderScoresGrad implements device.Orders.
 func (d *dev) OrderScoresGrad(a device.OrderArgs) {
 	a.Views(d.check("OrderScoresGrad"))
 	im, cap := d.pointer(a.Images), d.pointer(a.Captions)
@@ -126,7 +126,7 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 	return rows
 }
 
-// GatherWords implements device.Rows.
+// GatherWords implements device.Tables.
 func (d *dev) GatherWords(a device.GatherArgs) {
 	a.Views(d.check("GatherWords"))
 	rows := d.words("GatherWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
@@ -137,7 +137,7 @@ func (d *dev) GatherWords(a device.GatherArgs) {
 	}
 }
 
-// ScatterWords implements device.Rows.
+// ScatterWords implements device.Tables.
 func (d *dev) ScatterWords(a device.GatherArgs) {
 	a.Views(d.check("ScatterWords"))
 	rows := d.words("ScatterWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)

@@ -78,6 +78,9 @@ func (h *harness) activation(f device.Activation, n int) {
 	h.run(what, func() { h.d.Activate(f, vy, vx) })
 	h.equal(what, vy, y, h.tol.exact)
 	h.steady(what, func() { h.d.Activate(f, vy, vx) })
+	both := h.inout(x)
+	h.run(what+" in place", func() { h.d.Activate(f, both, both) })
+	h.equal(what+" in place", both, y, h.tol.exact)
 
 	// The gradient of tanh and of the sigmoid reads y, the others read x; what is not read may hold anything.
 	vy, vdy, dx := h.in(y), h.in(dy), h.out(n)

@@ -1,0 +1,218 @@
+package composed
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+)
+
+type recurrent struct{ *Device }
+
+// step is step t of a run through packed sequences: rows [start, start+n) of packed values.
+type step struct{ n, start int }
+
+func stepAt(p *device.Packing, i int, reverse bool) step {
+	t := i
+	if reverse {
+		t = p.Steps() - 1 - i
+	}
+	return step{p.Active(t), p.Start(t)}
+}
+
+// of returns the rows of the step.
+func (s step) of(v device.View, width int) device.View {
+	return v.Slice(s.start*width, (s.start+s.n)*width)
+}
+
+// GRU implements device.Recurrent: the part of the words is one product, each step is a cell.
+func (k recurrent) GRU(a device.GRUArgs) {
+	defer k.give(k.use())
+	p, h := a.Lengths.Packing(), a.H
+	b := len(a.Lengths.Host)
+	k.Gemm(device.GemmArgs{TransB: true, M: p.Rows(), N: 3 * h, K: a.I, Alpha: 1, A: a.X, B: a.WIH, C: a.Gates,
+		LDC:  4 * h,
+		Bias: a.BIH, Even: true})
+	state, hidden := a.Final, k.floats(b*3*h)
+	if !state.Present() {
+		state = k.floats(b * h)
+	}
+	state = state.Slice(0, b*h)
+	k.Fill(state, 0)
+	for i := range p.Steps() {
+		s := stepAt(p, i, a.Reverse)
+		before, y := state.Slice(0, s.n*h), s.of(a.Y, h)
+		k.Gemm(device.GemmArgs{TransB: true, M: s.n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
+			Bias: a.BHH, Even: true})
+		k.GRUCell(device.GRUCellArgs{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Hidden: hidden, Before: before, Y: y,
+			Prev: s.of(a.Prev, h)})
+		k.Copy(before, y)
+	}
+}
+
+// GRUGrad implements device.Recurrent: back through time, then the weights from the gradients of all gates.
+func (k recurrent) GRUGrad(a device.GRUArgs) {
+	defer k.give(k.use())
+	p, h := a.Lengths.Packing(), a.H
+	b := len(a.Lengths.Host)
+	carry := k.filled(b*h, 0)
+	if a.DFinal.Present() {
+		k.Copy(carry, a.DFinal.Slice(0, b*h))
+	}
+	for i := p.Steps() - 1; i >= 0; i-- {
+		s := stepAt(p, i, a.Reverse)
+		c := device.GRUCellArgs{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Prev: s.of(a.Prev, h), Carry: carry.Slice(0,
+			s.n*h)}
+		if a.DY.Present() {
+			c.DY = s.of(a.DY, h)
+		}
+		k.GRUCellGrad(c)
+		k.Gemm(device.GemmArgs{M: s.n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(c.Gates, h), LDA: 4 * h, B: a.WHH,
+			C: c.Carry, Even: true})
+	}
+	k.weights(&a, p.Rows())
+}
+
+// behind is v without its first n elements.
+func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
+
+// weights computes DX and the gradients of the weights from those of the gates: n, r, z, hn in every row.
+func (k recurrent) weights(a *device.GRUArgs, n int) {
+	defer k.give(k.use())
+	h, in := a.H, a.I
+	gates := a.Gates.Slice(0, n*4*h)
+	rz := behind(gates, h)
+	even := func(g device.GemmArgs) {
+		g.Alpha, g.LDA, g.Even = 1, 4*h, true
+		k.Gemm(g)
+	}
+	if a.DX.Present() {
+		even(device.GemmArgs{M: n, N: in, K: 2 * h, A: rz, B: a.WIH, C: a.DX})
+		even(device.GemmArgs{M: n, N: in, K: h, Beta: 1, A: gates, B: a.WIH.Slice(2*h*in, 3*h*in), C: a.DX})
+	}
+	if a.DWIH.Present() {
+		even(device.GemmArgs{TransA: true, M: 2 * h, N: in, K: n, A: rz, B: a.X, C: a.DWIH.Slice(0, 2*h*in)})
+		even(device.GemmArgs{TransA: true, M: h, N: in, K: n, A: gates, B: a.X, C: a.DWIH.Slice(2*h*in, 3*h*in)})
+	}
+	if a.DWHH.Present() {
+		even(device.GemmArgs{TransA: true, M: 3 * h, N: h, K: n, A: rz, B: a.Prev, C: a.DWHH})
+	}
+	sums := k.floats(4 * h)
+	k.sumAll(sums, gates, n, 4*h)
+	if a.DBIH.Present() {
+		k.Copy(a.DBIH.Slice(0, 2*h), sums.Slice(h, 3*h))
+		k.Copy(a.DBIH.Slice(2*h, 3*h), sums.Slice(0, h))
+	}
+	if a.DBHH.Present() {
+		k.Copy(a.DBHH.Slice(0, 3*h), behind(sums, h))
+	}
+}
+
+// direction returns the arguments of one direction.
+func direction(a *device.BiGRUArgs, i int) device.GRUArgs {
+	return device.GRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: i == 1, X: a.X, GRUDirection: a.Directions[i]}
+}
+
+// BiGRU implements device.Recurrent.
+func (k recurrent) BiGRU(a device.BiGRUArgs) {
+	defer k.give(k.use())
+	n := a.Lengths.Packing().Rows() * a.H
+	if a.Work.N < n {
+		panic(fmt.Sprintf("composed: BiGRU: %d values of scratch memory, expected %d", a.Work.N, n))
+	}
+	final, y, work := k.floats(len(a.Lengths.Host)*a.H), a.Y.Slice(0, n), a.Work.Slice(0, n)
+	for i, states := range [...]device.View{y, work} {
+		g := direction(&a, i)
+		g.Y, g.Final = states, final
+		k.GRU(g)
+	}
+	k.combine(y, y, work, 0.5, 0.5)
+}
+
+// BiGRUGrad implements device.Recurrent.
+func (k recurrent) BiGRUGrad(a device.BiGRUArgs) {
+	defer k.give(k.use())
+	rows := a.Lengths.Packing().Rows()
+	dy, other := a.Work.Slice(0, rows*a.H), device.View{}
+	k.times(dy, a.DY.Slice(0, rows*a.H), 0.5)
+	if a.DX.Present() {
+		other = a.Work.Slice(rows*a.H, rows*(a.H+a.I))
+	}
+	for i, dx := range [...]device.View{a.DX, other} {
+		g := direction(&a, i)
+		g.DY, g.DX = dy, dx
+		k.GRUGrad(g)
+	}
+	if a.DX.Present() {
+		dx := a.DX.Slice(0, rows*a.I)
+		k.combine(dx, dx, other, 1, 1)
+	}
+}
+
+type cells struct{ *Device }
+
+// split returns the parts of x [N, parts·H].
+func (k cells) split(x device.View, n, parts, h int) [4]device.View {
+	all := k.floats(n * parts * h)
+	k.SwapAxes(all, x.Slice(0, n*parts*h), n, parts, h)
+	var out [4]device.View
+	for i := range parts {
+		out[i] = all.Slice(i*n*h, (i+1)*n*h)
+	}
+	return out
+}
+
+// join writes four parts to x [N, 4H].
+func (k cells) join(x device.View, n, h int, parts [4]device.View) {
+	defer k.give(k.use())
+	all := k.floats(n * 4 * h)
+	for i, p := range parts {
+		k.Copy(all.Slice(i*n*h, (i+1)*n*h), p)
+	}
+	k.SwapAxes(x.Slice(0, n*4*h), all, 4, n, h)
+}
+
+// GRUCell implements device.Cells.
+func (k cells) GRUCell(a device.GRUCellArgs) {
+	defer k.give(k.use())
+	size := a.N * a.H
+	g, hidden := k.split(a.Gates, a.N, 4, a.H), k.split(a.Hidden, a.N, 3, a.H)
+	before, y, prev := a.Before.Slice(0, size), a.Y.Slice(0, size), a.Prev.Slice(0, size)
+	r, z, n := g[0], g[1], g[2]
+	for i, gate := range [...]device.View{r, z} {
+		k.combine(gate, gate, hidden[i], 1, 1)
+		k.Activate(device.Sigmoid, gate, gate)
+	}
+	x := k.floats(size)
+	k.Multiply(x, r, hidden[2])
+	k.combine(n, n, x, 1, 1)
+	k.Activate(device.Tanh, n, n)
+	k.Copy(prev, before)
+	k.combine(x, before, n, 1, -1)
+	k.Multiply(x, x, z)
+	k.combine(y, n, x, 1, 1)
+	k.join(a.Gates, a.N, a.H, [4]device.View{r, z, n, hidden[2]})
+}
+
+// GRUCellGrad implements device.Cells.
+func (k cells) GRUCellGrad(a device.GRUCellArgs) {
+	defer k.give(k.use())
+	size := a.N * a.H
+	g := k.split(a.Gates, a.N, 4, a.H)
+	r, z, n, hn := g[0], g[1], g[2], g[3]
+	prev, carry := a.Prev.Slice(0, size), a.Carry.Slice(0, size)
+	dh, dn, dr, dz, dhn := k.floats(size), k.floats(size), k.floats(size), k.floats(size), k.floats(size)
+	k.Copy(dh, carry)
+	if a.DY.Present() {
+		k.combine(dh, dh, a.DY.Slice(0, size), 1, 1)
+	}
+	k.Multiply(carry, dh, z)
+	k.combine(dn, dh, carry, 1, -1) // dh·(1-z)
+	k.ActivateGrad(device.Tanh, dn, device.View{}, n, dn)
+	k.combine(dz, prev, n, 1, -1)
+	k.Multiply(dz, dz, dh)
+	k.ActivateGrad(device.Sigmoid, dz, device.View{}, z, dz)
+	k.Multiply(dr, dn, hn)
+	k.ActivateGrad(device.Sigmoid, dr, device.View{}, r, dr)
+	k.Multiply(dhn, dn, r)
+	k.join(a.Gates, a.N, a.H, [4]device.View{dn, dr, dz, dhn})
+}

@@ -1,0 +1,245 @@
+package composed
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+)
+
+type transformer struct{ *Device }
+
+// dropout copies x to y, with what drop takes away; first is the place of element 0.
+func (d *Device) dropout(y, x device.View, drop device.Drops, first int) {
+	if drop.Rate == 0 {
+		if y != x {
+			d.Copy(y, x)
+		}
+		return
+	}
+	d.Dropout(device.DropoutArgs{Rate: drop.Rate, Key: drop.Key, Step: drop.Step, First: first, X: x, Y: y})
+}
+
+// rows are the numbers of the words and of the positions of all rows.
+func (k transformer) rows(a *device.EmbedArgs) (words, places device.Ints) {
+	n := total(a.Lengths.Host)
+	words, places = k.numbers(n), k.numbers(n)
+	i := 0
+	for b, length := range a.Lengths.Host {
+		if length < 1 || int(length) > min(a.L, a.P) {
+			panic(fmt.Sprintf("composed: Embed: caption %d has %d words, expected 1 to %d", b, length, min(a.L, a.P)))
+		}
+		for t := range length {
+			words.Host[i], places.Host[i] = a.Words.Host[b*a.L+int(t)], t
+			i++
+		}
+	}
+	return k.send(words), k.send(places)
+}
+
+// Embed implements device.Transformer.
+func (k transformer) Embed(a device.EmbedArgs) {
+	defer k.give(k.use())
+	words, places := k.rows(&a)
+	n := len(words.Host)
+	out, x := a.Out.Slice(0, n*a.D), k.floats(n*a.D)
+	k.gather(out, a.Word.Slice(0, a.V*a.D), a.D, words)
+	k.gather(x, a.Position.Slice(0, a.P*a.D), a.D, places)
+	k.combine(out, out, x, 1, 1)
+	k.repeat(x, a.Type.Slice(0, a.D), n, a.D)
+	k.combine(out, out, x, 1, 1)
+}
+
+// EmbedGrad implements device.Transformer.
+func (k transformer) EmbedGrad(a device.EmbedArgs) {
+	defer k.give(k.use())
+	words, places := k.rows(&a)
+	n := len(words.Host)
+	d := a.Out.Slice(0, n*a.D)
+	if a.Word.Present() {
+		k.scatter(a.Word.Slice(0, a.V*a.D), d, a.D, words)
+	}
+	if a.Position.Present() {
+		k.scatter(a.Position.Slice(0, a.P*a.D), d, a.D, places)
+	}
+	if a.Type.Present() {
+		k.Fill(a.Type.Slice(0, a.K*a.D), 0)
+		k.sumAll(a.Type.Slice(0, a.D), d, n, a.D)
+	}
+}
+
+// normal computes y = (s - Mean)·InvStd.
+func (k transformer) normal(y, s device.View, a *device.LayerNormArgs) {
+	defer k.give(k.use())
+	all := k.floats(a.N * a.D)
+	k.spreadRows(all, a.Mean, a.N, a.D)
+	k.combine(y, s, all, 1, -1)
+	k.timesRows(y, y, a.InvStd, a.N, a.D)
+}
+
+// LayerNorm implements device.Transformer.
+func (k transformer) LayerNorm(a device.LayerNormArgs) {
+	defer k.give(k.use())
+	n := a.N * a.D
+	s, y, mean, inv := a.X.Slice(0, n), a.Y.Slice(0, n), a.Mean.Slice(0, a.N), a.InvStd.Slice(0, a.N)
+	if a.Branch.Present() {
+		sum := a.Sum.Slice(0, n)
+		k.dropout(sum, a.Branch.Slice(0, n), a.Drop, 0)
+		k.combine(sum, sum, s, 1, 1)
+		s = sum
+	}
+	x, all := k.floats(n), k.floats(n)
+	k.sumRows(mean, s, a.N, a.D)
+	k.times(mean, mean, 1/float64(a.D))
+	k.spreadRows(all, mean, a.N, a.D)
+	k.combine(x, s, all, 1, -1)
+	k.dotRows(inv, x, x, a.N, a.D)
+	k.times(inv, inv, 1/float64(a.D))
+	k.plus(inv, inv, a.Eps)
+	k.apply(device.Sqrt, 0, inv, inv)
+	k.apply(device.Reciprocal, 0, inv, inv)
+	k.timesRows(x, x, inv, a.N, a.D)
+	k.repeat(all, a.Weight.Slice(0, a.D), a.N, a.D)
+	k.Multiply(x, x, all)
+	k.repeat(all, a.Bias.Slice(0, a.D), a.N, a.D)
+	k.combine(y, x, all, 1, 1)
+}
+
+// LayerNormGrad implements device.Transformer: with x̂ the normal rows and g = Weight∘dy,
+// dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
+func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
+	defer k.give(k.use())
+	n := a.N * a.D
+	s, dy, dx, share := a.X, a.DY.Slice(0, n), a.DX.Slice(0, n), 1/float64(a.D)
+	if a.Sum.Present() {
+		s = a.Sum
+	}
+	x, g, all, each := k.floats(n), k.floats(n), k.floats(n), k.floats(a.N)
+	k.normal(x, s.Slice(0, n), &a)
+	if a.DWeight.Present() {
+		k.Multiply(g, dy, x)
+		k.sumAll(a.DWeight.Slice(0, a.D), g, a.N, a.D)
+	}
+	if a.DBias.Present() {
+		k.sumAll(a.DBias.Slice(0, a.D), dy, a.N, a.D)
+	}
+	k.repeat(g, a.Weight.Slice(0, a.D), a.N, a.D)
+	k.Multiply(g, g, dy)
+	k.dotRows(each, g, x, a.N, a.D)
+	k.timesRows(x, x, each, a.N, a.D)
+	k.sumRows(each, g, a.N, a.D)
+	k.spreadRows(all, each, a.N, a.D)
+	k.combine(x, x, all, share, share)
+	k.combine(g, g, x, 1, -1)
+	k.timesRows(dx, g, a.InvStd, a.N, a.D)
+	if a.DBranch.Present() {
+		k.dropout(a.DBranch.Slice(0, n), dx, a.Drop, 0)
+	}
+}
+
+// unattended is what is added to the scores of words that are not attended to: far below all scores.
+const unattended = -1e9
+
+// selfAttention is the work on one caption of n rows: probabilities [Heads, n, n].
+type selfAttention struct {
+	n, row, place int // rows, the first of them, and of probabilities before
+	mask          device.View
+}
+
+// captions calls f for every caption.
+func (k transformer) captions(a *device.SelfAttentionArgs, f func(c selfAttention)) {
+	if a.Heads < 1 || a.D%a.Heads != 0 {
+		panic(fmt.Sprintf("composed: SelfAttention of %d heads over %d columns", a.Heads, a.D))
+	}
+	if a.LD == 0 {
+		a.LD = a.D
+	}
+	if a.LD < a.D {
+		panic(fmt.Sprintf("composed: SelfAttention of rows %d apart, which have %d columns", a.LD, a.D))
+	}
+	c := selfAttention{}
+	for b, n := range a.Lengths.Host {
+		c.n, c.mask = int(n), device.View{}
+		m := k.use()
+		if a.Words.Present() {
+			h, any := k.host(c.n), false
+			for j := range h {
+				if h[j] = 0; a.Words.Host[b*a.L+j] == 0 {
+					h[j] = unattended
+				}
+				any = any || h[j] == 0
+			}
+			if any {
+				c.mask = k.upload(h)
+			}
+		}
+		f(c)
+		k.give(m)
+		c.row, c.place = c.row+c.n, c.place+a.Heads*c.n*c.n
+	}
+}
+
+// product multiplies two operands of every head, rows or probabilities.
+func (k transformer) product(a *device.SelfAttentionArgs, c *selfAttention, g device.GemmArgs) {
+	g.Batch, g.M = a.Heads, c.n
+	k.Gemm(g)
+}
+
+// rowsOf are those of the caption, and of the last one no more than there are.
+func (c *selfAttention) rowsOf(v device.View, ld, d int) device.View {
+	return v.Slice(c.row*ld, (c.row+c.n-1)*ld+d)
+}
+
+// probabilities computes them, before dropout.
+func (k transformer) probabilities(p device.View, a *device.SelfAttentionArgs, c *selfAttention) {
+	defer k.give(k.use())
+	n, d := c.n, a.D/a.Heads
+	k.product(a, c, device.GemmArgs{TransB: true, N: n, K: d, Alpha: 1 / math.Sqrt(float64(d)), A: c.rowsOf(a.Query,
+		a.LD, a.D), LDA: a.LD,
+		StrideA: d, B: c.rowsOf(a.Key, a.LD, a.D), LDB: a.LD, StrideB: d, C: p, StrideC: n * n})
+	if c.mask.Present() {
+		all := k.floats(p.N)
+		k.repeat(all, c.mask, a.Heads*n, n)
+		k.combine(p, p, all, 1, 1)
+	}
+	k.softmax(p, p, 1, alongRows(a.Heads*n, n))
+}
+
+// SelfAttention implements device.Transformer.
+func (k transformer) SelfAttention(a device.SelfAttentionArgs) {
+	defer k.give(k.use())
+	k.captions(&a, func(c selfAttention) {
+		n, d := c.n, a.D/a.Heads
+		p := k.floats(a.Heads * n * n)
+		k.probabilities(p, &a, &c)
+		k.dropout(p, p, a.Drop, c.place)
+		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
+			LDB: a.LD, StrideB: d,
+			C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
+	})
+}
+
+// SelfAttentionGrad implements device.Transformer.
+func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
+	defer k.give(k.use())
+	k.captions(&a, func(c selfAttention) {
+		n, d := c.n, a.D/a.Heads
+		p, dropped, dp := k.floats(a.Heads*n*n), k.floats(a.Heads*n*n), k.floats(a.Heads*n*n)
+		k.probabilities(p, &a, &c)
+		k.dropout(dropped, p, a.Drop, c.place)
+		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
+		k.product(&a, &c, device.GemmArgs{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
+			LDB: a.D, StrideB: d,
+			C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
+		k.product(&a, &c, device.GemmArgs{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
+			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
+		k.dropout(dp, dp, a.Drop, c.place)
+		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
+		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
+			LDB: a.LD, StrideB: d,
+			C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})
+		k.product(&a, &c, device.GemmArgs{TransA: true, N: d, K: n, Alpha: 1, A: dp, StrideA: n * n,
+			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD,
+			StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD, StrideC: d})
+	})
+}
