@@ -43,6 +43,7 @@ const (
 	Required Rule = iota // at least N elements
 	Optional             // absent, or at least N elements
 	Exact                // N elements
+	Padded               // at least N elements, and all of them count
 	Whole                // any number of elements, which gives the size of others
 )
 
@@ -55,31 +56,31 @@ func (c *Checker) refuse(format string, args ...any) {
 }
 
 // floats declares a Float view of n elements.
-func (c *Checker) floats(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Required) }
+func (c *Checker) floats(name string, v *View, n int) { c.view(name, v, Float, n, Required) }
 
 // optional declares a Float view of n elements that may be absent.
-func (c *Checker) optional(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Optional) }
+func (c *Checker) optional(name string, v *View, n int) { c.view(name, v, Float, n, Optional) }
 
 // exactly declares a Float view that has n elements and no more.
-func (c *Checker) exactly(name string, v *View, n int) { *v = c.view(name, *v, Float, n, Exact) }
+func (c *Checker) exactly(name string, v *View, n int) { c.view(name, v, Float, n, Exact) }
 
 // whole declares a Float view of any number of elements, and returns that.
 func (c *Checker) whole(name string, v *View) int {
-	*v = c.view(name, *v, Float, 0, Whole)
+	c.view(name, v, Float, 0, Whole)
 	return v.N
 }
 
 // ints declares an Int32 view of n elements.
-func (c *Checker) ints(name string, v *View, n int) { *v = c.view(name, *v, Int32, n, Required) }
+func (c *Checker) ints(name string, v *View, n int) { c.view(name, v, Int32, n, Required) }
 
 // optionalInts declares an Int32 view of n elements that may be absent.
 func (c *Checker) optionalInts(name string, v *View, n int) {
-	*v = c.view(name, *v, Int32, n, Optional)
+	c.view(name, v, Int32, n, Optional)
 }
 
 // wholeInts declares an Int32 view of any number of elements, and returns that.
 func (c *Checker) wholeInts(name string, v *View) int {
-	*v = c.view(name, *v, Int32, 0, Whole)
+	c.view(name, v, Int32, 0, Whole)
 	return v.N
 }
 
@@ -132,18 +133,28 @@ func (c *Checker) function(f Activation) {
 	}
 }
 
-// view is the check.
-func (c *Checker) view(name string, v View, t DType, n int, r Rule) View {
+// view checks a view and cuts it.
+func (c *Checker) view(name string, v *View, t DType, n int, r Rule) {
 	if c.Visit != nil {
-		return c.Visit(Operand{name, v, t, n, r})
+		*v = c.Visit(Operand{name, *v, t, n, r})
+		return
 	}
 	if v.Buf == nil {
 		if r != Optional {
 			c.refuseView(name, "is absent, expected a view of %d elements", n)
 		}
-		return v
+		return
 	}
 	have, size, fault := c.Memory.Inspect(v.Buf)
+	if fault == "" && have == t && n >= 0 && v.Off >= 0 && v.N >= n && v.Off <= size-v.N {
+		if r == Whole || r == Padded {
+			return
+		}
+		if r != Exact || v.N == n {
+			v.N = n
+			return
+		}
+	}
 	switch {
 	case fault != "":
 		c.refuseView(name, "%s", fault)
@@ -153,15 +164,10 @@ func (c *Checker) view(name string, v View, t DType, n int, r Rule) View {
 		c.refuseView(name, "elements [%d:%d] of a buffer of %d", v.Off, v.Off+v.N, size)
 	case n < 0:
 		c.refuseView(name, "a size of %d, expected at least 0", n)
-	case r == Whole:
-		return v
-	case r == Exact && v.N != n:
+	case r == Exact:
 		c.refuseView(name, "a view of %d elements, expected %d", v.N, n)
-	case v.N < n:
-		c.refuseView(name, "a view of %d elements, expected at least %d", v.N, n)
 	}
-	v.N = n
-	return v
+	c.refuseView(name, "a view of %d elements, expected at least %d", v.N, n)
 }
 
 func (c *Checker) refuseView(name, format string, args ...any) {

@@ -141,8 +141,8 @@ type Memory interface {
 	Copy(dst, src View)
 }
 
-// Host declares the view of a copy of n elements between host and device.
-func (c *Checker) Host(v *View, t DType, n int) { *v = c.view("view", *v, t, n, Exact) }
+// Host declares the view of a copy of n elements between host and device, named dst or src.
+func (c *Checker) Host(name string, v *View, t DType, n int) { c.view(name, v, t, n, Exact) }
 
 // Fill declares the view of that kernel.
 func (c *Checker) Fill(dst *View) { c.whole("dst", dst) }
@@ -153,8 +153,8 @@ func (c *Checker) Copy(dst, src *View) DType {
 	if dst.Present() {
 		t = dst.Buf.DType()
 	}
-	*dst = c.view("dst", *dst, t, 0, Whole)
-	*src = c.view("src", *src, t, dst.N, Exact)
+	c.view("dst", dst, t, 0, Whole)
+	c.view("src", src, t, dst.N, Exact)
 	return t
 }
 

@@ -64,10 +64,12 @@ type SortPoolArgs struct {
 // Views declares the views of SortPool and SortPoolGrad.
 func (a *SortPoolArgs) Views(c *Checker) {
 	c.positive("D K", a.D, a.K)
+	items, rows := len(a.Lengths.Host), 0
 	if a.Packed {
-		c.packed("Lengths", &a.Lengths, a.K)
+		rows = c.packed("Lengths", &a.Lengths, a.K)
+	} else {
+		rows = c.lengths("Lengths", &a.Lengths, 1, a.K)
 	}
-	items, rows := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 1, a.K)
 	c.floats("X", &a.X, rows*a.D)
 	c.floats("Weights", &a.Weights, a.K*a.K)
 	c.ints("Ranks", &a.Ranks, rows*a.D)

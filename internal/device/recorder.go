@@ -101,9 +101,7 @@ type Resident interface {
 func (c *Checker) Gather(dst, index *View, width int) {
 	c.positive("width", width)
 	n := c.wholeInts("index", index)
-	if c.whole("dst", dst) < n*width {
-		c.refuse("dst: a view of %d elements, expected at least %d", dst.N, n*width)
-	}
+	c.view("dst", dst, Float, n*width, Padded)
 }
 
 // GatherLists declares the views of that kernel.

@@ -53,42 +53,42 @@ func (l *moveLoop[D, S]) start(d interface{ blocks(int, body) }, dst []D, src []
 
 // UploadFloats implements device.Memory.
 func (d *dev[T]) UploadFloats(dst device.View, src []float32) {
-	d.check("UploadFloats").Host(&dst, device.Float, len(src))
+	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	d.memory.f32.start(d, d.values(dst), src)
 	d.memory.f32.src = nil
 }
 
 // UploadDoubles implements device.Memory.
 func (d *dev[T]) UploadDoubles(dst device.View, src []float64) {
-	d.check("UploadDoubles").Host(&dst, device.Float, len(src))
+	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	d.memory.f64.start(d, d.values(dst), src)
 	d.memory.f64.src = nil
 }
 
 // UploadInts implements device.Memory.
 func (d *dev[T]) UploadInts(dst device.View, src []int32) {
-	d.check("UploadInts").Host(&dst, device.Int32, len(src))
+	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	d.memory.ints.start(d, d.integers(dst), src)
 	d.memory.ints.src = nil
 }
 
 // DownloadFloats implements device.Memory.
 func (d *dev[T]) DownloadFloats(dst []float32, src device.View) {
-	d.check("DownloadFloats").Host(&src, device.Float, len(dst))
+	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	d.memory.to32.start(d, dst, d.values(src))
 	d.memory.to32.dst = nil
 }
 
 // DownloadDoubles implements device.Memory.
 func (d *dev[T]) DownloadDoubles(dst []float64, src device.View) {
-	d.check("DownloadDoubles").Host(&src, device.Float, len(dst))
+	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	d.memory.to64.start(d, dst, d.values(src))
 	d.memory.to64.dst = nil
 }
 
 // DownloadInts implements device.Memory.
 func (d *dev[T]) DownloadInts(dst []int32, src device.View) {
-	d.check("DownloadInts").Host(&src, device.Int32, len(dst))
+	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	d.memory.ints.start(d, dst, d.integers(src))
 	d.memory.ints.dst = nil
 }

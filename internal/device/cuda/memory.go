@@ -117,14 +117,14 @@ func (d *dev) idle() error {
 
 // UploadFloats implements device.Memory.
 func (d *dev) UploadFloats(dst device.View, src []float32) {
-	d.check("UploadFloats").Host(&dst, device.Float, len(src))
+	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
 	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
 // StreamFloats implements device.Streamer. Where there is no room for a stage it uploads.
 func (d *dev) StreamFloats(dst device.View, src []float32) {
-	d.check("StreamFloats").Host(&dst, device.Float, len(src))
+	d.check("StreamFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
 	if len(src) == 0 || d.refuse("StreamFloats") {
 		return
@@ -158,6 +158,7 @@ func (d *dev) makeStage(s *stage, bytes int) bool {
 
 // UploadDoubles implements device.Memory.
 func (d *dev) UploadDoubles(dst device.View, src []float64) {
+	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	narrow := d.narrowed(len(src))
 	for i, v := range src {
 		narrow[i] = float32(v)
@@ -175,7 +176,7 @@ func (d *dev) narrowed(n int) []float32 {
 
 // UploadInts implements device.Memory.
 func (d *dev) UploadInts(dst device.View, src []int32) {
-	d.check("UploadInts").Host(&dst, device.Int32, len(src))
+	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	p := d.pointer(dst)
 	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
@@ -193,7 +194,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 
 // DownloadFloats implements device.Memory. After a failure of the device it writes NaN.
 func (d *dev) DownloadFloats(dst []float32, src device.View) {
-	d.check("DownloadFloats").Host(&src, device.Float, len(dst))
+	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	p := d.pointer(src)
 	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		for i := range dst {
@@ -204,6 +205,7 @@ func (d *dev) DownloadFloats(dst []float32, src device.View) {
 
 // DownloadDoubles implements device.Memory.
 func (d *dev) DownloadDoubles(dst []float64, src device.View) {
+	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	narrow := d.narrowed(len(dst))
 	d.DownloadFloats(narrow, src)
 	for i, v := range narrow {
@@ -213,7 +215,7 @@ func (d *dev) DownloadDoubles(dst []float64, src device.View) {
 
 // DownloadInts implements device.Memory. After a failure of the device it writes zeros.
 func (d *dev) DownloadInts(dst []int32, src device.View) {
-	d.check("DownloadInts").Host(&src, device.Int32, len(dst))
+	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	p := d.pointer(src)
 	if d.download("DownloadInts", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		clear(dst)
