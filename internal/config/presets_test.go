@@ -215,6 +215,10 @@ func TestNames(t *testing.T) {
 	if r := load(t, Request{File: "vsepp/f30k-lseh"}); r.Optim.LR != 0.25 {
 		t.Errorf("a file of the name of a preset: %+v", r.Optim)
 	}
+	write("both.yaml", "extends: vsepp/f30k-lseh\n")
+	if r := load(t, Request{File: "both.yaml"}); r.Optim.LR != 0.25 {
+		t.Errorf("extends of a file of the name of a preset: %+v", r.Optim)
+	}
 	if r := load(t, Request{Preset: "vsepp/f30k-lseh"}); r.Optim.LR != 0.002 {
 		t.Errorf("the preset beside it: %+v", r.Optim)
 	}
@@ -260,5 +264,29 @@ func TestParsePresets(t *testing.T) {
 	}
 	if rows[1].layer(&p); len(p.list) != 1 {
 		t.Errorf("an empty cell: %v", p.list)
+	}
+}
+
+// A cell that is no value of its column, or out of its range, and a base, data set or loss that there is none of, are
+// told with their place.
+func TestWrongCells(t *testing.T) {
+	const head = "preset\tbase\tdata\tloss\ttrain.epochs\toptim.schedule\tsource\n"
+	for row, want := range map[string]string{
+		"a\tvsepp/base\tf30k\tlseh\tmany\t\tx": "configs/presets.tsv:2:24: train.epochs: expected a whole number " +
+			`in [1, 1000000], found "many"`,
+		"a\tvsepp/base\tf30k\tlseh\t\tseldom\tx": `configs/presets.tsv:2:25: optim.schedule: expected`,
+		"a\tvsepp/bse\tf30k\tlseh\t\t\tx":        "configs/presets.tsv:2: a: no such preset: vsepp/bse",
+		"a\tvsepp/base\tf3k\tlseh\t\t\tx":        "configs/presets.tsv:2: a: no such preset: data/f3k",
+		"a\tvsepp/base\tf30k\tlse\t\t\tx":        "configs/presets.tsv:2: a: no such preset: loss/lse",
+	} {
+		rows, err := parsePresets(head + row + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p problems
+		readFiles(&document{path: presetTable, row: &rows[0], ours: true}, Source{}, nil, &p)
+		if err := p.err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", row, err, want)
+		}
 	}
 }

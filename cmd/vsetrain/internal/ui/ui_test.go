@@ -61,6 +61,31 @@ func TestNarrowTable(t *testing.T) {
 	}
 }
 
+// A cell is painted without its padding, also where the line is cut; pipes and NO_COLOR get plain text.
+func TestStyledTable(t *testing.T) {
+	for _, c := range []struct {
+		tty, colour bool
+		width       int
+		want        string
+	}{
+		{true, true, 80, "\x1b[1mname     A    B\x1b[0m\né     \x1b[1m12.5\x1b[0m  \x1b[2m9.0\x1b[0m\n"},
+		{true, true, 9, "\x1b[1mname    …\x1b[0m\né     \x1b[1m12…\x1b[0m\n"},
+		{true, false, 80, "name     A    B\né     12.5  9.0\n"},
+		{false, true, 80, "name     A    B\né     12.5  9.0\n"},
+	} {
+		s, out, _, _ := streams(c.tty)
+		s.Color, s.Size = c.colour, func() int { return c.width }
+		table := NewTable("name", ">A", ">B")
+		table.Row("é", "12.5", "9.0")
+		table.Style(Bold, 1)
+		table.Style(Faint, 2)
+		table.Write(s)
+		if out.String() != c.want {
+			t.Errorf("terminal %v, colour %v, width %d: got\n%qwant\n%q", c.tty, c.colour, c.width, out, c.want)
+		}
+	}
+}
+
 // Warnings are yellow where errors are red, and plain without colours.
 func TestWarnings(t *testing.T) {
 	s, _, errs, _ := streams(true)
@@ -164,7 +189,8 @@ func TestBarOnANarrowingTerminal(t *testing.T) {
 		before := errs.Len()
 		p.Set(20*step, "epoch 1.25  loss 12.34  412 captions/s  data wait 0.1 %")
 		drawn := errs.String()[before:]
-		line, ok := strings.CutPrefix(drawn, eraseBar)
+		// Carriage return, then erase from the cursor to the end of the screen (ECMA-48, ED).
+		line, ok := strings.CutPrefix(drawn, "\r\x1b[J")
 		line, end := strings.CutSuffix(line, "\r")
 		if !ok || !end || strings.ContainsAny(line, "\r\n\x1b") || utf8.RuneCountInString(line) >= width {
 			t.Fatalf("width %d: %q", width, drawn)
