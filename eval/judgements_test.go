@@ -329,7 +329,7 @@ func FuzzJudgements(f *testing.F) {
 			nil)
 		dir := files(t, map[string]string{"j.json": string(both), "r.txt": string(b)})
 		if j, err := ReadJudgements([]string{filepath.Join(dir, "j.json")}, ids); err == nil {
-			if _, err := Judge(nil, scores, j); err != nil {
+			if _, _, err := Judge(nil, scores, j); err != nil {
 				t.Errorf("judgements were read, and then: %v", err)
 			}
 		}

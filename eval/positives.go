@@ -62,41 +62,63 @@ type JudgedMetrics struct {
 	T2I  JudgedRecalls `json:"t2i"`
 }
 
-// newJudgedRecalls computes the measures from the positions of the positives of each query, 0-based and ascending, and
-// the number of those that have none because they are absent.
-func newJudgedRecalls(positions [][]int32, absent []int32) JudgedRecalls {
-	r := JudgedRecalls{Queries: len(positions)}
+// JudgedOutcome is what one judged query scores: the terms of the means of JudgedRecalls, between 0 and 1.
+type JudgedOutcome struct {
+	Query              int32 // number of the image or caption
+	MAPAtR, RPrecision float64
+	R1, R5, R10        bool
+}
+
+// JudgedOutcomes are those of every judged query of both directions, in the order of the judgements.
+type JudgedOutcomes struct {
+	Name     string
+	I2T, T2I []JudgedOutcome
+}
+
+// outcomes measures each query of one direction by the positions of its positives, 0-based and ascending.
+func (r *Relevance) outcomes(positions [][]int32) []JudgedOutcome {
+	out := make([]JudgedOutcome, len(positions))
 	for q, list := range positions {
-		precision, found, all := 0.0, 0, len(list)+int(absent[q])
+		precision, found, all := 0.0, 0, len(list)+int(r.Absent[q])
 		for j, at := range list {
 			if int(at) < all {
 				precision += float64(j+1) / float64(at+1)
 				found++
 			}
 		}
-		r.Positives += all
-		r.Absent += int(absent[q])
-		r.MAPAtR += precision / float64(all)
-		r.RPrecision += float64(found) / float64(all)
-		r.R1 += float64(b2i(list[0] < 1))
-		r.R5 += float64(b2i(list[0] < 5))
-		r.R10 += float64(b2i(list[0] < 10))
+		out[q] = JudgedOutcome{Query: r.Queries[q], MAPAtR: precision / float64(all),
+			RPrecision: float64(found) / float64(all), R1: list[0] < 1, R5: list[0] < 5, R10: list[0] < 10}
 	}
-	for _, v := range []*float64{&r.MAPAtR, &r.RPrecision, &r.R1, &r.R5, &r.R10} {
-		*v *= 100 / float64(max(1, r.Queries))
+	return out
+}
+
+// recalls are the means over the outcomes of the queries of one direction.
+func (r *Relevance) recalls(outcomes []JudgedOutcome) JudgedRecalls {
+	m := JudgedRecalls{Queries: len(outcomes), Positives: len(r.Positives)}
+	for q, o := range outcomes {
+		m.Positives += int(r.Absent[q])
+		m.Absent += int(r.Absent[q])
+		m.MAPAtR += o.MAPAtR
+		m.RPrecision += o.RPrecision
+		m.R1 += float64(b2i(o.R1))
+		m.R5 += float64(b2i(o.R5))
+		m.R10 += float64(b2i(o.R10))
 	}
-	return r
+	for _, v := range []*float64{&m.MAPAtR, &m.RPrecision, &m.R1, &m.R5, &m.R10} {
+		*v *= 100 / float64(max(1, m.Queries))
+	}
+	return m
 }
 
 // Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must
 // not be NaN (Ranks finds those).
-func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, error) {
+func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcomes, error) {
 	i2t, t2i, err := Positions(pool, s, &j.I2T, &j.T2I)
 	if err != nil {
-		return JudgedMetrics{}, fmt.Errorf("judgements %s: %w", j.Name, err)
+		return JudgedMetrics{}, JudgedOutcomes{}, fmt.Errorf("judgements %s: %w", j.Name, err)
 	}
-	return JudgedMetrics{Name: j.Name, I2T: newJudgedRecalls(i2t, j.I2T.Absent),
-		T2I: newJudgedRecalls(t2i, j.T2I.Absent)}, nil
+	o := JudgedOutcomes{j.Name, j.I2T.outcomes(i2t), j.T2I.outcomes(t2i)}
+	return JudgedMetrics{Name: j.Name, I2T: j.I2T.recalls(o.I2T), T2I: j.T2I.recalls(o.T2I)}, o, nil
 }
 
 // Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.

@@ -34,7 +34,11 @@ func TestJudgedRecallsByHand(t *testing.T) {
 			JudgedRecalls{4, 10, 0, (500.0/9 + 125) / 4, (200.0/3 + 150) / 4, 50, 75, 100}},
 		{nil, nil, JudgedRecalls{}},
 	} {
-		got := newJudgedRecalls(c.positions, c.absent)
+		var rel Relevance
+		for q, list := range c.positions {
+			rel.add(int32(q), list, int(c.absent[q]))
+		}
+		got := rel.recalls(rel.outcomes(c.positions))
 		if got.Queries != c.want.Queries || got.Positives != c.want.Positives || got.Absent != c.want.Absent {
 			t.Errorf("%v: %d queries, %d positives, %d absent", c.positions, got.Queries, got.Positives, got.Absent)
 		}
@@ -117,7 +121,7 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 			j.T2I.add(c, []int32{i}, 0)
 		}
 	}
-	got, err := Judge(nil, e, &j)
+	got, _, err := Judge(nil, e, &j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +210,7 @@ func TestGoldenJudgements(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Judge(nil, flat(c.Scores), j)
+			got, _, err := Judge(nil, flat(c.Scores), j)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,20 +59,31 @@ func distinct(n int, hinge func(anchor, negative int) float64) (all, active int)
 	return all, active
 }
 
-// HardNegatives counts the hard negatives of the last step, from its scores and margins. All counts are 0 before the
-// first step.
-func (s *Step) HardNegatives() Negatives {
+// Scored is the batch of a step as its loss saw it.
+type Scored struct {
+	Captions []int32   // [n] numbers of the captions in the training split
+	Scores   []float32 // [n, n], image by image
+	Margins  []float32 // [n, n]; nil where the margin is Constant
+	Constant float64
+}
+
+// Last returns the batch of the last step; before the first step it is empty.
+func (s *Step) Last() Scored {
 	if s.last == nil {
-		return Negatives{}
+		return Scored{}
 	}
-	v := s.last.vm.View(s.last.scores)
-	n := int(math.Sqrt(float64(v.N)))
-	scores := make([]float32, n*n)
-	s.model.Session.Dev.DownloadFloats(scores, v)
-	var margins []float32
+	dev, v := s.model.Session.Dev, s.last.vm.View(s.last.scores)
+	b := Scored{Captions: s.captions, Scores: make([]float32, v.N), Constant: s.loss.Margin}
+	dev.DownloadFloats(b.Scores, v)
 	if s.last.margins != nil {
-		margins = make([]float32, n*n)
-		s.model.Session.Dev.DownloadFloats(margins, s.last.vm.View(s.last.margins))
+		b.Margins = make([]float32, v.N)
+		dev.DownloadFloats(b.Margins, s.last.vm.View(s.last.margins))
 	}
-	return CountNegatives(n, scores, margins, s.loss.Margin)
+	return b
+}
+
+// Negatives counts the hard negatives of the batch. All counts of an empty one are 0.
+func (b *Scored) Negatives() Negatives {
+	n := int(math.Sqrt(float64(len(b.Scores))))
+	return CountNegatives(n, b.Scores, b.Margins, b.Constant)
 }

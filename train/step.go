@@ -29,6 +29,7 @@ type Step struct {
 	opt      *optimiser
 	programs map[shape]*program
 	last     *program  // of the last step
+	captions []int32   // of the last step that was started
 	hardest  []float32 // scratch memory of gap
 	counter  [2]int32  // the number of steps done, for dropout
 	labels   labels    // staging of the labels of a captioning branch
@@ -110,6 +111,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err := s.feed(b, sh); err != nil {
 		return err
 	}
+	s.captions = append(s.captions[:0], b.Captions...)
 	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.RegionCounts)}
 	return s.begin(p, key, lr)
 }

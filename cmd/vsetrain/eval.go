@@ -51,7 +51,8 @@ of the references. Where two protocols are measured it holds the first; in five 
 the whole split; and the agreement with people's ratings of pairs (Flickr8K). docs/judgements.md tells their files.
 
 --compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a paired
-bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
+bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble. With
+--judgements their measures are compared too.
 
 SAF, SGR, GSMN, SCAN and CHAN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x
 25,000. With --work they
@@ -182,14 +183,19 @@ func printMeasured(a *app, rep experiment.EvalReport) {
 		}
 	}
 	if rep.Device != "" {
-		a.Printf("on %s\n", rep.Device)
+		a.remark("on %s", rep.Device)
 	}
 	if rep.Choice != "" {
-		a.Printf("%s\n", rep.Choice)
+		a.remark("%s", rep.Choice)
 	}
 	for _, m := range rep.Memory {
-		a.Printf("%s\n", m)
+		a.remark("%s", m)
 	}
+}
+
+// remark prints a line that says how numbers were measured: faint where that shows.
+func (a *app) remark(format string, args ...any) {
+	a.Printf("%s\n", a.Paint(ui.Faint, fmt.Sprintf(format, args...)))
 }
 
 // printSplit tells which queries were measured.
@@ -210,12 +216,12 @@ func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
 		t.add("image to text", m.I2T)
 		t.add("text to image", m.T2I)
 		t.Write(a.Streams)
-		a.Printf("sum of recalls %.1f, M-Recall %.2f\n", m.RSum, m.MRecall)
-		a.Printf("%s\n", tiesText(m.Ties))
+		a.Printf("sum of recalls %.1f, M-Recall %s\n", m.RSum, a.Paint(ui.Bold, fmt.Sprintf("%.2f", m.MRecall)))
+		a.remark("%s", tiesText(m.Ties))
 	}
 	printJudged(a, rep)
 	if o.Paper {
-		a.Printf("mean ±: how far R@1, R@5 and R@10 lie from each other, as in the LSEH paper; not an uncertainty\n")
+		a.remark("mean ±: how far R@1, R@5 and R@10 lie from each other, as in the LSEH paper; not an uncertainty")
 	}
 	if o.SaveScores != "" {
 		a.Printf("scores in %s\n", o.SaveScores)

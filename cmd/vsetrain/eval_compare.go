@@ -18,8 +18,7 @@ func (o *evalOptions) pair(args []string) ([]experiment.EvalRequest, error) {
 		return nil, usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
 			"(.npy), or several with commas between them: vsetrain eval --compare A B")
 	}
-	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != "",
-		"--judgements": len(o.Judgements) > 0} {
+	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != ""} {
 		if set {
 			return nil, usagef("%s measures one model or ensemble; leave out --compare", flag)
 		}
@@ -54,6 +53,8 @@ type compareJSON struct {
 	A           evalJSON          `json:"a"`
 	B           evalJSON          `json:"b"`
 	Comparisons []eval.Comparison `json:"comparisons"` // one for each protocol; differences are A - B
+	// Judged has one for each set of judgements.
+	Judged []eval.JudgedComparison `json:"judged_comparisons,omitempty"`
 }
 
 func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.EvalRequest, done func()) error {
@@ -73,30 +74,60 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.
 		printMeasured(a, rep.B)
 		for i, c := range rep.Comparisons {
 			printComparison(a, c)
-			a.Printf("A, %s\nB, %s\n", tiesText(rep.A.Results[i].Metrics.Ties), tiesText(rep.B.Results[i].Metrics.Ties))
+			a.remark("A, %s", tiesText(rep.A.Results[i].Metrics.Ties))
+			a.remark("B, %s", tiesText(rep.B.Results[i].Metrics.Ties))
+		}
+		for i, c := range rep.Judged {
+			a.Printf("\n%s\n", a.Paint(ui.Bold, "judgements "+c.Name+", whole split"))
+			printDifferences(a, c.CompareOptions, c.Differences, c.Images)
+			j := rep.A.Judged[i]
+			a.remark("%d images and %d captions are judged", j.I2T.Queries, j.T2I.Queries)
+		}
+		for _, m := range []struct {
+			name string
+			rep  experiment.EvalReport
+		}{{"A", rep.A}, {"B", rep.B}} {
+			printPeople(a, m.name+", ", m.rep)
 		}
 	}
-	return o.writeJSON(a, compareJSON{o.measures(a, rep.A), o.measures(a, rep.B), rep.Comparisons})
+	return o.writeJSON(a, compareJSON{o.measures(a, rep.A), o.measures(a, rep.B), rep.Comparisons, rep.Judged})
 }
 
 // measureNames are the measures of a comparison for people.
 var measureNames = map[string]string{"i2t_r1": "image to text R@1", "i2t_r5": "image to text R@5",
-	"i2t_r10": "image to text R@10",
-	"t2i_r1":  "text to image R@1", "t2i_r5": "text to image R@5", "t2i_r10": "text to image R@10",
-	"m_recall": "M-Recall"}
+	"i2t_r10": "image to text R@10", "t2i_r1": "text to image R@1", "t2i_r5": "text to image R@5", "t2i_r10": "text to image R@10", "m_recall": "M-Recall",
+	"i2t_map_at_r": "image to text mAP@R", "i2t_r_precision": "image to text R-Precision",
+	"t2i_map_at_r": "text to image mAP@R", "t2i_r_precision": "text to image R-Precision"}
 
 func printComparison(a *app, c eval.Comparison) {
 	a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+c.Protocol))
-	level := fmt.Sprintf(">%.0f %%", 100*c.Level)
+	printDifferences(a, c.CompareOptions, c.Differences, c.Images)
+}
+
+// printDifferences prints measures of A and B with their differences, and how these were tested.
+func printDifferences(a *app, o eval.CompareOptions, differences []eval.Difference, images int) {
+	level := fmt.Sprintf(">%.0f %%", 100*o.Level)
 	t := ui.NewTable("", ">A", level, ">B", level, ">A - B", level, ">p")
 	between := func(e eval.Estimate) string { return fmt.Sprintf("%.1f to %.1f", e.Low, e.High) }
-	for _, d := range c.Differences {
+	for _, d := range differences {
+		x := d.Difference
 		t.Row(measureNames[d.Measure], fmt.Sprintf("%.1f", d.A.Value), between(d.A), fmt.Sprintf("%.1f", d.B.Value),
-			between(d.B),
-			fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f to %+.2f", d.Difference.Low,
-				d.Difference.High), fmt.Sprintf("%.4f", d.P))
+			between(d.B), fmt.Sprintf("%+.2f", x.Value), fmt.Sprintf("%+.2f to %+.2f", x.Low, x.High), fmt.Sprintf("%.4f", d.P))
+		t.Style(ui.Faint, 2, 4, 6)
+		switch {
+		case d.A.Value > d.B.Value:
+			t.Style(ui.Bold, 1)
+		case d.B.Value > d.A.Value:
+			t.Style(ui.Bold, 3)
+		}
+		if d.P < significant {
+			t.Style(ui.Bold, 5, 7)
+		}
 	}
 	t.Write(a.Streams)
-	a.Printf("intervals: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided; "+
-		"%d resamples, seed %d\n", c.Images, c.Resamples, c.Seed)
+	a.remark("intervals: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided; "+
+		"%d resamples, seed %d", images, o.Resamples, o.Seed)
 }
+
+// significant is the p-value below which a difference is printed in bold.
+const significant = 0.05

@@ -26,22 +26,28 @@ func printJudged(a *app, rep experiment.EvalReport) {
 			one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
 			t.Row(d.name, one(d.r.MAPAtR), one(d.r.RPrecision), one(d.r.R1), one(d.r.R5), one(d.r.R10),
 				fmt.Sprint(d.r.Queries), fmt.Sprint(d.r.Positives))
+			t.Style(ui.Faint, 6, 7)
 		}
 		t.Write(a.Streams)
 		if n := j.I2T.Absent + j.T2I.Absent; n > 0 {
-			a.Printf("%d of the positives are not in the split: they count, and are never found\n", n)
+			a.remark("%d of the positives are not in the split: they count, and are never found", n)
 		}
 	}
+	printPeople(a, "", rep)
+}
+
+// printPeople prints the agreement with ratings; which names the model in front of several.
+func printPeople(a *app, which string, rep experiment.EvalReport) {
 	for _, h := range rep.People {
-		a.Printf("\n%s\n", a.Paint(ui.Bold, "agreement with people, "+h.Name))
+		a.Printf("\n%s\n", a.Paint(ui.Bold, which+"agreement with people, "+h.Name))
 		t := ui.NewTable("", ">Kendall tau-b", ">tau-c", ">Spearman", ">ratings", ">pairs")
 		for _, d := range []struct {
 			name string
 			a    eval.Agreement
 		}{{"all pairs", h.All}, {"without own captions", h.Others}} {
 			three := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings),
-				fmt.Sprint(d.a.Pairs))
+			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings), fmt.Sprint(d.a.Pairs))
+			t.Style(ui.Faint, 4, 5)
 		}
 		t.Write(a.Streams)
 	}

@@ -26,4 +26,5 @@ func (t recallTable) add(name string, r eval.Recalls) {
 	}
 	t.Row(name, fmt.Sprintf("%.1f", r.R1), fmt.Sprintf("%.1f", r.R5), fmt.Sprintf("%.1f", r.R10),
 		text, fmt.Sprintf("%.1f", r.MedR), fmt.Sprintf("%.1f", r.MeanR))
+	t.Style(ui.Faint, 5, 6)
 }

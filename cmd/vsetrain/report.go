@@ -49,10 +49,11 @@ sample standard deviation (n-1) over the seeds. Runs of different data sets stan
 compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another name.
 docs/reports.md explains every table.
 
-Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss against its
-base query by query, and with --judgements by judgements with several positives (docs/judgements.md); with --out the result is kept in
-that folder and used again until the weights change. --diagnose tells where those recalls come from: length of captions, near-duplicates,
-unknown words, hubs, leads and margins, hard negatives that are false ones.
+Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
+against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The
+result is kept in the run directory (test.json), used again until the weights change, and shown by 'vsetrain view'.
+--diagnose tells where those recalls come from: length of captions, near-duplicates, unknown words, hubs, leads and
+margins, hard negatives that are false ones.
 
 A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
@@ -247,10 +248,6 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 
 // measure measures the runs on the test split; a run without weights is left out.
 func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
-	cache := ""
-	if o.Out != "" {
-		cache = filepath.Join(o.Out, "test")
-	}
 	for _, r := range runs {
 		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
 			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
@@ -259,7 +256,7 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
 			continue
 		}
-		if err := r.MeasureTest(ctx, cache, q); err != nil {
+		if err := r.MeasureTest(ctx, q); err != nil {
 			return fmt.Errorf("--test: %w", err)
 		}
 	}

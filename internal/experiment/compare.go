@@ -17,7 +17,8 @@ type CompareRequest struct {
 // CompareReport is the outcome.
 type CompareReport struct {
 	A, B        EvalReport
-	Comparisons []eval.Comparison // one for each protocol
+	Comparisons []eval.Comparison       // one for each protocol
+	Judged      []eval.JudgedComparison // one for each set of judgements
 }
 
 // Compare measures both models and tests their differences. Models of different data are refused before anything is
@@ -66,6 +67,13 @@ func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err erro
 			return rep, err
 		}
 		rep.Comparisons = append(rep.Comparisons, c)
+	}
+	for i := range rep.A.Outcomes {
+		c, err := eval.CompareJudged(pool, rep.A.Outcomes[i], rep.B.Outcomes[i], rep.A.CaptionsPerImage, r.CompareOptions)
+		if err != nil {
+			return rep, err
+		}
+		rep.Judged = append(rep.Judged, c)
 	}
 	return rep, nil
 }

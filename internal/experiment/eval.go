@@ -48,6 +48,7 @@ type EvalReport struct {
 	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
 	Results          []eval.Result
 	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
+	Outcomes         []eval.JudgedOutcomes // of their queries, in the same order
 	People           []eval.HumanAgreement // with each set of ratings
 	Diagnosis        *eval.Diagnosis       // nil if it was not asked for
 }

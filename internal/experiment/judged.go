@@ -74,11 +74,11 @@ func (j *judges) measure(pool *par.Pool, s eval.Scores, rep *EvalReport) error {
 		return nil
 	}
 	for _, set := range j.judgements {
-		m, err := eval.Judge(pool, s, set)
+		m, o, err := eval.Judge(pool, s, set)
 		if err != nil {
 			return err
 		}
-		rep.Judged = append(rep.Judged, m)
+		rep.Judged, rep.Outcomes = append(rep.Judged, m), append(rep.Outcomes, o)
 	}
 	for _, r := range j.ratings {
 		h, err := eval.Agree(s, rep.CaptionsPerImage, r)

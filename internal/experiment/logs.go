@@ -51,6 +51,10 @@ type StepRecord struct {
 	// HardImages, and one more where an anchor without a violation was there.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
 	ActiveImages   *int `json:"hard_images_active,omitempty"`
+	// Percent of the hard negatives, and of all negatives of the batch, that are false ones (FalseNegatives); absent
+	// without semantic vectors.
+	HardFalse *float64 `json:"hard_false,omitempty"`
+	AllFalse  *float64 `json:"all_false,omitempty"`
 }
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
@@ -131,7 +135,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // due reports whether a step is logged.
 func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
 
-func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
+func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegatives) error {
 	now := l.now()
 	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		Loss:        i.StepResult.Loss,
@@ -149,6 +153,10 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives) error {
 		"train/hard_images_active":   float64(hard.ActiveImages)}
 	if r.Captioning != 0 {
 		scalars["train/loss_captioning"] = r.Captioning
+	}
+	if similar != nil {
+		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
+		scalars["train/hard_false"], scalars["train/all_false"] = similar.HardFalse, similar.AllFalse
 	}
 	return l.write(r, now, r.Step, scalars)
 }

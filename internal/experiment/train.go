@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/par"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
+	"vsetrain/semantic"
 	"vsetrain/train"
 )
 
@@ -109,6 +110,7 @@ type training struct {
 	vocab      text.Lexicon
 	train, val *data.Split
 	semantics  io.Closer
+	similar    *semantic.Store // by which false negatives are counted; nil without
 	model      *models.Model
 	step       *train.Step
 	loader     *data.Loader
@@ -180,6 +182,9 @@ func (t *training) open(ctx context.Context) (err error) {
 	}
 	if err = t.openTrain(); err != nil {
 		return err
+	}
+	if c.Train.LogStep > 0 {
+		t.openSimilarities()
 	}
 	if t.val, err = OpenSplit(c.Data, c.Model, "dev"); err != nil {
 		return err
@@ -307,7 +312,12 @@ func (t *training) onStep(i train.StepInfo) error {
 	if !t.logs.due(i.Step) {
 		return nil
 	}
-	return t.logs.step(i, t.step.HardNegatives())
+	b := t.step.Last()
+	similar, err := t.falseNegatives(b)
+	if err != nil {
+		return err
+	}
+	return t.logs.step(i, b.Negatives(), similar)
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.

@@ -24,7 +24,8 @@ const module = "vsetrain/"
 
 // levels are the floors of the house, the ground floor first. Imports lead downwards.
 var levels = [][]string{
-	{"configs", "internal/build", "internal/golden", "internal/mapped", "internal/options", "internal/par",
+	{"configs", "internal/build", "internal/chart", "internal/golden",
+		"internal/mapped", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",

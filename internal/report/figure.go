@@ -10,13 +10,12 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/chart"
 )
 
 // Figure is a plot of lines over one axis, with the numbers that it shows.
@@ -28,13 +27,14 @@ type Figure struct {
 	Series  []Series
 	Marks   []Mark
 	ZeroY   bool // the axis begins at 0
+	LogX    bool // the horizontal axis is logarithmic
 	Legend  Corner
 }
 
 // Series is a line, or points with a line through them.
 type Series struct {
 	Name   string // in the legend; the same name and colour may stand for several lines
-	Color  int    // of the palette
+	Color  int    // of chart's palette
 	X, Y   []float64
 	Style  Style
 	Hidden bool // not in the legend
@@ -66,11 +66,6 @@ const (
 	TopLeft
 )
 
-// palette are colours that stay apart for colour-blind readers, on white and on black (Okabe and Ito, blue a little
-// lighter).
-var palette = []color.RGBA{{0, 128, 200, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255}, {136, 136, 136, 255}}
-
 // Sizes of a figure.
 const (
 	figureWidth  = 17 * vg.Centimeter
@@ -79,34 +74,18 @@ const (
 
 // plot draws the figure.
 func (f *Figure) plot() (*plot.Plot, error) {
-	p := plot.New()
-	sans := func(size vg.Length, bold bool) font.Font {
-		w := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-		if bold {
-			w.Weight = 3 // bold, of golang.org/x/image/font
-		}
-		return w
-	}
-	style := func(s *text.Style, size vg.Length) { s.Font = sans(size, false) }
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
-	p.Title.TextStyle.Font, p.Title.Padding = sans(11, true), 8
-	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		style(&a.Label.TextStyle, 10)
-		style(&a.Tick.Label, 9)
-		a.Label.Padding, a.Padding = 4, 0
-	}
-	style(&p.Legend.TextStyle, 9)
+	p := newPlot(f.Title, f.X, f.Y)
+	addGrid(p, true)
 	p.Legend.Top, p.Legend.Left = f.Legend != BottomRight, f.Legend == TopLeft
-	p.Legend.Padding, p.Legend.XOffs, p.Legend.YOffs = 2, -6, 6
 	if p.Legend.Left {
-		p.Legend.XOffs = 6
+		p.Legend.XOffs = -p.Legend.XOffs
 	}
 	if p.Legend.Top {
-		p.Legend.YOffs = -6
+		p.Legend.YOffs = -p.Legend.YOffs
 	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{200}, color.Gray{200}
-	p.Add(grid)
+	if f.LogX {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticker{log: true}
+	}
 	named := map[string]bool{}
 	for _, s := range f.Series {
 		if len(s.X) == 0 {
@@ -128,9 +107,11 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	if f.ZeroY {
 		p.Y.Min = 0
 	}
-	p.X.Min = min(p.X.Min, 0)
-	if p.X.Max > p.X.Min { // room for half of the last number
-		p.X.Max += 0.02 * (p.X.Max - p.X.Min)
+	if !f.LogX {
+		p.X.Min = min(p.X.Min, 0)
+		if p.X.Max > p.X.Min { // room for half of the last number
+			p.X.Max += 0.02 * (p.X.Max - p.X.Min)
+		}
 	}
 	if p.Y.Max > p.Y.Min { // air above the lines, and room for a legend that stands there
 		air := 0.04
@@ -144,7 +125,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		if err != nil {
 			return nil, fmt.Errorf("draw %s: %w", f.Title, err)
 		}
-		l.Color, l.Width, l.Dashes = paletteAt(m.Color), vg.Points(1), []vg.Length{4, 3}
+		l.Color, l.Width, l.Dashes = chart.Colour(m.Color), vg.Points(1.2), []vg.Length{3, 4}
 		p.Add(l)
 	}
 	return p, nil
@@ -156,7 +137,7 @@ func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error)
 		if err != nil {
 			return nil, err
 		}
-		dots.Color, dots.Shape, dots.Radius = paletteAt(s.Color), draw.CircleGlyph{}, 2.5
+		dots.Color, dots.Shape, dots.Radius = chart.Colour(s.Color), draw.CircleGlyph{}, 2.5
 		p.Add(dots)
 		return dots, nil
 	}
@@ -164,7 +145,7 @@ func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error)
 	if err != nil {
 		return nil, err
 	}
-	l.Color, l.Width = paletteAt(s.Color), vg.Points(1.6)
+	l.Color, l.Width = chart.Colour(s.Color), vg.Points(1.6)
 	p.Add(l)
 	if s.Style == Dotted {
 		dots, err := plotter.NewScatter(xy)
@@ -177,8 +158,6 @@ func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error)
 	return l, nil
 }
 
-func paletteAt(i int) color.RGBA { return palette[i%len(palette)] }
-
 // Bytes renders the figure in a format: svg, png or pdf.
 func (f *Figure) Bytes(format string) ([]byte, error) {
 	p, err := f.plot()
@@ -188,16 +167,6 @@ func (f *Figure) Bytes(format string) ([]byte, error) {
 	var b bytes.Buffer
 	err = render(p, figureWidth, figureHeight, format, &b)
 	return b.Bytes(), err
-}
-
-// render draws a plot in a format: svg, png or pdf.
-func render(p *plot.Plot, width, height vg.Length, format string, w io.Writer) error {
-	c, err := p.WriterTo(width, height, format)
-	if err != nil {
-		return fmt.Errorf("draw %s: %w", p.Title.Text, err)
-	}
-	_, err = c.WriteTo(w)
-	return err
 }
 
 // save draws a plot to a file whose ending chooses the format: .svg, .png or .pdf.
@@ -218,8 +187,8 @@ func (f *Figure) Save(path string) error {
 	return save(p, figureWidth, figureHeight, path)
 }
 
-// Inline returns the figure as an SVG element for a page: as wide as its place, black in the colour of the text,
-// without a background.
+// Inline returns the figure as an SVG element for a page: as wide as its place, in the colours of the page (chart.CSS
+// and the colour of its text), without a background.
 func (f *Figure) Inline() (string, error) {
 	b, err := f.Bytes("svg")
 	if err != nil {
@@ -233,11 +202,25 @@ func (f *Figure) Inline() (string, error) {
 	if i := strings.Index(s, `<path `); i >= 0 && strings.Contains(s[i:i+200], "fill:#FFFFFF") {
 		s = s[:i] + s[i+strings.Index(s[i:], "/>")+2:]
 	}
-	s = strings.NewReplacer("stroke:#000000", "stroke:currentColor", "fill:#000000", "fill:currentColor",
-		"stroke:#C8C8C8", "stroke:currentColor;stroke-opacity:0.18",
-		"font-family:Liberation Sans", "font-family:system-ui,sans-serif").Replace(s)
-	return s, nil
+	return pageColours.Replace(s), nil
 }
+
+// pageColours puts the variables of a page in the place of the colours of a file.
+var pageColours = func() *strings.Replacer {
+	var pairs []string
+	put := func(c color.RGBA, name string) {
+		for _, what := range []string{"stroke:", "fill:"} {
+			pairs = append(pairs, what+chart.Hex(c), what+name)
+		}
+	}
+	put(color.RGBA{A: 255}, "currentColor")
+	put(chart.Grey, "var(--line)")
+	put(chart.Soft, "var(--faint)")
+	for i := range chart.Colours {
+		put(chart.Colour(i), "var("+chart.Variable(i)+")")
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // Table returns the numbers of the figure.
 func (f *Figure) Table() *Table {

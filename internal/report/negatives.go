@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"vsetrain/internal/experiment"
 )
 
 // counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
@@ -19,6 +21,7 @@ type step struct {
 	Active           bool // the counts of violated anchors were logged too
 	ActiveCaptions   int
 	ActiveImages     int
+	HardFalse        *float64 // percent; nil where the run had no semantic vectors
 }
 
 // steps returns what the training steps of a run logged. Runs of before the counts of violated anchors existed logged
@@ -26,7 +29,7 @@ type step struct {
 func (r *Run) steps() []step {
 	out := make([]step, len(r.Steps))
 	for i, s := range r.Steps {
-		out[i] = step{Epoch: s.Epoch, Captions: s.HardCaptions, Images: s.HardImages}
+		out[i] = step{Epoch: s.Epoch, Captions: s.HardCaptions, Images: s.HardImages, HardFalse: s.HardFalse}
 		if s.ActiveCaptions != nil && s.ActiveImages != nil {
 			out[i].Active, out[i].ActiveCaptions, out[i].ActiveImages = true, *s.ActiveCaptions, *s.ActiveImages
 		}
@@ -54,6 +57,13 @@ var kinds = []counts{
 			}
 			return float64(s.Images), s.Images > 0
 		}},
+	{"false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
+		"at least %v", experiment.FalseSimilarity), func(s step) (float64, bool) {
+		if s.HardFalse == nil {
+			return 0, false
+		}
+		return *s.HardFalse, true
+	}},
 }
 
 // MovingAverage returns the mean of the last n values, or of as many as there are, at each place.
@@ -87,8 +97,9 @@ func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
 			{Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
 	for _, groups := range d.networks() {
 		for k, kind := range kinds {
-			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1), Title: kind.name + ": " +
-				groups[0].Network + " on " + d.Name, X: "epoch", Y: kind.name, Legend: TopRight}
+			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
+				Title: strings.ToUpper(kind.name[:1]) + kind.name[1:] + ": " + groups[0].Network + " on " + d.Name,
+				X:     "epoch", Y: kind.name, Legend: TopRight}
 			old, window := false, 0
 			for c, g := range groups {
 				for _, r := range g.Runs {
@@ -96,7 +107,7 @@ func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
 					for _, st := range r.steps() {
 						if v, ok := kind.of(st); ok {
 							s.X, s.Y = append(s.X, st.Epoch), append(s.Y, v)
-							old = old || !st.Active
+							old = old || !st.Active && st.HardFalse == nil
 						}
 					}
 					if len(s.X) == 0 {

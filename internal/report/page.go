@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/chart"
 )
 
 //go:embed page.html
@@ -23,28 +24,28 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		s, err := f.Inline()
 		return template.HTML(s), err // made by Figure, whose texts the SVG writer escapes
 	},
-	"overs": (*Table).spans,
-	"src":   func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
+	"palette": func() template.CSS { return template.CSS(chart.CSS()) },
+	"src":     func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
 }).Parse(pageText))
 
-// span is a heading above columns, or a gap.
-type span struct {
+// Span is a heading above columns, or a gap.
+type Span struct {
 	Text  string
 	Width int
 }
 
-// spans covers all columns with the headings above them; nil if there are none.
-func (t *Table) spans() (out []span) {
+// Spans covers all columns with the headings above them; nil if there are none.
+func (t *Table) Spans() (out []Span) {
 	at := 0
 	for _, o := range t.overs() {
 		if o.from > at {
-			out = append(out, span{"", o.from - at})
+			out = append(out, Span{"", o.from - at})
 		}
-		out = append(out, span{o.text, o.to - o.from})
+		out = append(out, Span{o.text, o.to - o.from})
 		at = o.to
 	}
 	if len(out) > 0 && at < len(t.Heads) {
-		out = append(out, span{"", len(t.Heads) - at})
+		out = append(out, Span{"", len(t.Heads) - at})
 	}
 	return out
 }

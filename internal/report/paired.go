@@ -26,27 +26,18 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 			{Over: "Difference", Name: "p", Number: true}}}
 	pool := par.New(0)
 	defer pool.Close()
-	o := eval.DefaultCompareOptions()
 	images, ties := 0, 0
 	for _, c := range comparisons {
 		base, target := c.Base.hits(protocol), c.Target.hits(protocol)
 		if len(base) == 0 || len(target) == 0 {
 			continue
 		}
-		r, err := eval.Compare(pool, target, base, o)
+		n, err := t.addPaired(pool, target, base, textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss))
 		if err != nil {
 			return nil, fmt.Errorf("compare %s %s and %s on %s: %w", c.Base.Network, c.Base.Loss, c.Target.Loss, d.Name,
 				err)
 		}
-		images = r.Images
-		for i, m := range pairedMeasures {
-			at := slices.IndexFunc(r.Differences, func(x eval.Difference) bool { return x.Measure == m.key })
-			x := r.Differences[at]
-			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: []Cell{textCell(c.Base.Network),
-				textCell(c.Base.Loss), textCell(c.Target.Loss), textCell(m.name),
-				numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
-				rangeCell(x.Difference.Interval, 2), pCell(x.P)}})
-		}
+		images = n
 	}
 	if len(t.Rows) == 0 {
 		return nil, nil
@@ -60,11 +51,66 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 			}
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Recalls are means over the runs. 95 %%: paired bootstrap over %d images "+
-		"with their captions; p: paired permutation test, two-sided, each row by itself; %d resamples, seed %d. "+
-		"They say how far other queries would agree, not other seeds.", images, o.Resamples, o.Seed),
-		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a "+
-			"run depends on that.", ties))
+	t.Notes = append(t.Notes, "Recalls are means over the runs. "+pairedNote(images),
+		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a run "+
+			"depends on that.", ties))
+	return t, nil
+}
+
+// addPaired adds the differences of recalls between two systems, behind the cells that name them. It returns the number
+// of images.
+func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cell) (images int, err error) {
+	r, err := eval.Compare(pool, target, base, eval.DefaultCompareOptions())
+	if err != nil {
+		return 0, err
+	}
+	for i, m := range pairedMeasures {
+		at := slices.IndexFunc(r.Differences, func(x eval.Difference) bool { return x.Measure == m.key })
+		x := r.Differences[at]
+		t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: append(slices.Clone(names), textCell(m.name),
+			numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
+			rangeCell(x.Difference.Interval, 2), pCell(x.P))})
+	}
+	return r.Images, nil
+}
+
+// pairedNote says how differences were tested.
+func pairedNote(images int) string {
+	o := eval.DefaultCompareOptions()
+	return fmt.Sprintf("95 %%: paired bootstrap over %d images with their captions; p: paired permutation test, "+
+		"two-sided, each row by itself; %d resamples, seed %d. They say how far other queries would agree, not other seeds.",
+		images, o.Resamples, o.Seed)
+}
+
+// RunDifferences compares runs with a base, query by query, by the first protocol that all of them were measured by. It
+// is nil where the base or all others were not measured.
+func RunDifferences(base *Run, others []*Run) (*Table, error) {
+	if len(base.Hits) == 0 {
+		return nil, nil
+	}
+	pool := par.New(0)
+	defer pool.Close()
+	b := base.Hits[0]
+	t := &Table{Name: "differences", Title: "Differences from " + base.Name + ", test split, protocol " + b.Protocol +
+		", weights of the best validation",
+		Heads: []Head{{Name: "run"}, {Name: "measure"}, {Name: "base", Number: true}, {Name: "run", Number: true},
+			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
+			{Over: "Difference", Name: "p", Number: true}}}
+	for _, r := range others {
+		i := slices.IndexFunc(r.Hits, func(h eval.Hits) bool {
+			return h.Protocol == b.Protocol && h.Images() == b.Images() && h.PerImage == b.PerImage
+		})
+		if i < 0 {
+			continue
+		}
+		if _, err := t.addPaired(pool, r.Hits[i:i+1], base.Hits[:1], textCell(r.Name)); err != nil {
+			return nil, fmt.Errorf("compare %s and %s: %w", base.Name, r.Name, err)
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil, nil
+	}
+	t.Notes = []string{pairedNote(b.Images())}
 	return t, nil
 }
 

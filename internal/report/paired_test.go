@@ -79,7 +79,7 @@ func TestPairedTable(t *testing.T) {
 	}
 }
 
-// A measurement is used again for the same judgements only, and one without hits, of an earlier version, not at all.
+// A measurement is used again for its own judgements only, and one without hits, of an earlier version, not at all.
 func TestMeasurementKnowsItsJudgements(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"x_image_to_caption.json", "x_caption_to_image.json"} {
@@ -91,22 +91,53 @@ func TestMeasurementKnowsItsJudgements(t *testing.T) {
 	if err != nil || len(files) != 2 || files[0].Size != 2 {
 		t.Fatalf("%+v, %v", files, err)
 	}
-	a := measurement{Checkpoint: "c", Judgements: files}
+	a := Measurement{Checkpoint: "c", Judgements: files}
 	later := slices.Clone(files)
 	later[1].Modified = later[1].Modified.Add(time.Second)
 	for _, c := range []struct {
 		judgements []sourceFile
-		same       bool
-	}{{files, true}, {later, false}, {nil, false}} {
-		if got := a.same(measurement{Checkpoint: "c", Judgements: c.judgements}); got != c.same {
-			t.Errorf("judgements %v: same is %v", c.judgements, got)
+		covers     bool
+	}{{files, true}, {files[:1], true}, {later, false}, {nil, true}} {
+		if got := a.covers(c.judgements); got != c.covers {
+			t.Errorf("judgements %v: covered is %v", c.judgements, got)
 		}
 	}
-	old := filepath.Join(dir, "old.json")
-	if err := os.WriteFile(old, []byte(`{"checkpoint":"c","results":[{"protocol":"1k"}]}`), 0o666); err != nil {
+	// Judgements of before are measured again, each pair once, unless their files have changed.
+	now := Measurement{Checkpoint: "c"}
+	got := now.addJudgements(a, []string{"y"})
+	if !slices.Equal(got, []string{"y", files[0].Path}) || len(now.Judgements) != 2 {
+		t.Errorf("paths %v, judgements %v", got, now.Judgements)
+	}
+	a.Judgements = later
+	now = Measurement{Checkpoint: "c"}
+	if got := now.addJudgements(a, nil); got != nil || now.Judgements != nil {
+		t.Errorf("changed files: paths %v", got)
+	}
+	old := []byte(`{"checkpoint":"c","results":[{"protocol":"1k"}]}`)
+	if err := os.WriteFile(filepath.Join(dir, TestName), old, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := readMeasurement(old); ok {
+	if _, ok := ReadMeasurement(dir); ok {
 		t.Error("a measurement without hits is used")
+	}
+}
+
+// Runs are compared with the base one by one; one that was measured on another split, or not at all, is left out.
+func TestRunDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	base, better := measuredRun(rng, "LMH1", 7, 0.5), measuredRun(rng, "LSEH", 7, 0.6)
+	base.Name, better.Name = "slow", "fast"
+	other := measuredRun(rng, "LSEH", 8, 0.5)
+	other.Hits[0] = eval.Hits{Protocol: "whole", PerImage: 5, Counts: make([]byte, 6)}
+	table, err := RunDifferences(base, []*Run{better, other, newRun("a", models.VSEPP, "LSEH", 9)})
+	if err != nil || len(table.Rows) != 3 {
+		t.Fatalf("%+v, %v", table, err)
+	}
+	if c := table.Rows[0].Cells; c[0].Text != "fast" || c[1].Text != "M-Recall" || c[6].Value > 0.001 ||
+		math.Abs(c[4].Value-(better.Test[0].MRecall-base.Test[0].MRecall)) > 1e-9 {
+		t.Error(table.Text(nil))
+	}
+	if table, err := RunDifferences(base, []*Run{other}); table != nil || err != nil {
+		t.Errorf("nothing to compare: %v, %v", table, err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+
+	"vsetrain/internal/chart"
 )
 
 // Column is a vertical axis of a parallel-coordinates plot: its name, and labels at heights in [0, 1].
@@ -27,23 +28,13 @@ type Track struct {
 	Value float64
 }
 
-// ramp is the colour of the share t in [0, 1], from pale grey-blue (low) to dark orange (high); its lightness falls all
-// the way.
-func ramp(t float64) color.RGBA {
-	stops := [][3]float64{{200, 214, 229}, {120, 160, 200}, {86, 120, 120}, {190, 90, 20}, {150, 45, 0}}
-	x := min(max(t, 0), 1) * float64(len(stops)-1)
-	i := min(int(x), len(stops)-2)
-	mix := func(k int) uint8 { return uint8(stops[i][k] + (x-float64(i))*(stops[i+1][k]-stops[i][k])) }
-	return color.RGBA{mix(0), mix(1), mix(2), 255}
-}
-
 // Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each
 // point, the best in front and in the strongest colour. The ending of the path chooses the format: .svg, .png or .pdf.
 func Parallel(path, title string, columns []Column, tracks []Track) error {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.Padding = vg.Points(8)
+	p := newPlot(title, "", "")
 	p.HideY()
+	p.X.LineStyle.Width = 0
+	p.X.Tick.Label.Color = color.Black
 	names := make([]string, len(columns))
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, t := range tracks {
@@ -56,7 +47,7 @@ func Parallel(path, title string, columns []Column, tracks []Track) error {
 		if hi > lo {
 			share = (t.Value - lo) / (hi - lo)
 		}
-		if err := track(p, t, ramp(share), vg.Points(0.8+1.4*share)); err != nil {
+		if err := track(p, t, chart.Ramp(share), vg.Points(0.8+1.4*share)); err != nil {
 			return fmt.Errorf("draw %s: %w", path, err)
 		}
 	}
@@ -99,7 +90,7 @@ func column(p *plot.Plot, x float64, c Column) error {
 	if err != nil {
 		return err
 	}
-	bar.Width = vg.Points(1)
+	bar.Width, bar.Color = vg.Points(1), chart.Soft
 	p.Add(bar)
 	at := plotter.XYLabels{Labels: c.Labels}
 	for _, y := range c.At {
@@ -108,13 +99,9 @@ func column(p *plot.Plot, x float64, c Column) error {
 	if len(at.XYs) == 0 {
 		return nil
 	}
-	labels, err := plotter.NewLabels(at)
+	labels, err := newBoxed(at, 4)
 	if err != nil {
 		return err
-	}
-	labels.Offset.X = vg.Points(3)
-	for i := range labels.TextStyle {
-		labels.TextStyle[i].YAlign = text.YCenter
 	}
 	p.Add(labels)
 	return nil
@@ -122,8 +109,9 @@ func column(p *plot.Plot, x float64, c Column) error {
 
 // Bars draws shares in [0, 1] as horizontal bars, the first at the top, with their values.
 func Bars(path, title, axis string, names []string, shares []float64) error {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text = title, axis
+	p := newPlot(title, axis, "")
+	addGrid(p, false)
+	p.X.LineStyle.Width = 0
 	n := len(names)
 	values, labels := make(plotter.Values, n), make([]string, n)
 	at := plotter.XYLabels{}
@@ -136,18 +124,13 @@ func Bars(path, title, axis string, names []string, shares []float64) error {
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, palette[0], 0
-	numbers, err := plotter.NewLabels(at)
+	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, chart.Colour(0), 0
+	numbers, err := newBoxed(at, 4)
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	numbers.Offset.X = vg.Points(4)
-	for i := range numbers.TextStyle {
-		numbers.TextStyle[i].YAlign = text.YCenter
-	}
 	p.Add(bars, numbers)
 	p.NominalY(labels...)
-	p.Title.Padding = vg.Points(8)
 	p.X.Min, p.X.Max = 0, 1.08
 	return save(p, 16*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path)
 }

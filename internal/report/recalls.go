@@ -237,3 +237,16 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 	}
 	return tables
 }
+
+// TestTables are the recall tables of the test split, for each protocol that runs were measured by.
+func (d *DataSet) TestTables() (tables []*Table) {
+	for _, p := range d.protocols() {
+		tables = append(tables, d.RecallTables("test-"+p, testTitle(p), Test(p), false)...)
+	}
+	return tables
+}
+
+// testTitle says what recalls of the test split are measured on.
+func testTitle(protocol string) string {
+	return "test split, protocol " + protocol + ", weights of the best validation"
+}

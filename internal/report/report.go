@@ -124,7 +124,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s = section("recalls", "Recalls")
 	protocols := d.protocols()
 	for _, p := range protocols {
-		what := "test split, protocol " + p + ", weights of the best validation"
+		what := testTitle(p)
 		for _, t := range d.RecallTables("test-"+p, what, Test(p), o.Paper) {
 			s.Items = append(s.Items, Item{Table: t})
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,9 +18,12 @@ import (
 	"vsetrain/models"
 )
 
-// measurement is a file of recalls on the test split, with what they were measured from: it is used again while that is
-// unchanged.
-type measurement struct {
+// TestName is the file in a run directory that keeps what was measured of its best weights on the test split.
+const TestName = "test.json"
+
+// Measurement is what TestName holds: measures on the test split, with what they were measured from. It is used again
+// while that is unchanged.
+type Measurement struct {
 	Checkpoint string         `json:"checkpoint"`
 	Size       int64          `json:"size"`
 	Modified   time.Time      `json:"modified"`
@@ -66,41 +67,32 @@ func judgementFiles(paths []string) (files []sourceFile, err error) {
 	return files, nil
 }
 
-// MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the folder
-// cache where they are of the same weights. An empty cache keeps nothing.
-func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRequest) error {
+// MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the run
+// directory where they are of the same weights and data. It keeps them there: what was measured before is measured
+// again too, so that a request for less loses nothing. A directory that cannot be written is a warning.
+func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
 	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
-	path, err := models.FindCheckpoint(r.Dir)
+	diagnose := q.Diagnose
+	now, err := r.unmeasured(q)
 	if err != nil {
 		return err
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return err
-	}
-	st, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	now := measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Split: q.Split,
-		Data: cmp.Or(q.Data, r.Config.Data.Dir), Precision: q.Device.Precision}
-	if now.Judgements, err = judgementFiles(q.Judgements); err != nil {
-		return err
-	}
-	hash := sha256.Sum256([]byte(path))
-	file := filepath.Join(cache, r.Name+"-"+hex.EncodeToString(hash[:4])+".json")
-	if cache != "" {
-		if old, ok := readMeasurement(file); ok && old.same(now) && (old.Diagnosis != nil || !q.Diagnose) {
-			if q.Diagnose && len(old.Diagnosis.Negatives) == 0 { // the semantic vectors may be there by now
-				if err := old.addNegatives(ctx, r.Dir, q); err != nil {
-					return err
-				}
-				if len(old.Diagnosis.Negatives) > 0 {
-					err = old.keep(cache, file)
-				}
+	old, known := ReadMeasurement(r.Dir)
+	if known && old.sameWeights(now) && old.covers(now.Judgements) && (old.Diagnosis != nil || !diagnose) {
+		if diagnose && len(old.Diagnosis.Negatives) == 0 { // the semantic vectors may be there by now
+			if err := old.addNegatives(ctx, r.Dir, q); err != nil {
+				return err
 			}
-			r.take(old, q.Diagnose)
-			return err
+			if len(old.Diagnosis.Negatives) > 0 {
+				old.keep(r.Dir, q.Warn)
+			}
 		}
+		r.Take(old, diagnose)
+		return nil
+	}
+	if known && old.sameData(now) {
+		q.Judgements = now.addJudgements(old, q.Judgements)
+		q.Diagnose = diagnose || old.Diagnosis != nil
 	}
 	rep, err := experiment.Eval(ctx, q)
 	if err != nil {
@@ -120,34 +112,73 @@ func (r *Run) MeasureTest(ctx context.Context, cache string, q experiment.EvalRe
 			return err
 		}
 	}
-	r.take(now, q.Diagnose)
-	if cache == "" {
-		return nil
+	r.Take(now, diagnose)
+	now.keep(r.Dir, q.Warn)
+	return nil
+}
+
+// unmeasured describes what a request measures.
+func (r *Run) unmeasured(q experiment.EvalRequest) (m Measurement, err error) {
+	path, err := models.FindCheckpoint(r.Dir)
+	if err != nil {
+		return m, err
 	}
-	return now.keep(cache, file)
+	if path, err = filepath.Abs(path); err != nil {
+		return m, err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return m, err
+	}
+	m = Measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Split: q.Split,
+		Data: cmp.Or(q.Data, r.Config.Data.Dir), Precision: q.Device.Precision}
+	m.Judgements, err = judgementFiles(q.Judgements)
+	return m, err
+}
+
+// Current reports whether the weights are still those that were measured.
+func (m Measurement) Current() bool {
+	st, err := os.Stat(m.Checkpoint)
+	return err == nil && st.Size() == m.Size && st.ModTime().Equal(m.Modified)
 }
 
 // addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
-func (m *measurement) addNegatives(ctx context.Context, dir string, q experiment.EvalRequest) (err error) {
+func (m *Measurement) addNegatives(ctx context.Context, dir string, q experiment.EvalRequest) (err error) {
 	a := experiment.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
 	m.Diagnosis.Negatives, err = experiment.MeasureFalseNegatives(ctx, a, dir)
 	return err
 }
 
-// keep writes the measurement into the cache.
-func (m *measurement) keep(cache, file string) error {
-	b, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
+// addJudgements adds the judgements of an earlier measurement whose files are as they were, and returns the paths with
+// theirs.
+func (m *Measurement) addJudgements(old Measurement, paths []string) []string {
+	for _, f := range old.Judgements {
+		if m.covers([]sourceFile{f}) {
+			continue
+		}
+		files, err := judgementFiles([]string{f.Path})
+		if err != nil || !old.covers(files) {
+			continue
+		}
+		m.Judgements = append(m.Judgements, files...)
+		paths = append(slices.Clone(paths), f.Path)
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return fmt.Errorf("keep the measures of %s: %w", m.Checkpoint, err)
-	}
-	return atomicfile.WriteFile(file, atomicfile.Bytes(append(b, '\n')))
+	return paths
 }
 
-// take gives the run what was measured.
-func (r *Run) take(m measurement, diagnosis bool) {
+// keep writes the measurement into a run directory.
+func (m *Measurement) keep(dir string, warn func(error)) {
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err == nil {
+		err = atomicfile.WriteFile(filepath.Join(dir, TestName), atomicfile.Bytes(append(b, '\n')))
+	}
+	if err != nil && warn != nil {
+		warn(fmt.Errorf("the measures of %s are not kept: %w", dir, err))
+	}
+}
+
+// Take gives the run what was measured, its diagnosis where that is wanted.
+func (r *Run) Take(m Measurement, diagnosis bool) {
 	r.Test, r.Hits, r.Judged = m.Results, m.Hits, m.Judged
 	if diagnosis {
 		r.Diagnosis = m.Diagnosis
@@ -157,9 +188,9 @@ func (r *Run) take(m measurement, diagnosis bool) {
 // maxJSON bounds a JSON file that is read whole, in bytes.
 const maxJSON = 64 << 20
 
-// readMeasurement reads a file of the cache; one that cannot be read is measured again.
-func readMeasurement(path string) (m measurement, ok bool) {
-	b, err := regular.ReadFile(path, maxJSON, "measurements")
+// ReadMeasurement reads the measurement that a run directory keeps; one that cannot be read is none.
+func ReadMeasurement(dir string) (m Measurement, ok bool) {
+	b, err := regular.ReadFile(filepath.Join(dir, TestName), maxJSON, "measurements")
 	if err != nil {
 		return m, false
 	}
@@ -168,8 +199,20 @@ func readMeasurement(path string) (m measurement, ok bool) {
 	return m, dec.Decode(&m) == nil && len(m.Results) > 0 && len(m.Hits) == len(m.Results)
 }
 
-func (m measurement) same(o measurement) bool {
-	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) && m.Data == o.Data &&
-		m.Split == o.Split && m.Precision == o.Precision &&
-		slices.Equal(m.Judgements, o.Judgements)
+// sameWeights reports whether both are of the same weights on the same data in the same precision.
+func (m Measurement) sameWeights(o Measurement) bool {
+	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) &&
+		m.Precision == o.Precision && m.sameData(o)
+}
+
+func (m Measurement) sameData(o Measurement) bool { return m.Data == o.Data && m.Split == o.Split }
+
+// covers reports whether the measurement is by all of these judgements.
+func (m Measurement) covers(files []sourceFile) bool {
+	return !slices.ContainsFunc(files, func(f sourceFile) bool { return !slices.ContainsFunc(m.Judgements, f.same) })
+}
+
+// same reports whether two files are one that did not change.
+func (f sourceFile) same(o sourceFile) bool {
+	return f.Path == o.Path && f.Size == o.Size && f.Modified.Equal(o.Modified)
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"vsetrain/internal/chart"
 )
 
 // functions are those that templates may call.
@@ -14,7 +16,7 @@ var functions = template.FuncMap{
 	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
 	"fixed":   func(digits int, v float64) string { return minus(fmt.Sprintf("%.*f", digits, v)) },
 	"signed":  func(digits int, v float64) string { return minus(fmt.Sprintf("%+.*f", digits, v)) },
-	"number":  number,
+	"number":  chart.Number,
 	"class":   class,
 	"add":     func(a, b int) int { return a + b },
 	"when": func(t time.Time) string {

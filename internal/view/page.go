@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"log"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"vsetrain/internal/chart"
 )
 
 //go:embed templates/*.html
@@ -197,6 +200,10 @@ func assetHandler() http.Handler {
 		} else {
 			w.Header().Set("Cache-Control", "no-cache")
 		}
+		if r.URL.Path == "/assets/palette.css" {
+			http.ServeContent(w, r, "palette.css", time.Time{}, strings.NewReader(chart.CSS()))
+			return
+		}
 		h.ServeHTTP(w, r)
 	})
 }
@@ -204,6 +211,7 @@ func assetHandler() http.Handler {
 // assetVersion changes with the assets.
 var assetVersion = func() string {
 	h := sha256.New()
+	io.WriteString(h, chart.CSS())
 	fs.WalkDir(assetFiles, ".", func(name string, e fs.DirEntry, err error) error {
 		if b, err := assetFiles.ReadFile(name); err == nil {
 			h.Write(b)

@@ -49,6 +49,7 @@ func (s *Server) runPage(r *request) error {
 		SessionsErr string
 		Remaining   string
 		SearchURL   string
+		Measured    *measured
 	}
 	d.Run, d.Row, d.Plots = run, newRow(run), runPlots(run)
 	for i := range run.Validations {
@@ -66,6 +67,9 @@ func (s *Server) runPage(r *request) error {
 	}
 	d.Settings = settings(run.Config)
 	var err error
+	if d.Measured, err = s.measures.of([]*Run{run}); err != nil {
+		return err
+	}
 	if d.Sessions, err = run.sessions(); err != nil {
 		d.SessionsErr = err.Error()
 	}
@@ -106,6 +110,7 @@ func (s *Server) comparePage(r *request) error {
 		OrEqual     bool
 		Others      []*Run
 		Data        []string // different data folders, where there are several
+		Measured    *measured
 	}
 	var runs []*Run
 	seen := map[string]bool{}
@@ -171,6 +176,10 @@ func (s *Server) comparePage(r *request) error {
 	}
 	d.Plots = comparePlots(runs, marks)
 	d.Differences = differencesOf(runs)
+	var err error
+	if d.Measured, err = s.measures.of(runs); err != nil {
+		return err
+	}
 	return r.show("compare", frame{Title: "Compare", Tab: "compare", Part: r.partURL(), Data: d})
 }
 

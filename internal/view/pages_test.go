@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
 	"vsetrain/internal/search"
@@ -92,6 +94,71 @@ func TestComparePage(t *testing.T) {
 		!strings.Contains(text, "more than 16 runs") {
 		t.Errorf("too many runs: %s", r.Status)
 	}
+}
+
+// What report measured on the test split is shown: recalls, judgements and diagnosis of a run, and for two runs the
+// differences from the base. Nothing is shown of runs on other data, and weights that have changed are named.
+func TestMeasuredRuns(t *testing.T) {
+	root := t.TempDir()
+	judged := filepath.Join(root, "judged")
+	mustMkdir(t, judged)
+	b, err := os.ReadFile(filepath.Join(world, "test_ids.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Fields(string(b))
+	write(t, filepath.Join(judged, "eccv_image_to_caption.json"),
+		fmt.Sprintf(`{%q: [%q, %q], %q: [%q]}`, id[1], id[1]+"#0", id[2]+"#1", id[3], id[3]+"#4"))
+	write(t, filepath.Join(judged, "eccv_caption_to_image.json"), fmt.Sprintf(`{%q: [%q, %q]}`, id[2]+"#1", id[2], id[1]))
+	mustMkdir(t, filepath.Join(root, "sub"))
+	for _, name := range []string{"one", "sub/two"} {
+		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(runs, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, Options{Dir: root})
+	s.has("/run?id=one", "Not measured yet")
+	if text := s.get("/compare?r=one&r=sub%2Ftwo"); strings.Contains(text, "Test split") {
+		t.Error("an empty section")
+	}
+	measure := func(name string, judgements ...string) {
+		t.Helper()
+		r, err := report.Open(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := experiment.EvalRequest{Batch: 16, Device: device.DefaultOptions(), Diagnose: len(judgements) > 0,
+			Judgements: judgements}
+		q.Device.Threads = 1
+		if err := r.MeasureTest(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measure("one", judged)
+	s.has("/run?id=one", "Recalls on world, test split, protocol whole", "Judgements eccv on world", "mAP@R",
+		"2 images with 3 right captions", "Where these recalls come from", "Hubs on world",
+		"Errors that judgements call right")
+	if text := s.get("/compare?r=one&r=sub%2Ftwo"); strings.Contains(text, "Differences from") {
+		t.Error("differences from a run that was not measured")
+	}
+	measure("sub/two")
+	s.has("/compare?r=one&r=sub%2Ftwo", "Differences from one, test split, protocol whole",
+		"paired bootstrap over 8 images", "Judgements eccv")
+	s.has("/compare?r=sub%2Ftwo&r=one", "Differences from sub/two")
+	measure("one") // asks for less, and loses nothing
+	s.has("/run?id=one", "Judgements eccv on world", "Hubs on world")
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(root, "one/checkpoints/best.safetensors"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	s.has("/run?id=one", "one was measured with earlier weights")
+	measure("one") // again, by the same judgements
+	text := s.has("/run?id=one", "Judgements eccv on world")
+	if strings.Contains(text, "earlier weights") {
+		t.Error("the weights are those that were measured")
+	}
+	write(t, filepath.Join(root, "one", report.TestName), "{")
+	s.has("/run?id=one", "Not measured yet")
 }
 
 // Runs in a folder named trials are a sweep; its table has the settings that differ.

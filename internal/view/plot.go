@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/chart"
 )
 
 // Size of a plot in units of its viewBox, and the room around the curves.
@@ -126,20 +128,20 @@ func coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*100)
 type tick struct{ At, Text string }
 
 // XTicks and YTicks return the labels of the axes.
-func (p *plot) XTicks() []tick { return p.ticks(niceTicks(p.x0, p.x1, 7), p.px) }
+func (p *plot) XTicks() []tick { return p.ticks(chart.Ticks(p.x0, p.x1, 7), p.px) }
 
 // YTicks: see XTicks.
 func (p *plot) YTicks() []tick {
 	if p.Log {
-		return p.ticks(logTicks(p.y0, p.y1), p.py)
+		return p.ticks(chart.LogTicks(p.y0, p.y1), p.py)
 	}
-	return p.ticks(niceTicks(p.y0, p.y1, 5), p.py)
+	return p.ticks(chart.Ticks(p.y0, p.y1, 5), p.py)
 }
 
 func (p *plot) ticks(values []float64, place func(float64) float64) []tick {
 	var out []tick
 	for _, v := range values {
-		out = append(out, tick{coordinate(place(v)), number(v)})
+		out = append(out, tick{coordinate(place(v)), chart.Number(v)})
 	}
 	return out
 }
@@ -172,9 +174,9 @@ func (p *plot) Description() string {
 			}
 		}
 		last := len(c.Y) - 1
+		n := chart.Number
 		parts = append(parts, fmt.Sprintf("%s: from %s to %s at %s %s; lowest %s at %s, highest %s at %s.", c.Name,
-			number(c.Y[0]), number(c.Y[last]),
-			p.X, number(c.X[last]), number(c.Y[lo]), number(c.X[lo]), number(c.Y[hi]), number(c.X[hi])))
+			n(c.Y[0]), n(c.Y[last]), p.X, n(c.X[last]), n(c.Y[lo]), n(c.X[lo]), n(c.Y[hi]), n(c.X[hi])))
 	}
 	return strings.Join(parts, " ")
 }
@@ -195,9 +197,9 @@ func (p *plot) Table() (rows [][]string) {
 				at[c.X[i]] = r
 				xs = append(xs, c.X[i])
 				rows = append(rows, make([]string, 1+len(p.Curves)))
-				rows[r][0] = number(c.X[i])
+				rows[r][0] = chart.Number(c.X[i])
 			}
-			rows[r][k+1] = number(c.Y[i])
+			rows[r][k+1] = chart.Number(c.Y[i])
 		}
 	}
 	sortRows(rows, xs)

@@ -63,29 +63,6 @@ func TestLogAxis(t *testing.T) {
 	}
 }
 
-func TestTicksAndNumbers(t *testing.T) {
-	for _, c := range []struct {
-		lo, hi float64
-		want   []float64
-	}{{0, 25, []float64{0, 5, 10, 15, 20, 25}}, {18.9, 56, []float64{20, 30, 40, 50}},
-		{0, 4e-4, []float64{0, 1e-4, 2e-4, 3e-4, 4e-4}}} {
-		got := niceTicks(c.lo, c.hi, 6)
-		ok := len(got) == len(c.want)
-		for i := range c.want {
-			ok = ok && math.Abs(got[i]-c.want[i]) < 1e-12
-		}
-		if !ok {
-			t.Errorf("[%g, %g]: %v, want %v", c.lo, c.hi, got, c.want)
-		}
-	}
-	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4",
-		0.05: "0.05", 1.5e7: "1.5e7", -2.5: "-2.5", 100: "100", 99999: "99999"} {
-		if got := number(v); got != want {
-			t.Errorf("%g is %s, want %s", v, got, want)
-		}
-	}
-}
-
 // What is left out of a long curve cannot be seen: ends, highest and lowest values stay, in their order.
 func TestThin(t *testing.T) {
 	n := 10_000

@@ -2,8 +2,9 @@ package view
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 
+	"vsetrain/internal/chart"
 	"vsetrain/internal/experiment"
 )
 
@@ -11,8 +12,8 @@ import (
 // axis.
 const logFrom = 50
 
-// class is the style of curve i; the palette begins again after eight.
-func class(i int) string { return "s" + strconv.Itoa(i%8) }
+// class is the style of curve i; the palette begins again behind its last colour.
+func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
 
 // steps and validations take one value of every record.
 func (r *Run) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
@@ -31,6 +32,19 @@ func (r *Run) validations(name, class string, value func(*experiment.ValidationR
 	return c
 }
 
+// shares takes a value of the records that have it.
+func (r *Run) shares(name, class string, value func(*experiment.StepRecord) *float64) curve {
+	c := curve{Name: name, Class: class}
+	for i := range r.Steps {
+		if v := value(&r.Steps[i]); v != nil {
+			c.X, c.Y = append(c.X, r.Steps[i].Epoch), append(c.Y, *v)
+		}
+	}
+	return c
+}
+
+func hardFalse(s *experiment.StepRecord) *float64     { return s.HardFalse }
+func allFalse(s *experiment.StepRecord) *float64      { return s.AllFalse }
 func mRecall(v *experiment.ValidationRecord) float64  { return v.MRecall }
 func lossOf(s *experiment.StepRecord) float64         { return s.Loss }
 func learningRate(s *experiment.StepRecord) float64   { return s.LearningRate }
@@ -92,8 +106,10 @@ func runPlots(r *Run) []*plot {
 		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
 			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
 		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Zero: true, Curves: append(
-			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5),
-				hardImages))...)},
+			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5), hardImages))...)},
+		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
+			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
+				averaged(r.shares("all negatives", class(6), allFalse))...)},
 		{ID: "speed", Title: "Captions a second", X: x, Zero: true,
 			Curves: averaged(r.steps("captions a second", class(6), captionsPerSec))},
 	}

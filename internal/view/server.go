@@ -16,6 +16,7 @@ import (
 type Server struct {
 	opt      Options
 	store    *store
+	measures *measures
 	networks *networks
 	pages    pages
 }
@@ -31,7 +32,7 @@ func New(o Options) (*Server, error) {
 	if o.open == nil {
 		o.open = openIndex
 	}
-	s := &Server{opt: o, store: newStore(o.Dir)}
+	s := &Server{opt: o, store: newStore(o.Dir), measures: newMeasures()}
 	s.networks = newNetworks(&s.opt)
 	runs, _ := s.store.all(o.Now())
 	if len(runs) == 0 {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/eval"
+)
+
+// The tables of eval are sober: headings and what counts in bold, how it was measured faint. Files, pipes, NO_COLOR and
+// --json are plain.
+func TestEvalColours(t *testing.T) {
+	dir := t.TempDir()
+	files := make([]string, 2)
+	for k := range files {
+		d := &eval.Dense[float64]{Images: 4, Captions: 8, Data: make([]float64, 32)}
+		for i := range d.Data {
+			d.Data[i] = float64(i * (7 + 5*k) % 32)
+		}
+		files[k] = filepath.Join(dir, string(rune('a'+k))+".npy")
+		if err := eval.SaveScores(nil, files[k], d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(tty, colour bool, args ...string) string {
+		var out, errs bytes.Buffer
+		a := &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, Color: colour, Width: 200, Now: time.Now}}
+		if code := a.run(append([]string{"eval", "--threads", "1"}, args...)); code != exitOK {
+			t.Fatalf("%v: exit code %d, %s", args, code, errs.String())
+		}
+		return out.String()
+	}
+	one, two := []string{"--scores", files[0]}, []string{"--compare", files[0], files[1], "--resamples", "50"}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{one, []string{"\x1b[1mprotocol whole\x1b[0m\n", "M-Recall \x1b[1m", "\x1b[2mties: "}},
+		{two, []string{"\x1b[2mintervals: ", "\nM-Recall  ", "  \x1b[1m"}}, // the better value
+	} {
+		text := run(true, true, c.args...)
+		plain := run(true, false, c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		bare := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[0m", "").Replace(text)
+		if bare != plain || run(false, true, c.args...) != plain || strings.Contains(plain, "\x1b") {
+			t.Errorf("colours change more than colours:\n%s\n%s", bare, plain)
+		}
+		json := run(true, true, append(c.args, "--json", "-")...)
+		if strings.Contains(json, "\x1b") || !strings.HasPrefix(json, "{") {
+			t.Errorf("--json: %.100q", json)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"vsetrain/internal/par"
+	"vsetrain/internal/stats"
+)
+
+// JudgedComparison is two systems on the queries of one set of judgements.
+type JudgedComparison struct {
+	Name   string `json:"name"`
+	Images int    `json:"images"` // that are judged, or have a judged caption
+	CompareOptions
+	Differences []Difference `json:"differences"` // of the measures of judgedMeasures, A - B
+}
+
+// judgedMeasures are the measures of a comparison, for images and then for captions.
+var judgedMeasures = []string{"map_at_r", "r_precision", "r1"}
+
+// judgedUnit turns a score between 0 and 1 into a whole number, which resampling sums exactly. The rounding is far
+// below what is printed.
+const judgedUnit = 1 << 20
+
+// CompareJudged compares two systems by the outcomes of the same judged queries. As in Compare images are the units: an
+// image and its judged captions are drawn together. A resample of a direction is divided by the number of its queries,
+// which differs where images have different numbers of judged captions. A direction without queries is left out. pool
+// may be nil.
+func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareOptions) (JudgedComparison, error) {
+	out := JudgedComparison{Name: a.Name, CompareOptions: o}
+	if !(o.Level > 0 && o.Level < 1) {
+		return out, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
+	}
+	same := func(x, y JudgedOutcome) bool { return x.Query == y.Query }
+	if !slices.EqualFunc(a.I2T, b.I2T, same) || !slices.EqualFunc(a.T2I, b.T2I, same) {
+		return out, fmt.Errorf("judgements %s and %s: only measures of the same queries can be compared", a.Name, b.Name)
+	}
+	if len(a.I2T)+len(a.T2I) == 0 || perImage < 1 {
+		return out, fmt.Errorf("judgements %s: no judged query to compare", a.Name)
+	}
+	var images []int32
+	for _, x := range a.I2T {
+		images = append(images, x.Query)
+	}
+	for _, x := range a.T2I {
+		images = append(images, x.Query/int32(perImage))
+	}
+	slices.Sort(images)
+	images = slices.Compact(images)
+	out.Images = len(images)
+
+	// Columns of a unit: the scores of A, of B, and the numbers of its queries in both directions.
+	k := len(judgedMeasures)
+	w := 2 * k
+	both := stats.Units{Width: 2*w + 2, Values: make([]int32, (2*w+2)*len(images))}
+	differences := stats.Units{Width: w, Values: make([]int32, w*len(images))}
+	add := func(direction int, a, b []JudgedOutcome, imageOf func(query int32) int32) {
+		for q := range a {
+			unit, _ := slices.BinarySearch(images, imageOf(a[q].Query))
+			row, difference := both.Values[unit*both.Width:], differences.Values[unit*w:]
+			x, y := a[q].scores(), b[q].scores()
+			for m := range k {
+				c := direction*k + m
+				row[c] += x[m]
+				row[w+c] += y[m]
+				difference[c] += x[m] - y[m]
+			}
+			row[2*w+direction]++
+		}
+	}
+	add(0, a.I2T, b.I2T, func(q int32) int32 { return q })
+	add(1, a.T2I, b.T2I, func(q int32) int32 { return q / int32(perImage) })
+	sums, err := both.Bootstrap(pool, o.Seed, o.Resamples)
+	if err != nil {
+		return out, err
+	}
+	p, err := differences.SignFlips(pool, o.Seed, o.Resamples)
+	if err != nil {
+		return out, err
+	}
+	total := both.Sums()
+	values := make([]float64, o.Resamples)
+	for c := range w {
+		direction := c / k
+		if total[2*w+direction] == 0 {
+			continue
+		}
+		estimate := func(of func(s []int64) int64) Estimate {
+			mean := func(s []int64) float64 { // a resample may have none of a few judged queries
+				return 100 * float64(of(s)) / judgedUnit / float64(cmp.Or(s[2*w+direction], 1))
+			}
+			for r := range values {
+				values[r] = mean(sums[r*both.Width : (r+1)*both.Width])
+			}
+			return Estimate{mean(total), stats.Percentile(values, o.Level)}
+		}
+		out.Differences = append(out.Differences, Difference{
+			Measure:    []string{"i2t_", "t2i_"}[direction] + judgedMeasures[c%k],
+			A:          estimate(func(s []int64) int64 { return s[c] }),
+			B:          estimate(func(s []int64) int64 { return s[w+c] }),
+			Difference: estimate(func(s []int64) int64 { return s[c] - s[w+c] }), P: p[c]})
+	}
+	return out, nil
+}
+
+// scores are the outcomes in the order of judgedMeasures, in judgedUnit parts.
+func (o JudgedOutcome) scores() [3]int32 {
+	unit := func(v float64) int32 { return int32(math.Round(judgedUnit * v)) }
+	return [3]int32{unit(o.MAPAtR), unit(o.RPrecision), unit(float64(b2i(o.R1)))}
+}
