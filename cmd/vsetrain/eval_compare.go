@@ -95,7 +95,8 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.
 
 // measureNames are the measures of a comparison for people.
 var measureNames = map[string]string{"i2t_r1": "image to text R@1", "i2t_r5": "image to text R@5",
-	"i2t_r10": "image to text R@10", "t2i_r1": "text to image R@1", "t2i_r5": "text to image R@5", "t2i_r10": "text to image R@10", "m_recall": "M-Recall",
+	"i2t_r10": "image to text R@10", "t2i_r1": "text to image R@1", "t2i_r5": "text to image R@5",
+	"t2i_r10": "text to image R@10", "m_recall": "M-Recall",
 	"i2t_map_at_r": "image to text mAP@R", "i2t_r_precision": "image to text R-Precision",
 	"t2i_map_at_r": "text to image mAP@R", "t2i_r_precision": "text to image R-Precision"}
 
