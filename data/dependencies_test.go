@@ -19,7 +19,8 @@ func readTrees(t testing.TB, name, content string) (*Dependencies, error) {
 }
 
 const conlluText = "# newdoc\n# text = The dog's barking\n1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n" +
-	"2-3\tdog's\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t4\tnsubj\t_\t_\n3\t's\tbe\tAUX\t_\t_\t4\taux\t_\t_\n" +
+	"2-3\tdog's\t_\t_\t_\t_\t_\t_\t_\t_\n" +
+	"2\tdog\tdog\tNOUN\t_\t_\t4\tnsubj\t_\t_\n3\t's\tbe\tAUX\t_\t_\t4\taux\t_\t_\n" +
 	"4\tbarking\tbark\tVERB\t_\t_\t0\troot\t_\t_\n4.1\tnothing\t_\t_\t_\t_\t_\t_\t_\t_\n\n" +
 	"1\tLoud\tloud\tADJ\t_\t_\t0\troot\t_\t_\n2\t.\t.\tPUNCT\t_\t_\t1\tpunct\t_\t_\n\n# " +
 	"newdoc\n1\tRain\train\tNOUN\t_\t_\t0\troot\t_\t_\n"

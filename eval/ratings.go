@@ -15,7 +15,8 @@ import (
 // each pair, its fields separated by tabs.
 //
 //	ExpertAnnotations.txt       image, caption, three ratings of 1 (no relation) to 4 (describes it without errors)
-//	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, how many say so, how many do not
+//	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, how many say so,
+//	                            how many do not
 //
 // Source: M. Hodosh, P. Young, J. Hockenmaier, Framing Image Description as a Ranking Task, JAIR 47 (2013).
 type Ratings struct {

@@ -21,7 +21,8 @@ import (
 // where it was:
 //
 //	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
-//	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the order of the encoding)
+//	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the
+//	order of the encoding)
 //
 // all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions,
 // which show the precision too. The name of the file ends with it, so a file is found again if and only if its tiles

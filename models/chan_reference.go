@@ -34,7 +34,8 @@ func chanReferenceOptions(m *Model) map[string]any {
 		"temperature": 0.05, "drop": c.SizeAugment, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
 		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1,
 		"embedding_warmup_epochs": 0,
-		"optim":                   "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0, "seed": 2022,
+		"optim":                   "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0,
+		"seed":    2022,
 		chanHeads: c.Heads, chanTransformer: c.Axis,
 	})
 	if m.Options.TextEncoder == TextBert {

@@ -5,9 +5,12 @@ package models
 //
 //	image       v_k = l2(W x_k + b)
 //	caption     c_j = l2((→GRU_j + ←GRU_j)/2) over embed(w_1 … w_L)
-//	node        m_k^b = cos(v_k^b, Σ_j α_kj c_j^b)      α_k = softmax_j(λ a_kj), a_·j = l2 over the regions of leaky(v_k · c_j)
-//	            n_j^b = cos(c_j^b, Σ_k β_jk v_k^b)      β_j = softmax_k(λ a_kj), a_k· = l2 over the words                    b = 1 … 16 blocks
-//	i2t         h_k = (Σ_l w_kl^q) W_q m_k, 8 kernels q side by side        w^q: Gaussians of the positions of regions k and l
+//	node        m_k^b = cos(v_k^b, Σ_j α_kj c_j^b), b = 1 … 16 blocks
+//	            α_k = softmax_j(λ a_kj), a_·j = l2 over the regions of leaky(v_k · c_j)
+//	            n_j^b = cos(c_j^b, Σ_k β_jk v_k^b)
+//	            β_j = softmax_k(λ a_kj), a_k· = l2 over the words of leaky(v_k · c_j)
+//	i2t         h_k = (Σ_l w_kl^q) W_q m_k, 8 kernels q side by side
+//	            w^q: Gaussians of the positions of regions k and l
 //	t2i         h_j = W_q n_j + b_q, 8 kernels q side by side
 //	score       mean_k f(h_k) + mean_j f'(h_j)          f(h) = w₂·tanh(W₁ h + b₁) + b₂, weight-normalised
 //
@@ -15,7 +18,8 @@ package models
 // weights of the text graph add up to 1 and cancel, so sparse and dense are the same function. With neighbors true, as
 // in the paper,
 //
-//	h_k = Σ_l w_kl^q W_q m_l        h_j = Σ_l u_jl (W_q n_l + b_q), u_j = softmax_l(λ c_j · c_l) over all words, or those joined to j by a dependency
+//	h_k = Σ_l w_kl^q W_q m_l
+//	h_j = Σ_l u_jl (W_q n_l + b_q), u_j = softmax_l(λ c_j · c_l) over all words, or those joined to j by a dependency
 
 import (
 	"fmt"

@@ -13,7 +13,8 @@ package models
 //
 // with l2(x) = x/(‖x‖ + 1e-8), and for the rows l of an item and their mean m
 //
-//	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)    p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
+//	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)
+//	                   p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
 //
 // TextSA has no BN; that of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the mean
 // of the scores of both.

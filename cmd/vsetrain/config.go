@@ -27,9 +27,9 @@ func newCmdConfigShow(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Print the resolved configuration and where each value came from",
-		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for optim.lr), file and
-defaults, in this order of strength. A comment behind each value says where it came from. The output is itself a
-configuration.`,
+		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for
+optim.lr), file and defaults, in this order of strength. A comment behind each value says where it came from.
+The output is itself a configuration.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
@@ -60,8 +60,8 @@ func newCmdConfigSchema(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration, for editors",
-		Long: `Print the JSON Schema (draft 2020-12) of the configuration. Editors with the YAML language server check and complete a
-file that begins with
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration. Editors with the YAML language server
+check and complete a file that begins with
 
   # yaml-language-server: $schema=vsetrain.schema.json`,
 		Example: `  vsetrain config schema > vsetrain.schema.json

@@ -23,9 +23,9 @@ func newCmdConfigList(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [WORD...]",
 		Short: "List the presets that --config takes",
-		Long: `List the presets: published settings of the networks, by data set and loss, with their source. --config NAME
-takes one in any folder, and so do extends: in a configuration and base: in a sweep; a file of that name in the folder comes
-first.
+		Long: `List the presets: published settings of the networks, by data set and loss, with their source.
+--config NAME takes one in any folder, and so do extends: in a configuration and base: in a sweep; a file of
+that name in the folder comes first.
 
 lmh1 is LMH with margin 0.2 and the schedule of the network's own repository, lmh2 with margin 0.16 and the schedule of
 LSEH. WORDs choose the presets whose line has all of them. With --parts the files are listed that presets are put

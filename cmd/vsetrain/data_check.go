@@ -27,8 +27,8 @@ func newCmdDataCheck(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check DIR",
 		Short: "List every file of a data set and what is wrong with it",
-		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty captions and files that
-do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
+		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty
+captions and files that do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
 		Example: `  vsetrain data check data/f30k
   vsetrain data check data/coco --quick`,
 		Args: oneArg("DIR"),

@@ -28,16 +28,17 @@ func newCmdDataConvert(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert SOURCE...",
 		Short: "Convert region features from TSV or NPZ, or between f32 and f16",
-		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row in constant memory. A
-SOURCE is
+		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
+in constant memory. A SOURCE is
 
   .tsv    bottom-up-attention's file with base64 arrays; several parts may be given, - reads one from stdin
   .npz    a NumPy archive of a whole split, or a folder with one archive per image
   .npy    features to store in another type; --out names the new file
 
-Each --split names an output and, after =, the ids file that chooses its images and their order. A split without ids takes
-every image in the order of the source.`,
-		Example: `  vsetrain data convert trainval_36.tsv --out data/coco --split train=train_ids.txt --split dev=dev_ids.txt
+Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
+ids takes every image in the order of the source.`,
+		Example: "  vsetrain data convert trainval_36.tsv --out data/coco " +
+			`--split train=train_ids.txt --split dev=dev_ids.txt
   vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16
   vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16`,
 		Args: cobra.MinimumNArgs(1),

@@ -69,8 +69,9 @@ func newCmdDoctor(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at the machine: processor, memory, disk, GPU libraries, and how fast they are",
-		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what would help. Files are
-looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one temporary file is written and removed.`,
+		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what
+would help. Files are looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one
+temporary file is written and removed.`,
 		Example: `  vsetrain doctor
   vsetrain doctor --dir /data/f30k --json
   VSETRAIN_BLAS=openblas vsetrain doctor

@@ -28,13 +28,14 @@ func newCmdEmbed(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "embed CHECKPOINT",
 		Short: "Write the embeddings of images or captions",
-		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder (VSE++, VSRN,
-VSE-infinity) and write them as float32 [N, E], a row for each distinct image or caption in the order of the files; the dot product
-of an image and a caption is their score.
+		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder
+(VSE++, VSRN, VSE-infinity) and write them as float32 [N, E], a row for each distinct image or caption in the
+order of the files; the dot product of an image and a caption is their score.
 
-FILE.npy is the array, with the ids in FILE_ids.txt, one a line. FILE.safetensors holds the tensor "embeddings" and the ids as
-a JSON list in its metadata. Ids are those of the ids file (ID#0, ID#1 ... for the captions of an image) or the lines of the text, from 1. A
-file appears whole or not at all; an existing one stays unless --force is given.`,
+FILE.npy is the array, with the ids in FILE_ids.txt, one a line. FILE.safetensors holds the tensor "embeddings"
+and the ids as a JSON list in its metadata. Ids are those of the ids file (ID#0, ID#1 ... for the captions of an
+image) or the lines of the text, from 1. A file appears whole or not at all; an existing one stays unless
+--force is given.`,
 		Example: `  vsetrain embed runs/vseinf-f30k-lseh --of images --out test_images.npy
   vsetrain embed runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
   echo "a dog runs on the beach" | vsetrain embed runs/vseinf-f30k-lseh --texts - --out query.npy`,

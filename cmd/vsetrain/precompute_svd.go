@@ -24,8 +24,9 @@ func newCmdPrecomputeSVD(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "precompute-svd",
 		Short: "Compute the semantic vectors of the training captions for LSEH",
-		Long: `Clean and stem the training captions, weigh their terms by TF-IDF, and write the truncated SVD of that matrix: one
-vector for each caption, train_svd.npy beside the captions. The LSEH loss takes the similarity of captions from them.`,
+		Long: `Clean and stem the training captions, weigh their terms by TF-IDF, and write the truncated SVD of
+that matrix: one vector for each caption, train_svd.npy beside the captions. The LSEH loss takes the similarity
+of captions from them.`,
 		Example: `  vsetrain precompute-svd --data data/f30k
   vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
 		Args: noArgs,

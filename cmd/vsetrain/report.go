@@ -41,8 +41,9 @@ func newCmdReport(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report [LABEL=]RUN... | FOLDER",
 		Short: "Turn runs into the tables and figures of the paper",
-		Long: `Compare run directories, finished or still running: training efficiency and learning curves, recalls, unique hard negatives
-of a batch, and on request the hardest negatives of a caption, attention maps of VSRN and computation time.
+		Long: `Compare run directories, finished or still running: training efficiency and learning curves,
+recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
+VSRN and computation time.
 
 Runs are put together by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. Runs of different data sets stand in sections of their own and are not

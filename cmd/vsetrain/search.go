@@ -33,20 +33,21 @@ func newCmdSearch(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "search [CHECKPOINT...] QUERY | - | --image ID",
 		Short: "Find images for a caption, or captions for an image",
-		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image the captions that fit an
-image. Every candidate is scored; results show the score, the id of the ids file and captions that the found image has in the split.
+		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image
+the captions that fit an image. Every candidate is scored; results show the score, the id of the ids file and
+captions that the found image has in the split.
 
-A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file of a reference repository, as for eval; several
-are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are paths name them.
-The query is tokenised as in training; words that the network does not know are named. With - queries are read from
-standard input, one a line, and answered one after the other with the network loaded once.
+A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file of a reference repository, as
+for eval; several are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are
+paths name them. The query is tokenised as in training; words that the network does not know are named. With -
+queries are read from standard input, one a line, and answered one after the other with the network loaded once.
 
-SAF, SGR, GSMN, SCAN and CHAN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks candidates and the pair
-scorer orders them.
+SAF, SGR, GSMN, SCAN and CHAN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks
+candidates and the pair scorer orders them.
 
 A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
-($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and data finds
-them; other weights, features or captions are encoded anew.`,
+($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and
+data finds them; other weights, features or captions are encoded anew.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
@@ -59,7 +60,8 @@ them; other weights, features or captions are encoded anew.`,
 			o.Query = strings.Join(args, " ")
 			switch {
 			case o.Image == "" && len(args) == 0:
-				return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard input, or --image ID`)
+				return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard ` +
+					`input, or --image ID`)
 			case o.Image != "" && len(args) > 0:
 				return usagef("expected a query or --image, found both")
 			}

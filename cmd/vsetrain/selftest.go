@@ -26,15 +26,18 @@ func newCmdSelftest(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "selftest",
 		Short: "Compare every kernel of the GPU with its reference on random data",
-		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes, and compare the results
-with references in float64 computed on the processor. A line for each family says how large the difference was where it came closest to
-its bound. Around every array lies NaN, which must neither leak in nor change. Exit status 1 means that a family failed.
+		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes,
+and compare the results with references in float64 computed on the processor. A line for each family says how
+large the difference was where it came closest to its bound. Around every array lies NaN, which must neither
+leak in nor change. Exit status 1 means that a family failed.
 
-The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what has products in it also in
-reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16 (bf16-copies, own-bf16-copies). It takes a minute or less.
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what
+has products in it also in reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16
+(bf16-copies, own-bf16-copies). It takes a minute or less.
 
-A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own, and after a failure of the
-GPU another one goes on behind the family that failed. --in-process does without, for tools that watch one process.`,
+A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
+and after a failure of the GPU another one goes on behind the family that failed. --in-process does without, for
+tools that watch one process.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,

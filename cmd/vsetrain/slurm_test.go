@@ -14,7 +14,11 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-const slurmSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 10, epochs: 10, log_step: 1}}
+const slurmSweep = `
+set:
+  data.dir: world
+  model: {embed_dim: 64, word_dim: 32}
+  train: {batch: 16, val_step: 10, epochs: 10, log_step: 1}
 axes:
   - {param: optim.lr, values: [1e-4, 1e-3, 1e-2]}
 seeds: [7, 8]

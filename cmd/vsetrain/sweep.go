@@ -13,11 +13,13 @@ func newCmdSweep(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "sweep",
 		Short: "Search settings: grids, random search, TPE, successive halving",
-		Long: `Train many settings of one sweep file and compare them: plan shows the trials, run trains them here, on Slurm or on
-Kubernetes, status shows how far they are, collect makes tables, the best configuration and plots.
+		Long: `Train many settings of one sweep file and compare them: plan shows the trials, run trains them
+here, on Slurm or on Kubernetes, status shows how far they are, collect makes tables, the best configuration and
+plots.
 
-Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was killed goes on
-where it stood when it is started again, and several machines with a shared file system may work on the same sweep.`,
+Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was
+killed goes on where it stood when it is started again, and several machines with a shared file system may work
+on the same sweep.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep run --config configs/sweeps/demo.yaml`,
 	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a),

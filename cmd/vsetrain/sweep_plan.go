@@ -25,8 +25,9 @@ func newCmdSweepPlan(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show the trials of a sweep and check their configurations",
-		Long: `Resolve and check the configuration of every trial and list them; nothing is written. With --output yaml and --launcher kubernetes
-the manifest of the Indexed Job is printed, with --output script and --launcher slurm the script of the job array.`,
+		Long: `Resolve and check the configuration of every trial and list them; nothing is written. With
+--output yaml and --launcher kubernetes the manifest of the Indexed Job is printed, with --output script and
+--launcher slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep plan --config configs/sweeps/demo.yaml --launcher slurm --output script`,
 		Args: noArgs,

@@ -18,9 +18,9 @@ func newCmdSweepWorker(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Work on a sweep beside others, as the tasks of Slurm and Kubernetes do",
-		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on any number of machines may
-share the folder of a sweep. With --index only that trial of a grid or random search is
-trained.
+		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on
+any number of machines may share the folder of a sweep. With --index only that trial of a grid or random search
+is trained.
 
 SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml

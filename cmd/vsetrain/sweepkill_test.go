@@ -11,7 +11,11 @@ import (
 	"vsetrain/internal/sweep"
 )
 
-const killedSweep = `set: {data.dir: world, model: {embed_dim: 64, word_dim: 32}, train: {batch: 16, val_step: 5, epochs: 3, log_step: 1}}
+const killedSweep = `
+set:
+  data.dir: world
+  model: {embed_dim: 64, word_dim: 32}
+  train: {batch: 16, val_step: 5, epochs: 3, log_step: 1}
 axes: [{param: optim.lr, values: [1e-3, 1e-2]}]
 launcher: {workers: 2, threads: 1}
 dir: sw

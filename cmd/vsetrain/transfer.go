@@ -18,9 +18,9 @@ func newCmdImport(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import CHECKPOINT",
 		Short: "Convert a PyTorch checkpoint of a reference repository",
-		Long: `Read a .pth or .pth.tar of a reference repository (both formats of PyTorch; nothing in the file is executed) and write
-its weights as a .safetensors checkpoint, which loads faster and knows its vocabulary. eval and train.init_from also
-read the PyTorch file itself.`,
+		Long: `Read a .pth or .pth.tar of a reference repository (both formats of PyTorch; nothing in the file is
+executed) and write its weights as a .safetensors checkpoint, which loads faster and knows its vocabulary. eval
+and train.init_from also read the PyTorch file itself.`,
 		Example: `  vsetrain import model_best.pth.tar --vocab data/f30k/vocab.json
   vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors`,
 		Args: oneArg("CHECKPOINT"),
@@ -59,12 +59,13 @@ func newCmdExport(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export CHECKPOINT",
 		Short: "Write a checkpoint that PyTorch and the reference repositories load",
-		Long: `Write the weights of a checkpoint as the dict that the network's reference repository saves: epoch, model (a list of
-state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the reference's parameter names.
+		Long: `Write the weights of a checkpoint as the dict that the network's reference repository saves:
+epoch, model (a list of state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the
+reference's parameter names.
 
-opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run: margin, batch_size,
-learning_rate, max_violation and the like, and beside them loss and seed. A file on its own has the defaults of the repository, a
-.pth.tar its own options.`,
+opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run:
+margin, batch_size, learning_rate, max_violation and the like, and beside them loss and seed. A file on its own
+has the defaults of the repository, a .pth.tar its own options.`,
 		Example: `  vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace`,
 		Args: oneArg("CHECKPOINT"),

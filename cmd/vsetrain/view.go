@@ -37,13 +37,14 @@ func newCmdView(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view DIR",
 		Short: "Show runs, curves and retrieval as a local web page",
-		Long: `Show the runs in a folder as web pages on this machine: a table of runs, the curves of a run while it trains, several runs in one
-plot with their training efficiency, the trials of a sweep; and what a trained network retrieves: a search box, the captions it finds for an
-image, the rank of every query, the hardest mistakes side by side.
+		Long: `Show the runs in a folder as web pages on this machine: a table of runs, the curves of a run while
+it trains, several runs in one plot with their training efficiency, the trials of a sweep; and what a trained
+network retrieves: a search box, the captions it finds for an image, the rank of every query, the hardest
+mistakes side by side.
 
 DIR holds runs and sweeps, at any depth up to five, or is one run. The page reads; beside encodings, which it
-keeps as search does, it writes nothing to disk. It is for one person: it listens on
-127.0.0.1 unless --listen says otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
+keeps as search does, it writes nothing to disk. It is for one person: it listens on 127.0.0.1 unless
+--listen says otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,

@@ -69,7 +69,8 @@ func TestWordPieceConformsToBERT(t *testing.T) {
 	}
 }
 
-const tinyPieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\ndog\n##s\nrun\n##ning\n##n\n.\nun\n##aff\n##able\nel\n##e\n犬\nß\n##\n#\n"
+const tinyPieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\ndog\n##s\nrun\n##ning\n##n\n.\nun\n##aff\n##able\nel\n" +
+	"##e\n犬\nß\n##\n#\n"
 
 func TestWordPieceSplits(t *testing.T) {
 	v, err := decodeWordPiece([]byte(tinyPieces))

@@ -74,7 +74,8 @@ func TestExportOfTheSettingsOfARun(t *testing.T) {
 	opt, _ := v.(*torchfile.Dict).Get("opt")
 	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11),
 		"learning_rate": 0.002,
-		"lr_update":     int64(3), "grad_clip": 1.5, "batch_size": int64(8), "num_epochs": int64(2), "val_step": int64(5),
+		"lr_update":     int64(3), "grad_clip": 1.5, "batch_size": int64(8), "num_epochs": int64(2),
+		"val_step":               int64(5),
 		"vse_mean_warmup_epochs": int64(0), "logger_name": filepath.ToSlash(run), "optim": "adam",
 		"embed_size": int64(c.Model.EmbedDim)} {
 		if got, _ := opt.(*torchfile.Namespace).Attrs.Get(name); got != want {

@@ -25,7 +25,8 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-const heads = "date,machine,network,batch,pytorch_fp32_ms,pytorch_fp32_best_ms,fp32_ms,fp32_best_ms,bf16_ms,bf16_best_ms," +
+const heads = "date,machine,network,batch,pytorch_fp32_ms,pytorch_fp32_best_ms,fp32_ms,fp32_best_ms,bf16_ms," +
+	"bf16_best_ms," +
 	"pytorch_gb,vsetrain_gb,peak_fp32_percent,peak_bf16_percent\n"
 
 func TestNewestRowCounts(t *testing.T) {

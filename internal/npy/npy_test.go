@@ -147,8 +147,10 @@ func TestPython2Objects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := "\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x01cnumpy\nndarray\nq\x02K\x00\x85U\x01b\x87Rq\x03(K\x01K\x01\x85" +
-		"cnumpy\ndtype\nq\x04U\x02O8K\x00K\x01\x87Rq\x05(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb\x89]q\x06" +
+	body := "\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x01cnumpy\nndarray\n" +
+		"q\x02K\x00\x85U\x01b\x87Rq\x03(K\x01K\x01\x85" +
+		"cnumpy\ndtype\n" +
+		"q\x04U\x02O8K\x00K\x01\x87Rq\x05(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb\x89]q\x06" +
 		"}q\x07(U\x07image_wK\x05U\x07image_hK\x06uatb."
 	path := filepath.Join(t.TempDir(), "a.npy")
 	if err := os.WriteFile(path, append(head, body...), 0o666); err != nil {

@@ -120,7 +120,8 @@ func TestVocabulary(t *testing.T) {
 		check(name, decodeFile(t, name))
 	}
 	// Python 2, protocol 2: byte strings, as VSE++ published them.
-	py2 := "\x80\x02c__main__\nVocabulary\nq\x01)\x81q\x02}q\x03(U\x08word2idxq\x04}q\x05(U\x05caf\xc3\xa9K\x05U\x03dogK\x04u" +
+	py2 := "\x80\x02c__main__\nVocabulary\n" +
+		"q\x01)\x81q\x02}q\x03(U\x08word2idxq\x04}q\x05(U\x05caf\xc3\xa9K\x05U\x03dogK\x04u" +
 		"U\x08idx2wordq\x06}q\x07K\x05U\x05caf\xc3\xa9sU\x03idxK\x06ub."
 	v, err := decode(py2)
 	if err != nil {

@@ -40,7 +40,8 @@ func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Mea
 		}
 		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network,
 			Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss),
-				statCell(base, 2), textCell(fmt.Sprint(len(base))), statCell(target, 2), textCell(fmt.Sprint(len(target))),
+				statCell(base, 2), textCell(fmt.Sprint(len(base))), statCell(target, 2),
+				textCell(fmt.Sprint(len(target))),
 				difference, interval, p}})
 	}
 	if len(t.Rows) == 0 {

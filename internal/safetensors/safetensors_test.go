@@ -318,7 +318,9 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestAcceptsForeignOrder reads a header in another order than the data, as the Python library writes it.
 func TestAcceptsForeignOrder(t *testing.T) {
-	in := with(`{"b":{"shape":[1],"dtype":"F32","data_offsets":[4,8]},"e":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   `, "\x00\x00\x80\x3f\x00\x00\x00\x40")
+	in := with(`{"b":{"shape":[1],"dtype":"F32","data_offsets":[4,8]},"e":{"dtype":"U8","shape":[0],`+
+		`"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   `,
+		"\x00\x00\x80\x3f\x00\x00\x00\x40")
 	f, err := Open(save(t, []byte(in)))
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ type EmbedRequest struct {
 	// Out is the file to write, replaced as a whole:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file IDsPath names
-	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network, checkpoint, data and split
+	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network,
+	//	              checkpoint, data and split
 	//
 	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of
 	// the ids file, that of caption k of an image is ID#k with k from 0, that of a text its line, from 1.

@@ -28,7 +28,8 @@ type TTest struct {
 // each trained with some seeds: the difference mean(a) - mean(b), its interval at the given level (0.95), and the
 // two-sided p-value.
 //
-//	t = (mean a - mean b) / se     se^2 = va + vb, va = sd_a^2 / n_a     df = (va + vb)^2 / (va^2 / (n_a - 1) + vb^2 / (n_b - 1))
+//	t  = (mean a - mean b) / se,   se^2 = va + vb, va = sd_a^2 / n_a
+//	df = (va + vb)^2 / (va^2 / (n_a - 1) + vb^2 / (n_b - 1))
 //
 // Source: B. L. Welch, The generalization of "Student's" problem when several different population variances are
 // involved, Biometrika 34 (1947).

@@ -13,8 +13,8 @@ seeds: [7, 8]
 set: {data.dir: data/x}
 launcher:
   kind: kubernetes
-  kubernetes: {image: "registry.example/vsetrain:1", namespace: team-a, cpu: "2", memory: 8Gi, gpus: "1", volume: shared, mount: /shared,
-    parallelism: 4, retries: 3, grace_seconds: 90, service_account: trainer}
+  kubernetes: {image: "registry.example/vsetrain:1", namespace: team-a, cpu: "2", memory: 8Gi, gpus: "1",
+    volume: shared, mount: /shared, parallelism: 4, retries: 3, grace_seconds: 90, service_account: trainer}
 dir: sweeps/My_Sweep.x
 `
 

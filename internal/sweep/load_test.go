@@ -12,13 +12,16 @@ var bad = map[string]struct{ text, want string }{
 	"parameter far off": {"axes: [{param: temperature, values: [1]}]\n", "s.yaml:1:16: temperature: unknown key; " +
 		"`vsetrain config show` lists all keys"},
 	"a section": {"axes: [{param: optim, values: [1]}]\n",
-		`s.yaml:1:16: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, lr_update2, clip, weight_decay, betas, eps, legacy_eps`},
+		`s.yaml:1:16: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, ` +
+			`lr_update2, clip, weight_decay, betas, eps, legacy_eps`},
 	"empty axis": {"axes:\n  - {param: optim.lr, values: []}\n",
 		`s.yaml:2:23: axes[0].values: the list is empty; give at least one of its values`},
 	"axis without range": {"axes:\n  - param: optim.lr\n",
-		`s.yaml:2:5: axes[0]: expected one of values, range, log_range and choices, found none; an axis without values is empty`},
+		`s.yaml:2:5: axes[0]: expected one of values, range, log_range and choices, found none; an axis without ` +
+			`values is empty`},
 	"two ranges": {"axes: [{param: optim.lr, values: [1], choices: [2]}]\n",
-		`s.yaml:1:8: axes[0]: expected one of values, range, log_range and choices, found values and choices; an axis without values is empty`},
+		`s.yaml:1:8: axes[0]: expected one of values, range, log_range and choices, found values and choices; an ` +
+			`axis without values is empty`},
 	"empty range": {"method: random\ntrials: 3\naxes: [{param: optim.lr, range: {from: 1, to: 1}}]\n",
 		`s.yaml:3:33: axes[0]: the range is empty: from 1 is not below to 1`},
 	"no axes":    {"method: grid\n", `s.yaml:1:1: axes: a sweep needs an axis, or several seeds`},
@@ -49,11 +52,13 @@ var bad = map[string]struct{ text, want string }{
 	"trials of a grid": {"trials: 3\naxes: [{param: train.batch, values: [16]}]\n",
 		`s.yaml:1:1: trials: a grid has as many points as its axes make; leave trials out`},
 	"grid of intervals": {"axes: [{param: optim.lr, log_range: {from: 1e-4, to: 1}}]\n",
-		`s.yaml:1:8: optim.lr: a grid needs a step (range) or a count (log_range); or choose method random, tpe or asha`},
+		`s.yaml:1:8: optim.lr: a grid needs a step (range) or a count (log_range); or choose method random, tpe or ` +
+			`asha`},
 	"rungs descend": {"method: asha\ntrials: 3\nasha: {rungs: [3, 1]}\naxes: [{param: train.batch, values: " +
 		"[16]}]\n", `s.yaml:3:1: asha.rungs: expected ascending epochs, found 1 after 3`},
 	"rungs missing": {"method: asha\ntrials: 3\naxes: [{param: train.batch, values: [16]}]\n",
-		`s.yaml:1:1: asha.rungs: expected for method asha only, such as [1, 3, 9] epochs, found method asha with 0 rungs`},
+		`s.yaml:1:1: asha.rungs: expected for method asha only, such as [1, 3, 9] epochs, found method asha with 0 ` +
+			`rungs`},
 	"when unknown": {"axes: [{param: train.batch, values: [16], when: {loss.name: lseh}}]\n",
 		`s.yaml:1:50: axes[0].when: loss.name is no earlier axis; earlier axes are none`},
 	"when never": {"axes: [{param: loss.name, choices: [lmh]}, {param: train.batch, values: [16], when: " +
@@ -66,13 +71,15 @@ var bad = map[string]struct{ text, want string }{
 	"launcher": {"seeds: [7, 8]\nlauncher: {kind: slrum}\n",
 		`s.yaml:2:18: launcher.kind: expected one of local, slurm, kubernetes, found "slrum"; did you mean slurm?`},
 	"slurm time": {"seeds: [7, 8]\nlauncher: {slurm: {time: tomorrow}}\n",
-		`s.yaml:2:26: launcher.slurm.time: expected minutes, hours:minutes:seconds or days-hours:minutes:seconds, found "tomorrow"`},
+		`s.yaml:2:26: launcher.slurm.time: expected minutes, hours:minutes:seconds or days-hours:minutes:seconds, ` +
+			`found "tomorrow"`},
 	"a line too many": {"seeds: [7, 8]\nlauncher: {slurm: {setup: [\"a\\nb\"]}}\n",
 		`s.yaml:2:28: launcher.slurm.setup[0]: expected one line, found "a\nb"`},
 	"alias": {"seeds: &s [7, 8]\naxes: *s\n",
 		`s.yaml:2:7: axes: aliases (*s) are not read; write the value out`},
 	"not a mapping": {"[1]\n", `s.yaml:1:1: expected keys such as model: and loss:, found [1]`},
-	"two mistakes": {"metric: recall\naxes: [{param: optim.lrr, values: [1]}]\n", `s.yaml:1:9: metric: expected one of m_recall, rsum, i2t_r1, t2i_r1, found "recall"; did you mean m_recall?
+	"two mistakes": {"metric: recall\naxes: [{param: optim.lrr, values: [1]}]\n",
+		`s.yaml:1:9: metric: expected one of m_recall, rsum, i2t_r1, t2i_r1, found "recall"; did you mean m_recall?
 s.yaml:2:16: optim.lrr: unknown key; did you mean optim.lr?`},
 }
 

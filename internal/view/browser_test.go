@@ -137,7 +137,8 @@ func value[T any](b *browser, js string) (v T) {
 // true yet.
 func (b *browser) until(what, js string) {
 	b.t.Helper()
-	js = fmt.Sprintf(`(() => { try { return document.readyState === "complete" && !!(%s); } catch { return false; } })()`, js)
+	js = fmt.Sprintf(`(() => { try { return document.readyState === "complete" && !!(%s); } catch { return false; } `+
+		`})()`, js)
 	var err error
 	for range 150 {
 		ok := false
@@ -233,7 +234,8 @@ func TestBrowserSearch(t *testing.T) {
 	b.keys("a dog" + kb.Enter)
 	b.until("images are found", `document.querySelectorAll(".card img").length === 8`)
 	b.until("their pictures are drawn",
-		`[...document.querySelectorAll(".card img")].every((i) => i.complete && i.naturalWidth > 0 || i.loading === "lazy" && i.getBoundingClientRect().top > innerHeight)`)
+		`[...document.querySelectorAll(".card img")].every((i) => i.complete && i.naturalWidth > 0 || i.loading === `+
+			`"lazy" && i.getBoundingClientRect().top > innerHeight)`)
 	b.keys(kb.Escape + "jj")
 	if got := value[int](b, `[...document.querySelectorAll("[data-row]")].indexOf(document.activeElement)`); got != 1 {
 		t.Errorf("jj leads to row %d, want 1", got)
@@ -271,7 +273,9 @@ func TestBrowserKeyboard(t *testing.T) {
 	b.until("c compares the chosen runs",
 		`location.pathname === "/compare" && document.querySelectorAll("table.compare tbody tr").length === 2`)
 	if got := value[string](b,
-		`document.querySelector("#plot-m_recall svg").getAttribute("aria-labelledby").split(" ").map((id) => document.getElementById(id).textContent).join("|")`); !strings.Contains(got, "M-Recall") || !strings.Contains(got, "one: from") {
+		`document.querySelector("#plot-m_recall svg").getAttribute("aria-labelledby").split(" ").map((id) => `+
+			`document.getElementById(id).textContent).join("|")`); !strings.Contains(got, "M-Recall") ||
+		!strings.Contains(got, "one: from") {
 		t.Errorf("the plot is called %q", got)
 	}
 	b.do(chromedp.Focus("#plot-m_recall svg"))
@@ -289,7 +293,8 @@ func TestBrowserDark(t *testing.T) {
 	chromiumPath(t)
 	s := open(t, Options{Dir: runs})
 	b := browse(t, s)
-	const luminance = `(() => { const c = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number); return (c[0] + c[1] + c[2]) / 765; })()`
+	const luminance = `(() => { const c = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number); ` +
+		`return (c[0] + c[1] + c[2]) / 765; })()`
 	system := func(scheme string) {
 		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
 			Value: scheme}}))
@@ -309,7 +314,8 @@ func TestBrowserDark(t *testing.T) {
 	b.until("t changes", `document.documentElement.dataset.theme === "light"`)
 	shade("light by choice on a dark system", false)
 	b.until("the choice is stored",
-		`fetch("/", {cache: "no-store"}).then((r) => r.text()).then((t) => { window.stored = t.includes('data-theme="light"'); }) && window.stored === true`)
+		`fetch("/", {cache: "no-store"}).then((r) => r.text()).then((t) => { window.stored = `+
+			`t.includes('data-theme="light"'); }) && window.stored === true`)
 	b.open("/compare")
 	shade("the next page", false)
 	b.do(chromedp.Click(".theme button[value=dark]"))
@@ -322,7 +328,8 @@ func TestBrowserDark(t *testing.T) {
 			{"--link", "--ground"}, {"--bad", "--bad-wash"}, {"--good", "--good-wash"}, {"--warn", "--ground"}} {
 			ratio := value[float64](b, fmt.Sprintf(`((a, b) => {
 				const l = (name) => {
-					const c = getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(1).match(/../g).map((h) => parseInt(h, 16) / 255)
+					const style = getComputedStyle(document.documentElement).getPropertyValue(name);
+					const c = style.trim().slice(1).match(/../g).map((h) => parseInt(h, 16) / 255)
 						.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
 					return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2];
 				};

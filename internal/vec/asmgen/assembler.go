@@ -7,7 +7,8 @@ import (
 )
 
 // isa is one instruction set. With masks (AVX-512) the last partial vector is loaded and stored under K1 and
-// constants are broadcast by the instruction that uses them; without, under register 15, and constants are stored eight times.
+// constants are broadcast by the instruction that uses them; without, under register 15, and constants are stored eight
+// times.
 type isa struct {
 	name, reg string
 	lanes     int
@@ -150,13 +151,14 @@ type kernel struct {
 	slices  []string
 	scalars []string // arrive broadcast in registers first, first+1, ...
 	first   int
-	result  bool                           // returns a float64
-	unroll  int                            // vectors per turn of the main loop
-	ahead   int                            // bytes of each slice to prefetch ahead of its loads, for streams from memory
-	level   string                         // PREFETCHT0 or PREFETCHT1
-	start   func(a *assembler)             // before the loops
-	body    func(a *assembler, p []string) // one vector
-	finish  func(a *assembler)             // after the loops
+	result  bool // returns a float64
+	unroll  int  // vectors per turn of the main loop
+	// bytes of each slice to prefetch ahead of its loads, for streams from memory
+	ahead  int
+	level  string                         // PREFETCHT0 or PREFETCHT1
+	start  func(a *assembler)             // before the loops
+	body   func(a *assembler, p []string) // one vector
+	finish func(a *assembler)             // after the loops
 }
 
 func (a *assembler) kernel(k kernel) {
@@ -171,7 +173,8 @@ func (a *assembler) kernel(k kernel) {
 		frame, result = (frame+7)/8*8+8, " float64"
 	}
 	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)%s\n", a.function, signature, result)
-	fmt.Fprintf(&a.code, "\n// func %s(%s)%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, result, a.function, frame)
+	fmt.Fprintf(&a.code, "\n// func %s(%s)%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, result,
+		a.function, frame)
 	a.line("MOVQ n+0(FP), CX")
 	at, p := 8, pointers[:len(k.slices)]
 	for i, s := range k.slices {
