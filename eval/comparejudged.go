@@ -36,7 +36,8 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareO
 	}
 	same := func(x, y JudgedOutcome) bool { return x.Query == y.Query }
 	if !slices.EqualFunc(a.I2T, b.I2T, same) || !slices.EqualFunc(a.T2I, b.T2I, same) {
-		return out, fmt.Errorf("judgements %s and %s: only measures of the same queries can be compared", a.Name, b.Name)
+		return out, fmt.Errorf("judgements %s and %s: only measures of the same queries can be compared", a.Name,
+			b.Name)
 	}
 	if len(a.I2T)+len(a.T2I) == 0 || perImage < 1 {
 		return out, fmt.Errorf("judgements %s: no judged query to compare", a.Name)

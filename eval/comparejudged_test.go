@@ -46,7 +46,8 @@ func TestCompareJudged(t *testing.T) {
 		if i == 3 {
 			want = mean(a.T2I) - mean(b.T2I)
 		}
-		if math.Abs(d.Difference.Value-want) > 1e-3 || d.P > 0.01 || !(d.Difference.Low < want && want < d.Difference.High) ||
+		if math.Abs(d.Difference.Value-want) > 1e-3 || d.P > 0.01 ||
+			!(d.Difference.Low < want && want < d.Difference.High) ||
 			d.Difference.Low < 0 {
 			t.Errorf("%s: %+v, want a difference of %.4f", d.Measure, d, want)
 		}

@@ -113,7 +113,8 @@ func printDifferences(a *app, o eval.CompareOptions, differences []eval.Differen
 	for _, d := range differences {
 		x := d.Difference
 		t.Row(measureNames[d.Measure], fmt.Sprintf("%.1f", d.A.Value), between(d.A), fmt.Sprintf("%.1f", d.B.Value),
-			between(d.B), fmt.Sprintf("%+.2f", x.Value), fmt.Sprintf("%+.2f to %+.2f", x.Low, x.High), fmt.Sprintf("%.4f", d.P))
+			between(d.B), fmt.Sprintf("%+.2f", x.Value), fmt.Sprintf("%+.2f to %+.2f", x.Low, x.High),
+			fmt.Sprintf("%.4f", d.P))
 		t.Style(ui.Faint, 2, 4, 6)
 		switch {
 		case d.A.Value > d.B.Value:

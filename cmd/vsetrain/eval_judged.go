@@ -46,7 +46,8 @@ func printPeople(a *app, which string, rep experiment.EvalReport) {
 			a    eval.Agreement
 		}{{"all pairs", h.All}, {"without own captions", h.Others}} {
 			three := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings), fmt.Sprint(d.a.Pairs))
+			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings),
+				fmt.Sprint(d.a.Pairs))
 			t.Style(ui.Faint, 4, 5)
 		}
 		t.Write(a.Streams)

@@ -22,7 +22,8 @@ func TestTicksAndNumbers(t *testing.T) {
 			t.Errorf("[%g, %g]: %v, want %v", c.lo, c.hi, got, c.want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4", 0.05: "0.05",
+	for v, want := range map[float64]string{0: "0", 1: "1", 12.3456: "12.35", 1403.5: "1404", 0.0004: "4e-4",
+		0.05:  "0.05",
 		1.5e7: "1.5e7", -2.5: "-2.5", 100: "100", 99999: "99999"} {
 		if got := Number(v); got != want {
 			t.Errorf("%g is %s, want %s", v, got, want)

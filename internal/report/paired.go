@@ -32,7 +32,8 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 		if len(base) == 0 || len(target) == 0 {
 			continue
 		}
-		n, err := t.addPaired(pool, target, base, textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss))
+		n, err := t.addPaired(pool, target, base, textCell(c.Base.Network), textCell(c.Base.Loss),
+			textCell(c.Target.Loss))
 		if err != nil {
 			return nil, fmt.Errorf("compare %s %s and %s on %s: %w", c.Base.Network, c.Base.Loss, c.Target.Loss, d.Name,
 				err)
@@ -67,9 +68,10 @@ func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cel
 	for i, m := range pairedMeasures {
 		at := slices.IndexFunc(r.Differences, func(x eval.Difference) bool { return x.Measure == m.key })
 		x := r.Differences[at]
-		t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: append(slices.Clone(names), textCell(m.name),
-			numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
-			rangeCell(x.Difference.Interval, 2), pCell(x.P))})
+		t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0,
+			Cells: append(slices.Clone(names), textCell(m.name),
+				numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
+				rangeCell(x.Difference.Interval, 2), pCell(x.P))})
 	}
 	return r.Images, nil
 }
@@ -78,7 +80,8 @@ func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cel
 func pairedNote(images int) string {
 	o := eval.DefaultCompareOptions()
 	return fmt.Sprintf("95 %%: paired bootstrap over %d images with their captions; p: paired permutation test, "+
-		"two-sided, each row by itself; %d resamples, seed %d. They say how far other queries would agree, not other seeds.",
+		"two-sided, each row by itself; %d resamples, seed %d. They say how far other queries would agree, not other "+
+		"seeds.",
 		images, o.Resamples, o.Seed)
 }
 

@@ -79,7 +79,8 @@ func TestOneStyle(t *testing.T) {
 				}
 			}
 			page, err := f.Inline()
-			if err != nil || !strings.Contains(page, "stroke:var(--s2)") || strings.Contains(page, chart.Hex(chart.Colour(0))) {
+			if err != nil || !strings.Contains(page, "stroke:var(--s2)") ||
+				strings.Contains(page, chart.Hex(chart.Colour(0))) {
 				t.Errorf("the colours of a page: %v\n%.600s", err, page)
 			}
 		}

@@ -109,7 +109,8 @@ func TestMeasuredRuns(t *testing.T) {
 	id := strings.Fields(string(b))
 	write(t, filepath.Join(judged, "eccv_image_to_caption.json"),
 		fmt.Sprintf(`{%q: [%q, %q], %q: [%q]}`, id[1], id[1]+"#0", id[2]+"#1", id[3], id[3]+"#4"))
-	write(t, filepath.Join(judged, "eccv_caption_to_image.json"), fmt.Sprintf(`{%q: [%q, %q]}`, id[2]+"#1", id[2], id[1]))
+	write(t, filepath.Join(judged, "eccv_caption_to_image.json"), fmt.Sprintf(`{%q: [%q, %q]}`, id[2]+"#1", id[2],
+		id[1]))
 	mustMkdir(t, filepath.Join(root, "sub"))
 	for _, name := range []string{"one", "sub/two"} {
 		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(runs, name))); err != nil {

@@ -106,7 +106,8 @@ func runPlots(r *Run) []*plot {
 		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
 			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
 		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Zero: true, Curves: append(
-			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5), hardImages))...)},
+			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5),
+				hardImages))...)},
 		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
 			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
 				averaged(r.shares("all negatives", class(6), allFalse))...)},
