@@ -55,7 +55,7 @@ lint: ## run staticcheck (part of make test)
 	$(GO) run $(STATICCHECK) ./...
 
 # The packages that share memory between goroutines, whose tests are quick enough for the race detector.
-RACED := ./internal/par ./internal/runfs ./internal/search ./internal/view ./data/...
+RACED := ./internal/par ./internal/runfs ./internal/search ./internal/view ./data ./data/text
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m $(RACED)
 

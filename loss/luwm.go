@@ -1,8 +1,8 @@
 package loss
 
-// LUWM, the universal weighting metric in its self-similarity polynomial form (Wei, Xu, Yang, Wang, Shen: "Universal
-// weighting metric learning for cross-modal matching", CVPR 2020; code wayne980/PolyLoss). For every anchor with
-// positive score p < 1 - 1e-5 that has a negative v with v + margin > p, v the largest of them, both directions:
+// LUWM, the universal weighting metric in its self-similarity polynomial form (Wei, Xu, Yang, Ji, Wang, Shen:
+// "Universal weighting metric learning for cross-modal matching", CVPR 2020; code wayne980/PolyLoss). For every anchor
+// with positive score p < 1 - 1e-5 that has a negative v with v + margin > p, v the largest of them, both directions:
 //
 //	term = [P0 + P1 p + P2 p²]+ + [N0 + N1 v + N2 v²]+      loss = Σ term / N
 

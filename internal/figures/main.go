@@ -46,6 +46,7 @@ const (
 	stepsFile       = "docs/log/steps.csv"
 	performancePage = "docs/performance.md"
 	stepsChart      = "docs/steps.svg"
+	marginsFile     = "docs/margins.svg"
 )
 
 // generate returns the contents of every generated file by its name.
@@ -67,7 +68,11 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", performancePage, err)
 	}
-	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps)}, nil
+	lines, err := margins()
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines)}, nil
 }
 
 // between returns a page with the text between the comments `<!-- name -->` and `<!-- /name -->` replaced.

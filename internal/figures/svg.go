@@ -11,6 +11,7 @@ import (
 const (
 	blue   = "#0080C8"
 	orange = "#D55E00"
+	green  = "#009E73"
 	grid   = "#C8C8C8"
 	black  = "#000000"
 )

@@ -15,7 +15,7 @@ import (
 
 var (
 	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	docsPage   = regexp.MustCompile(`\bdocs/[A-Za-z0-9/_-]+\.(md|svg|csv)\b`)
+	docsPage   = regexp.MustCompile(`\bdocs/(log/)?([a-z0-9-]+|README)\.(md|svg|csv)\b`)
 	codeBlock  = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 

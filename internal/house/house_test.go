@@ -62,6 +62,7 @@ var sideways = map[string][]string{
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
+	"internal/figures":           {"internal/config"},
 	"internal/search":            {"internal/experiment"},
 	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"},                    // trials are runs
 	"internal/view":              {"internal/config", "internal/experiment", "internal/report", "internal/search"}, // a page on what they tell
