@@ -123,7 +123,14 @@ type filler struct {
 
 func (f *filler) fill(v reflect.Value, name string) {
 	if x, ok := v.Addr().Interface().(*device.Ints); ok {
-		x.Host = map[string][]int32{"Lengths": {2, 2}, "Counts": {2, 2}, "EdgeStart": {0, 0, 0}}[name]
+		switch name {
+		case "Lengths", "Counts":
+			x.Host = []int32{2, 2}
+		case "EdgeStart": // of two captions without edges
+			x.Host = make([]int32, 3)
+		default:
+			x.Host = make([]int32, 8) // at least as many as words or labels
+		}
 		x.Layout = &device.Layout{}
 		if name == "Counts" || f.given {
 			x.View = f.h.placeInts(x.Host, false)
