@@ -102,13 +102,13 @@ func (a *SimilarityArgs) Views(c *Checker) {
 	c.floats("Images", &a.Images, images)
 	c.floats("Rows", &a.Rows, rows*a.E)
 	c.floats("W", &a.W, a.S*a.E)
+	c.floats("Bias", &a.Bias, a.S)
 	c.floats("Nodes", &a.Nodes, nodes*a.S)
 	c.floats("Norms", &a.Norms, a.B*rows)
 	if a.Filter.Present() {
 		a.Filter.views(c, a.S, nodes, a.B*captions)
 	}
 	if !c.Grad() {
-		c.floats("Bias", &a.Bias, a.S)
 		return
 	}
 	if !a.Filter.Present() {
