@@ -18,7 +18,7 @@ FUZZTIME    ?= 20s
 LONGEST     := ./internal/device/cuda ./train
 CONFIG      ?= vsepp/f30k-lseh
 
-.PHONY: help build build-vsecu test test-vsecu test-orders test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
+.PHONY: help build build-vsecu test test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the 
 test-orders: ## run conformance, golden cases and small trainings on the emulated GPU with its threads in forward, reverse and random order
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
 	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
+
+test-ptx: ## run them on the PTX of the kernels, every launch compared with the sources bit by bit, then with the rounding of a GPU
+	@set -e; for how in ptx ptx-fused; do echo "VSETRAIN_EMULATOR=$$how"; \
+	VSETRAIN_EMULATOR=$$how $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
 
 NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX

@@ -32,7 +32,8 @@ var levels = [][]string{
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen",
 		"internal/atomicfile", "internal/process", "internal/regular"},
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed", "internal/device/toy",
-		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator", "internal/device/cuda/kernels"},
+		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator",
+		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
@@ -67,6 +68,8 @@ var sideways = map[string][]string{
 	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"},                    // trials are runs
 	"internal/view":              {"internal/config", "internal/experiment", "internal/report", "internal/search"}, // a page on what they tell
 	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+
+	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx"},
 }
 
 // tests are the imports that only tests may have beside those of their package.

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,42 +10,84 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/device/cuda/emulator/ptx"
 )
 
-// Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same sources. VSETRAIN_EMULATOR
-// names a build to use instead: a test with the tag vsecu is linked with one, and there is no second in a process.
+// Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same sources.
 func Build() (string, error) {
-	if path := os.Getenv("VSETRAIN_EMULATOR"); path != "" {
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("VSETRAIN_EMULATOR: %w", err)
-		}
-		return path, nil
-	}
-	kernels := filepath.Join(here(), "..", "kernels")
-	return cached("emulator", "libcuda_emulated.so", []string{filepath.Join(here(), "src", "*"), filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh")},
-		func(cxx, path string) *exec.Cmd {
-			return exec.Command("bash", filepath.Join(here(), "src", "build.sh"), kernels, path)
+	return cached("emulator", "libcuda_emulated.so", []string{in("src", "*"), in("..", "kernels", "*.cu"), in("..", "kernels", "*.cuh")},
+		func(cxx, path string) error {
+			return run("bash", in("src", "build.sh"), in("..", "kernels"), path)
 		})
+}
+
+// BuildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which takes seconds.
+func BuildPTX(plantedAlone bool) (string, error) {
+	kind, files := "planted", []string{in("src", "planted.ptx")}
+	if !plantedAlone {
+		all, err := filepath.Glob(in("..", "kernels", "*.ptx"))
+		if err != nil {
+			return "", err
+		}
+		kind, files = "ptx", append(files, all...)
+	}
+	return cached(kind, "libcuda_ptx.so", append(slices.Clone(files), in("src", "*"), in("ptx", "*.go"), in("ptx", "src", "*")),
+		func(cxx, path string) error {
+			work, err := os.MkdirTemp("", "vsetrain-ptx")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(work)
+			for _, name := range files {
+				if err := translate(name, filepath.Join(work, filepath.Base(name)+".cc")); err != nil {
+					return err
+				}
+			}
+			return run("bash", in("src", "build.sh"), in("..", "kernels"), path, work)
+		})
+}
+
+// translate writes a file of PTX as C++.
+func translate(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := ptx.Translate(&b, filepath.Base(from), string(text)); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b.Bytes(), 0o644)
 }
 
 // BuildNull is Build for the driver that computes nothing.
 func BuildNull() (string, error) {
-	source := filepath.Join(here(), "null", "null.cc")
-	return cached("null", "libcuda_null.so", []string{source}, func(cxx, path string) *exec.Cmd {
-		return exec.Command(cxx, "-shared", "-fPIC", "-O2", "-Wall", "-std=c++17", "-o", path, source)
+	source := in("null", "null.cc")
+	return cached("null", "libcuda_null.so", []string{source}, func(cxx, path string) error {
+		return run(cxx, "-shared", "-fPIC", "-O2", "-Wall", "-std=c++17", "-o", path, source)
 	})
 }
 
-// here is the folder of this package's sources.
-func here() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
+func run(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
-// cached returns a library in the user's cache folder, built from the sources that the patterns name by the command that build returns.
-func cached(kind, name string, sources []string, build func(cxx, path string) *exec.Cmd) (string, error) {
+// in is a path in the folder of this package's sources.
+func in(parts ...string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(append([]string{filepath.Dir(file)}, parts...)...)
+}
+
+// cached returns a library in the user's cache folder, which build makes where the sources that the patterns name are new.
+func cached(kind, name string, sources []string, build func(cxx, path string) error) (string, error) {
 	cxx := os.Getenv("CXX")
 	if cxx == "" {
 		cxx = "g++"
@@ -78,8 +121,8 @@ func cached(kind, name string, sources []string, build func(cxx, path string) *e
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if out, err := build(cxx, path+".new").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	if err := build(cxx, path+".new"); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
 	}
 	return path, os.Rename(path+".new", path)
 }

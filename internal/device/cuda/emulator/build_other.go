@@ -12,5 +12,8 @@ func Build() (string, error) {
 	return "", fmt.Errorf("%w: it is for linux/amd64, this is %s/%s", errUnavailable, runtime.GOOS, runtime.GOARCH)
 }
 
+// BuildPTX reports the same of the driver that executes PTX.
+func BuildPTX(bool) (string, error) { return Build() }
+
 // BuildNull reports the same of the driver that computes nothing.
 func BuildNull() (string, error) { return Build() }

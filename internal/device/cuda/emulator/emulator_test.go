@@ -2,6 +2,8 @@ package emulator_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -10,19 +12,6 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/internal/device/cuda/emulator"
 )
-
-// planted is the PTX of the kernels of planted.cu as the emulated driver reads it: names and parameters.
-const planted = `.version 7.0
-.visible .entry planted_missing_barrier( .param .u64 a, .param .u64 b )
-.visible .entry planted_none( .param .u64 a, .param .u64 b )
-.visible .entry planted_write_beyond( .param .u64 a, .param .u32 b )
-.visible .entry planted_read_beyond( .param .u64 a, .param .u64 b, .param .u32 c )
-.visible .entry planted_two_writers( .param .u64 a )
-.visible .entry planted_halves( .param .u64 a )
-.visible .entry planted_half_race( .param .u64 a, .param .u64 b )
-.visible .entry planted_half_writers( .param .u64 a )
-.visible .entry planted_half_barrier( .param .u64 a )
-`
 
 // machine is the emulated driver on the thread of the test.
 type machine struct {
@@ -46,7 +35,9 @@ func start(t *testing.T) *machine {
 	m.must(err)
 	m.must(d.SetCurrent(c))
 	t.Cleanup(func() { d.SetCurrent(0); d.Release(0) })
-	m.module, err = d.LoadModule([]byte(planted))
+	planted, err := os.ReadFile(filepath.Join("src", "planted.ptx"))
+	m.must(err)
+	m.module, err = d.LoadModule(planted)
 	m.must(err)
 	m.stream, err = d.NewStream()
 	m.must(err)

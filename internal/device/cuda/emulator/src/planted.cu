@@ -53,3 +53,13 @@ KERNEL planted_half_barrier(float* y) {
   if (threadIdx.x < 32) __syncthreads();
   y[threadIdx.x] = 1;
 }
+
+// A kernel whose PTX (planted.ptx) subtracts where this adds.
+KERNEL planted_other_instruction(float* y, const float* x) {
+  y[threadIdx.x] = x[threadIdx.x] + y[threadIdx.x];
+}
+
+// A product and a sum, which the PTX rounds once.
+KERNEL planted_fused(float* y, const float* x) {
+  y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x] - 1.0f;
+}

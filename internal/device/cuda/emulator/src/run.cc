@@ -18,6 +18,7 @@ namespace emu {
 Coordinates now;
 Order order = kForward;
 Position position;
+int line;
 static std::string failure;
 static const char* kernel_name = "";
 
@@ -75,12 +76,14 @@ static void body() {
 
 void fail(const char* format, ...) {
   if (failure.empty()) {
-    char text[400], where[160];
+    char text[400], where[200], at[24] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    snprintf(where, sizeof where, "kernel %s, block %u,%u,%u, thread %u: ", kernel_name, now.block.x, now.block.y, now.block.z, now.thread.x);
+    if (line) snprintf(at, sizeof at, ", line %d", line);
+    snprintf(where, sizeof where, "kernel %s%s, block %u,%u,%u, thread %u: ", kernel_name, at, now.block.x, now.block.y,
+             now.block.z, now.thread.x);
     failure = std::string(where) + text;
   }
   if (current >= 0) {
@@ -228,4 +231,5 @@ void run_grid(const Kernel& k, Dim grid, Dim block, void** parameters) {
     run_block();
   }
 }
+void (*launch)(const Kernel&, Dim, Dim, void**) = run_grid;
 }  // namespace emu

@@ -11,6 +11,8 @@ struct Position { uint32_t first, block; uint16_t thread, epoch; };
 extern Position position;
 
 void run_grid(const Kernel& kernel, Dim grid, Dim block, void** parameters);
+extern void (*launch)(const Kernel& kernel, Dim grid, Dim block, void** parameters);  // run_grid, unless kernels are compared
+extern int line;                                                                      // of PTX that is executed, 0 where sources are
 
 // fail ends the running launch; failed returns what was wrong, nullptr for nothing.
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
@@ -21,6 +23,9 @@ void forget_failure();
 void* allocate(size_t bytes);
 bool release(void* p);
 bool inside(uint64_t p, size_t bytes);
+bool allocation(uint64_t p, uint64_t* at, size_t* bytes);  // that p lies in
+void check_device(uint64_t p, size_t bytes, bool write);   // ends the launch where an access is wrong
+void check_shared(uint64_t p, size_t bytes, bool write);
 size_t allocated();
 void fresh_shared();
 }  // namespace emu
