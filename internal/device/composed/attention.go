@@ -7,44 +7,46 @@ type attention struct{ *Device }
 // keys computes tanh(Keys + Query) of all regions.
 func (k attention) keys(t device.View, a *device.AttentionArgs) {
 	k.spreadSegments(t, a.Query, k.each(a.B, a.R), a.H)
-	k.combine(t, t, a.Keys.Slice(0, t.N), 1, 1)
+	k.combine(t, t, a.Keys, 1, 1)
 	k.Activate(device.Tanh, t, t)
 }
 
 // AdditiveAttention implements device.Attention.
 func (k attention) AdditiveAttention(a device.AttentionArgs) {
+	a.Views(k.check("AdditiveAttention"))
 	defer k.give(k.use())
-	n, weights := a.B*a.R, a.Weights.Slice(0, a.B*a.R)
+	n, weights := a.B*a.R, a.Weights
 	t := k.floats(n * a.H)
 	k.keys(t, &a)
 	k.Gemm(device.GemmArgs{TransB: true, M: n, N: 1, K: a.H, Alpha: 1, A: t, B: a.Vector, C: weights, Exact: true})
 	k.softmax(weights, weights, 1, alongRows(a.B, a.R))
 	v := k.floats(n * a.E)
-	k.timesRows(v, a.Values.Slice(0, n*a.E), weights, n, a.E)
+	k.timesRows(v, a.Values, weights, n, a.E)
 	k.sumSegments(a.Context, v, k.each(a.B, a.R), a.E)
 }
 
 // AdditiveAttentionGrad implements device.Attention.
 func (k attention) AdditiveAttentionGrad(a device.AttentionArgs) {
+	a.Views(k.check("AdditiveAttentionGrad"))
 	defer k.give(k.use())
-	n, weights, counts := a.B*a.R, a.Weights.Slice(0, a.B*a.R), k.each(a.B, a.R)
+	n, weights, counts := a.B*a.R, a.Weights, k.each(a.B, a.R)
 	dContext, de, v := k.floats(n*a.E), k.floats(n), k.floats(n*a.E)
 	k.spreadSegments(dContext, a.DContext, counts, a.E)
-	k.dotRows(de, dContext, a.Values.Slice(0, n*a.E), n, a.E)
+	k.dotRows(de, dContext, a.Values, n, a.E)
 	k.softmaxGrad(de, weights, de, 1, alongRows(a.B, a.R))
 	k.timesRows(v, dContext, weights, n, a.E)
-	dValues := a.DValues.Slice(0, n*a.E)
+	dValues := a.DValues
 	k.combine(dValues, dValues, v, 1, 1)
 	t, x, sums := k.floats(n*a.H), k.floats(n*a.H), k.floats(a.B*a.H)
 	k.keys(t, &a)
 	k.timesRows(x, t, de, n, a.H)
 	k.sumSegments(sums, x, counts, a.H)
-	dVector := a.DVector.Slice(0, a.B*a.H)
+	dVector := a.DVector
 	k.combine(dVector, dVector, sums, 1, 1)
 	k.Gemm(device.GemmArgs{M: n, N: a.H, K: 1, Alpha: 1, A: de, B: a.Vector, C: x, Exact: true})
 	k.ActivateGrad(device.Tanh, x, device.View{}, t, x)
 	k.sumSegments(a.DQuery, x, counts, a.H)
-	dKeys := a.DKeys.Slice(0, n*a.H)
+	dKeys := a.DKeys
 	k.combine(dKeys, dKeys, x, 1, 1)
 }
 
@@ -53,9 +55,6 @@ type likelihood struct{ *Device }
 // words are the labels of the packed rows: at, their numbers among the logits, and the weights of their losses.
 func (k likelihood) words(a *device.CrossEntropyArgs) (at device.Ints, weights device.View, rows int) {
 	p := a.Lengths.Packing()
-	if p.Steps() >= a.L {
-		panic("composed: CrossEntropy: a sequence has as many steps as there are labels")
-	}
 	rows = p.Rows()
 	at = k.numbers(rows)
 	w := k.host(rows)
@@ -71,9 +70,10 @@ func (k likelihood) words(a *device.CrossEntropyArgs) (at device.Ints, weights d
 
 // CrossEntropy implements device.Likelihood.
 func (k likelihood) CrossEntropy(a device.CrossEntropyArgs) {
+	a.Views(k.check("CrossEntropy"))
 	defer k.give(k.use())
 	at, weights, n := k.words(&a)
-	logits, norm := a.Logits.Slice(0, n*a.V), a.Norm.Slice(0, n)
+	logits, norm := a.Logits, a.Norm
 	x, all, top := k.floats(n*a.V), k.floats(n*a.V), k.floats(n)
 	k.Reduce(device.ReduceArgs{Max: true, N: n, D: a.V, X: logits, Y: top, Index: k.numbers(n).View})
 	k.spreadRows(all, top, n, a.V)
@@ -89,11 +89,12 @@ func (k likelihood) CrossEntropy(a device.CrossEntropyArgs) {
 
 // CrossEntropyGrad implements device.Likelihood.
 func (k likelihood) CrossEntropyGrad(a device.CrossEntropyArgs) {
+	a.Views(k.check("CrossEntropyGrad"))
 	defer k.give(k.use())
 	at, weights, n := k.words(&a)
-	x, all := a.DLogits.Slice(0, n*a.V), k.floats(n*a.V)
+	x, all := a.DLogits, k.floats(n*a.V)
 	k.spreadRows(all, a.Norm, n, a.V)
-	k.combine(x, a.Logits.Slice(0, n*a.V), all, 1, -1)
+	k.combine(x, a.Logits, all, 1, -1)
 	k.apply(device.Exp, 0, x, x)
 	k.scatter(all, k.filled(n, 1), 1, at)
 	k.combine(x, x, all, 1, -1)

@@ -36,6 +36,7 @@ type Device struct {
 	device.Factoring
 
 	scratch scratch
+	checker device.Checker
 }
 
 // Over returns a whole device over a core. A device that has every family is returned as it is; a family that the
@@ -47,6 +48,7 @@ func Over(core device.Core) device.Device {
 	}
 	d := &Device{Core: core}
 	d.scratch.core = core
+	d.checker = device.Checker{Device: core.Name(), Memory: sizes{}}
 	d.Rows = fused[device.Rows](core, rows{d})
 	d.Orders = fused[device.Orders](core, orders{d})
 	d.Normalisation = fused[device.Normalisation](core, normalisation{d})
@@ -71,6 +73,20 @@ func fused[Family any](core device.Core, composed Family) Family {
 		return own
 	}
 	return composed
+}
+
+// sizes is a device.Inspector that looks at type and size alone: whose memory it is the core's kernels see.
+type sizes struct{}
+
+// Inspect implements device.Inspector.
+func (sizes) Inspect(b device.Buffer) (t device.DType, n int, fault string) {
+	return b.DType(), b.Len(), ""
+}
+
+// check begins the check of the views of a call, which cuts them to what the kernel works on: a.Views(d.check("GRU")).
+func (d *Device) check(kernel string) *device.Checker {
+	d.checker.Kernel = kernel
+	return &d.checker
 }
 
 // Sync implements device.Core; it also says what no memory was found for.

@@ -59,12 +59,12 @@ func (k losses) diagonal(x, values device.View, n int, factor float64) {
 func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64) {
 	defer k.give(k.use())
 	n := rows.n
-	grad := out.Grad.Slice(0, n*n)
+	grad := out.Grad
 	k.SwapAxes(grad, columns.grad, n, n, 1)
 	k.combine(grad, grad, rows.grad, scale, scale)
 	k.diagonal(grad, rows.slope, n, scale)
 	k.diagonal(grad, columns.slope, n, scale)
-	loss := out.Loss.Slice(0, 3)
+	loss := out.Loss
 	k.sumRows(loss.Slice(1, 2), rows.part, 1, n)
 	k.sumRows(loss.Slice(2, 3), columns.part, 1, n)
 	k.times(loss.Slice(1, 3), loss.Slice(1, 3), scale)
@@ -73,12 +73,13 @@ func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64
 
 // Hinge implements device.Losses.
 func (k losses) Hinge(a device.HingeArgs) {
+	a.Views(k.check("Hinge"))
 	defer k.give(k.use())
 	n := a.N
 	rows, columns := k.sides(n, a.Scores, &a.LossOut)
 	margins := k.filled(n*n, a.Margin)
 	if a.Margins.Present() {
-		margins = a.Margins.Slice(0, n*n)
+		margins = a.Margins
 	}
 	k.hinge(&rows, margins, a.Max)
 	if a.Margins.Present() {
@@ -118,9 +119,10 @@ func (k losses) hinge(s *square, margins device.View, hardest bool) {
 
 // SemanticMargins implements device.Losses. The host compares the identities of images.
 func (k losses) SemanticMargins(a device.MarginArgs) {
+	a.Views(k.check("SemanticMargins"))
 	defer k.give(k.use())
 	n := a.N
-	gram, m := a.Gram.Slice(0, n*n), a.Margins.Slice(0, n*n)
+	gram, m := a.Gram, a.Margins
 	each, all := k.floats(n), k.floats(n*n)
 	if a.Cosine {
 		k.cosines(m, gram, n)
@@ -164,8 +166,8 @@ func (k losses) others(a *device.MarginArgs) device.View {
 	n := a.N
 	images, captions, h := k.numbers(n), k.numbers(n), k.host(n*n)
 	if a.ZeroSameImage {
-		k.DownloadInts(images.Host, a.Images.Slice(0, n))
-		k.DownloadInts(captions.Host, a.Captions.Slice(0, n))
+		k.DownloadInts(images.Host, a.Images)
+		k.DownloadInts(captions.Host, a.Captions)
 	}
 	for i := range h {
 		if h[i] = 1; i/n == i%n || a.ZeroSameImage && images.Host[i/n] == captions.Host[i%n] {
@@ -177,6 +179,7 @@ func (k losses) others(a *device.MarginArgs) device.View {
 
 // UniversalWeighting implements device.Losses.
 func (k losses) UniversalWeighting(a device.UniversalArgs) {
+	a.Views(k.check("UniversalWeighting"))
 	defer k.give(k.use())
 	rows, columns := k.sides(a.N, a.Scores, &a.LossOut)
 	for _, s := range [...]*square{&rows, &columns} {

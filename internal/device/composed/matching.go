@@ -43,7 +43,7 @@ func (k matching) cosineGrad(dx, dy, dOut device.View, c cosines) {
 // wordNodes are the nodes of the words and their contexts.
 func (k matching) wordNodes(a *device.BlockMatchArgs, t int) (words, contexts device.View) {
 	words, contexts = k.floats(a.B*t*a.E), k.floats(a.B*t*a.E)
-	k.spreadSegments(words, a.Words.Slice(0, t*a.E), k.each(1, a.B), t*a.E)
+	k.spreadSegments(words, a.Words, k.each(1, a.B), t*a.E)
 	k.Gemm(device.GemmArgs{M: t, N: a.E, K: a.R, Alpha: 1, A: a.WordAttention, LDA: a.B * a.R, StrideA: a.R,
 		B: a.Regions, StrideB: a.R * a.E,
 		C: contexts, StrideC: t * a.E, Batch: a.B})
@@ -80,25 +80,27 @@ func (k matching) eachCaption(a *device.BlockMatchArgs, f func(c, first, n int))
 
 // BlockMatch implements device.Matching.
 func (k matching) BlockMatch(a device.BlockMatchArgs) {
+	a.Views(k.check("BlockMatch"))
 	defer k.give(k.use())
 	t, width := total(a.Lengths.Host), a.E/a.Blocks
 	x, y := k.wordNodes(&a, t)
 	n := a.B * t * a.Blocks
-	k.cosine(a.WordMatch.Slice(0, n), x, y, a.WordNorm.Slice(0, n), n, width)
+	k.cosine(a.WordMatch, x, y, a.WordNorm, n, width)
 	x, y = k.regionNodes(&a)
 	n = a.B * len(a.Lengths.Host) * a.R * a.Blocks
-	k.cosine(a.RegionMatch.Slice(0, n), x, y, a.RegionNorm.Slice(0, n), n, width)
+	k.cosine(a.RegionMatch, x, y, a.RegionNorm, n, width)
 }
 
 // BlockMatchGrad implements device.Matching. Contexts and norms are computed again.
 func (k matching) BlockMatchGrad(a device.BlockMatchArgs) {
+	a.Views(k.check("BlockMatchGrad"))
 	defer k.give(k.use())
 	t, width, captions := total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
-	dWords, dRegions, ld := a.DWords.Slice(0, t*a.E), a.DRegions.Slice(0, a.B*a.R*a.E), a.B*a.R
+	dWords, dRegions, ld := a.DWords, a.DRegions, a.B*a.R
 
 	x, y := k.wordNodes(&a, t)
 	dx, dy, n := k.floats(x.N), k.floats(x.N), a.B*t*a.Blocks
-	k.cosineGrad(dx, dy, a.DWordMatch.Slice(0, n), k.cosine(k.floats(n), x, y, k.floats(n), n, width))
+	k.cosineGrad(dx, dy, a.DWordMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
 	k.sumAll(dWords, dx, a.B, t*a.E)
 	k.Gemm(device.GemmArgs{TransA: true, M: a.R, N: a.E, K: t, Alpha: 1, A: a.WordAttention, LDA: ld, StrideA: a.R,
 		B: dy, StrideB: t * a.E,
@@ -109,7 +111,7 @@ func (k matching) BlockMatchGrad(a device.BlockMatchArgs) {
 
 	x, y = k.regionNodes(&a)
 	dx, dy, n = k.floats(x.N), k.floats(x.N), a.B*captions*a.R*a.Blocks
-	k.cosineGrad(dx, dy, a.DRegionMatch.Slice(0, n), k.cosine(k.floats(n), x, y, k.floats(n), n, width))
+	k.cosineGrad(dx, dy, a.DRegionMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
 	sums := k.floats(a.B * a.R * a.E)
 	k.sumSegments(sums, dx, k.each(a.B, captions), a.R*a.E)
 	k.combine(dRegions, dRegions, sums, 1, 1)

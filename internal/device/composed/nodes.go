@@ -21,7 +21,7 @@ type polarSide struct {
 // geometry computes ρ and θ of all pairs on the host: they belong to the data.
 func (k matching) geometry(a *device.PolarArgs) (rho, theta device.View) {
 	boxes, n := k.host(a.B*a.R*4), a.B*a.R*a.R
-	k.DownloadDoubles(boxes, a.Boxes.Slice(0, len(boxes)))
+	k.DownloadDoubles(boxes, a.Boxes)
 	r, t := k.host(n), k.host(n)
 	for i := range n {
 		p, q := boxes[i/a.R*4:], boxes[(i/(a.R*a.R)*a.R+i%a.R)*4:]
@@ -102,6 +102,7 @@ func (k matching) kernels(w device.View, a *device.PolarArgs) (rho, theta polarS
 
 // PolarWeights implements device.Matching.
 func (k matching) PolarWeights(a device.PolarArgs) {
+	a.Views(k.check("PolarWeights"))
 	defer k.give(k.use())
 	w := k.floats(a.B * a.R * a.R * a.K)
 	k.kernels(w, &a)
@@ -109,11 +110,12 @@ func (k matching) PolarWeights(a device.PolarArgs) {
 		k.sumSegments(a.Weights, w, k.each(a.B*a.R, a.R), a.K)
 		return
 	}
-	k.Copy(a.Weights.Slice(0, w.N), w)
+	k.Copy(a.Weights, w)
 }
 
 // PolarWeightsGrad implements device.Matching.
 func (k matching) PolarWeightsGrad(a device.PolarArgs) {
+	a.Views(k.check("PolarWeightsGrad"))
 	defer k.give(k.use())
 	n := a.B * a.R * a.R
 	w, d := k.floats(n*a.K), k.floats(n*a.K)
@@ -121,7 +123,7 @@ func (k matching) PolarWeightsGrad(a device.PolarArgs) {
 	if a.Sum {
 		k.spreadSegments(d, a.DWeights, k.each(a.B*a.R, a.R), a.K)
 	} else {
-		k.Copy(d, a.DWeights.Slice(0, d.N))
+		k.Copy(d, a.DWeights)
 	}
 	k.softmaxGrad(d, w, d, 1, alongRows(n, a.K))
 	k.sideGrad(a.DMeanRho, a.DPrecisionRho, d, &rho, n, a.K)
@@ -138,22 +140,24 @@ func (k matching) factors(a *device.ScaleArgs) device.View {
 
 // ScaleBlocks implements device.Matching.
 func (k matching) ScaleBlocks(a device.ScaleArgs) {
+	a.Views(k.check("ScaleBlocks"))
 	defer k.give(k.use())
 	f := k.factors(&a)
-	k.Multiply(a.Y.Slice(0, f.N), a.X.Slice(0, f.N), f)
+	k.Multiply(a.Y, a.X, f)
 }
 
 // ScaleBlocksGrad implements device.Matching.
 func (k matching) ScaleBlocksGrad(a device.ScaleArgs) {
+	a.Views(k.check("ScaleBlocksGrad"))
 	defer k.give(k.use())
 	n := a.A * a.B * a.N * a.H
-	dy := a.DY.Slice(0, n)
+	dy := a.DY
 	if a.DX.Present() {
-		k.Multiply(a.DX.Slice(0, n), dy, k.factors(&a))
+		k.Multiply(a.DX, dy, k.factors(&a))
 	}
 	if a.DFactors.Present() {
 		x, sums := k.floats(n), k.floats(a.A*a.N*a.H)
-		k.Multiply(x, dy, a.X.Slice(0, n))
+		k.Multiply(x, dy, a.X)
 		k.sumSegments(sums, x, k.each(a.A, a.B), a.N*a.H)
 		k.sumRows(a.DFactors, sums, a.A*a.N, a.H)
 	}
@@ -192,6 +196,7 @@ func (m *mixed) nodes(v device.View, p, width int) device.View {
 
 // MixNodes implements device.Matching.
 func (k matching) MixNodes(a device.MixArgs) {
+	a.Views(k.check("MixNodes"))
 	defer k.give(k.use())
 	k.mixes(&a, func(m mixed) { k.mix(&a, m, a.X, a.Y, false) })
 }
@@ -210,6 +215,7 @@ func (k matching) mix(a *device.MixArgs, m mixed, x, y device.View, transposed b
 
 // MixNodesGrad implements device.Matching.
 func (k matching) MixNodesGrad(a device.MixArgs) {
+	a.Views(k.check("MixNodesGrad"))
 	defer k.give(k.use())
 	k.mixes(&a, func(m mixed) {
 		if a.DX.Present() {
@@ -236,18 +242,21 @@ func (k matching) mixWeights(a *device.MixArgs, m mixed) {
 
 // MeanNodes implements device.Matching.
 func (k matching) MeanNodes(a device.NodeMeansArgs) {
+	a.Views(k.check("MeanNodes"))
 	defer k.give(k.use())
 	k.SegmentMeans(a.Y, a.X, k.ofPairs(a.Lengths.Host, a.B, 0), a.H)
 }
 
 // MeanNodesGrad implements device.Matching.
 func (k matching) MeanNodesGrad(a device.NodeMeansArgs) {
+	a.Views(k.check("MeanNodesGrad"))
 	defer k.give(k.use())
 	k.SegmentMeansGrad(a.DX, a.DY, k.ofPairs(a.Lengths.Host, a.B, 0), a.H)
 }
 
 // WordGraph implements device.Matching.
 func (k matching) WordGraph(a device.WordGraphArgs) {
+	a.Views(k.check("WordGraph"))
 	defer k.give(k.use())
 	first, at := 0, 0
 	for c, length := range a.Lengths.Host {
@@ -281,6 +290,7 @@ func (k matching) neighbours(w device.View, a *device.WordGraphArgs, c, n int) {
 
 // WordGraphGrad implements device.Matching.
 func (k matching) WordGraphGrad(a device.WordGraphArgs) {
+	a.Views(k.check("WordGraphGrad"))
 	defer k.give(k.use())
 	first, at := 0, 0
 	for _, length := range a.Lengths.Host {

@@ -1,7 +1,6 @@
 package composed
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -22,15 +21,12 @@ type channels struct {
 func (c *channels) total(a *device.BatchNormArgs) float64 { return float64(c.n + a.Pads) }
 
 func (k normalisation) channels(a *device.BatchNormArgs) channels {
-	if a.C < 1 || a.Inner < 1 || a.Outer*a.Inner+a.Pads < 1 {
-		panic(fmt.Sprintf("composed: BatchNorm of [%d, %d, %d] and %d rows more", a.Outer, a.C, a.Inner, a.Pads))
-	}
 	c := channels{n: a.Outer * a.Inner}
 	c.x = k.floats(a.C * c.n)
 	k.in(c.x, a.X, a)
 	if a.Pads > 0 {
 		c.pad = k.floats(a.C)
-		k.Copy(c.pad, a.Pad.Slice(0, a.C))
+		k.Copy(c.pad, a.Pad)
 	}
 	return c
 }
@@ -82,9 +78,10 @@ func (k normalisation) scale(x, factors device.View, c *channels, a *device.Batc
 
 // BatchNorm implements device.Normalisation.
 func (k normalisation) BatchNorm(a device.BatchNormArgs) {
+	a.Views(k.check("BatchNorm"))
 	defer k.give(k.use())
 	c := k.channels(&a)
-	mean, inv, variance := a.Mean.Slice(0, a.C), a.InvStd.Slice(0, a.C), k.floats(a.C)
+	mean, inv, variance := a.Mean, a.InvStd, k.floats(a.C)
 	if a.Train {
 		k.sum(mean, c.x, c.pad, &c, &a)
 		k.times(mean, mean, 1/c.total(&a))
@@ -92,8 +89,8 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 		k.variance(variance, &c, &a)
 		k.remember(mean, variance, c.total(&a), &a)
 	} else {
-		k.Copy(mean, a.RunningMean.Slice(0, a.C))
-		k.Copy(variance, a.RunningVar.Slice(0, a.C))
+		k.Copy(mean, a.RunningMean)
+		k.Copy(variance, a.RunningVar)
 		k.centre(&c, mean, &a)
 	}
 	k.plus(inv, variance, a.Eps)
@@ -103,7 +100,7 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 		return
 	}
 	factor, all := k.floats(a.C), k.floats(a.C*c.n)
-	k.Multiply(factor, inv, a.Weight.Slice(0, a.C))
+	k.Multiply(factor, inv, a.Weight)
 	k.scale(c.x, factor, &c, &a)
 	k.spreadRows(all, a.Bias, a.C, c.n)
 	k.combine(c.x, c.x, all, 1, 1)
@@ -130,7 +127,7 @@ func (k normalisation) remember(mean, variance device.View, n float64, a *device
 	if n > 1 {
 		unbiased = n / (n - 1)
 	}
-	rm, rv := a.RunningMean.Slice(0, a.C), a.RunningVar.Slice(0, a.C)
+	rm, rv := a.RunningMean, a.RunningVar
 	m, v, dm, dv := k.host(a.C), k.host(a.C), k.host(a.C), k.host(a.C)
 	for _, x := range [...]struct {
 		to   []float64
@@ -152,9 +149,10 @@ func (k normalisation) remember(mean, variance device.View, n float64, a *device
 // BatchNormGrad implements device.Normalisation. With x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
 // dx = k·(dy - Σ dy/n - x̂·Σ dy·x̂/n) with the statistics of the batch, and k·dy with the running ones.
 func (k normalisation) BatchNormGrad(a device.BatchNormArgs) {
+	a.Views(k.check("BatchNormGrad"))
 	defer k.give(k.use())
 	c := k.channels(&a)
-	mean, inv := a.Mean.Slice(0, a.C), a.InvStd.Slice(0, a.C)
+	mean, inv := a.Mean, a.InvStd
 	k.centre(&c, mean, &a)
 	k.scale(c.x, inv, &c, &a)
 	if c.pad.Present() {
@@ -167,12 +165,12 @@ func (k normalisation) BatchNormGrad(a device.BatchNormArgs) {
 	k.Multiply(all, dy, c.x)
 	k.sum(dw, all, device.View{}, &c, &a)
 	if a.DWeight.Present() {
-		k.Copy(a.DWeight.Slice(0, a.C), dw)
+		k.Copy(a.DWeight, dw)
 	}
 	if a.DBias.Present() {
-		k.Copy(a.DBias.Slice(0, a.C), db)
+		k.Copy(a.DBias, db)
 	}
-	k.Multiply(factor, inv, a.Weight.Slice(0, a.C))
+	k.Multiply(factor, inv, a.Weight)
 	if a.Train {
 		k.times(db, db, 1/c.total(&a))
 		k.times(dw, dw, 1/c.total(&a))
@@ -188,7 +186,7 @@ func (k normalisation) BatchNormGrad(a device.BatchNormArgs) {
 		k.out(a.DX, dy, &a)
 	}
 	if a.DPad.Present() {
-		k.padGrad(a.DPad.Slice(0, a.C), db, dw, factor, &c, &a)
+		k.padGrad(a.DPad, db, dw, factor, &c, &a)
 	}
 }
 

@@ -20,26 +20,28 @@ const leak = 0.1 // slope of the products below 0
 
 // PairAttention implements device.Pairs.
 func (k pairs) PairAttention(a device.PairAttentionArgs) {
+	a.Views(k.check("PairAttention"))
 	defer k.give(k.use())
 	norm, softmax := k.axes(&a)
 	n := norm.rows * norm.width
-	x, w := k.floats(n), a.Weights.Slice(0, n)
-	k.apply(device.LeakyReLU, leak, x, a.Scores.Slice(0, n))
+	x, w := k.floats(n), a.Weights
+	k.apply(device.LeakyReLU, leak, x, a.Scores)
 	k.unit(w, x, k.floats(norm.results()), smallest, norm)
 	k.softmax(w, w, a.Lambda, softmax)
 }
 
 // PairAttentionGrad implements device.Pairs.
 func (k pairs) PairAttentionGrad(a device.PairAttentionArgs) {
+	a.Views(k.check("PairAttentionGrad"))
 	defer k.give(k.use())
 	along, softmax := k.axes(&a)
 	n := along.rows * along.width
-	x, d, norm, scores := k.floats(n), k.floats(n), k.floats(along.results()), a.Scores.Slice(0, n)
-	k.softmaxGrad(d, a.Weights.Slice(0, n), a.DWeights.Slice(0, n), a.Lambda, softmax)
+	x, d, norm, scores := k.floats(n), k.floats(n), k.floats(along.results()), a.Scores
+	k.softmaxGrad(d, a.Weights, a.DWeights, a.Lambda, softmax)
 	k.apply(device.LeakyReLU, leak, x, scores)
 	k.norms(norm, x, along)
 	k.unitGrad(d, x, norm, d, smallest, along)
-	k.applyGrad(device.LeakyReLU, leak, a.DScores.Slice(0, n), scores, x, d)
+	k.applyGrad(device.LeakyReLU, leak, a.DScores, scores, x, d)
 }
 
 // nodes says where the rows of a kind lie among the nodes of all pairs: rows [B, rows], in the order of images.
@@ -111,12 +113,10 @@ func (k pairs) compare(a *device.SimilarityArgs) compared {
 		c.unit, c.norm = k.floats(c.n*e), k.floats(c.n)
 		k.unitOf(c.unit, c.context, c.norm, c.n, e)
 	}
-	k.spreadSegments(c.diff, a.Rows.Slice(0, c.rows*e), k.each(1, a.B), c.rows*e)
+	k.spreadSegments(c.diff, a.Rows, k.each(1, a.B), c.rows*e)
 	k.combine(c.diff, c.unit, c.diff, 1, -1)
 	k.Multiply(c.square, c.diff, c.diff)
 	c.raw, c.y = k.floats(c.n*a.S), k.floats(c.n*a.S)
-	k.Gemm(device.GemmArgs{TransB: true, M: c.n, N: a.S, K: e, Alpha: 1, A: c.square, B: a.W, C: c.raw, Bias: a.Bias})
-	k.unitOf(c.y, c.raw, a.Norms.Slice(0, c.n), c.n, a.S)
 	return c
 }
 
@@ -132,11 +132,14 @@ func (k pairs) unitOfGrad(dx, x, norm, dy device.View, n, width int) {
 
 // Similarities implements device.Pairs.
 func (k pairs) Similarities(a device.SimilarityArgs) {
+	a.Views(k.check("Similarities"))
 	defer k.give(k.use())
 	c := k.compare(&a)
+	k.Gemm(device.GemmArgs{TransB: true, M: c.n, N: a.S, K: a.E, Alpha: 1, A: c.square, B: a.W, C: c.raw, Bias: a.Bias})
+	k.unitOf(c.y, c.raw, a.Norms, c.n, a.S)
 	k.put(a.Nodes, c.y, a.S, c.nodes)
 	if !a.Global {
-		k.Copy(a.Contexts.Slice(0, c.n), c.norm)
+		k.Copy(a.Contexts, c.norm)
 	}
 	if a.Filter.Present() {
 		z := k.floats(c.n)
@@ -146,31 +149,33 @@ func (k pairs) Similarities(a device.SimilarityArgs) {
 	}
 }
 
-// SimilaritiesGrad implements device.Pairs. Everything is computed again, the norms of the input apart.
+// SimilaritiesGrad implements device.Pairs. The contexts are computed again.
 func (k pairs) SimilaritiesGrad(a device.SimilarityArgs) {
+	a.Views(k.check("SimilaritiesGrad"))
 	defer k.give(k.use())
-	kept := a.Norms
-	a.Norms = k.floats(kept.N)
 	c := k.compare(&a)
 	e, s, n := a.E, a.S, c.n
-	dy := k.floats(n * s)
+	dy, length := k.floats(n*s), k.floats(n)
+	k.gather(c.y, a.Nodes, s, k.at(c.nodes))
+	k.plus(length, a.Norms, smallest)
+	k.timesRows(c.raw, c.y, length, n, s)
 	if a.Filter.Present() {
 		k.fromFilter(dy, &a, &c)
 	} else {
-		k.gather(dy, a.DNodes.Slice(0, a.B*(total(a.Lengths.Host)+len(a.Lengths.Host))*s), s, k.at(c.nodes))
+		k.gather(dy, a.DNodes, s, k.at(c.nodes))
 	}
-	k.unitOfGrad(dy, c.raw, kept.Slice(0, n), dy, n, s)
+	k.unitOfGrad(dy, c.raw, a.Norms, dy, n, s)
 	if a.DW.Present() {
 		k.Gemm(device.GemmArgs{TransA: true, M: s, N: e, K: n, Alpha: 1, A: dy, B: c.square, C: a.DW})
 	}
 	if a.DBias.Present() {
-		k.sumAll(a.DBias.Slice(0, s), dy, n, s)
+		k.sumAll(a.DBias, dy, n, s)
 	}
 	dx := c.square // is done with
 	k.Gemm(device.GemmArgs{M: n, N: e, K: s, Alpha: 2, A: dy, B: a.W, C: dx})
 	k.Multiply(dx, dx, c.diff)
 	if a.DRows.Present() {
-		rows := a.DRows.Slice(0, c.rows*e)
+		rows := a.DRows
 		k.sumAll(rows, dx, a.B, c.rows*e)
 		k.times(rows, rows, -1)
 	}
@@ -197,7 +202,6 @@ func (k pairs) SimilaritiesGrad(a device.SimilarityArgs) {
 func (k pairs) fromFilter(dy device.View, a *device.SimilarityArgs, c *compared) {
 	defer k.give(k.use())
 	f, s, n := &a.Filter, a.S, c.n
-	all := a.B * (total(a.Lengths.Host) + len(a.Lengths.Host))
 	at, of := k.at(c.nodes), k.numbers(n)
 	c.blocks(func(pair, _, row, rows int) {
 		for j := range rows {
@@ -205,12 +209,12 @@ func (k pairs) fromFilter(dy device.View, a *device.SimilarityArgs, c *compared)
 		}
 	})
 	each, x := k.floats(n), k.floats(n*s)
-	k.gather(dy, f.DSums.Slice(0, a.B*len(a.Lengths.Host)*s), s, k.send(of))
-	k.gather(each, f.Weights.Slice(0, all), 1, at)
+	k.gather(dy, f.DSums, s, k.send(of))
+	k.gather(each, f.Weights, 1, at)
 	k.timesRows(dy, dy, each, n, s)
-	k.gather(each, f.DLogits.Slice(0, all), 1, at)
+	k.gather(each, f.DLogits, 1, at)
 	k.Gemm(device.GemmArgs{M: n, N: s, K: 1, Alpha: 1, A: each, B: f.W, C: x, Exact: true})
 	k.combine(dy, dy, x, 1, 1)
 	k.timesRows(x, c.y, each, n, s)
-	k.sumAll(f.DW.Slice(0, s), x, n, s)
+	k.sumAll(f.DW, x, n, s)
 }

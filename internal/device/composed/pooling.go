@@ -2,7 +2,6 @@ package composed
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -26,23 +25,25 @@ func (k pooling) positions(a *device.PoolWeightsArgs) device.Ints {
 
 // PoolWeights implements device.Pooling.
 func (k pooling) PoolWeights(a device.PoolWeightsArgs) {
+	a.Views(k.check("PoolWeights"))
 	defer k.give(k.use())
 	n := total(a.Lengths.Host)
 	scores := k.floats(n)
-	k.gather(scores, a.Scores.Slice(0, n), 1, k.packedRows(a.Lengths, false))
+	k.gather(scores, a.Scores, 1, k.packedRows(a.Lengths, false))
 	k.softmax(scores, scores, 1/a.Temperature, alongSegments(a.Lengths, 1))
-	k.scatter(a.Weights.Slice(0, len(a.Lengths.Host)*a.L), scores, 1, k.positions(&a))
+	k.scatter(a.Weights, scores, 1, k.positions(&a))
 }
 
 // PoolWeightsGrad implements device.Pooling.
 func (k pooling) PoolWeightsGrad(a device.PoolWeightsArgs) {
+	a.Views(k.check("PoolWeightsGrad"))
 	defer k.give(k.use())
-	n, all := total(a.Lengths.Host), len(a.Lengths.Host)*a.L
+	n := total(a.Lengths.Host)
 	weights, d, at := k.floats(n), k.floats(n), k.positions(&a)
-	k.gather(weights, a.Weights.Slice(0, all), 1, at)
-	k.gather(d, a.DWeights.Slice(0, all), 1, at)
+	k.gather(weights, a.Weights, 1, at)
+	k.gather(d, a.DWeights, 1, at)
 	k.softmaxGrad(d, weights, d, 1/a.Temperature, alongSegments(a.Lengths, 1))
-	k.gather(a.DScores.Slice(0, n), d, 1, k.packedRows(a.Lengths, true))
+	k.gather(a.DScores, d, 1, k.packedRows(a.Lengths, true))
 }
 
 // sorted is the order of all channels: from[i] is the number in X of the value at place i, where the places of item b
@@ -50,7 +51,7 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeightsArgs) {
 func (k pooling) sorted(a *device.SortPoolArgs) (from device.Ints) {
 	t, d := total(a.Lengths.Host), a.D
 	x := k.host(t * d)
-	k.DownloadDoubles(x, a.X.Slice(0, t*d))
+	k.DownloadDoubles(x, a.X)
 	from = k.numbers(t * d)
 	ranks := k.numbers(t * d)
 	most := 0
@@ -72,7 +73,7 @@ func (k pooling) sorted(a *device.SortPoolArgs) (from device.Ints) {
 		}
 		first += int(n)
 	}
-	k.UploadInts(a.Ranks.Slice(0, t*d), ranks.Host)
+	k.UploadInts(a.Ranks, ranks.Host)
 	return k.send(from)
 }
 
@@ -95,21 +96,13 @@ func (k pooling) row(a *device.SortPoolArgs, b, first, p int) int {
 	return first + p
 }
 
-func (k pooling) check(a *device.SortPoolArgs) {
-	for b, n := range a.Lengths.Host {
-		if n < 1 || int(n) > a.K {
-			panic(fmt.Sprintf("composed: SortPool: item %d has %d rows, expected 1 to %d", b, n, a.K))
-		}
-	}
-}
-
 // SortPool implements device.Pooling. The host sorts.
 func (k pooling) SortPool(a device.SortPoolArgs) {
+	a.Views(k.check("SortPool"))
 	defer k.give(k.use())
-	k.check(&a)
 	t, d := total(a.Lengths.Host), a.D
 	values := k.floats(t * d)
-	k.gather(values, a.X.Slice(0, t*d), 1, k.sorted(&a))
+	k.gather(values, a.X, 1, k.sorted(&a))
 	first := 0
 	for b, length := range a.Lengths.Host {
 		n := int(length)
@@ -127,11 +120,11 @@ func (k pooling) weights(w device.View, a *device.SortPoolArgs, n int) device.Vi
 
 // SortPoolGrad implements device.Pooling.
 func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
+	a.Views(k.check("SortPoolGrad"))
 	defer k.give(k.use())
-	k.check(&a)
 	t, d := total(a.Lengths.Host), a.D
 	from, to := k.numbers(t*d), k.numbers(t*d) // of the values in sorted order; and back
-	k.DownloadInts(to.Host, a.Ranks.Slice(0, t*d))
+	k.DownloadInts(to.Host, a.Ranks)
 	first := 0
 	for b, n := range a.Lengths.Host {
 		for p := range int(n) {
@@ -146,9 +139,9 @@ func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
 	k.send(from)
 	k.send(to)
 	values, grads := k.floats(t*d), k.floats(t*d)
-	k.gather(values, a.X.Slice(0, t*d), 1, from)
+	k.gather(values, a.X, 1, from)
 	if a.DWeights.Present() {
-		k.Fill(a.DWeights.Slice(0, a.K*a.K), 0)
+		k.Fill(a.DWeights, 0)
 	}
 	first = 0
 	for b, length := range a.Lengths.Host {
@@ -165,6 +158,6 @@ func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
 		first += n
 	}
 	if a.DX.Present() {
-		k.gather(a.DX.Slice(0, t*d), grads, 1, to)
+		k.gather(a.DX, grads, 1, to)
 	}
 }

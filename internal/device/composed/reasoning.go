@@ -33,9 +33,9 @@ func (k pairs) reason(a *device.ReasonArgs) reasoning {
 	r.shape = device.SegmentProductsArgs{D: a.S, Longest: longest, Counts: r.counts}
 	r.y, r.p, r.mixed, r.rows = k.floats(r.n*a.S), k.filled(r.n*longest, unattended), k.floats(r.n*a.S), r.n
 	v := k.floats(r.n * a.S)
-	x := a.X.Slice(0, r.n*a.S)
+	x := a.X
 	k.Gemm(device.GemmArgs{M: r.n, N: a.S, K: a.S, Alpha: 1, A: x, B: a.M, C: r.y})
-	k.repeat(v, a.V.Slice(0, a.S), r.n, a.S)
+	k.repeat(v, a.V, r.n, a.S)
 	k.combine(r.y, r.y, v, 1, 1)
 	k.products(r.shape, device.SegmentGram, r.y, x, r.p)
 	k.softmax(r.p, r.p, 1, alongRows(r.n, longest))
@@ -63,26 +63,28 @@ func (k pairs) products(s device.SegmentProductsArgs, form device.SegmentForm, a
 
 // GraphReason implements device.Pairs.
 func (k pairs) GraphReason(a device.ReasonArgs) {
+	a.Views(k.check("GraphReason"))
 	defer k.give(k.use())
 	r := k.reason(&a)
-	out := a.Out.Slice(0, r.rows*a.S)
+	out := a.Out
 	k.Gemm(device.GemmArgs{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: out, Bias: a.Bias})
 	k.Activate(device.ReLU, out, out)
 	if a.Y.Present() && !a.First {
-		k.Copy(a.Y.Slice(0, r.n*a.S), r.y)
+		k.Copy(a.Y, r.y)
 	}
 }
 
 // GraphReasonGrad implements device.Pairs. Everything is computed again.
 func (k pairs) GraphReasonGrad(a device.ReasonArgs) {
+	a.Views(k.check("GraphReasonGrad"))
 	defer k.give(k.use())
 	r := k.reason(&a)
-	s, x, dx := a.S, a.X.Slice(0, r.n*a.S), a.DX.Slice(0, r.n*a.S)
+	s, x, dx := a.S, a.X, a.DX
 	dz, de := k.floats(r.rows*s), k.floats(r.rows*s)
-	out := a.Out.Slice(0, r.rows*s) // greater than 0 where its argument was
-	k.ActivateGrad(device.ReLU, dz, out, device.View{}, a.DOut.Slice(0, r.rows*s))
+	out := a.Out // greater than 0 where its argument was
+	k.ActivateGrad(device.ReLU, dz, out, device.View{}, a.DOut)
 	if a.DBias.Present() {
-		k.sumAll(a.DBias.Slice(0, s), dz, r.rows, s)
+		k.sumAll(a.DBias, dz, r.rows, s)
 	}
 	if a.DW.Present() {
 		k.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: r.rows, Alpha: 1, A: dz, B: r.mixed, C: a.DW})
@@ -105,7 +107,7 @@ func (k pairs) GraphReasonGrad(a device.ReasonArgs) {
 		k.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: r.n, Alpha: 1, A: x, B: dy, C: a.DM})
 	}
 	if a.DV.Present() {
-		k.sumAll(a.DV.Slice(0, s), dy, r.n, s)
+		k.sumAll(a.DV, dy, r.n, s)
 	}
 }
 
@@ -141,7 +143,7 @@ func (k pairs) filtration(a *device.FilterArgs) filtration {
 		k.send(x)
 	}
 	f.z = k.floats(f.n)
-	k.gather(f.z, a.Logits.Slice(0, f.n), 1, f.from)
+	k.gather(f.z, a.Logits, 1, f.from)
 	return f
 }
 
@@ -160,6 +162,7 @@ func (f *filtration) each(a *device.FilterArgs, call func(c int, b device.BatchN
 
 // Filtrate implements device.Pairs.
 func (k pairs) Filtrate(a device.FilterArgs) {
+	a.Views(k.check("Filtrate"))
 	defer k.give(k.use())
 	f := k.filtration(&a)
 	h, per, all := k.floats(f.n), k.floats(len(f.pairs.Host)), k.floats(f.n)
@@ -172,33 +175,34 @@ func (k pairs) Filtrate(a device.FilterArgs) {
 	k.apply(device.Reciprocal, smallest, per, per)
 	k.spreadSegments(all, per, f.pairs, 1)
 	k.Multiply(h, h, all)
-	weights := a.Weights.Slice(0, f.n)
+	weights := a.Weights
 	k.gather(weights, h, 1, f.to)
 	n := len(f.pairs.Host)
 	sums := k.floats(n * a.S)
 	k.sums(sums, weights, &a)
-	k.unitOf(a.Out.Slice(0, n*a.S), sums, a.Norms.Slice(0, n), n, a.S)
+	k.unitOf(a.Out, sums, a.Norms, n, a.S)
 }
 
 // sums adds the weighted nodes of every pair.
 func (k pairs) sums(dst, weights device.View, a *device.FilterArgs) {
 	defer k.give(k.use())
 	x := k.floats(weights.N * a.S)
-	k.timesRows(x, a.X.Slice(0, x.N), weights, weights.N, a.S)
+	k.timesRows(x, a.X, weights, weights.N, a.S)
 	k.sumSegments(dst, x, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
 }
 
 // FiltrateGrad implements device.Pairs.
 func (k pairs) FiltrateGrad(a device.FilterArgs) {
+	a.Views(k.check("FiltrateGrad"))
 	defer k.give(k.use())
 	f := k.filtration(&a)
-	n, weights := len(f.pairs.Host), a.Weights.Slice(0, f.n)
-	sums, dSums, all := k.floats(n*a.S), a.DSums.Slice(0, n*a.S), k.floats(f.n*a.S)
+	n, weights := len(f.pairs.Host), a.Weights
+	sums, dSums, all := k.floats(n*a.S), a.DSums, k.floats(f.n*a.S)
 	k.sums(sums, weights, &a)
-	k.unitOfGrad(dSums, sums, a.Norms.Slice(0, n), a.DOut.Slice(0, n*a.S), n, a.S)
+	k.unitOfGrad(dSums, sums, a.Norms, a.DOut, n, a.S)
 	k.spreadSegments(all, dSums, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
 	dw, w, d, h := k.floats(f.n), k.floats(f.n), k.floats(f.n), k.floats(f.n)
-	k.dotRows(dw, a.X.Slice(0, f.n*a.S), all, f.n, a.S)
+	k.dotRows(dw, a.X, all, f.n, a.S)
 	k.gather(d, dw, 1, f.from)
 	k.gather(w, weights, 1, f.from)
 
@@ -220,7 +224,7 @@ func (k pairs) FiltrateGrad(a device.FilterArgs) {
 			c+1), dBeta.Slice(c, c+1)
 		k.BatchNormGrad(b)
 	})
-	k.gather(a.DLogits.Slice(0, f.n), w, 1, f.to)
+	k.gather(a.DLogits, w, 1, f.to)
 	k.sumRows(a.DBias, w, 1, f.n)
 	k.sumRows(a.DGamma, dGamma, 1, dGamma.N)
 	k.sumRows(a.DBeta, dBeta, 1, dBeta.N)

@@ -1,10 +1,6 @@
 package composed
 
-import (
-	"fmt"
-
-	"vsetrain/internal/device"
-)
+import "vsetrain/internal/device"
 
 type recurrent struct{ *Device }
 
@@ -26,6 +22,7 @@ func (s step) of(v device.View, width int) device.View {
 
 // GRU implements device.Recurrent: the part of the words is one product, each step is a cell.
 func (k recurrent) GRU(a device.GRUArgs) {
+	a.Views(k.check("GRU"))
 	defer k.give(k.use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
@@ -36,7 +33,6 @@ func (k recurrent) GRU(a device.GRUArgs) {
 	if !state.Present() {
 		state = k.floats(b * h)
 	}
-	state = state.Slice(0, b*h)
 	k.Fill(state, 0)
 	for i := range p.Steps() {
 		s := stepAt(p, i, a.Reverse)
@@ -51,12 +47,13 @@ func (k recurrent) GRU(a device.GRUArgs) {
 
 // GRUGrad implements device.Recurrent: back through time, then the weights from the gradients of all gates.
 func (k recurrent) GRUGrad(a device.GRUArgs) {
+	a.Views(k.check("GRUGrad"))
 	defer k.give(k.use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
 	carry := k.filled(b*h, 0)
 	if a.DFinal.Present() {
-		k.Copy(carry, a.DFinal.Slice(0, b*h))
+		k.Copy(carry, a.DFinal)
 	}
 	for i := p.Steps() - 1; i >= 0; i-- {
 		s := stepAt(p, i, a.Reverse)
@@ -79,7 +76,7 @@ func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
 func (k recurrent) weights(a *device.GRUArgs, n int) {
 	defer k.give(k.use())
 	h, in := a.H, a.I
-	gates := a.Gates.Slice(0, n*4*h)
+	gates := a.Gates
 	rz := behind(gates, h)
 	even := func(g device.GemmArgs) {
 		g.Alpha, g.LDA, g.Even = 1, 4*h, true
@@ -103,7 +100,7 @@ func (k recurrent) weights(a *device.GRUArgs, n int) {
 		k.Copy(a.DBIH.Slice(2*h, 3*h), sums.Slice(0, h))
 	}
 	if a.DBHH.Present() {
-		k.Copy(a.DBHH.Slice(0, 3*h), behind(sums, h))
+		k.Copy(a.DBHH, behind(sums, h))
 	}
 }
 
@@ -114,12 +111,9 @@ func direction(a *device.BiGRUArgs, i int) device.GRUArgs {
 
 // BiGRU implements device.Recurrent.
 func (k recurrent) BiGRU(a device.BiGRUArgs) {
+	a.Views(k.check("BiGRU"))
 	defer k.give(k.use())
-	n := a.Lengths.Packing().Rows() * a.H
-	if a.Work.N < n {
-		panic(fmt.Sprintf("composed: BiGRU: %d values of scratch memory, expected %d", a.Work.N, n))
-	}
-	final, y, work := k.floats(len(a.Lengths.Host)*a.H), a.Y.Slice(0, n), a.Work.Slice(0, n)
+	final, y, work := k.floats(len(a.Lengths.Host)*a.H), a.Y, a.Work
 	for i, states := range [...]device.View{y, work} {
 		g := direction(&a, i)
 		g.Y, g.Final = states, final
@@ -130,10 +124,11 @@ func (k recurrent) BiGRU(a device.BiGRUArgs) {
 
 // BiGRUGrad implements device.Recurrent.
 func (k recurrent) BiGRUGrad(a device.BiGRUArgs) {
+	a.Views(k.check("BiGRUGrad"))
 	defer k.give(k.use())
 	rows := a.Lengths.Packing().Rows()
 	dy, other := a.Work.Slice(0, rows*a.H), device.View{}
-	k.times(dy, a.DY.Slice(0, rows*a.H), 0.5)
+	k.times(dy, a.DY, 0.5)
 	if a.DX.Present() {
 		other = a.Work.Slice(rows*a.H, rows*(a.H+a.I))
 	}
@@ -143,7 +138,7 @@ func (k recurrent) BiGRUGrad(a device.BiGRUArgs) {
 		k.GRUGrad(g)
 	}
 	if a.DX.Present() {
-		dx := a.DX.Slice(0, rows*a.I)
+		dx := a.DX
 		k.combine(dx, dx, other, 1, 1)
 	}
 }
@@ -173,10 +168,11 @@ func (k cells) join(x device.View, n, h int, parts [4]device.View) {
 
 // GRUCell implements device.Cells.
 func (k cells) GRUCell(a device.GRUCellArgs) {
+	a.Views(k.check("GRUCell"))
 	defer k.give(k.use())
 	size := a.N * a.H
 	g, hidden := k.split(a.Gates, a.N, 4, a.H), k.split(a.Hidden, a.N, 3, a.H)
-	before, y, prev := a.Before.Slice(0, size), a.Y.Slice(0, size), a.Prev.Slice(0, size)
+	before, y, prev := a.Before, a.Y, a.Prev
 	r, z, n := g[0], g[1], g[2]
 	for i, gate := range [...]device.View{r, z} {
 		k.combine(gate, gate, hidden[i], 1, 1)
@@ -195,15 +191,16 @@ func (k cells) GRUCell(a device.GRUCellArgs) {
 
 // GRUCellGrad implements device.Cells.
 func (k cells) GRUCellGrad(a device.GRUCellArgs) {
+	a.Views(k.check("GRUCellGrad"))
 	defer k.give(k.use())
 	size := a.N * a.H
 	g := k.split(a.Gates, a.N, 4, a.H)
 	r, z, n, hn := g[0], g[1], g[2], g[3]
-	prev, carry := a.Prev.Slice(0, size), a.Carry.Slice(0, size)
+	prev, carry := a.Prev, a.Carry
 	dh, dn, dr, dz, dhn := k.floats(size), k.floats(size), k.floats(size), k.floats(size), k.floats(size)
 	k.Copy(dh, carry)
 	if a.DY.Present() {
-		k.combine(dh, dh, a.DY.Slice(0, size), 1, 1)
+		k.combine(dh, dh, a.DY, 1, 1)
 	}
 	k.Multiply(carry, dh, z)
 	k.combine(dn, dh, carry, 1, -1) // dh·(1-z)

@@ -1,18 +1,18 @@
 package composed
 
-import (
-	"fmt"
-
-	"vsetrain/internal/device"
-)
+import "vsetrain/internal/device"
 
 type rows struct{ *Device }
 
 // Add implements device.Rows.
-func (k rows) Add(dst, a, b device.View) { k.combine(dst, a, b, 1, 1) }
+func (k rows) Add(dst, a, b device.View) {
+	k.check("Add").Binary(&dst, &a, &b)
+	k.combine(dst, a, b, 1, 1)
+}
 
 // Scale implements device.Rows.
 func (k rows) Scale(dst, x, factor device.View) {
+	k.check("Scale").Scale(&dst, &x, &factor)
 	defer k.give(k.use())
 	all := k.floats(x.N)
 	k.spreadRows(all, factor, 1, x.N)
@@ -21,24 +21,20 @@ func (k rows) Scale(dst, x, factor device.View) {
 
 // BiasActivateGrad implements device.Rows.
 func (k rows) BiasActivateGrad(a device.BiasActivateArgs) {
-	if a.F != device.ReLU && a.F != device.Abs && a.F != device.GELU {
-		panic(fmt.Sprintf("composed: BiasActivateGrad of function %d, expected one whose slope is a function of x",
-			a.F))
-	}
-	n := a.M * a.N
-	x, dx := a.X.Slice(0, n), a.DX.Slice(0, n)
-	k.ActivateGrad(a.F, dx, x, device.View{}, a.DY.Slice(0, n))
+	a.Views(k.check("BiasActivateGrad"))
+	k.ActivateGrad(a.F, a.DX, a.X, device.View{}, a.DY)
 	if a.DBias.Present() {
-		k.ColumnSum(a.DBias, dx, a.M, a.N)
+		k.sumAll(a.DBias, a.DX, a.M, a.N)
 	}
 	if a.Y.Present() {
-		k.Activate(a.F, a.Y.Slice(0, n), x)
+		k.Activate(a.F, a.Y, a.X)
 	}
 }
 
 // ColumnSum implements device.Rows.
 func (k rows) ColumnSum(dst, x device.View, n, cols int) {
-	k.sumAll(dst.Slice(0, cols), x.Slice(0, n*cols), n, cols)
+	k.check("ColumnSum").ColumnSum(&dst, &x, n, cols)
+	k.sumAll(dst, x, n, cols)
 }
 
 // nothing is a number so small that the reciprocal of a norm below it is taken for 0: the L2Norm of eps 0.
@@ -54,9 +50,10 @@ func (k rows) along(a device.L2NormArgs) along {
 
 // L2Norm implements device.Rows.
 func (k rows) L2Norm(a device.L2NormArgs) {
+	a.Views(k.check("L2Norm"))
 	defer k.give(k.use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	l, x, y, norm := k.along(a), a.X.Slice(0, n), a.Y.Slice(0, n), a.Norm.Slice(0, results)
+	l, x, y, norm := k.along(a), a.X, a.Y, a.Norm
 	if a.Eps > 0 {
 		k.unit(y, x, norm, a.Eps, l)
 		return
@@ -70,9 +67,10 @@ func (k rows) L2Norm(a device.L2NormArgs) {
 
 // L2NormGrad implements device.Rows.
 func (k rows) L2NormGrad(a device.L2NormArgs) {
+	a.Views(k.check("L2NormGrad"))
 	defer k.give(k.use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	l, x, norm, dy, dx := k.along(a), a.X.Slice(0, n), a.Norm.Slice(0, results), a.DY.Slice(0, n), a.DX.Slice(0, n)
+	l, x, norm, dy, dx := k.along(a), a.X, a.Norm, a.DY, a.DX
 	if a.Eps > 0 {
 		k.unitGrad(dx, x, norm, dy, a.Eps, l)
 		return
@@ -96,6 +94,7 @@ type layouts struct{ *Device }
 
 // SwapAxes implements device.Layouts.
 func (k layouts) SwapAxes(dst, x device.View, a, b, inner int) {
+	k.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	defer k.give(k.use())
 	from := k.numbers(a * b)
 	for i := range a {
@@ -103,8 +102,7 @@ func (k layouts) SwapAxes(dst, x device.View, a, b, inner int) {
 			from.Host[j*a+i] = int32(i*b + j)
 		}
 	}
-	n := a * b * inner
-	k.gather(dst.Slice(0, n), x.Slice(0, n), inner, k.send(from))
+	k.gather(dst, x, inner, k.send(from))
 }
 
 type orders struct{ *Device }
@@ -112,12 +110,13 @@ type orders struct{ *Device }
 // above computes x_j = max(0, c_j - i_i) for image i and all captions.
 func (k orders) above(x device.View, a device.OrderArgs, i int) {
 	k.repeat(x, a.Images.Slice(i*a.D, (i+1)*a.D), a.C, a.D)
-	k.combine(x, a.Captions.Slice(0, a.C*a.D), x, 1, -1)
+	k.combine(x, a.Captions, x, 1, -1)
 	k.Activate(device.ReLU, x, x)
 }
 
 // OrderScores implements device.Orders.
 func (k orders) OrderScores(a device.OrderArgs) {
+	a.Views(k.check("OrderScores"))
 	defer k.give(k.use())
 	x := k.floats(a.C * a.D)
 	for i := range a.B {
@@ -130,10 +129,11 @@ func (k orders) OrderScores(a device.OrderArgs) {
 
 // OrderScoresGrad implements device.Orders.
 func (k orders) OrderScoresGrad(a device.OrderArgs) {
+	a.Views(k.check("OrderScoresGrad"))
 	defer k.give(k.use())
 	x, dx, norm, dnorm := k.floats(a.C*a.D), k.floats(a.C*a.D), k.floats(a.C), k.floats(a.C)
 	if a.DCaptions.Present() {
-		k.Fill(a.DCaptions.Slice(0, a.C*a.D), 0)
+		k.Fill(a.DCaptions, 0)
 	}
 	for i := range a.B {
 		k.above(x, a, i)
@@ -142,7 +142,7 @@ func (k orders) OrderScoresGrad(a device.OrderArgs) {
 		k.Fill(dx, 0)
 		k.normsGrad(dx, x, norm, dnorm, alongRows(a.C, a.D))
 		if a.DCaptions.Present() {
-			dc := a.DCaptions.Slice(0, a.C*a.D)
+			dc := a.DCaptions
 			k.combine(dc, dc, dx, 1, 1)
 		}
 		if a.DImages.Present() {
@@ -164,12 +164,14 @@ func (k factoring) product(f device.Factored) device.View {
 
 // SumSquaresFactored implements device.Factoring.
 func (k factoring) SumSquaresFactored(acc device.View, f device.Factored) {
+	k.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	defer k.give(k.use())
 	k.SumSquares(acc, k.product(f))
 }
 
 // AdamFactored implements device.Factoring.
 func (k factoring) AdamFactored(a device.AdamArgs, f device.Factored) {
+	k.check("AdamFactored").AdamFactored(&a, &f)
 	defer k.give(k.use())
 	a.G = k.product(f)
 	k.Adam(a)

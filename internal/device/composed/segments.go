@@ -15,51 +15,54 @@ func (d *Device) shares(counts []int32) device.View {
 
 // SegmentMeans implements device.Segments.
 func (k segments) SegmentMeans(dst, x device.View, counts device.Ints, d int) {
+	k.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, d)
 	defer k.give(k.use())
 	b := len(counts.Host)
 	k.sumSegments(dst, x, counts, d)
-	dst = dst.Slice(0, b*d)
 	k.timesRows(dst, dst, k.shares(counts.Host), b, d)
 }
 
 // SegmentMeansGrad implements device.Segments.
 func (k segments) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, d int) {
+	k.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, d)
 	defer k.give(k.use())
 	b := len(counts.Host)
 	share := k.floats(b * d)
-	k.timesRows(share, ddst.Slice(0, b*d), k.shares(counts.Host), b, d)
+	k.timesRows(share, ddst, k.shares(counts.Host), b, d)
 	k.spreadSegments(dx, share, counts, d)
 }
 
 // GatedPool implements device.Segments.
 func (k segments) GatedPool(a device.GatedPoolArgs) {
+	a.Views(k.check("GatedPool"))
 	defer k.give(k.use())
 	t, d := total(a.Counts.Host), a.D
-	x, weights := k.floats(t*d), a.Weights.Slice(0, t)
+	x, weights := k.floats(t*d), a.Weights
 	k.spreadSegments(x, a.G, a.Counts, d)
-	k.Multiply(x, x, a.L.Slice(0, t*d))
+	k.Multiply(x, x, a.L)
 	k.Gemm(device.GemmArgs{TransB: true, M: t, N: 1, K: d, Alpha: 1, A: x, B: a.W, C: weights, Exact: true})
 	k.softmax(weights, weights, 1, alongSegments(a.Counts, 1))
-	k.timesRows(x, a.X.Slice(0, t*d), weights, t, d)
+	k.timesRows(x, a.X, weights, t, d)
 	k.sumSegments(a.Out, x, a.Counts, d)
 }
 
 // GatedPoolGrad implements device.Segments.
 func (k segments) GatedPoolGrad(a device.GatedPoolArgs) {
+	a.Views(k.check("GatedPoolGrad"))
 	defer k.give(k.use())
-	t, d, weights := total(a.Counts.Host), a.D, a.Weights.Slice(0, total(a.Counts.Host))
+	t, d, weights := total(a.Counts.Host), a.D, a.Weights
 	dOut, gate, de := k.floats(t*d), k.floats(t*d), k.floats(t)
 	k.spreadSegments(dOut, a.DOut, a.Counts, d)
 	k.spreadSegments(gate, a.G, a.Counts, d)
-	k.dotRows(de, a.X.Slice(0, t*d), dOut, t, d)
+	k.dotRows(de, a.X, dOut, t, d)
 	k.softmaxGrad(de, weights, de, 1, alongSegments(a.Counts, 1))
-	k.timesRows(a.DX.Slice(0, t*d), dOut, weights, t, d)
-	x, l := dOut, a.L.Slice(0, t*d) // dOut is done with
+	k.timesRows(a.DX, dOut, weights, t, d)
+	x, l := dOut, a.L // dOut is done with
 	k.Multiply(x, l, gate)
 	k.timesRows(x, x, de, t, d)
 	k.sumSegments(a.DW, x, a.Counts, d)
 	k.Gemm(device.GemmArgs{M: t, N: d, K: 1, Alpha: 1, A: de, B: a.W, C: x, Exact: true})
-	k.Multiply(a.DL.Slice(0, t*d), x, gate)
+	k.Multiply(a.DL, x, gate)
 	k.Multiply(x, x, l)
 	k.sumSegments(a.DG, x, a.Counts, d)
 }
@@ -86,7 +89,7 @@ func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 
 // UnpackWords implements device.Segments.
 func (k segments) UnpackWords(dst, src device.View, lengths device.Ints, d int, back bool) {
+	k.check("UnpackWords").UnpackWords(&dst, &src, &lengths, d)
 	defer k.give(k.use())
-	n := total(lengths.Host) * d
-	k.gather(dst.Slice(0, n), src.Slice(0, n), d, k.packedRows(lengths, back))
+	k.gather(dst, src, d, k.packedRows(lengths, back))
 }

@@ -1,7 +1,6 @@
 package composed
 
 import (
-	"fmt"
 	"math"
 
 	"vsetrain/internal/device"
@@ -26,9 +25,6 @@ func (k transformer) rows(a *device.EmbedArgs) (words, places device.Ints) {
 	words, places = k.numbers(n), k.numbers(n)
 	i := 0
 	for b, length := range a.Lengths.Host {
-		if length < 1 || int(length) > min(a.L, a.P) {
-			panic(fmt.Sprintf("composed: Embed: caption %d has %d words, expected 1 to %d", b, length, min(a.L, a.P)))
-		}
 		for t := range length {
 			words.Host[i], places.Host[i] = a.Words.Host[b*a.L+int(t)], t
 			i++
@@ -39,12 +35,13 @@ func (k transformer) rows(a *device.EmbedArgs) (words, places device.Ints) {
 
 // Embed implements device.Transformer.
 func (k transformer) Embed(a device.EmbedArgs) {
+	a.Views(k.check("Embed"))
 	defer k.give(k.use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
-	out, x := a.Out.Slice(0, n*a.D), k.floats(n*a.D)
-	k.gather(out, a.Word.Slice(0, a.V*a.D), a.D, words)
-	k.gather(x, a.Position.Slice(0, a.P*a.D), a.D, places)
+	out, x := a.Out, k.floats(n*a.D)
+	k.gather(out, a.Word, a.D, words)
+	k.gather(x, a.Position, a.D, places)
 	k.combine(out, out, x, 1, 1)
 	k.repeat(x, a.Type.Slice(0, a.D), n, a.D)
 	k.combine(out, out, x, 1, 1)
@@ -52,15 +49,16 @@ func (k transformer) Embed(a device.EmbedArgs) {
 
 // EmbedGrad implements device.Transformer.
 func (k transformer) EmbedGrad(a device.EmbedArgs) {
+	a.Views(k.check("EmbedGrad"))
 	defer k.give(k.use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
-	d := a.Out.Slice(0, n*a.D)
+	d := a.Out
 	if a.Word.Present() {
-		k.scatter(a.Word.Slice(0, a.V*a.D), d, a.D, words)
+		k.scatter(a.Word, d, a.D, words)
 	}
 	if a.Position.Present() {
-		k.scatter(a.Position.Slice(0, a.P*a.D), d, a.D, places)
+		k.scatter(a.Position, d, a.D, places)
 	}
 	if a.Type.Present() {
 		k.Fill(a.Type.Slice(0, a.K*a.D), 0)
@@ -79,12 +77,13 @@ func (k transformer) normal(y, s device.View, a *device.LayerNormArgs) {
 
 // LayerNorm implements device.Transformer.
 func (k transformer) LayerNorm(a device.LayerNormArgs) {
+	a.Views(k.check("LayerNorm"))
 	defer k.give(k.use())
 	n := a.N * a.D
-	s, y, mean, inv := a.X.Slice(0, n), a.Y.Slice(0, n), a.Mean.Slice(0, a.N), a.InvStd.Slice(0, a.N)
+	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
 	if a.Branch.Present() {
-		sum := a.Sum.Slice(0, n)
-		k.dropout(sum, a.Branch.Slice(0, n), a.Drop, 0)
+		sum := a.Sum
+		k.dropout(sum, a.Branch, a.Drop, 0)
 		k.combine(sum, sum, s, 1, 1)
 		s = sum
 	}
@@ -99,18 +98,19 @@ func (k transformer) LayerNorm(a device.LayerNormArgs) {
 	k.apply(device.Sqrt, 0, inv, inv)
 	k.apply(device.Reciprocal, 0, inv, inv)
 	k.timesRows(x, x, inv, a.N, a.D)
-	k.repeat(all, a.Weight.Slice(0, a.D), a.N, a.D)
+	k.repeat(all, a.Weight, a.N, a.D)
 	k.Multiply(x, x, all)
-	k.repeat(all, a.Bias.Slice(0, a.D), a.N, a.D)
+	k.repeat(all, a.Bias, a.N, a.D)
 	k.combine(y, x, all, 1, 1)
 }
 
 // LayerNormGrad implements device.Transformer: with x̂ the normal rows and g = Weight∘dy,
 // dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
 func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
+	a.Views(k.check("LayerNormGrad"))
 	defer k.give(k.use())
 	n := a.N * a.D
-	s, dy, dx, share := a.X, a.DY.Slice(0, n), a.DX.Slice(0, n), 1/float64(a.D)
+	s, dy, dx, share := a.X, a.DY, a.DX, 1/float64(a.D)
 	if a.Sum.Present() {
 		s = a.Sum
 	}
@@ -118,12 +118,12 @@ func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
 	k.normal(x, s.Slice(0, n), &a)
 	if a.DWeight.Present() {
 		k.Multiply(g, dy, x)
-		k.sumAll(a.DWeight.Slice(0, a.D), g, a.N, a.D)
+		k.sumAll(a.DWeight, g, a.N, a.D)
 	}
 	if a.DBias.Present() {
-		k.sumAll(a.DBias.Slice(0, a.D), dy, a.N, a.D)
+		k.sumAll(a.DBias, dy, a.N, a.D)
 	}
-	k.repeat(g, a.Weight.Slice(0, a.D), a.N, a.D)
+	k.repeat(g, a.Weight, a.N, a.D)
 	k.Multiply(g, g, dy)
 	k.dotRows(each, g, x, a.N, a.D)
 	k.timesRows(x, x, each, a.N, a.D)
@@ -133,7 +133,7 @@ func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
 	k.combine(g, g, x, 1, -1)
 	k.timesRows(dx, g, a.InvStd, a.N, a.D)
 	if a.DBranch.Present() {
-		k.dropout(a.DBranch.Slice(0, n), dx, a.Drop, 0)
+		k.dropout(a.DBranch, dx, a.Drop, 0)
 	}
 }
 
@@ -148,15 +148,6 @@ type selfAttention struct {
 
 // captions calls f for every caption.
 func (k transformer) captions(a *device.SelfAttentionArgs, f func(c selfAttention)) {
-	if a.Heads < 1 || a.D%a.Heads != 0 {
-		panic(fmt.Sprintf("composed: SelfAttention of %d heads over %d columns", a.Heads, a.D))
-	}
-	if a.LD == 0 {
-		a.LD = a.D
-	}
-	if a.LD < a.D {
-		panic(fmt.Sprintf("composed: SelfAttention of rows %d apart, which have %d columns", a.LD, a.D))
-	}
 	c := selfAttention{}
 	for b, n := range a.Lengths.Host {
 		c.n, c.mask = int(n), device.View{}
@@ -207,6 +198,7 @@ func (k transformer) probabilities(p device.View, a *device.SelfAttentionArgs, c
 
 // SelfAttention implements device.Transformer.
 func (k transformer) SelfAttention(a device.SelfAttentionArgs) {
+	a.Views(k.check("SelfAttention"))
 	defer k.give(k.use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads
@@ -221,6 +213,7 @@ func (k transformer) SelfAttention(a device.SelfAttentionArgs) {
 
 // SelfAttentionGrad implements device.Transformer.
 func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
+	a.Views(k.check("SelfAttentionGrad"))
 	defer k.give(k.use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads

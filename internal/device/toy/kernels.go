@@ -13,22 +13,10 @@ type matrix struct {
 	row, col int
 }
 
-// operand returns op(v) [rows, cols] of item b of a batch.
-func (d *Device) operand(v device.View, transposed bool, rows, cols, ld, stride, b int) matrix {
-	if transposed {
-		rows, cols = cols, rows
-	}
-	if ld == 0 {
-		ld = cols
-	}
-	if ld < cols {
-		panic(fmt.Sprintf("toy: Gemm: rows of %d values, %d apart", cols, ld))
-	}
-	n := 0
-	if rows > 0 && cols > 0 {
-		n = (rows-1)*ld + cols
-	}
-	m := matrix{d.floats(v.Slice(b*stride, v.N), n), ld, 1}
+// operand returns op(v) of the item of a batch that begins at element `first`.
+func operand(v device.View, transposed bool, ld, first int) matrix {
+	x := floats(v)
+	m := matrix{x[min(first, len(x)):], ld, 1}
 	if transposed {
 		m.row, m.col = 1, ld
 	}
@@ -37,14 +25,14 @@ func (d *Device) operand(v device.View, transposed bool, rows, cols, ld, stride,
 
 // Gemm implements device.Products.
 func (d *Device) Gemm(a device.GemmArgs) {
-	if a.Active.Present() && a.Batch > 1 || a.Overlap() {
-		panic("toy: Gemm: products that write the same elements, or several with active ones")
+	a.Views(d.check("Gemm"))
+	if a.M == 0 || a.N == 0 {
+		return
 	}
-	bias, active := d.optional(a.Bias, a.N), d.optional(a.Active, a.M*a.N)
+	bias, active := floats(a.Bias), floats(a.Active)
 	for n := range max(1, a.Batch) {
-		x, y := d.operand(a.A, a.TransA, a.M, a.K, a.LDA, a.StrideA, n), d.operand(a.B, a.TransB, a.K, a.N, a.LDB,
-			a.StrideB, n)
-		c := d.operand(a.C, false, a.M, a.N, a.LDC, a.StrideC, n)
+		x, y := operand(a.A, a.TransA, a.LDA, n*a.StrideA), operand(a.B, a.TransB, a.LDB, n*a.StrideB)
+		c := operand(a.C, false, a.LDC, n*a.StrideC)
 		for i := range a.M {
 			for j := range a.N {
 				var s float64
@@ -111,42 +99,42 @@ func slope(f device.Activation, x, y float64) float64 {
 
 // Combine implements device.Elements.
 func (d *Device) Combine(dst, a, b device.View, alpha, beta float64) {
-	y, x := d.floats(dst, -1), d.exactly(a, dst.N)
-	if !b.Present() {
-		for i := range y {
-			y[i] = alpha * x[i]
-		}
-		return
-	}
-	z := d.exactly(b, dst.N)
+	d.check("Combine").Combine(&dst, &a, &b)
+	y, x, z := floats(dst), floats(a), floats(b)
 	for i := range y {
-		y[i] = alpha*x[i] + beta*z[i]
+		v := alpha * x[i]
+		if z != nil {
+			v += beta * z[i]
+		}
+		y[i] = v
 	}
 }
 
 // Activate implements device.Elements.
 func (d *Device) Activate(f device.Activation, y, x device.View) {
-	out := d.floats(y, -1)
-	for i, v := range d.exactly(x, y.N) {
+	d.check("Activate").Activate(f, &y, &x)
+	out := floats(y)
+	for i, v := range floats(x) {
 		out[i] = activation(f, v)
 	}
 }
 
 // ActivateGrad implements device.Elements.
 func (d *Device) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	ofOutput := f == device.Tanh || f == device.Sigmoid
-	if ofOutput {
+	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
+	if f == device.Tanh || f == device.Sigmoid {
 		x = y
 	}
-	out, g := d.floats(dx, -1), d.exactly(dy, dx.N)
-	for i, v := range d.exactly(x, dx.N) {
+	out, g := floats(dx), floats(dy)
+	for i, v := range floats(x) {
 		out[i] = g[i] * slope(f, v, v)
 	}
 }
 
 // Multiply implements device.Primitives.
 func (d *Device) Multiply(dst, a, b device.View) {
-	y, x, z := d.floats(dst, -1), d.exactly(a, dst.N), d.exactly(b, dst.N)
+	d.check("Multiply").Binary(&dst, &a, &b)
+	y, x, z := floats(dst), floats(a), floats(b)
 	for i := range y {
 		y[i] = x[i] * z[i]
 	}
@@ -154,8 +142,9 @@ func (d *Device) Multiply(dst, a, b device.View) {
 
 // Map implements device.Primitives.
 func (d *Device) Map(a device.MapArgs) {
-	y := d.exactly(a.Y, a.X.N)
-	for i, x := range d.floats(a.X, -1) {
+	a.Views(d.check("Map"))
+	y := floats(a.Y)
+	for i, x := range floats(a.X) {
 		y[i] = function(a.F, a.C, x)
 	}
 }
@@ -183,8 +172,8 @@ func function(f device.Function, c, x float64) float64 {
 
 // MapGrad implements device.Primitives.
 func (d *Device) MapGrad(a device.MapArgs) {
-	n := a.X.N
-	x, y, dy, dx := d.floats(a.X, -1), d.exactly(a.Y, n), d.exactly(a.DY, n), d.exactly(a.DX, n)
+	a.Views(d.check("MapGrad"))
+	x, y, dy, dx := floats(a.X), floats(a.Y), floats(a.DY), floats(a.DX)
 	for i, g := range dy {
 		switch {
 		case a.F == device.LeakyReLU && x[i] > 0:
@@ -201,8 +190,6 @@ func (d *Device) MapGrad(a device.MapArgs) {
 			dx[i] = g / (2 * y[i])
 		case a.F == device.Reciprocal, a.F == device.Inverse:
 			dx[i] = -g * y[i] * y[i]
-		default:
-			panic(fmt.Sprintf("toy: unknown function %d", a.F))
 		}
 	}
 }
@@ -211,10 +198,7 @@ func (d *Device) MapGrad(a device.MapArgs) {
 type line struct{ at, step, n int }
 
 // lines calls f for every row, or for every column of every segment.
-func (d *Device) lines(a *device.ReduceArgs, f func(i int, l line)) {
-	if a.D < 1 {
-		panic(fmt.Sprintf("toy: reduction of %d columns", a.D))
-	}
+func lines(a *device.ReduceArgs, f func(i int, l line)) {
 	if !a.Segmented() {
 		for i := range a.N {
 			f(i, line{i * a.D, 1, a.D})
@@ -230,28 +214,11 @@ func (d *Device) lines(a *device.ReduceArgs, f func(i int, l line)) {
 	}
 }
 
-// reduction returns the values of a reduction.
-func (d *Device) reduction(a *device.ReduceArgs) (x, y []float64, index []int32) {
-	values, results := a.N*a.D, a.N
-	if a.Segmented() {
-		values, results = 0, len(a.Counts.Host)*a.D
-		for s, n := range a.Counts.Host {
-			if n < 1 {
-				panic(fmt.Sprintf("toy: segment %d has %d rows, expected at least 1", s, n))
-			}
-			values += int(n) * a.D
-		}
-	}
-	if a.Max {
-		index = d.ints(a.Index, results)
-	}
-	return d.floats(a.X, values), d.floats(a.Y, results), index
-}
-
 // Reduce implements device.Primitives.
 func (d *Device) Reduce(a device.ReduceArgs) {
-	x, y, index := d.reduction(&a)
-	d.lines(&a, func(i int, l line) {
+	a.Views(d.check("Reduce"))
+	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
+	lines(&a, func(i int, l line) {
 		var sum float64
 		best := 0
 		for k := range l.n {
@@ -269,8 +236,9 @@ func (d *Device) Reduce(a device.ReduceArgs) {
 
 // Spread implements device.Primitives.
 func (d *Device) Spread(a device.ReduceArgs) {
-	x, y, index := d.reduction(&a)
-	d.lines(&a, func(i int, l line) {
+	a.Views(d.check("Spread"))
+	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
+	lines(&a, func(i int, l line) {
 		for k := range l.n {
 			if x[l.at+k*l.step] = y[i]; a.Max && int(index[i]) != k {
 				x[l.at+k*l.step] = 0
@@ -281,12 +249,10 @@ func (d *Device) Spread(a device.ReduceArgs) {
 
 // SegmentProducts implements device.Primitives.
 func (d *Device) SegmentProducts(a device.SegmentProductsArgs) {
+	a.Views(d.check("SegmentProducts"))
 	first := 0
-	for s, count := range a.Counts.Host {
+	for _, count := range a.Counts.Host {
 		n := int(count)
-		if n < 1 || n > a.Longest {
-			panic(fmt.Sprintf("toy: segment %d has %d rows, expected 1 to %d", s, n, a.Longest))
-		}
 		x, y := a.A.Slice(first*a.D, (first+n)*a.D), a.B.Slice(first*a.D, (first+n)*a.D)
 		g := a.G.Slice(first*a.Longest, (first+n-1)*a.Longest+n)
 		switch a.Form {
@@ -295,8 +261,6 @@ func (d *Device) SegmentProducts(a device.SegmentProductsArgs) {
 		case device.SegmentApply, device.SegmentApplyT:
 			d.Gemm(device.GemmArgs{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
 				LDA: a.Longest, B: x, C: y})
-		default:
-			panic(fmt.Sprintf("toy: unknown form %d", a.Form))
 		}
 		first += n
 	}

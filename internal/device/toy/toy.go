@@ -12,13 +12,18 @@ import (
 
 // Device is a toy device; it works on one thread.
 type Device struct {
-	live map[*buffer]struct{}
+	live    map[*buffer]bool
+	checker device.Checker
 }
 
 var _ device.Core = (*Device)(nil)
 
 // New opens a toy device.
-func New() *Device { return &Device{live: map[*buffer]struct{}{}} }
+func New() *Device {
+	d := &Device{live: map[*buffer]bool{}}
+	d.checker = device.Checker{Device: "toy", Memory: d}
+	return d
+}
 
 // Name implements device.Core.
 func (d *Device) Name() string { return "toy, fp64" }
@@ -37,120 +42,119 @@ func (d *Device) Close() error {
 
 // buffer is memory of a toy device: floats or ints.
 type buffer struct {
+	t device.DType
 	f []float64
 	i []int32
 }
 
 // DType implements device.Buffer.
-func (b *buffer) DType() device.DType {
-	if b.i != nil {
-		return device.Int32
-	}
-	return device.Float
-}
+func (b *buffer) DType() device.DType { return b.t }
 
 // Len implements device.Buffer.
-func (b *buffer) Len() int { return max(len(b.f), len(b.i)) }
+func (b *buffer) Len() int { return len(b.f) + len(b.i) }
 
 // Alloc implements device.Memory.
 func (d *Device) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.live == nil || n < 0 || n > 1<<40 {
 		return nil, fmt.Errorf("device: toy: %d elements cannot be allocated", n)
 	}
-	b := &buffer{}
+	b := &buffer{t: t}
 	if t == device.Int32 {
 		b.i = make([]int32, n)
 	} else {
 		b.f = make([]float64, n)
 	}
-	d.live[b] = struct{}{}
+	d.live[b] = true
 	return b, nil
 }
 
 // Free implements device.Memory.
-func (d *Device) Free(b device.Buffer) { delete(d.live, d.own(b)) }
-
-// own returns memory of this device, and panics of any other.
-func (d *Device) own(x device.Buffer) *buffer {
-	b, ok := x.(*buffer)
-	if !ok {
-		panic(fmt.Sprintf("toy: memory of another device, or none (%T)", x))
+func (d *Device) Free(b device.Buffer) {
+	if _, _, fault := d.Inspect(b); fault != "" {
+		panic("toy: Free: " + fault)
 	}
-	if _, ok := d.live[b]; !ok {
-		panic("toy: memory that was freed")
-	}
-	return b
+	delete(d.live, b.(*buffer))
 }
 
-// floats returns the values of a view; n is how many of them a kernel works on, -1 all. Go checks the bounds.
-func (d *Device) floats(v device.View, n int) []float64 {
-	b := d.own(v.Buf)
-	if n < 0 {
-		n = v.N
+// Inspect implements device.Inspector.
+func (d *Device) Inspect(buf device.Buffer) (t device.DType, n int, fault string) {
+	b, ok := buf.(*buffer)
+	switch {
+	case !ok:
+		return 0, 0, "memory of another device"
+	case !d.live[b]:
+		return 0, 0, "memory that was freed"
 	}
-	if b.i != nil || n > v.N {
-		panic(fmt.Sprintf("toy: %d values of type %v, expected %d floats", v.N, b.DType(), n))
-	}
-	return b.f[v.Off:][:n:n]
+	return b.t, b.Len(), ""
 }
 
-// exactly is floats for a view that has as many values as another one.
-func (d *Device) exactly(v device.View, n int) []float64 {
-	if v.N != n {
-		panic(fmt.Sprintf("toy: a view of %d values, expected %d", v.N, n))
-	}
-	return d.floats(v, n)
+// check begins the check of the views of a call: a.Views(d.check("Gemm")).
+func (d *Device) check(kernel string) *device.Checker {
+	d.checker.Kernel = kernel
+	return &d.checker
 }
 
-// optional is floats of an argument that may be absent.
-func (d *Device) optional(v device.View, n int) []float64 {
+// floats are the values of a checked view, nil of an absent one.
+func floats(v device.View) []float64 {
 	if !v.Present() {
 		return nil
 	}
-	return d.floats(v, n)
+	return v.Buf.(*buffer).f[v.Off:][:v.N:v.N]
 }
 
-func (d *Device) ints(v device.View, n int) []int32 {
-	b := d.own(v.Buf)
-	if n < 0 {
-		n = v.N
+// ints is floats of a checked Int32 view.
+func ints(v device.View) []int32 {
+	if !v.Present() {
+		return nil
 	}
-	if b.f != nil || n > v.N {
-		panic(fmt.Sprintf("toy: %d values of type %v, expected %d ints", v.N, b.DType(), n))
-	}
-	return b.i[v.Off:][:n:n]
+	return v.Buf.(*buffer).i[v.Off:][:v.N:v.N]
 }
 
 // UploadFloats implements device.Memory.
 func (d *Device) UploadFloats(dst device.View, src []float32) {
-	y := d.exactly(dst, len(src))
+	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
+	y := floats(dst)
 	for i, x := range src {
 		y[i] = float64(x)
 	}
 }
 
 // UploadDoubles implements device.Memory.
-func (d *Device) UploadDoubles(dst device.View, src []float64) { copy(d.exactly(dst, len(src)), src) }
+func (d *Device) UploadDoubles(dst device.View, src []float64) {
+	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
+	copy(floats(dst), src)
+}
 
 // UploadInts implements device.Memory.
-func (d *Device) UploadInts(dst device.View, src []int32) { copy(d.ints(dst, len(src)), src) }
+func (d *Device) UploadInts(dst device.View, src []int32) {
+	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
+	copy(ints(dst), src)
+}
 
 // DownloadFloats implements device.Memory.
 func (d *Device) DownloadFloats(dst []float32, src device.View) {
-	for i, x := range d.exactly(src, len(dst)) {
+	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
+	for i, x := range floats(src) {
 		dst[i] = float32(x)
 	}
 }
 
 // DownloadDoubles implements device.Memory.
-func (d *Device) DownloadDoubles(dst []float64, src device.View) { copy(dst, d.exactly(src, len(dst))) }
+func (d *Device) DownloadDoubles(dst []float64, src device.View) {
+	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
+	copy(dst, floats(src))
+}
 
 // DownloadInts implements device.Memory.
-func (d *Device) DownloadInts(dst []int32, src device.View) { copy(dst, d.ints(src, len(dst))) }
+func (d *Device) DownloadInts(dst []int32, src device.View) {
+	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
+	copy(dst, ints(src))
+}
 
 // Fill implements device.Memory.
 func (d *Device) Fill(dst device.View, value float64) {
-	y := d.floats(dst, -1)
+	d.check("Fill").Fill(&dst)
+	y := floats(dst)
 	for i := range y {
 		y[i] = value
 	}
@@ -158,9 +162,9 @@ func (d *Device) Fill(dst device.View, value float64) {
 
 // Copy implements device.Memory.
 func (d *Device) Copy(dst, src device.View) {
-	if b := d.own(dst.Buf); b.i != nil {
-		copy(d.ints(dst, src.N), d.ints(src, dst.N))
+	if d.check("Copy").Copy(&dst, &src) == device.Int32 {
+		copy(ints(dst), ints(src))
 		return
 	}
-	copy(d.exactly(dst, src.N), d.floats(src, -1))
+	copy(floats(dst), floats(src))
 }

@@ -10,9 +10,6 @@ import (
 // words calls f for the packed row and the word of every place.
 func words(a *device.GatherArgs, f func(row, word int)) {
 	p := a.Lengths.Packing()
-	if p.Steps() > a.L {
-		panic(fmt.Sprintf("toy: a caption of %d words, expected at most %d", p.Steps(), a.L))
-	}
 	for t := range p.Steps() {
 		for b := range p.Active(t) {
 			w := int(a.Words.Host[b*a.L+t])
@@ -26,13 +23,15 @@ func words(a *device.GatherArgs, f func(row, word int)) {
 
 // GatherWords implements device.Tables.
 func (d *Device) GatherWords(a device.GatherArgs) {
-	table, out := d.floats(a.Table, a.V*a.D), d.floats(a.Out, a.Lengths.Packing().Rows()*a.D)
+	a.Views(d.check("GatherWords"))
+	table, out := floats(a.Table), floats(a.Out)
 	words(&a, func(row, w int) { copy(out[row*a.D:][:a.D], table[w*a.D:]) })
 }
 
 // ScatterWords implements device.Tables.
 func (d *Device) ScatterWords(a device.GatherArgs) {
-	table, out := d.floats(a.Table, a.V*a.D), d.floats(a.Out, a.Lengths.Packing().Rows()*a.D)
+	a.Views(d.check("ScatterWords"))
+	table, out := floats(a.Table), floats(a.Out)
 	clear(table)
 	words(&a, func(row, w int) {
 		for k, v := range out[row*a.D:][:a.D] {
@@ -43,12 +42,10 @@ func (d *Device) ScatterWords(a device.GatherArgs) {
 
 // Dropout implements device.Random.
 func (d *Device) Dropout(a device.DropoutArgs) {
-	if !(a.Rate >= 0 && a.Rate < 1) || a.First < 0 {
-		panic(fmt.Sprintf("toy: Dropout: rate %v from element %d", a.Rate, a.First))
-	}
-	half := d.ints(a.Step.View, 2)
+	a.Views(d.check("Dropout"))
+	half := ints(a.Step.View)
 	step, limit := uint64(uint32(half[1]))<<32|uint64(uint32(half[0])), uint32(a.Rate*(1<<32))
-	x, y := d.exactly(a.X, a.Y.N), d.floats(a.Y, -1)
+	x, y := floats(a.X), floats(a.Y)
 	for i, v := range x {
 		at := uint64(a.First + i)
 		if y[i] = v / (1 - a.Rate); a.Key.Block(step, at/4)[at%4] < limit {
@@ -59,30 +56,33 @@ func (d *Device) Dropout(a device.DropoutArgs) {
 
 // SumSquares implements device.Optimiser.
 func (d *Device) SumSquares(acc, x device.View) {
+	d.check("SumSquares").SumSquares(&acc, &x)
 	sum := 0.0
-	for _, v := range d.floats(x, -1) {
+	for _, v := range floats(x) {
 		sum += v * v
 	}
-	d.floats(acc, 1)[0] += sum
+	floats(acc)[0] += sum
 }
 
 // ClipCoefficient implements device.Optimiser.
 func (d *Device) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	n := math.Sqrt(d.floats(sumSquares, 1)[0])
-	d.floats(norm, 1)[0], d.floats(coef, 1)[0] = n, min(1, maxNorm/(n+1e-6))
+	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
+	n := math.Sqrt(floats(sumSquares)[0])
+	floats(norm)[0], floats(coef)[0] = n, min(1, maxNorm/(n+1e-6))
 }
 
 // Adam implements device.Optimiser.
 func (d *Device) Adam(a device.AdamArgs) {
-	n, hyper, clip := a.P.N, d.floats(a.Hyper, 3), 1.0
-	if c := d.optional(a.Clip, 1); c != nil {
-		clip = c[0]
+	a.Views(d.check("Adam"))
+	hyper, clip := floats(a.Hyper), 1.0
+	if a.Clip.Present() {
+		clip = floats(a.Clip)[0]
 	}
 	step, inverse, decay := hyper[0], hyper[1], hyper[2]
 	if a.Legacy {
 		step, inverse = step/inverse, 1
 	}
-	p, g, m, v := d.floats(a.P, -1), d.exactly(a.G, n), d.exactly(a.M, n), d.exactly(a.V, n)
+	p, g, m, v := floats(a.P), floats(a.G), floats(a.M), floats(a.V)
 	for i := range p {
 		x := clip * g[i]
 		m[i] = a.Beta1*m[i] + (1-a.Beta1)*x
