@@ -226,7 +226,7 @@ func TestGoldenOptim(t *testing.T) {
 				}
 				got := make([]float64, c.Epochs)
 				for e := range got {
-					got[e] = o.LearningRate(e)
+					got[e] = o.LearningRate(int64(7*e+e%7), 7)
 				}
 				for e := range want {
 					if math.Abs(got[e]-want[e]) > 1e-12*want[e] {

@@ -152,7 +152,7 @@ func (l *Loop) step() error {
 			b.Iter, p.Epoch, p.Iter)
 	}
 	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
-	err = l.Step.Start(b, l.Optim.LearningRate(p.Epoch), p.Epoch < l.Warmup)
+	err = l.Step.Start(b, l.Optim.LearningRate(p.Step, l.Batches), p.Epoch < l.Warmup)
 	l.Source.Release(b)
 	if err != nil {
 		return l.explain(err, p)

@@ -134,21 +134,3 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 		o.dev.Adam(a)
 	}
 }
-
-// LearningRate returns the learning rate of an epoch, counted from 0 (the references: train.py, adjust_learning_rate).
-func (o *OptimOptions) LearningRate(epoch int) float64 {
-	if o.LRUpdate == 0 {
-		return o.LR
-	}
-	decays := epoch / o.LRUpdate
-	if o.Schedule == Once {
-		decays = 0
-		if epoch >= o.LRUpdate {
-			decays++
-		}
-		if o.LRUpdate2 > 0 && epoch >= o.LRUpdate2 {
-			decays++
-		}
-	}
-	return o.LR * math.Pow(o.Decay, float64(decays))
-}

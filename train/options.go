@@ -52,6 +52,7 @@ func (o *Options) Validate() error { return options.Check(o) }
 const (
 	Repeat = "repeat" // lr * decay^floor(epoch / lr_update)
 	Once   = "once"   // * decay at epoch lr_update, and again at lr_update2
+	Cosine = "cosine" // half a cosine from lr at the end of warm-up to lr * cosine_end at epoch cosine_epochs
 )
 
 // OptimOptions is the optimiser and its learning-rate schedule.
@@ -61,10 +62,16 @@ type OptimOptions struct {
 	BertLR float64 `yaml:"bert_lr" above:"0" max:"10" doc:"factor of the learning rate for the parameters of BERT"`
 	Decay  float64 `yaml:"decay" above:"0" max:"1" doc:"factor of the learning rate at each update of the schedule"`
 
-	// Schedule, LRUpdate, LRUpdate2: see Repeat and Once. LRUpdate 0 keeps the learning rate constant.
-	Schedule  string `yaml:"schedule" enum:"repeat|once" doc:"repeat: decay every lr_update epochs; once: decay at epoch lr_update (and at lr_update2), as vse-infinity"`
+	// Schedule, LRUpdate, LRUpdate2: see Repeat, Once and Cosine. LRUpdate 0 keeps the learning rate constant.
+	Schedule  string `yaml:"schedule" enum:"repeat|once|cosine" doc:"repeat: decay every lr_update epochs; once: decay at epoch lr_update (and at lr_update2), as vse-infinity; cosine: half a cosine over cosine_epochs"`
 	LRUpdate  int    `yaml:"lr_update" min:"0" max:"1000000" doc:"epochs between (repeat) or until (once) a decay; 0 never decays"`
 	LRUpdate2 int    `yaml:"lr_update2" min:"0" max:"1000000" doc:"epoch of a second decay with schedule once; 0 is none"`
+
+	CosineEpochs int     `yaml:"cosine_epochs" min:"0" max:"1000000" doc:"epoch that ends the cosine; 0 is train.epochs"`
+	CosineEnd    float64 `yaml:"cosine_end" min:"0" max:"1" doc:"factor of lr at the end of the cosine"`
+
+	// WarmupSteps: see LearningRate. The warm-up of a loss, loss.warmup_epochs, is another.
+	WarmupSteps int `yaml:"warmup_steps" min:"0" max:"1000000000" doc:"steps in which the rate rises to lr; 0 is none"`
 
 	// Clip is the largest global L2 norm of the gradients; 0 does not clip.
 	Clip        float64    `yaml:"clip" min:"0" max:"1e9" doc:"largest global L2 norm of the gradients; 0 is no clipping"`
@@ -100,6 +107,13 @@ func (o *OptimOptions) Validate() error {
 	if o.LRUpdate2 != 0 && (o.Schedule != Once || o.LRUpdate2 <= o.LRUpdate) {
 		return &options.Error{Key: "lr_update2", Found: fmt.Sprint(o.LRUpdate2),
 			Expected: "0, or with schedule once an epoch after lr_update"}
+	}
+	for _, c := range []struct{ key, found string }{{"cosine_epochs", fmt.Sprint(o.CosineEpochs)},
+		{"cosine_end", fmt.Sprint(o.CosineEnd)}} {
+		if c.found != "0" && o.Schedule != Cosine {
+			return &options.Error{Key: c.key, Found: c.found, Expected: "0 for schedule " + o.Schedule,
+				Remedy: "set optim.schedule to cosine"}
+		}
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 		return err
 	}
 	c := &cfg.Config
+	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
 	w := &trainView{app: a, cfg: c}
 	w.saved.Store(nowhere)

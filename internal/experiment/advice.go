@@ -5,6 +5,7 @@ import (
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
+	"vsetrain/train"
 )
 
 // What a person hears about before the first step.
@@ -26,6 +27,17 @@ func (t *training) advice(batches int) (out []error) {
 			"and most weights are smaller; if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
 	}
 	return out
+}
+
+// checkSchedule refuses a warm-up that leaves nothing of the cosine: the learning rate would be that of its end at
+// once.
+func (t *training) checkSchedule(batches int) error {
+	o := &t.cfg.Optim
+	if steps := o.CosineEpochs * batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
+		return fmt.Errorf("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
+			"steps); expected a shorter warm-up", o.WarmupSteps, steps, o.CosineEpochs, batches)
+	}
+	return nil
 }
 
 // checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error

@@ -55,6 +55,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		"vsrn": func(c *config.Config) { // dropout, running statistics
 			c.Model.Network, c.Train.Epochs, c.Train.ValStep = "vsrn", 1, 0
 		},
+		"cosine":   func(c *config.Config) { c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4 },
 		"droplast": func(c *config.Config) { c.Train.DropLast, c.Train.ValStep = true, 0 },
 	}
 	for name, change := range variants {

@@ -86,7 +86,9 @@ type Outcome struct {
 // Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
 // resumed.
 func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
-	t := &training{TrainRequest: r, cfg: r.Config, named: r.Config}
+	c := *r.Config
+	c.Optim.Settle(c.Train.Epochs)
+	t := &training{TrainRequest: r, cfg: &c, named: &c}
 	defer t.close()
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
@@ -227,6 +229,9 @@ func (t *training) open(ctx context.Context) (err error) {
 			DropLast:   c.Train.DropLast,
 			StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
+		return err
+	}
+	if err = t.checkSchedule(t.loader.BatchesPerEpoch()); err != nil {
 		return err
 	}
 	if err = t.record(); err != nil {
