@@ -22,7 +22,8 @@ func TestLearningRate(t *testing.T) {
 		want map[int64]float64
 	}{
 		{"repeat", repeat, map[int64]float64{0: 0.2, 1: 0.4, 3: 0.8, 4: 0.8, 9: 0.8, 10: 0.08, 20: 0.008}},
-		{"cosine", cosine, map[int64]float64{0: 0.2, 3: 0.8, 4: 0.8, 8: 0.8 * (1 + math.Sqrt2/2) / 2, 12: 0.4, 20: 0, 99: 0}},
+		{"cosine", cosine,
+			map[int64]float64{0: 0.2, 3: 0.8, 4: 0.8, 8: 0.8 * (1 + math.Sqrt2/2) / 2, 12: 0.4, 20: 0, 99: 0}},
 		{"cosine with an end", floor, map[int64]float64{4: 0.8, 12: 0.5, 20: 0.2, 99: 0.2}},
 		{"without warm-up", plain, map[int64]float64{0: 0.8, 5: 0.8 * (1 + math.Sqrt2/2) / 2, 10: 0.4, 20: 0}},
 	} {
