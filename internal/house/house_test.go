@@ -24,7 +24,7 @@ const module = "vsetrain/"
 
 // levels are the floors of the house, the ground floor first. Imports lead downwards.
 var levels = [][]string{
-	{"configs", "internal/build", "internal/chart", "internal/golden",
+	{"configs", "internal/asm", "internal/build", "internal/chart", "internal/golden",
 		"internal/mapped", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
@@ -52,6 +52,8 @@ var sideways = map[string][]string{
 	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
 	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
 	"internal/gemm":              {"internal/par"},
+	"internal/gemm/asmgen":       {"internal/asm"},
+	"internal/vec/asmgen":        {"internal/asm"},
 	"internal/sparse":            {"internal/par", "internal/philox"},
 	"internal/stats":             {"internal/par", "internal/philox"},
 	"internal/device/cpu":        {"internal/device"},

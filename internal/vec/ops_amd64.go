@@ -21,127 +21,15 @@ func Supported() []*Ops[float32] {
 	return append(all, Go32())
 }
 
-func avx512() *Ops[float32] {
-	return &Ops[float32]{
-		Name: "avx512",
-		Fill: func(dst []float32, value float32) {
-			if n := len(dst); n > 0 {
-				fillAVX512(n, &dst[0], value)
-			}
-		},
-		Add:   three(addAVX512),
-		Mul:   three(mulAVX512),
-		Scale: scaled(scaleAVX512),
-		Sum2:  twice(sum2AVX512),
-		Axpy:  scaled(axpyAVX512),
-		MAdd:  three(maddAVX512),
-		Hinge: threeScaled(hingeAVX512),
-		Sumsq: total(sumsqAVX512),
-		Dot:   total2(dotAVX512),
-		Order: total2(orderAVX512),
-		Zero:  none(allZeroAVX512),
-		Fetch: fetchWith(fetchAVX512),
-
-		SquareDiff:     threeScaled(squareDiffAVX512),
-		SquareDiffGrad: fiveTotal(squareDiffGradAVX512),
-		Squares:        total(squaresAVX512),
-
-		Dots:     dotsWith(dotsAVX512),
-		Mix:      mixWith(mixAVX512),
-		MixRows:  mixRowsWith(mixAVX512, mixFourAVX512, 64),
-		Drop:     dropWith(dropAVX512),
-		Exp:      two(expAVX512),
-		Rank:     rankWith(rankAVX512),
-		PickMul:  pickWith(pickMulAVX512),
-		PickMAdd: pickWith(pickMAddAVX512),
-		Map: [mapCount]func(y, x []float32){
-			ReLU: two(reluAVX512), Tanh: two(tanhAVX512), Sigmoid: two(sigmoidAVX512), Abs: two(absAVX512),
-			GELU: two(geluAVX512),
-		},
-		Slope: [mapCount]func(d, of, dy []float32){
-			ReLU: three(reluSlopeAVX512), Tanh: three(tanhSlopeAVX512), Sigmoid: three(sigmoidSlopeAVX512),
-			Abs:  three(absSlopeAVX512),
-			GELU: three(geluSlopeAVX512),
-		},
-		GELUGrad: four(geluGradAVX512),
-
-		Softmax:     rowsWith(softmaxAVX512),
-		SoftmaxGrad: rowPairsWith(softmaxGradAVX512),
-
-		Sum:        total(sumAVX512),
-		SumDropped: sumDroppedWith(sumDroppedAVX512),
-		Spread:     totalFrom(spreadAVX512),
-		Norm:       normWith(normAVX512),
-		NormSums:   normSumsWith(normSumsAVX512),
-		NormGrad:   normGradWith(normGradAVX512),
-
-		Adam:        adamWith(adamAVX512),
-		GRUCell:     gruCellWith(gruCellAVX512),
-		GRUCellGrad: gruCellGradWith(gruCellGradAVX512),
-	}
-}
-
-func avx2() *Ops[float32] {
-	return &Ops[float32]{
-		Name: "avx2",
-		Fill: func(dst []float32, value float32) {
-			if n := len(dst); n > 0 {
-				fillAVX2(n, &dst[0], value)
-			}
-		},
-		Add:   three(addAVX2),
-		Mul:   three(mulAVX2),
-		Scale: scaled(scaleAVX2),
-		Sum2:  twice(sum2AVX2),
-		Axpy:  scaled(axpyAVX2),
-		MAdd:  three(maddAVX2),
-		Hinge: threeScaled(hingeAVX2),
-		Sumsq: total(sumsqAVX2),
-		Dot:   total2(dotAVX2),
-		Order: total2(orderAVX2),
-		Zero:  none(allZeroAVX2),
-		Fetch: fetchWith(fetchAVX2),
-
-		SquareDiff:     threeScaled(squareDiffAVX2),
-		SquareDiffGrad: fiveTotal(squareDiffGradAVX2),
-		Squares:        total(squaresAVX2),
-
-		Dots:     dotsWith(dotsAVX2),
-		Mix:      mixWith(mixAVX2),
-		MixRows:  mixRowsWith(mixAVX2, mixFourAVX2, 16),
-		Drop:     dropWith(dropAVX2),
-		Exp:      two(expAVX2),
-		Rank:     rankWith(rankAVX2),
-		PickMul:  pickWith(pickMulAVX2),
-		PickMAdd: pickWith(pickMAddAVX2),
-		Map: [mapCount]func(y, x []float32){
-			ReLU: two(reluAVX2), Tanh: two(tanhAVX2), Sigmoid: two(sigmoidAVX2), Abs: two(absAVX2),
-			GELU: two(geluAVX2),
-		},
-		Slope: [mapCount]func(d, of, dy []float32){
-			ReLU: three(reluSlopeAVX2), Tanh: three(tanhSlopeAVX2), Sigmoid: three(sigmoidSlopeAVX2),
-			Abs:  three(absSlopeAVX2),
-			GELU: three(geluSlopeAVX2),
-		},
-		GELUGrad: four(geluGradAVX2),
-
-		Softmax:     rowsWith(softmaxAVX2),
-		SoftmaxGrad: rowPairsWith(softmaxGradAVX2),
-
-		Sum:        total(sumAVX2),
-		SumDropped: sumDroppedWith(sumDroppedAVX2),
-		Spread:     totalFrom(spreadAVX2),
-		Norm:       normWith(normAVX2),
-		NormSums:   normSumsWith(normSumsAVX2),
-		NormGrad:   normGradWith(normGradAVX2),
-
-		Adam:        adamWith(adamAVX2),
-		GRUCell:     gruCellWith(gruCellAVX2),
-		GRUCellGrad: gruCellGradWith(gruCellGradAVX2),
-	}
-}
-
 // The functions below give an assembly kernel the signature of the table: they check the lengths and pass pointers.
+
+func fillWith(f func(n int, dst *float32, value float32)) func(dst []float32, value float32) {
+	return func(dst []float32, value float32) {
+		if n := len(dst); n > 0 {
+			f(n, &dst[0], value)
+		}
+	}
+}
 
 func two(f func(n int, y, x *float32)) func(y, x []float32) {
 	return func(y, x []float32) {

@@ -8,89 +8,89 @@ const rowsAVX2 = 6 // 12 accumulators of 16 registers
 // Y(4+2r), Y(5+2r). Narrower tiles go through a full-width scratch tile (see tile_amd64.go).
 func tilesAVX2() string {
 	g := newGen()
-	g.raw("\n// func tileAVX2(t *tile)")
+	g.Raw("\n// func tileAVX2(t *tile)")
 	g.text("tileAVX2", 0)
-	g.ins("MOVQ t+0(FP), AX")
-	g.ins("MOVQ %d(AX), SI", offA)
-	g.ins("MOVQ %d(AX), DI", offB)
-	g.ins("MOVQ %d(AX), DX", offC)
-	g.ins("MOVQ %d(AX), CX", offK)
-	g.ins("MOVQ %d(AX), R8", offLDC)
-	g.ins("SHLQ $2, R8")
-	g.ins("MOVQ %d(AX), R9", offM)
+	g.Ins("MOVQ t+0(FP), AX")
+	g.Ins("MOVQ %d(AX), SI", offA)
+	g.Ins("MOVQ %d(AX), DI", offB)
+	g.Ins("MOVQ %d(AX), DX", offC)
+	g.Ins("MOVQ %d(AX), CX", offK)
+	g.Ins("MOVQ %d(AX), R8", offLDC)
+	g.Ins("SHLQ $2, R8")
+	g.Ins("MOVQ %d(AX), R9", offM)
 	for m := rowsAVX2; m > 1; m-- {
-		g.ins("CMPQ R9, $%d\n\tJEQ rows%d", m, m)
+		g.Ins("CMPQ R9, $%d\n\tJEQ rows%d", m, m)
 	}
 	for m := 1; m <= rowsAVX2; m++ {
 		bodyAVX2(g, fmt.Sprintf("rows%d", m), m)
-		g.ins("JMP store")
+		g.Ins("JMP store")
 	}
 	storeAVX2(g)
 	return g.String()
 }
 
 func bodyAVX2(g *gen, label string, m int) {
-	g.label("%s", label)
+	g.Label("%s", label)
 	for r := range 2 * m {
-		g.ins("VXORPS Y%d, Y%d, Y%d", 4+r, 4+r, 4+r)
+		g.Ins("VXORPS Y%d, Y%d, Y%d", 4+r, 4+r, 4+r)
 	}
-	g.ins("MOVQ CX, R10\n\tSHRQ $2, R10\n\tJZ %stail", label)
-	g.ins("PCALIGN $32")
-	g.label("%sloop", label)
+	g.Ins("MOVQ CX, R10\n\tSHRQ $2, R10\n\tJZ %stail", label)
+	g.Ins("PCALIGN $32")
+	g.Label("%sloop", label)
 	for u := range 4 {
 		stepAVX2(g, u, m)
 	}
-	g.ins("ADDQ $256, DI\n\tADDQ $%d, SI", 16*m)
-	g.ins("DECQ R10\n\tJNZ %sloop", label)
-	g.label("%stail", label)
-	g.ins("ANDQ $3, CX\n\tJZ %sdone", label)
-	g.label("%sone", label)
+	g.Ins("ADDQ $256, DI\n\tADDQ $%d, SI", 16*m)
+	g.Ins("DECQ R10\n\tJNZ %sloop", label)
+	g.Label("%stail", label)
+	g.Ins("ANDQ $3, CX\n\tJZ %sdone", label)
+	g.Label("%sone", label)
 	stepAVX2(g, 0, m)
-	g.ins("ADDQ $64, DI\n\tADDQ $%d, SI", 4*m)
-	g.ins("DECQ CX\n\tJNZ %sone", label)
-	g.label("%sdone", label)
+	g.Ins("ADDQ $64, DI\n\tADDQ $%d, SI", 4*m)
+	g.Ins("DECQ CX\n\tJNZ %sone", label)
+	g.Label("%sdone", label)
 }
 
 func stepAVX2(g *gen, u, m int) {
-	g.ins("VMOVUPS %d(DI), Y0\n\tVMOVUPS %d(DI), Y1", u*64, u*64+32)
+	g.Ins("VMOVUPS %d(DI), Y0\n\tVMOVUPS %d(DI), Y1", u*64, u*64+32)
 	for r := range m {
 		t := 2 + r&1
-		g.ins("VBROADCASTSS %d(SI), Y%d", (u*m+r)*4, t)
-		g.ins("VFMADD231PS Y0, Y%d, Y%d", t, 4+2*r)
-		g.ins("VFMADD231PS Y1, Y%d, Y%d", t, 5+2*r)
+		g.Ins("VBROADCASTSS %d(SI), Y%d", (u*m+r)*4, t)
+		g.Ins("VFMADD231PS Y0, Y%d, Y%d", t, 4+2*r)
+		g.Ins("VFMADD231PS Y1, Y%d, Y%d", t, 5+2*r)
 	}
 }
 
 func storeAVX2(g *gen) {
-	g.label("store")
-	g.ins("VBROADCASTSS %d(AX), Y0", offAlpha)
-	g.ins("VBROADCASTSS %d(AX), Y1", offBeta)
-	g.ins("MOVL %d(AX), R11", offBeta)
-	g.ins("MOVQ %d(AX), BX", offBias)
-	g.ins("VXORPS Y2, Y2, Y2\n\tVXORPS Y3, Y3, Y3")
-	g.ins("TESTQ BX, BX\n\tJZ nobias")
-	g.ins("VMOVUPS (BX), Y2\n\tVMOVUPS 32(BX), Y3")
-	g.label("nobias")
-	g.ins("TESTL R11, R11\n\tJNZ storebeta")
+	g.Label("store")
+	g.Ins("VBROADCASTSS %d(AX), Y0", offAlpha)
+	g.Ins("VBROADCASTSS %d(AX), Y1", offBeta)
+	g.Ins("MOVL %d(AX), R11", offBeta)
+	g.Ins("MOVQ %d(AX), BX", offBias)
+	g.Ins("VXORPS Y2, Y2, Y2\n\tVXORPS Y3, Y3, Y3")
+	g.Ins("TESTQ BX, BX\n\tJZ nobias")
+	g.Ins("VMOVUPS (BX), Y2\n\tVMOVUPS 32(BX), Y3")
+	g.Label("nobias")
+	g.Ins("TESTL R11, R11\n\tJNZ storebeta")
 	for _, beta := range []bool{false, true} {
 		if beta {
-			g.label("storebeta")
+			g.Label("storebeta")
 		}
 		for r := range rowsAVX2 {
 			for v := range 2 {
 				acc := 4 + 2*r + v
-				g.ins("VFMADD213PS Y%d, Y0, Y%d", 2+v, acc)
+				g.Ins("VFMADD213PS Y%d, Y0, Y%d", 2+v, acc)
 				if beta {
-					g.ins("VFMADD231PS %d(DX), Y1, Y%d", 32*v, acc)
+					g.Ins("VFMADD231PS %d(DX), Y1, Y%d", 32*v, acc)
 				}
-				g.ins("VMOVUPS Y%d, %d(DX)", acc, 32*v)
+				g.Ins("VMOVUPS Y%d, %d(DX)", acc, 32*v)
 			}
 			if r < rowsAVX2-1 {
-				g.ins("DECQ R9\n\tJZ done%v", beta)
-				g.ins("ADDQ R8, DX")
+				g.Ins("DECQ R9\n\tJZ done%v", beta)
+				g.Ins("ADDQ R8, DX")
 			}
 		}
-		g.label("done%v", beta)
-		g.ins("VZEROUPPER\n\tRET")
+		g.Label("done%v", beta)
+		g.Ins("VZEROUPPER\n\tRET")
 	}
 }

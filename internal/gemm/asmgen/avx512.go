@@ -21,40 +21,40 @@ func tiles512() string {
 type variant struct{ bf16, rows bool }
 
 func tile512(g *gen, name string, v variant) {
-	g.raw("\n// func " + name + "(t *tile)")
+	g.Raw("\n// func " + name + "(t *tile)")
 	g.text(name, 0)
-	g.ins("MOVQ t+0(FP), AX")
-	g.ins("MOVQ %d(AX), SI", offA)
-	g.ins("MOVQ %d(AX), DI", offB)
-	g.ins("MOVQ %d(AX), DX", offC)
-	g.ins("MOVQ %d(AX), CX", offK)
-	g.ins("MOVQ %d(AX), R8", offLDC)
-	g.ins("SHLQ $2, R8")
-	g.ins("MOVQ %d(AX), R9", offM)
-	g.ins("MOVQ %d(AX), R10", offN)
-	g.ins("MOVQ %d(AX), R12", offPF)
+	g.Ins("MOVQ t+0(FP), AX")
+	g.Ins("MOVQ %d(AX), SI", offA)
+	g.Ins("MOVQ %d(AX), DI", offB)
+	g.Ins("MOVQ %d(AX), DX", offC)
+	g.Ins("MOVQ %d(AX), CX", offK)
+	g.Ins("MOVQ %d(AX), R8", offLDC)
+	g.Ins("SHLQ $2, R8")
+	g.Ins("MOVQ %d(AX), R9", offM)
+	g.Ins("MOVQ %d(AX), R10", offN)
+	g.Ins("MOVQ %d(AX), R12", offPF)
 	if v.rows {
-		g.ins("MOVQ %d(AX), R13", offLDA)
-		g.ins("LEAQ (R13)(R13*2), R14")
+		g.Ins("MOVQ %d(AX), R13", offLDA)
+		g.Ins("LEAQ (R13)(R13*2), R14")
 	}
-	g.ins("MOVL $-1, R11")
-	g.ins("BZHIL R10, R11, R11")
-	g.ins("KMOVW R11, K1")
-	g.ins("SHRL $16, R11")
-	g.ins("KMOVW R11, K2")
-	g.ins("MOVQ DX, BX")
-	g.ins("CMPQ R10, $16")
-	g.ins("JLE narrow")
+	g.Ins("MOVL $-1, R11")
+	g.Ins("BZHIL R10, R11, R11")
+	g.Ins("KMOVW R11, K1")
+	g.Ins("SHRL $16, R11")
+	g.Ins("KMOVW R11, K2")
+	g.Ins("MOVQ DX, BX")
+	g.Ins("CMPQ R10, $16")
+	g.Ins("JLE narrow")
 	dispatch(g, "wide")
-	g.label("narrow")
+	g.Label("narrow")
 	dispatch(g, "narrow")
 	for m := rows512; m >= 1; m-- {
 		body512(g, fmt.Sprintf("wide%d", m), m, 2, v)
-		g.ins("JMP storewide")
+		g.Ins("JMP storewide")
 	}
 	for m := rows512; m >= 1; m-- {
 		body512(g, fmt.Sprintf("narrow%d", m), m, 1, v)
-		g.ins("JMP storenarrow")
+		g.Ins("JMP storenarrow")
 	}
 	store512(g, "storewide", 2)
 	store512(g, "storenarrow", 1)
@@ -62,70 +62,70 @@ func tile512(g *gen, name string, v variant) {
 
 func dispatch(g *gen, prefix string) {
 	for m := rows512; m > 1; m-- {
-		g.ins("CMPQ R9, $%d", m)
-		g.ins("JEQ %s%d", prefix, m)
+		g.Ins("CMPQ R9, $%d", m)
+		g.Ins("JEQ %s%d", prefix, m)
 	}
-	g.ins("JMP %s1", prefix)
+	g.Ins("JMP %s1", prefix)
 }
 
 // body512 accumulates m rows by nv vectors over CX steps.
 func body512(g *gen, label string, m, nv int, kind variant) {
-	g.label("%s", label)
+	g.Label("%s", label)
 	for r := range m {
 		for v := range nv {
 			acc := 4 + 2*r + v
-			g.ins("VPXORQ Z%d, Z%d, Z%d", acc, acc, acc)
+			g.Ins("VPXORQ Z%d, Z%d, Z%d", acc, acc, acc)
 		}
-		g.ins("PREFETCHT0 (BX)")
+		g.Ins("PREFETCHT0 (BX)")
 		if nv == 2 {
-			g.ins("PREFETCHT0 64(BX)")
+			g.Ins("PREFETCHT0 64(BX)")
 		}
 		if r < m-1 {
-			g.ins("ADDQ R8, BX")
+			g.Ins("ADDQ R8, BX")
 		}
 	}
 	if kind.rows && m > 5 { // BX is row 5, R15 row 10
-		g.ins("LEAQ (SI)(R13*4), BX\n\tADDQ R13, BX")
-		g.ins("LEAQ (BX)(R13*4), R15\n\tADDQ R13, R15")
+		g.Ins("LEAQ (SI)(R13*4), BX\n\tADDQ R13, BX")
+		g.Ins("LEAQ (BX)(R13*4), R15\n\tADDQ R13, R15")
 	}
 	unroll := 4
 	if m*nv < 8 {
 		unroll = 2
 	}
 	if unroll == 4 {
-		g.ins("MOVQ CX, R10\n\tSHRQ $2, R10")
+		g.Ins("MOVQ CX, R10\n\tSHRQ $2, R10")
 	} else {
-		g.ins("MOVQ CX, R10\n\tSHRQ $1, R10")
+		g.Ins("MOVQ CX, R10\n\tSHRQ $1, R10")
 	}
-	g.ins("JZ %stail", label)
-	g.ins("PCALIGN $32")
-	g.label("%sloop", label)
+	g.Ins("JZ %stail", label)
+	g.Ins("PCALIGN $32")
+	g.Label("%sloop", label)
 	for u := range unroll {
 		step512(g, u, m, nv, kind)
 	}
-	g.ins("ADDQ $%d, DI", unroll*128)
-	g.ins("ADDQ $%d, R12", unroll*64)
+	g.Ins("ADDQ $%d, DI", unroll*128)
+	g.Ins("ADDQ $%d, R12", unroll*64)
 	next512(g, unroll, m, kind)
-	g.ins("DECQ R10\n\tJNZ %sloop", label)
-	g.label("%stail", label)
-	g.ins("ANDQ $%d, CX\n\tJZ %sdone", unroll-1, label)
-	g.label("%sone", label)
+	g.Ins("DECQ R10\n\tJNZ %sloop", label)
+	g.Label("%stail", label)
+	g.Ins("ANDQ $%d, CX\n\tJZ %sdone", unroll-1, label)
+	g.Label("%sone", label)
 	step512(g, 0, m, nv, kind)
-	g.ins("ADDQ $128, DI")
+	g.Ins("ADDQ $128, DI")
 	next512(g, 1, m, kind)
-	g.ins("DECQ CX\n\tJNZ %sone", label)
-	g.label("%sdone", label)
+	g.Ins("DECQ CX\n\tJNZ %sone", label)
+	g.Label("%sdone", label)
 }
 
 // next512 moves a on by some steps.
 func next512(g *gen, steps, m int, kind variant) {
 	if !kind.rows {
-		g.ins("ADDQ $%d, SI", steps*4*m)
+		g.Ins("ADDQ $%d, SI", steps*4*m)
 		return
 	}
-	g.ins("ADDQ $%d, SI", steps*4)
+	g.Ins("ADDQ $%d, SI", steps*4)
 	if m > 5 {
-		g.ins("ADDQ $%d, BX\n\tADDQ $%d, R15", steps*4, steps*4)
+		g.Ins("ADDQ $%d, BX\n\tADDQ $%d, R15", steps*4, steps*4)
 	}
 }
 
@@ -140,21 +140,21 @@ func left512(u, r, m int, kind variant) string {
 
 func step512(g *gen, u, m, nv int, kind variant) {
 	for v := range nv {
-		g.ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
+		g.Ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
 	}
-	g.ins("PREFETCHT1 %d(R12)", u*64)
-	g.ins("PREFETCHT0 %d(DI)", u*128+512)
+	g.Ins("PREFETCHT1 %d(R12)", u*64)
+	g.Ins("PREFETCHT0 %d(DI)", u*128+512)
 	if nv == 2 {
-		g.ins("PREFETCHT0 %d(DI)", u*128+576)
+		g.Ins("PREFETCHT0 %d(DI)", u*128+576)
 	}
 	for r := range m {
 		t := 2 + r&1
-		g.ins("VBROADCASTSS %s, Z%d", left512(u, r, m, kind), t)
+		g.Ins("VBROADCASTSS %s, Z%d", left512(u, r, m, kind), t)
 		for v := range nv {
 			if kind.bf16 {
 				g.dpbf16(4+2*r+v, v, t)
 			} else {
-				g.ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
+				g.Ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
 			}
 		}
 	}
@@ -162,38 +162,38 @@ func step512(g *gen, u, m, nv int, kind variant) {
 
 // store512 scales the accumulators and writes them, row by row until R9 rows are done.
 func store512(g *gen, label string, nv int) {
-	g.label("%s", label)
-	g.ins("VBROADCASTSS %d(AX), Z0", offAlpha)
-	g.ins("VBROADCASTSS %d(AX), Z1", offBeta)
-	g.ins("MOVL %d(AX), R11", offBeta)
-	g.ins("MOVQ %d(AX), BX", offBias)
-	g.ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
-	g.ins("TESTQ BX, BX\n\tJZ %snobias", label)
-	g.ins("VMOVUPS.Z (BX), K1, Z2")
+	g.Label("%s", label)
+	g.Ins("VBROADCASTSS %d(AX), Z0", offAlpha)
+	g.Ins("VBROADCASTSS %d(AX), Z1", offBeta)
+	g.Ins("MOVL %d(AX), R11", offBeta)
+	g.Ins("MOVQ %d(AX), BX", offBias)
+	g.Ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
+	g.Ins("TESTQ BX, BX\n\tJZ %snobias", label)
+	g.Ins("VMOVUPS.Z (BX), K1, Z2")
 	if nv == 2 {
-		g.ins("VMOVUPS.Z 64(BX), K2, Z3")
+		g.Ins("VMOVUPS.Z 64(BX), K2, Z3")
 	}
-	g.label("%snobias", label)
-	g.ins("TESTL R11, R11\n\tJNZ %sbeta", label)
+	g.Label("%snobias", label)
+	g.Ins("TESTL R11, R11\n\tJNZ %sbeta", label)
 	for _, beta := range []bool{false, true} {
 		if beta {
-			g.label("%sbeta", label)
+			g.Label("%sbeta", label)
 		}
 		for r := range rows512 {
 			for v := range nv {
 				acc := 4 + 2*r + v
-				g.ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, acc)
+				g.Ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, acc)
 				if beta {
-					g.ins("VFMADD231PS %d(DX), Z1, K%d, Z%d", 64*v, 1+v, acc)
+					g.Ins("VFMADD231PS %d(DX), Z1, K%d, Z%d", 64*v, 1+v, acc)
 				}
-				g.ins("VMOVUPS Z%d, K%d, %d(DX)", acc, 1+v, 64*v)
+				g.Ins("VMOVUPS Z%d, K%d, %d(DX)", acc, 1+v, 64*v)
 			}
 			if r < rows512-1 {
-				g.ins("DECQ R9\n\tJZ %sdone%v", label, beta)
-				g.ins("ADDQ R8, DX")
+				g.Ins("DECQ R9\n\tJZ %sdone%v", label, beta)
+				g.Ins("ADDQ R8, DX")
 			}
 		}
-		g.label("%sdone%v", label, beta)
-		g.ins("VZEROUPPER\n\tRET")
+		g.Label("%sdone%v", label, beta)
+		g.Ins("VZEROUPPER\n\tRET")
 	}
 }

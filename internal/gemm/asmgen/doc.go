@@ -7,6 +7,4 @@
 // Run from the folder of package gemm:
 //
 //	go run ./asmgen
-//
-// Why not avo (github.com/mmcloughlin/avo): it knows neither AMX nor AVX512-BF16.
 package main

@@ -67,12 +67,12 @@ func (a *assembler) tanh(x, y, s, t, k int) {
 	a.op("VFMADD213PS", x, x, t) // x·(s·p) + x
 	a.op("VANDPS", absBits, x, x)
 	if a.masks {
-		a.line("VCMPPS.BCST $17, %s, %s, K2", a.constant(lane(0.625)), a.v(x))
-		a.line("VBLENDMPS %s, %s, K2, %s", a.v(t), a.v(y), a.v(x))
+		a.Ins("VCMPPS.BCST $17, %s, %s, K2", a.constant(lane(0.625)), a.v(x))
+		a.Ins("VBLENDMPS %s, %s, K2, %s", a.v(t), a.v(y), a.v(x))
 		return
 	}
-	a.line("VCMPPS $17, %s, %s, %s", a.constant(lane(0.625)), a.v(x), a.v(x))
-	a.line("VBLENDVPS %s, %s, %s, %s", a.v(x), a.v(t), a.v(y), a.v(x))
+	a.Ins("VCMPPS $17, %s, %s, %s", a.constant(lane(0.625)), a.v(x), a.v(x))
+	a.Ins("VBLENDVPS %s, %s, %s, %s", a.v(x), a.v(t), a.v(y), a.v(x))
 }
 
 func functions(a *assembler) {
@@ -125,11 +125,11 @@ func functions(a *assembler) {
 // keepPositive sets out to y where x > 0 and to 0 elsewhere; t is scratch, register 4 zero.
 func (a *assembler) keepPositive(x, y, t, out int) {
 	if a.masks {
-		a.line("VCMPPS $30, %s, %s, K2", a.v(4), a.v(x)) // greater than, quiet
-		a.line("VMOVAPS.Z %s, K2, %s", a.v(y), a.v(out))
+		a.Ins("VCMPPS $30, %s, %s, K2", a.v(4), a.v(x)) // greater than, quiet
+		a.Ins("VMOVAPS.Z %s, K2, %s", a.v(y), a.v(out))
 		return
 	}
-	a.line("VCMPPS $30, %s, %s, %s", a.v(4), a.v(x), a.v(t))
+	a.Ins("VCMPPS $30, %s, %s, %s", a.v(4), a.v(x), a.v(t))
 	a.op("VANDPS", y, t, out)
 }
 
@@ -270,8 +270,8 @@ func drop(a *assembler) {
 func (a *assembler) dropped(x, words, t int) {
 	a.op("VMULPS", 5, x, x)
 	if a.masks {
-		a.line("VPCMPUD $5, Z4, Z%d, K2", words) // not less
-		a.line("VMOVAPS.Z Z%d, K2, Z%d", x, x)
+		a.Ins("VPCMPUD $5, Z4, Z%d, K2", words) // not less
+		a.Ins("VMOVAPS.Z Z%d, K2, Z%d", x, x)
 		return
 	}
 	a.op("VPMAXUD", 4, words, t)

@@ -77,7 +77,7 @@ func elementwise(a *assembler) {
 // fetch asks for the cache lines of x.
 func fetch(a *assembler) {
 	a.kernel(kernel{name: "fetch", slices: []string{"x"}, unroll: 4, body: func(a *assembler, p []string) {
-		a.line("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
+		a.Ins("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
 	}})
 }
 
@@ -102,12 +102,12 @@ func rank(a *assembler) {
 				a.load(p[i], i)
 			}
 			if a.masks {
-				a.line("VCMPPS $30, Z0, Z1, K2") // y greater than x, quiet
-				a.line("KNOTW K2, K3")
-				a.line("VPADDD Z5, Z2, K2, Z2")
-				a.line("VPADDD Z5, Z3, K3, Z3")
+				a.Ins("VCMPPS $30, Z0, Z1, K2") // y greater than x, quiet
+				a.Ins("KNOTW K2, K3")
+				a.Ins("VPADDD Z5, Z2, K2, Z2")
+				a.Ins("VPADDD Z5, Z3, K3, Z3")
 			} else {
-				a.line("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
+				a.Ins("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
 				a.op("VPSUBD", 4, 2, 2)
 				a.op("VPADDD", 5, 3, 3)
 				a.op("VPADDD", 4, 3, 3)
@@ -132,18 +132,18 @@ func picks(a *assembler) {
 				a.zero(1)
 				switch {
 				case !a.masks && a.partial:
-					a.line("VMOVAPS Y15, Y2")
+					a.Ins("VMOVAPS Y15, Y2")
 				case !a.masks:
 					a.op("VPCMPEQD", 2, 2, 2)
 				case a.partial:
-					a.line("KMOVW K1, K2")
+					a.Ins("KMOVW K1, K2")
 				default:
-					a.line("KXNORW K2, K2, K2")
+					a.Ins("KXNORW K2, K2, K2")
 				}
 				if a.masks {
-					a.line("VGATHERDPS (%s)(Z0*4), K2, Z1", p[1])
+					a.Ins("VGATHERDPS (%s)(Z0*4), K2, Z1", p[1])
 				} else {
-					a.line("VGATHERDPS Y2, (%s)(Y0*4), Y1", p[1])
+					a.Ins("VGATHERDPS Y2, (%s)(Y0*4), Y1", p[1])
 				}
 				a.load(p[3], 3)
 				if add {
@@ -163,10 +163,10 @@ func allZero(a *assembler) {
 	const turns, magnitude = 4, word(0x7fffffff) // all but the sign
 	test := func(a *assembler) {
 		if a.masks {
-			a.line("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
-			a.line("KORTESTW K2, K2")
+			a.Ins("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
+			a.Ins("KORTESTW K2, K2")
 		} else {
-			a.line("VPTEST %s, Y0", a.constant(magnitude))
+			a.Ins("VPTEST %s, Y0", a.constant(magnitude))
 		}
 	}
 	a.kernel(kernel{name: "allZero", slices: []string{"x"}, result: true, unroll: turns,
@@ -176,14 +176,14 @@ func allZero(a *assembler) {
 			a.op("VORPS", 1, 0, 0)
 			if a.shift == (turns-1)*4*a.lanes {
 				test(a)
-				a.line("JNZ done")
+				a.Ins("JNZ done")
 			}
 		},
 		finish: func(a *assembler) {
 			test(a)
-			a.line("SETNE R15")
-			a.line("MOVBLZX R15, R15")
-			a.line("VCVTSI2SDL R15, X0, X0")
+			a.Ins("SETNE R15")
+			a.Ins("MOVBLZX R15, R15")
+			a.Ins("VCVTSI2SDL R15, X0, X0")
 		}})
 }
 
@@ -224,13 +224,13 @@ func reductions(a *assembler) {
 					a.op("VADDPD", 8+r, 8, 8)
 				}
 				if a.masks {
-					a.line("VEXTRACTF64X4 $1, Z8, Y0")
-					a.line("VADDPD Y0, Y8, Y8")
+					a.Ins("VEXTRACTF64X4 $1, Z8, Y0")
+					a.Ins("VADDPD Y0, Y8, Y8")
 				}
-				a.line("VEXTRACTF128 $1, Y8, X0")
-				a.line("VADDPD X0, X8, X8")
-				a.line("VPERMILPD $1, X8, X0")
-				a.line("VADDSD X0, X8, X0")
+				a.Ins("VEXTRACTF128 $1, Y8, X0")
+				a.Ins("VADDPD X0, X8, X8")
+				a.Ins("VPERMILPD $1, X8, X0")
+				a.Ins("VADDSD X0, X8, X0")
 			}})
 	}
 	reduce("sumsq", []string{"x"}, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
@@ -268,14 +268,14 @@ func shortReductions(a *assembler) {
 				a.op("VADDPS", 11, 10, 10)
 				a.op("VADDPS", 10, 8, 8)
 				if a.masks {
-					a.line("VEXTRACTF64X4 $1, Z8, Y0")
-					a.line("VADDPS Y0, Y8, Y8")
+					a.Ins("VEXTRACTF64X4 $1, Z8, Y0")
+					a.Ins("VADDPS Y0, Y8, Y8")
 				}
-				a.line("VEXTRACTF128 $1, Y8, X0")
-				a.line("VADDPS X0, X8, X8")
-				a.line("VHADDPS X8, X8, X8")
-				a.line("VHADDPS X8, X8, X8")
-				a.line("VCVTSS2SD X8, X8, X0")
+				a.Ins("VEXTRACTF128 $1, Y8, X0")
+				a.Ins("VADDPS X0, X8, X8")
+				a.Ins("VHADDPS X8, X8, X8")
+				a.Ins("VHADDPS X8, X8, X8")
+				a.Ins("VCVTSS2SD X8, X8, X0")
 			}})
 	}
 	reduce("squares", []string{"x"}, nil, func(a *assembler, p []string) {
@@ -298,14 +298,14 @@ func shortReductions(a *assembler) {
 // halves widens the lower and upper half of a register to float64.
 func (a *assembler) halves(from, low, high int) {
 	if a.masks {
-		a.line("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
-		a.line("VCVTPS2PD Y%d, Z%d", from, low)
-		a.line("VCVTPS2PD Y%d, Z%d", high, high)
+		a.Ins("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
+		a.Ins("VCVTPS2PD Y%d, Z%d", from, low)
+		a.Ins("VCVTPS2PD Y%d, Z%d", high, high)
 		return
 	}
-	a.line("VEXTRACTF128 $1, Y%d, X%d", from, high)
-	a.line("VCVTPS2PD X%d, Y%d", from, low)
-	a.line("VCVTPS2PD X%d, Y%d", high, high)
+	a.Ins("VEXTRACTF128 $1, Y%d, X%d", from, high)
+	a.Ins("VCVTPS2PD X%d, Y%d", from, low)
+	a.Ins("VCVTPS2PD X%d, Y%d", high, high)
 }
 
 // adam keeps its nine constants in registers 0-8, in the order of AdamScalars:
@@ -316,7 +316,7 @@ func adam(a *assembler) {
 	a.kernel(kernel{name: "adam", slices: []string{"p", "grad", "m", "v", "s"}, ahead: 2048, level: "PREFETCHT0",
 		start: func(a *assembler) {
 			for i := range 9 {
-				a.line("VBROADCASTSS %d(R8), %s", 4*i, a.v(i))
+				a.Ins("VBROADCASTSS %d(R8), %s", 4*i, a.v(i))
 			}
 		},
 		body: func(a *assembler, ptr []string) {

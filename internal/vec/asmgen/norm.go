@@ -12,7 +12,7 @@ func norms(a *assembler) {
 				}
 			},
 			body:   func(a *assembler, p []string) { add(a, p, 8+a.shift/(4*a.lanes)) },
-			finish: func(a *assembler) { a.total(8, turns); a.line("VCVTSS2SD X8, X8, X0") }})
+			finish: func(a *assembler) { a.total(8, turns); a.Ins("VCVTSS2SD X8, X8, X0") }})
 	}
 	sum("sum", []string{"x"}, nil, func(a *assembler, p []string, sum int) {
 		a.load(p[0], 0)
@@ -72,8 +72,8 @@ func norms(a *assembler) {
 		finish: func(a *assembler) {
 			a.total(8, 2)
 			a.total(10, 2)
-			a.line("VMOVSS X8, (R9)")
-			a.line("VMOVSS X10, 4(R9)")
+			a.Ins("VMOVSS X8, (R9)")
+			a.Ins("VMOVSS X10, 4(R9)")
 		}})
 	a.kernel(kernel{name: "normGrad", slices: []string{"dx", "x", "dy", "w"}, scalars: []string{"a", "b", "c"},
 		first: 4, unroll: 2,
@@ -96,11 +96,11 @@ func (a *assembler) total(reg, count int) {
 		}
 	}
 	if a.masks {
-		a.line("VEXTRACTF64X4 $1, Z%d, Y0", reg)
-		a.line("VADDPS Y0, Y%d, Y%d", reg, reg)
+		a.Ins("VEXTRACTF64X4 $1, Z%d, Y0", reg)
+		a.Ins("VADDPS Y0, Y%d, Y%d", reg, reg)
 	}
-	a.line("VEXTRACTF128 $1, Y%d, X0", reg)
-	a.line("VADDPS X0, X%d, X%d", reg, reg)
-	a.line("VHADDPS X%d, X%d, X%d", reg, reg, reg)
-	a.line("VHADDPS X%d, X%d, X%d", reg, reg, reg)
+	a.Ins("VEXTRACTF128 $1, Y%d, X0", reg)
+	a.Ins("VADDPS X0, X%d, X%d", reg, reg)
+	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
+	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
 }

@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // Softmax of the rows of a matrix and its gradient; the formulas stand in softmax.go of internal/vec. A row is read
 // three times and so stays in the level-1 cache; one shorter than a vector stays in a register.
 
@@ -16,10 +14,10 @@ func softmaxes(a *assembler) {
 		a.op("VMULPS", factor, 0, 0)
 		a.exp(0, 1, 2)
 	}
-	a.line("TESTQ R8, R8")
-	a.line("JNZ row")
-	a.label("short")
-	a.line("XORQ AX, AX")
+	a.Ins("TESTQ R8, R8")
+	a.Ins("JNZ row")
+	a.Label("short")
+	a.Ins("XORQ AX, AX")
 	a.lanesOr(lowest, "DI")
 	a.op("VMOVAPS", 0, top)
 	a.across("VMAXPS", top)
@@ -31,11 +29,11 @@ func softmaxes(a *assembler) {
 	a.partial = true
 	a.store(0, "DI")
 	a.partial = false
-	a.line("ADDQ R9, DI")
-	a.line("DECQ BX")
-	a.line("JNZ short")
-	a.line("JMP done")
-	a.label("row")
+	a.Ins("ADDQ R9, DI")
+	a.Ins("DECQ BX")
+	a.Ins("JNZ short")
+	a.Ins("JMP done")
+	a.Label("row")
 	a.op("VMOVAPS", lowest, top)
 	a.vectors("most", func() {
 		if a.partial {
@@ -67,7 +65,7 @@ func softmaxes(a *assembler) {
 	a.nextRow("DI")
 
 	a.rows("softmaxGrad", []string{"dp", "p"}, factor)
-	a.label("row")
+	a.Label("row")
 	a.zero(sum)
 	a.vectors("mean", func() {
 		a.load("DI", 0)
@@ -88,76 +86,74 @@ func softmaxes(a *assembler) {
 
 // rows writes the head of a function (n, count int, slices... *float32, factor float32) over count rows of n elements.
 func (a *assembler) rows(name string, slices []string, factor int) {
-	a.function, a.ahead = name+a.name, 0
-	signature := "n, count int"
+	a.ahead = 0
+	types := "(n, count int"
 	for _, s := range slices {
-		signature += ", " + s
+		types += ", " + s
 	}
-	signature += " *float32, factor float32"
 	at := 16 + 8*len(slices)
-	fmt.Fprintf(&a.decl, "\n//go:noescape\nfunc %s(%s)\n", a.function, signature)
-	fmt.Fprintf(&a.code, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", a.function, signature, a.function, at+4)
-	a.line("MOVQ n+0(FP), CX")
-	a.line("MOVQ count+8(FP), BX")
+	a.head(name, types+" *float32, factor float32)", at+4)
+	a.Ins("MOVQ n+0(FP), CX")
+	a.Ins("MOVQ count+8(FP), BX")
 	for i, s := range slices {
-		a.line("MOVQ %s+%d(FP), %s", s, 16+8*i, pointers[i])
+		a.Ins("MOVQ %s+%d(FP), %s", s, 16+8*i, pointers[i])
 	}
-	a.line("VBROADCASTSS factor+%d(FP), %s", at, a.v(factor))
-	a.line("MOVQ CX, R8")
-	a.line("MOVQ CX, R9")
-	a.line("ANDQ $%d, CX", a.lanes-1) // elements of the partial vector
-	a.line("SUBQ CX, R8")
-	a.line("SHLQ $2, R8")
-	a.line("SHLQ $2, R9")
+	a.Ins("VBROADCASTSS factor+%d(FP), %s", at, a.v(factor))
+	a.Ins("MOVQ CX, R8")
+	a.Ins("MOVQ CX, R9")
+	a.Ins("ANDQ $%d, CX", a.lanes-1) // elements of the partial vector
+	a.Ins("SUBQ CX, R8")
+	a.Ins("SHLQ $2, R8")
+	a.Ins("SHLQ $2, R9")
 	a.mask()
 }
 
 // vectors repeats a body for the vectors of a row, the partial one last.
 func (a *assembler) vectors(name string, body func()) {
-	a.line("XORQ AX, AX")
-	a.line("CMPQ AX, R8")
-	a.line("JGE %sTail", name)
-	a.label(name)
+	a.Ins("XORQ AX, AX")
+	a.Ins("CMPQ AX, R8")
+	a.Ins("JGE %sTail", name)
+	a.Label("%s", name)
 	body()
-	a.line("ADDQ $%d, AX", 4*a.lanes)
-	a.line("CMPQ AX, R8")
-	a.line("JLT %s", name)
-	a.label(name + "Tail")
-	a.line("TESTQ CX, CX")
-	a.line("JZ %sEnd", name)
+	a.Ins("ADDQ $%d, AX", 4*a.lanes)
+	a.Ins("CMPQ AX, R8")
+	a.Ins("JLT %s", name)
+	a.Label("%s", name+"Tail")
+	a.Ins("TESTQ CX, CX")
+	a.Ins("JZ %sEnd", name)
 	a.partial = true
 	body()
 	a.partial = false
-	a.label(name + "End")
+	a.Label("%s", name+"End")
 }
 
 // nextRow ends a function made by rows.
 func (a *assembler) nextRow(slices ...string) {
 	for _, s := range slices {
-		a.line("ADDQ R9, %s", s)
+		a.Ins("ADDQ R9, %s", s)
 	}
-	a.line("DECQ BX")
-	a.line("JNZ row")
-	a.label("done")
-	a.line("VZEROUPPER")
-	a.line("RET")
+	a.Ins("DECQ BX")
+	a.Ins("JNZ row")
+	a.Label("done")
+	a.Ins("VZEROUPPER")
+	a.Ins("RET")
 }
 
 // lanesOr loads the partial vector into register 0, whose other lanes are those of a register.
 func (a *assembler) lanesOr(other int, pointer string) {
 	if a.masks {
 		a.op("VMOVAPS", other, 0)
-		a.line("VMOVUPS (%s)(AX*1), K1, Z0", pointer)
+		a.Ins("VMOVUPS (%s)(AX*1), K1, Z0", pointer)
 		return
 	}
-	a.line("VMASKMOVPS (%s)(AX*1), Y15, Y0", pointer)
-	a.line("VBLENDVPS Y15, Y0, Y%d, Y0", other)
+	a.Ins("VMASKMOVPS (%s)(AX*1), Y15, Y0", pointer)
+	a.Ins("VBLENDVPS Y15, Y0, Y%d, Y0", other)
 }
 
 // keepLanes clears what is not of the partial vector.
 func (a *assembler) keepLanes(reg int) {
 	if a.masks {
-		a.line("VMOVAPS.Z Z%d, K1, Z%d", reg, reg)
+		a.Ins("VMOVAPS.Z Z%d, K1, Z%d", reg, reg)
 		return
 	}
 	a.op("VANDPS", 15, reg, reg)
