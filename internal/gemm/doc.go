@@ -9,7 +9,7 @@
 // (Anatomy of High-Performance Matrix Multiplication, TOMS 2008). The smaller operand is packed once and shared by
 // all threads; each thread packs its own part of the larger one just before use, so every element is packed once.
 // Where few rows meet a large operand, packing it would take a third of the time: the kernel then reads its rows in
-// place (turned.go). Rows that the caller computes may go into an operand's panels at once (rows.go).
+// place (transposed.go). Rows that the caller computes may go into an operand's panels at once (rows.go).
 //
 //	kernel      instructions                       panel of A x panel of B
 //	amx         AMX-BF16 tiles, parts of float32   32 x 32

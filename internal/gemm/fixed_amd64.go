@@ -43,8 +43,8 @@ func fixColumns(p *packing, panel []float32, o *operand, s span) {
 	fixColumns512(p)
 }
 
-// turn makes a panel for A one for B and one for B one for A.
-func turn(p *packing, to, from []float32, words int) {
+// transpose makes a panel of A from one of B, or one of B from one of A.
+func transpose(p *packing, to, from []float32, words int) {
 	p.dst, p.src, p.rows = unsafe.Pointer(&to[0]), unsafe.Pointer(&from[0]), (words-1)/8
 	turnTiles512(p)
 	scales := 32 * (words - 1)
@@ -60,7 +60,7 @@ func setRowsAFixed(w *worker, dst []float32, o *operand, s span, first int) {
 		panel, part := dst[(first+i-at)*words:], span{s.o0 + i, n, s.k0, s.k}
 		if o.kMajor {
 			fixColumns(&w.p, w.tmp, o, part)
-			turn(&w.p, panel, w.tmp, words)
+			transpose(&w.p, panel, w.tmp, words)
 		} else {
 			fixRows(&w.p, panel, o, part, at)
 		}
@@ -77,7 +77,7 @@ func packBFixed(w *worker, dst []float32, o *operand, s span) {
 			fixColumns(&w.p, panel, o, part)
 		} else {
 			fixRows(&w.p, w.tmp, o, part, 0)
-			turn(&w.p, panel, w.tmp, words)
+			transpose(&w.p, panel, w.tmp, words)
 		}
 	}
 }

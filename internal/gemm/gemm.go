@@ -48,22 +48,22 @@ const (
 // Engine computes products on a pool of threads. It owns its workspaces, which grow to what the largest
 // product needs; after that nothing allocates (gonum excepted). It is not safe for concurrent use.
 type Engine struct {
-	pool    *par.Pool
-	name    string
-	f32     *kernel
-	split   *kernel // for float32 products of which splits is true; may be nil
-	fixed   *kernel // for Fixed products of which fixes is true; may be nil
-	bf16    *kernel
-	lib     library // external float32 products, or nil
-	workers []worker
-	shared  []float32 // packed blocks of the smaller operand
-	job     job
-	packing packPhase
-	working workPhase
-	batch   batchPhase
-	turned  turnedPhase
-	given   Packed // B given row by row, packed by the product
-	product Args   // a product made from the caller's
+	pool       *par.Pool
+	name       string
+	f32        *kernel
+	split      *kernel // for float32 products of which splits is true; may be nil
+	fixed      *kernel // for Fixed products of which fixes is true; may be nil
+	bf16       *kernel
+	lib        library // external float32 products, or nil
+	workers    []worker
+	shared     []float32 // packed blocks of the smaller operand
+	job        job
+	packing    packPhase
+	working    workPhase
+	batch      batchPhase
+	transposed transposedPhase
+	given      Packed // B given row by row, packed by the product
+	product    Args   // a product made from the caller's
 }
 
 // library is a complete float32 product of another package; Args are checked, M, N, K, Alpha not zero.
@@ -125,7 +125,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 	for i := range e.workers {
 		e.workers[i].tmp, e.workers[i].zeros = aligned(scratchWords), aligned(64)
 	}
-	e.packing.e, e.working.e, e.batch.e, e.turned.e = e, e, e, e
+	e.packing.e, e.working.e, e.batch.e, e.transposed.e = e, e, e, e
 	return e, nil
 }
 

@@ -40,8 +40,8 @@ func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 	j.opA = operand{a.A, a.LDA, a.TransA}
 	j.opB = operand{a.B, a.LDB, !a.TransB}
 	j.nkb, j.kSize = j.kn.blocks(a.K)
-	if p == nil && j.turns() {
-		e.multiplyTurned()
+	if p == nil && j.transposes() {
+		e.multiplyTransposed()
 		return
 	}
 	// The smaller operand is packed once for all threads. With B packed before, A is shared when all threads

@@ -1,4 +1,4 @@
-// Package golden reads the golden numeric cases that the tests of every room compare with.
+// Package golden reads the golden numeric cases that the tests of every package compare with.
 //
 // The folder is the one named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the
 // project, so that the same tests run unchanged on any other set of cases in the same format.

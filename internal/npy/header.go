@@ -224,12 +224,12 @@ func encodeHeader(dtype DType, shape []int) ([]byte, error) {
 		tuple = strings.TrimSuffix(tuple, ",")
 	}
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, tuple)
-	room := len(text) + 1
+	length := len(text) + 1
 	if len(shape) > 0 {
-		room += growDigits - len(strconv.Itoa(shape[0]))
+		length += growDigits - len(strconv.Itoa(shape[0]))
 	}
 	const pre = len(magic) + 4
-	total := (pre + room + alignment - 1) / alignment * alignment
+	total := (pre + length + alignment - 1) / alignment * alignment
 	if total-pre > 0xffff {
 		return nil, fmt.Errorf("shape has too many dimensions (%d) for a header", len(shape))
 	}

@@ -13,8 +13,8 @@ var wide = cpu.X86.HasAVX512F
 // fill writes whole groups of blocks to dst and returns how many blocks it wrote.
 func (k Key) fill(dst []uint32, step, index uint64) int {
 	groups := len(dst) / groupWords
-	if room := (1<<32 - index&0xffffffff) / groupBlocks; uint64(groups) > room {
-		groups = int(room)
+	if left := (1<<32 - index&0xffffffff) / groupBlocks; uint64(groups) > left {
+		groups = int(left)
 	}
 	if !wide || groups == 0 {
 		return 0

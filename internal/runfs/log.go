@@ -33,7 +33,7 @@ func OpenLog(path string) (*Log, error) {
 		return nil, wrap("open", path, err)
 	}
 	l := &Log{path: path, f: f}
-	err = l.keep(func([]byte, int) (bool, error) { return true, nil })
+	err = l.truncate(func([]byte, int) (bool, error) { return true, nil })
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -41,9 +41,9 @@ func OpenLog(path string) (*Log, error) {
 	return l, nil
 }
 
-// scan calls keep with every whole line of a log and its number until keep returns false, and returns length and number
-// of the lines that were kept.
-func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, error)) (n int64, lines int, err error) {
+// scan calls accept with every whole line of a log and its number until it returns false, and returns length and number
+// of the lines that were accepted.
+func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, error)) (n int64, lines int, err error) {
 	r := bufio.NewReaderSize(f, 1<<16)
 	broken := 0
 	for number := 1; ; number++ {
@@ -62,7 +62,7 @@ func scan(path string, f io.Reader, keep func(line []byte, number int) (bool, er
 			broken = number // forgiven if it is the last: a power failure may leave blocks of zeros
 			continue
 		}
-		if ok, err := keep(line, number); err != nil || !ok {
+		if ok, err := accept(line, number); err != nil || !ok {
 			return n, lines, err
 		}
 		n += int64(len(line))
@@ -82,14 +82,14 @@ func ReadLog(path string, visit func(line []byte, number int) (bool, error)) (li
 	return lines, err
 }
 
-// keep removes everything from the first line on that is not to be kept.
-func (l *Log) keep(keep func(line []byte, number int) (bool, error)) error {
+// truncate removes everything from the first line on that accept rejects.
+func (l *Log) truncate(accept func(line []byte, number int) (bool, error)) error {
 	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
 		return wrap("read", l.path, err)
 	}
-	kept, lines, err := scan(l.path, l.f, keep)
+	accepted, lines, err := scan(l.path, l.f, accept)
 	if err == nil {
-		err = l.cut(kept)
+		err = l.cut(accepted)
 	}
 	if err == nil {
 		l.lines = lines
@@ -135,10 +135,10 @@ func (l *Log) Append(v any) error {
 // that step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run
 // will do at that step. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
-	return l.keep(UpTo(l.path, step, undone...))
+	return l.truncate(UpTo(l.path, step, undone...))
 }
 
-// UpTo returns what tells the lines that TruncateAfter keeps, for ReadLog.
+// UpTo returns a function for ReadLog that accepts the lines that TruncateAfter leaves.
 func UpTo(path string, step int64, undone ...string) func(line []byte, number int) (bool, error) {
 	return func(line []byte, number int) (bool, error) {
 		var at struct {

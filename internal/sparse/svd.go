@@ -89,13 +89,13 @@ func TruncatedSVD(ctx context.Context, pool *par.Pool, a *CSR, o SVDOptions) (*S
 		return nil, err
 	}
 	out := &SVD{Sigma: make([]float64, o.K), Residual: s.residual, Angle: s.angle, Passes: s.passes, v: s.x, kernels: k}
-	out.v.keep(o.K)
+	out.v.cutTo(o.K)
 	out.finish(pool, a)
 	return out, nil
 }
 
-// keep drops the panels behind column k and clears the columns behind it in the last one.
-func (b *block) keep(k int) {
+// cutTo drops the panels behind column k and clears the columns behind it in the last one.
+func (b *block) cutTo(k int) {
 	b.panels = (k + panelWidth - 1) / panelWidth
 	b.data = append([]float64(nil), b.data[:b.rows*b.panels*panelWidth]...)
 	for c := k; c < b.cols(); c++ {

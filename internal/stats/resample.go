@@ -93,24 +93,24 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 	key := philox.NewKey(seed, "permutation")
 	loop(pool, chunks, func(chunk int) {
 		lo, hi := par.Range(resamples, chunks, chunk)
-		sum, kept, count := make([]uint64, pack.size), make([]int64, w), extreme[chunk*w:(chunk+1)*w]
+		sum, unflipped, count := make([]uint64, pack.size), make([]int64, w), extreme[chunk*w:(chunk+1)*w]
 		draws := make([]uint32, (n+31)/32)
 		for r := lo; r < hi; r++ {
 			key.Words(draws, uint64(r), 0)
 			clear(sum) // of the units that keep their sign; the others have the rest of the total
 			units := 0
-			for word, keep := range draws {
+			for word, mask := range draws {
 				if left := n - 32*word; left < 32 {
-					keep &= 1<<left - 1
+					mask &= 1<<left - 1
 				}
-				units += bits.OnesCount32(keep)
-				for ; keep != 0; keep &= keep - 1 {
-					pack.add(sum, 32*word+bits.TrailingZeros32(keep))
+				units += bits.OnesCount32(mask)
+				for ; mask != 0; mask &= mask - 1 {
+					pack.add(sum, 32*word+bits.TrailingZeros32(mask))
 				}
 			}
-			pack.unpack(kept, sum, units)
-			for c := range kept {
-				if abs(2*kept[c]-total[c]) >= abs(total[c]) {
+			pack.unpack(unflipped, sum, units)
+			for c := range unflipped {
+				if abs(2*unflipped[c]-total[c]) >= abs(total[c]) {
 					count[c]++
 				}
 			}

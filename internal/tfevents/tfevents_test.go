@@ -186,10 +186,10 @@ func TestTruncateAfterAReadError(t *testing.T) {
 	for n := range len(record) + 1 {
 		r := io.MultiReader(strings.NewReader(string(record)), strings.NewReader(string(record[:n])),
 			iotest.ErrReader(failure))
-		if _, err := kept(r, all); !errors.Is(err, failure) {
+		if _, err := intact(r, all); !errors.Is(err, failure) {
 			t.Fatalf("%d bytes of a record before the failure: %v", n, err)
 		}
-		end, err := kept(strings.NewReader(string(record)+string(record[:n])), all)
+		end, err := intact(strings.NewReader(string(record)+string(record[:n])), all)
 		if want := int64(len(record) * (1 + n/len(record))); end != want || err != nil {
 			t.Fatalf("%d bytes of a record before the end: %d bytes kept, %v, want %d", n, end, err, want)
 		}

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Truncate cuts every event file in dir off before its first event that is not to be kept, so that a session which
+// Truncate cuts every event file in dir off before its first event that accept rejects, so that a session which
 // repeats steps writes each of them once. Start events stay, because the validation of the step before may stand behind
 // them. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than
 // that.
-func Truncate(dir string, keep func(Event) bool) error {
+func Truncate(dir string, accept func(Event) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("tfevents: %w", err)
@@ -24,14 +24,14 @@ func Truncate(dir string, keep func(Event) bool) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if err := truncate(path, keep); err != nil {
+		if err := truncate(path, accept); err != nil {
 			return fmt.Errorf("tfevents: shorten %s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-func truncate(path string, keep func(Event) bool) error {
+func truncate(path string, accept func(Event) bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func truncate(path string, keep func(Event) bool) error {
 	if err != nil {
 		return err
 	}
-	end, err := kept(f, keep)
+	end, err := intact(f, accept)
 	if err != nil {
 		return err
 	}
@@ -54,9 +54,9 @@ func truncate(path string, keep func(Event) bool) error {
 	return f.Sync()
 }
 
-// kept is the length of the records before the first one that is broken or holds an event which is not to be kept. An
-// error is one of reading: what lies behind it is not known.
-func kept(r io.Reader, keep func(Event) bool) (end int64, err error) {
+// intact is the length of the records before the first one that is broken or holds an event that accept rejects. An error
+// means that reading failed, so that what follows is unknown.
+func intact(r io.Reader, accept func(Event) bool) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for {
 		data, err := readRecord(in)
@@ -71,7 +71,7 @@ func kept(r io.Reader, keep func(Event) bool) (end int64, err error) {
 			return end, nil
 		}
 		for _, e := range events {
-			if !e.Start && !keep(e) {
+			if !e.Start && !accept(e) {
 				return end, nil
 			}
 		}

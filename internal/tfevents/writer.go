@@ -98,7 +98,7 @@ func (w *Writer) add(e Event) error {
 	if w.err == nil {
 		w.rec = appendRecord(w.rec[:0], e.encode())
 		_, err := w.buf.Write(w.rec)
-		w.keep(err)
+		w.setError(err)
 	}
 	return w.err
 }
@@ -113,8 +113,8 @@ func explain(path string, err error) error {
 	return fmt.Errorf("tfevents: %w", err)
 }
 
-// keep remembers the first error.
-func (w *Writer) keep(err error) {
+// setError remembers the first error.
+func (w *Writer) setError(err error) {
 	if w.err == nil && err != nil {
 		w.err = explain(w.path, err)
 	}
@@ -125,7 +125,7 @@ func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.keep(w.buf.Flush())
+		w.setError(w.buf.Flush())
 	}
 	return w.err
 }
@@ -140,7 +140,7 @@ func (w *Writer) Close() error {
 	}
 	closeErr := w.f.Close()
 	w.f = nil
-	w.keep(errors.New("the writer is closed"))
+	w.setError(errors.New("the writer is closed"))
 	if err == nil && closeErr != nil {
 		err = explain(w.path, closeErr)
 	}

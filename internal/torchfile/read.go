@@ -128,7 +128,7 @@ var legacyMagic, _ = new(big.Int).SetString("1950a86a20f9469cfc6c", 16)
 
 const legacyProtocol = int64(1001)
 
-// legacy is a checkpoint in legacy format. Its storages lie behind the pickles, so that their places are set last.
+// legacy is a checkpoint in legacy format. Its storages lie behind the pickles, so that their positions are set last.
 type legacy struct {
 	stores map[string]typed
 	views  []view
@@ -176,7 +176,7 @@ func readLegacy(src io.ReaderAt, size int64) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list of storages: %w", err)
 	}
-	return v, l.place(src, at, size, keys)
+	return v, l.locate(src, at, size, keys)
 }
 
 func (l *legacy) persistent(id any) (any, error) {
@@ -211,8 +211,8 @@ func (l *legacy) persistent(id any) (any, error) {
 	return typed{part, r.dtype, numel}, nil
 }
 
-// place finds the storages: for each key, in order, the number of elements (8 bytes) and the data.
-func (l *legacy) place(src io.ReaderAt, at, size int64, keys any) error {
+// locate finds the storages: for each key, in order, the number of elements (8 bytes) and the data.
+func (l *legacy) locate(src io.ReaderAt, at, size int64, keys any) error {
 	list, ok := keys.(*List)
 	if !ok || len(list.Items) != len(l.stores) {
 		return fmt.Errorf("list of storages is malformed: expected %d keys", len(l.stores))

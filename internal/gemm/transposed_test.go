@@ -7,9 +7,9 @@ import (
 
 // A product computed as its transpose has the same bits: with beta and bias, rests of panels and of blocks of k, in
 // several passes over the packed operand.
-func TestTurnedProductsHaveTheSameBits(t *testing.T) {
-	turned := newEngine(t, "", 3)
-	if turned.f32.runRows == nil {
+func TestTransposedProductsHaveTheSameBits(t *testing.T) {
+	transposed := newEngine(t, "", 3)
+	if transposed.f32.runRows == nil {
 		t.Skip("this processor has no kernel for it")
 	}
 	plain := newEngine(t, "", 2)
@@ -28,12 +28,12 @@ func TestTurnedProductsHaveTheSameBits(t *testing.T) {
 			p.Bias = matrix(r, 1, s[1], s[1])
 		}
 		before := append([]float32(nil), p.C...)
-		turned.job = job{a: p.Args, kn: turned.f32}
-		turned.job.nkb, _ = turned.f32.blocks(p.K)
-		if !turned.job.turns() {
+		transposed.job = job{a: p.Args, kn: transposed.f32}
+		transposed.job.nkb, _ = transposed.f32.blocks(p.K)
+		if !transposed.job.transposes() {
 			t.Fatalf("%v is not computed as its transpose", s)
 		}
-		turned.Gemm(&p.Args)
+		transposed.Gemm(&p.Args)
 		got := append([]float32(nil), p.C...)
 		copy(p.C, before)
 		plain.Gemm(&p.Args)

@@ -8,28 +8,28 @@ import "unsafe"
 // computed by the same operations as otherwise.
 
 const (
-	turnedRows   = 256 // most rows of A: they stay in the level-2 cache, 512 values of k each
-	turnedBlocks = 8   // fewest blocks of k
+	transposedRows   = 256 // most rows of A: they stay in the level-2 cache, 512 values of k each
+	transposedBlocks = 8   // fewest blocks of k
 )
 
-// turns reports whether the product is done this way.
-func (j *job) turns() bool {
+// transposes reports whether the product is done this way.
+func (j *job) transposes() bool {
 	a := &j.a
-	return j.kn.runRows != nil && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= turnedRows && a.N >= 4*a.M &&
-		j.nkb >= turnedBlocks
+	return j.kn.runRows != nil && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= transposedRows && a.N >= 4*a.M &&
+		j.nkb >= transposedBlocks
 }
 
-// turnedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last the
+// transposedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last the
 // last block, which the bias joins before it is added.
-type turnedPhase struct {
+type transposedPhase struct {
 	e         *Engine
 	wide      int // M rounded up
 	sum, last []float32
 	finish    bool
 }
 
-func (e *Engine) multiplyTurned() {
-	j, s := &e.job, &e.turned
+func (e *Engine) multiplyTransposed() {
+	j, s := &e.job, &e.transposed
 	a := &j.a
 	j.opB = operand{a.A, a.LDA, false}
 	j.sharedB, j.n1 = true, a.M
@@ -50,7 +50,7 @@ func (e *Engine) multiplyTurned() {
 	j.a, j.opA, j.opB, j.dst = Args{}, operand{}, operand{}, nil
 }
 
-func (s *turnedPhase) Do(worker, i int) {
+func (s *transposedPhase) Do(worker, i int) {
 	j, w := &s.e.job, &s.e.workers[worker]
 	mr := j.kn.mr
 	panels := (j.a.N + mr - 1) / mr
@@ -93,7 +93,7 @@ func (s *turnedPhase) Do(worker, i int) {
 }
 
 // store turns rows [lo, hi) of Cᵀ into columns of C, eight at a time for whole cache lines.
-func (s *turnedPhase) store(lo, hi int) {
+func (s *transposedPhase) store(lo, hi int) {
 	a := &s.e.job.a
 	for ; lo < hi; lo += 8 {
 		for m := range a.M {
