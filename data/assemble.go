@@ -73,7 +73,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	return nil
 }
 
-// readSome reads the regions that size augmentation keeps, one image behind the other.
+// readSome reads the regions that size augmentation keeps, one image after the other.
 func (w *worker) readSome(s *Split, b *Batch) error {
 	b.RegionCounts = resize(b.RegionCounts, b.N)
 	at, size := 0, s.regions*s.dim

@@ -11,7 +11,7 @@ import (
 	"vsetrain/data/text"
 )
 
-// LoaderOptions says which batches a loader delivers and how it works ahead.
+// LoaderOptions says which batches a loader delivers and how it prefetches them.
 type LoaderOptions struct {
 	Batch int // pairs in a batch; at least 1
 

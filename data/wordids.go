@@ -11,7 +11,7 @@ import (
 
 // Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
 // in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
-// exists and is asked for, it takes the place of the captions' own words. Ids without <start> in front and <end> behind
+// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> behind
 // get them, so that dependencies fit.
 type wordIDs struct {
 	path    string

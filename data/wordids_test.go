@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Where word ids exist and are asked for, they take the place of the captions' words.
+// Where word ids exist and are asked for, they replace the captions' words.
 func TestWordIDs(t *testing.T) {
 	w := newWorld(t, 2, 5, false, "train")
 	v := vocab(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // pairTiles scores tiles of pairs in parts that fit the memory of the device: where a part does not, its longer side is
-// halved, for all that follow. A score does not depend on the parts, but for the rounding of a GPU's library of
+// halved, for all that follow. A score does not depend on the parts, except for the rounding of a GPU's library of
 // products, which may choose another algorithm for another size. On a device that copies results while it computes, the
 // next part is started before the scores of earlier parts have arrived.
 type pairTiles struct {

@@ -17,8 +17,8 @@ import (
 	"vsetrain/models"
 )
 
-// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed goes on
-// where it was:
+// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed
+// continues where it was:
 //
 //	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
 //	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the

@@ -126,7 +126,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	}
 }
 
-// A record takes the place of no other tile: not when a bit of its number is damaged, and not when it repeats a number.
+// A record replaces no other tile: not when a bit of its number is damaged, and not when it repeats a number.
 func TestWorkFileKeepsTilesApart(t *testing.T) {
 	dir := t.TempDir()
 	w, _ := openTest(t, dir, 1)

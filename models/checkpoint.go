@@ -208,7 +208,7 @@ func FindCheckpoint(path string) (string, error) {
 	return "", noCheckpoint(path)
 }
 
-// noCheckpoint says what to name instead of a directory without a checkpoint: the runs in it, where there are some.
+// noCheckpoint says what to name instead of a directory without a checkpoint: the runs in it, if there are any.
 func noCheckpoint(dir string) error {
 	runs, _ := runfs.FindRuns(dir)
 	if len(runs) == 1 && runs[0] == "." {
@@ -242,8 +242,8 @@ func withoutPath(err error) error {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, but for a part that
-// serves training only: where it is missing, its parameters stay as they are.
+// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, except for a part
+// that serves training only: where it is missing, its parameters stay as they are.
 func (c *Checkpoint) Restore(m *Model) error {
 	if c.Info.Model.Network != m.Options.Network {
 		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)

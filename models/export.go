@@ -15,7 +15,7 @@ type ExportOptions struct {
 	// with weights_only=False; otherwise they are a dict.
 	Namespace bool
 	// Trained are the settings the weights were trained with, under the references' names (margin, learning_rate ...).
-	// They take the place of the defaults of the repository. A checkpoint of a reference keeps its own options all the
+	// They replace the defaults of the repository. A checkpoint of a reference keeps its own options all the
 	// same.
 	Trained map[string]any
 }

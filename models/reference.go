@@ -253,8 +253,8 @@ func (r *Reference) File() string { return r.Path }
 // Close implements Weights.
 func (r *Reference) Close() error { return nil }
 
-// Restore implements Weights. Every parameter has to be there with its shape, but for those that serve training only,
-// which no reference stores; a tensor the network lacks is an error too.
+// Restore implements Weights. Every parameter has to be there with its shape, except for those that serve training
+// only, which no reference stores; a tensor the network lacks is an error too.
 func (r *Reference) Restore(m *Model) error {
 	used := 0
 	for _, p := range m.Network.Params() {

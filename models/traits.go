@@ -27,7 +27,7 @@ type Traits struct {
 	DecayedBoxes bool
 	Dependencies bool // it is defined with the dependencies between words, which are checked if they exist
 	ReadsEdges   bool // it computes with them
-	StoredWords  bool // word ids that are stored with the captions take the place of theirs (GSMN's released data)
+	StoredWords  bool // word ids that are stored with the captions replace theirs (GSMN's released data)
 	SizeAugment  bool // training drops regions and words (data.FieldAugmentation)
 	// it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
 	MaskWord        bool

@@ -24,8 +24,8 @@ func bertStep(t testing.TB, dev device.Device, opt OptimOptions, positions int) 
 	return newStep(t, dev, o, d, loss.LSH, opt)
 }
 
-// The first step of Adam moves a value by the learning rate, whatever its gradient, but for weight decay: parameters of
-// BERT by a tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout
+// The first step of Adam moves a value by the learning rate, whatever its gradient, except for weight decay: parameters
+// of BERT by a tenth of what the others move, its pooler not at all. Steps of a known shape allocate nothing, dropout
 // included.
 func TestBertTrainsAtItsOwnRate(t *testing.T) {
 	dev := newDevice(t, cpu.FP32)

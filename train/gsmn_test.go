@@ -38,7 +38,7 @@ func gsmnBatch(seed uint64, n, longest int) *data.Batch {
 	return chain(b)
 }
 
-// chain joins the words of every caption to their neighbours, but for the first.
+// chain joins the words of every caption to their neighbours, except for the first.
 func chain(b *data.Batch) *data.Batch {
 	b.Edges, b.EdgeStart = nil, []int32{0}
 	for _, l := range b.Lengths {

@@ -62,7 +62,7 @@ type ValidationInfo struct {
 type Hooks struct {
 	Step       func(StepInfo) error
 	Validation func(ValidationInfo) error
-	// Warn reports something a person should know while training goes on.
+	// Warn reports something a person should know while training continues.
 	Warn func(error) error
 	// Save stores the state of the run; better says that the weights are the best so far.
 	Save func(p Position, better bool) error

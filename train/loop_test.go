@@ -267,7 +267,7 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// By default a collapse is explained once and training goes on.
+// By default a collapse is explained once and training continues.
 func TestCollapseWarns(t *testing.T) {
 	s := &script{}
 	l := s.loop()

@@ -49,8 +49,8 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 // scalars and Adam walk it.
 type update struct {
 	span
-	// nth of so many applications with the same gradient in one step: 1 of 1, but for parameters that are listed twice
-	// (ParamSpec.Twice), which are counted in the norm, clipped and updated twice.
+	// nth of so many applications with the same gradient in one step: 1 of 1, except for parameters that are listed
+	// twice (ParamSpec.Twice), which are counted in the norm, clipped and updated twice.
 	nth, of int
 	// factor is the gradient of a weight that is known as a product only; nil if the gradient lies in the flat memory.
 	factor *device.Factored

@@ -180,7 +180,7 @@ func TestRecordedSteps(t *testing.T) {
 	}
 }
 
-// A loss that is not finite updates nothing, though the host sees it afterwards; then training may go on.
+// A loss that is not finite updates nothing, though the host sees it afterwards; then training may continue.
 func TestNotFiniteOnTheDevice(t *testing.T) {
 	s := tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
 	state := func() (all []float32) {

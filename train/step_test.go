@@ -97,7 +97,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 			bad.Images[5] = float32(v)
 			refused(what, bad, "the loss is NaN")
 		}
-		run(t, s, good) // and training can go on
+		run(t, s, good) // and training can continue
 		for i, x := range numbers(s) {
 			if !finite(x) {
 				t.Fatalf("element %d of the state is %v after the next step", i, x)

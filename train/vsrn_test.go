@@ -13,7 +13,7 @@ import (
 	"vsetrain/models"
 )
 
-// vsrnStep is VSRN with 8 dimensions, but for its captioning branch, which always has the reference's size.
+// vsrnStep is VSRN with 8 dimensions, except for its captioning branch, which always has the reference's size.
 func vsrnStep(t testing.TB, dev device.Device, o models.VSRNOptions) *Step {
 	t.Helper()
 	m := models.DefaultOptions()

@@ -18,7 +18,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // wrong command line or configuration
-	// exitInterrupted: a signal or a closed pipe ended the command after its state was saved; the same command goes on.
+	// exitInterrupted: a signal or a closed pipe ended the command after its state was saved; the same command
+	// continues.
 	exitInterrupted = sweep.ExitInterrupted
 	exitCtrlC       = 130 // a second Ctrl-C: the shell's code for SIGINT
 )
@@ -143,5 +144,5 @@ func (a *app) getenv(name string) string {
 	return ""
 }
 
-// warn tells a person what to know while the command goes on.
+// warn tells a person what to know while the command continues.
 func (a *app) warn(err error) { a.Warnf("%v", err) }

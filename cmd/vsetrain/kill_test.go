@@ -223,7 +223,7 @@ func metricLines(t *testing.T, run string) (out []string) {
 	return out
 }
 
-// Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to go on and end with 75; the resumed run ends as the
+// Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to continue and end with 75; the resumed run ends as the
 // uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
 	// half a second of steps: the signal comes before the last one, also where one processor runs both

@@ -47,7 +47,7 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 	return failed
 }
 
-// inProcesses tests each variant in a process of its own. Where one ends before its families do, another goes on with
+// inProcesses tests each variant in a process of its own. Where one ends before its families do, another continues with
 // the next.
 func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(variant, device, skipped string),
 	each func(experiment.SelftestResult)) error {

@@ -103,7 +103,7 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 }
 
 // A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are
-// queued again and go on from their checkpoints, and their trials end as if nothing had happened.
+// queued again and continue from their checkpoints, and their trials end as if nothing had happened.
 func TestSlurmSweep(t *testing.T) {
 	call := slurmCluster(t)
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestSlurmSweep(t *testing.T) {
 			if len(hurt) == 1 {
 				how = []string{"--batch", "--signal=USR1", l.Job}
 			}
-			// The signal is sent at once, but scancel goes on for minutes where the job is queued again meanwhile.
+			// The signal is sent at once, but scancel continues for minutes where the job is queued again meanwhile.
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			exec.CommandContext(ctx, "scancel", how...).Run()
 			cancel()

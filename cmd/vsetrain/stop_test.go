@@ -102,7 +102,7 @@ func TestIgnoredHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _ := os.ReadFile(log)
-	waitFor(t, log, "\n", bytes.Count(b, []byte("\n"))+10) // it goes on
+	waitFor(t, log, "\n", bytes.Count(b, []byte("\n"))+10) // it continues
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,8 @@ func TestFewOpenFiles(t *testing.T) {
 	}
 }
 
-// A terminal that is closed ends sweeps as it ends a run: the trials are saved, and the same command goes on with them.
+// A terminal that is closed ends sweeps as it ends a run: the trials are saved, and the same command continues with
+// them.
 func TestHangupSavesASweep(t *testing.T) {
 	dir := stopWorld(t)
 	s := strings.Replace(killedSweep, "epochs: 3", "epochs: 400", 1)

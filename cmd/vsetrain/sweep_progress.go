@@ -54,7 +54,7 @@ func (v *sweepView) event(e sweep.Event) {
 func (v *sweepView) total() int64 { return int64(v.plan.Points * len(v.plan.Def.Seeds)) }
 
 // sweepProgress counts the trials on which nothing is left to do, as far as known, and names the best result. With asha
-// results decide who goes on, so that all are through only when the sweep is done.
+// results decide who continues, so that all are through only when the sweep is done.
 func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
 	top := -1
 	for i, l := range st.Trials {

@@ -21,7 +21,7 @@ launcher: {workers: 2, threads: 1}
 dir: sw
 `
 
-// A sweep that is killed goes on where it stood: its trials end as if they had been trained alone in one piece, and
+// A sweep that is killed continues where it stood: its trials end as if they had been trained alone in one piece, and
 // none is trained again.
 func TestKilledSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()

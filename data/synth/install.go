@@ -78,7 +78,7 @@ func makeHidden(dir string) (string, error) {
 }
 
 // install moves the finished files of the staging folder to dir. A new folder appears in one rename. In an existing one
-// the new data set takes the place of the old one, its captions last; after an error the old one is as it was.
+// the new data set replaces the old one, its captions last; after an error the old one is as it was.
 func install(staging, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return atomicfile.CommitDir(staging, dir)

@@ -23,7 +23,7 @@ type Lexicon interface {
 	Sort(caption string) (known, unknown []string)
 }
 
-// Coder encodes captions. It allocates nothing once it has grown, but for captions outside ASCII.
+// Coder encodes captions. It allocates nothing once it has grown, except for captions outside ASCII.
 type Coder interface {
 	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its
 	// words, unknown how many of them the lexicon lacks.

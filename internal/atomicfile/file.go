@@ -67,7 +67,7 @@ func Adopt(temp, path string) *File {
 	return &File{sys: &host, path: path, temp: temp, prepared: true}
 }
 
-// replaceable returns an error when there is something at path that a file must not take the place of, such as a folder
+// replaceable returns an error when there is something at path that a file must not replace, such as a folder
 // or /dev/null.
 func replaceable(path string) error {
 	info, err := os.Stat(path)

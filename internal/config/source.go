@@ -63,7 +63,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// problems collects mistakes while reading goes on, so that a user sees all of them at once.
+// problems collects mistakes while reading continues, so that a user sees all of them at once.
 type problems struct {
 	list  []Problem
 	files int // read so far

@@ -43,7 +43,7 @@ func fill(t *testing.T, path string, free int64) {
 }
 
 // A disk that becomes full ends the run with a message; the checkpoint before is whole, and with space again the run
-// goes on to the result of the undisturbed one.
+// continues to the result of the undisturbed one.
 func TestFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -290,7 +290,7 @@ func TestAutoChooses(t *testing.T) {
 	wantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
 }
 
-// A GPU that is lost ends the run with what stands on disk, and the run goes on from there to the same end.
+// A GPU that is lost ends the run with what stands on disk, and the run continues from there to the same end.
 func TestLostGPU(t *testing.T) {
 	onEmulator(t, true)
 	config := func() *config.Config {

@@ -61,7 +61,7 @@ func (r gsmnRun) recall(t *testing.T, c *config.Config) (run string, score float
 type gsmnRun struct{ dir string }
 
 // The sum over all violations teaches GSMN a small world by heart, with its own vectors and with its neighbours', and
-// the other losses go on from there: they see the scores only.
+// the other losses continue from there: they see the scores only.
 func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 	r := gsmnRun{gsmnWorld(t)}
 	first, before := r.recall(t, gsmnConfig(r.dir, loss.LSH, 4))

@@ -14,8 +14,8 @@ import (
 	"vsetrain/models"
 )
 
-// A scoring that is stopped goes on with the tiles it kept and gives the scores of one that was not; another precision
-// keeps its own.
+// A scoring that is stopped continues with the tiles it kept and gives the scores of one that was not; another
+// precision keeps its own.
 func TestEvalResumesScoring(t *testing.T) {
 	c := tinyConfig()
 	setNetwork(c, models.SGR)

@@ -148,7 +148,7 @@ func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 	return o
 }
 
-// storeRows brings rows to the device.
+// storeRows copies rows to the device.
 func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool,
 	read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {
 	table, err := r.NewTable(rows*width, half)

@@ -54,7 +54,7 @@ func (t *training) batches() (int, error) {
 	return s.BatchesPerEpoch(), nil
 }
 
-// nextValidation returns the step of the first validation after a position, but for one at the end of training.
+// nextValidation returns the step of the first validation after a position, except for one at the end of training.
 func (t *training) nextValidation(p train.Position, batches int) int64 {
 	next := int64(p.Epoch+1) * int64(batches)
 	if v := int64(t.cfg.Train.ValStep); v > 0 {
@@ -92,7 +92,7 @@ func (t *training) bestFits(p train.Position, batches int) error {
 }
 
 // logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
-// removes the log wants to go on without it.
+// removes the log wants to continue without it.
 func (t *training) logFits(st train.State) error {
 	path := t.run.Path(runfs.MetricsName)
 	n, err := runfs.ReadLog(path, runfs.UpTo(path, st.Position.Step, undone(st.Position)...))

@@ -19,8 +19,8 @@ func (j *job) transposes() bool {
 		j.nkb >= transposedBlocks
 }
 
-// transposedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last the
-// last block, which the bias joins before it is added.
+// transposedPhase computes rows of Cᵀ; task i is a part of the rows. sum holds the blocks of k done, [N, wide], last
+// the last block, which the bias joins before it is added.
 type transposedPhase struct {
 	e         *Engine
 	wide      int // M rounded up

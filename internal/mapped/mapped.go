@@ -52,7 +52,7 @@ func (f *File) Close() error {
 //	defer f.Recover(mapped.Watch(), &err)
 func Watch() (before bool) { return debug.SetPanicOnFault(true) }
 
-// Recover must be deferred itself. It sets err where reading the memory of f panicked; other panics go on.
+// Recover must be deferred itself. It sets err where reading the memory of f panicked; other panics continue.
 func (f *File) Recover(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	r := recover()

@@ -75,7 +75,7 @@ func TestFileThatBecomesShorter(t *testing.T) {
 	}
 }
 
-// Panics that have nothing to do with the file go on.
+// Panics that have nothing to do with the file continue.
 func TestOtherPanics(t *testing.T) {
 	f, _ := open(t)
 	for name, broken := range map[string]func(){"index": func() { _ = make([]int, 1)[pages] },

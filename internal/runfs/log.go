@@ -43,7 +43,8 @@ func OpenLog(path string) (*Log, error) {
 
 // scan calls accept with every whole line of a log and its number until it returns false, and returns length and number
 // of the lines that were accepted.
-func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, error)) (n int64, lines int, err error) {
+func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, error)) (n int64, lines int,
+	err error) {
 	r := bufio.NewReaderSize(f, 1<<16)
 	broken := 0
 	for number := 1; ; number++ {

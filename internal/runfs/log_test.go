@@ -40,7 +40,7 @@ func openLog(t *testing.T, path string) *Log {
 
 func stepLine(step int) map[string]any { return map[string]any{"step": step, "loss": 0.5} }
 
-// Whatever the length to which a kill cut the file, the log reopens with the whole lines before and goes on.
+// Whatever the length to which a kill cut the file, the log reopens with the whole lines before and continues.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
 	l := openLog(t, path)

@@ -125,7 +125,7 @@ func trimCache(dir string, limit int64) error {
 func loadCache(path, key string, load func(*safetensors.File) error) (bool, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return false, nil // not there, or broken: it is written anew
+		return false, nil // not there, or broken: it is written again
 	}
 	defer f.Close()
 	if f.Metadata()[cacheKey] != key {

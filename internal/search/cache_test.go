@@ -151,7 +151,7 @@ func TestSidesAreEncodedWhenNeeded(t *testing.T) {
 	}
 }
 
-// A cache that nobody asked for is bounded, and a session goes on without it where it cannot be written.
+// A cache that nobody asked for is bounded, and a session continues without it where it cannot be written.
 func TestOwnCache(t *testing.T) {
 	o := optionsOf("vsepp")
 	o.Cache, o.CacheLimit = filepath.Join(t.TempDir(), "vsetrain", "encoded"), 1<<20

@@ -43,7 +43,7 @@ type Definition struct {
 	Seeds   []uint64 // of training: a trial for each seed at each point
 	Metric  string
 	Rungs   []int // asha: epochs after which trials are compared, ascending
-	Factor  int   // asha: one of so many goes on to the next rung
+	Factor  int   // asha: one of so many continues to the next rung
 	Startup int   // tpe: random points before the first proposal
 	Gamma   float64
 	Launch  Launcher

@@ -86,7 +86,7 @@ axes: [{param: optim.lr, log_range: {from: 1e-4, to: 1e-1}}]
 	if best != top[26] {
 		t.Errorf("the best point scores %v, the best that went to the end %v", top[26], best)
 	}
-	// A point that was among the best when it was looked at goes on, though better ones come later: at least 9 and 3.
+	// A point that was among the best when it was looked at continues, though better ones come later: at least 9 and 3.
 	if n := at[3] + at[9]; n < 9 || n > 15 || at[9] < 3 || at[9] > 7 || at[1]+n != 27 {
 		t.Errorf("points by last rung: %v", at)
 	}
@@ -125,19 +125,19 @@ func TestASHASeeds(t *testing.T) {
 	finish(0, 1, 10)
 	expect(1, 1)
 	finish(1, 1, 90) // mean 50
-	expect(2, 1)     // one point is no two: nobody goes on
+	expect(2, 1)     // one point is no two: nobody continues
 	finish(2, 1, 60)
 	states[3].Claim, states[3].Target = &Claim{}, 1
 	expect(4, 1) // another works on the second seed
 	finish(4, 1, 1)
-	finish(5, 1, 1) // two points are done: the better goes on
+	finish(5, 1, 1) // two points are done: the better continues
 	expect(0, 2)
 	states[3].Claim = nil
 	expect(3, 1) // begun and given up: before anything new
 	finish(3, 1, 60)
 	expect(2, 2) // mean 60 is better than 50
 	states[2].Failed = &Failure{}
-	expect(6, 1) // one of three goes on, and that one failed
+	expect(6, 1) // one of three continues, and that one failed
 	finish(6, 1, 2)
 	finish(7, 1, 2)
 	expect(0, 2) // two of four: 60 (failed) and 50

@@ -84,9 +84,9 @@ func (g group) open(epochs int) (open *State, claimed bool) {
 }
 
 // nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning",
-// MLSys 2020, algorithm 2): a point that is among the best 1/factor of all that finished a rung goes on to the next
+// MLSys 2020, algorithm 2): a point that is among the best 1/factor of all that finished a rung continues to the next
 // one, the highest rung first; when there is none, a new point begins. What was begun is finished first, so that a
-// killed sweep goes on as it stood. The score of a point is the mean over its seeds.
+// killed sweep continues as it stood. The score of a point is the mean over its seeds.
 func (d *Definition) nextRung(states []*State) *Job {
 	all := groups(states)
 	for _, g := range all {

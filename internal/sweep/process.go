@@ -45,7 +45,7 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		return nil
 	case code < 0 && w.count(t.ID) < mostKills:
 		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
-		return nil // the next turn goes on from its checkpoint
+		return nil // the next turn continues from its checkpoint
 	case code < 0:
 		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s",
 			mostKills, filepath.Join(job.State.Dir, LogName))

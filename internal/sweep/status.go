@@ -6,8 +6,8 @@ import "time"
 const (
 	Waiting = "waiting" // not begun
 	Running = "running"
-	Stopped = "stopped" // begun and interrupted; goes on at the next start
-	Paused  = "paused"  // asha: finished a rung and may go on to the next
+	Stopped = "stopped" // begun and interrupted; continues at the next start
+	Paused  = "paused"  // asha: finished a rung and may continue to the next
 	Pruned  = "pruned"  // asha: was not among the best of its rung
 	Done    = "done"
 )

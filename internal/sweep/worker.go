@@ -13,7 +13,7 @@ import (
 // (EX_TEMPFAIL of sysexits.h).
 const ExitInterrupted = 75
 
-// ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and goes on at the next start.
+// ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and continues at the next start.
 var ErrInterrupted = errors.New("sweep interrupted; the trials are saved, start it again to go on")
 
 // Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of

@@ -105,7 +105,7 @@ func TestWorkersShare(t *testing.T) {
 	}
 }
 
-// A trial that fails, panics or is killed again and again is recorded with its error; the others go on.
+// A trial that fails, panics or is killed again and again is recorded with its error; the others continue.
 func TestFailingTrials(t *testing.T) {
 	for how, want := range map[string]string{"fail": "step 3: not finite\n  lower optim.lr", "panic": "panic: broken",
 		"die": "ended by a signal 3 times"} {
@@ -138,7 +138,7 @@ func TestFailingTrials(t *testing.T) {
 	}
 }
 
-// When the context ends, the trials save their state; the next start goes on and repeats nothing.
+// When the context ends, the trials save their state; the next start continues and repeats nothing.
 func TestInterruptedSweep(t *testing.T) {
 	p, s := planOf(t, strings.Replace(batches, "3}", "40}", 1))
 	ctx, cancel := context.WithCancel(context.Background())

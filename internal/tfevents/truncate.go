@@ -54,8 +54,8 @@ func truncate(path string, accept func(Event) bool) error {
 	return f.Sync()
 }
 
-// intact is the length of the records before the first one that is broken or holds an event that accept rejects. An error
-// means that reading failed, so that what follows is unknown.
+// intact is the length of the records before the first one that is broken or holds an event that accept rejects. An
+// error means that reading failed, so that what follows is unknown.
 func intact(r io.Reader, accept func(Event) bool) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for {

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/atomicfile"
 )
 
-// Output is a writer that keeps its first error: a command that prints goes on when nobody can read that, and ends with
-// the error.
+// Output is a writer that keeps its first error: a command that prints continues when nobody can read that, and ends
+// with the error.
 type Output struct {
 	w   io.Writer
 	mu  sync.Mutex
