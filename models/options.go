@@ -20,7 +20,8 @@ const (
 	CHAN   = "chan"   // cross-modal hard aligning
 )
 
-// Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the data.
+// Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the
+// data.
 type Options struct {
 	Network     string `yaml:"network" enum:"vsepp|vsrn|saf|sgr|vseinf|gsmn|scan|chan" doc:"vsepp, vsrn, saf and sgr (SGRAF), vseinf, gsmn, scan, chan"`
 	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
@@ -73,7 +74,8 @@ type VSRNOptions struct {
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
-	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the decoder.
+	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
+	// decoder.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off"`
 }
 
@@ -81,7 +83,8 @@ type VSRNOptions struct {
 type SGRAFOptions struct {
 	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
 	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
-	// Dropout is that of the word vectors and of the branches that make the global vectors; the reference has no option for it.
+	// Dropout is that of the word vectors and of the branches that make the global vectors; the reference has no option
+	// for it.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
@@ -106,15 +109,17 @@ func DefaultOptions() Options {
 		EmbedDim:    1024,
 		WordDim:     300,
 		TextEncoder: "gru",
-		Bert:        BertOptions{Init: BertPretrained, Layers: 12, Hidden: 768, Heads: 12, Intermediate: 3072, Positions: 512, Dropout: 0.1},
-		VSEPP:       VSEPPOptions{Measure: "cosine"},
-		VSRN:        VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Dropout: 0.2},
-		SGRAF:       SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4},
-		VSEInf:      VSEInfOptions{SizeAugment: true},
-		GSMN:        GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
-		SCAN:        SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6},
-		CHAN: CHANOptions{ImageEncoder: "selfattention", Axis: "regions", Heads: 8, Coding: "vha", Pooling: "lse", Alpha: 0.1,
-			Beta: 0.1, SizeAugment: true},
+		Bert: BertOptions{Init: BertPretrained, Layers: 12, Hidden: 768, Heads: 12, Intermediate: 3072,
+			Positions: 512, Dropout: 0.1},
+		VSEPP:  VSEPPOptions{Measure: "cosine"},
+		VSRN:   VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Dropout: 0.2},
+		SGRAF:  SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4},
+		VSEInf: VSEInfOptions{SizeAugment: true},
+		GSMN:   GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"},
+		SCAN:   SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6},
+		CHAN: CHANOptions{ImageEncoder: "selfattention", Axis: "regions", Heads: 8, Coding: "vha", Pooling: "lse",
+			Alpha: 0.1,
+			Beta:  0.1, SizeAugment: true},
 	}
 }
 
@@ -128,7 +133,8 @@ func (o *Options) Validate() error {
 			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
 	}
 	if b := o.Bert; b.Hidden%b.Heads != 0 {
-		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " + strconv.Itoa(b.Hidden)}
+		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " +
+			strconv.Itoa(b.Hidden)}
 	}
 	if e := registry[o.Network]; e.check != nil {
 		if err := e.check(o); err != nil {

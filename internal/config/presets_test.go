@@ -20,7 +20,8 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 	},
 	"vsrn": func(c *Config, p *Preset) bool {
 		mode := map[bool]string{true: "coco", false: "f30k"}[p.Data == "coco"]
-		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 2048 && c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption
+		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 2048 &&
+			c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption
 	},
 	"saf": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 30)) && sgraf(c) },
 	"sgr": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 40)) && sgraf(c) },
@@ -32,7 +33,8 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 		if p.Data == "f8k" {
 			epochs = 10
 		}
-		return repeats(c, p, epochs) && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 && g.Mode == "sparse" &&
+		return repeats(c, p, epochs) && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" &&
+			c.Model.EmbedDim == 1024 && g.Mode == "sparse" &&
 			g.Neighbors == "self" && g.Lambda == lambda
 	},
 	"scan": func(c *Config, p *Preset) bool {
@@ -50,7 +52,8 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 			want.Attention, want.Lambda, want.LambdaLSE = "i2t", 4, map[string]float64{"f30k": 5, "coco": 20}[p.Data]
 		}
 		return repeats(c, p, shorter(p, 30)) && c.Model.SCAN == want && c.Optim.LR == lr && c.Optim.LRUpdate == step &&
-			c.Train.ValStep == 0 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 && c.Model.WordDim == 300 &&
+			c.Train.ValStep == 0 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 &&
+			c.Model.WordDim == 300 &&
 			c.Train.Batch == 128 && c.Loss.WarmupEpochs == 0
 	},
 	"chan": func(c *Config, p *Preset) bool {
@@ -61,10 +64,12 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 				return false
 			}
 		}
-		return c.Model.CHAN == want && want.Coding == "vha" && want.Beta == 0.1 && want.Heads == 8 && want.SizeAugment &&
+		return c.Model.CHAN == want && want.Coding == "vha" && want.Beta == 0.1 && want.Heads == 8 &&
+			want.SizeAugment &&
 			!want.MaskPadding && c.Model.TextEncoder == encoder && c.Model.EmbedDim == 1024 && c.Train.Batch == batch &&
 			c.Train.Epochs == 25 && c.Train.ValStep == 0 && c.Train.DropLast && c.Optim.Name == "adamw" &&
-			c.Optim.WeightDecay == decay && c.Optim.Schedule == "once" && c.Optim.LR == 5e-4 && c.Optim.LRUpdate == 15 &&
+			c.Optim.WeightDecay == decay && c.Optim.Schedule == "once" && c.Optim.LR == 5e-4 &&
+			c.Optim.LRUpdate == 15 &&
 			c.Loss.WarmupEpochs == 1
 	},
 	"vseinf": func(c *Config, p *Preset) bool {
@@ -73,17 +78,21 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 			decay = 1e-2
 		}
 		b := c.Model.Bert
-		if encoder == "bert" && (b.Dir != "data/bert-base-uncased" || b.Init != "pretrained" || b.Layers != 12 || b.Hidden != 768 || b.Heads != 12 ||
+		if encoder == "bert" && (b.Dir != "data/bert-base-uncased" || b.Init != "pretrained" || b.Layers != 12 ||
+			b.Hidden != 768 || b.Heads != 12 ||
 			b.Intermediate != 3072 || b.Positions != 512 || b.Dropout != 0.1 || c.Optim.BertLR != 0.1) {
 			return false
 		}
-		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == decay && c.Optim.Schedule == "once" && c.Train.DropLast &&
-			c.Model.TextEncoder == encoder && c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment && !c.Model.VSEInf.BNIgnorePadding
+		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == decay &&
+			c.Optim.Schedule == "once" && c.Train.DropLast &&
+			c.Model.TextEncoder == encoder && c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment &&
+			!c.Model.VSEInf.BNIgnorePadding
 	},
 }
 
 func repeats(c *Config, _ *Preset, epochs int) bool {
-	return c.Train.Epochs == epochs && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" && c.Optim.LRUpdate2 == 0 && !c.Train.DropLast
+	return c.Train.Epochs == epochs && c.Optim.Name == "adam" && c.Optim.Schedule == "repeat" &&
+		c.Optim.LRUpdate2 == 0 && !c.Train.DropLast
 }
 
 // shorter: on MS-COCO SGRAF and GSMN train for 20 epochs.
@@ -95,7 +104,8 @@ func shorter(p *Preset, epochs int) int {
 }
 
 func sgraf(c *Config) bool {
-	return c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 && c.Model.SGRAF.SimDim == 256 && c.Model.SGRAF.Steps == 3
+	return c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 &&
+		c.Model.SGRAF.SimDim == 256 && c.Model.SGRAF.Steps == 3
 }
 
 // lossRules are the settings of a loss, whatever the network.
@@ -104,7 +114,8 @@ var lossRules = map[string]struct {
 	margin    float64
 	semantics string
 }{
-	"lmh1": {"lmh", 0.2, "svd"}, "lmh2": {"lmh", 0.16, "svd"}, "lseh": {"lseh", 0.185, "svd"}, "lseh-bert": {"lseh", 0.185, "bert"},
+	"lmh1": {"lmh", 0.2, "svd"}, "lmh2": {"lmh", 0.16, "svd"}, "lseh": {"lseh", 0.185, "svd"}, "lseh-bert": {"lseh",
+		0.185, "bert"},
 	"lmh-chan": {"lmh", 0.05, "svd"},
 }
 
@@ -122,21 +133,26 @@ func TestPresets(t *testing.T) {
 		}
 		c, want := &r.Config, lossRules[p.Loss]
 		network := path.Dir(p.Base)
-		if path.Dir(p.Name) != network || !strings.HasPrefix(path.Base(p.Name), p.Data+"-") || c.Model.Network != network || c.Data.Dir != "data/"+p.Data ||
+		if path.Dir(p.Name) != network || !strings.HasPrefix(path.Base(p.Name), p.Data+"-") ||
+			c.Model.Network != network || c.Data.Dir != "data/"+p.Data ||
 			(c.Data.CaptionsPerImage == 1) != (p.Data == "iapr") {
 			t.Errorf("%s: base %s, data %s; network %s on %s", p.Name, p.Base, p.Data, c.Model.Network, c.Data.Dir)
 		}
-		if c.Loss.Name != want.name || c.Loss.Margin != want.margin || c.Loss.LSEH.Semantics != want.semantics || c.Loss.LSEH.Lambda != 0.025 {
+		if c.Loss.Name != want.name || c.Loss.Margin != want.margin || c.Loss.LSEH.Semantics != want.semantics ||
+			c.Loss.LSEH.Lambda != 0.025 {
 			t.Errorf("%s: loss %+v, want %+v", p.Name, c.Loss, want)
 		}
-		if c.Optim.Clip != 2 || c.Seed != 7 || c.Train.Batch != 128 && network != "gsmn" && network != "chan" || networkRules[network] == nil || !networkRules[network](c, &p) {
+		if c.Optim.Clip != 2 || c.Seed != 7 || c.Train.Batch != 128 && network != "gsmn" && network != "chan" ||
+			networkRules[network] == nil || !networkRules[network](c, &p) {
 			t.Errorf("%s: not the settings of its network: %+v", p.Name, r.Config)
 		}
-		if strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" { // what the code does, and our own choice
+		// what the code does, and our own choice
+		if strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" {
 			continue
 		}
 		key := p.Base + " " + p.Data + map[bool]string{true: " LMH1"}[p.Loss == "lmh1"]
-		schedule := [4]float64{c.Optim.LR, float64(c.Optim.LRUpdate), float64(c.Optim.LRUpdate2), float64(c.Loss.WarmupEpochs)}
+		schedule := [4]float64{c.Optim.LR, float64(c.Optim.LRUpdate), float64(c.Optim.LRUpdate2),
+			float64(c.Loss.WarmupEpochs)}
 		if first, ok := schedules[key]; !ok {
 			schedules[key], lr[key] = p, schedule
 		} else if lr[key] != schedule {
@@ -168,16 +184,19 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s begins without a comment", p.Name)
 		}
 	}
-	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "configs")), ".", func(file string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" && path.Dir(file) != "sweeps" && !slices.Contains(names, strings.TrimSuffix(file, ".yaml")) {
-			t.Errorf("configs/%s is not part of the program: add its folder to configs.FS", file)
-		}
-		return err
-	})
+	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "configs")), ".",
+		func(file string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" && path.Dir(file) != "sweeps" &&
+				!slices.Contains(names, strings.TrimSuffix(file, ".yaml")) {
+				t.Errorf("configs/%s is not part of the program: add its folder to configs.FS", file)
+			}
+			return err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := configs.FS.ReadFile("presets.tsv"); err != nil || strings.Contains(string(b), " \t") || strings.Contains(string(b), "\t ") {
+	if b, err := configs.FS.ReadFile("presets.tsv"); err != nil || strings.Contains(string(b), " \t") ||
+		strings.Contains(string(b), "\t ") {
 		t.Errorf("blanks beside tabs in presets.tsv, %v", err)
 	}
 }
@@ -207,7 +226,8 @@ func TestNames(t *testing.T) {
 	if at := r.Origin("model.embed_dim"); at.String() != "configs/vsepp/base.yaml:4" {
 		t.Errorf("model.embed_dim is from %v", at)
 	}
-	if r := load(t, Request{File: "vsepp/f30k-lseh", Set: []string{"train.batch=64"}}); r.Optim.LR != 0.002 || r.Train.Batch != 64 ||
+	if r := load(t, Request{File: "vsepp/f30k-lseh", Set: []string{"train.batch=64"}}); r.Optim.LR != 0.002 ||
+		r.Train.Batch != 64 ||
 		r.RunDir(r.File) != filepath.Join("runs", "vsepp-f30k-lseh") {
 		t.Errorf("a preset: %+v in %s", r.Optim, r.RunDir(r.File))
 	}
@@ -223,18 +243,23 @@ func TestNames(t *testing.T) {
 		t.Errorf("the preset beside it: %+v", r.Optim)
 	}
 	for name, want := range map[string]string{
-		"vsepp/f30k-lsh":                 "--config: no such file or preset: vsepp/f30k-lsh; did you mean the preset vsepp/f30k-lseh?",
-		"configs/vsepp/coco-lseh.yaml":   "--config: no such file: configs/vsepp/coco-lseh.yaml; did you mean the preset vsepp/coco-lseh?",
-		"/a/b/configs/saf/f8k-lmh2.yaml": "--config: no such file: /a/b/configs/saf/f8k-lmh2.yaml; did you mean the preset saf/f8k-lmh2?",
-		"quite-another":                  "--config: no such file or preset: quite-another; vsetrain config list shows the presets",
-		"quite-another.yaml":             "--config: no such file: quite-another.yaml",
+		"vsepp/f30k-lsh": "--config: no such file or preset: vsepp/f30k-lsh; did you mean the preset " +
+			"vsepp/f30k-lseh?",
+		"configs/vsepp/coco-lseh.yaml": "--config: no such file: configs/vsepp/coco-lseh.yaml; did you mean the " +
+			"preset vsepp/coco-lseh?",
+		"/a/b/configs/saf/f8k-lmh2.yaml": "--config: no such file: /a/b/configs/saf/f8k-lmh2.yaml; did you mean the " +
+			"preset saf/f8k-lmh2?",
+		"quite-another": "--config: no such file or preset: quite-another; vsetrain config list " +
+			"shows the presets",
+		"quite-another.yaml": "--config: no such file: quite-another.yaml",
 	} {
 		if _, err := Load(Request{File: name}); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", name, err, want)
 		}
 	}
 	write("bad.yaml", "extends: [vsepp/bse]\n")
-	if _, err := Load(Request{File: "bad.yaml"}); err == nil || err.Error() != "bad.yaml:1:11: extends: no such file or preset: vsepp/bse; did you mean the preset vsepp/base?" {
+	if _, err := Load(Request{File: "bad.yaml"}); err == nil || err.Error() != "bad.yaml:1:11: extends: no such file "+
+		"or preset: vsepp/bse; did you mean the preset vsepp/base?" {
 		t.Errorf("%v", err)
 	}
 }
@@ -244,22 +269,28 @@ func TestParsePresets(t *testing.T) {
 	const head = "preset\tbase\tdata\tloss\toptim.lr\tsource\n"
 	for text, want := range map[string]string{
 		"preset\tbase\n": "configs/presets.tsv:1: no column data",
-		head + "a\tvsepp/base\tf30k\tlseh\t0.1\n":                                "configs/presets.tsv:2: expected 6 cells with tabs between them, found 5",
-		head + "a\tvsepp/base\t\tlseh\t0.1\tx\n":                                 "configs/presets.tsv:2:14: data is empty",
-		head + strings.Repeat("a\tvsepp/base\tf30k\tlseh\t0.1\tpaper\n", 2):      "configs/presets.tsv:3: a is there twice",
-		strings.Replace(head, "data\t", "", 1) + "a\tvsepp/base\tlseh\t0.1\tx\n": "configs/presets.tsv:1: no column data",
+		head + "a\tvsepp/base\tf30k\tlseh\t0.1\n": "configs/presets.tsv:2: expected 6 " +
+			"cells with tabs between them, found 5",
+		head + "a\tvsepp/base\t\tlseh\t0.1\tx\n": "configs/presets.tsv:2:14: data is " +
+			"empty",
+		head + strings.Repeat("a\tvsepp/base\tf30k\tlseh\t0.1\tpaper\n", 2): "configs/presets.tsv:3: a is there " +
+			"twice",
+		strings.Replace(head, "data\t", "", 1) + "a\tvsepp/base\tlseh\t0.1\tx\n": "configs/presets.tsv:1: no column " +
+			"data",
 	} {
 		if _, err := parsePresets(text); err == nil || err.Error() != want {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
 		}
 	}
-	rows, err := parsePresets(strings.Replace(head, "optim.lr", "optim.lrr", 1) + "a\tvsepp/base\tf30k\tlseh\t0.1\tx\nb\tvsepp/base\tf30k\tlseh\t\tx\n")
+	rows, err := parsePresets(strings.Replace(head, "optim.lr", "optim.lrr", 1) +
+		"a\tvsepp/base\tf30k\tlseh\t0.1\tx\nb\tvsepp/base\tf30k\tlseh\t\tx\n")
 	if err != nil || len(rows) != 2 {
 		t.Fatal(rows, err)
 	}
 	var p problems
 	rows[0].layer(&p)
-	if err := p.err(); err == nil || !strings.Contains(err.Error(), "presets.tsv:2:24: optim.lrr: the heading of this column is no key") {
+	if err := p.err(); err == nil || !strings.Contains(err.Error(), "presets.tsv:2:24: optim.lrr: the heading of "+
+		"this column is no key") {
 		t.Errorf("%v", err)
 	}
 	if rows[1].layer(&p); len(p.list) != 1 {

@@ -22,11 +22,13 @@ type BenchRequest struct {
 	Config        *config.Config
 	BLAS          string
 	Steps, Warmup int
-	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of these sizes.
+	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of
+	// these sizes.
 	WithData bool
 	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
 	Regions, Feature, Vocab int
-	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data device.resident decides.
+	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
+	// device.resident decides.
 	Stream     bool
 	Now        func() time.Time
 	PeakMemory func() int64 // bytes, 0 when unknown
@@ -66,8 +68,8 @@ type BenchReport struct {
 	Steps       int      `json:"steps"`
 	Warmup      int      `json:"warmup"`
 	FirstStepMS float64  `json:"first_step_ms"` // graph building included
-	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one step to that of the next, as
-	// steps are started ahead; the wait for the loader is part of it there.
+	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one
+	// step to that of the next, as steps are started ahead; the wait for the loader is part of it there.
 	StepMS       Spread      `json:"step_ms"`
 	LastLoss     float64     `json:"last_loss"` // of the last step
 	CaptionsPerS float64     `json:"captions_per_s"`
@@ -147,8 +149,9 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	if b.dev, choice, err = ChooseDevice(c.Device, b.BenchRequest.BLAS); err != nil {
 		return nil, err
 	}
-	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason, Precision: c.Device.Precision,
-		Batch: c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
+	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,
+		Precision: c.Device.Precision,
+		Batch:     c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
 	for _, w := range choice.Warnings {
 		b.rep.Warnings = append(b.rep.Warnings, w.Error())
 	}
@@ -166,7 +169,8 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return nil, err
 	}
 	if b.WithData {
-		b.loader, err = data.NewLoader(b.train, b.vocab, b.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
+		b.loader, err = data.NewLoader(b.train, b.vocab,
+			b.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
 	return memory, b.draw(memory, dims)
@@ -292,7 +296,8 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 	}
 	slices.Sort(times)
 	slices.Sort(waits)
-	rep.StepMS = Spread{Min: times[0], Median: times[n/2], P90: times[min(n-1, n*9/10)], Max: times[n-1], Mean: sum / float64(n)}
+	rep.StepMS = Spread{Min: times[0], Median: times[n/2], P90: times[min(n-1, n*9/10)], Max: times[n-1],
+		Mean: sum / float64(n)}
 	rep.DataWaitMS = waits[n/2]
 	rep.CaptionsPerS = float64(c.Train.Batch) / (rep.StepMS.Median + rep.DataWaitMS) * 1000
 	rep.GFlop = flops / float64(n) / 1e9

@@ -1,5 +1,6 @@
-// Package house holds the rules of the house and nothing else: which package stands on which level, what it may import, and
-// which of them may touch the outside world. docs/design.md tells the reasons. A new package gets a line in the table here.
+// Package house holds the rules of the house and nothing else: which package stands on which level, what it may import,
+// and which of them may touch the outside world. docs/design.md tells the reasons. A new package gets a line in the
+// table here.
 package house
 
 import (
@@ -31,22 +32,26 @@ var levels = [][]string{
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/gemm", "internal/gemm/asmgen",
 		"internal/atomicfile", "internal/process", "internal/regular"},
-	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed", "internal/device/toy",
+	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed",
+		"internal/device/toy",
 		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator",
 		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view", "internal/figures",
+	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view",
+		"internal/figures",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
 // sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
-	"internal/atomicfile":        {"internal/process"},
-	"internal/npy":               {"internal/half", "internal/pickle", "internal/atomicfile", "internal/mapped", "internal/regular"}, // headers are Python literals
+	"internal/atomicfile": {"internal/process"},
+	// headers are Python literals
+	"internal/npy": {"internal/half", "internal/pickle", "internal/atomicfile", "internal/mapped",
+		"internal/regular"},
 	"internal/safetensors":       {"internal/half", "internal/mapped", "internal/regular"},
 	"internal/torchfile":         {"internal/half", "internal/pickle", "internal/atomicfile", "internal/regular"},
 	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
@@ -67,18 +72,21 @@ var sideways = map[string][]string{
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
 	"internal/figures":           {"internal/config"},
 	"internal/search":            {"internal/experiment"},
-	"internal/sweep":             {"internal/config", "internal/experiment", "internal/report"},                    // trials are runs
-	"internal/view":              {"internal/config", "internal/experiment", "internal/report", "internal/search"}, // a page on what they tell
-	"cmd/vsetrain":               {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+	// trials are runs
+	"internal/sweep": {"internal/config", "internal/experiment", "internal/report"},
+	// a page on what they tell
+	"internal/view": {"internal/config", "internal/experiment", "internal/report", "internal/search"},
+	"cmd/vsetrain":  {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx"},
 }
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
-	"internal/search":               {"internal/config"},
-	"internal/device/cpu":           {"internal/device/devicetest"},
-	"internal/device/cuda":          {"internal/device/cpu", "internal/device/devicetest", "internal/device/cuda/emulator"},
+	"internal/search":     {"internal/config"},
+	"internal/device/cpu": {"internal/device/devicetest"},
+	"internal/device/cuda": {"internal/device/cpu", "internal/device/devicetest",
+		"internal/device/cuda/emulator"},
 	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
 	"internal/device/toy":           {"internal/device/composed", "internal/device/devicetest"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
@@ -105,9 +113,10 @@ var outside = map[string][]string{
 	"sigs.k8s.io":                  {},
 	"flag":                         {},
 	"math/rand":                    {},
-	"testing":                      {"internal/device/cuda/emulator"}, // of tests: the program links the suite of devicetest without it
-	"os/signal":                    {"cmd/vsetrain"},
-	"C":                            {},
+	// of tests: the program links the suite of devicetest without it
+	"testing":   {"internal/device/cuda/emulator"},
+	"os/signal": {"cmd/vsetrain"},
+	"C":         {},
 }
 
 // goPackage is what `go list -json` says of a package.
@@ -116,7 +125,8 @@ type goPackage struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// touch looks at every source file, since `go test` reuses a result until a file that the test itself looked at changes.
+// touch looks at every source file, since `go test` reuses a result until a file that the test itself looked at
+// changes.
 func touch(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
@@ -136,14 +146,16 @@ func touch(t *testing.T) {
 // The rules hold for the sources of every system that is supported.
 func TestHouse(t *testing.T) {
 	touch(t)
-	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64", "linux/amd64 vsecu"} {
+	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64",
+		"linux/amd64 vsecu"} {
 		system, tag, tagged := strings.Cut(target, " ")
 		goos, goarch, _ := strings.Cut(system, "/")
 		cgo := "CGO_ENABLED=0"
 		if tagged {
 			cgo = "CGO_ENABLED=1"
 		}
-		cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports", module+"...")
+		cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports",
+			module+"...")
 		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, cgo)
 		out, err := cmd.Output()
 		if err != nil {
@@ -234,7 +246,8 @@ func absent(pkgs []goPackage) []string {
 	return list
 }
 
-// maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their own.
+// maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their
+// own.
 const maxModelMethods = 20
 
 // methodsOf counts the methods of a type in the sources of a package, tests left out.
@@ -282,7 +295,8 @@ func sources(t *testing.T, dir string) (files []*ast.File) {
 	return files
 }
 
-// A network, and a loss, is known by its traits: no package but its own names one. Package models/nn holds layers of networks.
+// A network, and a loss, is known by its traits: no package but its own names one. Package models/nn holds layers of
+// networks.
 func TestNetworksAreNamedAtHome(t *testing.T) {
 	touch(t)
 	for _, home := range []string{"models", "loss"} {
@@ -311,8 +325,8 @@ var c = "gsmn"
 	}
 }
 
-// names returns the constants of a package that name its networks or losses: the string constants of its options.go whose value is
-// the lower-case name of the constant.
+// names returns the constants of a package that name its networks or losses: the string constants of its options.go
+// whose value is the lower-case name of the constant.
 func names(t *testing.T, dir string) (idents, values []string) {
 	for _, f := range sources(t, dir) {
 		for _, d := range f.Decls {
@@ -436,18 +450,29 @@ func TestFaults(t *testing.T) {
 		pkg  goPackage
 		want string // "" is no fault
 	}{
-		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval", "vsetrain/internal/gemm"}}, ""},
-		{goPackage{ImportPath: "vsetrain/data", Imports: []string{"vsetrain/train"}}, "data (level 3) imports train (level 5): upwards"},
-		{goPackage{ImportPath: "vsetrain/loss", Imports: []string{"vsetrain/models"}}, "loss imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval", "vsetrain/internal/gemm"}},
+			""},
+		{goPackage{ImportPath: "vsetrain/data", Imports: []string{"vsetrain/train"}},
+			"data (level 3) imports train (level 5): upwards"},
+		{goPackage{ImportPath: "vsetrain/loss", Imports: []string{"vsetrain/models"}},
+			"loss imports models, sideways on level 3"},
 		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"vsetrain/models/nn"}}, ""},
-		{goPackage{ImportPath: "vsetrain/models/nn", Imports: []string{"vsetrain/models"}}, "models/nn imports models, sideways on level 3"},
-		{goPackage{ImportPath: "vsetrain/internal/new"}, "internal/new has no level: put it into the table of internal/house"},
-		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"gorgonia.org/gorgonia"}}, `models imports gorgonia.org/gorgonia, which is left to ["internal/graph"]`},
-		{goPackage{ImportPath: "vsetrain/internal/gemm", Imports: []string{"C"}}, "internal/gemm imports C, which is left to []"},
-		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss", "vsetrain/internal/golden", "gonum.org/v1/gonum/mat"}}, ""},
-		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/models"}}, "loss imports models, sideways on level 3"},
-		{goPackage{ImportPath: "vsetrain/internal/graph", TestImports: []string{"vsetrain/train"}}, "internal/graph (level 2) imports train (level 5): upwards"},
-		{goPackage{ImportPath: "vsetrain/internal/device/cpu", Imports: []string{"vsetrain/internal/device/devicetest"}},
+		{goPackage{ImportPath: "vsetrain/models/nn", Imports: []string{"vsetrain/models"}},
+			"models/nn imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/internal/new"}, "internal/new has no level: put it into the table of " +
+			"internal/house"},
+		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"gorgonia.org/gorgonia"}},
+			`models imports gorgonia.org/gorgonia, which is left to ["internal/graph"]`},
+		{goPackage{ImportPath: "vsetrain/internal/gemm", Imports: []string{"C"}}, "internal/gemm imports C, which is " +
+			"left to []"},
+		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss", "vsetrain/internal/golden",
+			"gonum.org/v1/gonum/mat"}}, ""},
+		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/models"}},
+			"loss imports models, sideways on level 3"},
+		{goPackage{ImportPath: "vsetrain/internal/graph", TestImports: []string{"vsetrain/train"}},
+			"internal/graph (level 2) imports train (level 5): upwards"},
+		{goPackage{ImportPath: "vsetrain/internal/device/cpu",
+			Imports: []string{"vsetrain/internal/device/devicetest"}},
 			"internal/device/cpu imports internal/device/devicetest, sideways on level 1"},
 	} {
 		want := []string{}

@@ -50,7 +50,8 @@ func (t *Table) Spans() (out []Span) {
 	return out
 }
 
-// HTML writes the report as one page that needs nothing else: figures are SVG inside it, pictures data URIs, there is no script.
+// HTML writes the report as one page that needs nothing else: figures are SVG inside it, pictures data URIs, there is
+// no script.
 func (r *Report) HTML(w io.Writer, now time.Time) error {
 	return page.Execute(w, struct {
 		*Report
@@ -108,8 +109,8 @@ func (r *Report) CSV() string {
 	return r.join(func(t *Table) string { return "# " + t.Title + "\n" + t.CSV() })
 }
 
-// Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and .png for each figure, .png for each heat
-// map. It returns how many files it wrote.
+// Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
+// .png for each figure, .png for each heat map. It returns how many files it wrote.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err

@@ -88,7 +88,8 @@ type PortInUse struct{ Addr string }
 
 // Error implements error.
 func (e *PortInUse) Error() string {
-	return fmt.Sprintf("%s: port in use by another program; choose one with --listen HOST:PORT, port 0 for any that is free", e.Addr)
+	return fmt.Sprintf("%s: port in use by another program; choose one with --listen HOST:PORT, port 0 for any that "+
+		"is free", e.Addr)
 }
 
 // isAddrInUse knows the number that Windows has for the same (WSAEADDRINUSE).

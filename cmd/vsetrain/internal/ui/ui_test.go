@@ -244,7 +244,8 @@ func TestDuration(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 3_400_000: "3.4 MB", 999_700_000: "1 GB", 33_400_000_000: "33.4 GB", 2e12: "2 TB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 3_400_000: "3.4 MB",
+		999_700_000: "1 GB", 33_400_000_000: "33.4 GB", 2e12: "2 TB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
