@@ -74,9 +74,9 @@ func (d *Dependencies) check(caption, words int) error {
 
 // openDependencies reads the dependency file; required says that there must be one.
 func (s *Split) openDependencies(required bool) error {
-	d, err := ReadDependencies(s.path("_caps.json"))
+	d, err := readDependencies(s.path("_caps.json"))
 	if missing(err) {
-		d, err = ReadDependencies(s.path("_caps.conllu"))
+		d, err = readDependencies(s.path("_caps.conllu"))
 	}
 	if missing(err) {
 		if !required {
@@ -97,8 +97,8 @@ func (s *Split) openDependencies(required bool) error {
 	return nil
 }
 
-// ReadDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
-func ReadDependencies(path string) (*Dependencies, error) {
+// readDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
+func readDependencies(path string) (*Dependencies, error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func readTrees(t testing.TB, name, content string) (*Dependencies, error) {
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return ReadDependencies(path)
+	return readDependencies(path)
 }
 
 const conlluText = "# newdoc\n# text = The dog's barking\n1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n" +

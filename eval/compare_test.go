@@ -51,7 +51,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	const n, k = 5000, 2
 	var results []Result
 	for range 3 {
-		e, err := NewEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3)
+		e, err := newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	list := func(m Metrics) []float64 {
 		return []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall}
 	}
-	mean, err := MeanOf([]Metrics{results[1].Metrics, results[2].Metrics})
+	mean, err := meanOf([]Metrics{results[1].Metrics, results[2].Metrics})
 	if err != nil {
 		t.Fatal(err)
 	}

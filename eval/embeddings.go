@@ -22,9 +22,9 @@ type Embeddings struct {
 	b                     []float32 // [ceil(M/panelC), E, panelC], zero padded
 }
 
-// NewEmbeddings copies image embeddings [N, dim] and caption embeddings [M, dim], both row-major, into panels.
+// newEmbeddings copies image embeddings [N, dim] and caption embeddings [M, dim], both row-major, into panels.
 // NaN and infinite components are errors that name the row. pool may be nil.
-func NewEmbeddings(pool *par.Pool, images, captions []float32, dim int) (*Embeddings, error) {
+func newEmbeddings(pool *par.Pool, images, captions []float32, dim int) (*Embeddings, error) {
 	n, err := rows("image", images, dim)
 	if err != nil {
 		return nil, err

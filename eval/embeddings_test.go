@@ -42,7 +42,7 @@ func TestEmbeddingScoresAreTheDefinitionBitForBit(t *testing.T) {
 	for _, sh := range []struct{ n, k, dim int }{{1, 1, 1}, {7, 5, 3}, {9, 2, 64}, {20, 5, 129}, {33, 1, 300}} {
 		m := sh.n * sh.k
 		im, ca := gaussian(rng, sh.n, sh.dim), gaussian(rng, m, sh.dim)
-		e, err := NewEmbeddings(pool, im, ca, sh.dim)
+		e, err := newEmbeddings(pool, im, ca, sh.dim)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestEmbeddingRanksEqualSortingWithRepeatedRows(t *testing.T) {
 	for _, threads := range []int{1, 2, 4} {
 		pool := par.New(threads)
 		for _, tile := range []tileSize{{128, 256}, {5, 9}} {
-			e, err := NewEmbeddings(pool, im, ca, dim)
+			e, err := newEmbeddings(pool, im, ca, dim)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestEmbeddingsRefuseBadInput(t *testing.T) {
 		{nil, good, 2, "image embeddings: 0 values"},
 		{good, good, 0, "rows of 0"},
 	} {
-		if _, err := NewEmbeddings(nil, c.im, c.ca, c.dim); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := newEmbeddings(nil, c.im, c.ca, c.dim); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
@@ -134,7 +134,7 @@ func BenchmarkRanksEmbeddings1K(b *testing.B) {
 	pool := par.New(0)
 	defer pool.Close()
 	for b.Loop() {
-		e, err := NewEmbeddings(pool, im, ca, dim)
+		e, err := newEmbeddings(pool, im, ca, dim)
 		if err != nil {
 			b.Fatal(err)
 		}

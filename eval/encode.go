@@ -31,9 +31,9 @@ type EncodeOptions struct {
 	Warn func(error)
 }
 
-// Encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
+// encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func Encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images,
+func encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images,
 	captions []float32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
@@ -167,7 +167,7 @@ func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split,
 	if r.Pairs != nil {
 		return scorePairs(ctx, r.Pairs, s, v, o)
 	}
-	images, captions, err := Encode(ctx, r.Embeds, s, v, o)
+	images, captions, err := encode(ctx, r.Embeds, s, v, o)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +178,11 @@ func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split,
 func ScoreEmbeddings(ctx context.Context, pool *par.Pool, r *models.EmbedRunner, images, captions []float32) (Scores,
 	error) {
 	if r.DotProduct() {
-		return NewEmbeddings(pool, images, captions, r.Dim())
+		return newEmbeddings(pool, images, captions, r.Dim())
 	}
 	e := r.Dim()
 	n, c := len(images)/e, len(captions)/e
-	d, err := NewDense[float32](n, c)
+	d, err := newDense[float32](n, c)
 	if err != nil {
 		return nil, err
 	}

@@ -118,8 +118,8 @@ func squares(values []float64) (mean, sum float64) {
 // (it calls this sum "rsum"); it serves to compare with its logs.
 func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
 
-// MeanOf returns the mean of every measure over folds or runs, and their ties together.
-func MeanOf(folds []Metrics) (Metrics, error) {
+// meanOf returns the mean of every measure over folds or runs, and their ties together.
+func meanOf(folds []Metrics) (Metrics, error) {
 	if len(folds) == 0 {
 		return Metrics{}, fmt.Errorf("mean of no measures")
 	}

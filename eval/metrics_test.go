@@ -205,11 +205,11 @@ func (d diagonal) Tile(dst []float64, i0, i1, c0, c1 int) {
 func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 	const n, k, dim, folds = 35, 3, 19, 5
 	rng := rand.New(rand.NewPCG(21, 22))
-	e, err := NewEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
+	e, err := newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _ := NewDense[float64](n, n*k)
+	d, _ := newDense[float64](n, n*k)
 	e.Tile(d.Data, 0, n, 0, n*k)
 	a, err := evaluateFolds(nil, e, k, folds, n/folds)
 	if err != nil {
@@ -230,7 +230,7 @@ func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 }
 
 func TestFoldErrorSaysWhichFold(t *testing.T) {
-	d, _ := NewDense[float32](6, 6)
+	d, _ := newDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
 	_, err := evaluateFolds(nil, d, 1, 3, 2)
 	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") ||

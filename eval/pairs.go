@@ -14,9 +14,9 @@ import (
 // Captions are in the order of their length, so that the captions of a tile differ little.
 func usualPairs() tileSize { return tileSize{64, 64} }
 
-// EncodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
+// encodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
 // EncodePairCaptions do.
-func EncodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
+func encodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
 	images, captions *models.EncodedSet, order []int32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
@@ -80,18 +80,18 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 // scorePairs scores a split with a PairScorer, tile by tile.
 func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores,
 	error) {
-	images, captions, order, err := EncodePairs(ctx, r, s, v, o)
+	images, captions, order, err := encodePairs(ctx, r, s, v, o)
 	if err != nil {
 		return nil, err
 	}
 	return ScorePairs(ctx, r, images, captions, order, o)
 }
 
-// ScorePairs scores what EncodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan
+// ScorePairs scores what encodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan
 // and Warn.
 func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
 	o EncodeOptions) (Scores, error) {
-	d, err := NewDense[float32](images.N, captions.N)
+	d, err := newDense[float32](images.N, captions.N)
 	if err != nil {
 		return nil, err
 	}

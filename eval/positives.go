@@ -113,7 +113,7 @@ func (r *Relevance) recalls(outcomes []JudgedOutcome) JudgedRecalls {
 // Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must
 // not be NaN (Ranks finds those).
 func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcomes, error) {
-	i2t, t2i, err := Positions(pool, s, &j.I2T, &j.T2I)
+	i2t, t2i, err := positions(pool, s, &j.I2T, &j.T2I)
 	if err != nil {
 		return JudgedMetrics{}, JudgedOutcomes{}, fmt.Errorf("judgements %s: %w", j.Name, err)
 	}
@@ -121,15 +121,15 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcom
 	return JudgedMetrics{Name: j.Name, I2T: j.I2T.recalls(o.I2T), T2I: j.T2I.recalls(o.T2I)}, o, nil
 }
 
-// Positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
+// positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
 //
 // Only the positives of each query are sorted: every candidate is ranked among them by binary search and counted, so a
 // split takes one pass over the tiles of S and memory for the positives alone, however many they are.
-func Positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
+func positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	return positionsIn(usualTiles(), pool, s, i2t, t2i)
 }
 
-// positionsIn is Positions in tiles of a given size.
+// positionsIn is positions in tiles of a given size.
 func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	n, m := s.Dims()
 	rows, err := newPlacements(pool, i2t, n, m, s.At)

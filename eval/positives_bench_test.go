@@ -11,7 +11,7 @@ import (
 func BenchmarkPositions(b *testing.B) {
 	const n, m = 1000, 5000
 	rng := rand.New(rand.NewPCG(1, 2))
-	d, err := NewDense[float32](n, m)
+	d, err := newDense[float32](n, m)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func BenchmarkPositions(b *testing.B) {
 		i2t, t2i := lists(n, m, c.images), lists(m, n, c.inText)
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := Positions(pool, d, &i2t, &t2i); err != nil {
+				if _, _, err := positions(pool, d, &i2t, &t2i); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -110,7 +110,7 @@ func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
 func TestOwnCaptionsAsJudgements(t *testing.T) {
 	const n, k = 300, 5
 	rng := rand.New(rand.NewPCG(13, 14))
-	e, err := NewEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6)
+	e, err := newEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestBadRelevance(t *testing.T) {
 		{Relevance{[]int32{0}, []int32{0, 0}, nil, nil}, "query 0 has no positives"},
 		{Relevance{[]int32{1, 1}, []int32{0, 1, 2}, []int32{0, 1}, nil}, "query 1 is judged twice"},
 	} {
-		if _, _, err := Positions(nil, d, &c.rel, &good); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := positions(nil, d, &c.rel, &good); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.rel, err, c.want)
 		}
 	}

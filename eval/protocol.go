@@ -102,7 +102,7 @@ func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out R
 		r.Ties = ties
 		out.Folds, out.I2T, out.T2I = append(out.Folds, r), append(out.I2T, i2t...), append(out.T2I, t2i...)
 	}
-	out.Metrics, err = MeanOf(out.Folds)
+	out.Metrics, err = meanOf(out.Folds)
 	return out, err
 }
 

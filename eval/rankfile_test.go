@@ -31,7 +31,7 @@ func sortedRow(scores []float64) []int {
 func TestRankAgreesWithSorting(t *testing.T) {
 	const n, k = 23, 3
 	rng := rand.New(rand.NewPCG(5, 6))
-	d, err := NewDense[float32](n, n*k)
+	d, err := newDense[float32](n, n*k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRankAgreesWithSorting(t *testing.T) {
 func TestRankInFolds(t *testing.T) {
 	const n = 5000
 	rng := rand.New(rand.NewPCG(7, 8))
-	e, err := NewEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2)
+	e, err := newEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

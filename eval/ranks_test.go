@@ -126,7 +126,7 @@ func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	s := randomScores(rng, n, m)
 	want, wantT := naiveRanks(s, k)
-	d, err := NewDense[float64](n, m)
+	d, err := newDense[float64](n, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +188,13 @@ func TestRanksRefuseShapes(t *testing.T) {
 }
 
 func TestDenseRefusesShapes(t *testing.T) {
-	if _, err := NewDense[float32](1<<40, 1<<40); err == nil {
+	if _, err := newDense[float32](1<<40, 1<<40); err == nil {
 		t.Error("a matrix larger than the address space was allocated")
 	}
-	if _, err := NewDense[float32](0, 5); err == nil {
+	if _, err := newDense[float32](0, 5); err == nil {
 		t.Error("a matrix without images was allocated")
 	}
-	d, err := NewDense[float32](2, 3)
+	d, err := newDense[float32](2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

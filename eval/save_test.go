@@ -14,7 +14,7 @@ import (
 func TestSavedScoresComeBack(t *testing.T) {
 	const n, k, dim = saveRows + 7, 2, 11
 	rng := rand.New(rand.NewPCG(31, 32))
-	e, err := NewEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
+	e, err := newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
 }
 
 func TestSaveScoresNamesTheFileItCannotWrite(t *testing.T) {
-	d, _ := NewDense[float32](1, 1)
+	d, _ := newDense[float32](1, 1)
 	path := filepath.Join(t.TempDir(), "absent", "scores.npy")
 	if err := SaveScores(nil, path, d); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)

@@ -23,8 +23,8 @@ type Dense[T float32 | float64] struct {
 	Data             []T
 }
 
-// NewDense allocates a matrix of zeros, to be filled with Put.
-func NewDense[T float32 | float64](images, captions int) (*Dense[T], error) {
+// newDense allocates a matrix of zeros, to be filled with Put.
+func newDense[T float32 | float64](images, captions int) (*Dense[T], error) {
 	if images <= 0 || captions <= 0 || captions > math.MaxInt/8/images {
 		return nil, fmt.Errorf("score matrix of %d images x %d captions: both must be positive and fit in memory",
 			images, captions)

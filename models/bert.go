@@ -29,9 +29,9 @@ func (o *BertOptions) sizes(vocab int) nn.BertSizes {
 		Positions: o.Positions, Dropout: o.Dropout}
 }
 
-// BertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging
+// bertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging
 // Face.
-func BertParams(n Network) []*nn.Param {
+func bertParams(n Network) []*nn.Param {
 	return slices.DeleteFunc(slices.Clone(n.Params()), func(p *nn.Param) bool { return p.Group != nn.BertGroup })
 }
 
@@ -50,7 +50,7 @@ func LoadBert(m *Model, dir string) error {
 	if err := checkBertConfig(dir, m.Options.Bert.Heads); err != nil {
 		return err
 	}
-	return loadBert(dir, BertParams(m.Network), m.Dims.Vocab, func(p *nn.Param, values []float32) {
+	return loadBert(dir, bertParams(m.Network), m.Dims.Vocab, func(p *nn.Param, values []float32) {
 		m.Session.Dev.UploadFloats(m.Session.Params.Value(p.Name), values)
 	})
 }

@@ -26,10 +26,10 @@ func bertOptions() Options {
 func TestBertSize(t *testing.T) {
 	o := vseinfOptions(1024, 300)
 	o.TextEncoder = TextBert
-	n, err := New(o, Dims{Regions: 36, Feature: 2048, Vocab: 30522})
+	n, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 30522})
 	fatal(t, err)
 	all, bert := 0, 0
-	for _, s := range Specs(n) {
+	for _, s := range specs(n) {
 		if s.State {
 			continue
 		}
@@ -41,7 +41,7 @@ func TestBertSize(t *testing.T) {
 	if all != 113_970_752 || bert != 109_482_240 {
 		t.Errorf("%d parameters, %d of them of BERT, want 113,970,752 and 109,482,240", all, bert)
 	}
-	if p := BertParams(n); len(p) != 199 || bertName(p[0].Name) != bertWords ||
+	if p := bertParams(n); len(p) != 199 || bertName(p[0].Name) != bertWords ||
 		bertName(p[198].Name) != "pooler.dense.bias" {
 		t.Errorf("%d tensors of BERT, the first %s", len(p), p[0].Name)
 	}
@@ -77,7 +77,7 @@ func TestLoadBertSafetensors(t *testing.T) {
 		dir := t.TempDir()
 		var tensors []safetensors.Tensor
 		want := map[string][]float64{}
-		for k, p := range BertParams(m.Network) {
+		for k, p := range bertParams(m.Network) {
 			values := normals(p.Name, m.Session.Params.Value(p.Name).N)
 			for i := range values {
 				values[i] = float32(math.Round(float64(values[i])*8)/8) + float32(k%3) // exact in half precision

@@ -16,9 +16,9 @@ func TestParameterCountsOfSCANAndCHAN(t *testing.T) {
 		o := DefaultOptions()
 		o.TextEncoder = "bigru"
 		change(&o)
-		net, err := New(o, Dims{Regions: 36, Feature: 2048, Vocab: vocab})
+		net, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: vocab})
 		fatal(t, err)
-		for _, s := range Specs(net) {
+		for _, s := range specs(net) {
 			n += s.Size()
 		}
 		return n

@@ -21,8 +21,8 @@ import (
 // ("img.fc.weight"), behind them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
 // description of the network and a checksum of everything. One file, so that replacing it is atomic.
 
-// ExtraPrefix begins the names of the tensors that are no weights.
-const ExtraPrefix = "optim/"
+// extraPrefix begins the names of the tensors that are no weights.
+const extraPrefix = "optim/"
 
 // Info describes the network of a checkpoint.
 type Info struct {
@@ -158,7 +158,7 @@ func (c *Checkpoint) check() error {
 	if err := c.Info.Model.Validate(); err != nil {
 		return fmt.Errorf("broken description: %w", err)
 	}
-	n, err := New(c.Info.Model, c.Info.Dims)
+	n, err := newNetwork(c.Info.Model, c.Info.Dims)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *Checkpoint) check() error {
 		}
 	}
 	for _, name := range c.file.Names() {
-		if !known[name] && !strings.HasPrefix(name, ExtraPrefix) {
+		if !known[name] && !strings.HasPrefix(name, extraPrefix) {
 			return fmt.Errorf("network %s has no tensor %s", n.Name(), name)
 		}
 	}

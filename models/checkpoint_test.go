@@ -339,7 +339,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)
 	n := m.Session.Params.Values().N
 	path := writeCheckpoint(t, m, Info{Step: 7, Train: json.RawMessage(`{"position":{"step":7}}`)},
-		Extra{Name: ExtraPrefix + "m", Shape: []int{n}, View: m.Session.Params.Values()})
+		Extra{Name: extraPrefix + "m", Shape: []int{n}, View: m.Session.Params.Values()})
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 func TestGSMNParameters(t *testing.T) {
 	o := DefaultOptions()
 	o.Network, o.TextEncoder = GSMN, "bigru"
-	n, err := New(o, Dims{Regions: 36, Feature: 2048, Vocab: 8481})
+	n, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 8481})
 	fatal(t, err)
 	total := 0
 	for _, p := range n.Params() {

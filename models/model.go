@@ -20,7 +20,7 @@ type Model struct {
 
 // NewModel builds a network and allocates its parameters, zeroed, on a device.
 func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
-	n, err := New(o, d)
+	n, err := newNetwork(o, d)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 }
 
 func newModel(dev device.Device, n Network, o Options, d Dims) (*Model, error) {
-	s, err := graph.NewSession(dev, Specs(n))
+	s, err := graph.NewSession(dev, specs(n))
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
 	}

@@ -97,8 +97,8 @@ type Labels struct {
 
 type builder func(o Options, d Dims) (Network, error)
 
-// New builds the network that the options name.
-func New(o Options, d Dims) (Network, error) {
+// newNetwork builds the network that the options name.
+func newNetwork(o Options, d Dims) (Network, error) {
 	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
 		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network,
 			d.Regions, d.Feature, d.Vocab)
@@ -120,8 +120,8 @@ func Available() []string {
 	return names
 }
 
-// Specs returns the parameters as the graph layer stores them.
-func Specs(n Network) []graph.ParamSpec {
+// specs returns the parameters as the graph layer stores them.
+func specs(n Network) []graph.ParamSpec {
 	var out []graph.ParamSpec
 	for _, p := range n.Params() {
 		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Twice: p.Twice, Group: p.Group})

@@ -183,7 +183,7 @@ func (r *Reference) recognise(opt map[string]any) error {
 		if err := r.options.Validate(); err != nil {
 			return err
 		}
-		n, err := New(r.options, r.dims)
+		n, err := newNetwork(r.options, r.dims)
 		if err != nil {
 			return err
 		}

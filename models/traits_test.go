@@ -34,7 +34,7 @@ func TestTraits(t *testing.T) {
 			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate = 1, 4, 1, 4
 		}
 		shapes := func(regions int) (all []string, n Network) {
-			n, err := New(o, Dims{Regions: regions, Feature: 5, Vocab: 9})
+			n, err := newNetwork(o, Dims{Regions: regions, Feature: 5, Vocab: 9})
 			fatal(t, err)
 			for _, p := range n.Params() {
 				all = append(all, fmt.Sprint(p.Name, p.Shape))

@@ -21,10 +21,10 @@ func vseinfOptions(embed, word int) Options {
 // The numbers of parameters of the published networks, by the size of the vocabulary.
 func TestVSEInfSize(t *testing.T) {
 	for vocab, want := range map[int]int{8481: 14_392_600, 11353: 15_254_200} {
-		n, err := New(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})
+		n, err := newNetwork(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})
 		fatal(t, err)
 		got := 0
-		for _, s := range Specs(n) {
+		for _, s := range specs(n) {
 			if !s.State {
 				got += s.Size()
 			}

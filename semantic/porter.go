@@ -13,8 +13,8 @@ var irregular = map[string]string{
 	"proceed": "proceed", "exceed": "exceed", "succeed": "succeed",
 }
 
-// Stem returns the stem of a lower-case word.
-func Stem(word string) string {
+// stem returns the stem of a lower-case word.
+func stem(word string) string {
 	if s, ok := irregular[word]; ok {
 		return s
 	}

@@ -46,7 +46,7 @@ func TestRealCaptions(t *testing.T) {
 	}
 	pool := par.New(0)
 	defer pool.Close()
-	a := NewTFIDF(pool, lines).Matrix
+	a := newTFIDF(pool, lines).Matrix
 	at := a.Transpose()
 	for _, pair := range [][2]int{{0, 0}, {0, 1}, {200, 201}, {k - 2, k - 1}, {k - 1, k - 1}} {
 		p, q := pair[0], pair[1]

@@ -178,7 +178,7 @@ func FuzzTerms(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		var again []string
-		for _, w := range strings.Fields(Clean(line)) {
+		for _, w := range strings.Fields(clean(line)) {
 			for _, p := range strings.Split(w, "#") {
 				if len(p) > 1 && !sklearnStop[p] {
 					again = append(again, p)

@@ -25,8 +25,8 @@ type TFIDF struct {
 // linesPerTask is the number of captions that one task of the pool reads.
 const linesPerTask = 2048
 
-// NewTFIDF builds the term matrix of lines. The result does not depend on the number of threads.
-func NewTFIDF(pool *par.Pool, lines []string) *TFIDF {
+// newTFIDF builds the term matrix of lines. The result does not depend on the number of threads.
+func newTFIDF(pool *par.Pool, lines []string) *TFIDF {
 	l := &lexer{lines: lines, workers: make([]lexerWorker, pool.Threads())}
 	tasks := (len(lines) + linesPerTask - 1) / linesPerTask
 	l.chunks = make([]lexed, tasks)

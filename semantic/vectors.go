@@ -54,7 +54,7 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 		progress = func(string, int, int) {}
 	}
 	progress(PhaseTerms, 0, len(lines))
-	t := NewTFIDF(pool, lines)
+	t := newTFIDF(pool, lines)
 	progress(PhaseTerms, len(lines), len(lines))
 	w := len(t.Vocabulary)
 	if w < 2 {

@@ -14,8 +14,8 @@ type Negatives struct {
 	ActiveCaptions, ActiveImages int
 }
 
-// CountNegatives counts for scores [n, n], image by image, and margins [n, n]; nil margins are the constant one.
-func CountNegatives[T float32 | float64](n int, scores, margins []T, constant float64) Negatives {
+// countNegatives counts for scores [n, n], image by image, and margins [n, n]; nil margins are the constant one.
+func countNegatives[T float32 | float64](n int, scores, margins []T, constant float64) Negatives {
 	hinge := func(i, j, match int) float64 {
 		m := constant
 		if margins != nil {
@@ -85,5 +85,5 @@ func (s *Step) Last() Scored {
 // Negatives counts the hard negatives of the batch. All counts of an empty one are 0.
 func (b *Scored) Negatives() Negatives {
 	n := int(math.Sqrt(float64(len(b.Scores))))
-	return CountNegatives(n, b.Scores, b.Margins, b.Constant)
+	return countNegatives(n, b.Scores, b.Margins, b.Constant)
 }

@@ -38,7 +38,7 @@ func TestGoldenUniqueNegatives(t *testing.T) {
 		for i := range c.Scores {
 			scores, margins = append(scores, c.Scores[i]...), append(margins, c.Margins[i]...)
 		}
-		if got := CountNegatives(len(c.Scores), scores, margins, 0); got.Captions != c.Expected.Captions ||
+		if got := countNegatives(len(c.Scores), scores, margins, 0); got.Captions != c.Expected.Captions ||
 			got.Images != c.Expected.Images {
 			t.Errorf("%s: %+v, want %+v", name.Name, got, c.Expected)
 		}
@@ -58,13 +58,13 @@ func TestCountNegatives(t *testing.T) {
 	// captions of images: 2 (inactive: 0.2+0.3-0.9), 2, 0; images of captions: 2 (inactive: 0.2+0.4-0.9), 2 (inactive:
 	// 0.2+0.2-0.5), 1
 	want := Negatives{Captions: 2, Images: 2, ActiveCaptions: 2, ActiveImages: 1}
-	if got := CountNegatives(3, scores, nil, 0.2); got != want {
+	if got := countNegatives(3, scores, nil, 0.2); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := CountNegatives(3, scores, nil, 1); got.ActiveImages != 2 {
+	if got := countNegatives(3, scores, nil, 1); got.ActiveImages != 2 {
 		t.Errorf("with a margin of 1 every anchor is active: %+v", got)
 	}
-	if got := CountNegatives(1, []float32{1}, nil, 1); got != (Negatives{}) {
+	if got := countNegatives(1, []float32{1}, nil, 1); got != (Negatives{}) {
 		t.Errorf("a batch of one pair has no negatives: %+v", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestHardNegatives(t *testing.T) {
 			}
 		}
 		last := s.Last()
-		got, want := last.Negatives(), CountNegatives(n, scores, margins, s.loss.Margin)
+		got, want := last.Negatives(), countNegatives(n, scores, margins, s.loss.Margin)
 		if got != want || want.Captions < 2 || want.Images < 2 {
 			t.Errorf("%s: %+v, want %+v, with more than one different negative", name, got, want)
 		}

@@ -9,11 +9,11 @@ const dropRate = 0.20
 // Draw returns the next uniform draw in [0, 1).
 type Draw func() float64
 
-// AugmentPieces augments a caption given as the word pieces of each basic token. mask is the id of [MASK]; random
+// augmentPieces augments a caption given as the word pieces of each basic token. mask is the id of [MASK]; random
 // returns a random id. One draw is taken per token; all pieces of a token share its fate, a replaced token draws
 // a random id for each piece. dst receives the ids, without [CLS] and [SEP]. When every token is dropped the first
 // is kept.
-func AugmentPieces(dst []int32, pieces [][]int32, mask int32, draw Draw, random func() int32) []int32 {
+func augmentPieces(dst []int32, pieces [][]int32, mask int32, draw Draw, random func() int32) []int32 {
 	start := len(dst)
 	for _, p := range pieces {
 		switch fate(draw()) {

@@ -30,7 +30,7 @@ func TestGoldenTokenizer(t *testing.T) {
 		if got := sentencesOf(c.Caption); !slices.Equal(got, c.Sentences) {
 			t.Errorf("%q: sentences %q, want %q", c.Caption, got, c.Sentences)
 		}
-		if got := WordTokenize(c.Caption); !slices.Equal(got, c.Tokens) {
+		if got := wordTokenize(c.Caption); !slices.Equal(got, c.Tokens) {
 			t.Errorf("%q: words %q, want %q", c.Caption, got, c.Tokens)
 		}
 		var tok Tokenizer
@@ -65,7 +65,7 @@ func TestGoldenTokenizerIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, unknown := v.AppendCaption(nil, new(Tokenizer), caption)
-			if !slices.Equal(got, want) || !slices.Equal(got, v.Encode(WordTokenize(caption))) {
+			if !slices.Equal(got, want) || !slices.Equal(got, v.Encode(wordTokenize(caption))) {
 				t.Errorf("%s %q: ids %v, want %v", set, caption, got, want)
 			}
 			if n := count(want, Unk); unknown != n {
@@ -246,7 +246,7 @@ func checkPieces(t *testing.T, c *dataCase, draw Draw) {
 		random = append(random, id(r))
 	}
 	got := []string{"[CLS]"}
-	for _, i := range AugmentPieces(nil, pieces, mask, draw, series(t, c.Name, random)) {
+	for _, i := range augmentPieces(nil, pieces, mask, draw, series(t, c.Name, random)) {
 		got = append(got, names[i])
 	}
 	got = append(got, "[SEP]")

@@ -31,7 +31,7 @@ func TestAugmentationKeepsSomething(t *testing.T) {
 	if got := AugmentIDs([]int32{5}, []int32{7, 8}, 9, drop, random); !slices.Equal(got, []int32{5, 7}) {
 		t.Errorf("ids %v", got)
 	}
-	if got := AugmentPieces(nil, [][]int32{{7, 8}, {6}}, 9, drop, random); !slices.Equal(got, []int32{7, 8}) {
+	if got := augmentPieces(nil, [][]int32{{7, 8}, {6}}, 9, drop, random); !slices.Equal(got, []int32{7, 8}) {
 		t.Errorf("pieces %v", got)
 	}
 	if got := KeepRegions(nil, 4, drop); !slices.Equal(got, []int32{0}) {

@@ -62,7 +62,7 @@ func (v *Vocabulary) Coder() Coder { return &wordCoder{v: v, sampler: newSampler
 
 // Sort implements Lexicon.
 func (v *Vocabulary) Sort(caption string) (known, unknown []string) {
-	for _, w := range WordTokenize(caption) {
+	for _, w := range wordTokenize(caption) {
 		if _, ok := v.ids[w]; ok {
 			known = append(known, w)
 		} else {
@@ -170,7 +170,7 @@ func (c *pieceCoder) AppendAugmented(dst []int32, caption string, draws Draws) (
 	pieces, unknown := c.b.Split(&c.pieces, caption)
 	start := len(dst)
 	c.draws = draws
-	dst = AugmentPieces(append(dst, c.b.Cls), pieces, c.b.Mask, c.draw, c.random)
+	dst = augmentPieces(append(dst, c.b.Cls), pieces, c.b.Mask, c.draw, c.random)
 	return c.end(dst, start), len(pieces), unknown
 }
 

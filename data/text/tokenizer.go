@@ -57,8 +57,8 @@ func (t *Tokenizer) split() {
 	}
 }
 
-// WordTokenize returns the words of a caption: lower case, Punkt sentences, Treebank rules.
-func WordTokenize(caption string) []string {
+// wordTokenize returns the words of a caption: lower case, Punkt sentences, Treebank rules.
+func wordTokenize(caption string) []string {
 	var t Tokenizer
 	return strs(t.Words(caption))
 }

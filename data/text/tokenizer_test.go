@@ -69,7 +69,7 @@ func TestWordTokenize(t *testing.T) {
 		if got := strings.Join(sentencesOf(c.caption), "|"); got != c.sentences {
 			t.Errorf("%q: sentences %q, want %q", c.caption, got, c.sentences)
 		}
-		if got := strings.Join(WordTokenize(c.caption), " "); got != c.words {
+		if got := strings.Join(wordTokenize(c.caption), " "); got != c.words {
 			t.Errorf("%q: words %q, want %q", c.caption, got, c.words)
 		}
 	}
@@ -121,7 +121,7 @@ func FuzzWordTokenize(f *testing.F) {
 	f.Add("\xff\xfe. \xe2\x80")
 	f.Add("\u3000.\u2003'\u00a0")
 	f.Fuzz(func(t *testing.T, caption string) {
-		words := WordTokenize(caption)
+		words := wordTokenize(caption)
 		for _, w := range words {
 			if w == "" || !utf8.ValidString(w) || strings.ContainsFunc(w, isSpace) {
 				t.Errorf("%q: bad word %q in %q", caption, w, words)

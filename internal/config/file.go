@@ -69,7 +69,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	if top == nil {
 		return nil
 	}
-	if IsSweep(top) {
+	if isSweep(top) {
 		p.add(sourceOf(d.name(), top), "",
 			"this is the file of a sweep: start it with vsetrain sweep run --config %s", d.path)
 		return nil

@@ -55,9 +55,9 @@ func ParseFile(file string) (*yaml.Node, error) {
 	return top, p.err()
 }
 
-// IsSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
+// isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
 // configuration.
-func IsSweep(top *yaml.Node) bool {
+func isSweep(top *yaml.Node) bool {
 	sweep := false
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		switch key := top.Content[i].Value; {

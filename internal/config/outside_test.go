@@ -94,7 +94,7 @@ func TestKindsOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds := map[[2]bool]string{{true, false}: "sweep", {false, true}: "run"}
-		if got := kinds[[2]bool{IsSweep(top), IsRun(top)}]; got != want {
+		if got := kinds[[2]bool{isSweep(top), IsRun(top)}]; got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

@@ -20,8 +20,8 @@ var notConfig = []string{
 	"VSETRAIN_GOLDEN",      // golden cases of the tests
 }
 
-// EnvName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.
-func EnvName(path string) string {
+// envName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.
+func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
@@ -30,8 +30,8 @@ func envLayer(environ []string, p *problems) layer {
 	byName := map[string]*field{}
 	names := slices.Clone(notConfig)
 	root.leaves(func(f *field) {
-		byName[EnvName(f.path)] = f
-		names = append(names, EnvName(f.path))
+		byName[envName(f.path)] = f
+		names = append(names, envName(f.path))
 	})
 	out := layer{}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {

@@ -16,7 +16,7 @@ var variable = regexp.MustCompile(`"(VSETRAIN_[A-Z0-9_]+)"`)
 func TestVariablesAreKnown(t *testing.T) {
 	known := slices.Clone(notConfig)
 	for _, p := range paths() {
-		known = append(known, EnvName(p))
+		known = append(known, envName(p))
 	}
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

@@ -83,10 +83,10 @@ func TestFields(t *testing.T) {
 		if f.doc == "" {
 			t.Errorf("%s has no doc tag", f.path)
 		}
-		if other := names[EnvName(f.path)]; other != "" {
-			t.Errorf("%s and %s share the variable %s", f.path, other, EnvName(f.path))
+		if other := names[envName(f.path)]; other != "" {
+			t.Errorf("%s and %s share the variable %s", f.path, other, envName(f.path))
 		}
-		names[EnvName(f.path)] = f.path
+		names[envName(f.path)] = f.path
 	})
 	if len(names) < 50 {
 		t.Errorf("only %d keys found", len(names))

@@ -57,7 +57,7 @@ func TestGoldenTopNegatives(t *testing.T) {
 		if err := json.Unmarshal(raw, &c); err != nil {
 			t.Fatal(err)
 		}
-		order, hinges := TopNegatives(flat(c.Scores), flat(c.Margins), len(c.Scores), c.Column)
+		order, hinges := topNegatives(flat(c.Scores), flat(c.Margins), len(c.Scores), c.Column)
 		golden.Close(t, name, hinges, c.Expected.Hinges, golden.FP64)
 		if !slices.Equal(order, c.Expected.Order) {
 			t.Errorf("%s: order %v, want %v", name, order, c.Expected.Order)
@@ -84,12 +84,12 @@ func TestGoldenAttention(t *testing.T) {
 		}
 		correlation := correlate(flat(c.Features), c.Embedding)
 		golden.Close(t, name+" correlation", correlation, c.Expected.Correlation, golden.FP64)
-		order, scores := AttentionScores(correlation, attentionLambda)
+		order, scores := attentionScores(correlation, attentionLambda)
 		golden.Close(t, name+" scores", scores, c.Expected.Scores, golden.FP64)
 		if !slices.Equal(order, c.Expected.Order) {
 			t.Errorf("%s: order %v, want %v", name, order, c.Expected.Order)
 		}
-		golden.Close(t, name+" map", AttentionMap(scores, c.Boxes, c.Width, c.Height), flat(c.Expected.Rows),
+		golden.Close(t, name+" map", attentionMap(scores, c.Boxes, c.Width, c.Height), flat(c.Expected.Rows),
 			golden.FP64)
 	})
 }

@@ -41,9 +41,9 @@ func correlate[T float32 | float64](features, image []T) []float64 {
 	return out
 }
 
-// AttentionScores ranks the regions by their correlation: the regions from the highest on, and the score of each
+// attentionScores ranks the regions by their correlation: the regions from the highest on, and the score of each
 // region.
-func AttentionScores(correlation []float64, lambda float64) (order []int, scores []float64) {
+func attentionScores(correlation []float64, lambda float64) (order []int, scores []float64) {
 	k := len(correlation)
 	order, scores = make([]int, k), make([]float64, k)
 	for i := range order {
@@ -56,9 +56,9 @@ func AttentionScores(correlation []float64, lambda float64) (order []int, scores
 	return order, scores
 }
 
-// AttentionMap sums the scores of the boxes that each pixel lies in: [height, width]. A pixel x, y lies in a box of x1
+// attentionMap sums the scores of the boxes that each pixel lies in: [height, width]. A pixel x, y lies in a box of x1
 // <= x < x2 and y1 <= y < y2, in pixels.
-func AttentionMap(scores []float64, boxes [][4]float64, width, height int) []float64 {
+func attentionMap(scores []float64, boxes [][4]float64, width, height int) []float64 {
 	out := make([]float64, width*height)
 	for i, b := range boxes {
 		for y := range height {
@@ -82,7 +82,7 @@ func (a *Attention) Map(width, height int) []float64 {
 		boxes[i] = [4]float64{b[0] * float64(width), b[1] * float64(height), b[2] * float64(width),
 			b[3] * float64(height)}
 	}
-	m := AttentionMap(a.Scores, boxes, width, height)
+	m := attentionMap(a.Scores, boxes, width, height)
 	if top := slices.Max(m); top > 0 {
 		for i := range m {
 			m[i] /= top
@@ -139,7 +139,7 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 				a.Boxes[j][d] = float64(boxes[4*j+d])
 			}
 		}
-		_, a.Scores = AttentionScores(a.Correlation, attentionLambda)
+		_, a.Scores = attentionScores(a.Correlation, attentionLambda)
 		out = append(out, a)
 	}
 	return out, nil

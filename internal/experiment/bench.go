@@ -137,7 +137,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	}
 	dims := b.sizes()
 	if b.WithData {
-		if b.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
+		if b.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
 			return nil, err
 		}
 		if err = b.openTrain(); err != nil {
@@ -146,7 +146,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		dims = dimsOf(b.train, b.vocab)
 	}
 	var choice Choice
-	if b.dev, choice, err = ChooseDevice(c.Device, b.BenchRequest.BLAS); err != nil {
+	if b.dev, choice, err = chooseDevice(c.Device, b.BenchRequest.BLAS); err != nil {
 		return nil, err
 	}
 	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,

@@ -18,10 +18,10 @@ type Choice struct {
 	Warnings []error
 }
 
-// ChooseDevice starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU
+// chooseDevice starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU
 // are there, otherwise the CPU; a GPU that is there and cannot be used is a warning. One that was asked for by its
 // number and does not exist is an error in any case. blas chooses the matrix product of the CPU ("" is the fastest).
-func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
+func chooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
 	warn := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Errorf(format, args...)) }
 	if o.Kind == "cuda" || o.Kind == "auto" {
@@ -64,9 +64,9 @@ func ChooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 	return d, c, err
 }
 
-// OpenDevice is ChooseDevice, and gives what there is to warn of to warn, which may be nil.
+// OpenDevice is chooseDevice, and gives what there is to warn of to warn, which may be nil.
 func OpenDevice(o device.Options, blas string, warn func(error)) (device.Device, error) {
-	d, c, err := ChooseDevice(o, blas)
+	d, c, err := chooseDevice(o, blas)
 	for _, w := range c.Warnings {
 		if warn != nil {
 			warn(w)

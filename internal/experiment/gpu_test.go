@@ -212,7 +212,7 @@ func TestAutoChooses(t *testing.T) {
 	o := device.DefaultOptions()
 	choose := func() (string, Choice) {
 		t.Helper()
-		d, c, err := ChooseDevice(o, "")
+		d, c, err := chooseDevice(o, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestAutoChooses(t *testing.T) {
 	name, c = choose()
 	want(name, c, "cpu", "fp64")
 	o.Precision, o.Index = "fp32", 3
-	_, _, err := ChooseDevice(o, "")
+	_, _, err := chooseDevice(o, "")
 	wantError(t, err, "GPU 3 does not exist", "lists 1", "device.index")
 	emulator.Set(t, "devices", 4, 1)
 	name, c = choose()
@@ -286,7 +286,7 @@ func TestAutoChooses(t *testing.T) {
 	}
 	emulator.Set(t, "no_device", 1, 0)
 	o.Kind = "cuda"
-	_, _, err = ChooseDevice(o, "")
+	_, _, err = chooseDevice(o, "")
 	wantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
 }
 

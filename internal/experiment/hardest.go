@@ -55,10 +55,10 @@ type Negative struct {
 	Hinge      float64 // margin + similarity - match
 }
 
-// TopNegatives ranks the images of a batch by their hinge with one caption, margin + score - match, the largest first,
+// topNegatives ranks the images of a batch by their hinge with one caption, margin + score - match, the largest first,
 // ties in the order of the batch and the matching image left out. scores and margins are [n, n], image by image. hinges
 // has one for each image, 0 for the match.
-func TopNegatives(scores, margins []float64, n, caption int) (order []int, hinges []float64) {
+func topNegatives(scores, margins []float64, n, caption int) (order []int, hinges []float64) {
 	hinges = make([]float64, n)
 	for i := range n {
 		if i != caption {
@@ -136,7 +136,7 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 		h.out.ImageID = l.Split.ImageID(l.Split.ImageRow(c))
 	}
 	list := HardestList{Run: dir, Checkpoint: l.Found, Match: scores[h.query*n+h.query]}
-	order, hinges := TopNegatives(scores, margins, n, h.query)
+	order, hinges := topNegatives(scores, margins, n, h.query)
 	seen := map[int32]bool{images[h.query]: true}
 	for _, i := range order {
 		if seen[images[i]] || len(list.Negatives) == h.Top {
@@ -185,7 +185,7 @@ func (h *hardest) choose(l *Trained, c *config.Config) error {
 func hardestCaption(scores, margins []float64, n, top int) int {
 	best, at := math.Inf(-1), 0
 	for c := range n {
-		order, hinges := TopNegatives(scores, margins, n, c)
+		order, hinges := topNegatives(scores, margins, n, c)
 		sum := 0.0
 		for _, i := range order[:min(top, len(order))] {
 			sum += hinges[i]

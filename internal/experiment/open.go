@@ -14,9 +14,9 @@ import (
 	"vsetrain/models"
 )
 
-// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
+// openLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
 // the word pieces of its BERT.
-func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
+func openLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 	if o.Vocab != "auto" {
 		return loadLexicon(o.Vocab, m)
 	}
@@ -87,8 +87,8 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set with what the network reads of it.
-func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, error) {
+// openSplit opens a split of a data set with what the network reads of it.
+func openSplit(o data.Options, m models.Options, split string) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 	c := r.Config
 	rep := SamplesReport{Network: c.Model.Network, Data: c.Data.Dir, Precision: c.Device.Precision,
 		Batch: c.Train.Batch}
-	all, err := OpenSplit(c.Data, c.Model, "train")
+	all, err := openSplit(c.Data, c.Model, "train")
 	if err != nil {
 		return rep, err
 	}
@@ -103,7 +103,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	}
 	t := &training{cfg: &c}
 	defer t.close()
-	if t.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
+	if t.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
 		return err
 	}
 	if err = t.openTrain(); err != nil {

@@ -179,7 +179,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
 			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
 	}
-	if t.vocab, err = OpenLexicon(c.Data, &c.Model); err != nil {
+	if t.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
 		return err
 	}
 	if err = t.openTrain(); err != nil {
@@ -188,7 +188,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if c.Train.LogStep > 0 {
 		t.openSimilarities()
 	}
-	if t.val, err = OpenSplit(c.Data, c.Model, "dev"); err != nil {
+	if t.val, err = openSplit(c.Data, c.Model, "dev"); err != nil {
 		return err
 	}
 	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
@@ -199,7 +199,7 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	var choice Choice
-	if t.dev, choice, err = ChooseDevice(c.Device, t.BLAS); err != nil {
+	if t.dev, choice, err = chooseDevice(c.Device, t.BLAS); err != nil {
 		return err
 	}
 	t.pool = par.New(c.Device.Threads)
@@ -259,7 +259,7 @@ func (t *training) open(ctx context.Context) (err error) {
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.
 func (t *training) openTrain() (err error) {
-	if t.train, err = OpenSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
+	if t.train, err = openSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
 		return err
 	}
 	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss)
@@ -285,7 +285,7 @@ func (t *training) initialise() (train.Position, error) {
 func (t *training) draw() (train.Position, error) {
 	t.model.Init(t.cfg.Seed, t.pool)
 	if from := t.cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		return train.Position{}, LoadWeights(t.model, from, t.vocab)
+		return train.Position{}, loadWeights(t.model, from, t.vocab)
 	}
 	if b := t.cfg.Model.Bert; t.cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
 		return train.Position{}, models.LoadBert(t.model, b.Dir)

@@ -55,7 +55,7 @@ func (p *prepared) start(r *TrainedRequest) (_ *Trained, err error) {
 			t.Close()
 		}
 	}()
-	if t.dev, t.Choice, err = ChooseDevice(r.Device, r.BLAS); err != nil {
+	if t.dev, t.Choice, err = chooseDevice(r.Device, r.BLAS); err != nil {
 		return nil, err
 	}
 	for _, w := range t.Choice.Warnings {
@@ -148,7 +148,7 @@ func (r *TrainedRequest) open(o data.Options, network models.Options) (*data.Spl
 		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
 			FeatureDType: o.FeatureDType, Boxes: true})
 	}
-	return OpenSplit(o, network, r.Split)
+	return openSplit(o, network, r.Split)
 }
 
 // Close releases the device and the split.
@@ -202,7 +202,7 @@ func (r *TrainedRequest) lexicon(o data.Options, m *models.Options) (text.Lexico
 	} else if ok {
 		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
 	}
-	v, err := OpenLexicon(o, m)
+	v, err := openLexicon(o, m)
 	if errors.Is(err, errNoVocabulary) { // one that is built now would be another
 		return nil, fmt.Errorf("%s: no vocabulary; name the one that %s was trained with with --vocab",
 			o.Dir, r.Checkpoint)

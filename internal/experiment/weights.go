@@ -31,9 +31,9 @@ func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer,
 	return store, nil
 }
 
-// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
+// loadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
 // reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
-func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
+func loadWeights(m *models.Model, path string, v text.Lexicon) error {
 	c, err := models.OpenWeights(path)
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Dir returns the folder of golden cases and fails the test where it does not exist.
-func Dir(t T) string {
+// dir returns the folder of golden cases and fails the test where it does not exist.
+func dir(t T) string {
 	t.Helper()
 	dir := os.Getenv("VSETRAIN_GOLDEN")
 	if dir == "" {
@@ -45,7 +45,7 @@ func Dir(t T) string {
 // Load decodes one golden file into v.
 func Load(t T, name string, v any) {
 	t.Helper()
-	path := filepath.Join(Dir(t), name)
+	path := filepath.Join(dir(t), name)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -68,13 +68,13 @@ var (
 // Close compares element by element and reports the worst difference as a test error.
 func Close(t T, what string, got, want []float64, tol Tolerance) {
 	t.Helper()
-	if err := Diff(got, want, tol); err != nil {
+	if err := diff(got, want, tol); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
 }
 
-// Diff returns an error that names the worst element when got differs from want by more than tol allows.
-func Diff(got, want []float64, tol Tolerance) error {
+// diff returns an error that names the worst element when got differs from want by more than tol allows.
+func diff(got, want []float64, tol Tolerance) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d elements, want %d", len(got), len(want))
 	}

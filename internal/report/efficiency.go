@@ -12,9 +12,9 @@ func Best(history []Point) (best Point, ok bool) {
 	return best, ok
 }
 
-// EpochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where
+// epochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where
 // orEqual is set.
-func EpochsToExceed(history []Point, value float64, orEqual bool) (epoch float64, reached bool) {
+func epochsToExceed(history []Point, value float64, orEqual bool) (epoch float64, reached bool) {
 	for _, p := range history {
 		if p.MRecall > value || orEqual && p.MRecall == value {
 			return p.Epoch, true
@@ -39,7 +39,7 @@ func Compare(base, run []Point, orEqual bool) Efficiency {
 		return Efficiency{}
 	}
 	e := Efficiency{BaseBest: b.MRecall, BaseEpochs: b.Epoch}
-	e.Epochs, e.Reached = EpochsToExceed(run, b.MRecall, orEqual)
+	e.Epochs, e.Reached = epochsToExceed(run, b.MRecall, orEqual)
 	return e
 }
 

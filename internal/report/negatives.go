@@ -66,8 +66,8 @@ var kinds = []counts{
 	}},
 }
 
-// MovingAverage returns the mean of the last n values, or of as many as there are, at each place.
-func MovingAverage(values []float64, n int) []float64 {
+// movingAverage returns the mean of the last n values, or of as many as there are, at each place.
+func movingAverage(values []float64, n int) []float64 {
 	out, sum := make([]float64, len(values)), 0.0
 	for i, v := range values {
 		sum += v
@@ -114,7 +114,7 @@ func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
 						continue
 					}
 					window = max(window, averageOver(s.X))
-					s.Y = MovingAverage(s.Y, averageOver(s.X))
+					s.Y = movingAverage(s.Y, averageOver(s.X))
 					f.Series = append(f.Series, s)
 					at := peak(s.Y)
 					peaks.Rows = append(peaks.Rows,

@@ -118,7 +118,7 @@ func TestRecallTables(t *testing.T) {
 		set(newRun("f30k", models.GSMN, "LUWM", 7), [3]float64{73.1, 92.7, 96.8}, [3]float64{54.2, 79.9, 87.3}),
 		newRun("f30k", models.SAF, "LMH1", 7),
 	})[0]
-	tables := d.RecallTables("test", "test split", Test("1k"), true)
+	tables := d.RecallTables("test", "test split", testRecalls("1k"), true)
 	if len(tables) != 3 {
 		t.Fatalf("%d tables", len(tables))
 	}
@@ -144,7 +144,7 @@ func TestRecallTables(t *testing.T) {
 		t.Errorf("GSMN:\n%s", tables[2].Text(nil))
 	}
 	// Unasked, ± is the deviation over the seeds everywhere.
-	tables = d.RecallTables("test", "test split", Test("1k"), false)
+	tables = d.RecallTables("test", "test split", testRecalls("1k"), false)
 	main = tables[0].Text(nil)
 	for _, want := range []string{
 		"VSE++    LMH1        38.9        68.0        78.5        61.8",
@@ -162,7 +162,7 @@ func TestRecallTables(t *testing.T) {
 	both := Collect([]*Run{set(newRun("f30k", models.VSEInf, "LSEH-BERT", 7), [3]float64{81.0, 96.1, 97.7},
 		[3]float64{63.1, 87.1, 92.7}),
 		set(newRun("f30k", models.VSEInf, "LSEH", 7), [3]float64{82.4, 96.0, 98.6}, [3]float64{63.7, 87.1, 92.5})})[0]
-	tables = both.RecallTables("test", "test split", Test("1k"), false)
+	tables = both.RecallTables("test", "test split", testRecalls("1k"), false)
 	if last := tables[len(tables)-1]; last.Name != "test-semantics" || last.Rows[0].Cells[1].Text != "LSEH-SVD" ||
 		last.Rows[1].Cells[1].Text != "LSEH-BERT" {
 		t.Errorf("semantics:\n%s", last.Text(nil))

@@ -158,8 +158,8 @@ func resample(src *image.RGBA, w, h int) *image.RGBA {
 // heatSide is the longer side of a heat map in pixels.
 const heatSide = 288
 
-// Heat draws the attention over the picture at path; without one ("") the map by itself, in the shape of the image.
-func Heat(a *experiment.Attention, path string) (image.Image, error) {
+// heat draws the attention over the picture at path; without one ("") the map by itself, in the shape of the image.
+func heat(a *experiment.Attention, path string) (image.Image, error) {
 	w, h := fit(max(1, int(a.Width)), max(1, int(a.Height)), heatSide)
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
 	share := 1.0

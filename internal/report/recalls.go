@@ -11,14 +11,14 @@ import (
 // Measure returns the recalls of a run that a table shows; ok is false if it has none.
 type Measure func(*Run) (m eval.Metrics, ok bool)
 
-// Validation measures the best validation of a run.
-func Validation(r *Run) (eval.Metrics, bool) {
+// validationRecalls measures the best validation of a run.
+func validationRecalls(r *Run) (eval.Metrics, bool) {
 	v, ok := r.best()
 	return eval.Metrics{I2T: v.I2T, T2I: v.T2I, RSum: v.RSum, MRecall: v.MRecall}, ok
 }
 
-// Test measures the test split by a protocol.
-func Test(protocol string) Measure {
+// testRecalls measures the test split by a protocol.
+func testRecalls(protocol string) Measure {
 	return func(r *Run) (eval.Metrics, bool) {
 		for _, m := range r.Test {
 			if m.Protocol == protocol {
@@ -86,10 +86,10 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 	return statCell(means, 1)
 }
 
-// RecallTable has a row for each network and loss, and both directions. Numbers are means over the seeds with their
+// recallTable has a row for each network and loss, and both directions. Numbers are means over the seeds with their
 // sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
 // instead (eval.MeanSpread).
-func RecallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
+func recallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
 	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "loss"}}}
 	for _, d := range directions {
 		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
@@ -129,10 +129,10 @@ func RecallTable(name, title string, groups []*Group, of Measure, paper bool) *T
 	return t
 }
 
-// SummaryTable is the paper's summary over networks: for each loss the mean of all recalls of a direction, in the
+// summaryTable is the paper's summary over networks: for each loss the mean of all recalls of a direction, in the
 // paper's form with their spread, of the networks that have every one of the losses. GSMN, which the paper treats by
 // itself, is left out. It is nil with fewer than two networks or losses.
-func SummaryTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
+func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
 	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.traits().Apart }), of)
 	var losses, networks []string
 	at := map[[2]string]*measured{}
@@ -201,7 +201,7 @@ func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, p
 		return nil
 	}
 	title := groups[0].traits().Title
-	return RecallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network,
+	return recallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network,
 		title+" with different losses on "+d.Name+", "+what, groups, of, paper)
 }
 
@@ -226,10 +226,10 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 		}
 	}
 	for _, t := range []*Table{
-		RecallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
-		SummaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
+		recallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
+		summaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
 		d.apartTable(prefix, what, apart, of, paper),
-		RecallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of, paper),
+		recallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of, paper),
 	} {
 		if t != nil && len(t.Rows) > 0 {
 			tables = append(tables, t)
@@ -241,7 +241,7 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 // TestTables are the recall tables of the test split, for each protocol that runs were measured by.
 func (d *DataSet) TestTables() (tables []*Table) {
 	for _, p := range d.protocols() {
-		tables = append(tables, d.RecallTables("test-"+p, testTitle(p), Test(p), false)...)
+		tables = append(tables, d.RecallTables("test-"+p, testTitle(p), testRecalls(p), false)...)
 	}
 	return tables
 }

@@ -115,21 +115,21 @@ func TestNegativeFigures(t *testing.T) {
 	if c := peaks.Rows[0].Cells; c[5].Value != 10 || c[6].Value != 3.5 {
 		t.Errorf("peak %+v", c)
 	}
-	if got := MovingAverage([]float64{1, 3, 5, 7}, 2); got[0] != 1 || got[1] != 2 || got[3] != 6 {
+	if got := movingAverage([]float64{1, 3, 5, 7}, 2); got[0] != 1 || got[1] != 2 || got[3] != 6 {
 		t.Errorf("moving average %v", got)
 	}
 }
 
 func TestFitLine(t *testing.T) {
-	f, ok := FitLine([]float64{1, 2, 3, 4}, []float64{141.4, 289.2, 437, 584.8}) // T(n) = 147.8 n - 6.4
+	f, ok := fitLine([]float64{1, 2, 3, 4}, []float64{141.4, 289.2, 437, 584.8}) // T(n) = 147.8 n - 6.4
 	if !ok || math.Abs(f.Slope-147.8) > 1e-9 || math.Abs(f.Intercept+6.4) > 1e-9 || math.Abs(f.R2-1) > 1e-12 {
 		t.Errorf("%+v", f)
 	}
-	f, _ = FitLine([]float64{1, 2, 3}, []float64{1, 3, 2})
+	f, _ = fitLine([]float64{1, 2, 3}, []float64{1, 3, 2})
 	if math.Abs(f.Slope-0.5) > 1e-12 || math.Abs(f.R2-0.25) > 1e-12 {
 		t.Errorf("%+v", f)
 	}
-	if _, ok := FitLine([]float64{2, 2}, []float64{1, 3}); ok {
+	if _, ok := fitLine([]float64{2, 2}, []float64{1, 3}); ok {
 		t.Error("a line through points above each other")
 	}
 }
@@ -198,7 +198,7 @@ func TestPictures(t *testing.T) {
 func TestHeat(t *testing.T) {
 	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
 		Scores: []float64{200, 50}}
-	img, err := Heat(a, "")
+	img, err := heat(a, "")
 	if err != nil {
 		t.Fatal(err)
 	}

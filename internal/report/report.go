@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// count the epochs to reach the best of the base instead of exceeding it
 	OrEqual   bool
-	Paper     bool                               // show the paper's spread of the recalls, see RecallTable
+	Paper     bool                               // show the paper's spread of the recalls, see recallTable
 	Hardest   map[*DataSet][]*experiment.Hardest // hard negatives of a caption
 	Attention map[*DataSet][]experiment.Attention
 	Timing    []*experiment.SamplesReport
@@ -125,7 +125,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	protocols := d.protocols()
 	for _, p := range protocols {
 		what := testTitle(p)
-		for _, t := range d.RecallTables("test-"+p, what, Test(p), o.Paper) {
+		for _, t := range d.RecallTables("test-"+p, what, testRecalls(p), o.Paper) {
 			s.Items = append(s.Items, Item{Table: t})
 		}
 		t, err := d.PairedTable("test-"+p+"-differences", p, comparisons)
@@ -135,7 +135,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		if t != nil {
 			s.Items = append(s.Items, Item{Table: t})
 		}
-		s.addSeeds(d.SeedTable("test-"+p+"-seeds", what, comparisons, Test(p)), false)
+		s.addSeeds(d.SeedTable("test-"+p+"-seeds", what, comparisons, testRecalls(p)), false)
 	}
 	for _, t := range d.JudgedTables() {
 		s.Items = append(s.Items, Item{Table: t})
@@ -144,10 +144,10 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the "+
 			"highest M-Recall, so they are a little too good; --test measures the test split.")
 	}
-	for _, t := range d.RecallTables("validation", "validation split, best validation", Validation, o.Paper) {
+	for _, t := range d.RecallTables("validation", "validation split, best validation", validationRecalls, o.Paper) {
 		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
 	}
-	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, Validation),
+	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, validationRecalls),
 		len(protocols) > 0)
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
@@ -350,7 +350,7 @@ func attentionGallery(maps []experiment.Attention, p *Pictures) (*Gallery, error
 		for i := range part {
 			a := &part[i]
 			path, _ := p.Find(a.ImageID)
-			img, err := Heat(a, path)
+			img, err := heat(a, path)
 			if err != nil {
 				return nil, err
 			}

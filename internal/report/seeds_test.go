@@ -22,7 +22,7 @@ func TestSeedTable(t *testing.T) {
 		newRun("a", models.VSRN, "LMH1", 7, Point{1, 50}), newRun("a", models.VSRN, "LMH1", 8, Point{1, 50}),
 		newRun("a", models.VSRN, "LSEH", 7, Point{1, 60}), newRun("a", models.VSRN, "LSEH", 8, Point{1, 60}))
 	d := Collect(runs)[0]
-	table := d.SeedTable("seeds", "validation split", d.Comparisons(false), Validation)
+	table := d.SeedTable("seeds", "validation split", d.Comparisons(false), validationRecalls)
 	text := strings.Join(strings.Fields(table.Text(nil)), " ")
 	for _, want := range []string{
 		"VSE++ LMH1 LSEH 66.03 ± 0.80 3 67.53 ± 0.68 4 +1.49 -0.11 to 3.09 0.0607",

@@ -14,8 +14,8 @@ import (
 // Fit is a least-squares line y = Slope·x + Intercept; R2 is 1 less the share of the variance that the line leaves.
 type Fit struct{ Slope, Intercept, R2 float64 }
 
-// FitLine fits a line to two or more points of different x. ok is false for fewer.
-func FitLine(x, y []float64) (f Fit, ok bool) {
+// fitLine fits a line to two or more points of different x. ok is false for fewer.
+func fitLine(x, y []float64) (f Fit, ok bool) {
 	n := float64(len(x))
 	if len(x) < 2 || len(x) != len(y) {
 		return f, false
@@ -95,7 +95,7 @@ func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
 		}{{whole, epoch}, {inLoss, loss}} {
 			half.f.Series = append(half.f.Series, Series{Name: label, Color: c, X: x, Y: half.y, Style: Points})
 			cells = append(cells, numberCell(half.y[len(half.y)-1], 3))
-			fit, ok := FitLine(x, half.y)
+			fit, ok := fitLine(x, half.y)
 			if !ok {
 				cells = append(cells, textCell("-"), textCell("-"), textCell("-"))
 				continue

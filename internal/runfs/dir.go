@@ -16,7 +16,7 @@ import (
 // Names inside a run directory.
 const (
 	ConfigName      = "config.yaml"
-	EnvName         = "env.json"
+	envName         = "env.json"
 	MetricsName     = "metrics.jsonl"
 	CheckpointsName = "checkpoints"
 	lockName        = ".lock"

@@ -34,7 +34,7 @@ type EmbedRequest struct {
 	Source                    string   // where the texts come from, for that error
 	// Out is the file to write, replaced as a whole:
 	//
-	//	.npy          float32 [N, E], and the ids, one a line, in the file IDsPath names
+	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
 	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network,
 	//	              checkpoint, data and split
 	//
@@ -53,14 +53,14 @@ type EmbedReport struct {
 	UnknownOnly int      // texts without a known word
 }
 
-// IDsPath is where the ids of a .npy file are written: NAME_ids.txt for NAME.npy.
-func IDsPath(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + "_ids.txt" }
+// idsPath is where the ids of a .npy file are written: NAME_ids.txt for NAME.npy.
+func idsPath(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + "_ids.txt" }
 
 // EmbedFiles are the files that an output writes; it is an error when Out has another ending than .npy or .safetensors.
 func EmbedFiles(out string) ([]string, error) {
 	switch strings.ToLower(filepath.Ext(out)) {
 	case ".npy":
-		return []string{out, IDsPath(out)}, nil
+		return []string{out, idsPath(out)}, nil
 	case ".safetensors":
 		return []string{out}, nil
 	}

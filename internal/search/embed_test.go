@@ -66,7 +66,7 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 				}
 			}
 		}
-		checkIDs(t, IDsPath(images), b.Metadata(), filepath.Join(fixtureOf(network), "data", "test_ids.txt"), m/n)
+		checkIDs(t, idsPath(images), b.Metadata(), filepath.Join(fixtureOf(network), "data", "test_ids.txt"), m/n)
 	}
 }
 
@@ -133,13 +133,13 @@ func TestEmbedKeepsTheOldFile(t *testing.T) {
 // Ids and array are one set, the array last: neither is there without the other.
 func TestArrayComesAfterItsIDs(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "a.npy")
-	rep := EmbedReport{Rows: 2, Dim: 1, Files: []string{out, IDsPath(out)}}
+	rep := EmbedReport{Rows: 2, Dim: 1, Files: []string{out, idsPath(out)}}
 	set := &atomicfile.Set{}
 	defer set.Abort()
 	if err := stageNPY(set, rep, []float32{1, 2}, []string{"7", "9"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := set.Paths(); len(got) != 2 || got[0] != IDsPath(out) || got[1] != out {
+	if got := set.Paths(); len(got) != 2 || got[0] != idsPath(out) || got[1] != out {
 		t.Errorf("%v", got)
 	}
 	if err := os.Mkdir(out, 0o777); err != nil { // the array cannot be put there
@@ -148,7 +148,7 @@ func TestArrayComesAfterItsIDs(t *testing.T) {
 	if err := set.Commit(); err == nil {
 		t.Error("no error")
 	}
-	if _, err := os.Lstat(IDsPath(out)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(idsPath(out)); !os.IsNotExist(err) {
 		t.Errorf("ids without their array: %v", err)
 	}
 }

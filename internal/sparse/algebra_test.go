@@ -149,7 +149,7 @@ func TestGram(t *testing.T) {
 	pool := par.New(2)
 	defer pool.Close()
 	a := randomCSR(4, 120, 50, 4)
-	g := Gram(pool, a, a.Transpose())
+	g := gramOf(pool, a, a.Transpose())
 	if err := g.Check(); err != nil {
 		t.Fatal(err)
 	}

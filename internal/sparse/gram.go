@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/par"
 )
 
-// Gram returns A^T A [Cols, Cols] of a, whose transpose the caller has at hand. Each entry is summed in the order of
+// gramOf returns A^T A [Cols, Cols] of a, whose transpose the caller has at hand. Each entry is summed in the order of
 // the rows of a.
-func Gram(pool *par.Pool, a, transposed *CSR) *CSR {
+func gramOf(pool *par.Pool, a, transposed *CSR) *CSR {
 	n := a.Cols
 	g := &gramBody{a: a, t: transposed, rows: make([]gramRow, n), scratch: make([]gramScratch, pool.Threads())}
 	pool.For(n, g)

@@ -23,7 +23,7 @@ func newOperator(pool *par.Pool, a *CSR, k kernels, limit int) *operator {
 		work += n * n
 	}
 	if work <= limit {
-		o.gram = Gram(pool, a, o.at)
+		o.gram = gramOf(pool, a, o.at)
 		o.a, o.at = nil, nil
 		return o
 	}

@@ -73,16 +73,3 @@ func (s *SVD) finish(pool *par.Pool, a *CSR) {
 		}
 	}
 }
-
-// V returns the right singular vectors [w, k].
-func (s *SVD) V() []float64 {
-	k := len(s.Sigma)
-	out := make([]float64, s.v.rows*k)
-	for p := range s.v.panels {
-		c, panel := p*panelWidth, s.v.panel(p)
-		for r := range s.v.rows {
-			copy(out[r*k+c:r*k+min(k, c+panelWidth)], panel[r*panelWidth:])
-		}
-	}
-	return out
-}

@@ -48,7 +48,7 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		return nil // the next turn continues from its checkpoint
 	case code < 0:
 		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s",
-			mostKills, filepath.Join(job.State.Dir, LogName))
+			mostKills, filepath.Join(job.State.Dir, logName))
 	}
 	return w.fail(slot, job, Failure{Error: tail, Exit: code})
 }
@@ -73,7 +73,7 @@ func (w *Worker) fail(slot int, job Job, f Failure) error {
 // child runs the process of a trial to its end and returns its exit code, -1 for a signal, and what it said last. When
 // ctx ends, the process is told so by the end of its standard input; so it is when this worker is killed.
 func (w *Worker) child(ctx context.Context, slot int, job Job, claim *Claim) (code int, tail string, err error) {
-	log, err := os.OpenFile(filepath.Join(job.State.Dir, LogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	log, err := os.OpenFile(filepath.Join(job.State.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return 0, "", err
 	}

@@ -27,7 +27,7 @@ const (
 	targetName  = "target"
 	failedName  = "failed.json"
 	claimName   = "claim.json"
-	LogName     = "trial.log"
+	logName     = "trial.log"
 )
 
 // Result is what a trial had reached after some epochs.

@@ -29,7 +29,7 @@ func create(t *testing.T) *Writer {
 
 func TestRoundTrip(t *testing.T) {
 	w := create(t)
-	if name := filepath.Base(w.Path()); name != "events.out.tfevents.1700000000.host_one_2" {
+	if name := filepath.Base(w.path); name != "events.out.tfevents.1700000000.host_one_2" {
 		t.Errorf("name %q", name)
 	}
 	later := started.Add(90 * time.Second)
@@ -45,7 +45,7 @@ func TestRoundTrip(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(w.Path())
+	got, err := Read(w.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestHParams(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(w.Path())
+	got, err := Read(w.path)
 	if err != nil || len(got) != 2 || !reflect.DeepEqual(got[1], Event{Wall: started, Tag: hparamsTag}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -142,7 +142,7 @@ func TestTruncate(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		paths = append(paths, w.Path())
+		paths = append(paths, w.path)
 	}
 	if info, err := os.Stat(paths[2]); err != nil || os.Truncate(paths[2], info.Size()-1) != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestTruncatedTail(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(w.Path())
+	b, err := os.ReadFile(w.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestConcurrentWriters(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if events, err := Read(w.Path()); err != nil || len(events) != 2001 {
+	if events, err := Read(w.path); err != nil || len(events) != 2001 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 }

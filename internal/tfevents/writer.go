@@ -65,9 +65,6 @@ func cleanName(host string) string {
 	return clean
 }
 
-// Path returns the name of the file.
-func (w *Writer) Path() string { return w.path }
-
 // Scalar appends a value of the curve tag at step.
 func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error {
 	return w.add(Event{Tag: tag, Step: step, Wall: wall, Value: v})

@@ -31,7 +31,7 @@ const poolTemperature = 0.1
 // NewGPO returns an operator with positional encodings of size d.
 func NewGPO(d, hidden int) GPO {
 	return GPO{GRU: NewBiGRU(d, hidden), encode: d,
-		Linear: Linear{Weight: Param{Shape: []int{1, hidden}, Init: FanIn(hidden)}}}
+		Linear: Linear{Weight: Param{Shape: []int{1, hidden}, Init: fanIn(hidden)}}}
 }
 
 // Table returns the weights of the lengths longest, longest-1, …, 1: [longest, longest].

@@ -33,8 +33,8 @@ func rowNorms(of *Param) Init { return Init{kind: 'r', of: of} }
 // Constant sets every value.
 func Constant(v float64) Init { return Init{kind: 'c', scale: v} }
 
-// FanIn is PyTorch's default of linear layers: uniform in ±1/√in.
-func FanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
+// fanIn is PyTorch's default of linear layers: uniform in ±1/√in.
+func fanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
 
 // Xavier is the uniform initialisation of the references' image layers: ±√6/√(in+out).
 func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(in+out))) }

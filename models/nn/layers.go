@@ -15,8 +15,8 @@ type Linear struct {
 
 // NewLinear returns a linear layer with PyTorch's default initialisation.
 func NewLinear(in, out int) Linear {
-	return Linear{Weight: Param{Shape: []int{out, in}, Init: FanIn(in)},
-		Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+	return Linear{Weight: Param{Shape: []int{out, in}, Init: fanIn(in)},
+		Bias: Param{Shape: []int{out}, Init: fanIn(in)}}
 }
 
 // NewXavierLinear returns a linear layer with Xavier weights and zero bias, as the references' image encoders.
@@ -39,8 +39,8 @@ type Conv struct {
 
 // NewConv returns a convolution with PyTorch's default initialisation.
 func NewConv(in, out int) Conv {
-	return Conv{Weight: Param{Shape: []int{out, in, 1}, Init: FanIn(in)},
-		Bias: Param{Shape: []int{out}, Init: FanIn(in)}}
+	return Conv{Weight: Param{Shape: []int{out, in, 1}, Init: fanIn(in)},
+		Bias: Param{Shape: []int{out}, Init: fanIn(in)}}
 }
 
 // Forward applies the layer to every row of x [N, I]: [N, O].

@@ -13,9 +13,9 @@ type SelfAttention struct {
 	heads int
 }
 
-// NewSelfAttention returns a layer with PyTorch's initialisation; d is a multiple of heads.
-func NewSelfAttention(d, heads int) SelfAttention {
-	out := Linear{Weight: Param{Shape: []int{d, d}, Init: FanIn(d)}, Bias: Param{Shape: []int{d}, Init: Constant(0)}}
+// newSelfAttention returns a layer with PyTorch's initialisation; d is a multiple of heads.
+func newSelfAttention(d, heads int) SelfAttention {
+	out := Linear{Weight: Param{Shape: []int{d, d}, Init: fanIn(d)}, Bias: Param{Shape: []int{d}, Init: Constant(0)}}
 	in := NewXavierLinear(d, 3*d)
 	return SelfAttention{InW: in.Weight, InB: in.Bias, Out: out, heads: heads}
 }
@@ -50,7 +50,7 @@ type Attended struct {
 
 // NewAttended returns the layer.
 func NewAttended(d, heads int) *Attended {
-	return &Attended{NewLayerNorm(d), NewSelfAttention(d, heads)}
+	return &Attended{NewLayerNorm(d), newSelfAttention(d, heads)}
 }
 
 // Forward takes the arguments of SelfAttention.Forward.
@@ -73,7 +73,7 @@ type Transformer struct {
 
 // NewTransformer returns a layer with PyTorch's initialisation.
 func NewTransformer(d, heads int) *Transformer {
-	l := &Transformer{Attention: NewSelfAttention(d, heads), Norm1: NewLayerNorm(d), Norm2: NewLayerNorm(d)}
+	l := &Transformer{Attention: newSelfAttention(d, heads), Norm1: NewLayerNorm(d), Norm2: NewLayerNorm(d)}
 	l.MLP.Inner, l.MLP.Outer = NewLinear(d, 4*d), NewLinear(4*d, d)
 	return l
 }

@@ -29,7 +29,7 @@ func System(getenv func(string) string) *Streams {
 	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: time.Now}
 	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
 	s.ErrTTY = term.IsTerminal(int(os.Stderr.Fd()))
-	s.Color = ColorWanted(getenv)
+	s.Color = colorWanted(getenv)
 	s.Size = func() int {
 		for _, f := range []*os.File{os.Stdout, os.Stderr} {
 			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -50,8 +50,8 @@ func (s *Streams) columns() int {
 	return s.Size()
 }
 
-// ColorWanted reports whether the environment leaves colours on: NO_COLOR (no-color.org) and TERM=dumb turn them off.
-func ColorWanted(getenv func(string) string) bool {
+// colorWanted reports whether the environment leaves colours on: NO_COLOR (no-color.org) and TERM=dumb turn them off.
+func colorWanted(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 

@@ -121,7 +121,7 @@ func TestColour(t *testing.T) {
 		name, value string
 		want        bool
 	}{{"NO_COLOR", "1", false}, {"NO_COLOR", "", true}, {"TERM", "dumb", false}, {"TERM", "xterm", true}} {
-		got := ColorWanted(func(n string) string {
+		got := colorWanted(func(n string) string {
 			if n == c.name {
 				return c.value
 			}
