@@ -1,8 +1,7 @@
 package main
 
 import (
-	"fmt"
-
+	"vsetrain/internal/chart"
 	"vsetrain/internal/config"
 )
 
@@ -29,23 +28,21 @@ func margins() (lines []marginLine, err error) {
 	return lines, nil
 }
 
-// marginsChart draws them: margins of 0.14 to 0.22 over similarities of -1 to 1.
+// marginsChart draws them: margins of 0.15 to 0.22 over similarities of -1 to 1.
 func marginsChart(lines []marginLine) []byte {
 	const left, right, top, bottom, width = 70.0, 80.0, 40.0, 260.0, 560.0
-	const low, high = 0.14, 0.22
+	const low, high = 0.15, 0.22
 	c := newCanvas(width, bottom+50, "Margin of a negative pair over the semantic similarity of its captions")
 	x := func(v float64) float64 { return left + (v+1)/2*(width-left-right) }
 	y := func(v float64) float64 { return bottom - (v-low)/(high-low)*(bottom-top) }
 	c.text(width/2, 18, "middle", "Margin of a negative pair over the semantic similarity of its captions")
-	for i := range 5 {
-		v := low + float64(i)*(high-low)/4
+	for _, v := range chart.Ticks(low, high, 5) {
 		c.line(x(-1), y(v), x(1), y(v), grid, 1)
-		c.text(left-8, y(v)+4, "end", fmt.Sprintf("%.2f", v))
+		c.text(left-8, y(v)+4, "end", chart.Number(v))
 	}
-	for i := range 5 {
-		v := -1 + float64(i)/2
+	for _, v := range chart.Ticks(-1, 1, 5) {
 		c.line(x(v), top, x(v), bottom, grid, 1)
-		c.text(x(v), bottom+18, "middle", fmt.Sprintf("%.1f", v))
+		c.text(x(v), bottom+18, "middle", chart.Number(v))
 	}
 	c.text((left+width-right)/2, bottom+38, "middle", "similarity Sim")
 	for _, l := range lines {

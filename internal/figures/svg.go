@@ -5,15 +5,14 @@ import (
 	"html"
 	"math"
 	"strings"
+
+	"vsetrain/internal/chart"
 )
 
-// Colours of the charts: those of internal/report, which stay apart for colour-blind readers.
-const (
-	blue   = "#0080C8"
-	orange = "#D55E00"
-	green  = "#009E73"
-	grid   = "#C8C8C8"
-	black  = "#000000"
+// Colours of the charts.
+var (
+	blue, orange, green = chart.Hex(chart.Colour(0)), chart.Hex(chart.Colour(1)), chart.Hex(chart.Colour(2))
+	grid, black         = chart.Hex(chart.Grey), "#000000"
 )
 
 // canvas is an SVG picture on white. Coordinates are rounded to a tenth, so that the same numbers give the same bytes.
@@ -63,11 +62,10 @@ func stepsBars(steps []step) []byte {
 	}
 	width, bottom := 720.0, top+float64(n)*group
 	c := newCanvas(width, bottom+40, "Training steps: how many times as fast as PyTorch float32")
-	ticks := tickSize(most)
-	scale := (width - left - right) / (math.Ceil(most/ticks) * ticks)
-	for v := 0.0; v <= math.Ceil(most/ticks)*ticks; v += ticks {
+	scale := (width - left - right) / most
+	for _, v := range chart.Ticks(0, most, 5) {
 		c.line(left+v*scale, top, left+v*scale, bottom, grid, 1)
-		c.text(left+v*scale, bottom+16, "middle", num(v)+"x")
+		c.text(left+v*scale, bottom+16, "middle", chart.Number(v)+"x")
 	}
 	c.text(width/2, 18, "middle", "Training steps: how many times as fast as PyTorch float32 on the same processor")
 	for i, key := range []struct{ fill, name string }{{blue, "vsetrain fp32"}, {orange, "vsetrain bf16"}} {
@@ -101,15 +99,4 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
-}
-
-// tickSize is the distance of numbers on an axis up to most: 1, 2 or 5 times a power of ten, at most eight of them.
-func tickSize(most float64) float64 {
-	size := math.Pow(10, math.Floor(math.Log10(most/8)))
-	for _, f := range []float64{1, 2, 5} {
-		if most/(size*f) <= 8 {
-			return size * f
-		}
-	}
-	return size * 10
 }
