@@ -30,12 +30,12 @@ func newCmdBench(a *app) *cobra.Command {
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches
-are synthetic, with the caption lengths of Flickr30K and the feature sizes of the data set, where it is there,
-or of Flickr30K; with --with-data they come from the data set of the configuration, and the time spent waiting
-for them is measured too. On a GPU the features stay there, as training keeps them where they fit; --stream
-sends them with every step. Steps are started ahead there as in training, and the time of a step is that from
-one result to the next. The share of the peak compares the arithmetic of the network with the fastest large
-matrix product in the same process.
+are synthetic, with the caption lengths of Flickr30K and the feature sizes of the configuration's data set if it
+exists, otherwise 36 regions of 2048 values; with --with-data they come from the data set of the configuration,
+and the time spent waiting for them is measured too. On a GPU the features are resident, as in training if they
+fit; --stream copies them with every step. A GPU is given the next step before it has finished the last one, as
+in training, so the time of a step is that from one result to the next. The share of the peak compares the
+arithmetic of the network with the fastest large matrix product in the same process.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
 of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.

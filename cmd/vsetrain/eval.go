@@ -51,15 +51,14 @@ in five folds a query meets the candidates of its fold.
 
 --judgements also measures judgements with several positives (ECCV Caption, CxC, plausible match): mAP@R,
 R-Precision, R@1, 5 and 10 on the whole split; and the agreement with people's ratings of pairs (Flickr8K).
-docs/judgements.md tells their files.
+docs/judgements.md describes the files.
 
 --compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval
 of a paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an
 ensemble. With --judgements their measures are compared too.
 
-SAF, SGR, GSMN, SCAN and CHAN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's 5,000 x
-25,000. With --work they
-keep what they have scored in a folder, and the same command finds it there.`,
+SAF, SGR, GSMN, SCAN and CHAN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
+5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored

@@ -22,8 +22,8 @@ func newCmdMan(a *app) *cobra.Command {
 		Use:   "man",
 		Short: "Write man pages of all commands",
 		Long: `Write a man page for every command, vsetrain.1, vsetrain-train.1 and so on, into a folder, which
-is made where it is missing. Pages of an earlier version are replaced. SOURCE_DATE_EPOCH, where it is set, is
-the date of the pages.`,
+is created if it is missing. Pages of an earlier version are replaced. SOURCE_DATE_EPOCH, if set, is the date of
+the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
 		Args: noArgs,

@@ -23,8 +23,8 @@ func newCmdPrecomputeBert(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "precompute-bert",
 		Short: "Compute sentence vectors of the training captions with BERT, for LSEH",
-		Long: `Encode the training captions with a pretrained BERT, as it is, and write one vector for each:
-train_bert.npy beside the captions. The LSEH loss takes the similarity of captions from them where
+		Long: `Encode the training captions with a pretrained BERT, without training it, and write one vector
+for each: train_bert.npy beside the captions. The LSEH loss takes the similarity of captions from them where
 loss.lseh.semantics is bert. The folder of BERT is laid out as Hugging Face's bert-base-uncased: vocab.txt, and
 model.safetensors or pytorch_model.bin.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased

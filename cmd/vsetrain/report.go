@@ -45,10 +45,10 @@ func newCmdReport(a *app) *cobra.Command {
 recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
 VSRN and computation time.
 
-Runs are put together by data set, network and loss; those that differ only in their seed share a row, with mean and
-sample standard deviation (n-1) over the seeds. Runs of different data sets stand in sections of their own and are not
-compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another name.
-docs/reports.md explains every table.
+Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
+sample standard deviation (n-1) over the seeds. Runs of different data sets have sections of their own and are
+not compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another
+name. docs/reports.md explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
 against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The

@@ -47,7 +47,7 @@ candidates and the pair scorer orders them.
 
 A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
 ($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and
-data finds them; other weights, features or captions are encoded anew.`,
+data finds them; other weights, features or captions are encoded again.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt

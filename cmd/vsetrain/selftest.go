@@ -36,8 +36,8 @@ has products in it also in reduced precisions (tf32, bf16, own-bf16), and with o
 (bf16-copies, own-bf16-copies). It takes a minute or less.
 
 A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
-and after a failure of the GPU another one goes on behind the family that failed. --in-process does without, for
-tools that watch one process.`,
+and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
+for all, for tools that watch one process.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,

@@ -18,7 +18,7 @@ here, on Slurm or on Kubernetes, status shows how far they are, collect makes ta
 plots.
 
 Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was
-killed goes on where it stood when it is started again, and several machines with a shared file system may work
+killed continues where it was when it is started again, and several machines with a shared file system may work
 on the same sweep.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep run --config configs/sweeps/demo.yaml`,

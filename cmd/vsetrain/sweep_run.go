@@ -29,16 +29,15 @@ func newCmdSweepRun(a *app) *cobra.Command {
 	o := &sweepRunOptions{}
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Train the trials of a sweep, or go on with them",
+		Short: "Train the trials of a sweep, or continue them",
 		Long: `Train what is left of a sweep. With launcher local, the default, workers trials run at the same
 time on this machine, each a process of its own with its share of the processors, or with a GPU; a terminal
-shows how many are through, the best result so far and the time left. With slurm a job array is submitted, with
-a job that collects after it; with kubernetes the manifest of an Indexed Job is written, and applied with
---apply.
+shows how many are done, the best result so far and the time left. With slurm a job array is submitted, with a
+job that collects after it; with kubernetes the manifest of an Indexed Job is written, and applied with --apply.
 
-Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the trials and end with exit code 75; the same command goes on with
-them, also after a kill. A trial that fails is recorded with its error, the others go on, and the exit code is
-1; --retry tries failed trials again.`,
+Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the trials and end with exit code 75; the same command continues them,
+also after a kill. A trial that fails is recorded with its error, the others continue, and the exit code is 1;
+--retry tries failed trials again.`,
 		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
   vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
 		Args: noArgs,

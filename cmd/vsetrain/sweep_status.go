@@ -25,7 +25,7 @@ func newCmdSweepStatus(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show how far the trials of a sweep are",
 		Long: `Show state, epochs, best metric so far and remaining time of every trial, from the files of the
-sweep; it does not matter who works on them, or whether anybody does.`,
+sweep; it does not matter whether a worker is running.`,
 		Example: `  vsetrain sweep status --config configs/sweeps/demo.yaml
   vsetrain sweep status --config configs/sweeps/demo.yaml --json`,
 		Args: noArgs,

@@ -35,10 +35,10 @@ each epoch end, the best model by M-Recall.
 The run directory keeps the resolved configuration, the metrics of every logged step and validation
 (metrics.jsonl and TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM, SIGUSR1 (which batch
 systems send before the time of a job is up), SIGHUP (of a terminal that is closed) and a closed pipe at the
-output save the state and end the run with exit code 75. With --resume it continues exactly where it stood, also
+output save the state and end the run with exit code 75. With --resume it continues exactly where it was, also
 after a kill: then at the last validation. A second Ctrl-C ends the program without saving, with exit code 130.
 
-The exit code is 0 when the run is through, 75 when it was interrupted and its state is saved, 2 for a wrong
+The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 2 for a wrong
 command line or configuration, and 1 for every other failure.
 
 The table of validations goes to standard output, progress and warnings to standard error.`,

@@ -42,9 +42,9 @@ it trains, several runs in one plot with their training efficiency, the trials o
 network retrieves: a search box, the captions it finds for an image, the rank of every query, the hardest
 mistakes side by side.
 
-DIR holds runs and sweeps, at any depth up to five, or is one run. The page reads; beside encodings, which it
-keeps as search does, it writes nothing to disk. It is for one person: it listens on 127.0.0.1 unless
---listen says otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
+DIR holds runs and sweeps, at any depth up to five, or is one run. Apart from encodings, which it caches as
+search does, it writes nothing to disk. It is for one person: it listens on 127.0.0.1 unless --listen says
+otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,

@@ -1,29 +1,24 @@
-// Package house holds the rules of the house and nothing else: which package stands on which level, what it may import,
-// and which of them may touch the outside world. docs/design.md tells the reasons. A new package gets a line in the
-// table here.
+// Package house tests rules of the repository: which package is on which level, what it may import, and which packages may
+// touch the outside world. docs/design.md gives the reasons. A new package gets a line in the table here.
 package house
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
 
 const module = "vsetrain/"
 
-// levels are the floors of the house, the ground floor first. Imports lead downwards.
+// levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
 	{"configs", "internal/asm", "internal/build", "internal/chart", "internal/golden",
 		"internal/mapped", "internal/options", "internal/par",
@@ -46,7 +41,7 @@ var levels = [][]string{
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
-// sideways are the imports allowed on one floor; all others are not. A loss knows no network and no data set.
+// sideways are the imports allowed within a level; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
 	"internal/atomicfile": {"internal/process"},
 	// headers are Python literals
@@ -184,7 +179,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// level returns the floor of a package, -1 where it has none.
+// level returns the level of a package, -1 if it has none.
 func level(name string) int {
 	return slices.IndexFunc(levels, func(names []string) bool { return slices.Contains(names, name) })
 }
@@ -244,204 +239,6 @@ func absent(pkgs []goPackage) []string {
 		}
 	}
 	return list
-}
-
-// maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their
-// own.
-const maxModelMethods = 20
-
-// methodsOf counts the methods of a type in the sources of a package, tests left out.
-func methodsOf(t *testing.T, dir, typeName string) (names []string) {
-	t.Helper()
-	for _, f := range sources(t, dir) {
-		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Recv == nil {
-				continue
-			}
-			recv := fn.Recv.List[0].Type
-			if star, ok := recv.(*ast.StarExpr); ok {
-				recv = star.X
-			}
-			if id, ok := recv.(*ast.Ident); ok && id.Name == typeName {
-				names = append(names, fn.Name.Name)
-			}
-		}
-	}
-	return names
-}
-
-// sources parses the Go files of a package, tests left out.
-func sources(t *testing.T, dir string) (files []*ast.File) {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := token.NewFileSet()
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(set, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	if len(files) == 0 {
-		t.Fatalf("%s has no Go files", dir)
-	}
-	return files
-}
-
-// A network, and a loss, is known by its traits: no package but its own names one. Package models/nn holds layers of
-// networks.
-func TestNetworksAreNamedAtHome(t *testing.T) {
-	touch(t)
-	for _, home := range []string{"models", "loss"} {
-		idents, values := names(t, home)
-		if len(idents) < 4 {
-			t.Fatalf("%s names only %v", home, idents)
-		}
-		for _, at := range strangers(t, home, idents, values) {
-			t.Errorf("%s: outside package %s ask for a trait of what the options name, not for its name", at, home)
-		}
-	}
-	planted := `package x
-
-import "vsetrain/models"
-
-// gsmn in a comment, and "model.gsmn.mode" in a text, name no network.
-var a, b = models.GSMN, "see model.gsmn.mode"
-var c = "gsmn"
-`
-	f, err := parser.ParseFile(token.NewFileSet(), "x.go", planted, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(named(f, "models", []string{"GSMN"}, []string{"gsmn"})); n != 2 {
-		t.Errorf("%d names found in a file with two", n)
-	}
-}
-
-// names returns the constants of a package that name its networks or losses: the string constants of its options.go
-// whose value is the lower-case name of the constant.
-func names(t *testing.T, dir string) (idents, values []string) {
-	for _, f := range sources(t, dir) {
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.CONST {
-				continue
-			}
-			for _, spec := range g.Specs {
-				v := spec.(*ast.ValueSpec)
-				for i, value := range v.Values {
-					lit, ok := value.(*ast.BasicLit)
-					if ok && lit.Kind == token.STRING && lit.Value == strconv.Quote(strings.ToLower(v.Names[i].Name)) {
-						idents, values = append(idents, v.Names[i].Name), append(values, lit.Value[1:len(lit.Value)-1])
-					}
-				}
-			}
-		}
-	}
-	return idents, values
-}
-
-// named returns where a file names a constant of a package, or has its value as a string of its own.
-func named(f *ast.File, pkg string, idents, values []string) (at []token.Pos) {
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch x := n.(type) {
-		case *ast.SelectorExpr:
-			if id, ok := x.X.(*ast.Ident); ok && id.Name == pkg && slices.Contains(idents, x.Sel.Name) {
-				at = append(at, x.Pos())
-			}
-		case *ast.BasicLit:
-			if s, err := strconv.Unquote(x.Value); err == nil && x.Kind == token.STRING && slices.Contains(values, s) {
-				at = append(at, x.Pos())
-			}
-		}
-		return true
-	})
-	return at
-}
-
-// strangers lists the places outside a package, tests left out, that name one of its constants.
-func strangers(t *testing.T, home string, idents, values []string) (list []string) {
-	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
-		name := filepath.ToSlash(path)
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && (strings.HasPrefix(e.Name(), ".") && e.Name() != ".." || name == "../../"+home):
-			return fs.SkipDir
-		case e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		set := token.NewFileSet()
-		f, err := parser.ParseFile(set, path, nil, 0)
-		if err != nil {
-			return err
-		}
-		for _, pos := range named(f, home, idents, values) {
-			list = append(list, strings.TrimPrefix(filepath.ToSlash(set.Position(pos).String()), "../../"))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
-// maxCoreMethods bounds what a device must have before networks train on it. A kernel that can be written in the others
-// belongs to a family of its own, with its form in internal/device/composed.
-const maxCoreMethods = 30
-
-// methodsOfInterface lists the methods of an interface of a package, those of the interfaces within it included.
-func methodsOfInterface(files []*ast.File, name string) (methods []string) {
-	for _, f := range files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok || spec.Name.Name != name {
-				return true
-			}
-			for _, m := range spec.Type.(*ast.InterfaceType).Methods.List {
-				for _, id := range m.Names {
-					methods = append(methods, id.Name)
-				}
-				if id, ok := m.Type.(*ast.Ident); ok {
-					methods = append(methods, methodsOfInterface(files, id.Name)...)
-				}
-			}
-			return false
-		})
-	}
-	return methods
-}
-
-func TestCoreOfADeviceIsSmall(t *testing.T) {
-	touch(t)
-	files := sources(t, "internal/device")
-	core, whole := methodsOfInterface(files, "Core"), methodsOfInterface(files, "Device")
-	if len(core) > maxCoreMethods || !slices.Contains(core, "Gemm") || !slices.Contains(core, "Sync") {
-		t.Errorf("device.Core has %d methods, expected at most %d: %q", len(core), maxCoreMethods, core)
-	}
-	for _, m := range []string{"Gemm", "GRU", "BlockMatch"} {
-		if !slices.Contains(whole, m) {
-			t.Errorf("device.Device is without %s: %q", m, whole)
-		}
-	}
-}
-
-func TestModelIsSmall(t *testing.T) {
-	touch(t)
-	if m := methodsOf(t, "models", "Model"); len(m) == 0 || len(m) > maxModelMethods {
-		t.Errorf("models.Model has %d methods, expected 1 to %d: %q", len(m), maxModelMethods, m)
-	}
-	if m := methodsOf(t, "models", "Feeder"); !slices.Contains(m, "Images") || slices.Contains(m, "NewFeeder") {
-		t.Errorf("the methods of models.Feeder are %q", m)
-	}
 }
 
 // Every rule is broken once.
