@@ -1,5 +1,5 @@
-// Package house tests rules of the repository: which package is on which level, what it may import, and which packages may
-// touch the outside world. docs/design.md gives the reasons. A new package gets a line in the table here.
+// Package house tests rules of the repository: which package is on which level, what it may import, and which packages
+// may touch the outside world. docs/design.md gives the reasons. A new package gets a line in the table here.
 package house
 
 import (
