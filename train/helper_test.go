@@ -108,8 +108,8 @@ func (s *script) loop() *Loop {
 		}
 		return nil
 	}
-	l.Hooks.Save = func(p Position, better bool) error {
-		s.events = append(s.events, fmt.Sprintf("save %d best %v", p.Step, better))
+	l.Hooks.Save = func(p Position, v *ValidationInfo) error {
+		s.events = append(s.events, fmt.Sprintf("save %d best %v", p.Step, v != nil && v.Better))
 		s.saved = append(s.saved, p)
 		return nil
 	}

@@ -27,6 +27,10 @@ type Position struct {
 	Stale     int     `json:"stale"`     // validations in a row without a better score
 	Collapsed int     `json:"collapsed"` // steps in a row with all scores alike
 	Pending   bool    `json:"pending"`   // a validation is due before the next step
+
+	// The best validation of the averaged weights (OptimOptions.EMA).
+	BestAverage     float64 `json:"best_average,omitempty"`
+	BestAverageStep int64   `json:"best_average_step,omitempty"`
 }
 
 // Stepper trains, a batch at a time; *Step is the one in use.
@@ -55,7 +59,15 @@ type ValidationInfo struct {
 	Metrics       eval.Metrics
 	Score         float64 // what decides the best checkpoint
 	Better        bool
+	Average       *AverageInfo // of the averaged weights, nil without
 	Duration      time.Duration
+}
+
+// AverageInfo is the part of a validation that measured the averaged weights.
+type AverageInfo struct {
+	Metrics eval.Metrics
+	Score   float64
+	Better  bool // than all averaged weights before
 }
 
 // Hooks are called by the loop; nil hooks are skipped. An error from a hook ends training.
@@ -64,8 +76,8 @@ type Hooks struct {
 	Validation func(ValidationInfo) error
 	// Warn reports something a person should know while training continues.
 	Warn func(error) error
-	// Save stores the state of the run; better says that the weights are the best so far.
-	Save func(p Position, better bool) error
+	// Save stores the state of the run, behind the validation v or, where that is nil, as it was interrupted.
+	Save func(p Position, v *ValidationInfo) error
 	// Due says that Step looks at what a step left behind, so that the next one is not started before; nil is always.
 	Due func(step int64) bool
 }
@@ -82,9 +94,11 @@ type Loop struct {
 	Batches int // per epoch
 	// Validate scores the model on the validation split.
 	Validate func(context.Context) (eval.Metrics, error)
-	Hooks    Hooks
-	Now      func() time.Time
-	Position Position // after the last step that is finished
+	// ValidateAverage scores the averaged weights; nil without them.
+	ValidateAverage func(context.Context) (eval.Metrics, error)
+	Hooks           Hooks
+	Now             func() time.Time
+	Position        Position // after the last step that is finished
 
 	started *StepInfo // a step that is not finished; its result is missing
 	since   time.Time // when it was started, or the step before it was finished
@@ -101,7 +115,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			if err := l.finish(); err != nil {
 				return err
 			}
-			if err := l.save(false); err != nil {
+			if err := l.save(nil); err != nil {
 				return err
 			}
 			return ErrInterrupted
@@ -129,11 +143,11 @@ func (l *Loop) finishedAt(p *Position) bool {
 		o.EarlyStop > 0 && p.Stale >= o.EarlyStop
 }
 
-func (l *Loop) save(better bool) error {
+func (l *Loop) save(v *ValidationInfo) error {
 	if l.Hooks.Save == nil {
 		return nil
 	}
-	return l.Hooks.Save(l.Position, better)
+	return l.Hooks.Save(l.Position, v)
 }
 
 // step trains on the next batch and decides whether a validation is due.
@@ -216,31 +230,47 @@ func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float
 func (l *Loop) validate(ctx context.Context) error {
 	p := &l.Position
 	start := l.Now()
-	m, err := l.Validate(ctx)
+	v := ValidationInfo{EpochPosition: l.epochPosition()}
+	var err error
+	if v.Metrics, err = l.Validate(ctx); err == nil && l.ValidateAverage != nil {
+		v.Average = &AverageInfo{}
+		v.Average.Metrics, err = l.ValidateAverage(ctx)
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil // still pending: Run saves the state, and a resumed run validates first
 	}
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", p.Step, err)
 	}
-	score := m.MRecall
-	if l.Options.Best == "4recalls" {
-		score = m.VSRNSum() / 4
-	}
-	better := score > p.Best
 	p.Pending = false
-	if better {
-		p.Best, p.BestStep, p.Stale = score, p.Step, 0
-	} else {
-		p.Stale++
+	v.Score = l.score(v.Metrics)
+	if v.Better = v.Score > p.Best; v.Better {
+		p.Best, p.BestStep = v.Score, p.Step
 	}
+	improved := v.Better
+	if a := v.Average; a != nil {
+		a.Score = l.score(a.Metrics)
+		if a.Better = a.Score > p.BestAverage; a.Better {
+			p.BestAverage, p.BestAverageStep = a.Score, p.Step
+			improved = true
+		}
+	}
+	if p.Stale++; improved {
+		p.Stale = 0
+	}
+	v.Position, v.Duration = *p, l.Now().Sub(start)
 	if l.Hooks.Validation != nil { // before saving: what a resumed run repeats is cut from the logs
-		err := l.Hooks.Validation(ValidationInfo{Position: *p, EpochPosition: l.epochPosition(), Metrics: m,
-			Score:  score,
-			Better: better, Duration: l.Now().Sub(start)})
-		if err != nil {
+		if err := l.Hooks.Validation(v); err != nil {
 			return err
 		}
 	}
-	return l.save(better)
+	return l.save(&v)
+}
+
+// score is what decides the best checkpoint.
+func (l *Loop) score(m eval.Metrics) float64 {
+	if l.Options.Best == "4recalls" {
+		return m.VSRNSum() / 4
+	}
+	return m.MRecall
 }

@@ -190,7 +190,9 @@ func TestErrorsEndTheRun(t *testing.T) {
 		{"validation hook", "boom", func(s *script, _ *Loop) {
 			s.onResult = func(ValidationInfo) error { return boom }
 		}},
-		{"save", "boom", func(_ *script, l *Loop) { l.Hooks.Save = func(Position, bool) error { return boom } }},
+		{"save", "boom", func(_ *script, l *Loop) {
+			l.Hooks.Save = func(Position, *ValidationInfo) error { return boom }
+		}},
 		{"step", "step 1: boom", func(s *script, _ *Loop) { s.fail = boom }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -23,6 +23,8 @@ type optimiser struct {
 	coef2  device.View // [1] its square, for parameters that are listed twice
 	steps  int64       // updates done
 
+	average *average // of the weights, nil without
+
 	table []float64 // staging of scalars
 }
 
@@ -41,6 +43,12 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", n, err)
 		}
 		*b.view = device.Of(buf)
+	}
+	if o.EMA > 0 {
+		var err error
+		if opt.average, err = newAverage(dev, p, o.EMA); err != nil {
+			return nil, err
+		}
 	}
 	return opt, nil
 }
@@ -109,6 +117,9 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 		o.table = append(o.table, lr/(1-math.Pow(b1, t)), 1/math.Sqrt(1-math.Pow(b2, t)), 1-lr*o.opt.WeightDecay)
 	}
 	o.dev.UploadDoubles(hypers, o.table)
+	if o.average != nil {
+		o.average.count(o.steps)
+	}
 }
 
 // apply updates the parameters. A gradient that is applied of times is clipped of times.

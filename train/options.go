@@ -23,6 +23,9 @@ type Options struct {
 	// Best is the validation score that decides the best checkpoint.
 	Best string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`
 
+	// Keep is how many of the best validations have a checkpoint of their own beside best and last; 1 is none.
+	Keep int `yaml:"keep" min:"1" max:"1000" doc:"keep the checkpoints of so many best validations (step-N); 1 keeps best alone"`
+
 	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
 	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
 
@@ -41,7 +44,7 @@ const Stop = "stop"
 
 // DefaultOptions returns the references' common settings.
 func DefaultOptions() Options {
-	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall",
+	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", Keep: 1,
 		CollapseSteps: 200, OnCollapse: "warn"}
 }
 
@@ -78,6 +81,7 @@ type OptimOptions struct {
 	WeightDecay float64    `yaml:"weight_decay" min:"0" max:"10" doc:"decoupled weight decay (adamw)"`
 	Betas       [2]float64 `yaml:"betas" min:"0" below:"1" doc:"decay of the first and second moments"`
 	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
+	EMA         float64    `yaml:"ema" min:"0" below:"1" doc:"decay of a moving average of the weights; 0 keeps none"`
 	LegacyEps   bool       `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
 }
 

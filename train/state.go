@@ -15,6 +15,13 @@ type State struct {
 	Captions int      `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
 	Updates  int64    `json:"updates"`             // of the optimiser; WriteState fills it in
 	LogLines int      `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
+	Kept     []Kept   `json:"kept,omitempty"`      // checkpoints beside the best one (Options.Keep), the best first
+}
+
+// Kept is a checkpoint that is kept because it is among the best ones.
+type Kept struct {
+	Step  int64   `json:"step"`
+	Score float64 `json:"score"`
 }
 
 // Check returns an error where p cannot be the position of a run with so many batches in an epoch.
@@ -25,6 +32,10 @@ func (p Position) Check(batches int) error {
 	}
 	if !(p.Best >= 0 && p.Best <= 100) || p.BestStep < 0 || p.BestStep > p.Step || (p.Best == 0) != (p.BestStep == 0) {
 		return fmt.Errorf("after step %d a best score of %v at step %d is impossible", p.Step, p.Best, p.BestStep)
+	}
+	if !(p.BestAverage >= 0 && p.BestAverage <= 100) || p.BestAverageStep < 0 || p.BestAverageStep > p.Step {
+		return fmt.Errorf("after step %d a best score of %v of the averaged weights at step %d is impossible",
+			p.Step, p.BestAverage, p.BestAverageStep)
 	}
 	if p.Stale < 0 || p.Collapsed < 0 {
 		return fmt.Errorf("%d stale validations and %d collapsed steps are impossible", p.Stale, p.Collapsed)
@@ -41,6 +52,9 @@ func (s *Step) extras() []models.Extra {
 		lo, hi := s.model.Session.Params.Range(p.Name)
 		out = append(out, models.Extra{Name: "optim/m/" + p.Name, Shape: p.Shape, View: s.opt.m.Slice(lo, hi)},
 			models.Extra{Name: "optim/v/" + p.Name, Shape: p.Shape, View: s.opt.v.Slice(lo, hi)})
+		if a := s.opt.average; a != nil {
+			out = append(out, models.Extra{Name: "optim/ema/" + p.Name, Shape: p.Shape, View: a.values.Slice(lo, hi)})
+		}
 	}
 	return out
 }

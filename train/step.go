@@ -139,6 +139,9 @@ func (s *Step) calls() {
 	s.opt.norms(p.updates)
 	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
 		s.opt.apply(p.updates, p.hypers)
+		if s.opt.average != nil {
+			s.opt.average.update()
+		}
 	}
 }
 

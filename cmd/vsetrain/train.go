@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/eval"
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
@@ -98,6 +99,10 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	}
 	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep,
 		filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
+	if p.BestAverageStep > 0 {
+		a.Printf("averaged weights: best M-Recall %.2f after step %d; in %s\n", p.BestAverage, p.BestAverageStep,
+			filepath.Join(dir, runfs.CheckpointsName, "ema.safetensors"))
+	}
 	a.Printf("next: vsetrain eval %s\n", dir)
 	return nil
 }
@@ -199,13 +204,18 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 		v.bar.Result(fmt.Sprintf("%8s %7s | %6s %6s %6s | %6s %6s %6s | %8s",
 			"step", "epoch", "i2t R1", "R5", "R10", "t2i R1", "R5", "R10", "M-Recall"))
 	}
-	m, mark := i.Metrics, ""
-	if i.Better {
-		mark = " best"
+	row := func(what string, m eval.Metrics, better bool) {
+		mark := ""
+		if better {
+			mark = " best"
+		}
+		v.bar.Result(fmt.Sprintf("%8s %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s", what, i.EpochPosition,
+			m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall, mark))
 	}
-	v.bar.Result(fmt.Sprintf("%8d %7.2f | %6.1f %6.1f %6.1f | %6.1f %6.1f %6.1f | %8.2f%s",
-		i.Position.Step, i.EpochPosition, m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall,
-		mark))
+	row(fmt.Sprint(i.Position.Step), i.Metrics, i.Better)
+	if a := i.Average; a != nil {
+		row("average", a.Metrics, a.Better)
+	}
 }
 
 // Warning implements experiment.Observer.

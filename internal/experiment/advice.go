@@ -58,11 +58,19 @@ func (t *training) checkDisk() error {
 	params := t.model.Session.Params
 	best := element * int64(params.Count())
 	last := best + 2*element*int64(params.OptimisedSize())
+	weights := best // the checkpoints of weights: best, averaged, and those that are kept
+	if t.step.Averages() {
+		last += element * int64(params.OptimisedSize())
+		weights += best
+	}
+	if k := t.cfg.Train.Keep; k > 1 {
+		weights += int64(k) * best
+	}
 	first := int64(0)
 	for _, f := range []struct {
 		name string
 		size int64
-	}{{bestName, best}, {lastName, last}} {
+	}{{bestName, weights}, {lastName, last}} {
 		there, err := runfs.Exists(t.run.Path(runfs.CheckpointsName, f.name))
 		if err != nil {
 			return err
@@ -72,9 +80,9 @@ func (t *training) checkDisk() error {
 		}
 	}
 	say := func(need int64, what string) error {
-		return fmt.Errorf("%s has %s free, %s need %s (best %s, last with the state of the optimiser %s): "+
+		return fmt.Errorf("%s has %s free, %s need %s (weights %s, last with the state of the optimiser %s): "+
 			"free some space, or choose a directory on another disk with --run",
-			t.run.Path(), device.Size(free), what, device.Size(need), device.Size(best), device.Size(last))
+			t.run.Path(), device.Size(free), what, device.Size(need), device.Size(weights), device.Size(last))
 	}
 	switch most := max(first, last); {
 	case free < most:

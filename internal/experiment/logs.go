@@ -69,6 +69,17 @@ type ValidationRecord struct {
 	MRecall float64      `json:"m_recall"`
 	Best    bool         `json:"best"` // the best so far
 	Seconds float64      `json:"seconds"`
+	// Average is the same of the averaged weights (optim.ema); absent without.
+	Average *AverageRecord `json:"average,omitempty"`
+}
+
+// AverageRecord is what a validation measured with the averaged weights.
+type AverageRecord struct {
+	I2T     eval.Recalls `json:"i2t"`
+	T2I     eval.Recalls `json:"t2i"`
+	RSum    float64      `json:"rsum"`
+	MRecall float64      `json:"m_recall"`
+	Best    bool         `json:"best"`
 }
 
 // openLogs opens the records of the run; lines and events of steps after the position, which will be done again, are
@@ -169,11 +180,17 @@ func (l *logs) validation(i train.ValidationInfo) error {
 	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
 		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
-	return l.write(r, now, r.Step, map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5,
+	scalars := map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5,
 		"val/i2t_r10": m.I2T.R10,
 		"val/t2i_r1":  m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
 		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum,
-		"val/m_recall": m.MRecall})
+		"val/m_recall": m.MRecall}
+	if a := i.Average; a != nil {
+		r.Average = &AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I, RSum: a.Metrics.RSum,
+			MRecall: a.Metrics.MRecall, Best: a.Better}
+		scalars["val/average_rsum"], scalars["val/average_m_recall"] = a.Metrics.RSum, a.Metrics.MRecall
+	}
+	return l.write(r, now, r.Step, scalars)
 }
 
 func (l *logs) write(line any, now time.Time, step int64, scalars map[string]float64) error {

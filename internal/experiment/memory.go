@@ -87,6 +87,9 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
 		Words:  longestCaption(t.train, &t.cfg.Model),
 		Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature), CallByCall: t.step.CallByCall()}
+	if t.step.Averages() {
+		p.Optimiser += 4 * n
+	}
 	semantic := 0
 	if t.cfg.Loss.NeedsSemantics() {
 		semantic = semanticDim

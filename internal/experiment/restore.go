@@ -41,6 +41,7 @@ func (t *training) restore(path string) (train.Position, error) {
 	if err := t.bestFits(st.Position, batches); err != nil {
 		return st.Position, err
 	}
+	t.keptBefore = st.Kept
 	return st.Position, t.logFits(st)
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"vsetrain/internal/config"
+	"vsetrain/internal/runfs"
 	"vsetrain/internal/tfevents"
 	"vsetrain/loss"
 	"vsetrain/train"
@@ -56,6 +58,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 			c.Model.Network, c.Train.Epochs, c.Train.ValStep = "vsrn", 1, 0
 		},
 		"cosine":   func(c *config.Config) { c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4 },
+		"averaged": func(c *config.Config) { c.Optim.EMA, c.Train.Keep = 0.9, 3 },
 		"droplast": func(c *config.Config) { c.Train.DropLast, c.Train.ValStep = true, 0 },
 	}
 	for name, change := range variants {
@@ -80,6 +83,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 				}
 				sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
 				sameTensors(t, checkpoint(dir, bestName), checkpoint(whole, bestName))
+				sameCheckpoints(t, dir, whole)
 				if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
 					t.Errorf("every %d: %d lines of metrics, want the same %d", every, len(got), len(want))
 				}
@@ -298,5 +302,28 @@ func TestMetricsOfARun(t *testing.T) {
 	for i, want := range []string{`"kind":"val"`, `"best":true`, `"i2t":{"meanr":`, `"t2i":{"meanr":`, `"rsum":`,
 		`"m_recall":`, `"step":5`} {
 		wantIn(t, got[5], want, i)
+	}
+}
+
+// sameCheckpoints compares the names of all checkpoints of two runs, and the weights of those beside best and last.
+func sameCheckpoints(t *testing.T, a, b string) {
+	t.Helper()
+	names := func(dir string) (names []string) {
+		files, err := os.ReadDir(filepath.Join(dir, runfs.CheckpointsName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			names = append(names, f.Name())
+		}
+		return names
+	}
+	if !slices.Equal(names(a), names(b)) {
+		t.Fatalf("checkpoints %q, want %q", names(a), names(b))
+	}
+	for _, name := range names(a) {
+		if name != lastName && name != bestName {
+			sameTensors(t, checkpoint(a, name), checkpoint(b, name))
+		}
 	}
 }

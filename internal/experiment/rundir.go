@@ -12,14 +12,13 @@ import (
 
 	"vsetrain/internal/config"
 	"vsetrain/internal/runfs"
-	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // Names of a run's files beside those of runfs.
 const (
 	lastName = "last.safetensors"
 	bestName = "best.safetensors"
+	emaName  = "ema.safetensors" // the averaged weights (optim.ema) of their best validation
 )
 
 var errNoRun = errors.New("nothing to resume")
@@ -88,7 +87,7 @@ func (t *training) openRun() error {
 
 // holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
 func (t *training) holdsNoCheckpoint() error {
-	for _, name := range []string{lastName, bestName} {
+	for _, name := range []string{lastName, bestName, emaName} {
 		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
 		if err != nil {
 			return err
@@ -142,7 +141,7 @@ func sameRun(earlier, now *config.Config) error {
 		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
 		c.Device.Precision = precision
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
-		c.Train.CollapseSteps, c.Train.OnCollapse = 0, ""
+		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0
 	}
 	changed := differences("", reflect.ValueOf(a), reflect.ValueOf(b))
 	if len(changed) == 0 {
@@ -169,37 +168,4 @@ func differences(key string, a, b reflect.Value) (out []string) {
 		out = append(out, differences(name, a.Field(i), b.Field(i))...)
 	}
 	return out
-}
-
-// save is the loop's hook: the best weights first, then the state to resume from. A kill in between repeats the steps
-// since the earlier state and arrives at the same files.
-func (t *training) save(p train.Position, better bool) error {
-	info := models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.loop.Batches),
-		Score: p.Best}
-	if err := t.logs.sync(); err != nil { // before the checkpoints, which count its lines
-		return err
-	}
-	if better {
-		if t.best > p.Step {
-			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
-				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
-				t.run.Path(runfs.CheckpointsName, bestName), t.best, p.Step)
-		}
-		err := t.run.WriteFile(runfs.CheckpointsName+"/"+bestName, func(w io.Writer) error {
-			return models.WriteCheckpoint(w, t.model, info, nil)
-		})
-		if err != nil {
-			return fmt.Errorf("save best checkpoint: %w", err)
-		}
-		t.best = p.Step
-	}
-	err := t.run.WriteFile(runfs.CheckpointsName+"/"+lastName, func(w io.Writer) error {
-		return t.step.WriteState(w, info, train.State{Position: p, Seed: t.cfg.Seed, Captions: t.train.NumCaptions(),
-			LogLines: t.logs.metrics.Lines()})
-	})
-	if err != nil {
-		return fmt.Errorf("save checkpoint: %w", err)
-	}
-	t.savedAt(p.Step)
-	return nil
 }

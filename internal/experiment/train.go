@@ -121,10 +121,11 @@ type training struct {
 	warned     bool
 	resident   *models.Resident // what of the training split is on the device; may be nil
 	validation *models.Runner
-	callByCall string  // what the plan said
-	saved      int64   // step of the last checkpoint, 0 without one
-	best       int64   // step of the best checkpoint on the disk, 0 without one
-	warnings   []error // that wait until the run is shown
+	callByCall string       // what the plan said
+	saved      int64        // step of the last checkpoint, 0 without one
+	best       int64        // step of the best checkpoint on the disk, 0 without one
+	warnings   []error      // that wait until the run is shown
+	keptBefore []train.Kept // checkpoints of the best validations so far (train.keep)
 }
 
 // savedAt notes that the state at a step is safe on disk.
@@ -245,6 +246,15 @@ func (t *training) open(ctx context.Context) (err error) {
 		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
 		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
 			Due: t.logs.due}}
+	if t.step.Averages() {
+		t.loop.ValidateAverage = func(ctx context.Context) (m eval.Metrics, err error) {
+			err = t.step.WithAverage(func() error {
+				m, err = t.validate(ctx)
+				return err
+			})
+			return m, err
+		}
+	}
 	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(),
 		TrainImages: t.train.NumImages(),

@@ -99,10 +99,13 @@ func (l *Log) Finished(o *train.Options) bool {
 	if n := len(l.Steps); n > 0 && l.Steps[n-1].Step > last.Step {
 		return false
 	}
-	stale, best := 0, math.Inf(-1)
+	stale, best, average := 0, math.Inf(-1), math.Inf(-1)
 	for _, v := range l.Validations {
 		if stale++; v.MRecall > best {
 			best, stale = v.MRecall, 0
+		}
+		if a := v.Average; a != nil && a.MRecall > average {
+			average, stale = a.MRecall, 0
 		}
 	}
 	const rounding = 1e-9 // of an epoch position, a quotient of steps

@@ -91,6 +91,13 @@ func runPlots(r *Run) []*plot {
 	norm := r.steps("gradient norm", class(2), gradNorm)
 	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%",
 		Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
+	average := curve{Name: "averaged weights", Class: class(1)}
+	for _, v := range r.Validations {
+		if v.Average != nil {
+			average.X, average.Y = append(average.X, v.Epoch), append(average.Y, v.Average.MRecall)
+		}
+	}
+	recall.Curves = append(recall.Curves, average)
 	if r.HasBest {
 		recall.Marks = []mark{{Name: fmt.Sprintf("best %.2f", r.Best.MRecall), Class: class(0), X: r.Best.Epoch}}
 	}

@@ -1,0 +1,88 @@
+package train
+
+import (
+	"fmt"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+)
+
+// average is the exponential moving average of the optimised weights over the updates of a run:
+//
+//	a_n = d_n a_{n-1} + (1 - d_n) w_n,    d_n = min(d, (n - 1) / (n + 8))
+//
+// for w_n the weights after update n, from 1, so that it begins with the weights after the first update and forgets the
+// first ones quickly. Running statistics are not averaged: those of the weights serve it too.
+//
+// Sources: B. Polyak, A. Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; the rise of d is that
+// of TensorFlow's ExponentialMovingAverage with num_updates.
+type average struct {
+	decay  float64
+	dev    device.Device
+	params *graph.Params
+	values device.View // as long as the optimised parameters
+	piece  device.View // scratch memory
+	factor device.View // [2] d_n and 1 - d_n
+}
+
+// averagePiece is how many values are averaged at a time.
+const averagePiece = 1 << 20
+
+func newAverage(dev device.Device, p *graph.Params, decay float64) (*average, error) {
+	a := &average{decay: decay, dev: dev, params: p}
+	n := p.OptimisedSize()
+	for _, b := range []struct {
+		view *device.View
+		n    int
+	}{{&a.values, n}, {&a.piece, min(n, averagePiece)}, {&a.factor, 2}} {
+		buf, err := dev.Alloc(device.Float, b.n)
+		if err != nil {
+			return nil, fmt.Errorf("allocate the average of %d parameters (optim.ema): %w", n, err)
+		}
+		*b.view = device.Of(buf)
+	}
+	dev.Fill(a.values, 0)
+	return a, nil
+}
+
+// count sets the factors of update n, from 1.
+func (a *average) count(n int64) {
+	d := min(a.decay, float64(n-1)/float64(n+8))
+	a.dev.UploadDoubles(a.factor, []float64{d, 1 - d})
+}
+
+// update takes the weights after an update into the average.
+func (a *average) update() {
+	a.pieces(func(average, weights, scratch device.View) {
+		a.dev.Scale(average, average, a.factor.Slice(0, 1))
+		a.dev.Scale(scratch, weights, a.factor.Slice(1, 2))
+		a.dev.Add(average, average, scratch)
+	})
+}
+
+// exchange puts the average in the place of the weights, and these in its place.
+func (a *average) exchange() {
+	a.pieces(func(average, weights, scratch device.View) {
+		a.dev.Copy(scratch, weights)
+		a.dev.Copy(weights, average)
+		a.dev.Copy(average, scratch)
+	})
+}
+
+func (a *average) pieces(do func(average, weights, scratch device.View)) {
+	n := a.params.OptimisedSize()
+	for lo := 0; lo < n; lo += averagePiece {
+		hi := min(n, lo+averagePiece)
+		do(a.values.Slice(lo, hi), a.params.Values().Slice(lo, hi), a.piece.Slice(0, hi-lo))
+	}
+}
+
+// Averages reports whether a moving average of the weights is kept.
+func (s *Step) Averages() bool { return s.opt.average != nil }
+
+// WithAverage calls a function while the network has the averaged weights; no step may run meanwhile.
+func (s *Step) WithAverage(do func() error) error {
+	s.opt.average.exchange()
+	defer s.opt.average.exchange()
+	return do()
+}
