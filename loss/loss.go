@@ -49,7 +49,7 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
 func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call,
 	out device.LossOut)) *graph.Op {
-	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Keep: []graph.Slot{
+	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
 		keepGrad:    {DType: device.Float, N: n * n},
 		HardCaption: {DType: device.Int32, N: n, Read: true},
 		HardImage:   {DType: device.Int32, N: n, Read: true},
@@ -57,13 +57,13 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 		CostImage:   {DType: device.Float, N: n, Read: true},
 	}}
 	op.Run = func(d device.Device, c *graph.Call) {
-		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Keep[keepGrad], HardCaption: c.Keep[HardCaption],
-			HardImage:   c.Keep[HardImage],
-			CostCaption: c.Keep[CostCaption], CostImage: c.Keep[CostImage]})
+		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Saved[keepGrad], HardCaption: c.Saved[HardCaption],
+			HardImage:   c.Saved[HardImage],
+			CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
 		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}
-		bw.Run = func(d device.Device, c *graph.Call) { d.Scale(c.Out[0], c.Keep[keepGrad], c.In[0].Slice(0, 1)) }
+		bw.Run = func(d device.Device, c *graph.Call) { d.Scale(c.Out[0], c.Saved[keepGrad], c.In[0].Slice(0, 1)) }
 		grads := make([]*graph.Node, len(in))
 		grads[0] = g.Apply(bw, dloss)
 		return grads

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -41,56 +39,54 @@ func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 
 func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, counts, pad *Node) *Node {
 	a.Eps, a.Momentum, a.Train = batchNormEps, batchNormMomentum, g.Training
-	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean, "running variance": w.Var} {
+	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean,
+		"running variance": w.Var} {
 		wantShape(what+" of a batch norm", n, a.C)
 	}
-	in, wants := []*Node{x, w.Weight, w.Bias, w.Mean, w.Var}, []bool{true, true, true, false, false}
+	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train)}
+	rows, weight, bias := op.arg(x, true), op.arg(w.Weight, true), op.arg(w.Bias, true)
+	runningMean, runningVar, lengths, padded := op.arg(w.Mean, false), op.arg(w.Var, false), -1, -1
 	if counts != nil {
-		in, wants = append(in, counts), append(wants, false)
+		lengths = op.arg(counts, false)
 	}
 	if pad != nil {
-		in, wants = append(in, pad), append(wants, true)
+		padded = op.arg(pad, true)
 	}
-	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train), Outs: []tensor.Shape{x.Shape().Clone()}, Wants: wants,
-		Keep: []Slot{{DType: device.Float, N: a.C}, {DType: device.Float, N: a.C}}}
+	y, mean, inv := op.result(x.Shape().Clone()...), op.save(a.C), op.save(a.C)
 	args := func(c *Call) device.BatchNormArgs {
 		a := a
-		if counts != nil {
-			rows := c.Host[5]
-			a.Outer, a.Counts = total(rows), c.Ints(5)
-			if pad != nil {
-				a.Pads, a.Pad = padding(rows), c.In[6]
-			}
+		if lengths >= 0 {
+			a.Outer, a.Counts = total(c.Host[lengths]), c.Ints(lengths)
 		}
-		a.X, a.Weight, a.Mean, a.InvStd = c.In[0], c.In[1], c.Keep[0], c.Keep[1]
+		if padded >= 0 {
+			a.Pads, a.Pad = padding(c.Host[lengths]), c.In[padded]
+		}
+		a.X, a.Weight, a.Mean, a.InvStd = c.In[rows], c.In[weight], c.Saved[mean], c.Saved[inv]
 		return a
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[2], c.In[3], c.In[4], c.Out[0]
+		a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[bias], c.In[runningMean], c.In[runningVar], c.Out[y]
 		d.BatchNorm(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{x.Shape().Clone(), {a.C}, {a.C}}}
-		if pad != nil {
-			bw.Outs = append(bw.Outs, tensor.Shape{a.C})
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeight, dBias, dPad := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(weight),
+			bw.gradient(bias), -1
+		if padded >= 0 {
+			dPad = bw.gradient(padded)
 		}
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DY, a.DX, a.DWeight, a.DBias = c.In[len(c.In)-1], c.Out[0], c.Out[1], c.Out[2]
-			if pad != nil {
-				a.DPad = c.Out[3]
+			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], c.Out[dx], c.Out[dWeight], c.Out[dBias]
+			if dPad >= 0 {
+				a.DPad = c.Out[dPad]
 			}
 			d.BatchNormGrad(a)
 		}
-		out := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
-		grads := append(out[:3:3], make([]*Node, len(in)-3)...)
-		if pad != nil {
-			grads[6] = out[3]
-		}
-		return grads
+		return g.gradients(bw)
 	}
-	return g.Apply(op, in...)
+	return g.apply(op)
 }
 
 // padding is the number of rows that make all counts as large as the largest.

@@ -17,28 +17,32 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 	if b.Shape().TotalSize() != s.TotalSize() {
 		fail("product of %v and %v element by element", s, b.Shape())
 	}
-	op := &Op{Name: "multiply", Outs: []tensor.Shape{s}, Wants: []bool{true, true}}
-	op.Run = func(d device.Device, c *Call) { d.Multiply(c.Out[0], c.In[0], c.In[1]) }
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: "multiply gradient", Outs: []tensor.Shape{s, b.Shape().Clone()}}
+	op := &Op{Name: "multiply"}
+	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
+	op.Run = func(d device.Device, c *Call) { d.Multiply(c.Out[y], c.In[left], c.In[right]) }
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
 		bw.Run = func(d device.Device, c *Call) {
-			for k, out := range c.Out {
-				if out.Present() {
-					d.Multiply(out, c.In[1-k], c.In[2])
-				}
+			if c.Out[dLeft].Present() {
+				d.Multiply(c.Out[dLeft], c.In[right], c.In[dy])
+			}
+			if c.Out[dRight].Present() {
+				d.Multiply(c.Out[dRight], c.In[left], c.In[dy])
 			}
 		}
-		return g.ApplyMulti(bw, in[0], in[1], dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, a, b)
+	return g.apply(op)
 }
 
 // Times computes factor·x for a constant.
 func (g *Graph) Times(x *Node, factor float64) *Node {
-	op := &Op{Name: fmt.Sprintf("times %v", factor), Outs: []tensor.Shape{x.Shape().Clone()}, Wants: []bool{true}}
-	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[0], c.In[0], device.View{}, factor, 0) }
+	op := &Op{Name: fmt.Sprintf("times %v", factor)}
+	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
+	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[y], c.In[values], device.View{}, factor, 0) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Times(dy, factor)} }
-	return g.Apply(op, x)
+	return g.apply(op)
 }
 
 // Minus computes a - b.
@@ -47,25 +51,29 @@ func (g *Graph) Minus(a, b *Node) *Node {
 	if b.Shape().TotalSize() != s.TotalSize() {
 		fail("difference of %v and %v", s, b.Shape())
 	}
-	op := &Op{Name: "minus", Outs: []tensor.Shape{s}, Wants: []bool{true, true}}
-	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[0], c.In[0], c.In[1], 1, -1) }
+	op := &Op{Name: "minus"}
+	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
+	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[y], c.In[left], c.In[right], 1, -1) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, g.Times(dy, -1)} }
-	return g.Apply(op, a, b)
+	return g.apply(op)
 }
 
 // Map applies an elementwise function with the parameter c.
 func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
-	s := x.Shape().Clone()
-	op := &Op{Name: fmt.Sprintf("function %d", f), Outs: []tensor.Shape{s}, Wants: []bool{true}}
-	op.Run = func(d device.Device, call *Call) { d.Map(device.MapArgs{F: f, C: c, X: call.In[0], Y: call.Out[0]}) }
-	op.Grad = func(in []*Node, y, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}}
-		bw.Run = func(d device.Device, call *Call) {
-			d.MapGrad(device.MapArgs{F: f, C: c, X: call.In[0], Y: call.In[1], DY: call.In[2], DX: call.Out[0]})
-		}
-		return []*Node{g.Apply(bw, in[0], y, dy)}
+	op := &Op{Name: fmt.Sprintf("function %d", f)}
+	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
+	op.Run = func(d device.Device, call *Call) {
+		d.Map(device.MapArgs{F: f, C: c, X: call.In[values], Y: call.Out[y]})
 	}
-	return g.Apply(op, x)
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
+		bw.Run = func(d device.Device, call *Call) {
+			d.MapGrad(device.MapArgs{F: f, C: c, X: call.In[values], Y: call.In[y], DY: call.In[dy], DX: call.Out[dx]})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
 }
 
 // Axis is what a reduction runs along: rows of a number of values, or segments.
@@ -93,19 +101,19 @@ func (a Axis) shapes(x tensor.Shape) (device.ReduceArgs, tensor.Shape) {
 	return device.ReduceArgs{N: n, D: a.width}, tensor.Shape{n}
 }
 
-// with adds the counts to the arguments of an op.
-func (a Axis) with(in ...*Node) []*Node {
-	if a.counts != nil {
-		in = append(in, a.counts)
+// lengths declares the counts as an argument of an op, -1 where there are none.
+func (a Axis) lengths(op *Op) int {
+	if a.counts == nil {
+		return -1
 	}
-	return in
+	return op.arg(a.counts, false)
 }
 
-// reduce fills the arguments of a kernel in; the counts, where there are any, are the last argument of the call.
-func (a Axis) reduce(c *Call, args device.ReduceArgs, x, y device.View) device.ReduceArgs {
+// reduce fills the arguments of a kernel in.
+func reduce(c *Call, args device.ReduceArgs, lengths int, x, y device.View) device.ReduceArgs {
 	args.X, args.Y = x, y
-	if a.counts != nil {
-		args.Counts = c.Ints(len(c.In) - 1)
+	if lengths >= 0 {
+		args.Counts = c.Ints(lengths)
 	}
 	return args
 }
@@ -114,10 +122,11 @@ func (a Axis) reduce(c *Call, args device.ReduceArgs, x, y device.View) device.R
 func (g *Graph) Sum(x *Node, a Axis) *Node {
 	from := x.Shape().Clone()
 	args, to := a.shapes(from)
-	op := &Op{Name: fmt.Sprintf("sums of %v", from), Outs: []tensor.Shape{to}, Wants: []bool{true, false}}
-	op.Run = func(d device.Device, c *Call) { d.Reduce(a.reduce(c, args, c.In[0], c.Out[0])) }
+	op := &Op{Name: fmt.Sprintf("sums of %v", from)}
+	values, counts, y := op.arg(x, true), a.lengths(op), op.result(to...)
+	op.Run = func(d device.Device, c *Call) { d.Reduce(reduce(c, args, counts, c.In[values], c.Out[y])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Spread(dy, a, from...)) }
-	return g.Apply(op, a.with(x)...)
+	return g.apply(op)
 }
 
 // grads are the gradients of an op of one value and perhaps counts.
@@ -136,10 +145,11 @@ func (g *Graph) Spread(y *Node, a Axis, shape ...int) *Node {
 		fail("%v spread over %v, expected %v", y.Shape(), to, from)
 	}
 	shapeOfY := y.Shape().Clone()
-	op := &Op{Name: fmt.Sprintf("spread over %v", to), Outs: []tensor.Shape{to}, Wants: []bool{true, false}}
-	op.Run = func(d device.Device, c *Call) { d.Spread(a.reduce(c, args, c.Out[0], c.In[0])) }
+	op := &Op{Name: fmt.Sprintf("spread over %v", to)}
+	values, counts, x := op.arg(y, true), a.lengths(op), op.result(to...)
+	op.Run = func(d device.Device, c *Call) { d.Spread(reduce(c, args, counts, c.Out[x], c.In[values])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Reshape(g.Sum(dy, a), shapeOfY...)) }
-	return g.Apply(op, a.with(y)...)
+	return g.apply(op)
 }
 
 // Max takes the greatest values along an axis. The gradient goes to the first of equal ones.
@@ -147,23 +157,29 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	from := x.Shape().Clone()
 	args, to := a.shapes(from)
 	args.Max = true
-	op := &Op{Name: fmt.Sprintf("maxima of %v", from), Outs: []tensor.Shape{to}, Wants: []bool{true, false},
-		Keep: []Slot{{DType: device.Int32, N: to.TotalSize()}}}
+	op := &Op{Name: fmt.Sprintf("maxima of %v", from)}
+	values, counts := op.arg(x, true), a.lengths(op)
+	y, index := op.result(to...), op.saveInts(to.TotalSize())
 	op.Run = func(d device.Device, c *Call) {
-		k := a.reduce(c, args, c.In[0], c.Out[0])
-		k.Index = c.Keep[0]
+		k := reduce(c, args, counts, c.In[values], c.Out[y])
+		k.Index = c.Saved[index]
 		d.Reduce(k)
 	}
-	op.Grad = func(_ []*Node, y, dy *Node) []*Node { // y is an argument so that the positions are there
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{from}, Forward: op}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward() // needs no values
+		dy, dx, lengths := bw.arg(dyNode, false), bw.gradient(values), -1
+		bw.arg(yNode, false) // so that the positions are there
+		if counts >= 0 {
+			lengths = bw.arg(in[counts], false)
+		}
 		bw.Run = func(d device.Device, c *Call) {
-			k := a.reduce(c, args, c.Out[0], c.In[0])
-			k.Index = c.Keep[0]
+			k := reduce(c, args, lengths, c.Out[dx], c.In[dy])
+			k.Index = c.Saved[index]
 			d.Spread(k)
 		}
-		return a.grads(g.Apply(bw, a.with(dy, y)...))
+		return g.gradients(bw)
 	}
-	return g.Apply(op, a.with(x)...)
+	return g.apply(op)
 }
 
 // fixed is a value through which no gradient flows.
@@ -196,53 +212,62 @@ func (g *Graph) GroupProducts(x, m, counts *Node) *Node {
 	wantShape("groups of columns", x, room, b*r)
 	wantShape("matrices of groups", m, b, r, r)
 	all := device.GemmArgs{N: r, Alpha: 1, Batch: b, Exact: true}
-	op := &Op{Name: fmt.Sprintf("%d products of %d columns", b, r), Outs: []tensor.Shape{{room, b * r}}, Wants: []bool{true, true, false}}
-	rows := func(c *Call, i int) int { return total(c.Host[i]) }
+	op := &Op{Name: fmt.Sprintf("%d products of %d columns", b, r)}
+	values, matrices, lengths := op.arg(x, true), op.arg(m, true), op.arg(counts, false)
+	y := op.result(room, b*r)
 	product := func(d device.Device, n int, transposed bool, x, m, y device.View) {
 		k := all
 		k.M, k.K, k.TransB = n, r, transposed
 		k.A, k.LDA, k.StrideA, k.B, k.StrideB, k.C, k.LDC, k.StrideC = x, b*r, r, m, r*r, y, b*r, r
 		d.Gemm(k)
 	}
-	op.Run = func(d device.Device, c *Call) { product(d, rows(c, 2), false, c.In[0], c.In[1], c.Out[0]) }
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, b * r}, {b, r, r}}}
+	op.Run = func(d device.Device, c *Call) {
+		product(d, total(c.Host[lengths]), false, c.In[values], c.In[matrices], c.Out[y])
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dMatrices := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(matrices)
 		bw.Run = func(d device.Device, c *Call) {
-			n := rows(c, 2)
-			if c.Out[0].Present() {
-				product(d, n, true, c.In[3], c.In[1], c.Out[0])
+			n := total(c.Host[lengths])
+			if c.Out[dx].Present() {
+				product(d, n, true, c.In[dy], c.In[matrices], c.Out[dx])
 			}
-			if c.Out[1].Present() {
+			if c.Out[dMatrices].Present() {
 				k := all
 				k.TransA, k.M, k.K = true, r, n
-				k.A, k.LDA, k.StrideA, k.B, k.LDB, k.StrideB, k.C, k.StrideC = c.In[0], b*r, r, c.In[3], b*r, r, c.Out[1], r*r
+				k.A, k.LDA, k.StrideA, k.B, k.LDB, k.StrideB = c.In[values], b*r, r, c.In[dy], b*r, r
+				k.C, k.StrideC = c.Out[dMatrices], r*r
 				d.Gemm(k)
 			}
 		}
-		return append(g.ApplyMulti(bw, in[0], in[1], in[2], dy), nil)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, m, counts)
+	return g.apply(op)
 }
 
 // Grams computes the Gram matrices v vᵀ of v [B, R, E]: [B, R, R].
 func (g *Graph) Grams(v *Node) *Node {
 	b, r, e := Dim(v, 0), Dim(v, 1), Dim(v, 2)
-	op := &Op{Name: fmt.Sprintf("%d Gram matrices of %d×%d", b, r, e), Outs: []tensor.Shape{{b, r, r}}, Wants: []bool{true}}
+	op := &Op{Name: fmt.Sprintf("%d Gram matrices of %d×%d", b, r, e)}
+	rows, y := op.arg(v, true), op.result(b, r, r)
 	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: r, N: r, K: e, Alpha: 1, Batch: b, A: c.In[0], StrideA: r * e, B: c.In[0], StrideB: r * e,
-			C: c.Out[0], StrideC: r * r, Exact: true})
+		d.Gemm(device.GemmArgs{TransB: true, M: r, N: r, K: e, Alpha: 1, Batch: b, A: c.In[rows], StrideA: r * e,
+			B:       c.In[rows],
+			StrideB: r * e, C: c.Out[y], StrideC: r * r, Exact: true})
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{b, r, e}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx := bw.arg(dyNode, false), bw.gradient(rows)
 		bw.Run = func(d device.Device, c *Call) {
 			for k, transposed := range []bool{false, true} {
-				d.Gemm(device.GemmArgs{TransA: transposed, M: r, N: e, K: r, Alpha: 1, Beta: float64(k), Batch: b, A: c.In[1], StrideA: r * r,
-					B: c.In[0], StrideB: r * e, C: c.Out[0], StrideC: r * e, Exact: true})
+				d.Gemm(device.GemmArgs{TransA: transposed, M: r, N: e, K: r, Alpha: 1, Beta: float64(k), Batch: b,
+					A:       c.In[dy],
+					StrideA: r * r, B: c.In[rows], StrideB: r * e, C: c.Out[dx], StrideC: r * e, Exact: true})
 			}
 		}
-		return []*Node{g.Apply(bw, in[0], dy)}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, v)
+	return g.apply(op)
 }
 
 // SegmentGrams computes the products of the rows of x [room, D] within each segment: [room, longest], of which a row of a segment of n
@@ -250,26 +275,28 @@ func (g *Graph) Grams(v *Node) *Node {
 func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 	room, d := Dim(x, 0), Dim(x, 1)
 	args := device.SegmentProductsArgs{D: d, Longest: longest}
-	op := &Op{Name: fmt.Sprintf("Gram matrices of segments of %d", d), Outs: []tensor.Shape{{room, longest}}, Wants: []bool{true, false}}
+	op := &Op{Name: fmt.Sprintf("Gram matrices of segments of %d", d)}
+	rows, lengths, y := op.arg(x, true), op.arg(counts, false), op.result(room, longest)
 	op.Run = func(dev device.Device, c *Call) {
 		k := args
-		k.Counts, k.A, k.B, k.G = c.Ints(1), c.In[0], c.In[0], c.Out[0]
+		k.Counts, k.A, k.B, k.G = c.Ints(lengths), c.In[rows], c.In[rows], c.Out[y]
 		dev.SegmentProducts(k)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}}, Temp: []int{room * d}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, half := bw.arg(dyNode, false), bw.gradient(rows), bw.scratch(room*d)
 		bw.Run = func(dev device.Device, c *Call) {
 			k := args
-			k.Counts, k.A, k.G, k.B, k.Form = c.Ints(1), c.In[0], c.In[2], c.Out[0], device.SegmentApply
+			k.Counts, k.A, k.G, k.B, k.Form = c.Ints(lengths), c.In[rows], c.In[dy], c.Out[dx], device.SegmentApply
 			dev.SegmentProducts(k)
-			k.B, k.Form = c.Temp[0], device.SegmentApplyT
+			k.B, k.Form = c.Temp[half], device.SegmentApplyT
 			dev.SegmentProducts(k)
-			n := total(c.Host[1]) * d
-			dev.Add(c.Out[0].Slice(0, n), c.Out[0].Slice(0, n), c.Temp[0].Slice(0, n))
+			n := total(c.Host[lengths]) * d
+			dev.Add(c.Out[dx].Slice(0, n), c.Out[dx].Slice(0, n), c.Temp[half].Slice(0, n))
 		}
-		return []*Node{g.Apply(bw, in[0], in[1], dy), nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, counts)
+	return g.apply(op)
 }
 
 // SegmentMix multiplies the rows of x [room, D] of each segment by its matrix of SegmentGrams, m [room, longest].
@@ -277,29 +304,31 @@ func (g *Graph) SegmentMix(m, x, counts *Node) *Node {
 	room, d, longest := Dim(x, 0), Dim(x, 1), Dim(m, 1)
 	wantShape("matrices of segments", m, room, longest)
 	args := device.SegmentProductsArgs{D: d, Longest: longest}
-	op := &Op{Name: fmt.Sprintf("products of segments of %d", d), Outs: []tensor.Shape{{room, d}}, Wants: []bool{true, true, false}}
+	op := &Op{Name: fmt.Sprintf("products of segments of %d", d)}
+	matrices, rows, lengths, y := op.arg(m, true), op.arg(x, true), op.arg(counts, false), op.result(room, d)
 	op.Run = func(dev device.Device, c *Call) {
 		k := args
-		k.Counts, k.G, k.A, k.B, k.Form = c.Ints(2), c.In[0], c.In[1], c.Out[0], device.SegmentApply
+		k.Counts, k.G, k.A, k.B, k.Form = c.Ints(lengths), c.In[matrices], c.In[rows], c.Out[y], device.SegmentApply
 		dev.SegmentProducts(k)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, longest}, {room, d}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dMatrices, dRows := bw.arg(dyNode, false), bw.gradient(matrices), bw.gradient(rows)
 		bw.Run = func(dev device.Device, c *Call) {
 			k := args
-			k.Counts = c.Ints(2)
-			if c.Out[0].Present() {
-				k.A, k.B, k.G = c.In[3], c.In[1], c.Out[0]
+			k.Counts = c.Ints(lengths)
+			if c.Out[dMatrices].Present() {
+				k.A, k.B, k.G = c.In[dy], c.In[rows], c.Out[dMatrices]
 				dev.SegmentProducts(k)
 			}
-			if c.Out[1].Present() {
-				k.G, k.A, k.B, k.Form = c.In[0], c.In[3], c.Out[1], device.SegmentApplyT
+			if c.Out[dRows].Present() {
+				k.G, k.A, k.B, k.Form = c.In[matrices], c.In[dy], c.Out[dRows], device.SegmentApplyT
 				dev.SegmentProducts(k)
 			}
 		}
-		return append(g.ApplyMulti(bw, in[0], in[1], in[2], dy), nil)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, m, x, counts)
+	return g.apply(op)
 }
 
 // Repeat repeats the values of x in n rows: [n, D].
@@ -317,37 +346,40 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
 		fail("attention of %d heads over queries, keys and values of %d columns in all", heads, Dim(qkv, 1))
 	}
-	three, args, in := triple{d}, device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d}, []*Node{qkv, counts}
+	three, args := triple{d: d}, device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d}
+	op := &Op{Name: fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads)}
+	rows, lengths, ids := op.arg(qkv, true), op.arg(counts, false), -1
 	if attended != nil {
 		wantShape("attended rows", attended, Dim(counts, 0), -1)
-		args.L, in = Dim(attended, 1), append(in, attended)
+		args.L, ids = Dim(attended, 1), op.arg(attended, false)
 	}
-	fill := func(c *Call) (a device.SelfAttentionArgs, rows int) {
-		a, rows = args, total(c.Host[1])
-		if a.Lengths = c.Ints(1); attended != nil {
-			a.Words = c.Ints(2)
+	y := op.result(room, d)
+	fill := func(c *Call) (a device.SelfAttentionArgs, n int) {
+		a, n = args, total(c.Host[lengths])
+		if a.Lengths = c.Ints(lengths); ids >= 0 {
+			a.Words = c.Ints(ids)
 		}
-		a.Query, a.Key, a.Value = three.part(c.In[0], rows, 0), three.part(c.In[0], rows, 1), three.part(c.In[0], rows, 2)
-		return a, rows
+		a.Query, a.Key, a.Value = three.part(c.In[rows], n, 0), three.part(c.In[rows], n, 1), three.part(c.In[rows],
+			n, 2)
+		return a, n
 	}
-	op := &Op{Name: fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads), Outs: []tensor.Shape{{room, d}},
-		Wants: []bool{true, false, false}[:len(in)]}
 	op.Run = func(dev device.Device, c *Call) {
 		a, _ := fill(c)
-		a.Context = c.Out[0]
+		a.Context = c.Out[y]
 		dev.SelfAttention(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, 3 * d}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx := bw.arg(dyNode, false), bw.gradient(rows)
 		bw.Run = func(dev device.Device, c *Call) {
-			a, rows := fill(c)
-			a.DContext, a.DQuery = c.In[len(c.In)-1], three.part(c.Out[0], rows, 0)
-			a.DKey, a.DValue = three.part(c.Out[0], rows, 1), three.part(c.Out[0], rows, 2)
+			a, n := fill(c)
+			a.DContext, a.DQuery = c.In[dy], three.part(c.Out[dx], n, 0)
+			a.DKey, a.DValue = three.part(c.Out[dx], n, 1), three.part(c.Out[dx], n, 2)
 			dev.SelfAttentionGrad(a)
 		}
-		return []*Node{g.Apply(bw, append(append([]*Node(nil), in...), dy)...), nil, nil}[:len(in)]
+		return g.gradients(bw)
 	}
-	return g.Apply(op, in...)
+	return g.apply(op)
 }
 
 // PickRows takes rows of x [room, D] by their numbers, places [B, L] int32, of which row b holds counts_b: [B·L, D], the rows
@@ -357,21 +389,26 @@ func (g *Graph) PickRows(x, places, counts *Node) *Node {
 	wantShape("counts of rows", counts, b)
 	args := device.EmbedArgs{L: l, V: room, P: l, K: 1, D: d}
 	zeros := g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d)
-	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d), Outs: []tensor.Shape{{b * l, d}}, Wants: []bool{true, false, false, false}}
+	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d)}
+	rows, numbers, lengths, nothing := op.arg(x, true), op.arg(places, false), op.arg(counts, false), op.arg(zeros,
+		false)
+	y := op.result(b*l, d)
 	op.Run = func(dev device.Device, c *Call) {
 		a := args
-		a.Word, a.Words, a.Lengths, a.Out = c.In[0], c.Ints(1), c.Ints(2), c.Out[0]
-		a.Position, a.Type = c.In[3], c.In[3].Slice(0, d)
+		a.Word, a.Words, a.Lengths, a.Out = c.In[rows], c.Ints(numbers), c.Ints(lengths), c.Out[y]
+		a.Position, a.Type = c.In[nothing], c.In[nothing].Slice(0, d)
 		dev.Embed(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no rows
+		numbers, lengths, dy := bw.arg(in[numbers], false), bw.arg(in[lengths], false), bw.arg(dyNode, false)
+		dx := bw.gradient(rows)
 		bw.Run = func(dev device.Device, c *Call) {
 			a := args
-			a.Words, a.Lengths, a.Out, a.Word = c.Ints(0), c.Ints(1), c.In[2], c.Out[0]
+			a.Words, a.Lengths, a.Out, a.Word = c.Ints(numbers), c.Ints(lengths), c.In[dy], c.Out[dx]
 			dev.EmbedGrad(a)
 		}
-		return []*Node{g.Apply(bw, in[1], in[2], dy), nil, nil, nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, places, counts, zeros)
+	return g.apply(op)
 }

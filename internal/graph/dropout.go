@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 	"vsetrain/internal/philox"
 )
@@ -25,17 +23,23 @@ func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
 		return x
 	}
 	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
-	run := func(d device.Device, c *Call) {
+	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose)}
+	values, step, y := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false), op.result(s...)
+	op.Run = func(d device.Device, c *Call) {
 		a := a
-		a.X, a.Step, a.Y = c.In[0], c.Ints(1), c.Out[0]
+		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
 		d.Dropout(a)
 	}
-	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose), Outs: []tensor.Shape{s}, Wants: []bool{true, false}, Run: run}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}, Run: run}
-		return []*Node{g.Apply(bw, dy, in[1]), nil}
-	}
-	return g.Apply(op, x, g.InputInts(InputStep, 2))
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step]) }
+	return g.apply(op)
+}
+
+// same is the gradient of an op that does to dy what it did to an argument.
+func (g *Graph) same(op *Op, arg int, in ...*Node) []*Node {
+	bw := op.backward(in...)
+	bw.gradient(arg)
+	bw.Run = op.Run
+	return g.gradients(bw)
 }
 
 // DropoutPadded is Dropout of the rows of padded sequences, x [B·S, C] step by step, with the masks of sequences that are packed by lengths [B]
@@ -45,15 +49,14 @@ func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *N
 		return g.Dropout(x, rate, purpose)
 	}
 	s, a, width := x.Shape().Clone(), g.dropper(purpose, rate), Dim(x, 1)
-	run := func(d device.Device, c *Call) {
+	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose)}
+	values, step := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false)
+	places, y := op.arg(lengths, false), op.result(s...)
+	op.Run = func(d device.Device, c *Call) {
 		a := a
-		a.X, a.Step, a.Y = c.In[0], c.Ints(1), c.Out[0]
-		d.(device.Recorder).DropoutPadded(a, c.Ints(2), width, 0)
+		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
+		d.(device.Recorder).DropoutPadded(a, c.Ints(places), width, 0)
 	}
-	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose), Outs: []tensor.Shape{s}, Wants: []bool{true, false, false}, Run: run}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}, Run: run}
-		return []*Node{g.Apply(bw, dy, in[1], in[2]), nil, nil}
-	}
-	return g.Apply(op, x, g.InputInts(InputStep, 2), lengths)
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step], in[places]) }
+	return g.apply(op)
 }

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -24,43 +22,56 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	for _, m := range []*Node{f.Bias, f.Norm.Weight, f.Norm.Bias, f.Norm.Mean, f.Norm.Var} {
 		wantShape("scalar of a filtration", m, 1)
 	}
-	op := &Op{Name: fmt.Sprintf("filtration of similarities %d→%d, training %v", l.e, s, g.Training), Outs: []tensor.Shape{{pairs, s}},
-		Wants: append(append([]bool(nil), similarityWants...), true, true, true, true, false, false),
-		Keep:  append(l.keep(), floatSlots(rows*s, rows, rows, n, n, pairs)...)}
-	args := func(c *Call) (local, global device.SimilarityArgs, a device.FilterArgs) {
-		local, global = l.args(c, c.Keep[3])
-		a = device.FilterArgs{B: b, S: s, Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum, Lengths: c.Ints(5), X: c.Keep[3], Logits: c.Keep[4],
-			Gamma: c.In[12], Beta: c.In[13], RunningMean: c.In[14], RunningVar: c.In[15], Weights: c.Keep[5], Mean: c.Keep[6], InvStd: c.Keep[7], Norms: c.Keep[8]}
-		local.Filter = device.Filter{W: c.In[10], Bias: c.In[11], Logits: a.Logits}
+	op := &Op{Name: fmt.Sprintf("filtration of similarities %d→%d, training %v", l.e, s, g.Training)}
+	l.declare(op, &x)
+	weight, bias := op.arg(f.Weight, true), op.arg(f.Bias, true)
+	gamma, beta := op.arg(f.Norm.Weight, true), op.arg(f.Norm.Bias, true)
+	runningMean, runningVar := op.arg(f.Norm.Mean, false), op.arg(f.Norm.Var, false)
+	nodes, logits, weights := op.save(rows*s), op.save(rows), op.save(rows)
+	mean, inv, norms := op.save(n), op.save(n), op.save(pairs)
+	out := op.result(pairs, s)
+	args := func(l *similarities, c *Call) (local, global device.SimilarityArgs, a device.FilterArgs) {
+		local, global = l.args(c, c.Saved[nodes])
+		a = device.FilterArgs{B: b, S: s, Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum,
+			Lengths: c.Ints(l.lengths), X: c.Saved[nodes], Logits: c.Saved[logits], Gamma: c.In[gamma],
+			Beta:        c.In[beta],
+			RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],
+			Mean:   c.Saved[mean],
+			InvStd: c.Saved[inv], Norms: c.Saved[norms]}
+		local.Filter = device.Filter{W: c.In[weight], Bias: c.In[bias], Logits: a.Logits}
 		global.Filter = local.Filter
 		return local, global, a
 	}
 	op.Run = func(d device.Device, c *Call) {
-		local, global, a := args(c)
-		a.Out = c.Out[0]
+		local, global, a := args(l, c)
+		a.Out = c.Out[out]
 		d.Similarities(local)
 		d.Similarities(global)
 		d.Filtrate(a)
 	}
-	op.Grad = func(in []*Node, out, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: append(l.grads(), tensor.Shape{1, s}, tensor.Shape{1}, tensor.Shape{1}, tensor.Shape{1})}
-		bw.Temp = append(sizes(bw.Outs), pairs*s, rows, s)
+	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
+		bw, l := op.backward(in...), *l
+		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
+		l.backward(bw)
+		dWeight, dBias, dGamma, dBeta := bw.gradient(weight), bw.gradient(bias), bw.gradient(gamma), bw.gradient(beta)
+		otherWeight, otherBias, otherGamma, otherBeta := bw.scratch(s), bw.scratch(1), bw.scratch(1), bw.scratch(1)
+		dSums, dLogits, globalDW := bw.scratch(pairs*s), bw.scratch(rows), bw.scratch(s)
 		bw.Run = func(d device.Device, c *Call) {
-			local, global, a := args(c)
-			a.Out, a.DOut, a.DSums, a.DLogits = c.In[16], c.In[17], c.Temp[13], c.Temp[14]
-			a.DBias, a.DGamma, a.DBeta = or(c.Out[10], c.Temp[10]), or(c.Out[11], c.Temp[11]), or(c.Out[12], c.Temp[12])
+			local, global, a := args(&l, c)
+			a.Out, a.DOut, a.DSums, a.DLogits = c.In[out], c.In[dy], c.Temp[dSums], c.Temp[dLogits]
+			a.DBias, a.DGamma = or(c.Out[dBias], c.Temp[otherBias]), or(c.Out[dGamma], c.Temp[otherGamma])
+			a.DBeta = or(c.Out[dBeta], c.Temp[otherBeta])
 			d.FiltrateGrad(a)
 			l.to(c, &local, &global)
-			dW := or(c.Out[9], c.Temp[9])
+			dW := or(c.Out[dWeight], c.Temp[otherWeight])
 			local.Filter.Weights, local.Filter.DSums, local.Filter.DLogits = a.Weights, a.DSums, a.DLogits
 			global.Filter = local.Filter
-			local.Filter.DW, global.Filter.DW = dW, c.Temp[15]
+			local.Filter.DW, global.Filter.DW = dW, c.Temp[globalDW]
 			d.SimilaritiesGrad(local)
 			d.SimilaritiesGrad(global)
 			d.Add(dW, dW, global.Filter.DW)
 		}
-		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), out, dy)...)
-		return []*Node{o[0], o[1], o[2], o[3], o[4], nil, o[5], o[6], o[7], o[8], o[9], o[10], o[11], o[12], nil, nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, append(x.nodes(), f.Weight, f.Bias, f.Norm.Weight, f.Norm.Bias, f.Norm.Mean, f.Norm.Var)...)
+	return g.apply(op)
 }

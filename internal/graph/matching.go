@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -21,52 +19,65 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 		fail("vectors of %d values in %d blocks", e, blocks)
 	}
 	if !(lambda > 0 && lambda <= device.MaxLambda) {
-		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda, device.MaxLambda)
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda,
+			device.MaxLambda)
 	}
 	split, all := b*n*r*blocks, (b*n*r+b*room)*blocks
-	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
-	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks), Outs: []tensor.Shape{{b*n*r + b*room, blocks}}, Wants: []bool{true, true, false},
-		Keep: []Slot{keep(room * b * r), keep(room * b * r), keep(room * b * r), keep(all)}} // products, attention of words and of regions, norms
+	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks)}
+	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
+	out := op.result(b*n*r+b*room, blocks)
+	products, ofWords, ofRegions, norms := op.save(room*b*r), op.save(room*b*r), op.save(room*b*r), op.save(all)
 	attend := func(c *Call, overWords bool) device.PairAttentionArgs {
-		a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(2), Scores: c.Keep[0], Weights: c.Keep[1]}
+		a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
+			Scores: c.Saved[products], Weights: c.Saved[ofWords]}
 		if overWords {
-			a.Weights = c.Keep[2]
+			a.Weights = c.Saved[ofRegions]
 		}
 		return a
 	}
 	match := func(c *Call, out device.View) device.BlockMatchArgs {
-		return device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(2), Words: c.In[1], Regions: c.In[0], WordAttention: c.Keep[1], RegionAttention: c.Keep[2],
-			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all), RegionNorm: c.Keep[3].Slice(0, split), WordNorm: c.Keep[3].Slice(split, all)}
+		norms := c.Saved[norms]
+		return device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(counts), Words: c.In[w],
+			Regions:       c.In[v],
+			WordAttention: c.Saved[ofWords], RegionAttention: c.Saved[ofRegions],
+			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all),
+			RegionNorm: norms.Slice(0, split), WordNorm: norms.Slice(split, all)}
 	}
 	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: c.Keep[0]})
+		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
+			C: c.Saved[products]})
 		d.PairAttention(attend(c, false))
 		d.PairAttention(attend(c, true))
-		d.BlockMatch(match(c, c.Out[0]))
+		d.BlockMatch(match(c, c.Out[out]))
 	}
-	op.Grad = func(in []*Node, y, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{b, r, e}, {room, e}}, Temp: []int{b * r * e, room * e, room * b * r, room * b * r}}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy := bw.arg(yNode, false), bw.arg(dyNode, false)
+		dRegions, dWords := bw.gradient(v), bw.gradient(w)
+		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(room*e)
+		dOfWords, dOfRegions := bw.scratch(room*b*r), bw.scratch(room*b*r)
 		bw.Run = func(d device.Device, c *Call) {
-			a := match(c, c.In[3])
-			dy := c.In[4]
+			a, dy := match(c, c.In[y]), c.In[dy]
 			a.DRegionMatch, a.DWordMatch = dy.Slice(0, split), dy.Slice(split, all)
-			a.DRegions, a.DWords, a.DWordAttention, a.DRegionAttention = or(c.Out[0], c.Temp[0]), or(c.Out[1], c.Temp[1]), c.Temp[2], c.Temp[3]
+			a.DRegions, a.DWords = or(c.Out[dRegions], c.Temp[otherRegions]), or(c.Out[dWords], c.Temp[otherWords])
+			a.DWordAttention, a.DRegionAttention = c.Temp[dOfWords], c.Temp[dOfRegions]
 			d.BlockMatchGrad(a)
-			t := total(c.Host[2])
-			scores := [2]device.View{c.Temp[2].Slice(0, t*b*r), c.Temp[3].Slice(0, t*b*r)} // each in the place of its weights
+			t := total(c.Host[counts])
+			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0,
+				t*b*r)} // each in the place of its weights
 			for k, overWords := range []bool{false, true} {
 				p := attend(c, overWords)
 				p.DWeights, p.DScores = scores[k], scores[k]
 				d.PairAttentionGrad(p)
 			}
 			d.Add(scores[0], scores[0], scores[1])
-			d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[1], C: a.DRegions})
-			d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[0], C: a.DWords})
+			d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[w],
+				C: a.DRegions})
+			d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[v], C: a.DWords})
 		}
-		out := g.ApplyMulti(bw, in[0], in[1], in[2], y, dy)
-		return []*Node{out[0], out[1], nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, regions, words, lengths)
+	return g.apply(op)
 }
 
 // LinearNodes is Linear for the nodes of words [b·room, I] of b images: [b·room, O].
@@ -82,35 +93,44 @@ type PolarParams struct{ MeanRho, MeanTheta, PrecisionRho, PrecisionTheta *Node 
 func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node {
 	b, k := Dim(boxes, 0), Dim(p.MeanRho, 0)
 	wantShape("boxes", boxes, b, 4*r)
-	params := []*Node{p.MeanRho, p.MeanTheta, p.PrecisionRho, p.PrecisionTheta}
-	for _, n := range params {
+	for _, n := range []*Node{p.MeanRho, p.MeanTheta, p.PrecisionRho, p.PrecisionTheta} {
 		wantShape("parameter of polar kernels", n, k, 1)
 	}
 	size := r * r * k
 	if sum {
 		size = r * k
 	}
+	op := &Op{Name: fmt.Sprintf("%d polar kernels, sum %v", k, sum)}
+	corners, meanRho, meanTheta := op.arg(boxes, false), op.arg(p.MeanRho, true), op.arg(p.MeanTheta, true)
+	precisionRho, precisionTheta := op.arg(p.PrecisionRho, true), op.arg(p.PrecisionTheta, true)
+	weights := op.result(b, size)
 	args := func(c *Call) device.PolarArgs {
-		return device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: c.In[0], MeanRho: c.In[1], MeanTheta: c.In[2], PrecisionRho: c.In[3], PrecisionTheta: c.In[4]}
+		return device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: c.In[corners], MeanRho: c.In[meanRho],
+			MeanTheta: c.In[meanTheta], PrecisionRho: c.In[precisionRho], PrecisionTheta: c.In[precisionTheta]}
 	}
-	op := &Op{Name: fmt.Sprintf("%d polar kernels, sum %v", k, sum), Outs: []tensor.Shape{{b, size}}, Wants: []bool{false, true, true, true, true}}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Weights = c.Out[0]
+		a.Weights = c.Out[weights]
 		d.PolarWeights(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		s := tensor.Shape{k, 1}
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s, s, s, s}, Temp: []int{k, k, k, k}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy := bw.arg(dyNode, false)
+		var outs, others [4]int
+		for i, p := range [4]int{meanRho, meanTheta, precisionRho, precisionTheta} {
+			outs[i], others[i] = bw.gradient(p), bw.scratch(k)
+		}
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DWeights = c.In[5]
-			a.DMeanRho, a.DMeanTheta, a.DPrecisionRho, a.DPrecisionTheta = or(c.Out[0], c.Temp[0]), or(c.Out[1], c.Temp[1]), or(c.Out[2], c.Temp[2]), or(c.Out[3], c.Temp[3])
+			a.DWeights = c.In[dy]
+			for i, to := range [4]*device.View{&a.DMeanRho, &a.DMeanTheta, &a.DPrecisionRho, &a.DPrecisionTheta} {
+				*to = or(c.Out[outs[i]], c.Temp[others[i]])
+			}
 			d.PolarWeightsGrad(a)
 		}
-		return append([]*Node{nil}, g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)...)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, append([]*Node{boxes}, params...)...)
+	return g.apply(op)
 }
 
 // ScaleBlocks multiplies x, seen as [A, B, N, H], by factors of the sizes [A, N].
@@ -120,22 +140,24 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 		fail("scaling of %v by %v as blocks [%d, %d, %d, %d]", s, factors.Shape(), a, b, n, h)
 	}
 	args := device.ScaleArgs{A: a, B: b, N: n, H: h}
-	op := &Op{Name: fmt.Sprintf("scale blocks of %d", h), Outs: []tensor.Shape{s}, Wants: []bool{true, true}}
+	op := &Op{Name: fmt.Sprintf("scale blocks of %d", h)}
+	values, by, y := op.arg(x, true), op.arg(factors, true), op.result(s...)
 	op.Run = func(d device.Device, c *Call) {
 		k := args
-		k.X, k.Factors, k.Y = c.In[0], c.In[1], c.Out[0]
+		k.X, k.Factors, k.Y = c.In[values], c.In[by], c.Out[y]
 		d.ScaleBlocks(k)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s, factors.Shape().Clone()}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dFactors := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(by)
 		bw.Run = func(d device.Device, c *Call) {
 			k := args
-			k.X, k.Factors, k.DY, k.DX, k.DFactors = c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1]
+			k.X, k.Factors, k.DY, k.DX, k.DFactors = c.In[values], c.In[by], c.In[dy], c.Out[dx], c.Out[dFactors]
 			d.ScaleBlocksGrad(k)
 		}
-		return g.ApplyMulti(bw, in[0], in[1], dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, factors)
+	return g.apply(op)
 }
 
 // MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their neighbours': with
@@ -145,119 +167,126 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 	if Dim(x, 1)%k != 0 || Dim(x, 0)%b != 0 {
 		fail("mixing of nodes %v of %d images in %d groups", s, b, k)
 	}
+	op := &Op{Name: fmt.Sprintf("mix nodes in %d groups, per image %v", k, perImage)}
+	nodes, by, counts, y := op.arg(x, true), op.arg(weights, true), op.arg(lengths, false), op.result(s...)
 	args := func(c *Call) device.MixArgs {
-		return device.MixArgs{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(2), X: c.In[0], Weights: c.In[1]}
+		return device.MixArgs{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(counts), X: c.In[nodes],
+			Weights: c.In[by]}
 	}
-	op := &Op{Name: fmt.Sprintf("mix nodes in %d groups, per image %v", k, perImage), Outs: []tensor.Shape{s}, Wants: []bool{true, true, false}}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Y = c.Out[0]
+		a.Y = c.Out[y]
 		d.MixNodes(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s, w}, Temp: []int{s.TotalSize(), w.TotalSize()}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(nodes), bw.gradient(by)
+		otherX, otherWeights := bw.scratch(s.TotalSize()), bw.scratch(w.TotalSize())
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DY, a.DX, a.DWeights = c.In[3], or(c.Out[0], c.Temp[0]), or(c.Out[1], c.Temp[1])
+			a.DY, a.DX, a.DWeights = c.In[dy], or(c.Out[dx], c.Temp[otherX]), or(c.Out[dWeights], c.Temp[otherWeights])
 			d.MixNodesGrad(a)
 		}
-		out := g.ApplyMulti(bw, in[0], in[1], in[2], dy)
-		return []*Node{out[0], out[1], nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, weights, lengths)
+	return g.apply(op)
 }
 
 // WordGraph computes the weights of the words' neighbours in captions [room, E] with lengths [C]: [room²], a matrix for each caption.
 // edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See device.WordGraphArgs.
 func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
 	room, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
-	in, wants := []*Node{words, lengths}, []bool{true, false}
+	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}
+	rows, counts := op.arg(words, true), op.arg(lengths, false)
+	var joined, starts int
 	if edges != nil {
 		wantShape("starts of edges", start, n+1)
-		in, wants = append(in, edges, start), append(wants, false, false)
+		joined, starts = op.arg(edges, false), op.arg(start, false)
 	}
+	weights := op.result(room * room)
 	args := func(c *Call) device.WordGraphArgs {
-		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: c.Ints(1), Words: c.In[0], Sparse: edges != nil}
+		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
+			Sparse: edges != nil}
 		if a.Sparse {
-			a.Edges, a.EdgeStart = c.Ints(2), c.Ints(3)
+			a.Edges, a.EdgeStart = c.Ints(joined), c.Ints(starts)
 		}
 		return a
 	}
-	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil), Outs: []tensor.Shape{{room * room}}, Wants: wants}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Weights = c.Out[0]
+		a.Weights = c.Out[weights]
 		d.WordGraph(a)
 	}
-	op.Grad = func(in []*Node, y, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, e}}}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(rows)
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.Weights, a.DWeights, a.DWords = c.In[len(c.In)-2], c.In[len(c.In)-1], c.Out[0]
+			a.Weights, a.DWeights, a.DWords = c.In[y], c.In[dy], c.Out[dx]
 			d.WordGraphGrad(a)
 		}
-		dx := g.Apply(bw, append(append([]*Node(nil), in...), y, dy)...)
-		return append([]*Node{dx}, make([]*Node, len(in)-1)...)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, in...)
+	return g.apply(op)
 }
 
 // MeanNodes averages the nodes x [b·nodes, H] of every pair of b images and captions of lengths [C]: [b·C, H].
 func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
-	s, n, h := x.Shape().Clone(), Dim(lengths, 0), Dim(x, 1)
-	args := func(c *Call) device.NodeMeansArgs { return device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(1)} }
-	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h), Outs: []tensor.Shape{{b * n, h}}, Wants: []bool{true, false}}
+	n, h := Dim(lengths, 0), Dim(x, 1)
+	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h)}
+	nodes, counts, means := op.arg(x, true), op.arg(lengths, false), op.result(b*n, h)
 	op.Run = func(d device.Device, c *Call) {
-		a := args(c)
-		a.X, a.Y = c.In[0], c.Out[0]
-		d.MeanNodes(a)
+		d.MeanNodes(device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(counts), X: c.In[nodes], Y: c.Out[means]})
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no nodes
+		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(nodes)
 		bw.Run = func(d device.Device, c *Call) {
-			a := args(c)
-			a.DY, a.DX = c.In[0], c.Out[0]
-			d.MeanNodesGrad(a)
+			d.MeanNodesGrad(device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(counts), DY: c.In[dy], DX: c.Out[dx]})
 		}
-		return []*Node{g.Apply(bw, dy, in[1]), nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, lengths)
+	return g.apply(op)
 }
 
 // Stack puts matrices [n_k, C], or vectors [n_k], one below the other.
 func (g *Graph) Stack(parts ...*Node) *Node {
 	shape := parts[0].Shape().Clone()
 	shape[0] = 0
-	var sizes []int
-	wants := make([]bool, len(parts))
-	for k, p := range parts {
+	op := &Op{Name: fmt.Sprintf("stack of %d", len(parts))}
+	var sizes []int // of the arguments, which are the parts in order
+	for _, p := range parts {
 		if p.Dims() != len(shape) || p.Dims() == 2 && Dim(p, 1) != shape[1] {
 			fail("stack of %v and %v", parts[0].Shape(), p.Shape())
 		}
 		shape[0] += Dim(p, 0)
-		sizes, wants[k] = append(sizes, p.Shape().TotalSize()), true
+		sizes = append(sizes, p.Shape().TotalSize())
+		op.arg(p, true)
 	}
-	op := &Op{Name: fmt.Sprintf("stack of %d", len(parts)), Outs: []tensor.Shape{shape}, Wants: wants}
+	whole := op.result(shape...)
 	op.Run = func(d device.Device, c *Call) {
-		for k, at := 0, 0; k < len(sizes); k++ {
-			d.Copy(c.Out[0].Slice(at, at+sizes[k]), c.In[k].Slice(0, sizes[k]))
-			at += sizes[k]
+		at := 0
+		for k, n := range sizes {
+			d.Copy(c.Out[whole].Slice(at, at+n), c.In[k].Slice(0, n))
+			at += n
 		}
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient"}
-		for _, p := range in {
-			bw.Outs = append(bw.Outs, p.Shape().Clone())
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		dy := bw.arg(dyNode, false)
+		for k := range in {
+			bw.gradient(k) // result k
 		}
 		bw.Run = func(d device.Device, c *Call) {
-			for k, at := 0, 0; k < len(sizes); k++ {
+			at := 0
+			for k, n := range sizes {
 				if c.Out[k].Present() {
-					d.Copy(c.Out[k], c.In[0].Slice(at, at+sizes[k]))
+					d.Copy(c.Out[k], c.In[dy].Slice(at, at+n))
 				}
-				at += sizes[k]
+				at += n
 			}
 		}
-		return g.ApplyMulti(bw, dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, parts...)
+	return g.apply(op)
 }

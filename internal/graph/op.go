@@ -19,7 +19,7 @@ type Call struct {
 	Loose  []bool           // whether they are upper bounds (device.Ints)
 	Layout []*device.Layout // of them as lengths
 	Out    []device.View    // an absent view is an output that nobody reads
-	Keep   []device.View    // buffers of the forward op, shared with its backward op
+	Saved  []device.View    // saved tensors of the forward op, shared with its backward op
 	Temp   []device.View    // scratch memory of this call
 }
 
@@ -28,7 +28,7 @@ func (c *Call) Ints(i int) device.Ints {
 	return device.Ints{View: c.In[i], Host: c.Host[i], Loose: c.Loose[i], Layout: c.Layout[i]}
 }
 
-// Slot is a buffer that a forward op keeps for its backward op or for the host.
+// Slot is a tensor that a forward op saves for its backward op or for the host.
 type Slot struct {
 	DType device.DType
 	N     int
@@ -38,10 +38,10 @@ type Slot struct {
 // Op is one operation of a graph; it implements gorgonia.SDOp. Ops are created by the functions of this package and of
 // the losses, and are immutable once applied.
 type Op struct {
-	Name string         // operation and static parameters, for messages
-	Outs []tensor.Shape // shape of each result; nil is a scalar
-	Keep []Slot
-	Temp []int // floats of scratch memory
+	Name  string         // operation and static parameters, for messages
+	Outs  []tensor.Shape // shape of each result; nil is a scalar
+	Saved []Slot
+	Temp  []int // floats of scratch memory
 	// OutSize is the number of floats behind result 0 where it is larger than its shape.
 	OutSize int
 	// Outer says that a result is the product of two arguments: result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
@@ -52,17 +52,85 @@ type Op struct {
 	Run func(d device.Device, c *Call)
 	// Nested, in place of Run, compiles what executes the op: programs of its own that share the session.
 	Nested func(s *Session) (func(d device.Device, c *Call), error)
-	// Forward is the op whose Keep buffers a backward op reads.
+	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
 	// Grad builds the backward nodes: one per argument, nil where there is no gradient. Wants says which arguments
 	// have one.
 	Grad  func(in []*Node, out, dout *Node) []*Node
 	Wants []bool
 
+	in    []*Node // declared arguments
+	of    []int   // of a backward op: the argument of the forward op that each result is the gradient of
 	dtype tensor.Dtype
 	args  []hm.Type
 	id    int
 	hash  uint32
+}
+
+// The operands of an op are declared once. The methods below return the index of an operand in Call.In, Call.Out,
+// Call.Saved or Call.Temp; what runs an op knows its operands by the names that these indices are given.
+
+// arg declares an argument, and whether it has a gradient.
+func (o *Op) arg(n *Node, grad bool) int {
+	o.in, o.Wants = append(o.in, n), append(o.Wants, grad)
+	return len(o.in) - 1
+}
+
+// result declares a result of a shape, a scalar without one.
+func (o *Op) result(shape ...int) int {
+	o.Outs = append(o.Outs, tensor.Shape(shape))
+	return len(o.Outs) - 1
+}
+
+// save declares a tensor of n floats for the backward op.
+func (o *Op) save(n int) int {
+	o.Saved = append(o.Saved, Slot{DType: device.Float, N: n})
+	return len(o.Saved) - 1
+}
+
+// saveInts is save for n int32.
+func (o *Op) saveInts(n int) int {
+	o.Saved = append(o.Saved, Slot{DType: device.Int32, N: n})
+	return len(o.Saved) - 1
+}
+
+// scratch declares n floats of memory for a call.
+func (o *Op) scratch(n int) int {
+	o.Temp = append(o.Temp, n)
+	return len(o.Temp) - 1
+}
+
+// backward begins the backward op of o. It reads the saved tensors of o; given all arguments of o, it has them under the
+// same names.
+func (o *Op) backward(in ...*Node) *Op {
+	b := &Op{Name: o.Name + " gradient", Forward: o}
+	for _, n := range in {
+		b.arg(n, false)
+	}
+	return b
+}
+
+// gradient declares the result of a backward op that is the gradient of an argument of the forward op.
+func (o *Op) gradient(arg int) int {
+	shape := o.Forward.in[arg].Shape().Clone()
+	if shape.IsScalar() {
+		shape = nil
+	}
+	o.of = append(o.of, arg)
+	return o.result(shape...)
+}
+
+// apply adds an op with declared arguments and one result to the graph.
+func (g *Graph) apply(op *Op) *Node { return g.Apply(op, op.in...) }
+
+// gradients adds a backward op with declared operands and returns a node for each argument of its forward op, nil for those
+// without a gradient.
+func (g *Graph) gradients(b *Op) []*Node {
+	all := make([]*Node, len(b.Forward.in))
+	for k, n := range g.ApplyMulti(b, b.in...) {
+		all[b.of[k]] = n
+	}
+	return all
 }
 
 // Outer names a result that is the product of two arguments, see Graph.Factors.

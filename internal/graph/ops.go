@@ -19,40 +19,45 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	x, w, b := t.X, t.W, t.B
 	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
 	wantShape("weight of a linear layer", w, o, i)
-	in := []*Node{x, w}
+	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
+	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
 	if b != nil {
 		wantShape("bias of a linear layer", b, o)
-		in = append(in, b)
+		bias = op.arg(b, true)
 	}
-	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o), Outs: []tensor.Shape{{n, o}}, Wants: []bool{true, true, b != nil}}
+	y := op.result(n, o)
 	op.Run = func(d device.Device, c *Call) {
-		a := device.GemmArgs{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[0], B: c.In[1], C: c.Out[0], Even: t.Even}
-		if len(c.In) > 2 {
-			a.Bias = c.In[2]
+		a := device.GemmArgs{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+			Even: t.Even}
+		if bias >= 0 {
+			a.Bias = c.In[bias]
 		}
 		d.Gemm(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		outs := []tensor.Shape{{n, i}, {o, i}}
-		if b != nil {
-			outs = append(outs, tensor.Shape{o})
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no bias
+		dx, dWeight, dBias := bw.gradient(rows), bw.gradient(weight), -1
+		if bias >= 0 {
+			dBias = bw.gradient(bias)
 		}
-		bw := &Op{Name: fmt.Sprintf("linear %d→%d gradient", i, o), Outs: outs, Outer: &Outer{Result: 1, A: 2, B: 0}}
+		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
+		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
 		bw.Run = func(d device.Device, c *Call) {
-			x, w, dy := c.In[0], c.In[1], c.In[2]
-			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[0], Even: t.Even})
+			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
+			if c.Out[dx].Present() {
+				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[dx], Even: t.Even})
 			}
-			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[1], Even: t.Even})
+			if c.Out[dWeight].Present() {
+				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
+					Even: t.Even})
 			}
-			if len(c.Out) > 2 && c.Out[2].Present() {
-				d.ColumnSum(c.Out[2], dy, n, o)
+			if dBias >= 0 && c.Out[dBias].Present() {
+				d.ColumnSum(c.Out[dBias], dy, n, o)
 			}
 		}
-		return g.ApplyMulti(bw, in[0], in[1], dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, in...)
+	return g.apply(op)
 }
 
 // MatMulT computes A Bᵀ for A [M, K] and B [N, K]: the similarities of two sets of embeddings. exact asks for float32
@@ -60,23 +65,29 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
 	m, k, n := Dim(a, 0), Dim(a, 1), Dim(b, 0)
 	wantShape("second factor of a product", b, n, k)
-	op := &Op{Name: fmt.Sprintf("product %d×%d×%d", m, n, k), Outs: []tensor.Shape{{m, n}}, Wants: []bool{true, true}}
+	op := &Op{Name: fmt.Sprintf("product %d×%d×%d", m, n, k)}
+	left, right, y := op.arg(a, true), op.arg(b, true), op.result(m, n)
 	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: c.In[0], B: c.In[1], C: c.Out[0], Exact: exact})
+		d.Gemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: c.In[left], B: c.In[right], C: c.Out[y],
+			Exact: exact})
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{m, k}, {n, k}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
 		bw.Run = func(d device.Device, c *Call) {
-			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{M: m, N: k, K: n, Alpha: 1, A: c.In[2], B: c.In[1], C: c.Out[0], Exact: exact})
+			if c.Out[dLeft].Present() {
+				d.Gemm(device.GemmArgs{M: m, N: k, K: n, Alpha: 1, A: c.In[dy], B: c.In[right], C: c.Out[dLeft],
+					Exact: exact})
 			}
-			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[2], B: c.In[0], C: c.Out[1], Exact: exact})
+			if c.Out[dRight].Present() {
+				d.Gemm(device.GemmArgs{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
+					C:     c.Out[dRight],
+					Exact: exact})
 			}
 		}
-		return g.ApplyMulti(bw, in[0], in[1], dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, a, b)
+	return g.apply(op)
 }
 
 // L2Norm divides by the Euclidean norm along an axis: x/(‖x‖ + eps). eps = 0 is the plain norm of VSE++ and VSRN,
@@ -88,36 +99,38 @@ func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
 	}
 	a := device.L2NormArgs{N: s[axis], Eps: eps}
 	a.Outer, a.Inner = around(s, axis)
-	op := &Op{Name: "l2 norm", Outs: []tensor.Shape{s.Clone()}, Wants: []bool{true},
-		Keep: []Slot{{DType: device.Float, N: a.Outer * a.Inner}}}
+	op := &Op{Name: "l2 norm"}
+	values, y, norms := op.arg(x, true), op.result(s.Clone()...), op.save(a.Outer*a.Inner)
 	op.Run = func(d device.Device, c *Call) {
 		a := a
-		a.X, a.Y, a.Norm = c.In[0], c.Out[0], c.Keep[0]
+		a.X, a.Y, a.Norm = c.In[values], c.Out[y], c.Saved[norms]
 		d.L2Norm(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: "l2 norm gradient", Outs: []tensor.Shape{s.Clone()}, Forward: op}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx := bw.arg(dyNode, false), bw.gradient(values)
 		bw.Run = func(d device.Device, c *Call) {
 			a := a
-			a.X, a.DY, a.DX, a.Norm = c.In[0], c.In[1], c.Out[0], c.Keep[0]
+			a.X, a.DY, a.DX, a.Norm = c.In[values], c.In[dy], c.Out[dx], c.Saved[norms]
 			d.L2NormGrad(a)
 		}
-		return []*Node{g.Apply(bw, in[0], dy)}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x)
+	return g.apply(op)
 }
 
 // Activate applies an elementwise function.
 func (g *Graph) Activate(f device.Activation, x *Node) *Node {
-	s := x.Shape().Clone()
-	op := &Op{Name: fmt.Sprintf("activation %d", f), Outs: []tensor.Shape{s}, Wants: []bool{true}}
-	op.Run = func(d device.Device, c *Call) { d.Activate(f, c.Out[0], c.In[0]) }
-	op.Grad = func(in []*Node, y, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}}
-		bw.Run = func(d device.Device, c *Call) { d.ActivateGrad(f, c.Out[0], c.In[0], c.In[1], c.In[2]) }
-		return []*Node{g.Apply(bw, in[0], y, dy)}
+	op := &Op{Name: fmt.Sprintf("activation %d", f)}
+	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
+	op.Run = func(d device.Device, c *Call) { d.Activate(f, c.Out[y], c.In[values]) }
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
+		bw.Run = func(d device.Device, c *Call) { d.ActivateGrad(f, c.Out[dx], c.In[values], c.In[y], c.In[dy]) }
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x)
+	return g.apply(op)
 }
 
 // Reshape gives a value another shape of the same size; it never copies.
@@ -137,16 +150,19 @@ func (g *Graph) WeightedSum(x, w *Node) *Node {
 	if w.Shape().TotalSize() != n {
 		fail("weighted sum of %v by %v", x.Shape(), w.Shape())
 	}
-	op := &Op{Name: "weighted sum", Outs: []tensor.Shape{nil}, Wants: []bool{true, false}}
+	op := &Op{Name: "weighted sum"}
+	values, weights, sum := op.arg(x, true), op.arg(w, false), op.result()
 	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: 1, N: 1, K: n, Alpha: 1, A: c.In[0], B: c.In[1], C: c.Out[0], Exact: true})
+		d.Gemm(device.GemmArgs{TransB: true, M: 1, N: 1, K: n, Alpha: 1, A: c.In[values], B: c.In[weights],
+			C: c.Out[sum], Exact: true})
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: "weighted sum gradient", Outs: []tensor.Shape{x.Shape().Clone()}}
-		bw.Run = func(d device.Device, c *Call) { d.Scale(c.Out[0], c.In[0], c.In[1]) }
-		return []*Node{g.Apply(bw, in[1], dy), nil}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no values
+		weights, dy, dx := bw.arg(in[weights], false), bw.arg(dyNode, false), bw.gradient(values)
+		bw.Run = func(d device.Device, c *Call) { d.Scale(c.Out[dx], c.In[weights], c.In[dy]) }
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, w)
+	return g.apply(op)
 }
 
 // around returns the products of the sizes before and behind an axis.

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -26,37 +24,45 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 	b, r, e, room := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
 	wantShape("words of an attention", words, room, e)
 	if !(o.Lambda > 0 && o.Lambda <= device.MaxLambda) {
-		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", o.Lambda, device.MaxLambda)
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", o.Lambda,
+			device.MaxLambda)
 	}
-	a := device.PairAttentionArgs{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords}
-	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r), Outs: []tensor.Shape{{room, b * r}}, Wants: []bool{true, true, false},
-		Keep: []Slot{{DType: device.Float, N: room * b * r}}}
+	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r)}
+	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
+	weights, products := op.result(room, b*r), op.save(room*b*r)
+	args := func(c *Call) device.PairAttentionArgs {
+		return device.PairAttentionArgs{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords, Lengths: c.Ints(counts),
+			Scores: c.Saved[products]}
+	}
 	op.Run = func(d device.Device, c *Call) {
-		a := a
-		a.Lengths, a.Scores, a.Weights = c.Ints(2), c.Keep[0], c.Out[0]
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[2]), N: b * r, K: e, Alpha: 1, A: c.In[1], B: c.In[0], C: a.Scores,
+		a := args(c)
+		a.Weights = c.Out[weights]
+		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w],
+			B: c.In[v], C: a.Scores,
 			Even: o.Even})
 		d.PairAttention(a)
 	}
-	op.Grad = func(in []*Node, weights, dw *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{b, r, e}, {room, e}}, Temp: []int{room * b * r}}
+	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		weights, dWeights := bw.arg(weightsNode, false), bw.arg(dyNode, false)
+		dRegions, dWords, dProducts := bw.gradient(v), bw.gradient(w), bw.scratch(room*b*r)
 		bw.Run = func(d device.Device, c *Call) {
-			a := a
-			a.Lengths, a.Scores, a.Weights, a.DWeights, a.DScores = c.Ints(2), c.Keep[0], c.In[3], c.In[4], c.Temp[0]
+			a, t := args(c), total(c.Host[counts])
+			a.Weights, a.DWeights, a.DScores = c.In[weights], c.In[dWeights], c.Temp[dProducts]
 			d.PairAttentionGrad(a)
-			t := total(c.Host[2])
-			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[1], C: c.Out[0],
+			if c.Out[dRegions].Present() {
+				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[w],
+					C:    c.Out[dRegions],
 					Even: o.Even})
 			}
-			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[0], C: c.Out[1], Even: o.Even})
+			if c.Out[dWords].Present() {
+				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[v], C: c.Out[dWords],
+					Even: o.Even})
 			}
 		}
-		out := g.ApplyMulti(bw, in[0], in[1], in[2], weights, dw)
-		return []*Node{out[0], out[1], nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, regions, words, lengths)
+	return g.apply(op)
 }
 
 // SimilarityInputs are the arguments of Similarities.
@@ -68,18 +74,19 @@ type SimilarityInputs struct {
 	GlobalW, GlobalB        *Node // [S, E], [S]: of a caption with an image
 }
 
-// similarities is what the ops on similarity vectors share: the sizes, and where their arguments are among those of a call.
-type similarities struct{ b, r, e, room, n, s int }
-
-func (x *SimilarityInputs) nodes() []*Node {
-	return []*Node{x.Regions, x.Words, x.Weights, x.Images, x.Captions, x.Lengths, x.LocalW, x.LocalB, x.GlobalW, x.GlobalB}
+// similarities is what the ops on similarity vectors share: the sizes, and their operands.
+type similarities struct {
+	b, r, e, room, n, s               int
+	regions, words, weights           int // arguments
+	images, captions, lengths         int
+	localW, localB, globalW, globalB  int
+	contexts, localNorms, globalNorms int    // saved tensors
+	gradients, others                 [9]int // results of a backward op, and scratch memory for those nobody reads
 }
 
-// similarityWants says which of them have a gradient.
-var similarityWants = []bool{true, true, true, true, true, false, true, true, true, true}
-
 func newSimilarities(x *SimilarityInputs) *similarities {
-	l := &similarities{Dim(x.Regions, 0), Dim(x.Regions, 1), Dim(x.Regions, 2), Dim(x.Words, 0), Dim(x.Lengths, 0), Dim(x.LocalW, 0)}
+	l := &similarities{b: Dim(x.Regions, 0), r: Dim(x.Regions, 1), e: Dim(x.Regions, 2), room: Dim(x.Words, 0),
+		n: Dim(x.Lengths, 0), s: Dim(x.LocalW, 0)}
 	wantShape("words of similarities", x.Words, l.room, l.e)
 	wantShape("attention of similarities", x.Weights, l.room, l.b*l.r)
 	wantShape("images of similarities", x.Images, l.b, l.e)
@@ -93,71 +100,72 @@ func newSimilarities(x *SimilarityInputs) *similarities {
 	return l
 }
 
+// declare declares the arguments and the saved tensors of an op.
+func (l *similarities) declare(op *Op, x *SimilarityInputs) {
+	l.regions, l.words, l.weights = op.arg(x.Regions, true), op.arg(x.Words, true), op.arg(x.Weights, true)
+	l.images, l.captions, l.lengths = op.arg(x.Images, true), op.arg(x.Captions, true), op.arg(x.Lengths, false)
+	l.localW, l.localB = op.arg(x.LocalW, true), op.arg(x.LocalB, true)
+	l.globalW, l.globalB = op.arg(x.GlobalW, true), op.arg(x.GlobalB, true)
+	l.contexts, l.localNorms, l.globalNorms = op.save(l.b*l.room), op.save(l.b*l.room), op.save(l.b*l.n)
+}
+
 // rows is the room for the nodes of all pairs.
 func (l *similarities) rows() int { return l.b * (l.room + l.n) }
 
-// keep are the norms.
-func (l *similarities) keep() []Slot { return floatSlots(l.b*l.room, l.b*l.room, l.b*l.n) }
-
-func floatSlots(sizes ...int) (s []Slot) {
-	for _, n := range sizes {
-		s = append(s, Slot{DType: device.Float, N: n})
-	}
-	return s
-}
-
 // args are those of words and of captions.
 func (l *similarities) args(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
-	local = device.SimilarityArgs{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(5), Images: c.In[0], Rows: c.In[1], Weights: c.In[2],
-		W: c.In[6], Bias: c.In[7], Nodes: nodes, Contexts: c.Keep[0], Norms: c.Keep[1]}
-	global = device.SimilarityArgs{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(5), Images: c.In[3], Rows: c.In[4],
-		W: c.In[8], Bias: c.In[9], Nodes: nodes, Norms: c.Keep[2]}
+	local = device.SimilarityArgs{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(l.lengths), Images: c.In[l.regions],
+		Rows: c.In[l.words], Weights: c.In[l.weights], W: c.In[l.localW], Bias: c.In[l.localB], Nodes: nodes,
+		Contexts: c.Saved[l.contexts], Norms: c.Saved[l.localNorms]}
+	global = device.SimilarityArgs{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(l.lengths),
+		Images: c.In[l.images],
+		Rows:   c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes, Norms: c.Saved[l.globalNorms]}
 	return local, global
 }
 
-// grads are the shapes of the gradients.
-func (l *similarities) grads() []tensor.Shape {
-	return []tensor.Shape{{l.b, l.r, l.e}, {l.room, l.e}, {l.room, l.b * l.r}, {l.b, l.e}, {l.n, l.e}, {l.s, l.e}, {l.s}, {l.s, l.e}, {l.s}}
+// backward declares the gradients.
+func (l *similarities) backward(b *Op) {
+	for i, arg := range [...]int{l.regions, l.words, l.weights, l.localW, l.localB, l.images, l.captions, l.globalW,
+		l.globalB} {
+		l.gradients[i] = b.gradient(arg)
+		l.others[i] = b.scratch(b.Outs[l.gradients[i]].TotalSize())
+	}
 }
 
 // to sets where the gradients go.
 func (l *similarities) to(c *Call, local, global *device.SimilarityArgs) {
-	out := func(i int) device.View { return or(c.Out[i], c.Temp[i]) }
-	local.DImages, local.DRows, local.DWeights, local.DW, local.DBias = out(0), out(1), out(2), out(5), out(6)
-	global.DImages, global.DRows, global.DW, global.DBias = out(3), out(4), out(7), out(8)
-}
-
-// sizes are the numbers of values of shapes.
-func sizes(shapes []tensor.Shape) (n []int) {
-	for _, s := range shapes {
-		n = append(n, s.TotalSize())
+	for i, v := range [...]*device.View{&local.DImages, &local.DRows, &local.DWeights, &local.DW, &local.DBias,
+		&global.DImages, &global.DRows, &global.DW, &global.DBias} {
+		*v = or(c.Out[l.gradients[i]], c.Temp[l.others[i]])
 	}
-	return n
 }
 
 // Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of its words. See
 // device.SimilarityArgs.
 func (g *Graph) Similarities(x SimilarityInputs) *Node {
 	l := newSimilarities(&x)
-	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s), Outs: []tensor.Shape{{l.rows(), l.s}}, Wants: similarityWants, Keep: l.keep()}
+	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s)}
+	l.declare(op, &x)
+	nodes := op.result(l.rows(), l.s)
 	op.Run = func(d device.Device, c *Call) {
-		local, global := l.args(c, c.Out[0])
+		local, global := l.args(c, c.Out[nodes])
 		d.Similarities(local)
 		d.Similarities(global)
 	}
-	op.Grad = func(in []*Node, nodes, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: l.grads(), Temp: sizes(l.grads())}
+	op.Grad = func(in []*Node, nodesNode, dyNode *Node) []*Node {
+		bw, l := op.backward(in...), *l
+		nodes, dNodes := bw.arg(nodesNode, false), bw.arg(dyNode, false)
+		l.backward(bw)
 		bw.Run = func(d device.Device, c *Call) {
-			local, global := l.args(c, c.In[10])
+			local, global := l.args(c, c.In[nodes])
 			l.to(c, &local, &global)
-			local.DNodes, global.DNodes = c.In[11], c.In[11]
+			local.DNodes, global.DNodes = c.In[dNodes], c.In[dNodes]
 			d.SimilaritiesGrad(local)
 			d.SimilaritiesGrad(global)
 		}
-		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), nodes, dy)...)
-		return []*Node{o[0], o[1], o[2], o[3], o[4], nil, o[5], o[6], o[7], o[8]}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x.nodes()...)
+	return g.apply(op)
 }
 
 // ReasonWeights are the parameters of a step of graph reasoning: linear layers S → S.
@@ -184,54 +192,62 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 	if b < 1 || rows%b != 0 || rows/b < n {
 		fail("graph reasoning on %d nodes of %d images and %d captions", rows, b, n)
 	}
-	a := device.ReasonArgs{B: b, S: s, First: first}
-	keep := func(n int) Slot { return Slot{DType: device.Float, N: n} }
-	op := &Op{Name: fmt.Sprintf("graph reasoning %d, first %v", s, first), Outs: []tensor.Shape{{rows, s}}, Keep: []Slot{keep(s * s), keep(s)},
-		Wants: []bool{true, false, true, true, true, true, true, true}}
+	op := &Op{Name: fmt.Sprintf("graph reasoning %d, first %v", s, first)}
+	nodes, counts := op.arg(x, true), op.arg(lengths, false)
+	query, queryBias := op.arg(w.Query, true), op.arg(w.QueryBias, true)
+	key, keyBias := op.arg(w.Key, true), op.arg(w.KeyBias, true)
+	last, lastBias := op.arg(w.Out, true), op.arg(w.OutBias, true)
+	m, v, y := op.save(s*s), op.save(s), -1
+	asked := rows
 	if first {
-		op.Outs[0] = tensor.Shape{b * n, s}
+		asked = b * n
 	} else if g.Training {
-		op.Keep = append(op.Keep, keep(rows*s))
+		y = op.save(rows * s)
 	}
+	out := op.result(asked, s)
 	args := func(c *Call) device.ReasonArgs {
-		a := a
-		a.X, a.Lengths, a.W, a.Bias, a.M, a.V = c.In[0], c.Ints(1), c.In[6], c.In[7], c.Keep[0], c.Keep[1]
-		if len(c.Keep) > 2 {
-			a.Y = c.Keep[2]
+		a := device.ReasonArgs{B: b, S: s, First: first, X: c.In[nodes], Lengths: c.Ints(counts), W: c.In[last],
+			Bias: c.In[lastBias], M: c.Saved[m], V: c.Saved[v]}
+		if y >= 0 {
+			a.Y = c.Saved[y]
 		}
 		return a
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		d.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[2], B: c.In[4], C: a.M, Exact: true})
-		d.Gemm(device.GemmArgs{M: 1, N: s, K: s, Alpha: 1, A: c.In[3], B: c.In[4], C: a.V, Exact: true})
-		a.Out = c.Out[0]
+		d.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[query], B: c.In[key], C: a.M,
+			Exact: true})
+		d.Gemm(device.GemmArgs{M: 1, N: s, K: s, Alpha: 1, A: c.In[queryBias], B: c.In[key], C: a.V, Exact: true})
+		a.Out = c.Out[out]
 		d.GraphReason(a)
 	}
-	op.Grad = func(in []*Node, out, dy *Node) []*Node {
-		w := tensor.Shape{s, s}
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: []tensor.Shape{{rows, s}, w, {s}, w, {s}, w, {s}}, Temp: []int{s * s, s}}
-		for _, o := range bw.Outs {
-			bw.Temp = append(bw.Temp, o.TotalSize())
-		}
-		bw.Temp[2] = 1 // dX is always wanted
+	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
+		dX, dQuery, dQueryBias := bw.gradient(nodes), bw.gradient(query), bw.gradient(queryBias)
+		dKey, dKeyBias, dLast, dLastBias := bw.gradient(key), bw.gradient(keyBias), bw.gradient(last),
+			bw.gradient(lastBias)
+		dM, dV, otherQuery, otherQueryBias := bw.scratch(s*s), bw.scratch(s), bw.scratch(s*s), bw.scratch(s)
+		otherKey, otherLast, otherLastBias := bw.scratch(s*s), bw.scratch(s*s), bw.scratch(s)
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			query, queryBias, key := c.In[2], c.In[3], c.In[4]
-			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[8], c.In[9], c.Out[0], c.Temp[0], c.Temp[1]
-			a.DW, a.DBias = or(c.Out[5], c.Temp[7]), or(c.Out[6], c.Temp[8])
+			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[out], c.In[dy], c.Out[dX], c.Temp[dM],
+				c.Temp[dV] // dX is always wanted
+			a.DW, a.DBias = or(c.Out[dLast], c.Temp[otherLast]), or(c.Out[dLastBias], c.Temp[otherLastBias])
 			d.GraphReasonGrad(a)
-			dQuery, dQueryBias, dKey := or(c.Out[1], c.Temp[3]), or(c.Out[2], c.Temp[4]), or(c.Out[3], c.Temp[5])
+			dQuery, dQueryBias := or(c.Out[dQuery], c.Temp[otherQuery]), or(c.Out[dQueryBias], c.Temp[otherQueryBias])
+			query, key, dKey := c.In[query], c.In[key], or(c.Out[dKey], c.Temp[otherKey])
 			d.Gemm(device.GemmArgs{TransB: true, M: s, N: s, K: s, Alpha: 1, A: key, B: a.DM, C: dQuery, Exact: true})
-			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias, Exact: true})
+			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias,
+				Exact: true})
 			d.Gemm(device.GemmArgs{M: s, N: s, K: s, Alpha: 1, A: query, B: a.DM, C: dKey, Exact: true})
-			d.Gemm(device.GemmArgs{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: queryBias, B: a.DV, C: dKey, Exact: true})
-			if c.Out[4].Present() {
-				d.Fill(c.Out[4], 0)
+			d.Gemm(device.GemmArgs{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: c.In[queryBias], B: a.DV, C: dKey,
+				Exact: true})
+			if c.Out[dKeyBias].Present() {
+				d.Fill(c.Out[dKeyBias], 0)
 			}
 		}
-		o := g.ApplyMulti(bw, append(append([]*Node(nil), in...), out, dy)...)
-		return []*Node{o[0], nil, o[1], o[2], o[3], o[4], o[5], o[6]}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, lengths, w.Query, w.QueryBias, w.Key, w.KeyBias, w.Out, w.OutBias)
+	return g.apply(op)
 }

@@ -159,7 +159,7 @@ func (p *plan) place(n *Node, i int, read map[*Node]map[int]bool) error {
 			}
 			p.outs[n] = append(p.outs[n], p.newBuffer(device.Float, max(size(s), op.OutSize), i))
 		}
-		for _, s := range op.Keep {
+		for _, s := range op.Saved {
 			b := p.newBuffer(s.DType, s.N, i)
 			if s.Read {
 				b.end = len(p.order)

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -12,69 +10,66 @@ import (
 // packed: [B·L, H].
 func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 	rows, in, h := Dim(x, 0), Dim(x, 1), Dim(forward.WHH, 1)
-	ins, wants := []*Node{x, lengths}, []bool{true, false}
-	for _, w := range []GRUWeights{forward, backward} {
-		wantShape("weight_ih of a GRU", w.WIH, 3*h, in)
-		wantShape("weight_hh of a GRU", w.WHH, 3*h, h)
-		wantShape("bias_ih of a GRU", w.BIH, 3*h)
-		wantShape("bias_hh of a GRU", w.BHH, 3*h)
-		ins, wants = append(ins, w.WIH, w.WHH, w.BIH, w.BHH), append(wants, true, true, true, true)
-	}
-	op := &Op{Name: fmt.Sprintf("bigru %d→%d", in, h), Wants: wants, Outs: []tensor.Shape{{rows, h}}, Temp: []int{rows * h}}
-	gates, prev := rows*4*h, rows*h // of a direction; those of both lie side by side
-	op.Keep = []Slot{{DType: device.Float, N: 2 * gates}, {DType: device.Float, N: 2 * prev}}
+	op := &Op{Name: fmt.Sprintf("bigru %d→%d", in, h)}
+	words, counts := op.arg(x, true), op.arg(lengths, false)
+	directions := [2]gruWeights{op.gru(forward, in, h), op.gru(backward, in, h)}
+	y, work := op.result(rows, h), op.scratch(rows*h)
+	nGates, nPrev := rows*4*h, rows*h // of a direction; those of both lie side by side
+	gates, prev := op.save(2*nGates), op.save(2*nPrev)
 	args := func(c *Call) device.BiGRUArgs {
-		a := device.BiGRUArgs{I: in, H: h, X: c.In[0], Lengths: c.Ints(1), Work: c.Temp[0]}
-		for k := range a.Directions {
-			w := c.In[2+4*k:]
-			a.Directions[k] = device.GRUDirection{WIH: w[0], WHH: w[1], BIH: w[2], BHH: w[3],
-				Gates: c.Keep[0].Slice(k*gates, (k+1)*gates), Prev: c.Keep[1].Slice(k*prev, (k+1)*prev)}
+		a := device.BiGRUArgs{I: in, H: h, X: c.In[words], Lengths: c.Ints(counts)}
+		for k, w := range directions {
+			a.Directions[k] = w.views(c)
+			a.Directions[k].Gates = c.Saved[gates].Slice(k*nGates, (k+1)*nGates)
+			a.Directions[k].Prev = c.Saved[prev].Slice(k*nPrev, (k+1)*nPrev)
 		}
 		return a
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Y = c.Out[0]
+		a.Y, a.Work = c.Out[y], c.Temp[work]
 		d.BiGRU(a)
 	}
-	op.Grad = func(n []*Node, _, dy *Node) []*Node {
-		outs := []tensor.Shape{{rows, in}}
-		for range 2 {
-			outs = append(outs, tensor.Shape{3 * h, in}, tensor.Shape{3 * h, h}, tensor.Shape{3 * h}, tensor.Shape{3 * h})
-		}
-		bw := &Op{Name: op.Name + " gradient", Forward: op, Outs: outs, Temp: []int{rows * (h + in)}}
+	op.Grad = func(n []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(n...)
+		dy, dx := bw.arg(dyNode, false), bw.gradient(words)
+		d0, d1 := bw.gruGradients(directions[0]), bw.gruGradients(directions[1])
+		work := bw.scratch(rows * (h + in))
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DY, a.DX = c.In[len(c.In)-1], c.Out[0]
-			for k := range a.Directions {
-				w := &a.Directions[k]
-				w.DWIH, w.DWHH, w.DBIH, w.DBHH = c.Out[1+4*k], c.Out[2+4*k], c.Out[3+4*k], c.Out[4+4*k]
-			}
+			a.DY, a.DX, a.Work = c.In[dy], c.Out[dx], c.Temp[work]
+			d0.set(c, &a.Directions[0])
+			d1.set(c, &a.Directions[1])
 			d.BiGRUGrad(a)
 		}
-		out := g.ApplyMulti(bw, append(append([]*Node(nil), n...), dy)...)
-		return append([]*Node{out[0], nil}, out[1:]...)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, ins...)
+	return g.apply(op)
 }
 
 // PoolWeights turns packed scores of positions [T, 1] or [T] into weights [B, L]: for each sequence the softmax of
 // scores/temperature, 0 behind its length. Every sequence has at most L = longest positions.
 func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature float64) *Node {
-	b, shape := Dim(lengths, 0), scores.Shape().Clone()
-	op := &Op{Name: "pool weights", Outs: []tensor.Shape{{b, longest}}, Wants: []bool{true, false}}
+	op := &Op{Name: "pool weights"}
+	values, counts, weights := op.arg(scores, true), op.arg(lengths, false), op.result(Dim(lengths, 0), longest)
+	args := device.PoolWeightsArgs{L: longest, Temperature: temperature}
 	op.Run = func(d device.Device, c *Call) {
-		d.PoolWeights(device.PoolWeightsArgs{L: longest, Temperature: temperature, Lengths: c.Ints(1), Scores: c.In[0], Weights: c.Out[0]})
+		a := args
+		a.Lengths, a.Scores, a.Weights = c.Ints(counts), c.In[values], c.Out[weights]
+		d.PoolWeights(a)
 	}
-	op.Grad = func(in []*Node, w, dw *Node) []*Node {
-		bw := &Op{Name: "pool weights gradient", Outs: []tensor.Shape{shape}}
+	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
+		bw := op.backward() // needs no scores
+		counts, weights, dWeights := bw.arg(in[counts], false), bw.arg(weightsNode, false), bw.arg(dyNode, false)
+		dScores := bw.gradient(values)
 		bw.Run = func(d device.Device, c *Call) {
-			d.PoolWeightsGrad(device.PoolWeightsArgs{L: longest, Temperature: temperature, Lengths: c.Ints(0), Weights: c.In[1], DWeights: c.In[2],
-				DScores: c.Out[0]})
+			a := args
+			a.Lengths, a.Weights, a.DWeights, a.DScores = c.Ints(counts), c.In[weights], c.In[dWeights], c.Out[dScores]
+			d.PoolWeightsGrad(a)
 		}
-		return []*Node{g.Apply(bw, in[1], w, dw), nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, scores, lengths)
+	return g.apply(op)
 }
 
 // SortPool sorts each channel of the rows of every item in descending order and sums it with the weights of the item's length: rows
@@ -82,24 +77,27 @@ func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature floa
 func (g *Graph) SortPool(rows, lengths, weights *Node, packed bool) *Node {
 	room, dim, b, k := Dim(rows, 0), Dim(rows, 1), Dim(lengths, 0), Dim(weights, 0)
 	wantShape("pooling weights", weights, k, k)
-	op := &Op{Name: "sort pool", Outs: []tensor.Shape{{b, dim}}, Wants: []bool{true, false, true}, Keep: []Slot{{DType: device.Int32, N: room * dim}}}
+	op := &Op{Name: "sort pool"}
+	x, counts, w := op.arg(rows, true), op.arg(lengths, false), op.arg(weights, true)
+	y, ranks := op.result(b, dim), op.saveInts(room*dim)
 	args := func(c *Call) device.SortPoolArgs {
-		return device.SortPoolArgs{D: dim, K: k, Packed: packed, X: c.In[0], Lengths: c.Ints(1), Weights: c.In[2], Ranks: c.Keep[0]}
+		return device.SortPoolArgs{D: dim, K: k, Packed: packed, X: c.In[x], Lengths: c.Ints(counts), Weights: c.In[w],
+			Ranks: c.Saved[ranks]}
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		a.Y = c.Out[0]
+		a.Y = c.Out[y]
 		d.SortPool(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: "sort pool gradient", Forward: op, Outs: []tensor.Shape{{room, dim}, {k, k}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(x), bw.gradient(w)
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DY, a.DX, a.DWeights = c.In[3], c.Out[0], c.Out[1]
+			a.DY, a.DX, a.DWeights = c.In[dy], c.Out[dx], c.Out[dWeights]
 			d.SortPoolGrad(a)
 		}
-		out := g.ApplyMulti(bw, in[0], in[1], in[2], dy)
-		return []*Node{out[0], nil, out[1]}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, rows, lengths, weights)
+	return g.apply(op)
 }

@@ -30,7 +30,7 @@ type instr struct {
 	at   string // the node, for a device.Namer
 	run  func(d device.Device, c *Call)
 	call Call
-	refs [4][]ref // of In, Out, Keep, Temp
+	refs [4][]ref // of In, Out, Saved, Temp
 }
 
 // ref is a place: a buffer of the plan, fixed memory, or an input.
@@ -119,12 +119,12 @@ func (p *Program) emit(n *Node) error {
 		from := op
 		if op.Forward != nil {
 			from = op.Forward
-			if len(from.Keep) > 0 && p.plan.keeps[from] == nil {
+			if len(from.Saved) > 0 && p.plan.keeps[from] == nil {
 				return fmt.Errorf("%s: its forward op %s is not part of the program", op.Name, from.Name)
 			}
 		}
 		for k, b := range p.plan.keeps[from] {
-			in.refs[2] = append(in.refs[2], ref{buf: b, n: from.Keep[k].N})
+			in.refs[2] = append(in.refs[2], ref{buf: b, n: from.Saved[k].N})
 		}
 		for k, b := range p.plan.temps[op] {
 			in.refs[3] = append(in.refs[3], ref{buf: b, n: op.Temp[k]})
@@ -234,7 +234,7 @@ func (p *Program) arg(n *Node) (ref, error) {
 func (p *Program) bind() {
 	p.inputs = p.inputs[:0]
 	for _, in := range p.instrs {
-		for k, dst := range []*[]device.View{&in.call.In, &in.call.Out, &in.call.Keep, &in.call.Temp} {
+		for k, dst := range []*[]device.View{&in.call.In, &in.call.Out, &in.call.Saved, &in.call.Temp} {
 			if *dst == nil {
 				*dst = make([]device.View, len(in.refs[k]))
 			}
@@ -345,7 +345,7 @@ func (p *Program) View(n *Node) device.View {
 // Kept returns buffer i that the op of a node keeps for the host (Slot.Read).
 func (p *Program) Kept(n *Node, i int) device.View {
 	op := n.Op().(*Op)
-	return p.view(ref{buf: p.plan.keeps[op][i], n: op.Keep[i].N})
+	return p.view(ref{buf: p.plan.keeps[op][i], n: op.Saved[i].N})
 }
 
 // Doubles copies the value of a kept node to the host.

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -18,10 +16,13 @@ func (g *Graph) Add(a, b *Node) *Node {
 		s = nil
 	}
 	n := size(s)
-	op := &Op{Name: fmt.Sprintf("sum %v", s), Outs: []tensor.Shape{s}, Wants: []bool{true, true}}
-	op.Run = func(d device.Device, c *Call) { d.Add(c.Out[0], c.In[0].Slice(0, n), c.In[1].Slice(0, n)) }
+	op := &Op{Name: fmt.Sprintf("sum %v", s)}
+	left, right, sum := op.arg(a, true), op.arg(b, true), op.result(s...)
+	op.Run = func(d device.Device, c *Call) {
+		d.Add(c.Out[sum], c.In[left].Slice(0, n), c.In[right].Slice(0, n))
+	}
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, dy} }
-	return g.Apply(op, a, b)
+	return g.apply(op)
 }
 
 // SwapAxes exchanges the first two axes of x [A, B, ...]: batch-major sequences become time-major and back.
@@ -31,10 +32,11 @@ func (g *Graph) SwapAxes(x *Node) *Node {
 	to := s.Clone()
 	to[0], to[1] = b, a
 	inner := s.TotalSize() / (a * b)
-	op := &Op{Name: fmt.Sprintf("swap axes of %v", s), Outs: []tensor.Shape{to}, Wants: []bool{true}}
-	op.Run = func(d device.Device, c *Call) { d.SwapAxes(c.Out[0], c.In[0], a, b, inner) }
+	op := &Op{Name: fmt.Sprintf("swap axes of %v", s)}
+	values, swapped := op.arg(x, true), op.result(to...)
+	op.Run = func(d device.Device, c *Call) { d.SwapAxes(c.Out[swapped], c.In[values], a, b, inner) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.SwapAxes(dy)} }
-	return g.Apply(op, x)
+	return g.apply(op)
 }
 
 // Relate passes information between the regions of an image (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for Image-Text
@@ -51,33 +53,35 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 			Batch: b, StrideA: m * k, StrideB: k * n, StrideC: m * n})
 	}
 	mean := 1 / float64(r)
-	op := &Op{Name: fmt.Sprintf("relate %d regions of %d", r, c), Outs: []tensor.Shape{{b, r, c}}, Wants: []bool{true, true, true},
-		Keep: []Slot{{DType: device.Float, N: b * r * r}}}
+	op := &Op{Name: fmt.Sprintf("relate %d regions of %d", r, c)}
+	queries, keys, rows := op.arg(theta, true), op.arg(phi, true), op.arg(values, true)
+	y, relation := op.result(b, r, c), op.save(b*r*r)
 	op.Run = func(d device.Device, k *Call) {
-		many(d, false, true, r, r, c, mean, k.In[0], k.In[1], k.Keep[0])
-		many(d, false, false, r, c, r, 1, k.Keep[0], k.In[2], k.Out[0])
+		many(d, false, true, r, r, c, mean, k.In[queries], k.In[keys], k.Saved[relation])
+		many(d, false, false, r, c, r, 1, k.Saved[relation], k.In[rows], k.Out[y])
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		s := tensor.Shape{b, r, c}
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s, s, s}, Temp: []int{b * r * r}, Forward: op}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dRelation := bw.arg(dyNode, false), bw.scratch(b*r*r)
+		dQueries, dKeys, dRows := bw.gradient(queries), bw.gradient(keys), bw.gradient(rows)
 		bw.Run = func(d device.Device, k *Call) {
-			theta, phi, values, dy, da := k.In[0], k.In[1], k.In[2], k.In[3], k.Temp[0]
-			if k.Out[0].Present() || k.Out[1].Present() {
-				many(d, false, true, r, r, c, 1, dy, values, da)
+			dy, da := k.In[dy], k.Temp[dRelation]
+			if k.Out[dQueries].Present() || k.Out[dKeys].Present() {
+				many(d, false, true, r, r, c, 1, dy, k.In[rows], da)
 			}
-			if k.Out[0].Present() {
-				many(d, false, false, r, c, r, mean, da, phi, k.Out[0])
+			if k.Out[dQueries].Present() {
+				many(d, false, false, r, c, r, mean, da, k.In[keys], k.Out[dQueries])
 			}
-			if k.Out[1].Present() {
-				many(d, true, false, r, c, r, mean, da, theta, k.Out[1])
+			if k.Out[dKeys].Present() {
+				many(d, true, false, r, c, r, mean, da, k.In[queries], k.Out[dKeys])
 			}
-			if k.Out[2].Present() {
-				many(d, true, false, r, c, r, 1, k.Keep[0], dy, k.Out[2])
+			if k.Out[dRows].Present() {
+				many(d, true, false, r, c, r, 1, k.Saved[relation], dy, k.Out[dRows])
 			}
 		}
-		return g.ApplyMulti(bw, in[0], in[1], in[2], dy)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, theta, phi, values)
+	return g.apply(op)
 }
 
 // Rows returns rows [lo, hi) of a matrix.
@@ -86,15 +90,17 @@ func (g *Graph) Rows(x *Node, lo, hi int) *Node {
 	if lo < 0 || hi <= lo || hi > n {
 		fail("rows %d to %d of %d", lo, hi, n)
 	}
-	op := &Op{Name: fmt.Sprintf("rows %d to %d", lo, hi), Outs: []tensor.Shape{{hi - lo, c}}, Wants: []bool{true}}
-	op.Run = func(d device.Device, k *Call) { d.Copy(k.Out[0], k.In[0].Slice(lo*c, hi*c)) }
-	op.Grad = func(_ []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, c}}}
+	op := &Op{Name: fmt.Sprintf("rows %d to %d", lo, hi)}
+	all, rows := op.arg(x, true), op.result(hi-lo, c)
+	op.Run = func(d device.Device, k *Call) { d.Copy(k.Out[rows], k.In[all].Slice(lo*c, hi*c)) }
+	op.Grad = func(_ []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		dy, dx := bw.arg(dyNode, false), bw.gradient(all)
 		bw.Run = func(d device.Device, k *Call) {
-			d.Fill(k.Out[0], 0)
-			d.Copy(k.Out[0].Slice(lo*c, hi*c), k.In[0])
+			d.Fill(k.Out[dx], 0)
+			d.Copy(k.Out[dx].Slice(lo*c, hi*c), k.In[dy])
 		}
-		return []*Node{g.Apply(bw, dy)}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x)
+	return g.apply(op)
 }

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -27,65 +25,70 @@ func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 // linearRows is LinearRows for rows that are there the given number of times.
 func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 	room, o := Dim(terms[0].X, 0), Dim(terms[0].W, 0)
-	in, wants := []*Node{counts}, []bool{false}
-	sizes, biases := make([]int, len(terms)), make([]bool, len(terms))
+	op := &Op{}
+	lengths := op.arg(counts, false)
+	sizes, layers := make([]int, len(terms)), make([]rowTerm, len(terms))
 	for k, t := range terms {
-		sizes[k], biases[k] = Dim(t.X, 1), t.B != nil
+		sizes[k] = Dim(t.X, 1)
 		wantShape("rows of a linear layer", t.X, room, sizes[k])
 		wantShape("weight of a linear layer", t.W, o, sizes[k])
-		in, wants = append(in, t.X, t.W), append(wants, true, true)
+		l := rowTerm{size: sizes[k], even: t.Even, x: op.arg(t.X, true), w: op.arg(t.W, true), b: -1}
 		if t.B != nil {
 			wantShape("bias of a linear layer", t.B, o)
-			in, wants = append(in, t.B), append(wants, true)
+			l.b = op.arg(t.B, true)
 		}
+		layers[k] = l
 	}
-	op := &Op{Name: fmt.Sprintf("linear %v→%d of rows", sizes, o), Outs: []tensor.Shape{{room, o}}, Wants: wants}
+	op.Name = fmt.Sprintf("linear %v→%d of rows", sizes, o)
+	y := op.result(room, o)
 	op.Run = func(d device.Device, c *Call) {
-		for k, at := 0, 1; k < len(sizes); k++ {
-			a := device.GemmArgs{TransB: true, M: times * total(c.Host[0]), N: o, K: sizes[k], Alpha: 1, A: c.In[at], B: c.In[at+1],
-				C: c.Out[0], Even: terms[k].Even}
+		for k, l := range layers {
+			a := device.GemmArgs{TransB: true, M: times * total(c.Host[lengths]), N: o, K: l.size, Alpha: 1,
+				A: c.In[l.x], B: c.In[l.w],
+				C: c.Out[y], Even: l.even}
 			if k > 0 {
 				a.Beta = 1
 			}
-			at += 2
-			if biases[k] {
-				a.Bias = c.In[at]
-				at++
+			if l.b >= 0 {
+				a.Bias = c.In[l.b]
 			}
 			d.Gemm(a)
 		}
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		var outs []tensor.Shape
-		for k, i := range sizes {
-			outs = append(outs, tensor.Shape{room, i}, tensor.Shape{o, i})
-			if biases[k] {
-				outs = append(outs, tensor.Shape{o})
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy := bw.arg(dyNode, false)
+		grads := make([]rowTerm, len(layers)) // results
+		for k, l := range layers {
+			grads[k] = rowTerm{x: bw.gradient(l.x), w: bw.gradient(l.w), b: -1}
+			if l.b >= 0 {
+				grads[k].b = bw.gradient(l.b)
 			}
 		}
-		bw := &Op{Name: op.Name + " gradient", Outs: outs}
 		bw.Run = func(d device.Device, c *Call) {
-			n, dy := times*total(c.Host[0]), c.In[len(c.In)-1]
-			for k, at := 0, 0; k < len(sizes); k++ {
-				i := sizes[k]
-				if c.Out[at].Present() {
-					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[at+2], C: c.Out[at],
-						Even: terms[k].Even})
+			n, dy := times*total(c.Host[lengths]), c.In[dy]
+			for k, l := range layers {
+				dx, dw, i := c.Out[grads[k].x], c.Out[grads[k].w], l.size
+				if dx.Present() {
+					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
 				}
-				if c.Out[at+1].Present() {
-					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[at+1], C: c.Out[at+1],
-						Even: terms[k].Even})
+				if dw.Present() {
+					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[l.x], C: dw,
+						Even: l.even})
 				}
-				at += 2
-				if biases[k] {
-					if c.Out[at].Present() {
-						d.ColumnSum(c.Out[at], dy, n, o)
-					}
-					at++
+				if b := grads[k].b; b >= 0 && c.Out[b].Present() {
+					d.ColumnSum(c.Out[b], dy, n, o)
 				}
 			}
 		}
-		return append([]*Node{nil}, g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)...)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, in...)
+	return g.apply(op)
+}
+
+// rowTerm is a term of a sum of linear layers: its operands, -1 for no bias.
+type rowTerm struct {
+	size    int // columns of x
+	even    bool
+	x, w, b int
 }

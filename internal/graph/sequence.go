@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -16,22 +14,25 @@ func (g *Graph) Words(words, lengths, table *Node) *Node {
 	b, l, v, dim := Dim(words, 0), Dim(words, 1), Dim(table, 0), Dim(table, 1)
 	wantShape("lengths", lengths, b)
 	a := device.GatherArgs{L: l, V: v, D: dim}
-	op := &Op{Name: fmt.Sprintf("words %d×%d", b, l), Outs: []tensor.Shape{{b * l, dim}}, Wants: []bool{false, false, true}}
+	op := &Op{Name: fmt.Sprintf("words %d×%d", b, l)}
+	ids, counts, vectors, out := op.arg(words, false), op.arg(lengths, false), op.arg(table, true), op.result(b*l, dim)
 	op.Run = func(d device.Device, c *Call) {
 		a := a
-		a.Words, a.Lengths, a.Table, a.Out = c.Ints(0), c.Ints(1), c.In[2], c.Out[0]
+		a.Words, a.Lengths, a.Table, a.Out = c.Ints(ids), c.Ints(counts), c.In[vectors], c.Out[out]
 		d.GatherWords(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{v, dim}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no table
+		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
+		dTable := bw.gradient(vectors)
 		bw.Run = func(d device.Device, c *Call) {
 			a := a
-			a.Words, a.Lengths, a.Out, a.Table = c.Ints(0), c.Ints(1), c.In[2], c.Out[0]
+			a.Words, a.Lengths, a.Out, a.Table = c.Ints(ids), c.Ints(counts), c.In[dy], c.Out[dTable]
 			d.ScatterWords(a)
 		}
-		return []*Node{nil, nil, g.Apply(bw, in[0], in[1], dy)}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, words, lengths, table)
+	return g.apply(op)
 }
 
 // GRUWeights are the parameters of one direction of a GRU: gates stacked r, z, n.
@@ -39,75 +40,98 @@ type GRUWeights struct {
 	WIH, WHH, BIH, BHH *Node // [3H, I], [3H, H], [3H], [3H]
 }
 
-// GRU runs one direction of a GRU over packed x [B·L, I] with lengths [B]. final selects the result: the state after the
-// last word [B, H], or the states of all words [B·L, H], packed.
-func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
-	rows, in, h, b := Dim(x, 0), Dim(x, 1), Dim(w.WHH, 1), Dim(lengths, 0)
+// gruWeights are the parameters of a direction as arguments of an op, gruGradients their gradients as results.
+type gruWeights struct{ wih, whh, bih, bhh int }
+type gruGradients struct{ wih, whh, bih, bhh int }
+
+// gru declares the parameters of a direction.
+func (o *Op) gru(w GRUWeights, in, h int) gruWeights {
 	wantShape("weight_ih of a GRU", w.WIH, 3*h, in)
 	wantShape("weight_hh of a GRU", w.WHH, 3*h, h)
 	wantShape("bias_ih of a GRU", w.BIH, 3*h)
 	wantShape("bias_hh of a GRU", w.BHH, 3*h)
-	states, last := tensor.Shape{rows, h}, tensor.Shape{b, h}
-	op := &Op{Name: fmt.Sprintf("gru %d→%d", in, h), Wants: []bool{true, false, true, true, true, true},
-		Keep: []Slot{{DType: device.Float, N: rows * 4 * h}, {DType: device.Float, N: rows * h}}}
+	return gruWeights{o.arg(w.WIH, true), o.arg(w.WHH, true), o.arg(w.BIH, true), o.arg(w.BHH, true)}
+}
+
+func (o *Op) gruGradients(w gruWeights) gruGradients {
+	return gruGradients{o.gradient(w.wih), o.gradient(w.whh), o.gradient(w.bih), o.gradient(w.bhh)}
+}
+
+func (w gruWeights) views(c *Call) device.GRUDirection {
+	return device.GRUDirection{WIH: c.In[w.wih], WHH: c.In[w.whh], BIH: c.In[w.bih], BHH: c.In[w.bhh]}
+}
+
+func (w gruGradients) set(c *Call, d *device.GRUDirection) {
+	d.DWIH, d.DWHH, d.DBIH, d.DBHH = c.Out[w.wih], c.Out[w.whh], c.Out[w.bih], c.Out[w.bhh]
+}
+
+// GRU runs one direction of a GRU over packed x [B·L, I] with lengths [B]. final selects the result: the state after the
+// last word [B, H], or the states of all words [B·L, H], packed.
+func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
+	rows, in, h, b := Dim(x, 0), Dim(x, 1), Dim(w.WHH, 1), Dim(lengths, 0)
+	op := &Op{Name: fmt.Sprintf("gru %d→%d", in, h)}
+	words, counts, weights := op.arg(x, true), op.arg(lengths, false), op.gru(w, in, h)
+	gates, prev := op.save(rows*4*h), op.save(rows*h)
+	var y, other int // the result, and what nobody asks for
 	if final {
-		op.Outs, op.Temp = []tensor.Shape{last}, []int{rows * h}
+		y, other = op.result(b, h), op.scratch(rows*h)
 	} else {
-		op.Outs, op.Temp = []tensor.Shape{states}, []int{b * h}
+		y, other = op.result(rows, h), op.scratch(b*h)
 	}
 	args := func(c *Call) device.GRUArgs {
-		return device.GRUArgs{I: in, H: h, Reverse: reverse, X: c.In[0], Lengths: c.Ints(1),
-			GRUDirection: device.GRUDirection{WIH: c.In[2], WHH: c.In[3], BIH: c.In[4], BHH: c.In[5], Gates: c.Keep[0],
-				Prev: c.Keep[1]}}
+		a := device.GRUArgs{I: in, H: h, Reverse: reverse, X: c.In[words], Lengths: c.Ints(counts),
+			GRUDirection: weights.views(c)}
+		a.Gates, a.Prev = c.Saved[gates], c.Saved[prev]
+		return a
 	}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		if final {
-			a.Final, a.Y = c.Out[0], c.Temp[0]
-		} else {
-			a.Y, a.Final = c.Out[0], c.Temp[0]
+		if a.Y, a.Final = c.Out[y], c.Temp[other]; final {
+			a.Y, a.Final = a.Final, a.Y
 		}
 		d.GRU(a)
 	}
-	op.Grad = func(n []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Forward: op,
-			Outs: []tensor.Shape{{rows, in}, {3 * h, in}, {3 * h, h}, {3 * h}, {3 * h}}}
+	op.Grad = func(n []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(n...)
+		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(words), bw.gruGradients(weights)
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			if final {
-				a.DFinal = c.In[6]
-			} else {
-				a.DY = c.In[6]
+			if a.DY = c.In[dy]; final {
+				a.DFinal, a.DY = a.DY, device.View{}
 			}
-			a.DX, a.DWIH, a.DWHH, a.DBIH, a.DBHH = c.Out[0], c.Out[1], c.Out[2], c.Out[3], c.Out[4]
+			a.DX = c.Out[dx]
+			dWeights.set(c, &a.GRUDirection)
 			d.GRUGrad(a)
 		}
-		out := g.ApplyMulti(bw, n[0], n[1], n[2], n[3], n[4], n[5], dy)
-		return []*Node{out[0], nil, out[1], out[2], out[3], out[4]}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, lengths, w.WIH, w.WHH, w.BIH, w.BHH)
+	return g.apply(op)
 }
 
 // OrderScores computes -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D]: [B, C] (order embeddings).
 func (g *Graph) OrderScores(images, captions *Node) *Node {
 	b, dim, n := Dim(images, 0), Dim(images, 1), Dim(captions, 0)
 	wantShape("caption embeddings", captions, n, dim)
-	a := device.OrderArgs{B: b, C: n, D: dim}
-	op := &Op{Name: "order scores", Outs: []tensor.Shape{{b, n}}, Wants: []bool{true, true}}
+	op := &Op{Name: "order scores"}
+	v, t, scores := op.arg(images, true), op.arg(captions, true), op.result(b, n)
+	args := func(c *Call) device.OrderArgs {
+		return device.OrderArgs{B: b, C: n, D: dim, Images: c.In[v], Captions: c.In[t]}
+	}
 	op.Run = func(d device.Device, c *Call) {
-		a := a
-		a.Images, a.Captions, a.Scores = c.In[0], c.In[1], c.Out[0]
+		a := args(c)
+		a.Scores = c.Out[scores]
 		d.OrderScores(a)
 	}
-	op.Grad = func(in []*Node, s, ds *Node) []*Node {
-		bw := &Op{Name: "order scores gradient", Outs: []tensor.Shape{{b, dim}, {n, dim}}}
+	op.Grad = func(in []*Node, scoresNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		scores, dScores := bw.arg(scoresNode, false), bw.arg(dyNode, false)
+		dImages, dCaptions := bw.gradient(v), bw.gradient(t)
 		bw.Run = func(d device.Device, c *Call) {
-			a := a
-			a.Images, a.Captions, a.Scores, a.DScores = c.In[0], c.In[1], c.In[2], c.In[3]
-			a.DImages, a.DCaptions = c.Out[0], c.Out[1]
+			a := args(c)
+			a.Scores, a.DScores, a.DImages, a.DCaptions = c.In[scores], c.In[dScores], c.Out[dImages], c.Out[dCaptions]
 			d.OrderScoresGrad(a)
 		}
-		return g.ApplyMulti(bw, in[0], in[1], s, ds)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, images, captions)
+	return g.apply(op)
 }

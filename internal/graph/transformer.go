@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -42,45 +40,67 @@ func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 	wantShape("position vectors", position, -1, d)
 	wantShape("type vectors", kind, -1, d)
 	a := device.EmbedArgs{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
-	op := &Op{Name: fmt.Sprintf("embed %d×%d", b, l), Outs: []tensor.Shape{{b * l, d}}, Wants: []bool{false, false, true, true, true}}
+	op := &Op{Name: fmt.Sprintf("embed %d×%d", b, l)}
+	ids, counts := op.arg(words, false), op.arg(lengths, false)
+	wordTable, positionTable, kindTable := op.arg(word, true), op.arg(position, true), op.arg(kind, true)
+	out := op.result(b*l, d)
 	op.Run = func(dev device.Device, c *Call) {
 		a := a
-		a.Words, a.Lengths, a.Word, a.Position, a.Type, a.Out = c.Ints(0), c.Ints(1), c.In[2], c.In[3], c.In[4], c.Out[0]
+		a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.Out[out]
+		a.Word, a.Position, a.Type = c.In[wordTable], c.In[positionTable], c.In[kindTable]
 		dev.Embed(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{v, d}, {a.P, d}, {a.K, d}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no table
+		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
+		dWord, dPosition, dKind := bw.gradient(wordTable), bw.gradient(positionTable), bw.gradient(kindTable)
 		bw.Run = func(dev device.Device, c *Call) {
 			a := a
-			a.Words, a.Lengths, a.Out, a.Word, a.Position, a.Type = c.Ints(0), c.Ints(1), c.In[2], c.Out[0], c.Out[1], c.Out[2]
+			a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.In[dy]
+			a.Word, a.Position, a.Type = c.Out[dWord], c.Out[dPosition], c.Out[dKind]
 			dev.EmbedGrad(a)
 		}
-		return append([]*Node{nil, nil}, g.ApplyMulti(bw, in[0], in[1], dy)...)
+		return g.gradients(bw)
 	}
-	return g.Apply(op, words, lengths, word, position, kind)
+	return g.apply(op)
 }
 
-// norm is the end of a half: layer norm of x + dropout(branch). Its three Keep slots begin at keep: sum, mean and 1/std.
+// norm is the end of a half: layer norm of x + dropout(branch). Its fields are indices of its parameters, of its saved
+// tensors, and of the counter of steps, which is -1 where nothing is dropped.
 type norm struct {
-	d    int
-	eps  float64
-	drop device.Drops
-	keep int
+	d              int
+	eps            float64
+	drop           device.Drops
+	weight, bias   int
+	step           int
+	sum, mean, inv int
 }
 
-func (g *Graph) norm(d int, w LayerNormWeights, rate float64, purpose string, keep int) norm {
+// norm declares the operands of a norm.
+func (g *Graph) norm(op *Op, capacity, d int, w LayerNormWeights, rate float64, purpose string) *norm {
 	wantShape("weight of a layer norm", w.Weight, d)
 	wantShape("bias of a layer norm", w.Bias, d)
-	return norm{d: d, eps: w.Eps, drop: g.drops(rate, purpose), keep: keep}
+	n := &norm{d: d, eps: w.Eps, drop: g.drops(rate, purpose), weight: op.arg(w.Weight, true), bias: op.arg(w.Bias,
+		true), step: -1}
+	if n.drop.Rate > 0 {
+		n.step = op.arg(g.InputInts(InputStep, 2), false)
+	}
+	n.sum, n.mean, n.inv = op.save(capacity*d), op.save(capacity), op.save(capacity)
+	return n
 }
 
-func (n *norm) slots(room int) []Slot {
-	return []Slot{{DType: device.Float, N: room * n.d}, {DType: device.Float, N: room}, {DType: device.Float, N: room}}
+// counter is the number of training steps, where something is dropped.
+func (n *norm) counter(c *Call) (step device.Ints) {
+	if n.step >= 0 {
+		step = c.Ints(n.step)
+	}
+	return step
 }
 
-func (n *norm) args(c *Call, rows int, weight device.View, step device.Ints) device.LayerNormArgs {
-	a := device.LayerNormArgs{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: weight, Sum: c.Keep[n.keep], Mean: c.Keep[n.keep+1], InvStd: c.Keep[n.keep+2]}
-	a.Drop.Step = step
+func (n *norm) args(c *Call, rows int) device.LayerNormArgs {
+	a := device.LayerNormArgs{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: c.In[n.weight], Bias: c.In[n.bias],
+		Sum: c.Saved[n.sum], Mean: c.Saved[n.mean], InvStd: c.Saved[n.inv]}
+	a.Drop.Step = n.counter(c)
 	return a
 }
 
@@ -92,79 +112,80 @@ func (g *Graph) drops(rate float64, purpose string) device.Drops {
 	return device.Drops{Rate: rate, Key: g.dropper(purpose, rate).Key}
 }
 
-// LayerNormRows normalises the rows that are there: x [room, D] → [room, D].
+// LayerNormRows normalises the rows that are there: x [capacity, D] → [capacity, D].
 func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
-	room, d := Dim(x, 0), Dim(x, 1)
-	n := g.norm(d, w, 0, "", 0)
+	capacity, d := Dim(x, 0), Dim(x, 1)
+	op := &Op{Name: "layer norm of rows"}
+	rows, lengths := op.arg(x, true), op.arg(counts, false)
+	y := op.result(capacity, d)
+	n := g.norm(op, capacity, d, w, 0, "")
+	op.Saved[n.sum].N = 0 // the sum is x
 	args := func(c *Call) device.LayerNormArgs {
-		a := n.args(c, total(c.Host[1]), c.In[2], device.Ints{})
-		a.X, a.Sum = c.In[0], device.View{}
+		a := n.args(c, total(c.Host[lengths]))
+		a.X, a.Sum = c.In[rows], device.View{}
 		return a
 	}
-	op := &Op{Name: "layer norm of rows", Outs: []tensor.Shape{{room, d}}, Wants: []bool{true, false, true, true}, Keep: n.slots(room)}
-	op.Keep[0].N = 0 // the sum is x
 	op.Run = func(dev device.Device, c *Call) {
 		a := args(c)
-		a.Y, a.Bias = c.Out[0], c.In[3]
+		a.Y = c.Out[y]
 		dev.LayerNorm(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}, {d}, {d}}, Temp: []int{room * d}, Forward: op}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeight, dBias, other := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(n.weight),
+			bw.gradient(n.bias), bw.scratch(capacity*d)
 		bw.Run = func(dev device.Device, c *Call) {
 			a := args(c)
-			a.DY, a.DX, a.DWeight, a.DBias = c.In[3], c.Out[0], c.Out[1], c.Out[2]
-			if !a.DX.Present() {
-				a.DX = c.Temp[0]
-			}
+			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], or(c.Out[dx], c.Temp[other]), c.Out[dWeight], c.Out[dBias]
 			dev.LayerNormGrad(a)
 		}
-		out := g.ApplyMulti(bw, in[0], in[1], in[2], dy)
-		return []*Node{out[0], nil, out[1], out[2]}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, counts, w.Weight, w.Bias)
+	return g.apply(op)
 }
 
-// DropoutRows is Dropout of the rows that are there: x [room, D].
+// DropoutRows is Dropout of the rows that are there: x [capacity, D].
 func (g *Graph) DropoutRows(x, counts *Node, rate float64, purpose string) *Node {
 	if !g.Training || rate == 0 {
 		return x
 	}
 	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
-	run := func(dev device.Device, c *Call) {
-		a, n := a, total(c.Host[1])*s[1]
-		a.X, a.Step, a.Y = c.In[0].Slice(0, n), c.Ints(2), c.Out[0].Slice(0, n)
+	op := &Op{Name: fmt.Sprintf("dropout of rows %v %s", rate, purpose)}
+	rows, lengths, step := op.arg(x, true), op.arg(counts, false), op.arg(g.InputInts(InputStep, 2), false)
+	y := op.result(s...)
+	op.Run = func(dev device.Device, c *Call) {
+		a, n := a, total(c.Host[lengths])*s[1]
+		a.X, a.Step, a.Y = c.In[rows].Slice(0, n), c.Ints(step), c.Out[y].Slice(0, n)
 		dev.Dropout(a)
 	}
-	op := &Op{Name: fmt.Sprintf("dropout of rows %v %s", rate, purpose), Outs: []tensor.Shape{s}, Wants: []bool{true, false, false}, Run: run}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{s}, Run: run}
-		return []*Node{g.Apply(bw, dy, in[1], in[2]), nil, nil}
-	}
-	return g.Apply(op, x, counts, g.InputInts(InputStep, 2))
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, rows, dy, in[lengths], in[step]) }
+	return g.apply(op)
 }
 
-// FirstRows returns the first row of every caption: x [room, D] with lengths [B] → [B, D].
+// FirstRows returns the first row of every caption: x [capacity, D] with lengths [B] → [B, D].
 func (g *Graph) FirstRows(x, lengths *Node) *Node {
-	room, d, b := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
-	op := &Op{Name: "first rows", Outs: []tensor.Shape{{b, d}}, Wants: []bool{true, false}}
+	d, b := Dim(x, 1), Dim(lengths, 0)
+	op := &Op{Name: "first rows"}
+	rows, counts, first := op.arg(x, true), op.arg(lengths, false), op.result(b, d)
 	op.Run = func(dev device.Device, c *Call) {
 		at := 0
-		for i, n := range c.Host[1] {
-			dev.Copy(c.Out[0].Slice(i*d, (i+1)*d), c.In[0].Slice(at*d, (at+1)*d))
+		for i, n := range c.Host[counts] {
+			dev.Copy(c.Out[first].Slice(i*d, (i+1)*d), c.In[rows].Slice(at*d, (at+1)*d))
 			at += int(n)
 		}
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{room, d}}}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		counts, dy, dx := bw.arg(in[counts], false), bw.arg(dyNode, false), bw.gradient(rows)
 		bw.Run = func(dev device.Device, c *Call) {
-			dev.Fill(c.Out[0].Slice(0, total(c.Host[0])*d), 0)
+			dev.Fill(c.Out[dx].Slice(0, total(c.Host[counts])*d), 0)
 			at := 0
-			for i, n := range c.Host[0] {
-				dev.Copy(c.Out[0].Slice(at*d, (at+1)*d), c.In[1].Slice(i*d, (i+1)*d))
+			for i, n := range c.Host[counts] {
+				dev.Copy(c.Out[dx].Slice(at*d, (at+1)*d), c.In[dy].Slice(i*d, (i+1)*d))
 				at += int(n)
 			}
 		}
-		return []*Node{g.Apply(bw, in[1], dy), nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, x, lengths)
+	return g.apply(op)
 }

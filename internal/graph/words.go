@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/device"
 )
 
@@ -20,37 +18,43 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	wantShape("bias of a word loss", bias, v)
 	wantShape("mask of a word loss", mask, b, l)
 	wantShape("steps of a word loss", steps, b)
+	op := &Op{Name: fmt.Sprintf("word loss %d→%d", h, v)}
+	hidden, weight, offset := op.arg(states, true), op.arg(w, true), op.arg(bias, true)
+	ids, counted, counts := op.arg(labels, false), op.arg(mask, false), op.arg(steps, false)
+	loss, logits, norm := op.result(), op.save(rows*v), op.save(rows)
 	args := func(c *Call) device.CrossEntropyArgs {
-		return device.CrossEntropyArgs{L: l, V: v, Labels: c.Ints(3), Mask: c.Ints(4), Lengths: c.Ints(5), Scale: 1 / float64(b),
-			Logits: c.Keep[0], Norm: c.Keep[1]}
+		return device.CrossEntropyArgs{L: l, V: v, Labels: c.Ints(ids), Mask: c.Ints(counted), Lengths: c.Ints(counts),
+			Scale: 1 / float64(b), Logits: c.Saved[logits], Norm: c.Saved[norm]}
 	}
-	op := &Op{Name: fmt.Sprintf("word loss %d→%d", h, v), Outs: []tensor.Shape{nil}, Wants: []bool{true, true, true, false, false, false},
-		Keep: []Slot{{DType: device.Float, N: rows * v}, {DType: device.Float, N: rows}}}
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
-		d.Gemm(device.GemmArgs{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[0], B: c.In[1], C: a.Logits, Bias: c.In[2]})
-		a.Loss = c.Out[0]
+		d.Gemm(device.GemmArgs{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
+			B: c.In[weight],
+			C: a.Logits, Bias: c.In[offset]})
+		a.Loss = c.Out[loss]
 		d.CrossEntropy(a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node {
-		bw := &Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{rows, h}, {v, h}, {v}}, Forward: op}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dHidden, dWeight, dOffset := bw.arg(dyNode, false), bw.gradient(hidden), bw.gradient(weight),
+			bw.gradient(offset)
 		bw.Run = func(d device.Device, c *Call) {
 			a := args(c)
-			a.DLoss, a.DLogits = c.In[6], a.Logits
+			a.DLoss, a.DLogits = c.In[dy], a.Logits
 			d.CrossEntropyGrad(a)
 			n := total(a.Lengths.Host)
-			if c.Out[0].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[1], C: c.Out[0]})
+			if c.Out[dHidden].Present() {
+				d.Gemm(device.GemmArgs{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
 			}
-			if c.Out[1].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[0], C: c.Out[1]})
+			if c.Out[dWeight].Present() {
+				d.Gemm(device.GemmArgs{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
+					C: c.Out[dWeight]})
 			}
-			if c.Out[2].Present() {
-				d.ColumnSum(c.Out[2], a.DLogits, n, v)
+			if c.Out[dOffset].Present() {
+				d.ColumnSum(c.Out[dOffset], a.DLogits, n, v)
 			}
 		}
-		out := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
-		return []*Node{out[0], out[1], out[2], nil, nil, nil}
+		return g.gradients(bw)
 	}
-	return g.Apply(op, states, w, bias, labels, mask, steps)
+	return g.apply(op)
 }
