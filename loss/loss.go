@@ -22,9 +22,17 @@ type Context struct {
 	Margins   *graph.Node // [N, N] what Margins returned; nil builds it
 }
 
-// Buffers that every loss op keeps; the host may read all but the gradient after a run (graph.Program.Kept).
+// Arguments and result of a loss op.
 const (
-	keepGrad    = iota // dLoss/dS
+	argScores  = iota // [N, N]
+	argMargins        // [N, N], of hinges with margins of their own
+
+	outLoss = 0 // the loss, its row part and its column part
+)
+
+// Saved tensors of every loss op; the host may read all but the gradient after a run (graph.Program.Kept).
+const (
+	savedGrad   = iota // dLoss/dS
 	HardCaption        // int32 [N]: for each image, the caption that is its hardest negative
 	HardImage          // int32 [N]: for each caption, the image
 	CostCaption        // [N]: the hinge of that negative, 0 when nothing is violated
@@ -50,22 +58,25 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call,
 	out device.LossOut)) *graph.Op {
 	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
-		keepGrad:    {DType: device.Float, N: n * n},
+		savedGrad:   {DType: device.Float, N: n * n},
 		HardCaption: {DType: device.Int32, N: n, Read: true},
 		HardImage:   {DType: device.Int32, N: n, Read: true},
 		CostCaption: {DType: device.Float, N: n, Read: true},
 		CostImage:   {DType: device.Float, N: n, Read: true},
 	}}
 	op.Run = func(d device.Device, c *graph.Call) {
-		run(d, c, device.LossOut{Loss: c.Out[0], Grad: c.Saved[keepGrad], HardCaption: c.Saved[HardCaption],
+		run(d, c, device.LossOut{Loss: c.Out[outLoss], Grad: c.Saved[savedGrad], HardCaption: c.Saved[HardCaption],
 			HardImage:   c.Saved[HardImage],
 			CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
 		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}
-		bw.Run = func(d device.Device, c *graph.Call) { d.Scale(c.Out[0], c.Saved[keepGrad], c.In[0].Slice(0, 1)) }
+		const outScores, argLoss = 0, 0 // gradients
+		bw.Run = func(d device.Device, c *graph.Call) {
+			d.Scale(c.Out[outScores], c.Saved[savedGrad], c.In[argLoss].Slice(0, 1))
+		}
 		grads := make([]*graph.Node, len(in))
-		grads[0] = g.Apply(bw, dloss)
+		grads[argScores] = g.Apply(bw, dloss)
 		return grads
 	}
 	return op
@@ -101,9 +112,9 @@ func hinge(g *graph.Graph, scores, margins *graph.Node, margin float64, hardest 
 		name = "max of hinges"
 	}
 	op := lossOp(g, name, n, func(d device.Device, c *graph.Call, out device.LossOut) {
-		a := device.HingeArgs{N: n, Scores: c.In[0], Margin: margin, Max: hardest, LossOut: out}
+		a := device.HingeArgs{N: n, Scores: c.In[argScores], Margin: margin, Max: hardest, LossOut: out}
 		if len(c.In) > 1 {
-			a.Margins = c.In[1]
+			a.Margins = c.In[argMargins]
 		}
 		d.Hinge(a)
 	})

@@ -52,11 +52,15 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
 		Wants: []bool{false, false, false}}
 	op.Run = func(d device.Device, c *graph.Call) {
-		gram := c.Temp[0]
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[0], B: c.In[0], C: gram, Exact: true})
-		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[1], Captions: c.In[2], Alpha: o.Margin,
-			Lambda: o.LSEH.Lambda,
-			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin", Margins: c.Out[0]})
+		const semantics, images, captions, products, margins = 0, 1, 2, 0, 0 // arguments, scratch memory, result
+		gram := c.Temp[products]
+		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[semantics], B: c.In[semantics],
+			C:     gram,
+			Exact: true})
+		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[images], Captions: c.In[captions],
+			Alpha: o.Margin, Lambda: o.LSEH.Lambda,
+			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin",
+			Margins: c.Out[margins]})
 	}
 	return g.Apply(op, c.Semantics, c.Images, c.Captions)
 }

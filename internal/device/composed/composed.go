@@ -104,6 +104,23 @@ func (d *Device) Lacked() error {
 	return err
 }
 
+// Warnings implements device.Warner with those of the core's device.
+func (d *Device) Warnings() []string {
+	if w, ok := d.Core.(device.Warner); ok {
+		return w.Warnings()
+	}
+	return nil
+}
+
+// Share implements device.Sharer where the core's device does. Other optional interfaces are not handed on: what records
+// kernels, or copies beside them, has to know all of them.
+func (d *Device) Share(old device.View, host []float32) (device.View, bool) {
+	if s, ok := d.Core.(device.Sharer); ok {
+		return s.Share(old, host)
+	}
+	return device.View{}, false
+}
+
 // Close releases the intermediate values and closes the core.
 func (d *Device) Close() error {
 	d.scratch.release()

@@ -99,3 +99,31 @@ func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 		t.Errorf("after what was lacking had been told: %v", err)
 	}
 }
+
+// slow is a device that knows why it is.
+type slow struct{ device.Core }
+
+func (slow) Warnings() []string { return []string{"plain loops"} }
+
+func TestWarningsAndSharedMemoryAreHandedOn(t *testing.T) {
+	own := open(t, cpu.FP32)
+	warned, silent := composed.Over(slow{own}), composed.Over(struct{ device.Core }{own})
+	if w := warned.(device.Warner).Warnings(); len(w) != 1 || silent.(device.Warner).Warnings() != nil {
+		t.Errorf("warnings %q", w)
+	}
+	x := []float32{1, 2}
+	if _, ok := silent.(device.Sharer).Share(device.View{}, x); ok {
+		t.Error("memory is shared with a device that cannot")
+	}
+	type sharing struct {
+		device.Core
+		device.Sharer
+	}
+	d := composed.Over(sharing{own, own.(device.Sharer)})
+	defer d.Close()
+	v, ok := d.(device.Sharer).Share(device.View{}, x)
+	got := make([]float32, 2)
+	if d.DownloadFloats(got, v); !ok || got[1] != 2 {
+		t.Errorf("shared memory holds %v, %v", got, ok)
+	}
+}
