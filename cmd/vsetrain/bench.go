@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/device/cuda/model"
 	"vsetrain/internal/experiment"
 	"vsetrain/loss"
 )
@@ -18,6 +20,8 @@ type benchOptions struct {
 	configFlags
 	experiment.BenchRequest
 	JSON bool
+
+	Profile bool
 
 	Samples             string
 	Losses              []string
@@ -37,12 +41,17 @@ fit; --stream copies them with every step. A GPU is given the next step before i
 in training, so the time of a step is that from one result to the next. The share of the peak compares the
 arithmetic of the network with the fastest large matrix product in the same process.
 
+With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
+a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
+that is there, beside its prediction.
+
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
 of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.
 'vsetrain report --timing' draws it.`,
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
+  vsetrain bench --config sgr/f30k-lseh --model h200 --set device.precision=bf16
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
@@ -65,6 +74,8 @@ of ten growing subsets of the training images, for each of several losses, and t
 	f.StringSliceVar(&o.Losses, "losses", loss.Compared(), "losses that --samples compares")
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
 	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
+	f.StringVar(&o.Model, "model", "", "predict the step on `GPU`: "+strings.Join(model.Names(), ", "))
+	f.BoolVar(&o.Profile, "profile", false, "time every kernel of a step on the GPU, beside its prediction")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
 	return c
 }
@@ -85,6 +96,9 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	bars := phases{app: a}
 	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), time.Now, peakMemory
+	if o.Model != "" || o.Profile {
+		return o.runProfile(ctx, a)
+	}
 	o.Progress = func(done, total int) { bars.show("bench", done, total) }
 	r, err := experiment.Bench(ctx, o.BenchRequest)
 	bars.close()

@@ -27,6 +27,8 @@ type BenchRequest struct {
 	WithData bool
 	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
 	Regions, Feature, Vocab int
+	// Model names a GPU of package model that is not there: steps run on a driver that computes nothing.
+	Model string
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
 	// device.resident decides.
 	Stream     bool
@@ -146,7 +148,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		dims = dimsOf(b.train, b.vocab)
 	}
 	var choice Choice
-	if b.dev, choice, err = chooseDevice(c.Device, b.BenchRequest.BLAS); err != nil {
+	if b.dev, choice, err = b.openDevice(); err != nil {
 		return nil, err
 	}
 	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,

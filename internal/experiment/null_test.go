@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"vsetrain/internal/config"
-	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/internal/device/cuda/null"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -30,7 +32,7 @@ func fullSize(network string) *config.Config {
 
 // fullSteps does steps of full size on the driver that computes nothing, twice as many as there are batches and a few
 // more, and returns the host's milliseconds of the fastest.
-func fullSteps(t *testing.T, c *config.Config) float64 {
+func fullSteps(t *testing.T, c *config.Config, n *null.Driver) float64 {
 	t.Helper()
 	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now}}
 	b.cfg = c
@@ -42,7 +44,7 @@ func fullSteps(t *testing.T, c *config.Config) float64 {
 			t.Fatal(err)
 		}
 	}
-	b.dev, err = OpenDevice(c.Device, "", func(err error) { t.Error(err) })
+	b.dev, err = cuda.Open(cuda.Options{On: n, Precision: c.Device.Precision})
 	check(err)
 	dims := models.Dims{Regions: 36, Feature: 2048, Vocab: flickrWords}
 	if c.Model.TextEncoder == models.TextBert {
@@ -97,9 +99,7 @@ const hostMS = 2
 // A step of every network at full size stays within its budget of nodes and memory in every precision; a GPU would take
 // its sizes, and the host does its part in under two milliseconds.
 func TestStepBudgets(t *testing.T) {
-	path := emulator.NullLibrary(t)
-	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
-	t.Setenv("VSETRAIN_CUBLAS", path)
+	gpu := driver.Info{Name: "null GPU", Major: 9, Multiprocessors: 132, Memory: 141 << 30}
 	for network, limits := range budgets {
 		for _, precision := range []string{"fp32", "tf32", "bf16"} {
 			limit := limits[0]
@@ -108,19 +108,18 @@ func TestStepBudgets(t *testing.T) {
 			}
 			c := fullSize(network)
 			c.Device.Precision = precision
-			n := emulator.NewNull(t)
-			host := fullSteps(t, c)
-			nodes, mb := n.Count("nodes"), n.Count("peak")>>20
-			if n.Count("recordings") == 0 || n.Count("replays") == 0 {
-				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Count("recordings"),
-					n.Count("replays"))
+			n := null.New(gpu)
+			host := fullSteps(t, c, n)
+			nodes, mb := n.Nodes(), n.Peak>>20
+			if n.Recordings == 0 || n.Replays == 0 {
+				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Recordings, n.Replays)
 			}
-			if m := n.Count("modules"); m > 20 {
+			if m := n.Modules; m > 20 {
 				t.Errorf("%s %s: %d modules are loaded, the budget is 20 of all", network, precision, m)
 			}
 			if nodes > limit.nodes || nodes < limit.nodes*9/10 {
 				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes,
-					n.Nodes())
+					n.Largest)
 			}
 			if mb > limit.mb*101/100 || mb < limit.mb*9/10 {
 				t.Errorf("%s %s: %d MiB of device memory, the budget is %d", network, precision, mb, limit.mb)

@@ -26,6 +26,8 @@ const (
 // Options configure a device.
 type Options struct {
 	Driver string // path of libcuda (driver.Search)
+	// On is a driver in place of that of a file, such as null.Driver; where it is a driver.WithBLAS, so is cuBLAS.
+	On driver.Driver
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are computed by the kernel of this
 	// package; where none starts too, and the device warns (device.Warner).
 	BLAS      []string
@@ -107,6 +109,7 @@ var (
 	_ device.Streamer = (*dev)(nil)
 	_ device.Namer    = (*dev)(nil)
 	_ device.Warner   = (*dev)(nil)
+	_ Profiler        = (*dev)(nil)
 )
 
 // NoSuchGPU is the error of an Index that is out of range.
@@ -131,9 +134,11 @@ func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	drv, err := driver.Open(o.Driver)
-	if err != nil {
-		return nil, opened(err)
+	drv, err := o.On, error(nil)
+	if drv == nil {
+		if drv, err = driver.Open(o.Driver); err != nil {
+			return nil, opened(err)
+		}
 	}
 	n, err := drv.Devices()
 	if err != nil {

@@ -22,6 +22,7 @@ type queue struct {
 	staging staging
 	mail    [device.FetchSlots]mail
 
+	profile    *profile
 	capturing  bool   // commands are recorded (record.go)
 	captureErr error  // why they cannot be
 	at         string // what the calls belong to
@@ -140,7 +141,7 @@ func (q *queue) own() {
 			if !q.capturing {
 				q.trail.begin(c)
 			}
-			switch err := q.execute(c); {
+			switch err := q.profiled(c); {
 			case err == nil:
 				q.trail.end(c)
 			case q.capturing:

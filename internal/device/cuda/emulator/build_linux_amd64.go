@@ -64,14 +64,6 @@ func translate(from, to string) error {
 	return os.WriteFile(to, b.Bytes(), 0o644)
 }
 
-// BuildNull is Build for the driver that computes nothing.
-func BuildNull() (string, error) {
-	source := in("null", "null.cc")
-	return cached("null", "libcuda_null.so", []string{source}, func(cxx, path string) error {
-		return run(cxx, "-shared", "-fPIC", "-O2", "-Wall", "-std=c++17", "-o", path, source)
-	})
-}
-
 func run(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {

@@ -14,6 +14,3 @@ func Build() (string, error) {
 
 // BuildPTX reports the same of the driver that executes PTX.
 func BuildPTX(bool) (string, error) { return Build() }
-
-// BuildNull reports the same of the driver that computes nothing.
-func BuildNull() (string, error) { return Build() }

@@ -50,12 +50,6 @@ func PlantedPTX(t testing.TB) string {
 	return library(t, func() (string, error) { return BuildPTX(true) })
 }
 
-// NullLibrary is Library for a driver that computes nothing (null/null.cc) and counts what it is asked for.
-func NullLibrary(t testing.TB) string {
-	t.Helper()
-	return library(t, BuildNull)
-}
-
 func library(t testing.TB, build func() (string, error)) string {
 	t.Helper()
 	path, err := build()

@@ -100,7 +100,8 @@ func TestFusedArithmetic(t *testing.T) {
 func TestThreadsBeyondTheLimit(t *testing.T) {
 	m, _ := ptx(t)
 	p := m.memory(512)
-	if err := m.launch("planted_two_writers", 1, 512, uint64(p)); err == nil || !strings.Contains(err.Error(), "has 512 threads, .maxntid allows 256") {
+	if err := m.launch("planted_two_writers", 1, 512, uint64(p)); err == nil ||
+		!strings.Contains(err.Error(), "has 512 threads, .maxntid allows 256") {
 		t.Errorf("512 threads: %v", err)
 	}
 	emulator.Mend(t)

@@ -3,7 +3,6 @@
 package emulator
 
 import (
-	"runtime"
 	"testing"
 	"unsafe"
 
@@ -69,56 +68,6 @@ func Uploaded(t testing.TB) int {
 func Finished(t testing.TB) int {
 	n, _, _ := purego.SyscallN(symbol(t, "emu_finished"))
 	return int(n)
-}
-
-// Null is the driver that computes nothing, as a test has loaded it.
-type Null struct{ t testing.TB }
-
-// NewNull begins to count.
-func NewNull(t testing.TB) *Null {
-	t.Helper()
-	n := &Null{t}
-	n.call("null_reset")
-	return n
-}
-
-func (n *Null) call(name string, args ...uintptr) uintptr {
-	n.t.Helper()
-	r, _, _ := purego.SyscallN(symbolOf(n.t, NullLibrary(n.t), name), args...)
-	return r
-}
-
-// Count is one of the counts of null.cc.
-func (n *Null) Count(name string) int {
-	n.t.Helper()
-	b := append([]byte(name), 0)
-	r := n.call("null_count", uintptr(unsafe.Pointer(&b[0])))
-	runtime.KeepAlive(b)
-	return int(r)
-}
-
-// Nodes are those of the largest recording by kind: kernels, product, copy, fill.
-func (n *Null) Nodes() map[string]int {
-	n.t.Helper()
-	nodes := map[string]int{}
-	for i := uintptr(0); ; i++ {
-		p := n.call("null_node_at", i)
-		if p == 0 {
-			return nodes
-		}
-		var name []byte
-		for at := *(*unsafe.Pointer)(unsafe.Pointer(&p)); *(*byte)(at) != 0; at = unsafe.Add(at, 1) {
-			name = append(name, *(*byte)(at))
-		}
-		nodes[string(name)] = int(n.call("null_node", p))
-	}
-}
-
-// Memory sets the bytes of the device until the test ends.
-func (n *Null) Memory(bytes int) {
-	n.t.Helper()
-	n.call("null_memory", uintptr(bytes))
-	n.t.Cleanup(func() { n.call("null_memory", 143771<<20) })
 }
 
 func symbol(t testing.TB, name string) uintptr {

@@ -24,14 +24,3 @@ func Compare(t testing.TB, _ string) { t.Helper(); Library(t) }
 
 // Fused skips the test.
 func Fused(t testing.TB, _ string) { t.Helper(); Library(t) }
-
-// Null is there for its methods.
-type Null struct{}
-
-// NewNull skips the test.
-func NewNull(t testing.TB) *Null { t.Helper(); NullLibrary(t); return &Null{} }
-
-// Count, Nodes and Memory are never called.
-func (*Null) Count(string) int      { return 0 }
-func (*Null) Nodes() map[string]int { return nil }
-func (*Null) Memory(int)            {}

@@ -59,6 +59,8 @@ VSE_INLINE void take(Long* s, float v) {
 
 // pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is given, x has room for count rows, those
 // that there are come first, and the others of the result are zero.
+// Cost: read 4*count*channels*(1+2*train); write 4*count*channels; flop 6*count*channels; turns
+// (1+2*train)*count*(eq(inner,1)/8+(1-eq(inner,1))/block)
 KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const float* x, const float* w, const float* b, const float* pad, const int* counts,
                   int items, int count, int channels, int inner, int pads, int train, float eps, float momentum) {
   Lanes l = lanes(channels, inner);
@@ -104,6 +106,8 @@ KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float*
 }
 
 // dx, dw, db and dpad may be null.
+// Cost: read 8*count*channels*(1+dx); write 4*count*channels*dx; flop 8*count*channels; turns
+// (1+dx)*count*(eq(inner,1)/8+(1-eq(inner,1))/block)
 KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const float* x, const float* w, const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
                        int items, int count, int channels, int inner, int pads, int train) {
   Lanes l = lanes(channels, inner);

@@ -1,6 +1,7 @@
 // Sums of the columns of x [rows, ld], by pieces of per rows: dst [pieces, cols]. A block sums 32 columns of a piece, eight rows at a time.
 #include "common.cuh"
 
+// Cost: read 4*rows*cols; write 4*gy*cols; flop rows*cols; turns per/8/2
 KERNEL column_sum(float* dst, const float* x, int rows, int cols, i64 ld, int per) {
   __shared__ float part[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;

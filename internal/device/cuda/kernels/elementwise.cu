@@ -2,17 +2,20 @@
 #include "common.cuh"
 
 // dst = a + b
+// Cost: read 8*n; write 4*n; flop n; flight 8
 KERNEL add(float* dst, const float* a, const float* b, i64 n) {
   EACH(i, n) dst[i] = a[i] + b[i];
 }
 
 // dst = factor[0]·x
+// Cost: read 4*n; write 4*n; flop n
 KERNEL scale(float* dst, const float* x, const float* factor, i64 n) {
   float f = factor[0];
   EACH(i, n) dst[i] = x[i] * f;
 }
 
 // dst = alpha·a + beta·b; b may be absent (null).
+// Cost: read 4*n*(1+b); write 4*n; flop 3*n; flight 4+4*b
 KERNEL combine(float* dst, const float* a, const float* b, float alpha, float beta, i64 n) {
   EACH(i, n) dst[i] = b ? alpha * a[i] + beta * b[i] : alpha * a[i];
 }
@@ -30,11 +33,13 @@ VSE_INLINE float slope_of(int f, float of) {
 }
 
 // y = f(x)
+// Cost: read 4*n; write 4*n; flop 8*n
 KERNEL activate(float* y, const float* x, int f, i64 n) {
   EACH(i, n) y[i] = value_of(f, x[i]);
 }
 
 // x += bias in every row of cols values, and y = f(x); bias may be absent (null), and copy, y rounded.
+// Cost: read 4*n; write 4*n*(1+bias)+2*n*copy; flop 9*n
 KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 n) {
   EACH(i, n) {
     float v = x[i];
@@ -47,6 +52,8 @@ KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, i
 
 // For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over each piece of per rows, part [pieces, cols] (may be
 // absent). dx_copy and y_copy, dx and y rounded, may be absent. A block takes 32 columns of a piece, eight rows at a time.
+// Cost: read 8*rows*cols; write 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
+// flight 8; turns per/8
 KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x, const float* dy, int f, int rows, int cols, int per) {
   __shared__ float sums[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
@@ -74,11 +81,13 @@ KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, floa
 }
 
 // dx = dy·f'
+// Cost: read 8*n; write 4*n; flop 9*n; flight 8
 KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 n) {
   EACH(i, n) dx[i] = dy[i] * slope_of(f, of[i]);
 }
 
 // dst [B, A, inner] = x [A, B, inner]
+// Cost: read 4*n; write 4*n
 KERNEL swap_axes(float* dst, const float* x, int a, int b, int inner, i64 n) {
   EACH(i, n) {
     i64 row = i / inner, k = i - row * inner, j = row / a;

@@ -2,6 +2,8 @@
 #include "philox.cuh"
 
 // sum and branch may be null: then s is x. copy, y rounded, may be null.
+// Cost: read 4*gx*d*(1+branch); write 4*gx*d*(1+sum)+2*gx*d*copy; flop 30*gx*d; flight 8; turns
+// ceil(gx*block/resident)*(3*d/block+2)
 KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch, const float* weight, const float* bias, const int* step,
                   u32 key0, u32 key1, u32 limit, float factor, int d, float eps) {
   i64 first = (i64)blockIdx.x * d;
@@ -46,6 +48,8 @@ KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, con
 }
 
 // dbranch may be null, and copy, dbranch rounded.
+// Cost: read 8*gx*d; write 4*gx*d*(1+dbranch)+2*gx*d*copy; flop 30*gx*d; flight 8; turns
+// ceil(gx*block/resident)*(2*d/block+2)
 KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, const float* mean, const float* inv, const float* weight, const float* dy, const int* step,
                        u32 key0, u32 key1, u32 limit, float factor, int d) {
   i64 first = (i64)blockIdx.x * d;
@@ -83,6 +87,7 @@ KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, co
 }
 
 // Sums over the rows of a piece: part [pieces, 2, d], dy·x̂ and dy. A block sums 32 columns, eight rows at a time.
+// Cost: read 8*rows*d; write 8*gy*d; flop 6*rows*d; flight 8; turns per/8
 KERNEL layer_norm_params(float* part, const float* s, const float* mean, const float* inv, const float* dy, int rows, int d, int per) {
   __shared__ float sums[2][8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;

@@ -34,6 +34,7 @@ VSE_INLINE void block_best(float* value, int* index) {
 
 // part[anchor] is the loss of the anchor, slope[anchor] its share in the gradient of the positive score.
 // side 0: rows, anchor i; side 1: columns. margins may be null.
+// Cost: read 8*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
 KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores, const float* margins, float margin, int n, int most, int side) {
   int anchor = blockIdx.x;
   float positive = scores[(i64)anchor * n + anchor], best = 0;
@@ -82,6 +83,7 @@ VSE_INLINE double quadratic(float c0, float c1, float c2, double x, float* slope
   return v < 0 ? 0 : v;
 }
 
+// Cost: read 4*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
 KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores, float margin,
                       float p0, float p1, float p2, float n0, float n1, float n2, int n, int side) {
   int anchor = blockIdx.x, at = -1;
@@ -113,6 +115,7 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
 }
 
 // The diagonal of the gradient and the loss [3], every part multiplied by scale. parts is [rows, rows' slopes, columns, columns' slopes], each [n]. One block.
+// Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
 KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale) {
   double row = 0, column = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -129,6 +132,7 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
 }
 
 // The margins of LSEH from the Gram matrix of the semantic vectors (device.MarginArgs), one block for each row. images and captions may be null.
+// Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
 KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha, float lambda, int n, int cosine) {
   int i = blockIdx.x;
   const float* row = gram + (i64)i * n;

@@ -2,6 +2,7 @@
 #include "common.cuh"
 
 // partial[block] = Σ x² over what the block reads, in a fixed order.
+// Cost: read 4*n; write 8*gx; flop 4*n
 KERNEL sum_squares(double* partial, const float* x, i64 n) {
   double s = 0;
   float few = 0;
@@ -15,6 +16,7 @@ KERNEL sum_squares(double* partial, const float* x, i64 n) {
 }
 
 // acc[0] += Σ partial, from 0 where it must not be negative. One block.
+// Cost: read 8*n; write 4; flop n; turns n/block+3
 KERNEL add_partials(float* acc, const double* partial, int n) {
   double s = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) s += partial[i];
@@ -23,6 +25,7 @@ KERNEL add_partials(float* acc, const double* partial, int n) {
 }
 
 // partial[block] = Σ a·b over what the block reads.
+// Cost: read 8*n; write 8*gx; flop 6*n; flight 8
 KERNEL dot_partials(double* partial, const float* a, const float* b, i64 n) {
   double s = 0;
   EACH(i, n) s += (double)a[i] * (double)b[i];
@@ -31,6 +34,7 @@ KERNEL dot_partials(double* partial, const float* a, const float* b, i64 n) {
 }
 
 // coef = min(1, most/(√squares + 1e-6)), norm = √squares
+// Cost: read 4; write 8; flop 20; turns 1
 KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float most) {
   if (threadIdx.x) return;
   float n = sqrtf(squares[0]), c = most / (n + 1e-6f);
@@ -40,6 +44,7 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
 
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (device.AdamArgs). hyper holds StepSize, InvSqrt2,
 // Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2. copy, p rounded, may be null; it lies as p does.
+// Cost: read 16*n; write 12*n+2*n*copy; flop 30*n; flight 16
 KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip, float beta1, float c1, float beta2, float c2,
             float eps, int legacy, i64 n, i64 width, i64 ld) {
   float step = hyper[0], inverse = hyper[1], decay = hyper[2], factor = clip ? clip[0] : 1;

@@ -2,6 +2,7 @@
 #include "pairs.cuh"
 
 // dst = a∘b
+// Cost: read 8*n; write 4*n; flop n; flight 8
 KERNEL multiply(float* dst, const float* a, const float* b, i64 n) {
   EACH(i, n) dst[i] = a[i] * b[i];
 }
@@ -10,6 +11,7 @@ KERNEL multiply(float* dst, const float* a, const float* b, i64 n) {
 enum { kLeakyReLU, kExp, kLog, kSqrt, kReciprocal, kInverse };
 
 // y = f(x; c)
+// Cost: read 4*n; write 4*n; flop 10*n
 KERNEL map_values(float* y, const float* x, int f, float c, i64 n) {
   EACH(i, n) {
     float v = x[i];
@@ -23,6 +25,7 @@ KERNEL map_values(float* y, const float* x, int f, float c, i64 n) {
 }
 
 // dx = dy·f'(x; c), y = f(x; c)
+// Cost: read 12*n; write 4*n; flop 10*n; flight 12
 KERNEL map_grad(float* dx, const float* x, const float* y, const float* dy, int f, float c, i64 n) {
   EACH(i, n) {
     float v = x[i], to = y[i], d = dy[i];
@@ -36,6 +39,7 @@ KERNEL map_grad(float* dx, const float* x, const float* y, const float* dy, int 
 }
 
 // y [units] = the sum of each row of x [units, d], or with index the greatest element and its position; a warp for each.
+// Cost: read 4*units*d*(1+index); write 4*units*(1+index); flop units*d; turns units/(gx*block/32)*(1+index)*d/32/4+1
 KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
   WARPS(r, units) {
     const float* row = x + r * d;
@@ -61,6 +65,7 @@ KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
 }
 
 // x [n/d, d] = y of its row, or with index at that position alone.
+// Cost: read 4*n/d; write 4*n; turns n/(gx*block)
 KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
   EACH(i, n) {
     i64 r = i / d;
@@ -69,6 +74,7 @@ KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
 }
 
 // y [C, d] = the sums over the rows of each segment of x [T, d], or with index the greatest elements and their positions; n is C·d.
+// Cost: read 4*n*words; write 4*n*(1+index); flop n*words; turns n/(gx*block)*words/4
 KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, int d, i64 n) {
   EACH(i, n) {
     int s = (int)(i / d), k = (int)(i - (i64)s * d), lo = first[s], hi = first[s + 1], at = 0;
@@ -88,6 +94,7 @@ KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, i
 }
 
 // x of every row; owner lists the segment of each. Rows of no segment, -1, become zero; n is T·d.
+// Cost: read 8*n; write 4*n; turns n/(gx*block)*2
 KERNEL spread_segments(float* x, const float* y, const int* index, const int* first, const int* owner, int d, i64 n) {
   EACH(i, n) {
     i64 r = i / d;
@@ -98,6 +105,8 @@ KERNEL spread_segments(float* x, const float* y, const int* index, const int* fi
 }
 
 // g of row r, [T, longest]: the products with the rows of b in its segment.
+// Cost: read 4*units*d*2; write 4*units*words; flop 2*units*words*d; flight 32; turns
+// units/(gx*block/32)*words/8*d/32
 KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, const int* owner, int d, int longest, i64 units) {
   WARPS(r, units) {
     int s = owner[r];
@@ -107,6 +116,7 @@ KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, 
 }
 
 // b = G a within segments, or with transposed Gᵀ a. Rows of no segment become zero; n is T·d.
+// Cost: read 8*n; write 4*n; flop 2*n*words; turns n/(gx*block)*words/4
 KERNEL segment_apply(float* b, const float* a, const float* g, const int* first, const int* owner, int transposed, int d, int longest, i64 n) {
   EACH(i, n) {
     i64 r = i / d;

@@ -22,6 +22,8 @@ VSE_INLINE Graph query_(const int* first, const int* captions, i64 r, int nodes,
 }
 
 // out = softmax(y·x) where a is null, otherwise a∘(y·x - Σ a∘(y·x)).
+// Cost: read 4*units*s*2+4*units*room*a; write 4*units*(words+1); flop 2*units*(words+1)*s; flight 32; turns
+// units/(gx*block/32)*(ceil((words+1)/8)*s/32+6)
 KERNEL reason_weights(float* out, const float* a, const float* y, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
@@ -48,6 +50,8 @@ KERNEL reason_weights(float* out, const float* a, const float* y, const float* x
 }
 
 // e = Σ_k a_k x_k; e or half may be null.
+// Cost: read 4*units*s; write 4*units*s*e+2*units*s*half; flop 2*units*(words+1)*s; turns
+// units/(gx*block/32)*s/32*(words+1)/4
 KERNEL reason_mix(float* e, bf16* half, const float* a, const float* x, const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
@@ -62,6 +66,8 @@ KERNEL reason_mix(float* e, bf16* half, const float* a, const float* x, const in
 }
 
 // For every node j: e = Σ_k A_jk x_k, dy = Σ_k dS_jk x_k, dx = Σ_k A_kj de_k + dS_kj y_k. copy [·] is dy rounded, half e; both are null or none.
+// Cost: read 12*units*s; write 8*units*s+4*units*s*e+4*units*s*half; flop 8*units*(words+1)*s; flight 12; turns
+// units/(gx*block/32)*s/32*(words+1)/2
 KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, const float* a, const float* ds, const float* x, const float* y, const float* de, const int* first,
                        const int* captions, int nodes, int room, int s, i64 units) {
   WARPS(r, units) {
@@ -85,6 +91,7 @@ KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, c
 }
 
 // dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own query gives. 0 for nodes of no caption.
+// Cost: read 4*units*s; write 4*units*s; flop 5*units*s; flight 8; turns units/(gx*block/32)*2
 KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back, const int* first, const int* captions, int nodes,
                      int per, int room, int s, i64 units) {
   WARPS(t, units) {
@@ -104,6 +111,7 @@ KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de
 }
 
 // to [B·C, s]: node 0 of every pair.
+// Cost: read 4*units*s; write 4*units*s*(1-half)+2*units*s*half
 KERNEL reason_gather(float* to, bf16* half, const float* x, const int* first, int nodes, int per, int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / per, base = graph_(first, b, (int)(r - b * per), nodes).base;
@@ -115,6 +123,7 @@ KERNEL reason_gather(float* to, bf16* half, const float* x, const int* first, in
 }
 
 // out = ReLU(out + bias) for rows of s values; copy may be null.
+// Cost: read 4*count; write 4*count+2*count*copy; flop 2*count
 KERNEL reason_out(float* out, bf16* copy, const float* bias, int s, i64 count) {
   EACH(i, count) {
     float v = out[i] + bias[i % s];
@@ -125,6 +134,7 @@ KERNEL reason_out(float* out, bf16* copy, const float* bias, int s, i64 count) {
 }
 
 // dp = dout·(out > 0), the gradient of what reason_out takes; copy may be null.
+// Cost: read 8*count; write 4*count+2*count*copy; flop 2*count; flight 8
 KERNEL reason_out_grad(float* dp, bf16* copy, const float* out, const float* dout, i64 count) {
   EACH(i, count) {
     float v = dout[i] * (out[i] > 0);

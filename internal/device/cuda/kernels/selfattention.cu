@@ -107,6 +107,8 @@ VSE_INLINE void softmax(float* p, const int* words, int n, float factor) {
 }
 
 // words may be null; factor is 1/√(columns of a head).
+// Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 4*gx*words*words*d; turns
+// 2*d/gy/32*ceil(words/16)*2+words
 KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key, const float* value, const int* words, const int* lengths,
                       const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
@@ -123,6 +125,8 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
 }
 
 // The first half of the gradient: the weights with dropout, dS, and dQ = dS K.
+// Cost: read 4*gx*words*d*4*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 6*gx*words*words*d; turns
+// 3*d/gy/32*ceil(words/16)*2+words
 KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slopes, const float* dcontext, const float* query, const float* key, const float* value, const int* words,
                            const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
                            int l, int d, int ld) {
@@ -150,6 +154,8 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slo
 }
 
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
+// Cost: read 4*gx*words*d*2*ceil(words/16); write 8*gx*words*d; flop 4*gx*words*words*d; turns
+// 2*d/gy/32*ceil(words/16)*2+8
 KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, const float* weights, const float* slopes, const float* dcontext, const float* query, const int* lengths,
                               const int* starts, const i64* squares, int first, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);

@@ -2,6 +2,7 @@
 #include "common.cuh"
 
 // starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps: the first packed row of step t, and the number of rows.
+// Cost: read 4*b; write 4*steps; flop b*steps; turns b/4
 KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
   EACH(t, steps + 1) {
     int s = 0;
@@ -12,6 +13,7 @@ KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
 
 // rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the place of (b, t)
 // in words is b·columns + t.
+// Cost: read 12*b*words; write 4*b*words; turns 4
 KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps, int shift) {
   EACH(i, (i64)b * steps) {
     int t = (int)(i / b), s = (int)(i - (i64)t * b);
@@ -20,6 +22,7 @@ KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* st
 }
 
 // out[p] = table[rows[p]], one block for each packed row; zeros where rows[p] < 0.
+// Cost: read 4*gx*d; write 4*gx*d; turns 3
 KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
   int w = rows[blockIdx.x];
   const float* from = table + (i64)w * d;

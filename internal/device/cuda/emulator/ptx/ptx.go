@@ -1,9 +1,10 @@
-// Package ptx turns the PTX of the kernels into C++ for the emulated driver, one function for each kernel and one statement for each
-// instruction. The source emulator shows what the CUDA sources do; this shows what a GPU is given. What the translation does not know, an
-// instruction or a modifier, is an error and no guess.
+// Package ptx turns the PTX of the kernels into C++ for the emulated driver, one function for each kernel and one
+// statement for each instruction. The source emulator shows what the CUDA sources do; this shows what a GPU is given.
+// What the translation does not know, an instruction or a modifier, is an error and no guess.
 //
-// src/ptx.h holds the arithmetic, which follows NVIDIA, "Parallel Thread Execution ISA", https://docs.nvidia.com/cuda/parallel-thread-execution:
-// IEEE rounding, subnormal numbers kept, one NaN. src/compare.cc runs every kernel in the source emulator too and compares the bits.
+// src/ptx.h holds the arithmetic, which follows NVIDIA, "Parallel Thread Execution ISA",
+// https://docs.nvidia.com/cuda/parallel-thread-execution: IEEE rounding, subnormal numbers kept, one NaN.
+// src/compare.cc runs every kernel in the source emulator too and compares the bits.
 //
 // What it cannot find: mistakes of NVIDIA's assembler, the memory model of a GPU between blocks, anything about speed.
 package ptx
@@ -16,8 +17,8 @@ import (
 	"strings"
 )
 
-// shapes are what an instruction reads, without its type: t is its type, u 32 bits, p a predicate. An instruction that is missing here, such
-// as approximate arithmetic, has results that depend on the GPU, or no kernel has it.
+// shapes are what an instruction reads, without its type: t is its type, u 32 bits, p a predicate. An instruction that
+// is missing here, such as approximate arithmetic, has results that depend on the GPU, or no kernel has it.
 var shapes = map[string]string{
 	"add": "tt", "sub": "tt", "mul": "tt", "mul.lo": "tt", "mul.wide": "tt", "mad.lo": "ttt", "fma.rn": "ttt",
 	"div": "tt", "div.rn": "tt", "rem": "tt", "rcp.rn": "t", "sqrt.rn": "t", "neg": "t", "min": "tt", "max": "tt",
@@ -29,7 +30,8 @@ var shapes = map[string]string{
 }
 
 // conversions are the modifiers of cvt, with the kinds of numbers from and to which they lead.
-var conversions = map[string]bool{"cvt i i": true, "cvt f f": true, "cvt.rn f f": true, "cvt.rn i f": true, "cvt.rzi f i": true}
+var conversions = map[string]bool{"cvt i i": true, "cvt f f": true, "cvt.rn f f": true, "cvt.rn i f": true,
+	"cvt.rzi f i": true}
 
 // special are the registers that say where a thread is.
 var special = map[string]string{
@@ -100,7 +102,8 @@ func (k *kernel) write(w io.Writer, file string) error {
 	for _, n := range k.parameters {
 		fmt.Fprintf(w, "%d, ", n)
 	}
-	_, err := fmt.Fprintf(w, "0};\nconst Known known_%[1]s({\"%[1]s\", kernel_%[1]s, %[2]d, sizes_%[1]s});\n", k.name, len(k.parameters))
+	_, err := fmt.Fprintf(w, "0};\nconst Known known_%[1]s({\"%[1]s\", kernel_%[1]s, %[2]d, sizes_%[1]s});\n", k.name,
+		len(k.parameters))
 	return err
 }
 
@@ -138,13 +141,15 @@ func (k *kernel) instruction(s statement) (string, error) {
 	case s.op == "bar.sync" && n == 1 && s.args[0] == "0":
 		return "emu::barrier(0);", nil // a compiler may write one barrier of the source twice: they have no lines
 	case s.op == "shfl.sync.bfly.b32" && n == 5 && s.args[3] == "31":
-		return k.call("set(%s, (uint32_t)emu::shuffle(as<uint32_t>(%s), as<uint32_t>(%s), emu::kXor, as<uint32_t>(%s)));",
+		return k.call("set(%s, (uint32_t)emu::shuffle(as<uint32_t>(%s), as<uint32_t>(%s), emu::kXor, "+
+			"as<uint32_t>(%s)));",
 			s.args[0], s.args[4], s.args[1], s.args[2])
 	case s.op == "split":
 		return k.split(s)
 	case s.op == "mov.b64" && n == 2 && strings.HasPrefix(s.args[1], "{"):
 		if parts := operands(strings.Trim(s.args[1], "{}")); len(parts) == 2 {
-			return k.call("set(%s, (uint64_t)as<uint32_t>(%s) | (uint64_t)as<uint32_t>(%s) << 32);", s.args[0], parts[0], parts[1])
+			return k.call("set(%s, (uint64_t)as<uint32_t>(%s) | (uint64_t)as<uint32_t>(%s) << 32);", s.args[0],
+				parts[0], parts[1])
 		}
 		return "", unknown
 	case op == "ld.param" && n == 2:
@@ -238,7 +243,8 @@ func (k *kernel) access(s statement, f []string) (string, error) {
 	if a[2] != "" {
 		offset = a[2]
 	}
-	c := fmt.Sprintf("{ %s* at = k_%s<%s, %d, %v>(as<uint64_t>(%s) + (int64_t)%s, %d);", t, f[2], t, n, f[1] == "st", base, offset, s.line)
+	c := fmt.Sprintf("{ %s* at = k_%s<%s, %d, %v>(as<uint64_t>(%s) + (int64_t)%s, %d);", t, f[2], t, n, f[1] == "st",
+		base, offset, s.line)
 	for i, r := range list {
 		format := fmt.Sprintf(" set(%%s, at[%d]);", i)
 		if f[1] == "st" {
@@ -253,8 +259,8 @@ func (k *kernel) access(s statement, f []string) (string, error) {
 	return c + " }", nil
 }
 
-// split takes a register apart, the lower half first; tmp stands for a half that is not wanted. The first operands are the bits of a half and of
-// the register.
+// split takes a register apart, the lower half first; tmp stands for a half that is not wanted. The first operands are
+// the bits of a half and of the register.
 func (k *kernel) split(s statement) (string, error) {
 	var all string
 	half, whole := s.args[0], s.args[1]
@@ -262,7 +268,8 @@ func (k *kernel) split(s statement) (string, error) {
 		if to == "tmp" {
 			continue
 		}
-		c, err := k.call(fmt.Sprintf("set(%%s, (uint%s_t)(as<uint%s_t>(%%s) >> %d)); ", half, whole, atoi(half)*i), to, s.args[4])
+		c, err := k.call(fmt.Sprintf("set(%%s, (uint%s_t)(as<uint%s_t>(%%s) >> %d)); ", half, whole, atoi(half)*i), to,
+			s.args[4])
 		if err != nil {
 			return "", err
 		}

@@ -31,17 +31,23 @@ func TestTranslatesAllKernels(t *testing.T) {
 
 // kernelOf is PTX with one kernel whose code is the lines.
 func kernelOf(code ...string) string {
-	return ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n.maxntid 256, 1, 1\n{\n" +
-		"\t.reg .b32 \t%r<4>;\n\t.reg .f32 \t%f<4>;\n\t.reg .pred \t%p<2>;\n\t.reg .b64 \t%rd<4>;\n\t" + strings.Join(code, "\n\t") + "\n\tret;\n}\n"
+	return ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n.maxntid " +
+		"256, 1, 1\n{\n" +
+		"\t.reg .b32 \t%r<4>;\n\t.reg .f32 \t%f<4>;\n\t.reg .pred \t%p<2>;\n\t.reg .b64 \t%rd<4>;\n\t" +
+		strings.Join(code, "\n\t") + "\n\tret;\n}\n"
 }
 
 func TestStatements(t *testing.T) {
 	for code, want := range map[string]string{
-		"fma.rn.f32 \t%f1, %f2, %f3, 0f3F800000;":      "set(f1, op_fma_rn<float>(as<float>(f2), as<float>(f3), as<float>(bits<float>(0x3F800000u))));",
-		"@!%p1 bra \t$L__BB0_2;":                       "if (!p1) { goto L__BB0_2; }",
-		"ld.global.v2.u32 \t{%r1, %r2}, [%rd1+8];":     "{ uint32_t* at = k_global<uint32_t, 2, false>(as<uint64_t>(rd1) + (int64_t)8, 13); set(r1, at[0]); set(r2, at[1]); }",
-		"st.shared.f32 \t[%rd2], %f1;":                 "{ float* at = k_shared<float, 1, true>(as<uint64_t>(rd2) + (int64_t)0, 13); at[0] = as<float>(f1); }",
-		"mul.wide.s32 \t%rd1, %r1, -4;":                "set(rd1, op_mul_wide<int32_t>(as<int32_t>(r1), as<int32_t>((uint64_t)0xfffffffffffffffcull)));",
+		"fma.rn.f32 \t%f1, %f2, %f3, 0f3F800000;": "set(f1, op_fma_rn<float>(as<float>(f2), as<float>(f3), " +
+			"as<float>(bits<float>(0x3F800000u))));",
+		"@!%p1 bra \t$L__BB0_2;": "if (!p1) { goto L__BB0_2; }",
+		"ld.global.v2.u32 \t{%r1, %r2}, [%rd1+8];": "{ uint32_t* at = k_global<uint32_t, 2, " +
+			"false>(as<uint64_t>(rd1) + (int64_t)8, 13); set(r1, at[0]); set(r2, at[1]); }",
+		"st.shared.f32 \t[%rd2], %f1;": "{ float* at = k_shared<float, 1, true>(as<uint64_t>(rd2) + " +
+			"(int64_t)0, 13); at[0] = as<float>(f1); }",
+		"mul.wide.s32 \t%rd1, %r1, -4;": "set(rd1, op_mul_wide<int32_t>(as<int32_t>(r1), " +
+			"as<int32_t>((uint64_t)0xfffffffffffffffcull)));",
 		"cvt.rzi.s32.f32 \t%r1, %f1;":                  "set(r1, convert<int32_t>(as<float>(f1)));",
 		"shfl.sync.bfly.b32\t%r1, %r2, 16, 31, -1;":    "set(r1, (uint32_t)emu::shuffle(as<uint32_t>((uint64_t)0xffffffffffffffffull), as<uint32_t>(r2), emu::kXor, as<uint32_t>((uint64_t)0x10ull)));",
 		"{ .reg .b32 tmp; mov.b64 {tmp, %r2}, %rd1; }": "set(r2, (uint32_t)(as<uint64_t>(rd1) >> 32));",
@@ -59,10 +65,14 @@ func TestStatements(t *testing.T) {
 // What the translation does not know is an error that names the line.
 func TestUnknownPTX(t *testing.T) {
 	for _, code := range []string{
-		"add.ftz.f32 \t%f1, %f2, %f3;", "div.approx.f32 \t%f1, %f2, %f3;", "sqrt.approx.f32 \t%f1, %f2;", "ex2.approx.f32 \t%f1, %f2;",
-		"cvt.s32.f32 \t%r1, %f1;", "cvt.rn.f16.f32 \t%r1, %f1;", "bar.sync \t1;", "shfl.sync.down.b32\t%r1, %r2, 16, 31, -1;",
-		"ld.local.f32 \t%f1, [%rd1];", "atom.global.add.f32 \t%f1, [%rd1], %f2;", "add.f32 \t%f1, %f2;", "ld.param.u64 \t%rd1, [k_param_7];",
-		"mov.u32 \t%r1, %clock;", ".local .align 4 .b8 x[4];", "call.uni f;", "ld.global.v2.u32 \t{%r1}, [%rd1];", "add.f32 %f1, %f2, %f3",
+		"add.ftz.f32 \t%f1, %f2, %f3;", "div.approx.f32 \t%f1, %f2, %f3;", "sqrt.approx.f32 \t%f1, %f2;",
+		"ex2.approx.f32 \t%f1, %f2;",
+		"cvt.s32.f32 \t%r1, %f1;", "cvt.rn.f16.f32 \t%r1, %f1;", "bar.sync \t1;", "shfl.sync.down.b32\t%r1, %r2, 16, " +
+			"31, -1;",
+		"ld.local.f32 \t%f1, [%rd1];", "atom.global.add.f32 \t%f1, [%rd1], %f2;", "add.f32 \t%f1, %f2;",
+		"ld.param.u64 \t%rd1, [k_param_7];",
+		"mov.u32 \t%r1, %clock;", ".local .align 4 .b8 x[4];", "call.uni f;", "ld.global.v2.u32 \t{%r1}, [%rd1];",
+		"add.f32 %f1, %f2, %f3",
 	} {
 		err := Translate(io.Discard, "k.ptx", kernelOf(code))
 		if err == nil || !strings.Contains(err.Error(), "k.ptx:13:") {

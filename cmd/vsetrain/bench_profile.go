@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"vsetrain/internal/experiment"
+)
+
+// runProfile prints the table of the kernels of a step.
+func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
+	t, err := experiment.Profile(ctx, o.BenchRequest, o.Profile)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return json.NewEncoder(a.Out).Encode(t)
+	}
+	c := o.Config
+	a.Printf("%s, loss %s, batch %d, %s: a training step on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
+		c.Device.Precision, t.GPU)
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "kernel\tcalls\tMB\tGFLOP\tpredicted ms\t%s\n", measuredHead(o.Profile))
+	t.Sum.Name = "sum"
+	for _, l := range append(t.Lines, t.Sum) {
+		measured := ""
+		if o.Profile {
+			measured = fmt.Sprintf("%.3f\t", l.Measured)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.3f\t%.3f\t%s\n", l.Name, l.Calls, l.Bytes/1e6, l.Flop/1e9, l.Predicted,
+			measured)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.Printf("\nA prediction rests on data sheets and on assumptions that nobody has measured with this program:\n" +
+		"docs/gpu-model.md\n")
+	return nil
+}
+
+func measuredHead(measured bool) string {
+	if measured {
+		return "measured ms\t"
+	}
+	return ""
+}
