@@ -69,7 +69,7 @@ const engineering = "an assumption, of the size that is usual for such kernels"
 var Assumptions = map[string]Assumed{
 	"start": {2.0e-6, "s", "from the end of a recorded kernel to the first work of the one behind it, and its end",
 		engineering},
-	"dram":   {0.65e-6, "s", "until a value from device memory is there", "an assumption: the latency without load, " +
+	"dram": {0.65e-6, "s", "until a value from device memory is there", "an assumption: the latency without load, " +
 		"and something for load"},
 	"cached": {0.27e-6, "s", "until a value from the L2 cache is there", "the same"},
 	"bandwidth": {0.90, "of the data sheet", "the bandwidth of device memory that a kernel reaches at most",
