@@ -23,6 +23,7 @@ type trainOptions struct {
 	configFlags
 	Run    string
 	Resume bool
+	DryRun bool
 }
 
 func newCmdTrain(a *app) *cobra.Command {
@@ -42,10 +43,14 @@ after a kill: then at the last validation. A second Ctrl-C ends the program with
 The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 2 for a wrong
 command line or configuration, and 1 for every other failure.
 
+--dry-run checks configuration, data, memory and disk, does a few steps and a validation, and predicts how long the run
+will take and how large its checkpoints will be. It writes nothing.
+
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
-  vsetrain train --resume --run runs/demo-seed8`,
+  vsetrain train --resume --run runs/demo-seed8
+  vsetrain train --config demo --dry-run`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -54,11 +59,16 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
 		"file")
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
+	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
+		"time and disk")
 	must(c.MarkFlagDirname("run"))
 	return c
 }
 
 func (o *trainOptions) run(ctx context.Context, a *app) error {
+	if o.Resume && o.DryRun {
+		return usagef("--dry-run is for a new run; leave out --resume")
+	}
 	if o.Resume && o.File == "" { // the run knows its configuration
 		if o.Run == "" {
 			return usagef("--resume needs --run DIR, or the --config FILE of the run")
@@ -75,6 +85,9 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	dir := o.Run
 	if dir == "" {
 		dir = cfg.RunDir(o.File)
+	}
+	if o.DryRun {
+		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
 	w := &trainView{app: a, cfg: &cfg.Config, resident: phases{app: a}}
 	w.saved.Store(nowhere)
@@ -118,6 +131,8 @@ type trainView struct {
 	loss   float64 // smoothed
 	step   int64   // of the last batch
 	header bool
+	dry    bool // shows the plan alone
+	quiet  bool // nor that
 
 	resident phases
 	saved    atomic.Int64 // step of the last checkpoint; nowhere before the run is open
@@ -143,6 +158,9 @@ func (v *trainView) abandon(dir string) {
 // Started implements experiment.Observer.
 func (v *trainView) Started(p experiment.Plan) {
 	v.resident.close()
+	if v.quiet {
+		return
+	}
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
 	if p.Choice != "" {
@@ -166,6 +184,9 @@ func (v *trainView) Started(p experiment.Plan) {
 		}
 		v.Printf("resumed after step %d (%.2f of %s done), %s\n", p.Resumed.Step, done, ui.Count(p.Epochs, "epoch"),
 			best)
+	}
+	if v.dry {
+		return
 	}
 	v.Printf("run directory %s\n", p.RunDir)
 	total := int64(p.Batches) * int64(p.Epochs)
@@ -194,6 +215,9 @@ func (v *trainView) Step(i train.StepInfo) {
 
 // Validating implements experiment.Observer.
 func (v *trainView) Validating(what experiment.ValidationPhase, done, total int) {
+	if v.dry {
+		return
+	}
 	v.bar.Set(v.step, fmt.Sprintf("validation: %s %d %%", what, 100*done/max(1, total)))
 }
 
@@ -219,7 +243,13 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 }
 
 // Warning implements experiment.Observer.
-func (v *trainView) Warning(err error) { v.bar.Println(v.app.Warning(err)) }
+func (v *trainView) Warning(err error) {
+	if v.dry {
+		v.Warnf("%v", err)
+		return
+	}
+	v.bar.Println(v.app.Warning(err))
+}
 
 func (v *trainView) close() {
 	v.resident.close()

@@ -2,6 +2,8 @@ package experiment
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
@@ -40,25 +42,17 @@ func (t *training) checkSchedule(batches int) error {
 	return nil
 }
 
-// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error
-// says that the first checkpoints cannot be written; a warning, that later ones, which are written beside those they
-// replace, cannot.
-func (t *training) checkDisk() error {
-	if t.FreeDisk == nil {
-		return nil
-	}
-	free, err := t.FreeDisk(t.run.Path())
-	if err != nil || free == 0 { // unknown
-		return nil
-	}
+// checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
+// are kept), and last, with the state of the optimiser.
+func (t *training) checkpointSizes() (weights, last int64) {
 	element := int64(4)
 	if t.dev.Wide() {
 		element = 8
 	}
 	params := t.model.Session.Params
 	best := element * int64(params.Count())
-	last := best + 2*element*int64(params.OptimisedSize())
-	weights := best // the checkpoints of weights: best, averaged, and those that are kept
+	last = best + 2*element*int64(params.OptimisedSize())
+	weights = best
 	if t.step.Averages() {
 		last += element * int64(params.OptimisedSize())
 		weights += best
@@ -66,12 +60,40 @@ func (t *training) checkDisk() error {
 	if k := t.cfg.Train.Keep; k > 1 {
 		weights += int64(k) * best
 	}
+	return weights, last
+}
+
+// freeDisk returns the bytes that may still be written to the run directory, or to the folder in which it will be made;
+// 0 is unknown.
+func (t *training) freeDisk() (int64, error) {
+	if t.FreeDisk == nil {
+		return 0, nil
+	}
+	dir := filepath.Clean(t.RunDir)
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return t.FreeDisk(dir)
+}
+
+// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error
+// says that the first checkpoints cannot be written; a warning, that later ones, which are written beside those they
+// replace, cannot.
+func (t *training) checkDisk() error {
+	free, err := t.freeDisk()
+	if err != nil || free == 0 { // unknown
+		return nil
+	}
+	weights, last := t.checkpointSizes()
 	first := int64(0)
 	for _, f := range []struct {
 		name string
 		size int64
 	}{{bestName, weights}, {lastName, last}} {
-		there, err := runfs.Exists(t.run.Path(runfs.CheckpointsName, f.name))
+		there, err := runfs.Exists(filepath.Join(t.RunDir, runfs.CheckpointsName, f.name))
 		if err != nil {
 			return err
 		}
@@ -82,7 +104,7 @@ func (t *training) checkDisk() error {
 	say := func(need int64, what string) error {
 		return fmt.Errorf("%s has %s free, %s need %s (weights %s, last with the state of the optimiser %s): "+
 			"free some space, or choose a directory on another disk with --run",
-			t.run.Path(), device.Size(free), what, device.Size(need), device.Size(weights), device.Size(last))
+			t.RunDir, device.Size(free), what, device.Size(need), device.Size(weights), device.Size(last))
 	}
 	switch most := max(first, last); {
 	case free < most:

@@ -86,9 +86,7 @@ type Outcome struct {
 // Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
 // resumed.
 func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
-	c := *r.Config
-	c.Optim.Settle(c.Train.Epochs)
-	t := &training{TrainRequest: r, cfg: &c, named: &c}
+	t := newTraining(r)
 	defer t.close()
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
@@ -98,6 +96,12 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 		err = e
 	}
 	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
+}
+
+func newTraining(r TrainRequest) *training {
+	c := *r.Config
+	c.Optim.Settle(c.Train.Epochs)
+	return &training{TrainRequest: r, cfg: &c, named: &c}
 }
 
 // training holds everything a run has open.
@@ -174,6 +178,36 @@ func (t *training) open(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = nameFolder(err, "data.dir", t.started) }()
+	if err = t.openData(); err != nil {
+		return err
+	}
+	if err = t.openRun(); err != nil {
+		return err
+	}
+	c := t.cfg
+	position, plan, err := t.build(ctx)
+	if err != nil {
+		return err
+	}
+	if err = t.record(); err != nil {
+		return err
+	}
+	if t.logs, err = t.openLogs(position); err != nil {
+		return err
+	}
+	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
+		Step: t.step, Source: t.loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
+			Due: t.logs.due}}
+	if t.step.Averages() {
+		t.loop.ValidateAverage = t.validateAverage
+	}
+	t.show(plan)
+	return nil
+}
+
+// openData opens the vocabulary and the splits.
+func (t *training) openData() (err error) {
 	c := t.cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
 		c.Train.InitFrom == "" && !t.Resume {
@@ -196,75 +230,57 @@ func (t *training) open(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(),
 			t.val.Dim(), t.train.Regions(), t.train.Dim())
 	}
-	if err = t.openRun(); err != nil {
-		return err
+	return nil
+}
+
+// show tells the observer about a run that is about to start, and what a person should know of it.
+func (t *training) show(plan Plan) {
+	t.Observer.Started(plan)
+	for _, w := range slices.Concat(t.warnings, t.advice(plan.Batches)) {
+		t.Observer.Warning(w)
 	}
+}
+
+// build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
+func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
+	c := t.cfg
 	var choice Choice
 	if t.dev, choice, err = chooseDevice(c.Device, t.BLAS); err != nil {
-		return err
+		return position, plan, err
 	}
+	t.warnings = append(choice.Warnings, t.warnings...)
 	t.pool = par.New(c.Device.Threads)
 	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
-		return err
+		return position, plan, err
 	}
 	if t.step, err = train.NewStep(t.model, c.Loss, c.Optim); err != nil {
-		return err
+		return position, plan, err
 	}
 	t.step.Seed = c.Seed
 	t.readFrom(nil, nil)
 	if err := t.checkDisk(); err != nil {
-		return err
+		return position, plan, err
 	}
-	position, err := t.initialise()
-	if err != nil {
-		return err
+	if position, err = t.initialise(); err != nil {
+		return position, plan, err
 	}
 	t.savedAt(position.Step)
 	memory, err := t.planMemory(ctx)
 	if err != nil {
-		return err
+		return position, plan, err
 	}
 	t.callByCall = t.step.CallByCall()
 	t.loader, err = data.NewLoader(t.train, t.vocab,
 		t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
-			DropLast:   c.Train.DropLast,
-			StartEpoch: position.Epoch, StartIter: position.Iter}))
+			DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
-		return err
+		return position, plan, err
 	}
-	if err = t.checkSchedule(t.loader.BatchesPerEpoch()); err != nil {
-		return err
-	}
-	if err = t.record(); err != nil {
-		return err
-	}
-	if t.logs, err = t.openLogs(position); err != nil {
-		return err
-	}
-	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
-		Step:   t.step,
-		Source: t.loader, Batches: t.loader.BatchesPerEpoch(), Validate: t.validate, Now: t.Now, Position: position,
-		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
-			Due: t.logs.due}}
-	if t.step.Averages() {
-		t.loop.ValidateAverage = func(ctx context.Context) (m eval.Metrics, err error) {
-			err = t.step.WithAverage(func() error {
-				m, err = t.validate(ctx)
-				return err
-			})
-			return m, err
-		}
-	}
-	t.Observer.Started(Plan{RunDir: t.run.Path(), Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
+	plan = Plan{RunDir: t.RunDir, Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(),
-		TrainImages: t.train.NumImages(),
-		DevImages:   t.val.NumImages(), Batches: t.loop.Batches, Epochs: c.Train.Epochs,
-		Resume: t.Resume, Resumed: position,
-		Choice: choice.Reason, Memory: memory})
-	for _, w := range slices.Concat(choice.Warnings, t.warnings, t.advice(t.loop.Batches)) {
-		t.Observer.Warning(w)
-	}
-	return nil
+		TrainImages: t.train.NumImages(), DevImages: t.val.NumImages(), Batches: t.loader.BatchesPerEpoch(),
+		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
+	return position, plan, t.checkSchedule(plan.Batches)
 }
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.
@@ -301,6 +317,15 @@ func (t *training) draw() (train.Position, error) {
 		return train.Position{}, models.LoadBert(t.model, b.Dir)
 	}
 	return train.Position{}, nil
+}
+
+// validateAverage validates the averaged weights.
+func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err error) {
+	err = t.step.WithAverage(func() error {
+		m, err = t.validate(ctx)
+		return err
+	})
+	return m, err
 }
 
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/report"
+)
+
+type lrRangeOptions struct {
+	configFlags
+	From, To  float64
+	Steps     int
+	Out, JSON string
+}
+
+func newCmdLRRange(a *app) *cobra.Command {
+	o := &lrRangeOptions{}
+	c := &cobra.Command{
+		Use:   "lr-range",
+		Short: "Find a learning rate: train while it rises, and draw the loss",
+		Long: `Train the network of a configuration from its start while the learning rate rises from step to step by a
+constant factor (Smith, WACV 2017), and show the loss over the rate. A good rate lies where the loss falls fastest, well
+below the rate of its minimum. The test ends where the smoothed loss is four times its minimum. Nothing else is written.
+
+Schedules and warm-up of the learning rate are left out, and so is an incomplete last batch. The loss is that of its
+warm-up where loss.warmup_epochs asks for one.`,
+		Example: `  vsetrain lr-range --config vsepp/f30k-lseh --set data.dir=data/f30k
+  vsetrain lr-range --config demo --from 1e-5 --to 0.1 --steps 60 --out range.svg --json range.json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+	}
+	o.addTo(c)
+	f := c.Flags()
+	f.Float64Var(&o.From, "from", 1e-6, "first learning rate")
+	f.Float64Var(&o.To, "to", 1, "last learning rate")
+	f.IntVar(&o.Steps, "steps", 100, "steps of the test")
+	f.StringVar(&o.Out, "out", "", "draw the curve to `FILE` (.svg, .png or .pdf)")
+	f.StringVar(&o.JSON, "json", "", "write every step to `FILE` (- is standard output)")
+	return c
+}
+
+func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
+	if !(o.From > 0 && o.From < o.To && o.To <= 1e6) {
+		return usagef("--from %g --to %g: expected 0 < from < to", o.From, o.To)
+	}
+	if o.Steps < 10 {
+		return usagef("--steps: expected at least 10, found %d", o.Steps)
+	}
+	for _, file := range []string{o.Out, o.JSON} { // before the work, not after it
+		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {
+			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
+		}
+	}
+	cfg, err := o.load(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	r, w := dryRequest(a, &cfg.Config, "")
+	w.quiet = o.JSON == "-"
+	bars := phases{app: a}
+	rep, err := experiment.LRRange(ctx, experiment.RangeRequest{TrainRequest: r, From: o.From, To: o.To, Steps: o.Steps,
+		Progress: func(done, total int) { bars.show("range test", done, total) }})
+	bars.close()
+	w.close()
+	if err != nil {
+		return err
+	}
+	if o.Out != "" {
+		if err := rangeFigure(rep).Save(o.Out); err != nil {
+			return err
+		}
+	}
+	if o.JSON == "-" {
+		return json.NewEncoder(a.Out).Encode(rep)
+	}
+	o.print(a, rep)
+	if o.JSON == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(o.JSON, atomicfile.Bytes(append(b, '\n')))
+}
+
+// rangeRows is the number of rows of the printed table.
+const rangeRows = 20
+
+func (o *lrRangeOptions) print(a *app, rep experiment.RangeReport) {
+	t := ui.NewTable(">step", ">learning rate", ">loss of a pair", ">smoothed", "")
+	every := max(1, len(rep.Points)/rangeRows)
+	for i, p := range rep.Points {
+		note := ""
+		switch p.LearningRate {
+		case rep.Steepest:
+			note = "falls fastest"
+		case rep.Lowest:
+			note = "lowest"
+		}
+		if note == "" && i%every != 0 && i != len(rep.Points)-1 {
+			continue
+		}
+		t.Row(fmt.Sprint(p.Step), fmt.Sprintf("%.3g", p.LearningRate), fmt.Sprintf("%.4g", p.Loss),
+			fmt.Sprintf("%.4g", p.Smooth), note)
+		if note != "" {
+			t.Style(ui.Bold, 1, 4)
+		}
+	}
+	t.Write(a.Streams)
+	switch {
+	case rep.Steepest == 0:
+		a.Printf("the loss did not fall at any rate: try other rates (--from, --to) or more --steps\n")
+	default:
+		a.Printf("the loss falls fastest at %.3g and is lowest at %.3g: try optim.lr=%.1e\n", rep.Steepest, rep.Lowest,
+			rep.Steepest)
+	}
+	if rep.Diverged {
+		a.remark("the test ended after %s: the loss grew beyond four times its minimum, or was not finite",
+			ui.Count(len(rep.Points), "step"))
+	}
+	if o.Out != "" {
+		a.Printf("curve in %s\n", o.Out)
+	}
+}
+
+// rangeFigure draws the curve of a range test.
+func rangeFigure(rep experiment.RangeReport) *report.Figure {
+	f := &report.Figure{Name: "lr-range", Title: "Learning-rate range test", X: "learning rate", Y: "loss of a pair",
+		LogX: true, Legend: report.TopLeft}
+	loss, smooth := report.Series{Name: "loss", Color: 5}, report.Series{Name: "smoothed", Color: 1}
+	for _, p := range rep.Points {
+		loss.X, loss.Y = append(loss.X, p.LearningRate), append(loss.Y, p.Loss)
+		smooth.X, smooth.Y = append(smooth.X, p.LearningRate), append(smooth.Y, p.Smooth)
+	}
+	f.Series = []report.Series{loss, smooth}
+	if rep.Steepest > 0 {
+		f.Marks = []report.Mark{{X: rep.Steepest, Color: 0}}
+	}
+	return f
+}

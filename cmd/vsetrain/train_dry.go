@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"vsetrain/cmd/vsetrain/internal/probe"
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+)
+
+// dryRequest is a training request that writes nothing, shown by a view of the plan alone.
+func dryRequest(a *app, cfg *config.Config, dir string) (experiment.TrainRequest, *trainView) {
+	w := &trainView{app: a, cfg: cfg, dry: true, resident: phases{app: a}}
+	return experiment.TrainRequest{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
+		Now: time.Now, Observer: w, FreeDisk: probe.Free,
+		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }}, w
+}
+
+// dryRun checks a run and predicts what it will take.
+func (o *trainOptions) dryRun(ctx context.Context, a *app, cfg *config.Config, dir string) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	r, w := dryRequest(a, cfg, dir)
+	rep, err := experiment.DryRun(ctx, r)
+	w.close()
+	if err != nil {
+		return err
+	}
+	end, most := rep.Disk()
+	disk := fmt.Sprintf("%s of checkpoints in %s, %s while one is replaced", ui.Bytes(end), dir, ui.Bytes(most))
+	if rep.FreeDisk > 0 {
+		disk += fmt.Sprintf("; %s are free", ui.Bytes(rep.FreeDisk))
+	}
+	whole := fmt.Sprintf("about %s for %s and %s", ui.Duration(rep.Whole), ui.Count(int(rep.Steps), "step"),
+		ui.Count(int(rep.Validations), "validation"))
+	if cfg.Train.EarlyStop > 0 {
+		whole += ", or less by train.early_stop"
+	}
+	t := ui.NewTable("dry run", "")
+	t.Row("step", fmt.Sprintf("%s (the first %s), loss %.4g", ui.Duration(rep.Step), ui.Duration(rep.FirstStep),
+		rep.Loss))
+	t.Row("validation", fmt.Sprintf("%s, M-Recall %.2f", ui.Duration(rep.Validation), rep.Metrics.MRecall))
+	t.Row("whole run", whole)
+	t.Row("disk", disk)
+	if n := peakMemory(); n > 0 {
+		t.Row("host memory", ui.Bytes(n)+" at most so far")
+	}
+	t.Write(a.Streams)
+	a.Printf("nothing was written\n")
+	return nil
+}

@@ -1,0 +1,108 @@
+package experiment
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/train"
+)
+
+// The predicted steps and validations are those that a run does, and the sizes those of its checkpoints; a dry run
+// makes no folder.
+func TestDryRun(t *testing.T) {
+	for _, change := range []func(o *train.Options){
+		func(*train.Options) {},
+		func(o *train.Options) { o.ValStep = 0 },
+		func(o *train.Options) { o.MaxSteps = 20 },
+		func(o *train.Options) { o.ValStep, o.MaxSteps = 13, 15 },
+	} {
+		c := tinyConfig()
+		change(&c.Train)
+		c.Optim.EMA = 0.5
+		dir := filepath.Join(t.TempDir(), "sub", "run")
+		r := request(c, dir, &watcher{})
+		r.FreeDisk = func(string) (int64, error) { return 1 << 40, nil }
+		rep, err := DryRun(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Dir(dir)); err == nil {
+			t.Fatal("a dry run made a folder")
+		}
+		w := &watcher{}
+		if _, err := Train(t.Context(), request(c, dir, w)); err != nil {
+			t.Fatal(err)
+		}
+		if int(rep.Steps) != len(w.steps) || int(rep.Validations) != len(w.validations) {
+			t.Errorf("predicted %d steps and %d validations, were %d and %d", rep.Steps, rep.Validations, len(w.steps),
+				len(w.validations))
+		}
+		size := func(name string) int64 {
+			st, err := os.Stat(checkpoint(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st.Size()
+		}
+		weights := size(bestName) + size(emaName)
+		for _, s := range [][2]int64{{rep.Weights, weights}, {rep.Last, size(lastName)}} {
+			if math.Abs(float64(s[0]-s[1])) > 0.5*float64(s[1]) { // headers are half of such small files
+				t.Errorf("predicted %d bytes, were %d", s[0], s[1])
+			}
+		}
+		if rep.Step <= 0 || rep.Validation <= 0 || rep.FreeDisk != 1<<40 || rep.Whole <= 0 {
+			t.Errorf("%+v", rep)
+		}
+		if _, err := DryRun(t.Context(), r); err == nil || !strings.Contains(err.Error(), "holds a run already") {
+			t.Errorf("a directory with a run: %v", err)
+		}
+	}
+}
+
+// The rates of a range test rise by a constant factor; it ends where the loss grows, and writes nothing.
+func TestLRRange(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := tinyConfig()
+	q := RangeRequest{TrainRequest: request(c, "run", &watcher{}), From: 1e-4, To: 1e-2, Steps: 21}
+	rep, err := LRRange(t.Context(), q)
+	if err != nil || len(rep.Points) != 21 || rep.Diverged {
+		t.Fatalf("%d points, diverged %v, %v", len(rep.Points), rep.Diverged, err)
+	}
+	for i, p := range rep.Points {
+		if want := 1e-4 * math.Pow(100, float64(i)/20); math.Abs(p.LearningRate-want) > 1e-12 || !(p.Loss > 0) {
+			t.Errorf("step %d: %+v, want rate %v", i+1, p, want)
+		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("the test wrote %v, %v", files, err)
+	}
+	for _, bad := range []RangeRequest{{From: 1, To: 1, Steps: 20}, {From: 0, To: 1, Steps: 20},
+		{From: 0.1, To: 1, Steps: 3}} {
+		bad.TrainRequest = q.TrainRequest
+		if _, err := LRRange(t.Context(), bad); err == nil {
+			t.Errorf("%g to %g in %d steps: no error", bad.From, bad.To, bad.Steps)
+		}
+	}
+}
+
+// By hand: a loss that falls fastest at one rate, is lowest at a later one, and does not fall at all.
+func TestReadRange(t *testing.T) {
+	rep := RangeReport{}
+	for i, loss := range []float64{9, 9, 9, 9, 9, 9, 8.9, 8, 5, 4, 3.9, 4.5, 7} {
+		rep.Points = append(rep.Points, RangePoint{Step: i + 1, LearningRate: math.Pow(10, float64(i)), Smooth: loss})
+	}
+	rep.read()
+	if rep.Steepest != 1e8 || rep.Lowest != 1e10 {
+		t.Errorf("steepest %g, lowest %g", rep.Steepest, rep.Lowest)
+	}
+	for i := range rep.Points {
+		rep.Points[i].Smooth = float64(i)
+	}
+	rep.Steepest, rep.Lowest = 0, 0
+	if rep.read(); rep.Steepest != 0 || rep.Lowest != 0 {
+		t.Errorf("a loss that only grows: %g, %g", rep.Steepest, rep.Lowest)
+	}
+}
