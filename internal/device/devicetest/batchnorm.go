@@ -24,8 +24,9 @@ func testBatchNormNaN(h *harness) {
 	for _, inner := range []int{1, 2} {
 		x := h.normal(4*inner, 1)
 		x[0] = math.NaN()
-		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x), Y: h.out(len(x)), Weight: h.in([]float64{1, 1}),
-			Bias: h.in([]float64{0, 0}), Mean: h.out(2), InvStd: h.out(2), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
+		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x), Weight: h.in([]float64{1, 1}),
+			Bias: h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
+		h.outputs("BatchNorm", &a)
 		h.run("BatchNorm of NaN", func() { h.d.BatchNorm(a) })
 		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)
 		if h.record != nil {
@@ -92,12 +93,12 @@ func (h *harness) batchNorm(a device.BatchNormArgs, offset float64) {
 		dpad[c] = pads * w[c] * inv[c] * (-v - (pad[c]-mean[c])*inv[c]*u)
 	}
 	rounding := 4 * h.tol.exact * (1 + offset) * max(1, largest) // of x - mean, in deviations
-	a.X, a.Y, a.Weight, a.Bias = h.in(x), h.out(size), h.in(w), h.in(b)
+	a.X, a.Weight, a.Bias = h.in(x), h.in(w), h.in(b)
 	a.RunningMean, a.RunningVar = h.place(rmean, a.Train), h.place(rvar, a.Train)
-	a.Mean, a.InvStd = h.out(a.C), h.out(a.C)
 	if a.Pads > 0 {
 		a.Pad = h.in(pad)
 	}
+	h.outputs("BatchNorm", &a)
 	h.run(what, func() { h.d.BatchNorm(a) })
 	h.equal(what+": mean", a.Mean, mean, h.tol.exact)
 	h.equal(what+": inverse deviation", a.InvStd, inv, rounding)

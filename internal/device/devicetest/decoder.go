@@ -42,7 +42,8 @@ func testAttention(h *harness) {
 		c.forward()
 		what := fmt.Sprintf("AdditiveAttention %v", s)
 		a := device.AttentionArgs{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query), Vector: h.in(c.vector),
-			Values: h.in(c.values), Weights: h.out(c.b * c.r), Context: h.out(c.b * c.e)}
+			Values: h.in(c.values)}
+		h.outputs("AdditiveAttention", &a)
 		h.run(what, func() { h.d.AdditiveAttention(a) })
 		h.equal(what+": weights", a.Weights, c.weights, 4*h.tol.product)
 		h.equal(what+": context", a.Context, c.context, 4*h.tol.product)
@@ -52,7 +53,7 @@ func testAttention(h *harness) {
 		keys, values, vector := before[:len(c.keys)], before[len(c.keys):len(c.keys)+len(c.values)], before[len(c.keys)+len(c.values):]
 		a.Weights, a.Context, a.DContext = h.in(c.weights), device.View{}, h.in(dContext)
 		a.DKeys, a.DValues, a.DVector = h.inout(keys), h.inout(values), h.inout(vector) // added to
-		a.DQuery = h.out(c.b * c.h)
+		h.outputs("AdditiveAttentionGrad", &a)
 		h.run(what+" gradient", func() { h.d.AdditiveAttentionGrad(a) })
 		loss := func() (s float64) {
 			c.forward()
@@ -93,7 +94,8 @@ func testCells(h *harness) {
 		dy, carry := h.normal(n*hid, 1), h.normal(n*hid, 1)
 		c := &cellCase{n: n, h: hid, gates: gates, hidden: hidden, before: before}
 		c.forward()
-		a := device.GRUCellArgs{N: n, H: hid, Gates: h.inout(gates), Hidden: h.in(hidden), Before: h.in(before), Y: h.out(n * hid), Prev: h.out(n * hid)}
+		a := device.GRUCellArgs{N: n, H: hid, Gates: h.inout(gates), Hidden: h.in(hidden), Before: h.in(before)}
+		h.outputs("GRUCell", &a)
 		h.run(what, func() { h.d.GRUCell(a) })
 		h.equal(what+": gates", a.Gates, c.out, h.tol.product)
 		h.equal(what+": y", a.Y, c.y, h.tol.product)
@@ -189,13 +191,15 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	want := loss()
 	what := fmt.Sprintf("CrossEntropy of %v, %d classes", lengths, v)
 	a := device.CrossEntropyArgs{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask), Lengths: h.inInts(lengths), Scale: scale,
-		Logits: h.in(append(logits, math.NaN())), Norm: h.out(len(rows)), Loss: h.out(1)} // more room than rows
+		Logits: h.in(append(logits, math.NaN()))} // more room than rows
+	h.outputs("CrossEntropy", &a)
 	h.run(what, func() { h.d.CrossEntropy(a) })
 	h.equal(what+": norm", a.Norm, norm, h.tol.product)
 	h.equalTo(what, a.Loss, []float64{want}, h.tol.product*(1+magnitude(norm))*float64(len(rows)))
 	h.steady(what, func() { h.d.CrossEntropy(a) })
 	a.Loss, a.DLoss = device.View{}, h.in([]float64{1})
-	a.Norm, a.DLogits = h.in(norm), h.out(len(logits))
+	a.Norm = h.in(norm)
+	h.outputs("CrossEntropyGrad", &a)
 	h.run(what+" gradient", func() { h.d.CrossEntropyGrad(a) })
 	h.equalDifferences(what+" gradient", logits, a.DLogits, usual, loss)
 	h.steady(what+" gradient", func() { h.d.CrossEntropyGrad(a) })

@@ -65,8 +65,8 @@ func goldenGRU(g *goldenCase) {
 			loss += y * weights[i]
 		}
 		a.DY, a.DX = g.in(weights), g.out(len(p.rows)*in)
-		a.DWIH, a.DWHH, a.DBIH, a.DBHH = g.out(3*n*in), g.out(3*n*n), g.out(3*n), g.out(3*n)
 		a.Gates = g.inout(g.read(a.Gates))
+		g.outputs("GRUGrad", &a)
 		g.run("GRUGrad", func() { g.d.GRUGrad(a) })
 		for name, v := range map[string]device.View{"weight_ih_l0": a.DWIH, "weight_hh_l0": a.DWHH, "bias_ih_l0": a.DBIH, "bias_hh_l0": a.DBHH} {
 			g.gradient("gradient of "+name+suffix, v, c.Expected.Grads[name+suffix].Data)

@@ -110,17 +110,19 @@ func (g *goldenCase) semanticMargins(c *goldenLoss, n int) device.View {
 	v, gram := g.in(c.SemanticVectors.Data), g.out(n*n)
 	g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: v, B: v, C: gram, Exact: true})
 	a := device.MarginArgs{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View, Alpha: c.Alpha,
-		Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true, Margins: g.out(n * n)}
+		Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true}
 	if !a.Cosine && c.Similarity != "rowmax" {
 		g.t.Fatalf("unknown similarity %q", c.Similarity)
 	}
+	g.outputs("SemanticMargins", &a)
 	g.run("SemanticMargins", func() { g.d.SemanticMargins(a) })
 	if c.Expected.Margins.Data != nil {
 		g.output("margins", a.Margins, c.Expected.Margins.Data)
 	}
 	if want := c.Expected.Similarity.Data; want != nil {
 		s := a
-		s.Alpha, s.Lambda, s.ZeroSameImage, s.Margins = 0, 1, false, g.out(n*n)
+		s.Alpha, s.Lambda, s.ZeroSameImage, s.Margins = 0, 1, false, device.View{}
+		g.outputs("SemanticMargins", &s)
 		g.run("SemanticMargins", func() { g.d.SemanticMargins(s) })
 		for i := range n {
 			want[i*n+i] = 0

@@ -143,8 +143,6 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 	_, _, gates, prev := c.forward()
 	a := h.gruArgs(c)
 	a.Y, a.Gates, a.Prev = device.View{}, h.inout(gates), h.in(prev)
-	a.DWIH, a.DWHH = h.out(len(c.wih)), h.out(len(c.whh))
-	a.DBIH, a.DBHH = h.out(len(c.bih)), h.out(len(c.bhh))
 	var dy, fin []float64
 	if withY {
 		dy = c.dy
@@ -157,6 +155,7 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 	if withX {
 		a.DX = h.out(len(c.x) + 3)
 	}
+	h.outputs("GRUGrad", &a)
 	h.run(what, func() { h.d.GRUGrad(a) })
 	for _, p := range []struct {
 		name  string

@@ -178,7 +178,7 @@ func testMargins(h *harness) {
 			}
 			h.hold(gram)
 			a := device.MarginArgs{N: n, Gram: h.in(gram), Alpha: alpha, Lambda: lambda, Cosine: mode&1 > 0,
-				ZeroSameImage: mode&2 > 0, Margins: h.out(n * n)}
+				ZeroSameImage: mode&2 > 0}
 			if a.ZeroSameImage {
 				a.Images, a.Captions = h.inInts(images).View, h.inInts(captions).View
 			}
@@ -205,6 +205,7 @@ func testMargins(h *harness) {
 				}
 			}
 			what := fmt.Sprintf("SemanticMargins N=%d cosine=%v same image=%v", n, a.Cosine, a.ZeroSameImage)
+			h.outputs("SemanticMargins", &a)
 			h.run(what, func() { h.d.SemanticMargins(a) })
 			h.equal(what, a.Margins, want, h.tol.exact)
 			h.steady(what, func() { h.d.SemanticMargins(a) })

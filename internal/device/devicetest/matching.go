@@ -131,8 +131,8 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 	}
 	c.forward()
 	a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths), Words: h.in(c.words), Regions: h.in(c.regions),
-		WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt), WordMatch: h.out(len(c.wordMatch)), WordNorm: h.out(len(c.wordNorm)),
-		RegionMatch: h.out(len(c.rMatch)), RegionNorm: h.out(len(c.rNorm))}
+		WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt)}
+	h.outputs("BlockMatch", &a)
 	h.run(what, func() { h.d.BlockMatch(a) })
 	h.equal(what+": words", a.WordMatch, c.wordMatch, 2*h.tol.reduced)
 	h.equal(what+": regions", a.RegionMatch, c.rMatch, 2*h.tol.reduced)
@@ -147,8 +147,7 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 	dr := h.gradient(len(c.rMatch), func(i int) int { return i / s.blocks / s.r })
 	a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch), h.in(c.rNorm)
 	a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
-	a.DWords, a.DRegions = h.out(len(c.words)), h.out(len(c.regions))
-	a.DWordAttention, a.DRegionAttention = h.out(len(c.wordAtt)), h.out(len(c.regionAtt))
+	h.outputs("BlockMatchGrad", &a)
 	h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
 	attended := func(i int) int { return i/s.r%s.b*len(s.lengths) + captionOf(s.lengths, 0, i/s.r/s.b) }
 	h.passedOver(what+": DWordAttention", a.DWordAttention, attended)
@@ -214,14 +213,14 @@ func testPolar(h *harness) {
 				return sums
 			}
 			want := weights()
-			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho), MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt),
-				Weights: h.out(len(want))}
+			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho), MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt)}
+			h.outputs("PolarWeights", &a)
 			h.run(what, func() { h.d.PolarWeights(a) })
 			h.equal(what, a.Weights, want, h.tol.product)
 			h.steady(what, func() { h.d.PolarWeights(a) })
 			dw := h.normal(len(want), 1)
 			a.Weights, a.DWeights = device.View{}, h.in(dw)
-			a.DMeanRho, a.DMeanTheta, a.DPrecisionRho, a.DPrecisionTheta = h.out(k), h.out(k), h.out(k), h.out(k)
+			h.outputs("PolarWeightsGrad", &a)
 			h.run(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
 			loss := func() (s float64) {
 				for i, v := range weights() {
@@ -238,7 +237,8 @@ func testPolar(h *harness) {
 		}
 	}
 	far := device.PolarArgs{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}), MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
-		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1}), Weights: h.out(8)} // every exponential underflows
+		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1})} // every exponential underflows
+	h.outputs("PolarWeights", &far)
 	h.run("PolarWeights far away", func() { h.d.PolarWeights(far) })
 	h.equal("PolarWeights far away", far.Weights, []float64{0, 1, 0, 1, 0, 1, 0, 1}, h.tol.exact)
 }

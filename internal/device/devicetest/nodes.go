@@ -20,7 +20,8 @@ func testScaleBlocks(h *harness) {
 		for i, v := range x {
 			y[i], dx[i] = v*factor(i), dy[i]*factor(i)
 		}
-		a := device.ScaleArgs{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(x), Factors: h.in(f), Y: h.out(size)}
+		a := device.ScaleArgs{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(x), Factors: h.in(f)}
+		h.outputs("ScaleBlocks", &a)
 		h.run(what, func() { h.d.ScaleBlocks(a) })
 		h.equal(what, a.Y, y, h.tol.exact)
 		h.steady(what, func() { h.d.ScaleBlocks(a) })
@@ -74,12 +75,14 @@ func testMixNodes(h *harness) {
 				}
 			}
 			forward()
-			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x), Weights: h.in(w), Y: h.out(len(x))}
+			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x), Weights: h.in(w)}
+			h.outputs("MixNodes", &a)
 			h.run(what, func() { h.d.MixNodes(a) })
 			h.equal(what, a.Y, y, h.tol.product)
 			h.steady(what, func() { h.d.MixNodes(a) })
 			dy := h.normal(len(x), 1)
-			a.Y, a.DY, a.DX, a.DWeights = device.View{}, h.in(dy), h.out(len(x)), h.out(len(w))
+			a.Y, a.DY = device.View{}, h.in(dy)
+			h.outputs("MixNodesGrad", &a)
 			h.run(what+" gradient", func() { h.d.MixNodesGrad(a) })
 			loss := func() (s float64) {
 				forward()
@@ -114,11 +117,13 @@ func testMeanNodes(h *harness) {
 					first += int(l)
 				}
 			}
-			a := device.NodeMeansArgs{B: s.b, H: width, Lengths: h.inInts(s.lengths), X: h.in(x), Y: h.out(len(y))}
+			a := device.NodeMeansArgs{B: s.b, H: width, Lengths: h.inInts(s.lengths), X: h.in(x)}
+			h.outputs("MeanNodes", &a)
 			h.run(what, func() { h.d.MeanNodes(a) })
 			h.equal(what, a.Y, y, h.tol.product)
 			h.steady(what, func() { h.d.MeanNodes(a) })
-			a.X, a.Y, a.DY, a.DX = device.View{}, device.View{}, h.in(dy), h.out(len(x))
+			a.X, a.Y, a.DY = device.View{}, device.View{}, h.in(dy)
+			h.outputs("MeanNodesGrad", &a)
 			h.run(what+" gradient", func() { h.d.MeanNodesGrad(a) })
 			h.equal(what+": DX", a.DX, dx, h.tol.exact)
 			h.steady(what+" gradient", func() { h.d.MeanNodesGrad(a) })
@@ -160,15 +165,17 @@ func testWordGraph(h *harness) {
 			return out
 		}
 		want := weights()
-		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: h.inInts(lengths), Words: h.in(words), Sparse: sparse, Weights: h.out(len(want))}
+		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: h.inInts(lengths), Words: h.in(words), Sparse: sparse}
 		if sparse {
 			a.Edges, a.EdgeStart = h.inInts(edges), h.inInts(start)
 		}
+		h.outputs("WordGraph", &a)
 		h.run(what, func() { h.d.WordGraph(a) })
 		h.equal(what, a.Weights, want, 4*h.tol.product)
 		h.steady(what, func() { h.d.WordGraph(a) })
 		dw := h.normal(len(want), 1)
-		a.Weights, a.DWeights, a.DWords = h.in(want), h.in(dw), h.out(len(words))
+		a.Weights, a.DWeights = h.in(want), h.in(dw)
+		h.outputs("WordGraphGrad", &a)
 		h.run(what+" gradient", func() { h.d.WordGraphGrad(a) })
 		h.equalDifferences(what+": DWords", words, a.DWords, usual, func() (s float64) {
 			for i, v := range weights() {

@@ -122,14 +122,16 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 		return out
 	}
 	what := fmt.Sprintf("PairAttention of %v, %d images of %d regions, over words %v", lengths, b, r, over)
-	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths), Scores: h.in(scores), Weights: h.out(t * ld)}
+	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths), Scores: h.in(scores)}
+	h.outputs("PairAttention", &a)
 	h.run(what, func() { h.d.PairAttention(a) })
 	want := weights()
 	h.equal(what, a.Weights, want, 10*h.tol.product)
 	h.steady(what, func() { h.d.PairAttention(a) })
 	pairOf := func(i int) int { return i%ld/r*len(lengths) + captionOf(lengths, 0, i/ld) }
 	d := h.gradient(t*ld, pairOf)
-	a.Weights, a.DWeights, a.DScores = h.in(want), h.in(d), h.out(t*ld)
+	a.Weights, a.DWeights = h.in(want), h.in(d)
+	h.outputs("PairAttentionGrad", &a)
 	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
 	h.passedOver(what+": DScores", a.DScores, pairOf)
 	if !over && slices.Min(lengths) > 1 || over && r > 1 { // the unit vector of a single value has no gradient, only rounding
@@ -216,11 +218,12 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 		}
 	}
 	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images), Weights: h.in(weights), Rows: h.in(values),
-		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before), Norms: h.out(b * rows), Contexts: h.out(b * rows)}
+		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before)}
 	var f filterCase
 	if filtered {
 		f = h.filterCase(&a, other, want)
 	}
+	h.outputs("Similarities", &a)
 	h.run(what, func() { h.d.Similarities(a) })
 	h.equalTo(what, a.Nodes, want, 20*h.tol.reduced)
 	if filtered {
@@ -239,10 +242,7 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 		a.DNodes = h.in(d)
 	}
 	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
-	a.DImages, a.DRows, a.DW, a.DBias = h.out(size), h.out(rows*e), h.out(s*e), h.out(s)
-	if !global {
-		a.DWeights = h.out(words * b * r)
-	}
+	h.outputs("SimilaritiesGrad", &a)
 	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
 	if !global {
 		h.passedOver(what+": DWeights", a.DWeights, func(i int) int { return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r)) })
@@ -308,6 +308,6 @@ func (h *harness) filterGradient(a *device.SimilarityArgs, f *filterCase, pairOf
 		}
 	}
 	a.Filter.Logits = h.in(f.logits)
-	a.Filter.Weights, a.Filter.DSums, a.Filter.DLogits, a.Filter.DW = h.in(weights), h.in(dSums), h.in(dLogits), h.out(s)
+	a.Filter.Weights, a.Filter.DSums, a.Filter.DLogits = h.in(weights), h.in(dSums), h.in(dLogits)
 	return d
 }

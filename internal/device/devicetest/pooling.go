@@ -64,7 +64,8 @@ func testPoolWeights(h *harness) {
 			}
 		}
 		what := fmt.Sprintf("PoolWeights of %v", lengths)
-		a := device.PoolWeightsArgs{L: l, Temperature: temperature, Lengths: h.inInts(lengths), Scores: h.in(append(scores, math.NaN())), Weights: h.out(b * l)}
+		a := device.PoolWeightsArgs{L: l, Temperature: temperature, Lengths: h.inInts(lengths), Scores: h.in(append(scores, math.NaN()))}
+		h.outputs("PoolWeights", &a)
 		h.run(what, func() { h.d.PoolWeights(a) })
 		h.equal(what, a.Weights, w, 10*h.tol.exact)
 		h.steady(what, func() { h.d.PoolWeights(a) })
@@ -144,7 +145,8 @@ func testSortPool(h *harness) {
 	for p := range 3 { // a value that is not a number must stay visible
 		c := h.poolCase([]int32{3}, 1, 3, false)
 		c.x[p] = math.NaN()
-		a := device.SortPoolArgs{D: 1, K: 3, Lengths: h.inInts(c.lengths), X: h.in(c.x), Weights: h.in(c.w), Y: h.out(1), Ranks: h.outInts(3)}
+		a := device.SortPoolArgs{D: 1, K: 3, Lengths: h.inInts(c.lengths), X: h.in(c.x), Weights: h.in(c.w)}
+		h.outputs("SortPool", &a)
 		h.run("SortPool of NaN", func() { h.d.SortPool(a) })
 		if !math.IsNaN(h.read(a.Y)[0]) {
 			h.errorf("SortPool: NaN in row %d became %v", p, h.read(a.Y)[0])

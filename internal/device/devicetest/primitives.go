@@ -57,14 +57,16 @@ func testPrimitives(h *harness) {
 			for i := range x {
 				dx[i] = dy[i] * m.slope(x[i], m.c)
 			}
-			a := device.MapArgs{F: m.f, C: m.c, X: h.in(x), Y: h.out(n)}
+			a := device.MapArgs{F: m.f, C: m.c, X: h.in(x)}
+			h.outputs("Map", &a)
 			h.run(what, func() { h.d.Map(a) })
 			h.equal(what, a.Y, y, h.tol.exact)
 			h.steady(what, func() { h.d.Map(a) })
 			both := h.inout(x)
 			h.run(what+" in place", func() { h.d.Map(device.MapArgs{F: m.f, C: m.c, X: both, Y: both}) })
 			h.equal(what+" in place", both, y, h.tol.exact)
-			a.Y, a.DY, a.DX = h.in(y), h.in(dy), h.out(n)
+			a.Y, a.DY = h.in(y), h.in(dy)
+			h.outputs("MapGrad", &a)
 			h.run(what+" gradient", func() { h.d.MapGrad(a) })
 			h.equal(what+" gradient", a.DX, dx, 4*h.tol.exact)
 			h.steady(what+" gradient", func() { h.d.MapGrad(a) })

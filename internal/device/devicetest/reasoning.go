@@ -74,11 +74,11 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 	}
 	what := fmt.Sprintf("GraphReason of %v, %d images, %d values, first %v, Y kept %v", lengths, b, s, first, keep)
 	want, y := forward()
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v), W: h.in(w), Bias: h.in(bias),
-		Out: h.out(len(want))}
+	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v), W: h.in(w), Bias: h.in(bias)}
 	if keep {
 		a.Y = h.out(len(y))
 	}
+	h.outputs("GraphReason", &a)
 	h.run(what, func() { h.d.GraphReason(a) })
 	h.equal(what, a.Out, want, 20*h.tol.reduced)
 	if keep {
@@ -99,7 +99,8 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 		return pairOf(i / s)
 	})
 	loss := func() float64 { out, _ := forward(); return inner(out, d) }
-	a.Out, a.DOut, a.DX, a.DM, a.DV, a.DW, a.DBias = h.in(want), h.in(d), h.out(len(x)), h.out(s*s), h.out(s), h.out(s*s), h.out(s)
+	a.Out, a.DOut = h.in(want), h.in(d)
+	h.outputs("GraphReasonGrad", &a)
 	h.run(what+" gradient", func() { h.d.GraphReasonGrad(a) })
 	h.passedOver(what+": DX", a.DX, func(i int) int { return pairOf(i / s) })
 	if s > 1 || !h.roundsProducts() {
@@ -171,9 +172,8 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 		logits[j] = bias[0] + inner(w, x[j*s:][:s])
 	}
 	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths), X: h.in(x),
-		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0), Out: h.out(len(want)),
-		Logits: h.in(logits), Weights: h.inout(make([]float64, b*nodes)), Mean: h.inout(make([]float64, captions)),
-		InvStd: h.inout(make([]float64, captions)), Norms: h.inout(make([]float64, b*captions))}
+		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0), Logits: h.in(logits)}
+	h.outputs("Filtrate", &a)
 	h.run(what, func() { h.d.Filtrate(a) })
 	h.equal(what, a.Out, want, 30*h.tol.product)
 	h.equalTo(what+": running mean", a.RunningMean, running[:1], 10*h.tol.product)
@@ -181,7 +181,8 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 
 	d := h.gradient(len(want), func(i int) int { return i / s })
 	loss := func() float64 { return inner(forward(), d) }
-	a.DOut, a.DSums, a.DLogits, a.DBias, a.DGamma, a.DBeta = h.in(d), h.out(len(want)), h.out(len(logits)), h.out(1), h.out(1), h.out(1)
+	a.DOut = h.in(d)
+	h.outputs("FiltrateGrad", &a)
 	h.run(what+" gradient", func() { h.d.FiltrateGrad(a) })
 	h.passedOver(what+": DSums", a.DSums, func(i int) int { return i / s })
 	dX, dW := make([]float64, len(x)), make([]float64, s)

@@ -224,12 +224,14 @@ func (h *harness) norm(a device.L2NormArgs) {
 			}
 		}
 	}
-	a.X, a.Y, a.Norm = h.in(x), h.out(size), h.out(len(norm))
+	a.X = h.in(x)
+	h.outputs("L2Norm", &a)
 	h.run(what, func() { h.d.L2Norm(a) })
 	h.equal(what+": y", a.Y, y, h.tol.exact)
 	h.equal(what+": norm", a.Norm, norm, h.tol.exact)
 	h.steady(what, func() { h.d.L2Norm(a) })
-	a.DY, a.DX, a.Norm = h.in(dy), h.out(size), h.in(norm)
+	a.DY, a.Norm = h.in(dy), h.in(norm)
+	h.outputs("L2NormGrad", &a)
 	h.run(what+" gradient", func() { h.d.L2NormGrad(a) })
 	h.equalTo(what+" gradient", a.DX, dx, 4*h.tol.exact*terms)
 	h.steady(what+" gradient", func() { h.d.L2NormGrad(a) })
@@ -264,7 +266,8 @@ func testOrder(h *harness) {
 				}
 			}
 		}
-		a := device.OrderArgs{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap), Scores: h.out(b * c)}
+		a := device.OrderArgs{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap)}
+		h.outputs("OrderScores", &a)
 		h.run(what, func() { h.d.OrderScores(a) })
 		h.equal(what, a.Scores, scores, h.tol.exact)
 		h.steady(what, func() { h.d.OrderScores(a) })

@@ -76,14 +76,16 @@ func (h *harness) gatedPool(counts []int32, d int) {
 	}
 	what := fmt.Sprintf("GatedPool of %v rows of %d", counts, d)
 	want := forward()
-	a := device.GatedPoolArgs{D: d, Counts: h.inInts(counts), L: h.in(l), X: h.in(x), G: h.in(g), W: h.in(w), Weights: h.out(rows), Out: h.out(b * d)}
+	a := device.GatedPoolArgs{D: d, Counts: h.inInts(counts), L: h.in(l), X: h.in(x), G: h.in(g), W: h.in(w)}
+	h.outputs("GatedPool", &a)
 	h.run(what, func() { h.d.GatedPool(a) })
 	h.equal(what, a.Out, want, 10*h.tol.product)
 	h.equal(what+": weights", a.Weights, weights, 10*h.tol.product)
 	h.steady(what, func() { h.d.GatedPool(a) })
 	dOut := h.normal(b*d, 1)
 	loss := func() float64 { return inner(forward(), dOut) }
-	a.Weights, a.DOut, a.DL, a.DG, a.DX, a.DW = h.in(append([]float64(nil), weights...)), h.in(dOut), h.out(rows*d), h.out(b*d), h.out(rows*d), h.out(b*d)
+	a.Weights, a.DOut = h.in(append([]float64(nil), weights...)), h.in(dOut)
+	h.outputs("GatedPoolGrad", &a)
 	h.run(what+" gradient", func() { h.d.GatedPoolGrad(a) })
 	h.equalDifferences(what+": DL", l, a.DL, usual, loss)
 	h.equalDifferences(what+": DG", g, a.DG, usual, loss)

@@ -126,12 +126,13 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	what := fmt.Sprintf("LayerNorm %dx%d, dropout %v", n, d, rate)
 	key := philox.NewKey(4, what)
 	c := &layerCase{n: n, d: d, eps: 1e-3, x: h.normal(n*d, 1), weight: h.normal(d, 1), bias: h.normal(d, 1)}
-	a := device.LayerNormArgs{N: n, D: d, Eps: c.eps, X: h.in(c.x), Weight: h.in(c.weight), Bias: h.in(c.bias), Y: h.out(n * d), Mean: h.out(n), InvStd: h.out(n)}
+	a := device.LayerNormArgs{N: n, D: d, Eps: c.eps, X: h.in(c.x), Weight: h.in(c.weight), Bias: h.in(c.bias)}
 	if rate >= 0 {
 		c.branch, c.mask = h.normal(n*d, 1), masks(rate, key, n*d)
 		a.Branch, a.Sum, a.Drop = h.in(c.branch), h.out(n*d), h.drops(rate, key)
 	}
 	c.forward()
+	h.outputs("LayerNorm", &a)
 	h.run(what, func() { h.d.LayerNorm(a) })
 	h.equal(what+": y", a.Y, c.y, 20*h.tol.exact)
 	h.equalTo(what+": mean", a.Mean, c.mean, h.tol.exact*magnitude(c.sum))
@@ -143,12 +144,13 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 
 	dy := h.normal(n*d, 1)
 	g := device.LayerNormArgs{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv), DY: h.in(dy), Drop: a.Drop,
-		DX: h.out(n * d), DWeight: h.out(d), DBias: h.out(d)}
+		DWeight: h.out(d), DBias: h.out(d)}
 	if rate < 0 {
 		g.X = a.X
 	} else {
 		g.Sum, g.DBranch = h.in(c.sum), h.out(n*d)
 	}
+	h.outputs("LayerNormGrad", &g)
 	h.run(what+" gradient", func() { h.d.LayerNormGrad(g) })
 	loss := func() (s float64) {
 		c.forward()
@@ -248,7 +250,8 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 
 	dc := h.normal(rows*d, 1)
 	g := a
-	g.Context, g.DContext, g.DQuery, g.DKey, g.DValue = device.View{}, h.in(dc), h.out(rows*d), h.out(rows*d), h.out(rows*d)
+	g.Context, g.DContext = device.View{}, h.in(dc)
+	h.outputs("SelfAttentionGrad", &g)
 	h.run(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
 	loss := func() (s float64) {
 		c.forward()
