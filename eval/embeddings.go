@@ -6,7 +6,16 @@ import (
 	"sync/atomic"
 
 	"vsetrain/internal/par"
+	"vsetrain/internal/tile64"
 )
+
+// A tile of scores: images are packed in panels of panelI, captions in panels of panelC.
+const (
+	panelI = tile64.Rows
+	panelC = tile64.Columns
+)
+
+var product = tile64.Best().Single
 
 // Embeddings is the score matrix of a network whose score is a dot product (VSE++, VSRN, VSE-infinity):
 //
@@ -70,7 +79,8 @@ func (e *Embeddings) Tile(dst []float64, i0, i1, c0, c1 int) {
 		b := e.b[pc*panelC*e.dim : (pc+1)*panelC*e.dim]
 		lo, hi := max(c0, pc*panelC), min(c1, (pc+1)*panelC)
 		for pi := i0 / panelI; pi*panelI < i1; pi++ {
-			dotPanels(&out, e.a[pi*panelI*e.dim:(pi+1)*panelI*e.dim], b, e.dim)
+			clear(out[:])
+			product(e.dim, e.a[pi*panelI*e.dim:(pi+1)*panelI*e.dim], panelI, b, out[:])
 			for i := max(i0, pi*panelI); i < min(i1, (pi+1)*panelI); i++ {
 				copy(dst[(i-i0)*w+lo-c0:(i-i0)*w+hi-c0], out[(i-pi*panelI)*panelC+lo-pc*panelC:])
 			}

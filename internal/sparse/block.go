@@ -70,8 +70,8 @@ func (l *algebra) inner(x, y *block, m []float64) {
 				a := x.panel(pi + i)[lo*panelWidth:]
 				for j := range nj {
 					b, c := y.panel(pj + j)[lo*panelWidth:], acc[(i*innerGroup+j)*square:]
-					l.k.tile(n, a, 1, panelWidth, b, c)
-					l.k.tile(n, a[tileRows:], 1, panelWidth, b, c[tileRows*panelWidth:])
+					l.k.tile(n, a, panelWidth, b, c)
+					l.k.tile(n, a[tileRows:], panelWidth, b, c[tileRows*panelWidth:])
 				}
 			}
 		}
@@ -119,7 +119,7 @@ func (l *algebra) mul(x *block, c []float64, upper bool) {
 					depth = (b + 1) * panelWidth
 				}
 				clear(tile)
-				l.k.tile(depth, rows, 1, tileRows, packed[b*p*panelWidth:], tile)
+				l.k.tile(depth, rows, tileRows, packed[b*p*panelWidth:], tile)
 				copy(x.panel(b)[lo*panelWidth:], tile[:n*panelWidth])
 			}
 		}

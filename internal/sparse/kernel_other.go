@@ -2,5 +2,7 @@
 
 package sparse
 
+import "vsetrain/internal/tile64"
+
 // available lists the implementations this processor can run.
-func available() []kernels { return []kernels{{"generic", gatherGeneric, tileGeneric}} }
+func available() []kernels { return []kernels{{"generic", gatherGeneric, tile64.Best().Double}} }

@@ -58,31 +58,5 @@ func TestKernels(t *testing.T) {
 			k.gather(ptr, col, val, x, y, 2, 3, -0.5, plain)
 			near(t, fmt.Sprint(k.name, " gather, plain ", plain), y, want, 1e-12)
 		}
-		for _, s := range []struct{ n, is, ts int }{{0, 1, 8}, {1, 1, 8}, {37, 1, 8}, {16, 16, 1}, {64, 64, 1}} {
-			a, b, c := normals("a", 8*s.is+s.n*s.ts), normals("b", s.n*panelWidth), normals("c", tileRows*panelWidth)
-			want := append([]float64(nil), c...)
-			for i := range tileRows {
-				for u := range s.n {
-					for j := range panelWidth {
-						want[i*panelWidth+j] += a[i*s.is+u*s.ts] * b[u*panelWidth+j]
-					}
-				}
-			}
-			k.tile(s.n, a, s.is, s.ts, b, c)
-			near(t, fmt.Sprint(k.name, " tile ", s), c, want, 1e-12)
-		}
-	}
-}
-
-func BenchmarkTile(b *testing.B) {
-	for _, k := range available() {
-		b.Run(k.name, func(b *testing.B) {
-			const n = 480
-			x, y, c := normals("a", 8*n), normals("b", n*panelWidth), make([]float64, tileRows*panelWidth)
-			for b.Loop() {
-				k.tile(n, x, 1, 8, y, c)
-			}
-			b.ReportMetric(float64(b.N)*2*n*tileRows*panelWidth/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-		})
 	}
 }

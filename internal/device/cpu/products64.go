@@ -2,8 +2,8 @@ package cpu
 
 import "vsetrain/internal/par"
 
-// products64 computes products in float64 in plain Go, one row of C per loop index. It serves tests: every element is a
-// sum over k in rising order.
+// products64 computes products in float64 in plain Go, one row of C per loop index. It serves tests, as the definition
+// that other products are measured against: every element is a sum over k in rising order, of operands as they lie.
 type products64 struct {
 	pool   *par.Pool
 	p      product[float64]
