@@ -46,7 +46,7 @@ func TestGoldenSGRAF(t *testing.T) {
 	var file struct{ Cases []sgrafCase }
 	golden.Load(t, "sgraf.json", &file)
 	for _, c := range file.Cases {
-		for _, p := range precisions {
+		for _, p := range offGPU {
 			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.run(t, p) })
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/composed"
 	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/device/toy"
 	"vsetrain/internal/golden"
 	"vsetrain/internal/graph"
 )
@@ -18,13 +20,22 @@ type precision struct {
 // precisions are the arithmetics the golden cases are checked in.
 var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
-// everywhere are these and the GPU, on the emulated driver.
-var everywhere = append(slices.Clone(precisions), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
+// toyDevice names the device that has the core alone, in float64.
+const toyDevice = "toy"
+
+// offGPU are these and the device whose kernels are composed; everywhere adds the GPU, on the emulated driver.
+var (
+	offGPU     = append(slices.Clone(precisions), precision{toyDevice, golden.FP64, golden.FP64})
+	everywhere = append(slices.Clone(offGPU), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
+)
 
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
-	if precision == emulatedGPU {
+	switch precision {
+	case emulatedGPU:
 		return newEmulatedGPU(t)
+	case toyDevice:
+		return composed.Over(toy.New())
 	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
 	if err != nil {

@@ -52,7 +52,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 		if err := json.Unmarshal(raw, &c); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range precisions {
+		for _, p := range offGPU {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
 				o := DefaultOptions()
 				o.Network, o.EmbedDim, o.WordDim = VSRN, c.Config.Embed, 2
