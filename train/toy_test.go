@@ -14,10 +14,8 @@ import (
 )
 
 // Two float64 devices sum the same values in another order. These bounds on what that may do in a few steps are
-// relative, to
-// the loss and to the largest parameter: Adam divides a gradient by its size, so one that is 0 but for rounding moves
-// its
-// parameter by much more than rounding.
+// relative, to the loss and to the largest parameter: Adam divides a gradient by its size, so one that is 0 but for
+// rounding moves its parameter by much more than rounding.
 const toyLoss, toyParams = 1e-11, 1e-9
 
 // scanStep is a tiny SCAN.

@@ -8,8 +8,7 @@
 // (device.Recorder).
 //
 // Intermediate values lie in memory that a kernel takes at its beginning and gives back at its end (scratch.go), so
-// that
-// a kernel which has run once with some sizes allocates nothing when it runs again.
+// that a kernel which has run once with some sizes allocates nothing when it runs again.
 package composed
 
 import "vsetrain/internal/device"
@@ -40,8 +39,7 @@ type Device struct {
 }
 
 // Over returns a whole device over a core. A device that has every family is returned as it is; a family that the
-// core's
-// device has is used, and the others are composed.
+// core's device has is used, and the others are composed.
 func Over(core device.Core) device.Device {
 	if d, ok := core.(device.Device); ok {
 		return d

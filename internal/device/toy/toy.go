@@ -1,7 +1,6 @@
 // Package toy is the smallest device there is: the core (device.Core) in plain loops over float64, a definition in a
-// few
-// lines for each kernel. composed.Over makes a whole device of it, on which every network trains. It is where a new
-// device begins, and what docs/add-a-device.md is written from; it is of no use for training anything large.
+// few lines for each kernel. composed.Over makes a whole device of it, on which every network trains. It is where a
+// new device begins, and what docs/add-a-device.md is written from; it is of no use for training anything large.
 package toy
 
 import (
