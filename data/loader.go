@@ -21,6 +21,8 @@ type LoaderOptions struct {
 	Epochs   int    // end after this epoch (counted from 0); 0 never ends
 	Captions int    // train on the first so many captions only; 0 is all
 
+	Repeat int // deliver the first so many batches of epoch 0 again and again (Sampler.Repeat); 0 is all batches
+
 	StartEpoch, StartIter int // position of the first batch
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length
@@ -134,6 +136,11 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	sampler, err := NewSampler(n, o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
+	}
+	if o.Repeat != 0 {
+		if err := sampler.Repeat(o.Repeat); err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
 	}
 	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch,
 		sampler: sampler, images: true}

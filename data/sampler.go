@@ -14,6 +14,7 @@ type Sampler struct {
 	n, batch, batches int
 	key               philox.Key
 	shuffle           bool
+	repeat            int // see Repeat; 0 is all
 
 	mu    sync.Mutex
 	cache [2]permutation // the last two epochs, since workers run ahead of an epoch's end
@@ -44,8 +45,20 @@ func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, er
 // BatchesPerEpoch returns the number of iterations of an epoch.
 func (s *Sampler) BatchesPerEpoch() int { return s.batches }
 
+// Repeat makes all iterations of all epochs the first n ones of epoch 0, one after the other and again from the first.
+func (s *Sampler) Repeat(n int) error {
+	if n < 1 || n > s.batches {
+		return fmt.Errorf("sampler: repeat %d batches of an epoch of %d", n, s.batches)
+	}
+	s.repeat = n
+	return nil
+}
+
 // Batch returns the caption indices of iteration i of an epoch, both from 0. The slice must not be changed.
 func (s *Sampler) Batch(epoch, i int) []int32 {
+	if s.repeat > 0 {
+		epoch, i = 0, i%s.repeat
+	}
 	lo := i * s.batch
 	return s.order(epoch)[lo:min(lo+s.batch, s.n)]
 }

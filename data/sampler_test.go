@@ -58,3 +58,25 @@ func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
 		t.Error("an epoch without a batch was accepted")
 	}
 }
+
+// Repeated batches are those of the first epoch, in all epochs, which keep their length.
+func TestSamplerRepeats(t *testing.T) {
+	whole, err := NewSampler(23, 5, 7, true, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSampler(23, 5, 7, true, false)
+	if err != nil || s.Repeat(2) != nil || s.BatchesPerEpoch() != 5 {
+		t.Fatal(s, err)
+	}
+	for epoch := range 3 {
+		for i := range 5 {
+			if got, want := s.Batch(epoch, i), whole.Batch(0, i%2); !slices.Equal(got, want) {
+				t.Errorf("epoch %d, iteration %d: %v, want %v", epoch, i, got, want)
+			}
+		}
+	}
+	if s.Repeat(6) == nil || s.Repeat(0) == nil {
+		t.Error("as many batches as there are not")
+	}
+}

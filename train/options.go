@@ -26,6 +26,10 @@ type Options struct {
 	// Keep is how many of the best validations have a checkpoint of their own beside best and last; 1 is none.
 	Keep int `yaml:"keep" min:"1" max:"1000" doc:"keep the checkpoints of so many best validations (step-N); 1 keeps best alone"`
 
+	// Overfit trains on the first so many batches again and again, and validates on them: what a network that is wired
+	// rightly learns by heart.
+	Overfit int `yaml:"overfit" min:"0" max:"1000000" doc:"train on so many batches again and again; 0 is all"`
+
 	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
 	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
 

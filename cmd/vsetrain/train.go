@@ -24,6 +24,8 @@ type trainOptions struct {
 	Run    string
 	Resume bool
 	DryRun bool
+
+	Overfit int
 }
 
 func newCmdTrain(a *app) *cobra.Command {
@@ -46,11 +48,15 @@ command line or configuration, and 1 for every other failure.
 --dry-run checks configuration, data, memory and disk, does a few steps and a validation, and predicts how long the run
 will take and how large its checkpoints will be. It writes nothing.
 
+--overfit N trains on N batches alone: a network, data and loss that fit each other learn them by heart, so that their
+validations come to an M-Recall near 100.
+
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8
-  vsetrain train --config demo --dry-run`,
+  vsetrain train --config demo --dry-run
+  vsetrain train --config demo --overfit 4 --run runs/overfit`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -59,6 +65,8 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
 		"file")
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
+	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
+		"them (train.overfit)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
 		"time and disk")
 	must(c.MarkFlagDirname("run"))
@@ -77,6 +85,9 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		if o.File, err = experiment.RunConfig(o.Run); err != nil {
 			return err
 		}
+	}
+	if o.Overfit != 0 {
+		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -110,7 +121,11 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 			"last.safetensors"))
 		return nil
 	}
-	a.Printf("best M-Recall %.2f on dev after step %d; weights in %s\n", p.Best, p.BestStep,
+	on := "dev"
+	if cfg.Train.Overfit > 0 {
+		on = "the batches of training"
+	}
+	a.Printf("best M-Recall %.2f on %s after step %d; weights in %s\n", p.Best, on, p.BestStep,
 		filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
 	if p.BestAverageStep > 0 {
 		a.Printf("averaged weights: best M-Recall %.2f after step %d; in %s\n", p.BestAverage, p.BestAverageStep,
@@ -173,6 +188,9 @@ func (v *trainView) Started(p experiment.Plan) {
 		ui.Count(p.TrainImages, "image"),
 		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch,
 		ui.Count(p.Epochs, "epoch"))
+	if n := v.cfg.Train.Overfit; n > 0 {
+		v.Printf("overfitting %s, which validations measure\n", ui.Count(n, "batch"))
+	}
 	switch {
 	case p.Resume && p.Resumed.Step == 0:
 		v.Printf("the run was interrupted before its first checkpoint: it starts at step 0\n")

@@ -244,6 +244,9 @@ func (t *training) show(plan Plan) {
 // build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
 func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
 	c := t.cfg
+	if err := t.checkOverfit(); err != nil {
+		return position, plan, err
+	}
 	var choice Choice
 	if t.dev, choice, err = chooseDevice(c.Device, t.BLAS); err != nil {
 		return position, plan, err
@@ -272,7 +275,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	t.callByCall = t.step.CallByCall()
 	t.loader, err = data.NewLoader(t.train, t.vocab,
 		t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
-			DropLast: c.Train.DropLast, StartEpoch: position.Epoch, StartIter: position.Iter}))
+			DropLast: c.Train.DropLast, Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return position, plan, err
 	}
@@ -329,6 +332,9 @@ func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err err
 }
 
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
+	if t.cfg.Train.Overfit > 0 {
+		return t.validateBatches(ctx)
+	}
 	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
