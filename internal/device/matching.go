@@ -254,11 +254,35 @@ func (a *WordGraphArgs) Views(c *Checker) {
 			c.refuse("%d starts of the edges of %d captions and %d ends of edges do not fit", len(a.EdgeStart.Host), captions,
 				len(a.Edges.Host))
 		}
+		a.edges(c)
 		c.ints("Edges", &a.Edges.View, 2*int(a.EdgeStart.Host[captions]))
 		c.ints("EdgeStart", &a.EdgeStart.View, captions+1)
 	}
 	if c.Grad() {
 		c.floats("DWeights", &a.DWeights, weights)
 		c.floats("DWords", &a.DWords, rows*a.E)
+	}
+}
+
+// edges refuses an edge that leaves its caption. Of Loose lengths the longest bounds all: then nothing that leaves its
+// caption is read.
+func (a *WordGraphArgs) edges(c *Checker) {
+	longest := int32(0)
+	for _, n := range a.Lengths.Host {
+		longest = max(longest, n)
+	}
+	for i, n := range a.Lengths.Host {
+		lo, hi := a.EdgeStart.Host[i], a.EdgeStart.Host[i+1]
+		if lo < 0 || hi < lo || 2*int(hi) > len(a.Edges.Host) {
+			c.refuse("edges %d to %d of caption %d, expected ascending ones of %d", lo, hi, i, len(a.Edges.Host)/2)
+		}
+		if a.Lengths.Loose {
+			n = longest
+		}
+		for _, word := range a.Edges.Host[2*lo : 2*hi] {
+			if word < 0 || word >= n {
+				c.refuse("an edge of caption %d ends at word %d, expected one of its %d words", i, word, n)
+			}
+		}
 	}
 }

@@ -55,9 +55,6 @@ func (l *pairLayout) set(lengths []int32) {
 	l.lengths = lengths
 	l.first, l.node, l.captions, l.of, l.longest = append(l.first[:0], 0), l.node[:0], l.captions[:0], l.of[:0], 0
 	for c, n := range lengths {
-		if n < 0 {
-			panic("cpu: a caption of negative length")
-		}
 		at := l.first[c]
 		l.captions = append(l.captions, at+c)
 		l.of = append(l.of, c)

@@ -86,6 +86,10 @@ func testMistakes(h *harness) {
 		"SelfAttention of overlapping rows": func() {
 			d.SelfAttention(device.SelfAttentionArgs{Heads: 1, D: 4, LD: 3, Lengths: i})
 		},
+		"an edge that leaves its caption": func() {
+			d.WordGraph(device.WordGraphArgs{E: 1, Lambda: 1, Lengths: h.inInts([]int32{1, 2}), Words: a, Weights: a,
+				Sparse: true, Edges: h.inInts([]int32{0, 1}), EdgeStart: h.inInts([]int32{0, 1, 1})})
+		},
 		"two active products": func() {
 			d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, Batch: 2, StrideC: 1, A: a, B: a, C: b, Active: b})
 		},
