@@ -61,7 +61,7 @@ type Feeder struct {
 	session *graph.Session
 	network string
 	dims    Dims
-	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedLoose), so that all
+	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedBounded), so that all
 	// batches of one shape do the same.
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
@@ -255,7 +255,7 @@ func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit
 		return f.session.FeedInts(input, lengths)
 	}
 	f.limits[which] = bound(f.limits[which][:0], capacity(lengths, longest, unit), len(lengths), longest)
-	return f.session.FeedLoose(input, lengths, f.limits[which])
+	return f.session.FeedBounded(input, lengths, f.limits[which])
 }
 
 func sum(lengths []int32) (n int) {

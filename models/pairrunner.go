@@ -148,7 +148,7 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 	for k := range captions.Words {
 		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
 		if on := captions.resident.wordRows(k, c0, c1, captions.First, capacity); on.Present() {
-			s.Lend(name, on)
+			s.Bind(name, on)
 		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]),
 			capacity*v.Width); err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 // feedRows feeds values: those on the device, if they are resident.
 func (r *PairRunner) feedRows(name string, values []float32, on device.View) error {
 	if on.Present() {
-		r.Model.Session.Lend(name, on)
+		r.Model.Session.Bind(name, on)
 		return nil
 	}
 	return r.Model.Session.Feed(name, values)

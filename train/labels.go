@@ -51,7 +51,7 @@ func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int, 
 	for range b.N {
 		l.all = append(l.all, int32(columns-1))
 	}
-	if err := s.FeedLoose(models.InputLabelLengths, l.steps, l.all); err != nil {
+	if err := s.FeedBounded(models.InputLabelLengths, l.steps, l.all); err != nil {
 		return err
 	}
 	return s.FeedInts(models.InputLabelSteps, l.all)

@@ -65,9 +65,9 @@ type Ints struct {
 	Host []int32
 	// Layout keeps the packing of these values as lengths, for all kernels of a run; nil is a value that is given once.
 	Layout *Layout
-	// Loose says that the values in device memory may be smaller than those of Host: Host has as many items, and neither their sum nor the largest of
-	// them is smaller. Only a Recorder is given such lengths.
-	Loose bool
+	// Bounded says that Host is an upper bound of the values in device memory: it has as many items, and neither their
+	// sum nor the largest of them is smaller. Only a Recorder is given such lengths.
+	Bounded bool
 }
 
 // Core is what every device must have: the kernels that everything else can be written in (device/composed). It has at

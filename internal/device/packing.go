@@ -71,14 +71,14 @@ func (x Ints) Packing() *Packing {
 	return &l.packing
 }
 
-// squares returns the sum of the squares of lengths with the given sum, or of Loose ones a bound of it.
+// squares returns the sum of the squares of lengths with the given sum, or of Bounded ones a bound of it.
 func (x *Ints) squares(sum int) (n int) {
 	longest := 0
 	for _, l := range x.Host {
 		n += int(l) * int(l)
 		longest = max(longest, int(l))
 	}
-	if x.Loose {
+	if x.Bounded {
 		return longest * sum
 	}
 	return n

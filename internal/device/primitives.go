@@ -61,7 +61,7 @@ func (a *MapArgs) Views(c *Checker) {
 //	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of equal ones
 //	Spread  X = Y at every position, or with Max Y at position Index and 0 elsewhere: the gradient of Reduce
 //
-// Rows of X that belong to no segment become 0 where the counts are loose.
+// Rows of X that belong to no segment become 0 if the counts are bounds.
 type ReduceArgs struct {
 	Max    bool
 	N, D   int

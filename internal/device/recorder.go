@@ -5,7 +5,7 @@ package device
 //
 // A recording keeps the addresses and numbers its kernels were called with. What changes from step to step has to lie in device memory: the
 // inputs, the scalars of the optimiser, the counter of dropout, and the lengths of sequences, packed or one after the other. So the lengths that a Recorder is
-// given may be Loose: Host says how many rows and steps memory has room for, and the values in device memory where the sequences lie and which rows hold
+// given may be Bounded: Host says how many rows and steps memory has room for, and the values in device memory where the sequences lie and which rows hold
 // something. The rows of each image that Pairs and Matching work on have that room too. In the rows behind, values are finite and gradients zero where a sum
 // over rows may read them; kernels see to it if it is so in what they are given.
 type Recorder interface {

@@ -158,15 +158,15 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	}
 	// With room enough they come beside the kernels, whichever stream is quicker.
 	emulator.Set(t, "memory", 4<<30, 4<<30)
-	for late := range 3 {
-		emulator.Set(t, "defer", late, 0)
+	for deferred := range 3 {
+		emulator.Set(t, "defer", deferred, 0)
 		c.Device.Resident = "never"
 		got, plan, _ := gpuRun(t, c)
 		if plan.Memory.Resident || plan.Memory.Inputs != 2*m.Inputs {
 			t.Errorf("plan %v", plan.Memory)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("streamed, defer %d:\n%s\nresident:\n%s", late, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("streamed, defer %d:\n%s\nresident:\n%s", deferred, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 	emulator.Set(t, "defer", 0, 0)

@@ -16,7 +16,7 @@ import (
 type Call struct {
 	In     []device.View
 	Host   [][]int32        // host values of int32 graph inputs, nil for other arguments
-	Loose  []bool           // whether they are upper bounds (device.Ints)
+	Bounded  []bool           // whether they are upper bounds (device.Ints)
 	Layout []*device.Layout // of them as lengths
 	Out    []device.View    // an absent view is an output that nobody reads
 	Saved  []device.View    // saved tensors of the forward op, shared with its backward op
@@ -25,7 +25,7 @@ type Call struct {
 
 // Ints returns argument i, an int32 graph input, with its host values.
 func (c *Call) Ints(i int) device.Ints {
-	return device.Ints{View: c.In[i], Host: c.Host[i], Loose: c.Loose[i], Layout: c.Layout[i]}
+	return device.Ints{View: c.In[i], Host: c.Host[i], Bounded: c.Bounded[i], Layout: c.Layout[i]}
 }
 
 // Slot is a tensor that a forward op saves for its backward op or for the host.

@@ -43,7 +43,7 @@ const ParamAlign = 16
 // NewParams lays the parameters out and allocates their values, zeroed.
 func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 	p := &Params{dev: dev, offset: map[string]int{}, index: map[string]int{}}
-	place := func(state bool) {
+	layOut := func(state bool) {
 		for _, s := range specs {
 			if s.State != state {
 				continue
@@ -54,9 +54,9 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 			p.total += (s.Size() + ParamAlign - 1) / ParamAlign * ParamAlign
 		}
 	}
-	place(false)
+	layOut(false)
 	p.opt = p.total
-	place(true)
+	layOut(true)
 	if len(p.index) != len(specs) {
 		return nil, fmt.Errorf("two parameters of the network have the same name")
 	}

@@ -247,7 +247,7 @@ func (p *Program) bind() {
 		}
 		if in.call.Host == nil {
 			n := len(in.call.In)
-			in.call.Host, in.call.Loose, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout, n)
+			in.call.Host, in.call.Bounded, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout, n)
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -290,7 +290,7 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("input %s holds %d values, the graph wants %d", a.name, a.in.n, a.n)
 		}
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
-		a.call.Host[a.arg], a.call.Loose[a.arg], a.call.Layout[a.arg] = a.in.host, a.in.loose, a.in.layout
+		a.call.Host[a.arg], a.call.Bounded[a.arg], a.call.Layout[a.arg] = a.in.host, a.in.bounded, a.in.layout
 	}
 	return nil
 }

@@ -6,18 +6,19 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Lend makes a float input a view of memory on the device, which is read where it lies: it belongs to the caller and must stay as it is until the programs that
-// read it have run. The next Feed of the input ends the loan. Recordings keep addresses, so what a program reads that is recorded must not be lent.
-func (s *Session) Lend(name string, v device.View) {
+// Bind makes a float input a view of device memory, which programs read without a copy. The memory belongs to the caller
+// and must not change until they have run. The next Feed of the input ends the binding. A recording stores addresses, so
+// an input of a recorded program must not be bound.
+func (s *Session) Bind(name string, v device.View) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
 	}
-	if in.view.Present() && !in.shared && !in.lent {
+	if in.view.Present() && !in.shared && !in.external {
 		s.Dev.Free(in.view.Buf)
 	}
-	in.view, in.n, in.shared, in.lent = v, v.N, false, true
+	in.view, in.n, in.shared, in.external = v, v.N, false, true
 }
 
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one behind the other (device.Resident.GatherLists), of which only the numbers are

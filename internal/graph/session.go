@@ -26,14 +26,14 @@ func (s *Session) inner() *Session {
 	return s.nested
 }
 
-// lend sets an input to memory of an outer session, with its host values where it is int32.
-func (s *Session) lend(name string, v device.Ints) {
+// bind sets an input to memory of an outer session, with its host values where it is int32.
+func (s *Session) bind(name string, v device.Ints) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
 	}
-	in.view, in.n, in.host, in.loose, in.layout, in.lent = v.View, v.N, v.Host, v.Loose, v.Layout, true
+	in.view, in.n, in.host, in.bounded, in.layout, in.external = v.View, v.N, v.Host, v.Bounded, v.Layout, true
 }
 
 // Generation changes when memory has moved that programs use.
@@ -91,18 +91,18 @@ func (s *slab) reserve(dev device.Device, n int) error {
 
 // input is the memory of one named graph input, as large as the largest value fed so far.
 type input struct {
-	view   device.View
-	n      int // elements of the current value
-	host   []int32
-	loose  bool           // host is an upper bound of the values
-	layout *device.Layout // of host as lengths
-	shared bool           // view is the host's own memory
-	lent   bool           // view is memory on the device that belongs to somebody else, see Lend
+	view     device.View
+	n        int // elements of the current value
+	host     []int32
+	bounded  bool           // host is an upper bound of the values
+	layout   *device.Layout // of host as lengths
+	shared   bool           // view is the host's own memory
+	external bool           // view is memory on the device that belongs to somebody else, see Bind
 }
 
 // set takes over the host values of an int32 input.
-func (in *input) set(host []int32, loose bool) {
-	in.host, in.loose = host, loose
+func (in *input) set(host []int32, bounded bool) {
+	in.host, in.bounded = host, bounded
 	if in.layout == nil {
 		in.layout = &device.Layout{}
 	}
@@ -120,8 +120,8 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 		in = &input{}
 		s.feed[name] = in
 	}
-	if in.shared || in.lent {
-		in.view, in.shared, in.lent = device.View{}, false, false
+	if in.shared || in.external {
+		in.view, in.shared, in.external = device.View{}, false, false
 	}
 	if in.view.N < n {
 		b, err := s.Dev.Alloc(t, n)
@@ -168,8 +168,8 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 		in = &input{}
 		s.feed[name] = in
 	}
-	if in.lent {
-		in.view, in.lent = device.View{}, false
+	if in.external {
+		in.view, in.external = device.View{}, false
 	}
 	var old device.View
 	if in.shared {
@@ -231,9 +231,9 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	return nil
 }
 
-// FeedLoose is FeedInts for lengths of which programs are told an upper bound only, on a device.Recorder: the programs do the same for all
-// values with this bound.
-func (s *Session) FeedLoose(name string, values, bound []int32) error {
+// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do the
+// same work for all values with this bound.
+func (s *Session) FeedBounded(name string, values, bound []int32) error {
 	if len(bound) != len(values) {
 		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
 	}

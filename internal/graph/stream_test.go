@@ -11,10 +11,10 @@ import (
 
 // A large input is sent to a GPU while the program of the input before it runs, which does not see it; a small one waits for its turn.
 func TestLargeInputsAreStreamed(t *testing.T) {
-	for _, late := range []int{1, 2} {
+	for _, deferred := range []int{1, 2} {
 		dev, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)})
 		check(t, err)
-		emulator.Set(t, "defer", late, 0)
+		emulator.Set(t, "defer", deferred, 0)
 		s, err := graph.NewSession(dev, nil)
 		check(t, err)
 		const n = 5 << 19 // more than the pinned buffers hold
@@ -36,8 +36,8 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 			} else {
 				check(t, s.Feed("x", host))
 			}
-			// The stage is empty when the copy of the input before has come, behind the kernel of the one before that.
-			if late == 1 && i > 0 && emulator.Finished(t)-before >= i {
+			// The back buffer is empty when the copy of the input before has come, behind the kernel of the one before that.
+			if deferred == 1 && i > 0 && emulator.Finished(t)-before >= i {
 				t.Errorf("input %d waited for the kernel of the one before", i)
 			}
 			check(t, p.RunAll())
@@ -48,7 +48,7 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 			var got [2]float32
 			dev.DownloadFloats(got[:], kept[i])
 			if got != want {
-				t.Errorf("defer %d: input %d gave %v, want %v", late, i, got, want)
+				t.Errorf("defer %d: input %d gave %v, want %v", deferred, i, got, want)
 			}
 		}
 		check(t, dev.Close())

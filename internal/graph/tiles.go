@@ -149,7 +149,7 @@ func (t *tiles) each(s *Session, all []*tileProgram, c *Call, run func(first int
 				width := t.split[k].TotalSize() / t.rows
 				v = v.Slice(first*width, (first+p.rows)*width)
 			}
-			s.lend(t.names[k], device.Ints{View: v, Host: c.Host[k], Loose: c.Loose[k], Layout: c.Layout[k]})
+			s.bind(t.names[k], device.Ints{View: v, Host: c.Host[k], Bounded: c.Bounded[k], Layout: c.Layout[k]})
 		}
 		run(first, p)
 	}
@@ -201,7 +201,7 @@ func (t *tiles) backward(s *Session) (func(device.Device, *Call), error) {
 	return func(d device.Device, c *Call) {
 		dy := c.In[len(c.In)-1]
 		t.each(inner, all, c, func(first int, p *tileProgram) {
-			inner.lend(tileGradient, device.Ints{View: dy.Slice(first*t.out, (first+p.rows)*t.out)})
+			inner.bind(tileGradient, device.Ints{View: dy.Slice(first*t.out, (first+p.rows)*t.out)})
 			p.must()
 			k := 0
 			for arg, ints := range t.ints {

@@ -18,7 +18,7 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	defer d.Close()
 	const in, h, rows = 19, 33, 23
 	r := philox.NewKey(1, "bigru").Stream(0)
-	place := func(n int) device.View {
+	alloc := func(n int) device.View {
 		b, err := d.Alloc(device.Float, n)
 		if err != nil {
 			t.Fatal(err)
@@ -42,16 +42,16 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	}
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
-	both := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: place(rows * in), Y: place(rows * h), Work: place(rows * (h + in)), DY: place(rows * h), DX: place(rows * in)}
+	both := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h), Work: alloc(rows * (h + in)), DY: alloc(rows * h), DX: alloc(rows * in)}
 	var one [2]device.GRUArgs
 	for k := range one {
-		w := device.GRUDirection{WIH: place(3 * h * in), WHH: place(3 * h * h), BIH: place(3 * h), BHH: place(3 * h), Gates: place(rows * 4 * h), Prev: place(rows * h),
-			DWIH: place(3 * h * in), DWHH: place(3 * h * h), DBIH: place(3 * h), DBHH: place(3 * h)}
+		w := device.GRUDirection{WIH: alloc(3 * h * in), WHH: alloc(3 * h * h), BIH: alloc(3 * h), BHH: alloc(3 * h), Gates: alloc(rows * 4 * h), Prev: alloc(rows * h),
+			DWIH: alloc(3 * h * in), DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}
 		both.Directions[k] = w
-		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, Y: place(rows * h),
-			DY: place(rows * h), DX: place(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH, BIH: w.BIH,
-				BHH: w.BHH, Gates: place(rows * 4 * h), Prev: place(rows * h), DWIH: place(3 * h * in),
-				DWHH: place(3 * h * h), DBIH: place(3 * h), DBHH: place(3 * h)}}
+		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, Y: alloc(rows * h),
+			DY: alloc(rows * h), DX: alloc(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH, BIH: w.BIH,
+				BHH: w.BHH, Gates: alloc(rows * 4 * h), Prev: alloc(rows * h), DWIH: alloc(3 * h * in),
+				DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}}
 	}
 	same := func(what string, a, b device.View) {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	for _, a := range one {
 		d.GRU(a)
 	}
-	mean, half, dx := place(rows*h), place(rows*h), place(rows*in)
+	mean, half, dx := alloc(rows*h), alloc(rows*h), alloc(rows*in)
 	d.Combine(mean, one[0].Y, one[1].Y, 0.5, 0.5)
 	same("Y", both.Y, mean)
 	d.Combine(half, both.DY, device.View{}, 0.5, 0)

@@ -223,8 +223,8 @@ func (m *matchCaption[T]) Do(worker, c int) {
 // matchContext computes the norms of the contexts of some words in one image, and their matches.
 type matchContext[T vec.Float] struct{ *blockMatch[T] }
 
-// turn copies the columns of an image in the rows of some words of a matrix [T, B·R] to x [R, matchLanes].
-func (m *blockMatch[T]) turn(x, from []T, image int, words []int) {
+// transposeColumns copies the columns of an image in the rows of some words of a matrix [T, B·R] to x [R, matchLanes].
+func (m *blockMatch[T]) transposeColumns(x, from []T, image int, words []int) {
 	for n, t := range words {
 		for k, v := range from[(t*m.a.B+image)*m.a.R:][:m.a.R] {
 			x[k*matchLanes+n] = v
@@ -243,7 +243,7 @@ func (m *matchContext[T]) Do(worker, p int) {
 	for n := range w {
 		words[n] = lo + n
 	}
-	m.turn(x, m.wordAtt, image, words[:w])
+	m.transposeColumns(x, m.wordAtt, image, words[:w])
 	for b := range m.a.Blocks {
 		gram := m.imgGrams[(image*m.a.Blocks+b)*r*r:][:r*r]
 		m.ops.Fill(norm, 0)

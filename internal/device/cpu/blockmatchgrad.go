@@ -95,7 +95,7 @@ func (m *matchContextGrad[T]) some(worker, image int, words []int, grams []T) {
 	work := m.work[worker]
 	x, dx := work[:r*matchLanes], work[r*matchLanes:][:r*matchLanes]
 	tmp, z, ds := work[2*r*matchLanes:][:w], work[(2*r+1)*matchLanes:][:w], work[(2*r+2)*matchLanes:][:w]
-	m.turn(x, m.wordAtt, image, words)
+	m.transposeColumns(x, m.wordAtt, image, words)
 	m.ops.Fill(dx, 0)
 	for b := range m.a.Blocks {
 		for n, t := range words {

@@ -55,9 +55,9 @@ func (l *pairAttention[T]) Do(worker, piece int) {
 	c, b := piece/l.across, piece%l.across*l.images
 	p := attentionPiece[T]{l: l, w0: l.layout.first[c], w1: l.layout.first[c+1], col: b * l.a.R,
 		cols: (min(l.a.B, b+l.images) - b) * l.a.R, r: l.a.R, ld: l.a.B * l.a.R}
-	room := l.images * l.a.R
-	s := l.scratch[worker*4*room:]
-	p.x, p.y, p.norm, p.dot = s[:p.cols], s[room:room+p.cols], s[2*room:2*room+p.cols], s[3*room:3*room+p.cols]
+	size := l.images * l.a.R
+	s := l.scratch[worker*4*size:]
+	p.x, p.y, p.norm, p.dot = s[:p.cols], s[size:size+p.cols], s[2*size:2*size+p.cols], s[3*size:3*size+p.cols]
 	switch {
 	case l.back:
 		p.grad()

@@ -59,11 +59,11 @@ func (d *dev[T]) PolarWeightsGrad(a device.PolarArgs) {
 	}
 }
 
-// place is a region seen from another one, against one kernel.
-type place struct{ rho, theta, rhoVar, thetaVar float64 } // distances from the means of the kernel, and its variances
+// relative is a region seen from another one, against one kernel.
+type relative struct{ rho, theta, rhoVar, thetaVar float64 } // distances from the means of the kernel, and its variances
 
-func (l *polarLoop[T]) place(rho, theta float64, k int) place {
-	p := place{rho: rho - float64(l.param[0][k]), theta: theta - float64(l.param[1][k])}
+func (l *polarLoop[T]) relative(rho, theta float64, k int) relative {
+	p := relative{rho: rho - float64(l.param[0][k]), theta: theta - float64(l.param[1][k])}
 	s, t := float64(l.param[2][k]), float64(l.param[3][k])
 	p.rhoVar, p.thetaVar = 1e-14+s*s, 1e-14+t*t
 	if a := math.Abs(p.theta); math.Abs(2*math.Pi-a) < a { // shorter the other way round
@@ -72,7 +72,9 @@ func (l *polarLoop[T]) place(rho, theta float64, k int) place {
 	return p
 }
 
-func (p place) exponent() float64 { return -p.rho*p.rho/(2*p.rhoVar) - p.theta*p.theta/(2*p.thetaVar) }
+func (p relative) exponent() float64 {
+	return -p.rho*p.rho/(2*p.rhoVar) - p.theta*p.theta/(2*p.thetaVar)
+}
 
 func (l *polarLoop[T]) Do(worker, b int) {
 	r, n := l.a.R, l.a.K
@@ -87,7 +89,7 @@ func (l *polarLoop[T]) Do(worker, b int) {
 			rho, theta := polar(boxes[i*4:], boxes[j*4:])
 			top, total := math.Inf(-1), 0.0
 			for k := range w {
-				w[k] = l.place(rho, theta, k).exponent()
+				w[k] = l.relative(rho, theta, k).exponent()
 				top = max(top, w[k])
 			}
 			for k := range w {
@@ -135,7 +137,7 @@ func (l *polarLoop[T]) gradient(part, w []float64, dw []T, rho, theta float64) {
 	}
 	for k, v := range w {
 		de := v * (float64(dw[k]) - mean)
-		p := l.place(rho, theta, k)
+		p := l.relative(rho, theta, k)
 		part[k] += de * p.rho / p.rhoVar
 		part[n+k] += de * p.theta / p.thetaVar
 		part[2*n+k] += de * p.rho * p.rho * float64(l.param[2][k]) / (p.rhoVar * p.rhoVar)

@@ -110,7 +110,7 @@ type sortPool[T vec.Float] struct {
 	ranks     []int32
 	values    []T     // [workers, K, sortStrip]
 	slopes    []T     // [workers, K]
-	places    []int32 // the same for ranks
+	rankBuffer    []int32 // the same for ranks
 	dy, dx    []T
 	partial   []float64 // [B + K, K]: gradient of the weights of each item, and of each length
 	wantTable bool
@@ -152,18 +152,18 @@ func (d *dev[T]) SortPool(a device.SortPoolArgs) {
 	a.Views(d.check("SortPool"))
 	l := d.sortPoolLoop(a)
 	l.grad, l.y = false, d.values(a.Y)
-	if room := l.room(d.pool.Threads()); cap(l.places) < room {
-		l.places = make([]int32, room)
+	if strip := l.reserve(d.pool.Threads()); cap(l.rankBuffer) < strip {
+		l.rankBuffer = make([]int32, strip)
 	}
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
-// room makes room for the values of a strip of every worker, and returns their number.
-func (l *sortPool[T]) room(workers int) int {
-	room := workers * l.a.K * sortStrip
-	scratch(&l.values, room)
+// reserve allocates memory for the values of a strip of every worker, and returns their number.
+func (l *sortPool[T]) reserve(workers int) int {
+	strip := workers * l.a.K * sortStrip
+	scratch(&l.values, strip)
 	l.values = l.values[:cap(l.values)]
-	return room
+	return strip
 }
 
 // SortPoolGrad implements device.Pooling.
@@ -174,7 +174,7 @@ func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
 	l.dx = d.values(a.DX)
 	table := d.values(a.DWeights)
 	if l.wantTable = table != nil; l.wantTable {
-		l.room(d.pool.Threads())
+		l.reserve(d.pool.Threads())
 		scratch(&l.slopes, d.pool.Threads()*a.K)
 		l.slopes = l.slopes[:cap(l.slopes)]
 	}
@@ -210,7 +210,7 @@ func (l *sortPool[T]) Do(worker, b int) {
 	}
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
 	l.fetch(l.x, b, n)
-	values, ranks := l.values[worker*l.a.K*sortStrip:], l.places[worker*l.a.K*sortStrip:]
+	values, ranks := l.values[worker*l.a.K*sortStrip:], l.rankBuffer[worker*l.a.K*sortStrip:]
 	for lo := 0; lo < d; lo += sortStrip {
 		width := min(sortStrip, d-lo)
 		for p := range n {
@@ -250,10 +250,10 @@ func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
 // backward sorts the values of a strip of channels again, by their ranks: the gradient of a weight is a product of a row of them and dy.
 func (l *sortPool[T]) backward(worker, b int) {
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
-	room := l.a.K * sortStrip
+	strip := l.a.K * sortStrip
 	var sorted, slopes []T
 	if l.wantTable {
-		sorted, slopes = l.values[worker*room:][:room], l.slopes[worker*l.a.K:][:n]
+		sorted, slopes = l.values[worker*strip:][:strip], l.slopes[worker*l.a.K:][:n]
 	}
 	dy, dw := l.dy[b*d:(b+1)*d], l.partial[b*l.a.K:(b+1)*l.a.K]
 	clear(dw)

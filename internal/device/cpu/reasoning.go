@@ -19,7 +19,7 @@ type reasoning[T vec.Float] struct {
 	layout     pairLayout
 	back       bool
 	block      int // nodes of a block
-	room       int // rows of a block at most
+	capacity   int // rows of a block at most
 	x, v, bias []T
 	y, out     []T
 	m, w       packed[T] // M and Wᵀ, or back Mᵀ and W
@@ -40,15 +40,15 @@ func (d *dev[T]) beginReason(a device.ReasonArgs, back bool) *reasoning[T] {
 	if a.First {
 		l.block = firstBlock
 	}
-	l.room = max(l.block, l.layout.longest+1)
+	l.capacity = max(l.block, l.layout.longest+1)
 	for i := range l.spaces { // any worker may get any lane
 		w, most := &l.spaces[i], (l.layout.longest+1)*(l.layout.longest+1)
 		scratch(&w.s, most)
 		scratch(&w.t, most)
 		for _, b := range [...]*[]T{&w.a, &w.b, &w.c, &w.u, &w.firsts[0], &w.firsts[1], &w.x, &w.dX} {
-			scratch(b, l.room*a.S)
+			scratch(b, l.capacity*a.S)
 		}
-		w.pairs = slices.Grow(w.pairs[:0], l.room)
+		w.pairs = slices.Grow(w.pairs[:0], l.capacity)
 	}
 	l.x = d.values(a.X)
 	l.y = nil

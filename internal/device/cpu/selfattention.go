@@ -24,7 +24,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	rows         int     // of all captions
 	factor       T       // 1/√d
 	start        []int   // first row of each caption
-	place        []int   // of the dropout of each caption
+	dropStart    []int   // of the dropout of each caption
 	tokens       []int32 // [B, L] or nil
 	q, k, v, c   []T
 	dc           []T
@@ -38,14 +38,14 @@ type selfAttentionLoop[T vec.Float] struct {
 func (d *dev[T]) attend(a device.SelfAttentionArgs) *selfAttentionLoop[T] {
 	l := &d.selfAttend
 	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads,
-		start: l.start[:0], place: l.place[:0],
+		start: l.start[:0], dropStart: l.dropStart[:0],
 		local: l.local, words: l.words}
 	l.factor = T(1 / math.Sqrt(float64(l.size)))
-	rows, place := 0, 0
+	rows, dropStart := 0, 0
 	for _, n := range a.Lengths.Host {
-		l.start, l.place = append(l.start, rows), append(l.place, place)
+		l.start, l.dropStart = append(l.start, rows), append(l.dropStart, dropStart)
 		rows += int(n)
-		place += a.Heads * int(n) * int(n)
+		dropStart += a.Heads * int(n) * int(n)
 		l.most = max(l.most, int(n))
 	}
 	l.tokens, l.ld, l.rows = d.integers(a.Words.View), a.LD, rows
@@ -97,7 +97,7 @@ func (l *selfAttentionLoop[T]) Do(worker, b int) {
 		x.at, x.in = l.start[b]*l.a.D+h*l.size, l.start[b]*l.ld+h*l.size
 		if l.drop.active() {
 			x.words = l.words[worker*l.perWorkerDrw:][:n*n]
-			l.drop.draw(x.words, l.place[b]+h*n*n)
+			l.drop.draw(x.words, l.dropStart[b]+h*n*n)
 		}
 		l.head(x, l.local[worker*l.perWorker:][:l.perWorker])
 	}
@@ -122,10 +122,10 @@ func (l *selfAttentionLoop[T]) fetch(b, n int) {
 // head works on one head with scratch memory.
 func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
 	n := x.n
-	p, dp, kept := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
+	p, dp, masked := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
 	l.weights(x, p)
 	if l.back {
-		l.backward(x, p, dp, kept)
+		l.backward(x, p, dp, masked)
 		return
 	}
 	if x.words != nil {
@@ -176,20 +176,20 @@ func (x *head[T]) mask(p []T, value T) {
 	}
 }
 
-// backward uses kept for M∘P.
-func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, kept []T) {
+// backward uses masked for M∘P.
+func (l *selfAttentionLoop[T]) backward(x head[T], p, dp, masked []T) {
 	n := x.n
 	for r := range n {
 		l.ops.Dots(dp[r*n:(r+1)*n], l.row(l.dc, x, r), l.v[x.in:], l.ld)
 	}
 	if x.words != nil {
-		l.drop.apply(l.ops, kept, p, x.words)
+		l.drop.apply(l.ops, masked, p, x.words)
 		l.drop.apply(l.ops, dp, dp, x.words)
 	} else {
-		kept = p
+		masked = p
 	}
 	l.ops.SoftmaxGrad(dp, p, n, l.factor)
 	l.ops.MixRows(l.dq[x.in:], l.ld, dp, n, 1, l.k[x.in:], l.ld, n, l.size, n)
-	l.ops.MixRows(l.dv[x.in:], l.ld, kept, 1, n, l.dc[x.at:], l.a.D, n, l.size, n)
+	l.ops.MixRows(l.dv[x.in:], l.ld, masked, 1, n, l.dc[x.at:], l.a.D, n, l.size, n)
 	l.ops.MixRows(l.dk[x.in:], l.ld, dp, 1, n, l.q[x.in:], l.ld, n, l.size, n)
 }

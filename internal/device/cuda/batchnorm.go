@@ -12,12 +12,12 @@ var (
 
 // normViews are what both kernels of batch normalisation read.
 func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts driver.Ptr) {
-	if a.Counts.Loose {
+	if a.Counts.Bounded {
 		counts = d.pointer(a.Counts.View)
 	}
 	x, w = d.pointer(a.X), d.pointer(a.Weight)
 	mean, inv = d.pointer(a.Mean), d.pointer(a.InvStd)
-	if a.Pads > 0 || a.Counts.Loose && a.Pad.Present() {
+	if a.Pads > 0 || a.Counts.Bounded && a.Pad.Present() {
 		pad = d.pointer(a.Pad)
 	}
 	return x, w, mean, inv, pad, counts

@@ -100,8 +100,8 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 // Memory is freed when the work that uses it is done, also by a driver that does not wait: buffers, scratch memory that grows, tables, stages and pinned memory.
 func TestFreeWaitsForWork(t *testing.T) {
 	emulator.Library(t)
-	for _, late := range []int{1, 2} {
-		emulator.Set(t, "defer", late, 0)
+	for _, deferred := range []int{1, 2} {
+		emulator.Set(t, "defer", deferred, 0)
 		emulator.Set(t, "free_waits", 0, 1)
 		b := newBench(t)
 		r, f := b.Device.(device.Resident), b.Device.(device.Recorder)
@@ -120,7 +120,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 		f.Fetch(0, y)
 		got, err := f.Fetched(0)
 		if err != nil || got[0] != 4 || got[1] != 6 {
-			t.Errorf("defer %d: sum %v, %v", late, got, err)
+			t.Errorf("defer %d: sum %v, %v", deferred, got, err)
 		}
 		for _, n := range []int{8, 64, 512} { // scratch memory of a column sum grows
 			m := b.alloc(device.Float, n*n)
@@ -130,7 +130,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 			b.Free(m.Buf)
 		}
 		if err := b.Sync(); err != nil {
-			t.Errorf("defer %d: %v", late, err)
+			t.Errorf("defer %d: %v", deferred, err)
 		}
 		b.want("row", z, 5, 6)
 		b.Device.Close()

@@ -17,7 +17,7 @@ var (
 // captions are captions whose rows lie one behind the other, with tables of them in scratch memory (captions.cu).
 type captions struct {
 	n, rows, longest int
-	squares          int // Σ lengths², or where they are loose no less
+	squares          int // Σ lengths², or no less if they are bounds
 	from             device.Ints
 	lengths          driver.Ptr
 	starts, of       driver.Ptr // int [n+1], [rows]
@@ -32,7 +32,7 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 		c.squares += int(n) * int(n)
 		c.longest = max(c.longest, int(n))
 	}
-	if lengths.Loose {
+	if lengths.Bounded {
 		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
 	}
 	c.lengths = d.pointer(lengths.View)

@@ -74,7 +74,7 @@ func (c *copies) wrote(p driver.Ptr) {
 	if end == p {
 		end = at(m.base, m.n)
 	}
-	m.drop(m.place(p), min(m.n, m.place(end)))
+	m.drop(m.index(p), min(m.n, m.index(end)))
 }
 
 // changed takes elements from an address on out of the set.
@@ -83,7 +83,7 @@ func (c *copies) changed(p driver.Ptr, elements int) {
 		return
 	}
 	if m := c.find(p); m != nil {
-		m.drop(m.place(p), min(m.n, m.place(p)+elements))
+		m.drop(m.index(p), min(m.n, m.index(p)+elements))
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *copies) forget() {
 	}
 }
 
-func (m *copied) place(p driver.Ptr) int { return int(p-m.base) / 4 }
+func (m *copied) index(p driver.Ptr) int { return int(p-m.base) / 4 }
 
 func (m *copied) drop(lo, hi int) {
 	m.same.drop(lo, hi)
@@ -166,10 +166,10 @@ func (d *dev) releaseCopies(base driver.Ptr) {
 // rounded returns the address of the copy of n elements, rounding those that are not copied. ok is false where there is no copy.
 func (d *dev) rounded(p driver.Ptr, n int) (copy driver.Ptr, ok bool) {
 	m := d.copiesOf(p)
-	if m == nil || n == 0 || m.place(p)+n > m.n {
+	if m == nil || n == 0 || m.index(p)+n > m.n {
 		return 0, false
 	}
-	lo := m.place(p)
+	lo := m.index(p)
 	d.complete(m, lo, lo+n)
 	return m.at(lo), true
 }
@@ -211,10 +211,10 @@ func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 		return 0
 	}
 	m := d.copiesOf(p)
-	if m == nil || m.place(p)+n > m.n {
+	if m == nil || m.index(p)+n > m.n {
 		return 0
 	}
-	return m.at(m.place(p))
+	return m.at(m.index(p))
 }
 
 // operandCopy is copyFor for values that a linear layer of some hundreds of columns follows.
@@ -225,17 +225,17 @@ func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 	return d.copyFor(p, n)
 }
 
-// keptCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of their values, and stay so.
-func (d *dev) keptCopy(p driver.Ptr, n int) driver.Ptr {
+// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of their values, and stay so.
+func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	d.settle()
 	m := d.bf16.find(p)
-	if m == nil || m.half == 0 || m.place(p)+n > m.n {
+	if m == nil || m.half == 0 || m.index(p)+n > m.n {
 		return 0
 	}
-	if gap := m.same.missing(m.place(p), m.place(p)+n); gap.lo < gap.hi {
+	if gap := m.same.missing(m.index(p), m.index(p)+n); gap.lo < gap.hi {
 		return 0
 	}
-	return m.at(m.place(p))
+	return m.at(m.index(p))
 }
 
 // fresh says that n elements from p on and their copies were written, where copyFor gave a place.
@@ -244,7 +244,7 @@ func (d *dev) fresh(copy, p driver.Ptr, n int) {
 		return
 	}
 	m := d.bf16.find(p)
-	lo := m.place(p)
+	lo := m.index(p)
 	m.same.add(lo, lo+n)
 	if d.recording {
 		m.made.add(lo, lo+n)
@@ -270,7 +270,7 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 			for _, s := range m.needs { // what was needed and is still the same, and what was made
 				r.behind.add(s.lo, s.hi)
 			}
-			r.behind.keep(m.same)
+			r.behind.intersect(m.same)
 			for _, s := range m.made {
 				r.behind.add(s.lo, s.hi)
 			}

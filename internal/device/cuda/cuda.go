@@ -280,7 +280,7 @@ func (d *dev) end() (first error) {
 		if b.ptr != 0 {
 			keep(d.drv.Free(b.ptr))
 		}
-		keep(b.stage.close(d.drv))
+		keep(b.back.close(d.drv))
 	}
 	clear(d.buffers)
 	for r := range d.recordings {
@@ -306,8 +306,8 @@ func (d *dev) end() (first error) {
 		}
 	}
 	keep(d.staging.close(d.drv))
-	for i := range d.mail {
-		keep(d.mail[i].close(d.drv))
+	for i := range d.fetches {
+		keep(d.fetches[i].close(d.drv))
 	}
 	for _, s := range [2]driver.Stream{d.copies, d.stream} {
 		if s != 0 {

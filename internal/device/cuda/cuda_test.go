@@ -27,13 +27,13 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	return d
 }
 
-func variant(t *testing.T, o cuda.Options, order, late int) func(t *testing.T) device.Device {
+func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
 	emulator.Library(t)
 	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
-	emulator.Set(t, "defer", late, 0)
+	emulator.Set(t, "defer", deferred, 0)
 	return func(t *testing.T) device.Device { return open(t, o) }
 }
 
@@ -53,10 +53,10 @@ func TestConformance(t *testing.T) {
 // Every kind of product; threads forward and in reverse, work at once and late.
 func TestConformanceOfProducts(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		options     cuda.Options
-		order, late int
-		families    []string
+		name            string
+		options         cuda.Options
+		order, deferred int
+		families        []string
 	}{
 		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
 		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities"}},
@@ -65,7 +65,7 @@ func TestConformanceOfProducts(t *testing.T) {
 		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1, []string{"Gemm", "BlockMatch", "Similarities"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			devicetest.RunOnly(t, variant(t, c.options, c.order, c.late), c.families...)
+			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)
 		})
 	}
 }

@@ -159,9 +159,9 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 
 // A recording is named by what was said before it was made, with the way to find the node.
 func TestFaultInARecording(t *testing.T) {
-	for _, late := range []int{0, 1} {
+	for _, deferred := range []int{0, 1} {
 		b := newBench(t)
-		emulator.Set(t, "defer", late, 0)
+		emulator.Set(t, "defer", deferred, 0)
 		n, r := b.Device.(device.Namer), b.Device.(device.Recorder)
 		x := b.floats(1, 2)
 		n.At("training step of vsepp")

@@ -80,14 +80,14 @@ func TestLaunchesOfActivation(t *testing.T) {
 }
 
 // With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for bit, and rows behind the words are zero.
-func TestBiGRUWithLooseLengths(t *testing.T) {
+func TestBiGRUWithBoundedLengths(t *testing.T) {
 	const in, h = 3, 5
 	actual, bound := []int32{4, 3, 1}, []int32{6, 4, 4}
-	run := func(loose bool) (y, dx []float32, rest [][]float32) {
+	run := func(bounded bool) (y, dx []float32, rest [][]float32) {
 		b := newBench(t)
-		lengths := device.Ints{Host: actual, Loose: loose, View: b.ints(actual...)}
+		lengths := device.Ints{Host: actual, Bounded: bounded, View: b.ints(actual...)}
 		rows := 8
-		if loose {
+		if bounded {
 			lengths.Host, rows = bound, 14
 		}
 		out := func(n int) device.View {
@@ -135,18 +135,18 @@ func TestBiGRUWithLooseLengths(t *testing.T) {
 		return read(a.Y), read(a.DX), rest
 	}
 	y, dx, rest := run(false)
-	looseY, looseDX, looseRest := run(true)
-	if !slices.Equal(looseY[:8*h], y) || !slices.Equal(looseDX[:8*in], dx) {
-		t.Errorf("Y %v, DX %v; with exact lengths %v, %v", looseY, looseDX, y, dx)
+	boundedY, boundedDX, boundedRest := run(true)
+	if !slices.Equal(boundedY[:8*h], y) || !slices.Equal(boundedDX[:8*in], dx) {
+		t.Errorf("Y %v, DX %v; with exact lengths %v, %v", boundedY, boundedDX, y, dx)
 	}
-	for i, v := range append(looseY[8*h:], looseDX[8*in:]...) {
+	for i, v := range append(boundedY[8*h:], boundedDX[8*in:]...) {
 		if v != 0 {
 			t.Fatalf("element %d behind the words is %v", i, v)
 		}
 	}
 	for i := range rest {
-		if !slices.Equal(looseRest[i], rest[i]) {
-			t.Errorf("gradient %d is %v, with exact lengths %v", i, looseRest[i], rest[i])
+		if !slices.Equal(boundedRest[i], rest[i]) {
+			t.Errorf("gradient %d is %v, with exact lengths %v", i, boundedRest[i], rest[i])
 		}
 	}
 }

@@ -38,14 +38,14 @@ type layer struct {
 	reverse                  bool // whether the first direction runs backward; the other runs the other way
 	x                        driver.Ptr
 	lengths, starts          driver.Ptr
-	loose                    bool
+	bounded                  bool
 	of                       [2]direction
 }
 
 // layer takes what both passes read.
 func (d *dev) layer(a *device.BiGRUArgs, directions int) *layer {
 	l := &d.gru
-	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, loose: a.Lengths.Loose}
+	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, bounded: a.Lengths.Bounded}
 	l.lengths, l.starts = d.starts(a.Lengths)
 	l.rows, l.steps = d.pack.Rows(), d.pack.Steps()
 	l.x = d.pointer(a.X)
@@ -96,7 +96,7 @@ func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.bat
 
 // clearTails zeroes the rows of values of each direction behind those that there are.
 func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
-	if l.loose && l.rows > 0 {
+	if l.bounded && l.rows > 0 {
 		d.both(kernelGRUTails, l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
 	}
 }

@@ -16,7 +16,7 @@ type buffer struct {
 	n     int
 	ptr   driver.Ptr // 0 without elements
 	freed bool
-	stage stage // where values are streamed to it
+	back  backBuffer // where values are streamed to it
 }
 
 // DType implements device.Buffer.
@@ -91,7 +91,7 @@ func (d *dev) Free(b device.Buffer) {
 		d.releaseCopies(p)
 		d.run(func() error {
 			err := d.release(p)
-			if e := own.stage.close(d.drv); err == nil {
+			if e := own.back.close(d.drv); err == nil {
 				err = e
 			}
 			return err
@@ -122,26 +122,26 @@ func (d *dev) UploadFloats(dst device.View, src []float32) {
 	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
-// StreamFloats implements device.Streamer. Where there is no room for a stage it uploads.
+// StreamFloats implements device.Streamer. Without memory for a back buffer it uploads.
 func (d *dev) StreamFloats(dst device.View, src []float32) {
 	d.check("StreamFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
 	if len(src) == 0 || d.refuse("StreamFloats") {
 		return
 	}
-	to, bytes := &dst.Buf.(*buffer).stage, 4*len(src)
-	if to.bytes < bytes && !d.makeStage(to, bytes) {
+	to, bytes := &dst.Buf.(*buffer).back, 4*len(src)
+	if to.bytes < bytes && !d.reserveBack(to, bytes) {
 		d.UploadFloats(dst, src)
 		return
 	}
 	d.bf16.changed(p, len(src))
 	c := d.next()
-	c.kind, c.dst, c.host, c.bytes, c.stage = commandStream, p, unsafe.Pointer(unsafe.SliceData(src)), bytes, to
+	c.kind, c.dst, c.host, c.bytes, c.back = commandStream, p, unsafe.Pointer(unsafe.SliceData(src)), bytes, to
 	d.wait()
 }
 
-// makeStage gives a stage room for bytes and reports whether the GPU has it.
-func (d *dev) makeStage(s *stage, bytes int) bool {
+// reserveBack gives a back buffer the given number of bytes and reports whether the GPU has it.
+func (d *dev) reserveBack(s *backBuffer, bytes int) bool {
 	d.run(func() error {
 		if err := d.idle(); err != nil {
 			return err

@@ -26,7 +26,7 @@ func (d *dev) tileOf(n, bytes, rows int) int {
 	return (n + count - 1) / count
 }
 
-// pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are loose, words and nodes count those that there
+// pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are bounds, words and nodes count those that there
 // is room for: the words behind the last have no caption, -1, and the nodes of an image behind the last, one for each of them.
 type pairLayout struct {
 	captions, words, nodes, longest int

@@ -102,28 +102,28 @@ func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.P
 		return d.rounded(p, (count-1)*stride+size)
 	}
 	m := d.copiesOf(p)
-	if m == nil || m.place(p)+(count-1)*stride+size > m.n {
+	if m == nil || m.index(p)+(count-1)*stride+size > m.n {
 		return 0, false
 	}
 	for i := range count {
-		d.complete(m, m.place(p)+i*stride, m.place(p)+i*stride+size)
+		d.complete(m, m.index(p)+i*stride, m.index(p)+i*stride+size)
 	}
-	return m.at(m.place(p)), true
+	return m.at(m.index(p)), true
 }
 
 // roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.
 // It returns the distance of the items there.
 func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, int) {
-	room, next := size+(stride-size)&3, stride // with which items keep their alignment
-	if count <= few && stride >= size {        // perhaps in different memory
-		next = room
+	padded, next := size+(stride-size)&3, stride // with which items keep their alignment
+	if count <= few && stride >= size {          // perhaps in different memory
+		next = padded
 	} else {
 		size = (count-1)*stride + size
-		room, count = size, 1
+		padded, count = size, 1
 	}
-	to := d.need(scratchOperand, 2*(count*room+4)) + 2*(p/4&3)
+	to := d.need(scratchOperand, 2*(count*padded+4)) + 2*(p/4&3)
 	for i := range count {
-		d.round(to+driver.Ptr(2*i*room), at(p, i*stride), size)
+		d.round(to+driver.Ptr(2*i*padded), at(p, i*stride), size)
 	}
 	return to, next
 }

@@ -20,13 +20,13 @@ type queue struct {
 	done    chan struct{}
 	failure error // the first; written by the owner, read after wait
 	staging staging
-	mail    [device.FetchSlots]mail
+	fetches [device.FetchSlots]fetchBuffer
 
 	profile    *profile
 	capturing  bool   // commands are recorded (record.go)
 	captureErr error  // why they cannot be
 	at         string // what the calls belong to
-	trail      trail
+	faults     faultRange
 	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
 	dropped    command
 }
@@ -52,7 +52,7 @@ const (
 	commandRun
 	commandReplay
 	commandFetch
-	commandPost
+	commandSignal
 	commandAwait
 	commandStream
 )
@@ -71,11 +71,11 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int // of mail
+	slot     int // of a fetch
 	copies   *copies
-	written  uint64 // parameters that the kernel may write through
-	stage    *stage // of what is streamed
-	at       string // what the command belongs to
+	written  uint64      // parameters that the kernel may write through
+	back     *backBuffer // of what is streamed
+	at       string      // what the command belongs to
 }
 
 func (q *queue) start(d *dev) {
@@ -139,11 +139,11 @@ func (q *queue) own() {
 				continue
 			}
 			if !q.capturing {
-				q.trail.begin(c)
+				q.faults.begin(c)
 			}
 			switch err := q.profiled(c); {
 			case err == nil:
-				q.trail.end(c)
+				q.faults.end(c)
 			case q.capturing:
 				q.captureErr = q.describe(c, err)
 			default:
@@ -180,13 +180,13 @@ func (q *queue) execute(c *command) error {
 	case commandReplay:
 		return d.drv.LaunchGraph(c.exec, d.stream)
 	case commandFetch:
-		return d.drv.Download(unsafe.Add(q.mail[c.slot].memory, c.count), c.src, c.bytes, d.stream)
-	case commandPost:
-		return d.drv.Record(q.mail[c.slot].event, d.stream)
+		return d.drv.Download(unsafe.Add(q.fetches[c.slot].memory, c.count), c.src, c.bytes, d.stream)
+	case commandSignal:
+		return d.drv.Record(q.fetches[c.slot].event, d.stream)
 	case commandAwait:
-		return d.drv.Wait(q.mail[c.slot].event)
+		return d.drv.Wait(q.fetches[c.slot].event)
 	case commandStream:
-		return q.staging.stream(d, c.dst, c.host, c.bytes, c.stage)
+		return q.staging.stream(d, c.dst, c.host, c.bytes, c.back)
 	}
 	return c.run()
 }

@@ -56,8 +56,8 @@ func (d *dev) reasoning(a device.ReasonArgs) (r reasoning) {
 	return r
 }
 
-// room is the width of a row of attention weights.
-func (r *reasoning) room() int { return r.longest + 1 }
+// rowWidth is the width of a row of attention weights.
+func (r *reasoning) rowWidth() int { return r.longest + 1 }
 
 // cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short where products read bfloat16, S bfloat16
 // each, and those of weights, a row of attention weights each. More floats lie behind.
@@ -65,7 +65,7 @@ func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) wo
 	if !r.half {
 		short = nil
 	}
-	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.room())
+	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.rowWidth())
 	r.tile = d.tileOf(r.a.B, 4*floats, r.queries)
 	w := d.workspace(r.tile*floats + more)
 	for _, p := range short {
@@ -75,18 +75,18 @@ func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) wo
 		*p = w.cut(r.tile * r.queries * r.a.S)
 	}
 	for _, p := range weights {
-		*p = w.cut(r.tile * r.queries * r.room())
+		*p = w.cut(r.tile * r.queries * r.rowWidth())
 	}
 	return w
 }
 
 // fewer chooses how many rows a query needs: where Y is kept, where it is not, and with First.
-func (r *reasoning) fewer(kept, made, first int) int {
+func (r *reasoning) fewer(stored, made, first int) int {
 	switch {
 	case r.a.First:
 		return first
 	case r.y != 0:
-		return kept
+		return stored
 	}
 	return made
 }
@@ -129,12 +129,12 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking operand, q
 
 // dots computes softmax(y·x), or its gradient where a are the weights.
 func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y driver.Ptr) {
-	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), r.a.S).long(t.n)
+	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), r.a.S).long(t.n)
 }
 
 // mix writes to, half or both; the other is 0.
 func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
-	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), r.a.S).long(t.n)
+	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), r.a.S).long(t.n)
 }
 
 // GraphReason implements device.Pairs.
@@ -201,9 +201,9 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
 			r.square(d, &t, r.back, dQ, true, r.m, 0, 0)
 			nodes := t.images * r.nodes
-			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first, r.nodeCaption).int(r.nodes, r.per, r.room(), s).long(nodes)
+			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
 		} else {
-			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE, r.first, r.nodeCaption).int(r.nodes, r.room(), s).long(t.n)
+			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE, r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
 			r.square(d, &t, dx, dQ, true, r.m, 0, 1)
 		}
 		r.sum(d, &t, dW, dP, e)

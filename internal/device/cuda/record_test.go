@@ -59,8 +59,8 @@ func (b *bench) want(what string, v device.View, want ...float32) {
 // A recording runs nothing while it is made, does what was recorded whenever it is replayed, on what memory holds then, and refuses
 // what would happen once.
 func TestRecordAndReplay(t *testing.T) {
-	for _, late := range []int{0, 1} {
-		emulator.Set(t, "defer", late, 0)
+	for _, deferred := range []int{0, 1} {
+		emulator.Set(t, "defer", deferred, 0)
 		b := newBench(t)
 		r := b.Device.(device.Recorder)
 		x, y := b.floats(1, 2), b.floats(0, 0)

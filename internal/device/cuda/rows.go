@@ -79,7 +79,7 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
-// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths are Loose; on is their address.
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths are Bounded; on is their address.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
 	d.clearColumns(x, lengths, on, width, width)
 }
@@ -90,8 +90,8 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 	for _, n := range lengths.Host {
 		rows += int(n)
 	}
-	if lengths.Loose && rows > 0 && x != 0 {
-		copy := d.keptCopy(x, last(rows, width, ld, 1, 0))
+	if lengths.Bounded && rows > 0 && x != 0 {
+		copy := d.currentCopy(x, last(rows, width, ld, 1, 0))
 		c := d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1)
 		if copy != 0 {
 			c.written = 0
@@ -119,7 +119,7 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 		return 0
 	}
 	rows := d.need(slot, 4*d.pack.Rows())
-	if lengths.Loose {
+	if lengths.Bounded {
 		d.fill(rows, 4*d.pack.Rows(), ^uint32(0)) // rows without a word are -1
 	}
 	d.each(kernelPackWords, b*steps).ptr(rows, from, on, table).int(b, columns, steps, shift)

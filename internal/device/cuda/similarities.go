@@ -68,7 +68,7 @@ func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
 }
 
 // cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the number of tiles.
-func (s *similarities) cut(d *dev, floats int) (room, count int) {
+func (s *similarities) cut(d *dev, floats int) (rows, count int) {
 	s.tileR = d.tileOf(s.rows, 4*floats, 1)
 	s.tileI = d.tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
 	over := func(n, tile int) int { return (n + tile - 1) / tile }
@@ -123,11 +123,11 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	if s.half {
 		pair += halves(a.E)
 	}
-	room, _ := s.cut(d, pair)
-	w := d.workspace(room * pair)
-	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
+	rows, _ := s.cut(d, pair)
+	w := d.workspace(rows * pair)
+	s.squares, s.inner = w.cut(rows*a.E), w.cut(rows*a.S)
 	if s.half {
-		s.squares16 = w.cut(room * halves(a.E))
+		s.squares16 = w.cut(rows * halves(a.E))
 	}
 	for t := (similarityTile{}); s.next(&t); {
 		s.square(d, &t, s.squares, 0)
@@ -169,17 +169,17 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 	if s.half {
 		pair += halves(a.E) + halves(a.S)
 	}
-	room, tiles := s.cut(d, pair)
-	sums := tallFloats(tiles, room, a.S)
-	w := d.workspace(room*pair + 2*sums)
-	context, norm := w.cut(room*a.E), w.cut(room)
-	s.squares, s.inner = w.cut(room*a.E), w.cut(room*a.S)
+	rows, tiles := s.cut(d, pair)
+	sums := tallFloats(tiles, rows, a.S)
+	w := d.workspace(rows*pair + 2*sums)
+	context, norm := w.cut(rows*a.E), w.cut(rows)
+	s.squares, s.inner = w.cut(rows*a.E), w.cut(rows*a.S)
 	bias := tallSum{part: w.cut(sums), cols: a.S}
 	if s.half {
-		s.squares16, s.innerGrad16 = w.cut(room*halves(a.E)), w.cut(room*halves(a.S))
+		s.squares16, s.innerGrad16 = w.cut(rows*halves(a.E)), w.cut(rows*halves(a.S))
 	}
 	if filtered {
-		s.filter.parts, s.filter.sum = w.cut(room*a.S), tallSum{part: w.cut(sums), cols: a.S}
+		s.filter.parts, s.filter.sum = w.cut(rows*a.S), tallSum{part: w.cut(sums), cols: a.S}
 	}
 	for t := (similarityTile{}); s.next(&t); {
 		x := s.square(d, &t, context, norm)

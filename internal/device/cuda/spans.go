@@ -75,8 +75,8 @@ func (s spans) missing(lo, hi int) span {
 	return span{lo, max(lo, hi)}
 }
 
-// keep takes out of the set what another does not hold.
-func (s *spans) keep(other spans) {
+// intersect takes out of the set what another does not hold.
+func (s *spans) intersect(other spans) {
 	from := 0
 	for _, x := range other {
 		s.drop(from, x.lo)

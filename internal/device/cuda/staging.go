@@ -103,16 +103,16 @@ func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, st
 	return nil
 }
 
-// stage is device memory through which values are streamed to a buffer: the stream of copies fills it beside the kernels that still read the buffer, and that of the
-// kernels copies it on when it comes there.
-type stage struct {
+// backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while kernels
+// still read the buffer, and the stream of the kernels copies it to the buffer when they are done.
+type backBuffer struct {
 	ptr         driver.Ptr
 	bytes       int
 	full, empty driver.Event
 	used        bool
 }
 
-func (s *stage) close(drv driver.Driver) (first error) {
+func (s *backBuffer) close(drv driver.Driver) (first error) {
 	keep := func(err error) {
 		if first == nil {
 			first = err
@@ -126,15 +126,15 @@ func (s *stage) close(drv driver.Driver) (first error) {
 			keep(drv.DestroyEvent(e))
 		}
 	}
-	*s = stage{}
+	*s = backBuffer{}
 	return first
 }
 
 // follow is Driver.Follow; tests leave one out.
 var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
 
-// stream is upload through a stage.
-func (s *staging) stream(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, to *stage) (err error) {
+// stream is upload through a back buffer.
+func (s *staging) stream(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, to *backBuffer) (err error) {
 	for _, e := range [2]*driver.Event{&to.full, &to.empty} {
 		if *e == 0 {
 			if *e, err = d.drv.NewEvent(); err != nil {

@@ -47,9 +47,9 @@ func right(first, second []float32) bool {
 func TestStreamedValuesAreThoseBefore(t *testing.T) {
 	for missing := -1; missing < 3; missing++ {
 		wrong := 0
-		for _, late := range []int{0, 1, 2} {
+		for _, deferred := range []int{0, 1, 2} {
 			func() {
-				emulator.Set(t, "defer", late, 0)
+				emulator.Set(t, "defer", deferred, 0)
 				n := 0
 				defer cuda.DropFollow(func() bool { n++; return n == missing+1 })()
 				if !right(streamed(newBench(t), 1000)) {
@@ -57,7 +57,7 @@ func TestStreamedValuesAreThoseBefore(t *testing.T) {
 				}
 			}()
 		}
-		// The waits are: for the first values, for the first stage to be empty, for the second values.
+		// The waits are: for the first values, for the first back buffer to be empty, for the second values.
 		if missing < 0 && wrong > 0 {
 			t.Errorf("wrong values in %d orders", wrong)
 		} else if missing >= 0 && wrong == 0 {
@@ -74,7 +74,7 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 	x, y, host := b.alloc(device.Float, n), b.floats(1, 2), make([]float32, n)
 	host[n-1] = 7
 	send := b.Device.(device.Streamer).StreamFloats
-	send(x, host) // so that there is a stage
+	send(x, host) // so that there is a back buffer
 	for _, c := range []struct {
 		name  string
 		send  func(device.View, []float32)
@@ -120,7 +120,7 @@ func TestStreamedParts(t *testing.T) {
 	wantError(t, "recording", err, "StreamFloats", "cannot be recorded")
 }
 
-// Streaming to a buffer that has its stage allocates nothing, and a buffer that is freed gives its stage back.
+// Streaming to a buffer that has a back buffer allocates nothing, and freeing a buffer frees its back buffer.
 func TestStreamingAllocatesNothing(t *testing.T) {
 	b := newBench(t)
 	s, r := b.Device.(device.Streamer), b.Device.(device.Resident)

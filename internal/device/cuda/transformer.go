@@ -136,18 +136,18 @@ func (d *dev) heads(a device.SelfAttentionArgs) heads {
 }
 
 // part returns the captions [first, end) whose weights are kept at once, and room for the weights.
-func (h *heads) part(first int) (end, places int) {
+func (h *heads) part(first int) (end, cells int) {
 	for end = first; end < h.c.n; end++ {
 		n := int(h.a.Lengths.Host[end])
-		if h.a.Lengths.Loose {
+		if h.a.Lengths.Bounded {
 			n = h.c.longest
 		}
-		if end > first && places+h.a.Heads*n*n > h.most {
+		if end > first && cells+h.a.Heads*n*n > h.most {
 			break
 		}
-		places += h.a.Heads * n * n
+		cells += h.a.Heads * n * n
 	}
-	return end, min(places, h.a.Heads*h.c.squares)
+	return end, min(cells, h.a.Heads*h.c.squares)
 }
 
 func (d *dev) attend(k kernel, h *heads, first, end int) *command {
@@ -162,8 +162,8 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 	context := d.pointer(a.Context)
 	copy := d.operandCopy(context, n)
 	for first := 0; first < h.c.n; {
-		end, places := h.part(first)
-		weights := d.need(scratchHidden, 4*places)
+		end, cells := h.part(first)
+		weights := d.need(scratchHidden, 4*cells)
 		d.attend(kernelSelfAttention, &h, first, end).ptr(context, copy, weights, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		first = end
@@ -193,8 +193,8 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 		}
 	}
 	for first := 0; first < h.c.n; {
-		end, places := h.part(first)
-		weights, slopes := d.need(scratchHidden, 4*places), d.need(scratchCarry, 4*places)
+		end, cells := h.part(first)
+		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
 		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, copies[0], weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, copies[1], copies[2], weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)

@@ -47,16 +47,16 @@ func (l Library) Paths() []string {
 	return append([]string{l.Path}, l.Others...)
 }
 
-// place is a folder in which libraries may lie, relative to the root; a pattern of filepath.Glob.
-type place struct{ from, dir string }
+// folder is one in which libraries may lie, relative to the root; a pattern of filepath.Glob.
+type folder struct{ from, dir string }
 
 // Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names, and then no other; the loader's path
 // (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver that no loader knows; the CUDA toolkit (CUDA_HOME, CUDA_PATH,
 // /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK); conda (CONDA_PREFIX, /opt/conda); and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, .venv of the
 // working folder, CONDA_PREFIX, the user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, PYENV_ROOT, the system's). Of several files in
-// one place the newest comes first. It looks for files only and loads nothing. root is "/" but in tests.
+// one folder the newest comes first. It looks for files only and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
-	places := places(root, getenv)
+	folders := folders(root, getenv)
 	var found [2]Library
 	for i, w := range wanted {
 		lib := Library{Name: w.name, Setting: w.setting}
@@ -65,7 +65,7 @@ func Search(root string, getenv func(string) string) (cuda, blas Library) {
 			found[i] = lib
 			continue
 		}
-		for _, p := range places {
+		for _, p := range folders {
 			for _, file := range filesIn(root, p.dir, w.files) {
 				switch {
 				case lib.Path == "":
@@ -77,7 +77,7 @@ func Search(root string, getenv func(string) string) (cuda, blas Library) {
 		}
 		if lib.Path == "" {
 			lib.Install = w.install
-			for _, p := range places {
+			for _, p := range folders {
 				lib.Tried = append(lib.Tried, p.dir)
 			}
 		}
@@ -86,11 +86,11 @@ func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	return found[0], found[1]
 }
 
-func places(root string, getenv func(string) string) []place {
-	var ps []place
+func folders(root string, getenv func(string) string) []folder {
+	var ps []folder
 	add := func(from string, dirs ...string) {
 		for _, d := range dirs {
-			ps = append(ps, place{from, d})
+			ps = append(ps, folder{from, d})
 		}
 	}
 	env := func(from, name string, below ...string) {

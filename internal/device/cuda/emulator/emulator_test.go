@@ -75,7 +75,7 @@ func (m *machine) launch(name string, blocks, threads int, values ...uint64) err
 // Every planted mistake is found, in every order of threads, at once or when the stream is waited for; a kernel without one runs.
 func TestPlantedMistakes(t *testing.T) {
 	for _, order := range []int{0, 1, 2} {
-		for _, late := range []int{0, 1} {
+		for _, deferred := range []int{0, 1} {
 			for _, c := range []struct{ kernel, says string }{
 				{"planted_none", ""},
 				{"planted_missing_barrier", "race in shared memory"},
@@ -89,7 +89,7 @@ func TestPlantedMistakes(t *testing.T) {
 			} {
 				m := start(t)
 				emulator.Set(t, "order", order, 0)
-				emulator.Set(t, "defer", late, 0)
+				emulator.Set(t, "defer", deferred, 0)
 				x, y := m.memory(100), m.memory(100)
 				var err error
 				switch c.kernel {
@@ -107,7 +107,7 @@ func TestPlantedMistakes(t *testing.T) {
 				if c.says == "" {
 					m.must(err)
 				} else if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.kernel) {
-					t.Errorf("order %d, late %d: %s: %v, expected an error with %q", order, late, c.kernel, err, c.says)
+					t.Errorf("order %d, late %d: %s: %v, expected an error with %q", order, deferred, c.kernel, err, c.says)
 				}
 				if _, e := m.Retain(0); (e == nil) != (err == nil) { // a fault lasts for the process
 					t.Errorf("%s: after %v the context is given with %v", c.kernel, err, e)
@@ -227,10 +227,10 @@ func TestMissingEventShows(t *testing.T) {
 	source := [2]float32{1, 2}
 	for _, c := range []struct {
 		missing   string
-		late      int
+		deferred  int
 		first, at float32
 	}{{"", 0, 1, 2}, {"", 1, 1, 2}, {"", 2, 1, 2}, {"written", 1, 0, 0}, {"read", 2, 2, 2}} {
-		emulator.Set(t, "defer", c.late, 0)
+		emulator.Set(t, "defer", c.deferred, 0)
 		m.must(m.Fill(value, 0, 1, m.stream))
 		m.must(m.Synchronize(m.stream))
 		for i := range source {
@@ -249,7 +249,7 @@ func TestMissingEventShows(t *testing.T) {
 		m.must(m.Download(unsafe.Pointer(&got[0]), result, 8, m.stream))
 		m.must(m.Synchronize(m.stream))
 		if got != [2]float32{c.first, c.at} {
-			t.Errorf("defer %d, without the event %q: read %v, want %v and %v", c.late, c.missing, got, c.first, c.at)
+			t.Errorf("defer %d, without the event %q: read %v, want %v and %v", c.deferred, c.missing, got, c.first, c.at)
 		}
 		m.must(m.Synchronize(other))
 	}

@@ -9,47 +9,47 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints, Loose) give what they give with the lengths
+// The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints, Bounded) give what they give with the lengths
 // themselves. What they write behind the last word is zero where it is said to be, whatever memory holds there before.
 //
 // Three long captions among short ones: their squares add up to more than those of the bound.
 
 var (
-	looseLengths = []int32{12, 12, 12, 1, 1, 1, 1, 1}
-	looseBound   = []int32{12, 5, 5, 5, 5, 4, 4, 4}
+	boundedLengths = []int32{12, 12, 12, 1, 1, 1, 1, 1}
+	lengthBound    = []int32{12, 5, 5, 5, 5, 4, 4, 4}
 )
 
-const looseImages, looseRegions, looseWords, looseSquares, looseWidth = 3, 4, 41, 437, 8
+const boundedImages, boundedRegions, boundedWords, boundedSquares, boundedWidth = 3, 4, 41, 437, 8
 
-// looseCase is one run of kernels, on the lengths or on the bound.
-type looseCase struct {
+// boundedCase is one run of kernels, on the lengths or on the bound.
+type boundedCase struct {
 	*bench
 	lengths device.Ints
 	room    int // words of the lengths that the host knows
 	rng     *philox.Stream
-	results []looseResult
+	results []boundedResult
 }
 
-type looseResult struct {
+type boundedResult struct {
 	name   string
 	values []float64 // of the words there are
 	behind []float64
 	zero   bool
 }
 
-func newLooseCase(t *testing.T, loose bool) *looseCase {
-	c := &looseCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), room: looseWords}
-	c.lengths = device.Ints{View: c.ints(looseLengths...), Host: looseLengths}
-	if loose {
-		c.lengths.Host, c.lengths.Loose, c.room = looseBound, true, 0
-		for _, n := range looseBound {
+func newBoundedCase(t *testing.T, bounded bool) *boundedCase {
+	c := &boundedCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), room: boundedWords}
+	c.lengths = device.Ints{View: c.ints(boundedLengths...), Host: boundedLengths}
+	if bounded {
+		c.lengths.Host, c.lengths.Bounded, c.room = lengthBound, true, 0
+		for _, n := range lengthBound {
 			c.room += int(n)
 		}
 	}
 	return c
 }
 
-func (c *looseCase) draw(n int) []float32 {
+func (c *boundedCase) draw(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(0.3 * c.rng.Norm())
@@ -58,53 +58,53 @@ func (c *looseCase) draw(n int) []float32 {
 }
 
 // flat is an input that has nothing to do with words.
-func (c *looseCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
+func (c *boundedCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
 
 // rows is an input of the given width with a row for each word, and extra rows before them, for each image; behind are the values of the other rows.
-func (c *looseCase) rows(images, extra, width int, behind float32) device.View {
+func (c *boundedCase) rows(images, extra, width int, behind float32) device.View {
 	var all []float32
 	for range images {
-		all = append(all, c.draw((looseWords+extra)*width)...)
-		for range (c.room - looseWords) * width {
+		all = append(all, c.draw((boundedWords+extra)*width)...)
+		for range (c.room - boundedWords) * width {
 			all = append(all, behind)
 		}
 	}
 	return c.floats(all...)
 }
 
-func (c *looseCase) nan(n int) device.View {
+func (c *boundedCase) nan(n int) device.View {
 	v := c.alloc(device.Float, n)
 	c.Fill(v, math.NaN())
 	return v
 }
 
 // out is a result like rows; finish reads it.
-func (c *looseCase) out(name string, images, extra, width int, zero bool) (v device.View, finish func()) {
+func (c *boundedCase) out(name string, images, extra, width int, zero bool) (v device.View, finish func()) {
 	per := (c.room + extra) * width
 	v = c.nan(images * per)
 	return v, func() {
-		x, r := make([]float64, v.N), looseResult{name: name, zero: zero}
+		x, r := make([]float64, v.N), boundedResult{name: name, zero: zero}
 		c.DownloadDoubles(x, v)
 		for i := range images {
-			r.values = append(r.values, x[i*per:][:(looseWords+extra)*width]...)
-			r.behind = append(r.behind, x[i*per+(looseWords+extra)*width:(i+1)*per]...)
+			r.values = append(r.values, x[i*per:][:(boundedWords+extra)*width]...)
+			r.behind = append(r.behind, x[i*per+(boundedWords+extra)*width:(i+1)*per]...)
 		}
 		c.results = append(c.results, r)
 	}
 }
 
 // sum is a result without rows, of which the first n values count.
-func (c *looseCase) sum(name string, n, room int) (v device.View, finish func()) {
+func (c *boundedCase) sum(name string, n, room int) (v device.View, finish func()) {
 	v = c.nan(room)
 	return v, func() {
 		x := make([]float64, n)
 		c.DownloadDoubles(x, v.Slice(0, n))
-		c.results = append(c.results, looseResult{name: name, values: x})
+		c.results = append(c.results, boundedResult{name: name, values: x})
 	}
 }
 
 // squares is the number of weights between the words of captions that memory has room for.
-func (c *looseCase) squares() int { return c.room * c.room }
+func (c *boundedCase) squares() int { return c.room * c.room }
 
 const (
 	garbage = 0.25 // finite
@@ -113,10 +113,10 @@ const (
 
 var nothing = float32(math.NaN())
 
-var looseKernels = map[string]func(c *looseCase){
-	"embeddings": func(c *looseCase) {
-		const v, p, k, d = 6, 12, 2, looseWidth
-		ids := make([]int32, len(looseLengths)*12)
+var boundedKernels = map[string]func(c *boundedCase){
+	"embeddings": func(c *boundedCase) {
+		const v, p, k, d = 6, 12, 2, boundedWidth
+		ids := make([]int32, len(boundedLengths)*12)
 		for i := range ids {
 			ids[i] = int32(c.rng.IntN(v))
 		}
@@ -133,8 +133,8 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"self-attention": func(c *looseCase) {
-		const d = looseWidth
+	"self-attention": func(c *boundedCase) {
+		const d = boundedWidth
 		a := device.SelfAttentionArgs{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage), Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
 			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)}}}
 		var read [4]func()
@@ -149,24 +149,24 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"words of packed captions": func(c *looseCase) {
+	"words of packed captions": func(c *boundedCase) {
 		for _, back := range []bool{false, true} {
 			dst, read := c.out(fmt.Sprint("back ", back), 1, 0, 3, true)
 			c.UnpackWords(dst, c.rows(1, 0, 3, nothing), c.lengths, 3, back)
 			read()
 		}
 	},
-	"means": func(c *looseCase) {
-		dst, read := c.sum("means", len(looseLengths)*3, len(looseLengths)*3)
+	"means": func(c *boundedCase) {
+		dst, read := c.sum("means", len(boundedLengths)*3, len(boundedLengths)*3)
 		c.SegmentMeans(dst, c.rows(1, 0, 3, nothing), c.lengths, 3)
 		read()
 		dx, read := c.out("dx", 1, 0, 3, true)
-		c.SegmentMeansGrad(dx, c.flat(len(looseLengths)*3), c.lengths, 3)
+		c.SegmentMeansGrad(dx, c.flat(len(boundedLengths)*3), c.lengths, 3)
 		read()
 	},
-	"gated pool": func(c *looseCase) {
-		const d = looseWidth
-		n := len(looseLengths) * d
+	"gated pool": func(c *boundedCase) {
+		const d = boundedWidth
+		n := len(boundedLengths) * d
 		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing), G: c.flat(n), W: c.flat(d), Weights: c.nan(c.room), DOut: c.flat(n)}
 		var read [5]func()
 		a.Out, read[0] = c.sum("out", n, n)
@@ -180,15 +180,15 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"attention of words":       func(c *looseCase) { c.attention(false) },
-	"attention of regions":     func(c *looseCase) { c.attention(true) },
-	"similarities":             func(c *looseCase) { c.similarities(false) },
-	"similarities with filter": func(c *looseCase) { c.similarities(true) },
-	"reasoning":                func(c *looseCase) { c.reason(false) },
-	"reasoning of captions":    func(c *looseCase) { c.reason(true) },
-	"filtration": func(c *looseCase) {
-		const b, s = looseImages, 5
-		n := len(looseLengths)
+	"attention of words":       func(c *boundedCase) { c.attention(false) },
+	"attention of regions":     func(c *boundedCase) { c.attention(true) },
+	"similarities":             func(c *boundedCase) { c.similarities(false) },
+	"similarities with filter": func(c *boundedCase) { c.similarities(true) },
+	"reasoning":                func(c *boundedCase) { c.reason(false) },
+	"reasoning of captions":    func(c *boundedCase) { c.reason(true) },
+	"filtration": func(c *boundedCase) {
+		const b, s = boundedImages, 5
+		n := len(boundedLengths)
 		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
 			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n), InvStd: c.nan(n), Norms: c.nan(b * n)}
 		var reads []func()
@@ -204,9 +204,9 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"block match": func(c *looseCase) {
-		const b, r, e, blocks = looseImages, looseRegions, looseWidth, 2
-		n := len(looseLengths) * b * r * blocks
+	"block match": func(c *boundedCase) {
+		const b, r, e, blocks = boundedImages, boundedRegions, boundedWidth, 2
+		n := len(boundedLengths) * b * r * blocks
 		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros), Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
 			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.room * blocks), RegionNorm: c.nan(n)}
 		var reads []func()
@@ -221,27 +221,27 @@ var looseKernels = map[string]func(c *looseCase){
 			f()
 		}
 	},
-	"mixing, means and weights of nodes": func(c *looseCase) {
-		const b, k, h = looseImages, 1, 4
-		n := len(looseLengths) * b * h
+	"mixing, means and weights of nodes": func(c *boundedCase) {
+		const b, k, h = boundedImages, 1, 4
+		n := len(boundedLengths) * b * h
 		var reads []func()
 		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		weights := c.nan(c.squares())
-		c.UploadFloats(weights.Slice(0, looseSquares), c.draw(looseSquares))
+		c.UploadFloats(weights.Slice(0, boundedSquares), c.draw(boundedSquares))
 		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights, Y: keep(c.out("mixed", b, 0, h, true))}
 		c.MixNodes(m)
-		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)), keep(c.sum("dweights", looseSquares, c.squares()))
+		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)), keep(c.sum("dweights", boundedSquares, c.squares()))
 		c.MixNodesGrad(m)
 		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Y: keep(c.sum("means", n, n))}
 		c.MeanNodes(a)
 		a.DY, a.DX = c.flat(n), keep(c.out("dx of means", b, 0, h, true))
 		c.MeanNodesGrad(a)
-		g := device.WordGraphArgs{E: looseWidth, Lambda: 2, Lengths: c.lengths, Words: c.rows(1, 0, looseWidth, zeros), Weights: keep(c.sum("graph", looseSquares, c.squares())), Sparse: true}
+		g := device.WordGraphArgs{E: boundedWidth, Lambda: 2, Lengths: c.lengths, Words: c.rows(1, 0, boundedWidth, zeros), Weights: keep(c.sum("graph", boundedSquares, c.squares())), Sparse: true}
 		edges, start := []int32{11, 0, 3, 9, 0, 5}, []int32{0, 0, 2, 3, 3, 3, 3, 3, 3}
 		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...), Host: start}
 		c.WordGraph(g)
-		g.DWeights, g.DWords = c.nan(c.squares()), keep(c.out("dwords", 1, 0, looseWidth, true))
-		c.UploadFloats(g.DWeights.Slice(0, looseSquares), c.draw(looseSquares))
+		g.DWeights, g.DWords = c.nan(c.squares()), keep(c.out("dwords", 1, 0, boundedWidth, true))
+		c.UploadFloats(g.DWeights.Slice(0, boundedSquares), c.draw(boundedSquares))
 		c.WordGraphGrad(g)
 		for _, f := range reads {
 			f()
@@ -249,9 +249,9 @@ var looseKernels = map[string]func(c *looseCase){
 	},
 }
 
-func (c *looseCase) attention(overWords bool) {
-	const wide = looseImages * looseRegions
-	a := device.PairAttentionArgs{B: looseImages, R: looseRegions, Lambda: 9, OverWords: overWords, Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
+func (c *boundedCase) attention(overWords bool) {
+	const wide = boundedImages * boundedRegions
+	a := device.PairAttentionArgs{B: boundedImages, R: boundedRegions, Lambda: 9, OverWords: overWords, Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
 	var read [2]func()
 	a.Weights, read[0] = c.out("weights", 1, 0, wide, true)
 	c.PairAttention(a)
@@ -262,11 +262,11 @@ func (c *looseCase) attention(overWords bool) {
 	read[1]()
 }
 
-func (c *looseCase) similarities(filtered bool) {
-	const b, e, s = looseImages, looseWidth, 5
-	n := len(looseLengths)
+func (c *boundedCase) similarities(filtered bool) {
+	const b, e, s = boundedImages, boundedWidth, 5
+	n := len(boundedLengths)
 	nodes, read := c.out("nodes", b, n, s, false)
-	local := device.SimilarityArgs{B: b, R: looseRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * looseRegions * e), Weights: c.rows(1, 0, b*looseRegions, zeros),
+	local := device.SimilarityArgs{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * boundedRegions * e), Weights: c.rows(1, 0, b*boundedRegions, zeros),
 		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room), Contexts: c.nan(b * c.room)}
 	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e), Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
 	reads := []func(){read}
@@ -285,8 +285,8 @@ func (c *looseCase) similarities(filtered bool) {
 		local.DNodes = c.rows(b, n, s, zeros)
 		global.DNodes = local.DNodes
 	}
-	local.DImages, local.DRows = keep(c.sum("dregions", b*looseRegions*e, b*looseRegions*e)), keep(c.out("dwords", 1, 0, e, true))
-	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*looseRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
+	local.DImages, local.DRows = keep(c.sum("dregions", b*boundedRegions*e, b*boundedRegions*e)), keep(c.out("dwords", 1, 0, e, true))
+	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*boundedRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
 	global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
 	global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
 	c.SimilaritiesGrad(local)
@@ -296,9 +296,9 @@ func (c *looseCase) similarities(filtered bool) {
 	}
 }
 
-func (c *looseCase) reason(first bool) {
-	const b, s = looseImages, 5
-	n := len(looseLengths)
+func (c *boundedCase) reason(first bool) {
+	const b, s = boundedImages, 5
+	n := len(boundedLengths)
 	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s), V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
 	var reads []func()
 	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
@@ -316,18 +316,18 @@ func (c *looseCase) reason(first bool) {
 	}
 }
 
-func TestLooseLengths(t *testing.T) {
-	for name, run := range looseKernels {
+func TestBoundedLengths(t *testing.T) {
+	for name, run := range boundedKernels {
 		t.Run(name, func(t *testing.T) {
-			exact, loose := newLooseCase(t, false), newLooseCase(t, true)
+			exact, bounded := newBoundedCase(t, false), newBoundedCase(t, true)
 			run(exact)
-			run(loose)
-			for _, c := range []*looseCase{exact, loose} {
+			run(bounded)
+			for _, c := range []*boundedCase{exact, bounded} {
 				if err := c.Sync(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for i, got := range loose.results {
+			for i, got := range bounded.results {
 				want := exact.results[i]
 				for k, v := range want.values {
 					if d := math.Abs(got.values[k] - v); !(d <= 1e-5*(1+math.Abs(v))) {

@@ -9,15 +9,15 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// mail is a pinned buffer in which results reach the host while kernels run.
-type mail struct {
-	memory unsafe.Pointer
-	room   int // bytes
-	event  driver.Event
-	values []float32
+// fetchBuffer is a pinned buffer in which results reach the host while kernels run.
+type fetchBuffer struct {
+	memory   unsafe.Pointer
+	capacity int // bytes
+	event    driver.Event
+	values   []float32
 }
 
-func (m *mail) close(drv driver.Driver) (first error) {
+func (m *fetchBuffer) close(drv driver.Driver) (first error) {
 	if m.event != 0 {
 		first = drv.DestroyEvent(m.event)
 	}
@@ -26,18 +26,18 @@ func (m *mail) close(drv driver.Driver) (first error) {
 			first = err
 		}
 	}
-	*m = mail{}
+	*m = fetchBuffer{}
 	return first
 }
 
-// reserve makes room for n values, on the thread of the context.
-func (m *mail) reserve(d *dev, n int) (err error) {
+// reserve allocates memory for n values, on the thread of the context.
+func (m *fetchBuffer) reserve(d *dev, n int) (err error) {
 	if m.event == 0 {
 		if m.event, err = d.drv.NewEvent(); err != nil {
 			return err
 		}
 	}
-	if m.room >= 4*n {
+	if m.capacity >= 4*n {
 		return nil
 	}
 	if m.memory != nil {
@@ -50,7 +50,7 @@ func (m *mail) reserve(d *dev, n int) (err error) {
 		m.memory = nil
 	}
 	m.memory, err = d.drv.AllocHost(4 * n)
-	m.room = 4 * n
+	m.capacity = 4 * n
 	return err
 }
 
@@ -59,9 +59,9 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 	if d.refuse("Fetch") {
 		return
 	}
-	m := d.mailOf(slot)
+	m := d.fetchBufferOf(slot)
 	n := d.check("Fetch").Fetch(views)
-	if m.event == 0 || m.room < 4*n {
+	if m.event == 0 || m.capacity < 4*n {
 		d.run(func() error { return m.reserve(d, n) })
 		d.wait()
 	}
@@ -79,13 +79,13 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 		at += v.N
 	}
 	c := d.next()
-	c.kind, c.slot = commandPost, slot
+	c.kind, c.slot = commandSignal, slot
 	d.flush(false)
 }
 
 // Fetched implements device.Recorder. After a failure of the device the values are NaN.
 func (d *dev) Fetched(slot int) ([]float32, error) {
-	m, err := d.mailOf(slot), d.full
+	m, err := d.fetchBufferOf(slot), d.full
 	d.full = nil
 	if m.event != 0 { // without, Fetch was dropped before it made one
 		c := d.next()
@@ -104,9 +104,9 @@ func (d *dev) Fetched(slot int) ([]float32, error) {
 	return m.values, nil
 }
 
-func (d *dev) mailOf(slot int) *mail {
+func (d *dev) fetchBufferOf(slot int) *fetchBuffer {
 	if slot < 0 || slot >= device.FetchSlots {
 		panic(fmt.Sprintf("cuda: slot %d of %d", slot, device.FetchSlots))
 	}
-	return &d.mail[slot]
+	return &d.fetches[slot]
 }

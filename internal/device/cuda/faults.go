@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// A GPU tells of a fault when it is spoken to next, which may be long after the kernel was started. The trail keeps between which two pieces of work the fault
+// A GPU tells of a fault when it is spoken to next, which may be long after the kernel was started. A faultRange says between which two pieces of work the fault
 // lies: the first one since the host last saw all work done, and the last one.
-type trail struct {
+type faultRange struct {
 	first, last origin
 	behind      [device.FetchSlots]origin // the first work behind the results that a slot waits for
 }
@@ -23,7 +23,7 @@ type origin struct {
 }
 
 // begin notes a command that is given to the GPU now.
-func (t *trail) begin(c *command) {
+func (t *faultRange) begin(c *command) {
 	if c.kind != commandLaunch && c.kind != commandProduct && c.kind != commandReplay {
 		return
 	}
@@ -39,11 +39,11 @@ func (t *trail) begin(c *command) {
 }
 
 // end notes what a command that came back without an error says of the work before.
-func (t *trail) end(c *command) {
+func (t *faultRange) end(c *command) {
 	switch c.kind {
 	case commandSync, commandDownload:
-		*t = trail{}
-	case commandPost:
+		*t = faultRange{}
+	case commandSignal:
 		t.behind[c.slot] = origin{}
 	case commandAwait:
 		t.first = t.behind[c.slot]
@@ -96,7 +96,7 @@ func (q *queue) describe(c *command, err error) error {
 		}
 		what = "the GPU failed at work given to it before"
 	}
-	t := &q.trail
+	t := &q.faults
 	hint, replayed := "", t.first.kind == commandReplay || t.last.kind == commandReplay
 	switch {
 	case !driver.Fault(err) || !t.first.known:
