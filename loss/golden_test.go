@@ -149,16 +149,16 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	var prog *graph.Program
 	var grads []*graph.Node
 	err = graph.Build(func() (err error) {
-		keep := []*graph.Node{scores}
+		retain := []*graph.Node{scores}
 		l = o.Build(g, scores, ctx, !c.MaxViolation && o.Name == LSEH)
 		if ctx.Semantics != nil {
 			margins = o.Margins(g, ctx, n)
-			keep = append(keep, margins)
+			retain = append(retain, margins)
 		}
 		if grads, err = g.Gradients(l, wrt...); err != nil {
 			return err
 		}
-		prog, err = graph.Compile(s, g, append(append(keep, l), grads...), nil)
+		prog, err = graph.Compile(s, g, append(append(retain, l), grads...), nil)
 		return err
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Progra
 		costs       []float64
 	}{{HardCaption, CostCaption, c.Expected.HardCaption, row}, {HardImage, CostImage, c.Expected.HardImage, col}} {
 		got := make([]int32, n)
-		dev.DownloadInts(got, prog.Kept(l, b.index))
+		dev.DownloadInts(got, prog.Saved(l, b.index))
 		for i := range got {
 			if got[i] != b.want[i] {
 				t.Errorf("hard negatives %v, want %v", got, b.want)
@@ -211,7 +211,7 @@ func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Progra
 			}
 		}
 		costs := make([]float64, n)
-		dev.DownloadDoubles(costs, prog.Kept(l, b.cost))
+		dev.DownloadDoubles(costs, prog.Saved(l, b.cost))
 		golden.Close(t, "hinge of the hard negatives", costs, b.costs, tol)
 	}
 }

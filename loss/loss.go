@@ -30,7 +30,7 @@ const (
 	outLoss = 0 // the loss, its row part and its column part
 )
 
-// Saved tensors of every loss op; the host may read all but the gradient after a run (graph.Program.Kept).
+// Saved tensors of every loss op; the host may read all but the gradient after a run (graph.Program.Saved).
 const (
 	savedGrad   = iota // dLoss/dS
 	HardCaption        // int32 [N]: for each image, the caption that is its hardest negative

@@ -124,7 +124,7 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	for _, p := range m.Network.Params() {
 		wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
 	}
-	keep := []*graph.Node{scores, loss}
+	retain := []*graph.Node{scores, loss}
 	forwardOnly := c.Expected.GradsImage == nil
 	var grads []*graph.Node
 	if !forwardOnly {
@@ -133,7 +133,7 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	} else if !strings.HasPrefix(c.Name, "zero_region") {
 		t.Fatal("a case without gradients")
 	}
-	prog, err := graph.Compile(m.Session, g, append(keep, grads...), nil)
+	prog, err := graph.Compile(m.Session, g, append(retain, grads...), nil)
 	fatal(t, err)
 	fatal(t, m.Session.FeedDoubles(InputRegions, images.Data))
 	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))

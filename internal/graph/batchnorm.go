@@ -27,7 +27,7 @@ func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
 	return g.batchNorm(a, x, w, nil, nil)
 }
 
-// BatchNormRows normalises the columns of the rows that are there: x [room, C] with counts [B]. pad, where given, is the value
+// BatchNormRows normalises the columns of the rows that are there: x [capacity, C] with counts [B]. pad, where given, is the value
 // [C] of the padding rows that would make all counts equal: they take part in the statistics (quirk Q4 of VSE-infinity).
 func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 	wantShape("rows of a batch norm", x, -1, -1)

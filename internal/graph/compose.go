@@ -9,7 +9,7 @@ import (
 )
 
 // Ops from which networks compose what has no kernel of its own (device.Primitives). A sum or a maximum runs along rows, x [N, D] → [N],
-// or along segments, sets of rows with counts [C]: x [room, D] → [C, D].
+// or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
 
 // Multiply computes a∘b for two values of the same shape.
 func (g *Graph) Multiply(a, b *Node) *Node {
@@ -212,11 +212,11 @@ func (g *Graph) Repeat(x *Node, n int) *Node {
 	return g.Spread(g.Reshape(x, 1, d), AlongSegments(all), n, d)
 }
 
-// SelfAttention lets the rows of every set attend to each other: qkv [room, 3D] are their queries, keys and values, side by
+// SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values, side by
 // side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of attended [B, L],
-// int32, is not 0; nil is all. The result is [room, D].
+// int32, is not 0; nil is all. The result is [capacity, D].
 func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
-	room, d := Dim(qkv, 0), Dim(qkv, 1)/3
+	capacity, d := Dim(qkv, 0), Dim(qkv, 1)/3
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
 		fail("attention of %d heads over queries, keys and values of %d columns in all", heads, Dim(qkv, 1))
 	}
@@ -227,7 +227,7 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 		wantShape("attended rows", attended, Dim(counts, 0), -1)
 		args.L, ids = Dim(attended, 1), op.arg(attended, false)
 	}
-	y := op.result(room, d)
+	y := op.result(capacity, d)
 	fill := func(c *Call) (a device.SelfAttentionArgs, n int) {
 		a, n = args, total(c.Host[lengths])
 		if a.Lengths = c.Ints(lengths); ids >= 0 {
@@ -256,15 +256,15 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	return g.apply(op)
 }
 
-// PickRows takes rows of x [room, D] by their numbers, places [B, L] int32, of which row b holds counts_b: [B·L, D], the rows
+// PickRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b: [B·L, D], the rows
 // of item 0 first. counts [B] are between 1 and L.
-func (g *Graph) PickRows(x, places, counts *Node) *Node {
-	room, d, b, l := Dim(x, 0), Dim(x, 1), Dim(places, 0), Dim(places, 1)
+func (g *Graph) PickRows(x, positions, counts *Node) *Node {
+	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)
-	args := device.EmbedArgs{L: l, V: room, P: l, K: 1, D: d}
+	args := device.EmbedArgs{L: l, V: capacity, P: l, K: 1, D: d}
 	zeros := g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d)
 	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d)}
-	rows, numbers, lengths, nothing := op.arg(x, true), op.arg(places, false), op.arg(counts, false), op.arg(zeros,
+	rows, numbers, lengths, nothing := op.arg(x, true), op.arg(positions, false), op.arg(counts, false), op.arg(zeros,
 		false)
 	y := op.result(b*l, d)
 	op.Run = func(dev device.Device, c *Call) {

@@ -24,9 +24,9 @@ type DecoderWeights struct {
 //
 // x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order; regions are
 // [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of WIH that sees the
-// words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or with places not nil that of Graph.DropoutPadded with
+// words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or with wordCounts not nil that of Graph.DropoutPadded with
 // these lengths.
-func (g *Graph) AttentionGRU(x, regions, initial, steps, places *Node, w DecoderWeights, rate float64,
+func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w DecoderWeights, rate float64,
 	purpose string) *Node {
 	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1),
 		a: Dim(w.Attend, 0)}
@@ -41,7 +41,7 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, places *Node, w Decoder
 	wantShape("bias_ih of a decoder", w.BIH, 3*k.h)
 	wantShape("bias_hh of a decoder", w.BHH, 3*k.h)
 	op := &Op{Name: fmt.Sprintf("attention gru %d+%d→%d", k.w, k.e, k.h)}
-	k.declare(g, op, x, regions, initial, steps, places, w, rate, purpose)
+	k.declare(g, op, x, regions, initial, steps, wordCounts, w, rate, purpose)
 	k.states = op.result(rows, k.h)
 	k.keys, k.gates, k.prev = op.save(k.b*k.r*k.a), op.save(rows*4*k.h), op.save(rows*k.h)
 	k.context, k.weights, k.query = op.save(rows*k.e), op.save(rows*k.r), op.save(rows*k.a)
@@ -63,14 +63,14 @@ type decoder struct {
 	pack             *device.Packing    // of the call
 
 	x, regions, initial, steps, step,
-	places int // arguments; the counter of steps and places where there is dropout
+	wordCounts int // arguments; the counter of steps and lengths where there is dropout
 	attend, attendBias, score, wih, whh, bih, bhh int
 	states, hidden                                int // result, scratch memory
 	keys, gates, prev, context, weights, query    int // saved tensors
 }
 
 // declare declares the arguments.
-func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, places *Node, w DecoderWeights, rate float64,
+func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, wordCounts *Node, w DecoderWeights, rate float64,
 	purpose string) {
 	k.x, k.regions, k.initial, k.steps = op.arg(x, true), op.arg(regions, true), op.arg(initial, true), op.arg(steps,
 		false)
@@ -81,8 +81,8 @@ func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, places *
 	}
 	k.drop = g.dropper(purpose, rate)
 	k.step = op.arg(g.InputInts(InputStep, 2), false)
-	if places != nil {
-		k.places, k.padded = op.arg(places, false), true
+	if wordCounts != nil {
+		k.wordCounts, k.padded = op.arg(wordCounts, false), true
 	}
 }
 
@@ -118,7 +118,7 @@ func (k *decoder) dropped(d device.Device, c *Call, v device.View, start int) {
 	a := k.drop
 	a.X, a.Y, a.Step = v, v, c.Ints(k.step)
 	if k.padded { // every step has all rows
-		d.(device.Recorder).DropoutPadded(a, c.Ints(k.places), k.e, start/k.b)
+		d.(device.Recorder).DropoutPadded(a, c.Ints(k.wordCounts), k.e, start/k.b)
 		return
 	}
 	a.First = start * k.e

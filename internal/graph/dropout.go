@@ -51,12 +51,12 @@ func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *N
 	s, a, width := x.Shape().Clone(), g.dropper(purpose, rate), Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose)}
 	values, step := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false)
-	places, y := op.arg(lengths, false), op.result(s...)
+	counts, y := op.arg(lengths, false), op.result(s...)
 	op.Run = func(d device.Device, c *Call) {
 		a := a
 		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
-		d.(device.Recorder).DropoutPadded(a, c.Ints(places), width, 0)
+		d.(device.Recorder).DropoutPadded(a, c.Ints(counts), width, 0)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step], in[places]) }
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step], in[counts]) }
 	return g.apply(op)
 }

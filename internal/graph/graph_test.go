@@ -371,7 +371,7 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	if allocs := testing.AllocsPerRun(10, func() { check(t, s.Feed("x", a)); check(t, s.Feed("x", b)) }); allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
 	}
-	// A part: with room behind it, as the loader's batches have, and without.
+	// A part: with capacity behind it, as the loader's batches have, and without.
 	at := func(i int, want float64) {
 		t.Helper()
 		check(t, prog.RunAll())

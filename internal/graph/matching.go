@@ -6,15 +6,15 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [room, E] with lengths [C] int32; nodes are
-// rows for each image, image after image: of regions [B·C·R, …], of words [B·room, …], of which the first B·T are there.
+// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [capacity, E] with lengths [C] int32; nodes are
+// rows for each image, image after image: of regions [B·C·R, …], of words [B·capacity, …], of which the first B·T are there.
 
-// CrossMatch compares the regions [B, R, E] of all images and the words [room, E] of all captions with their contexts, block by block:
-// [B·C·R + B·room, blocks], the nodes of the regions before those of the words. Regions attend to words and words to regions with
+// CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their contexts, block by block:
+// [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions attend to words and words to regions with
 // device.PairAttentionArgs; for the blocks see device.BlockMatchArgs.
 func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks int) *Node {
-	b, r, e, room, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
-	wantShape("words of a match", words, room, e)
+	b, r, e, capacity, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
+	wantShape("words of a match", words, capacity, e)
 	if blocks < 1 || e%blocks != 0 {
 		fail("vectors of %d values in %d blocks", e, blocks)
 	}
@@ -22,11 +22,11 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda,
 			device.MaxLambda)
 	}
-	split, all := b*n*r*blocks, (b*n*r+b*room)*blocks
+	split, all := b*n*r*blocks, (b*n*r+b*capacity)*blocks
 	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks)}
 	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
-	out := op.result(b*n*r+b*room, blocks)
-	products, ofWords, ofRegions, norms := op.save(room*b*r), op.save(room*b*r), op.save(room*b*r), op.save(all)
+	out := op.result(b*n*r+b*capacity, blocks)
+	products, ofWords, ofRegions, norms := op.save(capacity*b*r), op.save(capacity*b*r), op.save(capacity*b*r), op.save(all)
 	attend := func(c *Call, overWords bool) device.PairAttentionArgs {
 		a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
 			Scores: c.Saved[products], Weights: c.Saved[ofWords]}
@@ -54,8 +54,8 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 		bw := op.backward(in...)
 		y, dy := bw.arg(yNode, false), bw.arg(dyNode, false)
 		dRegions, dWords := bw.gradient(v), bw.gradient(w)
-		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(room*e)
-		dOfWords, dOfRegions := bw.scratch(room*b*r), bw.scratch(room*b*r)
+		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(capacity*e)
+		dOfWords, dOfRegions := bw.scratch(capacity*b*r), bw.scratch(capacity*b*r)
 		bw.Run = func(d device.Device, c *Call) {
 			a, dy := match(c, c.In[y]), c.In[dy]
 			a.DRegionMatch, a.DWordMatch = dy.Slice(0, split), dy.Slice(split, all)
@@ -80,7 +80,7 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	return g.apply(op)
 }
 
-// LinearNodes is Linear for the nodes of words [b·room, I] of b images: [b·room, O].
+// LinearNodes is Linear for the nodes of words [b·capacity, I] of b images: [b·capacity, O].
 func (g *Graph) LinearNodes(b int, lengths, x, w, bias *Node) *Node {
 	return g.linearRows(b, lengths, LinearTerm{X: x, W: w, B: bias})
 }
@@ -192,10 +192,10 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 	return g.apply(op)
 }
 
-// WordGraph computes the weights of the words' neighbours in captions [room, E] with lengths [C]: [room²], a matrix for each caption.
+// WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a matrix for each caption.
 // edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See device.WordGraphArgs.
 func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
-	room, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
+	capacity, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
 	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}
 	rows, counts := op.arg(words, true), op.arg(lengths, false)
 	var joined, starts int
@@ -203,7 +203,7 @@ func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *N
 		wantShape("starts of edges", start, n+1)
 		joined, starts = op.arg(edges, false), op.arg(start, false)
 	}
-	weights := op.result(room * room)
+	weights := op.result(capacity * capacity)
 	args := func(c *Call) device.WordGraphArgs {
 		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
 			Sparse: edges != nil}

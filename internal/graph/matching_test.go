@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Two images of three regions, and the captions of "lengths", without room to spare.
+// Two images of three regions, and the captions of "lengths", without capacity to spare.
 func matchLengths(g *graph.Graph) *graph.Node { return g.InputInts("lengths", 3) }
 
 func polarParams(in []*graph.Node) graph.PolarParams {

@@ -14,13 +14,13 @@ import (
 
 // Call is what an op sees when it runs: views of its inputs, outputs and buffers.
 type Call struct {
-	In     []device.View
-	Host   [][]int32        // host values of int32 graph inputs, nil for other arguments
-	Bounded  []bool           // whether they are upper bounds (device.Ints)
-	Layout []*device.Layout // of them as lengths
-	Out    []device.View    // an absent view is an output that nobody reads
-	Saved  []device.View    // saved tensors of the forward op, shared with its backward op
-	Temp   []device.View    // scratch memory of this call
+	In      []device.View
+	Host    [][]int32        // host values of int32 graph inputs, nil for other arguments
+	Bounded []bool           // whether they are upper bounds (device.Ints)
+	Layout  []*device.Layout // of them as lengths
+	Out     []device.View    // an absent view is an output that nobody reads
+	Saved   []device.View    // saved tensors of the forward op, shared with its backward op
+	Temp    []device.View    // scratch memory of this call
 }
 
 // Ints returns argument i, an int32 graph input, with its host values.

@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C] int32, in room
-// rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its words, are [B·(room + C), S], of
+// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C] int32, in capacity
+// rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its words, are [B·(capacity + C), S], of
 // which the first B·(T + C) rows are there.
 
 // PairAttentionOptions are those of PairAttention.
@@ -18,18 +18,18 @@ type PairAttentionOptions struct {
 }
 
 // PairAttention computes the attention of the words of every caption to the regions of every image, or with OverWords of
-// the regions to the words: from the products of regions [B, R, E] and words [room, E], the weights [room, B·R]. See
+// the regions to the words: from the products of regions [B, R, E] and words [capacity, E], the weights [capacity, B·R]. See
 // device.PairAttentionArgs.
 func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOptions) *Node {
-	b, r, e, room := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
-	wantShape("words of an attention", words, room, e)
+	b, r, e, capacity := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
+	wantShape("words of an attention", words, capacity, e)
 	if !(o.Lambda > 0 && o.Lambda <= device.MaxLambda) {
 		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", o.Lambda,
 			device.MaxLambda)
 	}
 	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r)}
 	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
-	weights, products := op.result(room, b*r), op.save(room*b*r)
+	weights, products := op.result(capacity, b*r), op.save(capacity*b*r)
 	args := func(c *Call) device.PairAttentionArgs {
 		return device.PairAttentionArgs{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords, Lengths: c.Ints(counts),
 			Scores: c.Saved[products]}
@@ -45,7 +45,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		weights, dWeights := bw.arg(weightsNode, false), bw.arg(dyNode, false)
-		dRegions, dWords, dProducts := bw.gradient(v), bw.gradient(w), bw.scratch(room*b*r)
+		dRegions, dWords, dProducts := bw.gradient(v), bw.gradient(w), bw.scratch(capacity*b*r)
 		bw.Run = func(d device.Device, c *Call) {
 			a, t := args(c), total(c.Host[counts])
 			a.Weights, a.DWeights, a.DScores = c.In[weights], c.In[dWeights], c.Temp[dProducts]
@@ -67,7 +67,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 
 // SimilarityInputs are the arguments of Similarities.
 type SimilarityInputs struct {
-	Regions, Words, Weights *Node // [B, R, E], [room, E], and the attention weights [room, B·R]
+	Regions, Words, Weights *Node // [B, R, E], [capacity, E], and the attention weights [capacity, B·R]
 	Images, Captions        *Node // global vectors [B, E], [C, E]
 	Lengths                 *Node // [C]
 	LocalW, LocalB          *Node // [S, E], [S]: of a word with its attended regions
@@ -76,7 +76,7 @@ type SimilarityInputs struct {
 
 // similarities is what the ops on similarity vectors share: the sizes, and their operands.
 type similarities struct {
-	b, r, e, room, n, s               int
+	b, r, e, capacity, n, s           int
 	regions, words, weights           int // arguments
 	images, captions, lengths         int
 	localW, localB, globalW, globalB  int
@@ -85,10 +85,10 @@ type similarities struct {
 }
 
 func newSimilarities(x *SimilarityInputs) *similarities {
-	l := &similarities{b: Dim(x.Regions, 0), r: Dim(x.Regions, 1), e: Dim(x.Regions, 2), room: Dim(x.Words, 0),
+	l := &similarities{b: Dim(x.Regions, 0), r: Dim(x.Regions, 1), e: Dim(x.Regions, 2), capacity: Dim(x.Words, 0),
 		n: Dim(x.Lengths, 0), s: Dim(x.LocalW, 0)}
-	wantShape("words of similarities", x.Words, l.room, l.e)
-	wantShape("attention of similarities", x.Weights, l.room, l.b*l.r)
+	wantShape("words of similarities", x.Words, l.capacity, l.e)
+	wantShape("attention of similarities", x.Weights, l.capacity, l.b*l.r)
 	wantShape("images of similarities", x.Images, l.b, l.e)
 	wantShape("captions of similarities", x.Captions, l.n, l.e)
 	for _, w := range []*Node{x.LocalW, x.GlobalW} {
@@ -106,11 +106,11 @@ func (l *similarities) declare(op *Op, x *SimilarityInputs) {
 	l.images, l.captions, l.lengths = op.arg(x.Images, true), op.arg(x.Captions, true), op.arg(x.Lengths, false)
 	l.localW, l.localB = op.arg(x.LocalW, true), op.arg(x.LocalB, true)
 	l.globalW, l.globalB = op.arg(x.GlobalW, true), op.arg(x.GlobalB, true)
-	l.contexts, l.localNorms, l.globalNorms = op.save(l.b*l.room), op.save(l.b*l.room), op.save(l.b*l.n)
+	l.contexts, l.localNorms, l.globalNorms = op.save(l.b*l.capacity), op.save(l.b*l.capacity), op.save(l.b*l.n)
 }
 
-// rows is the room for the nodes of all pairs.
-func (l *similarities) rows() int { return l.b * (l.room + l.n) }
+// rows is the capacity for the nodes of all pairs.
+func (l *similarities) rows() int { return l.b * (l.capacity + l.n) }
 
 // args are those of words and of captions.
 func (l *similarities) args(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
@@ -175,7 +175,7 @@ type ReasonWeights struct {
 	Out, OutBias     *Node
 }
 
-// GraphReason does a step of reasoning on the nodes X [B·(room + C), S] of every pair of b images and captions with lengths [C]:
+// GraphReason does a step of reasoning on the nodes X [B·(capacity + C), S] of every pair of b images and captions with lengths [C]:
 //
 //	ReLU(Out softmax(Q Kᵀ) X + OutBias)    Q = Query X + QueryBias    K = Key X + KeyBias
 //

@@ -10,16 +10,16 @@ import (
 	"vsetrain/internal/device"
 )
 
-// The planner gives every value of a graph its place: it walks the sorted graph once, finds from where to where each
+// The planner gives every value of a graph its memory: it walks the sorted graph once, finds from where to where each
 // buffer is alive, and lays the buffers of one type out in one slab so that buffers alive at the same time never
 // overlap (largest first, lowest free offset).
 
-// buffer is the memory of one result, kept value or scratch area.
+// buffer is the memory of one result, saved tensor or scratch area.
 type buffer struct {
 	dtype      device.DType
 	size       int // elements
 	start, end int // first and last instruction that uses it
-	off        int // place in the slab of its type
+	off        int // offset in the slab of its type
 	fixed      bool
 	view       device.View // where fixed: memory outside the slab
 }
@@ -62,8 +62,8 @@ func isSum(n *Node, kids []*Node) bool {
 
 func isConstant(n *Node) bool { return n.Op() != nil && n.Op().Arity() == 0 && n.Value() != nil }
 
-// newPlan plans the part of the graph that the kept nodes need; targets fix the memory of some.
-func newPlan(g *G.ExprGraph, keep []*Node, targets []Target) (*plan, error) {
+// newPlan plans the part of the graph that the retained nodes need; targets fix the memory of some.
+func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 	p := &plan{kids: map[*Node][]*Node{}, outs: map[*Node][]*buffer{}, keeps: map[*Op][]*buffer{},
 		temps: map[*Op][]*buffer{}, node: map[*Op]*Node{}}
 	sorted, err := G.Sort(g)
@@ -82,7 +82,7 @@ func newPlan(g *G.ExprGraph, keep []*Node, targets []Target) (*plan, error) {
 			mark(c)
 		}
 	}
-	for _, k := range keep {
+	for _, k := range retain {
 		mark(k)
 	}
 	for _, n := range slices.Backward(sorted) { // Sort puts the roots first
@@ -92,11 +92,11 @@ func newPlan(g *G.ExprGraph, keep []*Node, targets []Target) (*plan, error) {
 	}
 	read := p.resultsRead()
 	for i, n := range p.order {
-		if err := p.place(n, i, read); err != nil {
+		if err := p.addBuffers(n, i, read); err != nil {
 			return nil, err
 		}
 	}
-	for _, k := range keep {
+	for _, k := range retain {
 		for _, b := range p.outs[k] {
 			if b != nil {
 				b.end = len(p.order)
@@ -129,8 +129,8 @@ func (p *plan) resultsRead() map[*Node]map[int]bool {
 	return read
 }
 
-// place creates the buffers of node n, instruction i, and extends the life of what it reads.
-func (p *plan) place(n *Node, i int, read map[*Node]map[int]bool) error {
+// addBuffers creates the buffers of node n, instruction i, and extends the life of what it reads.
+func (p *plan) addBuffers(n *Node, i int, read map[*Node]map[int]bool) error {
 	kids := p.kids[n]
 	switch op := n.Op().(type) {
 	case nil:
@@ -202,11 +202,11 @@ func (p *plan) layout(t device.DType) int {
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b *buffer) int { return cmp.Compare(b.size, a.size) })
-	var placed, clash []*buffer
+	var assigned, clash []*buffer
 	top := 0
 	for _, b := range todo {
 		clash = clash[:0]
-		for _, q := range placed {
+		for _, q := range assigned {
 			if q.start <= b.end && b.start <= q.end {
 				clash = append(clash, q)
 			}
@@ -220,7 +220,7 @@ func (p *plan) layout(t device.DType) int {
 			b.off = max(b.off, q.off+q.size)
 		}
 		top = max(top, b.off+b.size)
-		placed = append(placed, b)
+		assigned = append(assigned, b)
 	}
 	return top
 }

@@ -73,13 +73,13 @@ func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature floa
 }
 
 // SortPool sorts each channel of the rows of every item in descending order and sums it with the weights of the item's length: rows
-// [room, D] with lengths [B], weights [K, K] of the lengths K to 1, result [B, D]. Rows are concatenated, or packed.
+// [capacity, D] with lengths [B], weights [K, K] of the lengths K to 1, result [B, D]. Rows are concatenated, or packed.
 func (g *Graph) SortPool(rows, lengths, weights *Node, packed bool) *Node {
-	room, dim, b, k := Dim(rows, 0), Dim(rows, 1), Dim(lengths, 0), Dim(weights, 0)
+	capacity, dim, b, k := Dim(rows, 0), Dim(rows, 1), Dim(lengths, 0), Dim(weights, 0)
 	wantShape("pooling weights", weights, k, k)
 	op := &Op{Name: "sort pool"}
 	x, counts, w := op.arg(rows, true), op.arg(lengths, false), op.arg(weights, true)
-	y, ranks := op.result(b, dim), op.saveInts(room*dim)
+	y, ranks := op.result(b, dim), op.saveInts(capacity*dim)
 	args := func(c *Call) device.SortPoolArgs {
 		return device.SortPoolArgs{D: dim, K: k, Packed: packed, X: c.In[x], Lengths: c.Ints(counts), Weights: c.In[w],
 			Ranks: c.Saved[ranks]}

@@ -33,7 +33,7 @@ type instr struct {
 	refs [4][]ref // of In, Out, Saved, Temp
 }
 
-// ref is a place: a buffer of the plan, fixed memory, or an input.
+// ref names memory: a buffer of the plan, fixed memory, or an input.
 type ref struct {
 	buf   *buffer
 	n     int
@@ -57,9 +57,9 @@ type Target struct {
 	Into device.View
 }
 
-// Compile plans the part of the graph that keep and targets need. The values of keep stay readable after a run.
-func Compile(s *Session, g *Graph, keep []*Node, targets []Target) (*Program, error) {
-	all := append([]*Node(nil), keep...)
+// Compile plans the part of the graph that retain and targets need. The values of retain can be read after a run.
+func Compile(s *Session, g *Graph, retain []*Node, targets []Target) (*Program, error) {
+	all := append([]*Node(nil), retain...)
 	for _, t := range targets {
 		all = append(all, t.Node)
 	}
@@ -74,7 +74,7 @@ func Compile(s *Session, g *Graph, keep []*Node, targets []Target) (*Program, er
 			return nil, err
 		}
 	}
-	for _, t := range targets { // one value wanted in two places is computed once and copied
+	for _, t := range targets { // a value with two targets is computed once and copied
 		r, err := p.arg(t.Node)
 		if err != nil {
 			return nil, err
@@ -323,7 +323,7 @@ func (p *Program) Close() error {
 	return nil
 }
 
-// View returns the memory of a kept node after a run.
+// View returns the memory of a retained node after a run.
 func (p *Program) View(n *Node) device.View {
 	r, ok := p.viewed[n]
 	if !ok {
@@ -342,13 +342,13 @@ func (p *Program) View(n *Node) device.View {
 	return p.view(r)
 }
 
-// Kept returns buffer i that the op of a node keeps for the host (Slot.Read).
-func (p *Program) Kept(n *Node, i int) device.View {
+// Saved returns buffer i that the op of a node saves for the host (Slot.Read).
+func (p *Program) Saved(n *Node, i int) device.View {
 	op := n.Op().(*Op)
 	return p.view(ref{buf: p.plan.keeps[op][i], n: op.Saved[i].N})
 }
 
-// Doubles copies the value of a kept node to the host.
+// Doubles copies the value of a retained node to the host.
 func (p *Program) Doubles(n *Node) []float64 {
 	v := p.View(n)
 	out := make([]float64, v.N)

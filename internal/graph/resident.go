@@ -46,10 +46,10 @@ func (s *Session) FeedLists(name string, d device.Resident, values, starts devic
 	return nil
 }
 
-// Need returns the bytes that compiling the part of a graph that keep needs would allocate for its values: 0 where the memory of programs compiled before is
+// Need returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0 where the memory of programs compiled before is
 // large enough.
-func (s *Session) Need(g *Graph, keep ...*Node) (int64, error) {
-	pl, err := newPlan(g.expr, keep, nil)
+func (s *Session) Need(g *Graph, retain ...*Node) (int64, error) {
+	pl, err := newPlan(g.expr, retain, nil)
 	if err != nil {
 		return 0, err
 	}

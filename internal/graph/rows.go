@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Sets of rows, such as the regions of images, are concatenated without padding: the rows of item 0 first. A value has room for all
+// Sets of rows, such as the regions of images, are concatenated without padding: the rows of item 0 first. A value has capacity for all
 // rows that there could be; only the first Σ counts are there, and every op that reads it takes counts [B] int32 too.
 
 // total is the number of rows of a batch.
@@ -17,20 +17,20 @@ func total(counts []int32) (n int) {
 	return n
 }
 
-// LinearRows computes Σ x Wᵀ + b over one or more terms for the rows that are there: [room, O].
+// LinearRows computes Σ x Wᵀ + b over one or more terms for the rows that are there: [capacity, O].
 func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 	return g.linearRows(1, counts, terms...)
 }
 
 // linearRows is LinearRows for rows that are there the given number of times.
 func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
-	room, o := Dim(terms[0].X, 0), Dim(terms[0].W, 0)
+	capacity, o := Dim(terms[0].X, 0), Dim(terms[0].W, 0)
 	op := &Op{}
 	lengths := op.arg(counts, false)
 	sizes, layers := make([]int, len(terms)), make([]rowTerm, len(terms))
 	for k, t := range terms {
 		sizes[k] = Dim(t.X, 1)
-		wantShape("rows of a linear layer", t.X, room, sizes[k])
+		wantShape("rows of a linear layer", t.X, capacity, sizes[k])
 		wantShape("weight of a linear layer", t.W, o, sizes[k])
 		l := rowTerm{size: sizes[k], even: t.Even, x: op.arg(t.X, true), w: op.arg(t.W, true), b: -1}
 		if t.B != nil {
@@ -40,7 +40,7 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 		layers[k] = l
 	}
 	op.Name = fmt.Sprintf("linear %v→%d of rows", sizes, o)
-	y := op.result(room, o)
+	y := op.result(capacity, o)
 	op.Run = func(d device.Device, c *Call) {
 		for k, l := range layers {
 			a := device.GemmArgs{TransB: true, M: times * total(c.Host[lengths]), N: o, K: l.size, Alpha: 1,

@@ -6,12 +6,12 @@ import (
 	"vsetrain/internal/device"
 )
 
-// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [room, D]. What lies behind the last word is
+// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies behind the last word is
 // arbitrary.
-func (g *Graph) CaptionRows(x, lengths *Node, room int) *Node {
+func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
 	d := Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("captions one after the other, %d", d)}
-	words, counts, rows := op.arg(x, true), op.arg(lengths, false), op.result(room, d)
+	words, counts, rows := op.arg(x, true), op.arg(lengths, false), op.result(capacity, d)
 	op.Run = func(dev device.Device, c *Call) { dev.UnpackWords(c.Out[rows], c.In[words], c.Ints(counts), d, false) }
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no words
@@ -22,7 +22,7 @@ func (g *Graph) CaptionRows(x, lengths *Node, room int) *Node {
 	return g.apply(op)
 }
 
-// SegmentMeans computes the mean of the rows of every item: x [room, D] with counts [B] → [B, D].
+// SegmentMeans computes the mean of the rows of every item: x [capacity, D] with counts [B] → [B, D].
 func (g *Graph) SegmentMeans(x, counts *Node) *Node {
 	d := Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("means of %d", d)}
@@ -37,18 +37,18 @@ func (g *Graph) SegmentMeans(x, counts *Node) *Node {
 	return g.apply(op)
 }
 
-// GatedPool sums the rows x_r [room, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘ gate_b) + bias): l
-// [room, D], gate [B, D], w [1, D], bias [1] → [B, D]. The bias changes nothing and has the gradient 0.
+// GatedPool sums the rows x_r [capacity, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘ gate_b) + bias): l
+// [capacity, D], gate [B, D], w [1, D], bias [1] → [B, D]. The bias changes nothing and has the gradient 0.
 func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
-	room, d, b := Dim(x, 0), Dim(x, 1), Dim(counts, 0)
-	wantShape("gated rows", l, room, d)
+	capacity, d, b := Dim(x, 0), Dim(x, 1), Dim(counts, 0)
+	wantShape("gated rows", l, capacity, d)
 	wantShape("gate", gate, b, d)
 	wantShape("weight of a gated pool", w, 1, d)
 	wantShape("bias of a gated pool", bias, 1)
 	op := &Op{Name: fmt.Sprintf("gated pool of %d", d)}
 	gated, gates, weight, constant := op.arg(l, true), op.arg(gate, true), op.arg(w, true), op.arg(bias, true)
 	rows, lengths := op.arg(x, true), op.arg(counts, false)
-	out, weights := op.result(b, d), op.save(room)
+	out, weights := op.result(b, d), op.save(capacity)
 	args := func(c *Call) device.GatedPoolArgs {
 		return device.GatedPoolArgs{D: d, L: c.In[gated], G: c.In[gates], W: c.In[weight], X: c.In[rows],
 			Counts:  c.Ints(lengths),
@@ -63,7 +63,7 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 		bw := op.backward(in...)
 		dy, dGated, dGates := bw.arg(dyNode, false), bw.gradient(gated), bw.gradient(gates)
 		dWeight, dConstant, dRows := bw.gradient(weight), bw.gradient(constant), bw.gradient(rows)
-		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(room*d), bw.scratch(room*d),
+		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d), bw.scratch(capacity*d),
 			bw.scratch(b*d)
 		bw.Run = func(dev device.Device, c *Call) {
 			a := args(c)

@@ -7,7 +7,7 @@ import (
 )
 
 // Sequences are packed: captions sorted by length, words time-major without padding (device.Packing). A packed value
-// has room for B·L rows; only the first Σ lengths hold words, and every op that reads it takes the lengths too.
+// has capacity for B·L rows; only the first Σ lengths hold words, and every op that reads it takes the lengths too.
 
 // Words reads the word vectors of a batch in packed order: words [B, L] int32, lengths [B] int32, table [V, D] → [B·L, D].
 func (g *Graph) Words(words, lengths, table *Node) *Node {

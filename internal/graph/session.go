@@ -72,7 +72,7 @@ func (s *slab) reserve(dev device.Device, n int) error {
 	old := s.view
 	b, err := dev.Alloc(s.dtype, n)
 	var full *device.Full
-	if errors.As(err, &full) && old.Present() { // there may be room in the place of the old one
+	if errors.As(err, &full) && old.Present() { // there may be capacity in the place of the old one
 		dev.Free(old.Buf)
 		old, s.view = device.View{}, device.View{}
 		s.generation++
@@ -113,7 +113,7 @@ func (in *input) set(host []int32, bounded bool) {
 // regions of a batch costs a few per cent of a training step. Devices with memory of their own may stream it.
 const shareFrom = 1 << 16
 
-// slot returns the memory of an input with room for n elements.
+// slot returns the memory of an input with capacity for n elements.
 func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 	in := s.feed[name]
 	if in == nil {
@@ -190,7 +190,7 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 // numbers of the rows are sent to the device; they must be rows of the table.
 func (s *Session) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
 	if len(rows)*width > n {
-		return fmt.Errorf("input %s: %d rows of %d values, room for %d", name, len(rows), width, n)
+		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
 	}
 	for _, r := range rows {
 		if r < 0 || (int(r)+1)*width > t.Len() {
@@ -245,10 +245,10 @@ func (s *Session) FeedBounded(name string, values, bound []int32) error {
 }
 
 // FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
-// rows are counted by another input. Values with room for n elements may be read in place, as by Feed.
+// rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
 func (s *Session) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
-		return fmt.Errorf("input %s: %d values, room for %d", name, len(values), n)
+		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
 	}
 	if d, ok := s.Dev.(device.Sharer); ok && n >= shareFrom && cap(values) >= n && s.share(d, name, values[:n]) {
 		return nil

@@ -23,13 +23,13 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 		p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
 		check(t, err)
 		before := emulator.Finished(t)
-		host, kept := make([]float32, n), make([]device.View, 3)
-		for i := range kept {
+		host, copies := make([]float32, n), make([]device.View, 3)
+		for i := range copies {
 			b, err := dev.Alloc(device.Float, 2)
 			check(t, err)
-			kept[i] = device.Of(b)
+			copies[i] = device.Of(b)
 		}
-		for i := range kept {
+		for i := range copies {
 			host[0], host[n-1] = float32(-1-i), float32(10+i)
 			if i == 2 { // the last one comes in part
 				check(t, s.FeedPart("x", host[:n-64], n))
@@ -41,12 +41,12 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 				t.Errorf("input %d waited for the kernel of the one before", i)
 			}
 			check(t, p.RunAll())
-			dev.Copy(kept[i].Slice(0, 1), p.View(y).Slice(0, 1))
-			dev.Copy(kept[i].Slice(1, 2), p.View(y).Slice(n-1, n))
+			dev.Copy(copies[i].Slice(0, 1), p.View(y).Slice(0, 1))
+			dev.Copy(copies[i].Slice(1, 2), p.View(y).Slice(n-1, n))
 		}
 		for i, want := range [][2]float32{{1, 10}, {2, 11}, {3, 0}} {
 			var got [2]float32
-			dev.DownloadFloats(got[:], kept[i])
+			dev.DownloadFloats(got[:], copies[i])
 			if got != want {
 				t.Errorf("defer %d: input %d gave %v, want %v", deferred, i, got, want)
 			}
