@@ -11,8 +11,8 @@ type Attention interface {
 //
 //	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br
 //
-// The gradient kernel reads the inputs, Weights and DContext, writes DQuery, and ADDS to DKeys, DValues and DVector, so that
-// the steps of a decoder add up. DVector has one row for each sequence; their sum is the gradient of Vector.
+// The gradient kernel reads the inputs, Weights and DContext, writes DQuery, and ADDS to DKeys, DValues and DVector, so
+// that the steps of a decoder add up. DVector has one row for each sequence; their sum is the gradient of Vector.
 type AttentionArgs struct {
 	B, R, H, E       int
 	Keys             View // [B, R, H]

@@ -7,13 +7,13 @@ type Cells interface {
 }
 
 // GRUCellArgs is one step of a GRU (see GRUArgs) for N rows. GRUCell reads Gates [N, 4H], whose first three parts hold
-// W_i x + b_i, Hidden [N, 3H], W_h h + b_h, and Before [N, H], the state h; it writes the state after the step to Y, a copy of
-// Before to Prev, and r, z, n, W_hn h + b_hn to Gates.
+// W_i x + b_i, Hidden [N, 3H], W_h h + b_h, and Before [N, H], the state h; it writes the state after the step to Y, a
+// copy of Before to Prev, and r, z, n, W_hn h + b_hn to Gates.
 //
-// GRUCellGrad reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that comes from later
-// steps; it overwrites Gates with the gradients of the inputs of n, r, z and of W_hn h + b_hn in this order, so that the
-// last three parts are the gradient of Hidden and the first three, n in front, that of W_i x + b_i, and Carry with the part of
-// the gradient that reaches h directly.
+// GRUCellGrad reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
+// comes from later steps; it overwrites Gates with the gradients of the inputs of n, r, z and of W_hn h + b_hn in this
+// order, so that the last three parts are the gradient of Hidden and the first three, n in front, that of W_i x + b_i,
+// and Carry with the part of the gradient that reaches h directly.
 type GRUCellArgs struct {
 	N, H          int
 	Gates, Hidden View

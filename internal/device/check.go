@@ -7,9 +7,9 @@ import (
 )
 
 // Checker is told the views of one kernel call, with their sizes, by the method Views of the argument struct, or by the
-// function beside the interface where a kernel has no struct. It refuses, with a panic that names kernel and argument, a
-// view that is absent, of another type or memory, or too short, and cuts a longer one to the size that the kernel works
-// on. Behind it a device need not look at sizes again.
+// function beside the interface where a kernel has no struct. It refuses, with a panic that names kernel and argument,
+// a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that the kernel
+// works on. Behind it a device need not look at sizes again.
 //
 // A device keeps one Checker and sets Kernel for each call; nothing is allocated.
 type Checker struct {

@@ -2,8 +2,9 @@
 //
 // Everything a network, a loss or an optimiser computes is expressed in the kernels of the Device interface. They stand
 // in two layers: a Core that a device must have, and families of fused kernels that device/composed writes in terms of
-// the core where a device lacks them. device/cpu and device/cuda implement all of them, device/toy the core alone. A new
-// device has to pass the conformance suite of devicetest and nothing else; a new network needs no device code at all.
+// the core where a device lacks them. device/cpu and device/cuda implement all of them, device/toy the core alone. A
+// new device has to pass the conformance suite of devicetest and nothing else; a new network needs no device code at
+// all.
 //
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
 // of words of a batch, D a feature size, H a hidden size. Views carry no shape: the argument structs do. Unless a
@@ -160,8 +161,8 @@ func (c *Checker) Copy(dst, src *View) DType {
 
 // Sharer is implemented by devices that compute in the host's own memory.
 type Sharer interface {
-	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read the
-	// slice when they run, so it must stay as it is until they have. old is a view that Share returned before and that is
-	// no longer needed; its bookkeeping is reused.
+	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read
+	// the slice when they run, so it must stay as it is until they have. old is a view that Share returned before and
+	// that is no longer needed; its bookkeeping is reused.
 	Share(old View, host []float32) (View, bool)
 }

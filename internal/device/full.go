@@ -9,7 +9,8 @@ type Full struct {
 }
 
 func (e *Full) Error() string {
-	return fmt.Sprintf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free: %v", float64(e.Want)/1e6, float64(e.Free)/1e6, float64(e.Total)/1e6, e.Err)
+	return fmt.Sprintf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free: %v", float64(e.Want)/1e6,
+		float64(e.Free)/1e6, float64(e.Total)/1e6, e.Err)
 }
 
 func (e *Full) Unwrap() error { return e.Err }
@@ -21,9 +22,11 @@ func (e *Failed) Error() string { return e.Err.Error() }
 
 func (e *Failed) Unwrap() error { return e.Err }
 
-// Scratch is implemented by devices whose kernels need memory of their own. Where a call finds no room for it, it and all later ones do nothing.
+// Scratch is implemented by devices whose kernels need memory of their own. Where a call finds no room for it, it and
+// all later ones do nothing.
 type Scratch interface {
-	// Lacked returns what no room was found for, as Sync would, without waiting for the kernels; then the device goes on.
+	// Lacked returns what no room was found for, as Sync would, without waiting for the kernels; then the device
+	// continues.
 	Lacked() error
 }
 

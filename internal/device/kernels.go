@@ -10,8 +10,9 @@ type Products interface {
 // TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
 // operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
-// accumulated in float32, unless Exact asks for float32 products. Even says that the values of a row of op(A), and those of a column of op(B), are
-// of one size, as those of vectors of length 1 are: float32 products may then be exact to the largest of them and not to each.
+// accumulated in float32, unless Exact asks for float32 products. Even says that the values of a row of op(A), and
+// those of a column of op(B), are of one size, as those of vectors of length 1 are: float32 products may then be exact
+// to the largest of them and not to each.
 //
 // Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
 type GemmArgs struct {
@@ -71,8 +72,8 @@ func (c *Checker) matrix(name string, v *View, ld *int, trans bool, rows, cols, 
 	c.floats(name, v, (count-1)*stride+(rows-1)**ld+cols)
 }
 
-// Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or side by side as
-// groups of columns.
+// Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or
+// side by side as groups of columns.
 func (a *GemmArgs) Overlap() bool {
 	ld := max(a.LDC, a.N)
 	after, beside := a.StrideC >= (a.M-1)*ld+a.N, a.StrideC >= a.N && ld >= (a.Batch-1)*a.StrideC+a.N
@@ -97,8 +98,8 @@ type Elements interface {
 	Combine(dst, a, b View, alpha, beta float64)
 	// Activate computes y = f(x); y may be x.
 	Activate(f Activation, y, x View)
-	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the other of the
-	// two may be absent. dx may be dy.
+	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the
+	// other of the two may be absent. dx may be dy.
 	ActivateGrad(f Activation, dx, x, y, dy View)
 }
 
@@ -182,8 +183,8 @@ func (c *Checker) ColumnSum(dst, x *View, rows, cols int) {
 	c.floats("x", x, rows*cols)
 }
 
-// BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), made anew for the gradient of what reads it. F
-// is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X.
+// BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), computed again for the
+// gradient of what reads it. F is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X.
 type BiasActivateArgs struct {
 	F      Activation
 	M, N   int

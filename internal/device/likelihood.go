@@ -6,8 +6,9 @@ type Likelihood interface {
 	CrossEntropyGrad(CrossEntropyArgs)
 }
 
-// CrossEntropyArgs describes the negative log likelihood of the next word at every step of packed sequences (see Packing):
-// sequence b has Lengths[b] steps, and row (t, b) of Logits [T, V] predicts Labels[b, t+1], weighted by Mask[b, t+1]:
+// CrossEntropyArgs describes the negative log likelihood of the next word at every step of packed sequences (see
+// Packing): sequence b has Lengths[b] steps, and row (t, b) of Logits [T, V] predicts Labels[b, t+1], weighted by
+// Mask[b, t+1]:
 //
 //	Loss = Scale · Σ_(t,b) Mask[b,t+1]·(Norm_(t,b) - Logits_(t,b)[Labels[b,t+1]])    Norm = log Σ_v exp Logits_v
 //

@@ -1,12 +1,12 @@
 package device
 
-// Matching are the kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text
-// Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py). B images of R regions meet C captions of T = Σ Lengths words, the
-// words of the captions one caption after the other without padding.
+// Matching are the kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network
+// for Image-Text Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py). B images of R regions meet C
+// captions of T = Σ Lengths words, the words of the captions one caption after the other without padding.
 //
-// A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image, image after
-// image. Those of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as of captions with R words each.
-// Gradients may pass over pairs without gradient, as in Pairs.
+// A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image,
+// image after image. Those of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as of
+// captions with R words each. Gradients may pass over pairs without gradient, as in Pairs.
 type Matching interface {
 	// BlockMatch compares every node with its context, block by block.
 	BlockMatch(BlockMatchArgs)
@@ -34,18 +34,18 @@ type Matching interface {
 	WordGraphGrad(WordGraphArgs)
 }
 
-// BlockMatchArgs: with the attention weights of words over regions, β, and of regions over words, α, both one row per word, and
-// x^b the block b of E/Blocks values of a vector,
+// BlockMatchArgs: with the attention weights of words over regions, β, and of regions over words, α, both one row per
+// word, and x^b the block b of E/Blocks values of a vector,
 //
 //	WordMatch_itb   = cos(w_t^b, Σ_k β_t,ik v_ik^b)
 //	RegionMatch_ikb = cos(v_ik^b, Σ_t α_t,ik w_t^b)    t over the words of a caption
 //
-// with cos(x, y) = x·y / max(‖x‖‖y‖, 1e-8). The contexts need not be formed: with the products A_t,ik^b = w_t^b·v_ik^b and the Gram matrices
-// G of the blocks of a caption or an image, the numerators are Σ β A and Σ α A, and the squared norms of the contexts β G βᵀ and α G αᵀ.
-// WordNorm and RegionNorm keep these norms.
+// with cos(x, y) = x·y / max(‖x‖‖y‖, 1e-8). The contexts need not be formed: with the products A_t,ik^b = w_t^b·v_ik^b
+// and the Gram matrices G of the blocks of a caption or an image, the numerators are Σ β A and Σ α A, and the squared
+// norms of the contexts β G βᵀ and α G αᵀ. WordNorm and RegionNorm keep these norms.
 //
-// The gradient reads what the forward kernel wrote, DWordMatch and DRegionMatch, and writes DWords, DRegions, DWordAttention and
-// DRegionAttention. It lets 1e-8 pass no gradient.
+// The gradient reads what the forward kernel wrote, DWordMatch and DRegionMatch, and writes DWords, DRegions,
+// DWordAttention and DRegionAttention. It lets 1e-8 pass no gradient.
 type BlockMatchArgs struct {
 	B, R, E, Blocks int
 	Lengths         Ints // [C]
@@ -88,13 +88,15 @@ func (a *BlockMatchArgs) Views(c *Checker) {
 	}
 }
 
-// PolarArgs: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y), x first,
+// PolarArgs: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y), x
+// first,
 //
-//	e_k = -(ρ - MeanRho_k)² / 2(1e-14 + PrecisionRho_k²) - min(|θ - MeanTheta_k|, |2π - |θ - MeanTheta_k||)² / 2(1e-14 + PrecisionTheta_k²)
+//	e_k = -(ρ - MeanRho_k)² / 2(1e-14 + PrecisionRho_k²)
+//	      - min(|θ - MeanTheta_k|, |2π - |θ - MeanTheta_k||)² / 2(1e-14 + PrecisionTheta_k²)
 //	w_ijk = exp e_k / Σ_l exp e_l
 //
-// Weights is w [B, R, R, K], or with Sum Σ_j w_ijk [B, R, K]. Quirk Q5: the sum in the denominator is over the kernels. The reference
-// divides 0 by 0 where all exponentials underflow; here w is the limit.
+// Weights is w [B, R, R, K], or with Sum Σ_j w_ijk [B, R, K]. Quirk Q5: the sum in the denominator is over the kernels.
+// The reference divides 0 by 0 where all exponentials underflow; here w is the limit.
 //
 // The gradient reads DWeights and writes the gradients of the four parameters.
 type PolarArgs struct {
@@ -161,8 +163,8 @@ func (a *ScaleArgs) Views(c *Checker) {
 //
 //	Y_jk = Σ_l w_jlk X_lk
 //
-// w is that of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise that of the caption, one behind the other:
-// [n_c, n_c, K]. The gradient writes DX and DWeights.
+// w is that of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise that of the caption, one
+// after the other: [n_c, n_c, K]. The gradient writes DX and DWeights.
 type MixArgs struct {
 	B, K, H  int
 	PerImage bool
@@ -199,7 +201,8 @@ func (a *MixArgs) Views(c *Checker) {
 	}
 }
 
-// NodeMeansArgs: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and writes DX.
+// NodeMeansArgs: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and
+// writes DX.
 type NodeMeansArgs struct {
 	B, H    int
 	Lengths Ints // [C]
@@ -223,11 +226,12 @@ func (a *NodeMeansArgs) Views(c *Checker) {
 	}
 }
 
-// WordGraphArgs: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are the words joined to j
-// by one of its Edges, and j itself; without Edges all its words. Weights are [L_c, L_c] for each caption, one behind the other.
+// WordGraphArgs: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are
+// the words joined to j by one of its Edges, and j itself; without Edges all its words. Weights are [L_c, L_c] for each
+// caption, one after the other.
 //
-// Edges holds pairs of places in a caption, those of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient reads Weights and
-// DWeights and writes DWords.
+// Edges holds pairs of places in a caption, those of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient reads
+// Weights and DWeights and writes DWords.
 type WordGraphArgs struct {
 	E         int
 	Lambda    float64
@@ -251,7 +255,8 @@ func (a *WordGraphArgs) Views(c *Checker) {
 	c.floats("Weights", &a.Weights, weights)
 	if a.Sparse {
 		if len(a.EdgeStart.Host) != captions+1 || 2*int(a.EdgeStart.Host[captions]) > len(a.Edges.Host) {
-			c.refuse("%d starts of the edges of %d captions and %d ends of edges do not fit", len(a.EdgeStart.Host), captions,
+			c.refuse("%d starts of the edges of %d captions and %d ends of edges do not fit", len(a.EdgeStart.Host),
+				captions,
 				len(a.Edges.Host))
 		}
 		a.edges(c)

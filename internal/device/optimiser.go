@@ -31,8 +31,8 @@ func (c *Checker) ClipCoefficient(coef, norm, sumSquares *View) {
 	c.floats("sumSquares", sumSquares, 1)
 }
 
-// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a large
-// linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
+// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a
+// large linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
 type Factored struct {
 	N, O, I int
 	DY, X   View

@@ -11,8 +11,8 @@ type Options struct {
 	Kind string `yaml:"kind" enum:"auto|cpu|cuda" doc:"auto takes a GPU when there is one"`
 	// Index is which GPU, counted from 0.
 	Index int `yaml:"index" min:"0" max:"1023" doc:"which GPU (cuda), counted from 0"`
-	// Resident: auto keeps features, word ids, boxes and semantic vectors of the training split and features of the validation split on the GPU as far as they
-	// fit, and streams the rest; the results are the same.
+	// Resident: auto keeps features, word ids, boxes and semantic vectors of the training split and features of the
+	// validation split on the GPU as far as they fit, and streams the rest; the results are the same.
 	Resident string `yaml:"resident" enum:"auto|always|never" doc:"the data set on the GPU: auto what fits, always all of it or an error, never (streamed with the batches)"`
 	// Capture: auto records training steps as CUDA graphs; the results are the same.
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
@@ -38,10 +38,12 @@ func (o *Options) Validate() error {
 			Remedy: "tf32 exists on NVIDIA GPUs only"}
 	}
 	if o.Kind == "cpu" && o.Index > 0 {
-		return &options.Error{Key: "index", Found: strconv.Itoa(o.Index), Expected: "0 on the cpu", Remedy: "set device.kind to cuda to choose a GPU"}
+		return &options.Error{Key: "index", Found: strconv.Itoa(o.Index), Expected: "0 on the cpu",
+			Remedy: "set device.kind to cuda to choose a GPU"}
 	}
 	if o.Kind == "cpu" && o.Resident == "always" {
-		return &options.Error{Key: "resident", Found: `"always"`, Expected: "auto or never on the cpu", Remedy: "the cpu reads features where they are"}
+		return &options.Error{Key: "resident", Found: `"always"`, Expected: "auto or never on the cpu",
+			Remedy: "the cpu reads features where they are"}
 	}
 	return nil
 }

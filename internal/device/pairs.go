@@ -1,11 +1,11 @@
 package device
 
-// Pairs are the kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity Reasoning
-// and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
+// Pairs are the kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity
+// Reasoning and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
 //
-// B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the other without
-// padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the nodes of caption c are
-// n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
+// B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the
+// other without padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the
+// nodes of caption c are n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
 //
 // Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it.
 type Pairs interface {
@@ -30,14 +30,14 @@ type Pairs interface {
 // MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
 const MaxLambda = 80.0
 
-// PairAttentionArgs: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x = leaky(a) of slope
-// 0.1 below 0,
+// PairAttentionArgs: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x =
+// leaky(a) of slope 0.1 below 0,
 //
 //	OverWords false:  Weights_jk = softmax_k (Lambda · x_jk / (‖x_·k‖ + 1e-8)), the norm over the words of the caption
 //	OverWords true:   Weights_jk = softmax_j (Lambda · x_jk / (‖x_j·‖ + 1e-8)), the norm over the regions of the image
 //
-// where softmax_k runs over the regions of the image and softmax_j over the words of the caption. So words attend to regions (SGRAF, text
-// graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
+// where softmax_k runs over the regions of the image and softmax_j over the words of the caption. So words attend to
+// regions (SGRAF, text graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
 type PairAttentionArgs struct {
 	B, R              int
 	Lambda            float64 // at most MaxLambda
@@ -66,10 +66,10 @@ func (a *PairAttentionArgs) Views(c *Checker) {
 //
 //	u_ij = l2(Σ_k Weights_j,ik V_ik)    s_ij = l2(W (u_ij - c_j)∘(u_ij - c_j) + Bias)
 //
-// with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E], u_ij = V_i as it
-// is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S], whose other rows are left alone;
-// Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖ for the gradient of
-// a device that does not compute them again. Filter is used where it is there.
+// with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E],
+// u_ij = V_i as it is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S],
+// whose other rows are left alone; Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖
+// for the gradient of a device that does not compute them again. Filter is used if it exists.
 //
 // The gradient reads DNodes and writes DImages, DRows, DWeights, DW and DBias.
 type SimilarityArgs struct {
@@ -127,7 +127,8 @@ func (a *SimilarityArgs) Views(c *Checker) {
 //
 //	z_j = W·s_j + Bias    ds_j = Weights_j DSums_p + DLogits_j W    DW = Σ_j DLogits_j s_j
 //
-// for node j of pair p; the gradient ds comes from its factors, in place of DNodes. DW is what the rows of one call give.
+// for node j of pair p; the gradient ds comes from its factors, in place of DNodes. DW is what the rows of one call
+// give.
 type Filter struct {
 	W, Bias        View // [S], [1]
 	Logits         View // [B·P]: z
@@ -156,8 +157,8 @@ func (f *Filter) Present() bool { return f.W.Present() }
 //
 //	Y = X M + v    E = softmax(Y Xᵀ) X    Out = ReLU(E Wᵀ + Bias)
 //
-// softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise [B·P, S]. Y [B·P, S] is
-// kept for the gradient, which computes it again where it is absent; with First it is not used.
+// softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise [B·P, S]. Y
+// [B·P, S] is kept for the gradient, which computes it again where it is absent; with First it is not used.
 //
 // The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
 type ReasonArgs struct {
@@ -204,12 +205,12 @@ func (a *ReasonArgs) Views(c *Checker) {
 //
 //	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
 //
-// BN is batch normalisation of one channel. With Train the statistics are those of one caption with all images, B·n_c values, and
-// the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C] the statistics, Norms [B·C] the
-// norm of the sum.
+// BN is batch normalisation of one channel. With Train the statistics are those of one caption with all images, B·n_c
+// values, and the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C]
+// the statistics, Norms [B·C] the norm of the sum.
 //
-// The gradient reads them, Out and DOut. It writes that of X as its factors, dX_j = Weights_j DSums_p + DLogits_j W (Filter), with DSums 0
-// for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
+// The gradient reads them, Out and DOut. It writes that of X as its factors, dX_j = Weights_j DSums_p + DLogits_j W
+// (Filter), with DSums 0 for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
 type FilterArgs struct {
 	B, S          int
 	Train         bool

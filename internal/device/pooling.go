@@ -13,8 +13,8 @@ type Pooling interface {
 	SortPoolGrad(SortPoolArgs)
 }
 
-// PoolWeightsArgs: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed (see
-// Packing), Weights [B, L] is not.
+// PoolWeightsArgs: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed
+// (see Packing), Weights [B, L] is not.
 type PoolWeightsArgs struct {
 	L           int
 	Temperature float64
@@ -41,9 +41,9 @@ func (a *PoolWeightsArgs) Views(c *Checker) {
 	}
 }
 
-// SortPoolArgs: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c in the n_b rows of
-// item b. Equal values keep the order of their rows. Weights [K, K] has one row of weights for each length, the longest
-// first.
+// SortPoolArgs: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c
+// in the n_b rows of item b. Equal values keep the order of their rows. Weights [K, K] has one row of weights for each
+// length, the longest first.
 //
 // The rows of X [T, D] are concatenated, those of item 0 first, or packed (see Packing, lengths descending). Memory
 // beyond the T = Σ n_b rows is left alone. Ranks [T, D] keeps the place of every value in its sorted channel for

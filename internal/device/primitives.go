@@ -1,8 +1,9 @@
 package device
 
-// Primitives are the elementwise functions, reductions and products within segments from which a network composes what has no
-// kernel of its own. They work along one of two axes. Along rows, x [N, D] has one result per row: [N]. Along segments, x [T, D] is
-// sets of rows, Counts of them each, one set after the other (see Segments), and has one row of results per set: [C, D].
+// Primitives are the elementwise functions, reductions and products within segments from which a network composes what
+// has no kernel of its own. They work along one of two axes. Along rows, x [N, D] has one result per row: [N]. Along
+// segments, x [T, D] is sets of rows, Counts of them each, one set after the other (see Segments), and has one row of
+// results per set: [C, D].
 type Primitives interface {
 	// Multiply computes dst = a∘b; dst may be a or b.
 	Multiply(dst, a, b View)
@@ -58,7 +59,8 @@ func (a *MapArgs) Views(c *Checker) {
 
 // ReduceArgs: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
 //
-//	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of equal ones
+//	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of
+//	        equal ones
 //	Spread  X = Y at every position, or with Max Y at position Index and 0 elsewhere: the gradient of Reduce
 //
 // Rows of X that belong to no segment become 0 if the counts are bounds.
@@ -99,8 +101,8 @@ const (
 	SegmentApplyT                    // B_s = G_sᵀ A_s
 )
 
-// SegmentProductsArgs: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies behind them is
-// neither read nor written. The products are float32 in every precision but fp64.
+// SegmentProductsArgs: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies
+// behind them is neither read nor written. The products are float32 in every precision but fp64.
 type SegmentProductsArgs struct {
 	Form       SegmentForm
 	D, Longest int

@@ -45,13 +45,15 @@ func (a *GRUArgs) Views(c *Checker) {
 	}
 }
 
-// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their states:
+// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their
+// states:
 //
 //	Y = (→h + ←h)/2
 //
-// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and writes DX (optional), the sum of
-// both directions, and the gradients of the weights of both; it may overwrite Gates. Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX
-// [T, H+I] for BiGRUGrad; what it holds afterwards is arbitrary.
+// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and
+// writes DX (optional), the sum of both directions, and the gradients of the weights of both; it may overwrite Gates.
+// Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX [T, H+I] for BiGRUGrad; what it holds afterwards is
+// arbitrary.
 type BiGRUArgs struct {
 	I, H       int
 	Lengths    Ints // [B], descending, each at least 1

@@ -10,7 +10,8 @@ type Segments interface {
 	GatedPool(GatedPoolArgs)
 	// GatedPoolGrad computes its gradients.
 	GatedPoolGrad(GatedPoolArgs)
-	// UnpackWords copies the rows of packed captions (see Packing) to captions one after the other; back copies the other way.
+	// UnpackWords copies the rows of packed captions (see Packing) to captions one after the other; back copies the
+	// other way.
 	UnpackWords(dst, src View, lengths Ints, d int, back bool)
 }
 
@@ -34,8 +35,8 @@ func (c *Checker) UnpackWords(dst, src *View, lengths *Ints, d int) {
 //
 //	e_r = W·(L_r ∘ G_b)    Weights = softmax e    Out_b = Σ_r Weights_r X_r
 //
-// A constant added to e changes nothing, so there is no bias. The gradient reads the inputs, Weights and DOut and writes DL, DG, DX and
-// DW [B, D], whose sum over the items is the gradient of W.
+// A constant added to e changes nothing, so there is no bias. The gradient reads the inputs, Weights and DOut and
+// writes DL, DG, DX and DW [B, D], whose sum over the items is the gradient of W.
 type GatedPoolArgs struct {
 	D       int
 	Counts  Ints // [B], each at least 1

@@ -36,8 +36,8 @@ func (l linear) weights(d device.Device, n int, dw, db, dy, x device.View) {
 	}
 }
 
-// triple are the products of queries, keys and values: one product [n, D] × [D, 3D] where the parameters lie side by side
-// (device memory holds parameters in the order of the network), three otherwise. w and b are indices in Call.In.
+// triple are the products of queries, keys and values: one product [n, D] × [D, 3D] where the parameters lie side by
+// side (device memory holds parameters in the order of the network), three otherwise. w and b are indices in Call.In.
 type triple struct {
 	d    int
 	w, b [3]int
@@ -68,7 +68,7 @@ func (l triple) forward(dev device.Device, c *Call, n int, y, x device.View) {
 // part is one of the three in n rows of y.
 func (l triple) part(y device.View, n, i int) device.View { return y.Slice(i*l.d, max(i*l.d, n*3*l.d)) }
 
-// backward adds dy W to dx, where there is one, and writes the gradients of w and b, results dw and db; sums [3D] is
+// backward adds dy W to dx, if there is one, and writes the gradients of w and b, results dw and db; sums [3D] is
 // scratch memory.
 func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x, sums device.View, dw, db [3]int) {
 	d := l.d
@@ -108,8 +108,8 @@ func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x, sums devi
 //
 //	LN(x + dropout(O(attention(Q x, K x, V x))))
 //
-// for x [B·L, D], words [B, L] of which those that are 0 are not attended to, and lengths [B] → [B·L, D]. rate is that of
-// both dropouts; purpose names the layer in their draws.
+// for x [B·L, D], words [B, L] of which those that are 0 are not attended to, and lengths [B] → [B·L, D]. rate is that
+// of both dropouts; purpose names the layer in their draws.
 func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate float64, purpose string) *Node {
 	capacity, d := Dim(x, 0), Dim(x, 1)
 	wantShape("words", words, Dim(lengths, 0), -1)
@@ -180,7 +180,8 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 //
 //	LN(x + dropout(W₂ GELU(W₁ x + b₁) + b₂))
 //
-// for x [B·L, D] with lengths [B] → [B·L, D]. GELU is made anew for the gradient, in the place of what went into it.
+// for x [B·L, D] with lengths [B] → [B·L, D]. GELU is computed again for the gradient, in the place of what went into
+// it.
 func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate float64, purpose string) *Node {
 	capacity, d, f := Dim(x, 0), Dim(x, 1), Dim(w.Inner.W, 0)
 	op := &Op{Name: fmt.Sprintf("perceptron layer %d→%d→%d", d, f, d)}

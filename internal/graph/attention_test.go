@@ -17,10 +17,12 @@ type counting struct {
 
 func (c *counting) Gemm(a device.GemmArgs) { c.products++; c.Device.Gemm(a) }
 
-// Queries, keys and values are one product where their parameters lie side by side in memory, and the results are those of three.
+// Queries, keys and values are one product where their parameters lie side by side in memory, and the results are those
+// of three.
 func TestQueriesKeysAndValuesAreOneProduct(t *testing.T) {
 	const d = 16
-	shape := map[string][]int{"x": {12, d}, "qw": {d, d}, "kw": {d, d}, "vw": {d, d}, "ow": {d, d}, "qb": {d}, "kb": {d}, "vb": {d}, "ob": {d}, "lw": {d}, "lb": {d}}
+	shape := map[string][]int{"x": {12, d}, "qw": {d, d}, "kw": {d, d}, "vw": {d, d}, "ow": {d, d}, "qb": {d},
+		"kb": {d}, "vb": {d}, "ob": {d}, "lw": {d}, "lb": {d}}
 	type outcome struct {
 		forward, backward int
 		values            map[string][]float64
@@ -50,7 +52,8 @@ func TestQueriesKeysAndValuesAreOneProduct(t *testing.T) {
 		check(t, s.FeedDoubles("w", weights))
 		w, l := sequenceInputs(g)
 		part := func(p string) graph.LinearWeights { return graph.LinearWeights{W: node[p+"w"], B: node[p+"b"]} }
-		out := g.AttentionLayer(node["x"], w, l, graph.AttentionWeights{Query: part("q"), Key: part("k"), Value: part("v"), Output: part("o"),
+		out := g.AttentionLayer(node["x"], w, l, graph.AttentionWeights{Query: part("q"), Key: part("k"),
+			Value: part("v"), Output: part("o"),
 			Norm: graph.LayerNormWeights{Weight: node["lw"], Bias: node["lb"], Eps: 1e-2}, Heads: 2}, 0, "layer")
 		forward, err := graph.Compile(s, g, []*graph.Node{out}, nil)
 		check(t, err)

@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// BatchNormWeights are the parameters of a batch normalisation, each [C]; Mean and Var are the running statistics, which a training
-// graph updates in place when it runs.
+// BatchNormWeights are the parameters of a batch normalisation, each [C]; Mean and Var are the running statistics,
+// which a training graph updates in place when it runs.
 type BatchNormWeights struct {
 	Weight, Bias, Mean, Var *Node
 }
@@ -27,8 +27,9 @@ func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
 	return g.batchNorm(a, x, w, nil, nil)
 }
 
-// BatchNormRows normalises the columns of the rows that are there: x [capacity, C] with counts [B]. pad, where given, is the value
-// [C] of the padding rows that would make all counts equal: they take part in the statistics (quirk Q4 of VSE-infinity).
+// BatchNormRows normalises the columns of the rows that are there: x [capacity, C] with counts [B]. pad, where given,
+// is the value [C] of the padding rows that would make all counts equal: they take part in the statistics (quirk Q4 of
+// VSE-infinity).
 func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 	wantShape("rows of a batch norm", x, -1, -1)
 	if pad != nil {

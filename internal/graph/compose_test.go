@@ -26,22 +26,42 @@ func mapped(f device.Function, c float64) func(g *graph.Graph, in []*graph.Node)
 
 // composeCases are the ops from which networks are composed, on the words of three captions, 8 in all.
 var composeCases = []opCase{
-	{"multiply", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Multiply(in[0], in[1]) }},
+	{"multiply", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Multiply(in[0], in[1])
+	}},
 	{"square", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Multiply(in[0], in[0]) }},
-	{"minus", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Minus(in[0], g.Times(in[1], 3)) }},
-	{"leaky", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Map(device.LeakyReLU, 0.1, in[0]) }},
+	{"minus", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Minus(in[0], g.Times(in[1], 3))
+	}},
+	{"leaky", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Map(device.LeakyReLU, 0.1, in[0])
+	}},
 	{"log", [][]int{{3, 4}}, mapped(device.Log, 0)}, {"sqrt", [][]int{{3, 4}}, mapped(device.Sqrt, 0)},
-	{"reciprocal", [][]int{{3, 4}}, mapped(device.Reciprocal, 0.5)}, {"inverse", [][]int{{3, 4}}, mapped(device.Inverse, 1)},
-	{"sum along rows", [][]int{{4, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Sum(in[0], graph.AlongRows(3)) }},
-	{"sum along segments", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Sum(in[0], alongSegments(g)) }},
+	{"reciprocal", [][]int{{3, 4}}, mapped(device.Reciprocal, 0.5)}, {"inverse", [][]int{{3, 4}},
+		mapped(device.Inverse, 1)},
+	{"sum along rows", [][]int{{4, 6}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Sum(in[0], graph.AlongRows(3))
+	}},
+	{"sum along segments", [][]int{{8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Sum(in[0], alongSegments(g))
+	}},
 	{"spread along rows", [][]int{{8}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Spread(in[0], graph.AlongRows(3), 4, 6)
 	}},
 	{"spread along segments", [][]int{{3, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Spread(in[0], alongSegments(g), 8, 2)
 	}},
-	{"max along rows", [][]int{{4, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Max(in[0], graph.AlongRows(3)) }},
-	{"max along segments", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Max(in[0], alongSegments(g)) }},
+	{"max along rows", [][]int{{4, 6}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Max(in[0], graph.AlongRows(3))
+	}},
+	{"max along segments", [][]int{{8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Max(in[0], alongSegments(g))
+	}},
 	{"softmax along rows", [][]int{{4, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Softmax(in[0], 2, graph.AlongRows(3))
 	}},
@@ -59,10 +79,11 @@ var composeCases = []opCase{
 		return g.GroupProducts(in[0], in[1], l)
 	}},
 	{"Gram matrices", [][]int{{2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Grams(in[0]) }},
-	{"products of segments by their Gram matrices", [][]int{{8, 3}, {8, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.SegmentMix(g.SegmentGrams(in[0], l, 4), in[1], l)
-	}},
+	{"products of segments by their Gram matrices", [][]int{{8, 3}, {8, 2}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			_, l := sequenceInputs(g)
+			return g.SegmentMix(g.SegmentGrams(in[0], l, 4), in[1], l)
+		}},
 	{"repeat", [][]int{{2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Repeat(in[0], 4) }},
 	{"rows of self-attention", [][]int{{12, 12}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
@@ -77,7 +98,10 @@ var composeCases = []opCase{
 		return g.PickRows(in[0], w, l)
 	}},
 	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 2) }},
-	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 5) }},
+	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return tiles(g, in, 5)
+	}},
 }
 
 // tiles scores 5 images of 3 values with the words of three captions, n images at a time.
@@ -134,10 +158,11 @@ func TestTilesBoundMemory(t *testing.T) {
 		g := s.Graph()
 		images, words := g.Input("images", 64, 8), g.Input("words", 400, 8)
 		l := g.InputInts("lengths", 40)
-		out := g.Tiles(n, []*graph.Node{images}, []*graph.Node{words, l}, func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
-			s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
-			return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
-		})
+		out := g.Tiles(n, []*graph.Node{images}, []*graph.Node{words, l},
+			func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
+				s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
+				return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
+			})
 		cost := g.WeightedSum(out, g.Input("w", 64, 40))
 		grads, err := g.Gradients(cost, images, words)
 		check(t, err)

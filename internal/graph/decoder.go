@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// DecoderWeights are the parameters of a GRU that attends to regions before every step: of features E, of words W, its states H,
-// its attention A.
+// DecoderWeights are the parameters of a GRU that attends to regions before every step: of features E, of words W, its
+// states H, its attention A.
 type DecoderWeights struct {
 	Attend, AttendBias *Node // [A, E+H], [A]: of a region beside the state
 	Score              *Node // [1, A]
@@ -15,17 +15,17 @@ type DecoderWeights struct {
 	BIH, BHH           *Node // [3H]
 }
 
-// AttentionGRU is the decoder of VSRN's captioning branch (Venugopalan et al.: "Sequence to Sequence - Video to Text", ICCV 2015,
-// with attention; VSRN, misc/DecoderRNN.py, misc/Attention.py): from the state h_0 = initial_b [B, H], for the words x_t of
-// every sequence,
+// AttentionGRU is the decoder of VSRN's captioning branch (Venugopalan et al.: "Sequence to Sequence - Video to Text",
+// ICCV 2015, with attention; VSRN, misc/DecoderRNN.py, misc/Attention.py): from the state h_0 = initial_b [B, H], for
+// the words x_t of every sequence,
 //
 //	e_r = Score tanh(Attend [regions_r ; h_t-1] + AttendBias)    c = Σ_r softmax(e)_r regions_r
 //	h_t = GRU([x_t ; drop(c)], h_t-1)
 //
-// x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order; regions are
-// [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of WIH that sees the
-// words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or with wordCounts not nil that of Graph.DropoutPadded with
-// these lengths.
+// x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order;
+// regions are [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of
+// WIH that sees the words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or
+// with wordCounts not nil that of Graph.DropoutPadded with these lengths.
 func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w DecoderWeights, rate float64,
 	purpose string) *Node {
 	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1),
@@ -70,7 +70,8 @@ type decoder struct {
 }
 
 // declare declares the arguments.
-func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, wordCounts *Node, w DecoderWeights, rate float64,
+func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, wordCounts *Node, w DecoderWeights,
+	rate float64,
 	purpose string) {
 	k.x, k.regions, k.initial, k.steps = op.arg(x, true), op.arg(regions, true), op.arg(initial, true), op.arg(steps,
 		false)

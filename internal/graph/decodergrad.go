@@ -23,7 +23,8 @@ func newDecoderGradient(k *decoder, op *Op, rows int, dStates *Node) *decoderGra
 }
 
 // run is the gradient of AttentionGRU, back through time. A step leaves the gradients of its gates, of its query and of
-// its context, which the attention adds up over the steps; the gradients of the weights are products over all rows at the end.
+// its context, which the attention adds up over the steps; the gradients of the weights are products over all rows at
+// the end.
 func (k *decoderGradient) run(d device.Device, c *Call) {
 	o := k.operands(c)
 	dStates, dRegions := c.In[k.dStates], c.Out[k.dRegions]
@@ -68,8 +69,8 @@ func (k *decoderGradient) run(d device.Device, c *Call) {
 		C: dRegions})
 }
 
-// gruWeights computes the gradients of the words and of the GRU's weights from those of the gates, [n, r, z, hn] in a row: the last
-// three parts belong to the rows of WHH, the second and third, and the first, to those of WIH.
+// gruWeights computes the gradients of the words and of the GRU's weights from those of the gates, [n, r, z, hn] in a
+// row: the last three parts belong to the rows of WHH, the second and third, and the first, to those of WIH.
 func (k *decoderGradient) gruWeights(d device.Device, c *Call, o *operands) {
 	dx, dwih, dwhh, dbih, dbhh := c.Out[k.dX], c.Out[k.dWIH], c.Out[k.dWHH], c.Out[k.dBIH], c.Out[k.dBHH]
 	bias := c.Temp[k.biases]

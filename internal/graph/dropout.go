@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// InputStep is the int32 input [2] that every training graph with dropout reads: the number of training steps done before, its
-// low and its high half.
+// InputStep is the int32 input [2] that every training graph with dropout reads: the number of training steps done
+// before, its low and its high half.
 const InputStep = "in.step"
 
 // dropper draws the masks of one dropout layer.
@@ -16,8 +16,9 @@ func (g *Graph) dropper(purpose string, rate float64) device.DropoutArgs {
 	return device.DropoutArgs{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
 }
 
-// Dropout sets elements of x to zero with the given probability and divides the others by 1 - rate, in a training graph;
-// otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the training step and the place.
+// Dropout sets elements of x to zero with the given probability and divides the others by 1 - rate, in a training
+// graph; otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the training step
+// and the place.
 func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
 	if !g.Training || rate == 0 {
 		return x
@@ -42,8 +43,8 @@ func (g *Graph) same(op *Op, arg int, in ...*Node) []*Node {
 	return g.gradients(bw)
 }
 
-// DropoutPadded is Dropout of the rows of padded sequences, x [B·S, C] step by step, with the masks of sequences that are packed by lengths [B]
-// (device.Recorder); with nil lengths it is Dropout.
+// DropoutPadded is Dropout of the rows of padded sequences, x [B·S, C] step by step, with the masks of sequences that
+// are packed by lengths [B] (device.Recorder); with nil lengths it is Dropout.
 func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *Node {
 	if lengths == nil || !g.Training || rate == 0 {
 		return g.Dropout(x, rate, purpose)

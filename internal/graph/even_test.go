@@ -42,6 +42,7 @@ func TestEvenBelongsToAProduct(t *testing.T) {
 	check(t, s.FeedInts("rows", []int32{2}))
 	check(t, prog.RunAll())
 	if want := []bool{true, false, false, false, false, true}; !slices.Equal(p.even, want) {
-		t.Errorf("even products %v, want %v: two layers, the cost, the gradients of the second layer, of the first", p.even, want)
+		t.Errorf("even products %v, want %v: two layers, the cost, the gradients of the second layer, of the first",
+			p.even, want)
 	}
 }

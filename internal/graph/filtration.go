@@ -6,15 +6,16 @@ import (
 	"vsetrain/internal/device"
 )
 
-// FilterWeights are the parameters of a filtration: the layer [1, S], [1] that gives the logits, and the batch norm of one channel behind it.
+// FilterWeights are the parameters of a filtration: the layer [1, S], [1] that gives the logits, and the batch norm of
+// one channel behind it.
 type FilterWeights struct {
 	Weight, Bias *Node
 	Norm         BatchNormWeights
 }
 
-// Filtrate sums the similarity vectors of every pair (see Similarities) with attention weights: [B·C, S]. See device.Filter and
-// device.FilterArgs. It is one op with the similarities, so that the gradient of the vectors, nearly all of it a number for each times one row, is
-// nowhere written out.
+// Filtrate sums the similarity vectors of every pair (see Similarities) with attention weights: [B·C, S]. See
+// device.Filter and device.FilterArgs. It is one op with the similarities, so that the gradient of the vectors, nearly
+// all of it a number for each times one row, is nowhere written out.
 func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	l := newSimilarities(&x)
 	b, s, n, rows, pairs := l.b, l.s, l.n, l.rows(), l.b*l.n

@@ -22,8 +22,8 @@ type Node = G.Node
 
 // Graph is one symbolic network at one shape.
 type Graph struct {
-	// Training makes batch normalisation use and collect the statistics of the batch, and dropout drop. It is set before
-	// anything is added.
+	// Training makes batch normalisation use and collect the statistics of the batch, and dropout drop. It is set
+	// before anything is added.
 	Training bool
 	// Seed is the seed of the run, from which dropout draws.
 	Seed uint64

@@ -63,7 +63,8 @@ func gruCase(name string, reverse, final bool) opCase {
 }
 
 func running(g *graph.Graph, in []*graph.Node) graph.BatchNormWeights {
-	return graph.BatchNormWeights{Weight: in[0], Bias: in[1], Mean: g.Const("mean", []float64{0.5, -1, 2}, 3), Var: g.Const("var", []float64{0.5, 1, 2}, 3)}
+	return graph.BatchNormWeights{Weight: in[0], Bias: in[1], Mean: g.Const("mean", []float64{0.5, -1, 2}, 3),
+		Var: g.Const("var", []float64{0.5, 1, 2}, 3)}
 }
 
 func batchNorm(training bool, axis int) func(g *graph.Graph, in []*graph.Node) *graph.Node {
@@ -80,8 +81,8 @@ func sortPool(packed bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
 	}
 }
 
-// Names that begin with "gru" or "rows" are of packed or concatenated rows: of 12 rows of an argument or result the first 8 are
-// there.
+// Names that begin with "gru" or "rows" are of packed or concatenated rows: of 12 rows of an argument or result the
+// first 8 are there.
 var opCases = []opCase{
 	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Linear(graph.LinearTerm{X: in[0], W: in[1], B: in[2]})
@@ -89,13 +90,27 @@ var opCases = []opCase{
 	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Linear(graph.LinearTerm{X: in[0], W: in[1]})
 	}},
-	{"product", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.MatMulT(in[0], in[1], true) }},
+	{"product", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.MatMulT(in[0], in[1], true)
+	}},
 	{"l2 rows", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.L2Norm(in[0], 1, 0) }},
-	{"l2 middle axis", [][]int{{2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.L2Norm(in[0], 1, 1e-8) }},
-	{"relu", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Activate(device.ReLU, in[0]) }},
-	{"tanh", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Activate(device.Tanh, in[0]) }},
-	{"sigmoid", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Activate(device.Sigmoid, in[0]) }},
-	{"abs", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Activate(device.Abs, in[0]) }},
+	{"l2 middle axis", [][]int{{2, 3, 4}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.L2Norm(in[0], 1, 1e-8)
+	}},
+	{"relu", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Activate(device.ReLU, in[0])
+	}},
+	{"tanh", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Activate(device.Tanh, in[0])
+	}},
+	{"sigmoid", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Activate(device.Sigmoid, in[0])
+	}},
+	{"abs", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Activate(device.Abs, in[0])
+	}},
 	{"reshape of an input", [][]int{{3, 4}, {2, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.MatMulT(g.Reshape(in[0], 2, 6), in[1], true)
 	}},
@@ -106,19 +121,24 @@ var opCases = []opCase{
 		x := g.Activate(device.Tanh, in[0])
 		return g.MatMulT(x, x, true)
 	}},
-	{"order scores", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.OrderScores(in[0], in[1]) }},
+	{"order scores", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.OrderScores(in[0], in[1])
+	}},
 	{"words into gru", [][]int{{6, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		w, l := sequenceInputs(g)
-		return g.GRU(g.Words(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, false, true)
+		return g.GRU(g.Words(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, false,
+			true)
 	}},
 	{"batch norm of rows, training", [][]int{{5, 3}, {3}, {3}}, batchNorm(true, 1)},
 	{"batch norm of rows, evaluation", [][]int{{5, 3}, {3}, {3}}, batchNorm(false, 1)},
 	{"batch norm of the middle axis, training", [][]int{{2, 3, 4}, {3}, {3}}, batchNorm(true, 1)},
 	{"batch norm of the first axis, evaluation", [][]int{{3, 4}, {3}, {3}}, batchNorm(false, 0)},
-	{"rows of linear", [][]int{{12, 2}, {3, 2}, {3}, {12, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.LinearRows(l, graph.LinearTerm{X: in[0], W: in[1], B: in[2]}, graph.LinearTerm{X: in[3], W: in[4]})
-	}},
+	{"rows of linear", [][]int{{12, 2}, {3, 2}, {3}, {12, 4}, {3, 4}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			_, l := sequenceInputs(g)
+			return g.LinearRows(l, graph.LinearTerm{X: in[0], W: in[1], B: in[2]}, graph.LinearTerm{X: in[3], W: in[4]})
+		}},
 	{"rows of batch norm", [][]int{{12, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
 		g.Training = true
@@ -129,11 +149,12 @@ var opCases = []opCase{
 		g.Training = true
 		return g.BatchNormRows(in[0], l, in[3], running(g, in[1:]))
 	}},
-	{"rows of bigru", [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.BiGRU(in[0], l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
-			graph.GRUWeights{WIH: in[5], WHH: in[6], BIH: in[7], BHH: in[8]})
-	}},
+	{"rows of bigru", [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}, {9, 2}, {9, 3}, {9}, {9}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			_, l := sequenceInputs(g)
+			return g.BiGRU(in[0], l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
+				graph.GRUWeights{WIH: in[5], WHH: in[6], BIH: in[7], BHH: in[8]})
+		}},
 	{"pool weights", [][]int{{8, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
 		return g.PoolWeights(in[0], l, 5, 0.7)
@@ -201,7 +222,8 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 					values[i][j] = x
 					check(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
 					if want := (up - down) / (2 * h); math.Abs(got[i][j]-want) > 1e-7*(1+math.Abs(want)) {
-						t.Fatalf("gradient of argument %d element %d is %.9g, differences give %.9g", i, j, got[i][j], want)
+						t.Fatalf("gradient of argument %d element %d is %.9g, differences give %.9g", i, j, got[i][j],
+							want)
 					}
 				}
 			}
@@ -222,7 +244,8 @@ func tower(s *graph.Session, n int) (g *graph.Graph, cost *graph.Node, wrt []*gr
 	x := g.Input("x", n, 6)
 	h := g.Activate(device.Tanh, g.Linear(graph.LinearTerm{X: x, W: g.Param("w1", 5, 6), B: g.Param("b1", 5)}))
 	im := g.L2Norm(g.Linear(graph.LinearTerm{X: h, W: g.Param("w2", 4, 5), B: g.Param("b2", 4)}), 1, 0)
-	tx := g.L2Norm(g.Linear(graph.LinearTerm{X: g.Activate(device.Sigmoid, h), W: g.Param("w2", 4, 5), B: g.Param("b2", 4)}), 1, 0)
+	tx := g.L2Norm(g.Linear(graph.LinearTerm{X: g.Activate(device.Sigmoid, h), W: g.Param("w2", 4, 5),
+		B: g.Param("b2", 4)}), 1, 0)
 	cost = g.WeightedSum(g.MatMulT(im, tx, true), g.Input("w", n, n))
 	for _, p := range towerSpecs {
 		wrt = append(wrt, g.Param(p.Name, p.Shape...))
@@ -321,7 +344,8 @@ func TestMistakesAreErrors(t *testing.T) {
 		t.Errorf("shape mistake: %v", err)
 	}
 	prog, _ := runTower(t, s, 3)
-	if err := prog.RunAll(); err == nil || !strings.Contains(err.Error(), "input x holds 0 values, the graph wants 18") {
+	if err := prog.RunAll(); err == nil || !strings.Contains(err.Error(),
+		"input x holds 0 values, the graph wants 18") {
 		t.Errorf("missing input: %v", err)
 	}
 	g := s.Graph()
@@ -330,7 +354,8 @@ func TestMistakesAreErrors(t *testing.T) {
 	check(t, err)
 	sq, err := gorgonia.Square(sum)
 	check(t, err)
-	if _, err := graph.Compile(s, g, []*graph.Node{sq}, nil); err == nil || !strings.Contains(err.Error(), "has no kernel") {
+	if _, err := graph.Compile(s, g, []*graph.Node{sq}, nil); err == nil ||
+		!strings.Contains(err.Error(), "has no kernel") {
 		t.Errorf("an op of Gorgonia's own: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// Kernels that are given the same lengths share one packing, which is made anew when other lengths are fed.
+// Kernels that are given the same lengths share one packing, which is computed again when other lengths are fed.
 func TestOnePackingForAnInput(t *testing.T) {
 	dev, err := cpu.New(cpu.Options{Threads: 1})
 	check(t, err)

@@ -6,12 +6,13 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [capacity, E] with lengths [C] int32; nodes are
-// rows for each image, image after image: of regions [B·C·R, …], of words [B·capacity, …], of which the first B·T are there.
+// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [capacity, E] with
+// lengths [C] int32; nodes are rows for each image, image after image: of regions [B·C·R, …], of words [B·capacity, …],
+// of which the first B·T are there.
 
-// CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their contexts, block by block:
-// [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions attend to words and words to regions with
-// device.PairAttentionArgs; for the blocks see device.BlockMatchArgs.
+// CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their
+// contexts, block by block: [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions
+// attend to words and words to regions with device.PairAttentionArgs; for the blocks see device.BlockMatchArgs.
 func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks int) *Node {
 	b, r, e, capacity, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
 	wantShape("words of a match", words, capacity, e)
@@ -26,7 +27,8 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks)}
 	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
 	out := op.result(b*n*r+b*capacity, blocks)
-	products, ofWords, ofRegions, norms := op.save(capacity*b*r), op.save(capacity*b*r), op.save(capacity*b*r), op.save(all)
+	products, ofWords, ofRegions, norms := op.save(capacity*b*r), op.save(capacity*b*r), op.save(capacity*b*r),
+		op.save(all)
 	attend := func(c *Call, overWords bool) device.PairAttentionArgs {
 		a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
 			Scores: c.Saved[products], Weights: c.Saved[ofWords]}
@@ -88,8 +90,8 @@ func (g *Graph) LinearNodes(b int, lengths, x, w, bias *Node) *Node {
 // PolarParams are the parameters [K, 1] of K Gaussian kernels in polar coordinates.
 type PolarParams struct{ MeanRho, MeanTheta, PrecisionRho, PrecisionTheta *Node }
 
-// PolarWeights computes the kernels of the image graph from boxes [B, R·4]: [B, R·R·K], or with sum their sums over the second region
-// [B, R·K]. See device.PolarArgs.
+// PolarWeights computes the kernels of the image graph from boxes [B, R·4]: [B, R·R·K], or with sum their sums over the
+// second region [B, R·K]. See device.PolarArgs.
 func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node {
 	b, k := Dim(boxes, 0), Dim(p.MeanRho, 0)
 	wantShape("boxes", boxes, b, 4*r)
@@ -160,8 +162,9 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 	return g.apply(op)
 }
 
-// MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their neighbours': with
-// perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one behind the other. See device.MixArgs.
+// MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their
+// neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one after the
+// other. See device.MixArgs.
 func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *Node {
 	s, w := x.Shape().Clone(), weights.Shape().Clone()
 	if Dim(x, 1)%k != 0 || Dim(x, 0)%b != 0 {
@@ -192,8 +195,9 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 	return g.apply(op)
 }
 
-// WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a matrix for each caption.
-// edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See device.WordGraphArgs.
+// WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a
+// matrix for each caption. edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See
+// device.WordGraphArgs.
 func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
 	capacity, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
 	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}

@@ -15,7 +15,8 @@ func polarParams(in []*graph.Node) graph.PolarParams {
 	return graph.PolarParams{MeanRho: in[0], MeanTheta: in[1], PrecisionRho: in[2], PrecisionTheta: in[3]}
 }
 
-var places = []float64{0, 0.1, 0.3, 0.5, 0.2, 0.2, 0.9, 0.8, 0.5, 0.6, 0.7, 0.9, 0.1, 0.1, 0.2, 0.4, 0.1, 0.1, 0.2, 0.4, 0.6, 0, 1, 0.3}
+var places = []float64{0, 0.1, 0.3, 0.5, 0.2, 0.2, 0.9, 0.8, 0.5, 0.6, 0.7, 0.9, 0.1, 0.1, 0.2, 0.4, 0.1, 0.1, 0.2, 0.4,
+	0.6, 0, 1, 0.3}
 
 func polarCase(name string, sum bool) opCase {
 	return opCase{name, [][]int{{4, 1}, {4, 1}, {4, 1}, {4, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
@@ -41,11 +42,13 @@ var matchingCases = []opCase{
 		return g.MixNodes(in[0], in[1], g.ConstInts("threes and none", []int32{3, 3}), 2, 2, true)
 	}},
 	{"sparse word graph", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		w := g.WordGraph(in[0], matchLengths(g), g.ConstInts("edges", []int32{0, 2, 2, 3, 1, 2}), g.ConstInts("starts", []int32{0, 2, 3, 3}), 0.7)
+		w := g.WordGraph(in[0], matchLengths(g), g.ConstInts("edges", []int32{0, 2, 2, 3, 1, 2}),
+			g.ConstInts("starts", []int32{0, 2, 3, 3}), 0.7)
 		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), w, matchLengths(g), 2, 1, false)
 	}},
 	{"dense word graph", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), g.WordGraph(in[0], matchLengths(g), nil, nil, 0.7), matchLengths(g), 2, 1, false)
+		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), g.WordGraph(in[0], matchLengths(g), nil, nil, 0.7),
+			matchLengths(g), 2, 1, false)
 	}},
 	{"means of nodes", [][]int{{16, 5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.MeanNodes(in[0], matchLengths(g), 2)
@@ -96,7 +99,8 @@ func TestMatchOfOnePair(t *testing.T) {
 			one := score([]int{i}, []int{c})[0]
 			for k, v := range one {
 				if math.Abs(v-all[i*3+c][k]) > 1e-12 || math.IsNaN(v) {
-					t.Fatalf("image %d with caption %d: node value %d is %v alone and %v in a batch", i, c, k, v, all[i*3+c][k])
+					t.Fatalf("image %d with caption %d: node value %d is %v alone and %v in a batch", i, c, k, v,
+						all[i*3+c][k])
 				}
 			}
 		}

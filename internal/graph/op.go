@@ -42,7 +42,7 @@ type Op struct {
 	Outs  []tensor.Shape // shape of each result; nil is a scalar
 	Saved []Slot
 	Temp  []int // floats of scratch memory
-	// OutSize is the number of floats behind result 0 where it is larger than its shape.
+	// OutSize is the number of floats behind result 0 if it is larger than its shape.
 	OutSize int
 	// Outer says that a result is the product of two arguments: result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
 	Outer *Outer
@@ -54,7 +54,7 @@ type Op struct {
 	Nested func(s *Session) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
-	// Grad builds the backward nodes: one per argument, nil where there is no gradient. Wants says which arguments
+	// Grad builds the backward nodes: one per argument, nil if there is no gradient. Wants says which arguments
 	// have one.
 	Grad  func(in []*Node, out, dout *Node) []*Node
 	Wants []bool
@@ -100,8 +100,8 @@ func (o *Op) scratch(n int) int {
 	return len(o.Temp) - 1
 }
 
-// backward begins the backward op of o. It reads the saved tensors of o; given all arguments of o, it has them under the
-// same names.
+// backward begins the backward op of o. It reads the saved tensors of o; given all arguments of o, it has them under
+// the same names.
 func (o *Op) backward(in ...*Node) *Op {
 	b := &Op{Name: o.Name + " gradient", Forward: o}
 	for _, n := range in {
@@ -123,8 +123,8 @@ func (o *Op) gradient(arg int) int {
 // apply adds an op with declared arguments and one result to the graph.
 func (g *Graph) apply(op *Op) *Node { return g.Apply(op, op.in...) }
 
-// gradients adds a backward op with declared operands and returns a node for each argument of its forward op, nil for those
-// without a gradient.
+// gradients adds a backward op with declared operands and returns a node for each argument of its forward op, nil for
+// those without a gradient.
 func (g *Graph) gradients(b *Op) []*Node {
 	all := make([]*Node, len(b.Forward.in))
 	for k, n := range g.ApplyMulti(b, b.in...) {
@@ -186,8 +186,8 @@ func (g *Graph) ApplyMulti(op *Op, in ...*Node) []*Node {
 	return out
 }
 
-// Factors returns the nodes a and b of a value that an op computes as aᵀ b, if it does. Whoever can use the factors need not
-// have the product computed: the gradient of a large weight is such a value.
+// Factors returns the nodes a and b of a value that an op computes as aᵀ b, if it does. Whoever can use the factors
+// need not have the product computed: the gradient of a large weight is such a value.
 func (g *Graph) Factors(n *Node) (a, b *Node, ok bool) {
 	p, ok := n.Op().(*pick)
 	if !ok {

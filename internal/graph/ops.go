@@ -8,7 +8,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even says that its products are even (device.GemmArgs).
+// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even says that its products are even
+// (device.GemmArgs).
 type LinearTerm struct {
 	X, W, B *Node
 	Even    bool

@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C] int32, in capacity
-// rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its words, are [B·(capacity + C), S], of
-// which the first B·(T + C) rows are there.
+// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C]
+// int32, in capacity rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its
+// words, are [B·(capacity + C), S], of which the first B·(T + C) rows are there.
 
 // PairAttentionOptions are those of PairAttention.
 type PairAttentionOptions struct {
@@ -17,9 +17,9 @@ type PairAttentionOptions struct {
 	Even      bool    // the products are even (device.GemmArgs)
 }
 
-// PairAttention computes the attention of the words of every caption to the regions of every image, or with OverWords of
-// the regions to the words: from the products of regions [B, R, E] and words [capacity, E], the weights [capacity, B·R]. See
-// device.PairAttentionArgs.
+// PairAttention computes the attention of the words of every caption to the regions of every image, or with OverWords
+// of the regions to the words: from the products of regions [B, R, E] and words [capacity, E], the weights
+// [capacity, B·R]. See device.PairAttentionArgs.
 func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOptions) *Node {
 	b, r, e, capacity := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
 	wantShape("words of an attention", words, capacity, e)
@@ -119,7 +119,8 @@ func (l *similarities) args(c *Call, nodes device.View) (local, global device.Si
 		Contexts: c.Saved[l.contexts], Norms: c.Saved[l.localNorms]}
 	global = device.SimilarityArgs{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(l.lengths),
 		Images: c.In[l.images],
-		Rows:   c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes, Norms: c.Saved[l.globalNorms]}
+		Rows:   c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes,
+		Norms: c.Saved[l.globalNorms]}
 	return local, global
 }
 
@@ -140,8 +141,8 @@ func (l *similarities) to(c *Call, local, global *device.SimilarityArgs) {
 	}
 }
 
-// Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of its words. See
-// device.SimilarityArgs.
+// Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of
+// its words. See device.SimilarityArgs.
 func (g *Graph) Similarities(x SimilarityInputs) *Node {
 	l := newSimilarities(&x)
 	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s)}
@@ -175,12 +176,14 @@ type ReasonWeights struct {
 	Out, OutBias     *Node
 }
 
-// GraphReason does a step of reasoning on the nodes X [B·(capacity + C), S] of every pair of b images and captions with lengths [C]:
+// GraphReason does a step of reasoning on the nodes X [B·(capacity + C), S] of every pair of b images and captions with
+// lengths [C]:
 //
 //	ReLU(Out softmax(Q Kᵀ) X + OutBias)    Q = Query X + QueryBias    K = Key X + KeyBias
 //
-// first asks for node 0 of every pair alone: [B·C, S]. softmax runs along rows, in which Q Kᵀ = X (Queryᵀ Key) Xᵀ + 1 (Keyᵀ QueryBias)ᵀ Xᵀ + terms
-// that are constant and cancel. So one product with M = Queryᵀ Key takes the place of two, and KeyBias has the gradient 0.
+// first asks for node 0 of every pair alone: [B·C, S]. softmax runs along rows, in which Q Kᵀ = X (Queryᵀ Key) Xᵀ + 1
+// (Keyᵀ QueryBias)ᵀ Xᵀ + terms that are constant and cancel. So one product with M = Queryᵀ Key replaces two, and
+// KeyBias has the gradient 0.
 func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights) *Node {
 	rows, s, n := Dim(x, 0), Dim(x, 1), Dim(lengths, 0)
 	for _, m := range []*Node{w.Query, w.Key, w.Out} {

@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// BiGRU runs both directions of a GRU over packed x [B·L, I] with lengths [B] and returns the mean of their states for all words,
-// packed: [B·L, H].
+// BiGRU runs both directions of a GRU over packed x [B·L, I] with lengths [B] and returns the mean of their states for
+// all words, packed: [B·L, H].
 func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 	rows, in, h := Dim(x, 0), Dim(x, 1), Dim(forward.WHH, 1)
 	op := &Op{Name: fmt.Sprintf("bigru %d→%d", in, h)}
@@ -72,8 +72,9 @@ func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature floa
 	return g.apply(op)
 }
 
-// SortPool sorts each channel of the rows of every item in descending order and sums it with the weights of the item's length: rows
-// [capacity, D] with lengths [B], weights [K, K] of the lengths K to 1, result [B, D]. Rows are concatenated, or packed.
+// SortPool sorts each channel of the rows of every item in descending order and sums it with the weights of the item's
+// length: rows [capacity, D] with lengths [B], weights [K, K] of the lengths K to 1, result [B, D]. Rows are
+// concatenated, or packed.
 func (g *Graph) SortPool(rows, lengths, weights *Node, packed bool) *Node {
 	capacity, dim, b, k := Dim(rows, 0), Dim(rows, 1), Dim(lengths, 0), Dim(weights, 0)
 	wantShape("pooling weights", weights, k, k)

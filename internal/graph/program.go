@@ -19,7 +19,7 @@ type Program struct {
 	floats int           // generations of the slabs the views were made for
 	ints   int
 	bound  bool
-	namer  device.Namer // nil where the device names nothing
+	namer  device.Namer // nil if the device names nothing
 }
 
 var _ G.VM = (*Program)(nil)
@@ -150,7 +150,8 @@ func (p *Program) emit(n *Node) error {
 	return nil
 }
 
-// describe names a node with its arguments and their shapes: node 7: linear 2048→1024 of in.regions (128, 2048), img.fc.weight (1024, 2048) → (128, 1024).
+// describe names a node with its arguments and their shapes: node 7: linear 2048→1024 of in.regions (128, 2048),
+// img.fc.weight (1024, 2048) → (128, 1024).
 func (p *Program) describe(name string, n *Node) string {
 	s := fmt.Sprintf("node %d: %s of", len(p.instrs)+1, name)
 	for i, c := range p.plan.kids[n] {
@@ -247,7 +248,8 @@ func (p *Program) bind() {
 		}
 		if in.call.Host == nil {
 			n := len(in.call.In)
-			in.call.Host, in.call.Bounded, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout, n)
+			in.call.Host, in.call.Bounded, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout,
+				n)
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -279,7 +281,8 @@ func (p *Program) RunAll() error {
 	return nil
 }
 
-// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the session. Run may follow.
+// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the session. Run may
+// follow.
 func (p *Program) Prepare() error {
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()

@@ -39,8 +39,8 @@ func (g *Graph) SwapAxes(x *Node) *Node {
 	return g.apply(op)
 }
 
-// Relate passes information between the regions of an image (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for Image-Text
-// Matching", ICCV 2019, equations 1 and 2): for theta, phi, values [B, R, C],
+// Relate passes information between the regions of an image (Li, Zhang, Li, Li, Fu: "Visual Semantic Reasoning for
+// Image-Text Matching", ICCV 2019, equations 1 and 2): for theta, phi, values [B, R, C],
 //
 //	A_b = theta_b phi_bᵀ / R    y_b = A_b values_b    [B, R, C]
 func (g *Graph) Relate(theta, phi, values *Node) *Node {

@@ -11,32 +11,46 @@ import (
 
 func norm(g *graph.Graph, in []*graph.Node, axis int) *graph.Node {
 	c := graph.Dim(in[0], axis)
-	return g.BatchNorm(in[0], axis, graph.BatchNormWeights{Weight: in[1], Bias: in[2], Mean: g.Input(fmt.Sprintf("mean%d", c), c),
-		Var: g.Input(fmt.Sprintf("var%d", c), c)})
+	return g.BatchNorm(in[0], axis, graph.BatchNormWeights{Weight: in[1], Bias: in[2],
+		Mean: g.Input(fmt.Sprintf("mean%d", c), c),
+		Var:  g.Input(fmt.Sprintf("var%d", c), c)})
 }
 
 func decoderCase(rate float64, name string) opCase { // 2 words + 3 features → 3 states, 4 of attention
 	return opCase{name, [][]int{{12, 2}, {3, 2, 3}, {3, 3}, {4, 6}, {4}, {1, 4}, {9, 5}, {9, 3}, {9}, {9}},
 		func(g *graph.Graph, in []*graph.Node) *graph.Node {
 			_, l := sequenceInputs(g)
-			return g.AttentionGRU(in[0], in[1], in[2], l, nil, graph.DecoderWeights{Attend: in[3], AttendBias: in[4], Score: in[5],
-				WIH: in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
+			return g.AttentionGRU(in[0], in[1], in[2], l, nil, graph.DecoderWeights{Attend: in[3], AttendBias: in[4],
+				Score: in[5],
+				WIH:   in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
 		}}
 }
 
 // regionCases are the ops of networks that reason over regions, in training graphs but for those named otherwise.
 var regionCases = []opCase{
 	{"sum", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Add(in[0], in[1]) }},
-	{"sum of a value with itself", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Add(in[0], in[0]) }},
-	{"rows of a matrix", [][]int{{5, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Rows(in[0], 1, 3) }},
+	{"sum of a value with itself", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Add(in[0], in[0])
+	}},
+	{"rows of a matrix", [][]int{{5, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Rows(in[0], 1, 3)
+	}},
 	{"swap axes", [][]int{{3, 4, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.SwapAxes(in[0]) }},
 	{"relate", [][]int{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Relate(in[0], in[1], in[2])
 	}},
-	{"batch norm of columns", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return norm(g, in, 1) }},
-	{"batch norm of channels", [][]int{{3, 4, 2}, {4}, {4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return norm(g, in, 1) }},
-	{"batch norm in evaluation", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return norm(g, in, 1) }},
-	{"dropout", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Dropout(in[0], 0.4, "here") }},
+	{"batch norm of columns", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return norm(g, in, 1)
+	}},
+	{"batch norm of channels", [][]int{{3, 4, 2}, {4}, {4}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node { return norm(g, in, 1) }},
+	{"batch norm in evaluation", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return norm(g, in, 1)
+	}},
+	{"dropout", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Dropout(in[0], 0.4, "here")
+	}},
 	{"dropout in evaluation", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.L2Norm(g.Dropout(in[0], 0.4, "here"), 1, 0)
 	}},
@@ -96,7 +110,8 @@ func TestDropoutIsAFunctionOfSeedPurposeAndStep(t *testing.T) {
 	if !same(first, mask(1, "a", 3)) {
 		t.Error("the same step draws another mask")
 	}
-	for what, other := range map[string][]float64{"step": mask(1, "a", 4), "purpose": mask(1, "b", 3), "seed": mask(2, "a", 3)} {
+	for what, other := range map[string][]float64{"step": mask(1, "a", 4), "purpose": mask(1, "b", 3),
+		"seed": mask(2, "a", 3)} {
 		if same(first, other) {
 			t.Errorf("another %s draws the same mask", what)
 		}

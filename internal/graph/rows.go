@@ -6,8 +6,9 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Sets of rows, such as the regions of images, are concatenated without padding: the rows of item 0 first. A value has capacity for all
-// rows that there could be; only the first Σ counts are there, and every op that reads it takes counts [B] int32 too.
+// Sets of rows, such as the regions of images, are concatenated without padding: the rows of item 0 first. A value has
+// capacity for all rows that there could be; only the first Σ counts are there, and every op that reads it takes counts
+// [B] int32 too.
 
 // total is the number of rows of a batch.
 func total(counts []int32) (n int) {

@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies behind the last word is
-// arbitrary.
+// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies behind
+// the last word is arbitrary.
 func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
 	d := Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("captions one after the other, %d", d)}
@@ -37,8 +37,9 @@ func (g *Graph) SegmentMeans(x, counts *Node) *Node {
 	return g.apply(op)
 }
 
-// GatedPool sums the rows x_r [capacity, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘ gate_b) + bias): l
-// [capacity, D], gate [B, D], w [1, D], bias [1] → [B, D]. The bias changes nothing and has the gradient 0.
+// GatedPool sums the rows x_r [capacity, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘
+// gate_b) + bias): l [capacity, D], gate [B, D], w [1, D], bias [1] → [B, D]. The bias changes nothing and has the
+// gradient 0.
 func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 	capacity, d, b := Dim(x, 0), Dim(x, 1), Dim(counts, 0)
 	wantShape("gated rows", l, capacity, d)
@@ -63,7 +64,8 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 		bw := op.backward(in...)
 		dy, dGated, dGates := bw.arg(dyNode, false), bw.gradient(gated), bw.gradient(gates)
 		dWeight, dConstant, dRows := bw.gradient(weight), bw.gradient(constant), bw.gradient(rows)
-		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d), bw.scratch(capacity*d),
+		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d),
+			bw.scratch(capacity*d),
 			bw.scratch(b*d)
 		bw.Run = func(dev device.Device, c *Call) {
 			a := args(c)

@@ -9,7 +9,8 @@ import (
 // Sequences are packed: captions sorted by length, words time-major without padding (device.Packing). A packed value
 // has capacity for B·L rows; only the first Σ lengths hold words, and every op that reads it takes the lengths too.
 
-// Words reads the word vectors of a batch in packed order: words [B, L] int32, lengths [B] int32, table [V, D] → [B·L, D].
+// Words reads the word vectors of a batch in packed order: words [B, L] int32, lengths [B] int32, table [V, D] →
+// [B·L, D].
 func (g *Graph) Words(words, lengths, table *Node) *Node {
 	b, l, v, dim := Dim(words, 0), Dim(words, 1), Dim(table, 0), Dim(table, 1)
 	wantShape("lengths", lengths, b)
@@ -65,8 +66,8 @@ func (w gruGradients) set(c *Call, d *device.GRUDirection) {
 	d.DWIH, d.DWHH, d.DBIH, d.DBHH = c.Out[w.wih], c.Out[w.whh], c.Out[w.bih], c.Out[w.bhh]
 }
 
-// GRU runs one direction of a GRU over packed x [B·L, I] with lengths [B]. final selects the result: the state after the
-// last word [B, H], or the states of all words [B·L, H], packed.
+// GRU runs one direction of a GRU over packed x [B·L, I] with lengths [B]. final selects the result: the state after
+// the last word [B, H], or the states of all words [B·L, H], packed.
 func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
 	rows, in, h, b := Dim(x, 0), Dim(x, 1), Dim(w.WHH, 1), Dim(lengths, 0)
 	op := &Op{Name: fmt.Sprintf("gru %d→%d", in, h)}

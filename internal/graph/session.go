@@ -18,7 +18,8 @@ type Session struct {
 	nested       *Session
 }
 
-// inner returns the session of the graphs inside ops: the same device and parameters, with inputs and a slab of its own.
+// inner returns the session of the graphs inside ops: the same device and parameters, with inputs and a slab of its
+// own.
 func (s *Session) inner() *Session {
 	if s.nested == nil {
 		s.nested = &Session{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
@@ -58,7 +59,7 @@ func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
 func (s *Session) Graph() *Graph { return New(s.Dev.Wide()) }
 
 // slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
-// that its views have to be made anew.
+// that its views have to be computed again.
 type slab struct {
 	dtype      device.DType
 	view       device.View
@@ -138,8 +139,8 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 	return in, nil
 }
 
-// Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be read
-// in place.
+// Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
+// read in place.
 func (s *Session) Feed(name string, values []float32) error {
 	if d, ok := s.Dev.(device.Sharer); ok && len(values) >= shareFrom && s.share(d, name, values) {
 		return nil
@@ -186,8 +187,8 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 	return true
 }
 
-// FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given width, and the others to zero. Only the
-// numbers of the rows are sent to the device; they must be rows of the table.
+// FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given
+// width, and the others to zero. Only the numbers of the rows are sent to the device; they must be rows of the table.
 func (s *Session) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
 	if len(rows)*width > n {
 		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
@@ -231,8 +232,8 @@ func (s *Session) FeedInts(name string, values []int32) error {
 	return nil
 }
 
-// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do the
-// same work for all values with this bound.
+// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do
+// the same work for all values with this bound.
 func (s *Session) FeedBounded(name string, values, bound []int32) error {
 	if len(bound) != len(values) {
 		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))

@@ -9,7 +9,8 @@ import (
 	"vsetrain/internal/graph"
 )
 
-// A large input is sent to a GPU while the program of the input before it runs, which does not see it; a small one waits for its turn.
+// A large input is sent to a GPU while the program of the input before it runs, which does not see it; a small one
+// waits for its turn.
 func TestLargeInputsAreStreamed(t *testing.T) {
 	for _, deferred := range []int{1, 2} {
 		dev, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)})
@@ -36,7 +37,8 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 			} else {
 				check(t, s.Feed("x", host))
 			}
-			// The back buffer is empty when the copy of the input before has come, behind the kernel of the one before that.
+			// The back buffer is empty when the copy of the input before has come, behind the kernel of the one before
+			// that.
 			if deferred == 1 && i > 0 && emulator.Finished(t)-before >= i {
 				t.Errorf("input %d waited for the kernel of the one before", i)
 			}

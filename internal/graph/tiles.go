@@ -9,12 +9,13 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Tiles computes build for tiles of n rows of the split values, [B, …] each, one after the other, with whole values that all tiles read:
-// the results [n, …] of the tiles make one value [B, …]. What is computed inside a tile is forgotten when the tile is done; the backward
-// pass computes it again. So a network of pairs is written for a few images and all captions, and its memory is that of one tile.
+// Tiles computes build for tiles of n rows of the split values, [B, …] each, one after the other, with whole values
+// that all tiles read: the results [n, …] of the tiles make one value [B, …]. What is computed inside a tile is
+// forgotten when the tile is done; the backward pass computes it again. So a network of pairs is written for a few
+// images and all captions, and its memory is that of one tile.
 //
-// build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no parameter: those
-// are passed as whole values. int32 values, such as lengths, can only be whole.
+// build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
+// parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
 func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
 	if len(split) == 0 || n < 1 {
 		fail("%d values in tiles of %d rows", len(split), n)
@@ -83,7 +84,8 @@ const tileGradient = "in.tile.gradient"
 
 // graph builds the graph of a tile of n rows; sub holds its inputs.
 func (t *tiles) graph(n int) (sub *Graph, out *Node) {
-	sub = &Graph{Training: t.from.Training, Seed: t.from.Seed, expr: G.NewGraph(), dtype: t.from.dtype, leaves: map[string]*leaf{}}
+	sub = &Graph{Training: t.from.Training, Seed: t.from.Seed, expr: G.NewGraph(), dtype: t.from.dtype,
+		leaves: map[string]*leaf{}}
 	var split, whole []*Node
 	for k, s := range t.split {
 		s = s.Clone()
@@ -116,7 +118,8 @@ type tileProgram struct {
 }
 
 // programs compiles the graphs of the tiles: all but the last have the same size.
-func (t *tiles) programs(s *Session, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram, err error) {
+func (t *tiles) programs(s *Session, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram,
+	err error) {
 	sizes := []int{t.most}
 	if last := t.rows % t.most; last != 0 {
 		sizes = append(sizes, last)

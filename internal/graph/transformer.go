@@ -6,9 +6,10 @@ import (
 	"vsetrain/internal/device"
 )
 
-// The layers of a BERT encoder (Devlin et al., NAACL 2019) over captions whose rows are concatenated: values [B·L, D], of which the
-// first Σ lengths rows are there (see LinearRows). Each half of a layer is one op, so that its gradient adds to that of the
-// residual in place and little is stored: queries, keys, values, contexts and sums, and of the perceptron what goes into GELU.
+// The layers of a BERT encoder (Devlin et al., NAACL 2019) over captions whose rows are concatenated: values [B·L, D],
+// of which the first Σ lengths rows are there (see LinearRows). Each half of a layer is one op, so that its gradient
+// adds to that of the residual in place and little is stored: queries, keys, values, contexts and sums, and of the
+// perceptron what goes into GELU.
 
 // LayerNormWeights are the parameters [D] of a layer norm, with its ε.
 type LayerNormWeights struct {
@@ -32,8 +33,8 @@ type PerceptronWeights struct {
 	Norm         LayerNormWeights
 }
 
-// Embed reads word + position + type vectors: words [B, L] int32, lengths [B], tables [V, D], [P, D], [K, D] → [B·L, D]. All words
-// are of type 0.
+// Embed reads word + position + type vectors: words [B, L] int32, lengths [B], tables [V, D], [P, D], [K, D] →
+// [B·L, D]. All words are of type 0.
 func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 	b, l, v, d := Dim(words, 0), Dim(words, 1), Dim(word, 0), Dim(word, 1)
 	wantShape("lengths", lengths, b)

@@ -36,15 +36,19 @@ func selfAttentionCase(name string, rate float64) opCase {
 	shapes := [][]int{{12, d}, square, row, square, row, square, row, square, row, row, row}
 	return opCase{name, shapes, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		w, l := g.InputInts("padded words", 3, 4), g.InputInts("lengths", 3)
-		return g.AttentionLayer(in[0], w, l, graph.AttentionWeights{Query: graph.LinearWeights{W: in[1], B: in[2]}, Key: graph.LinearWeights{W: in[3], B: in[4]},
-			Value: graph.LinearWeights{W: in[5], B: in[6]}, Output: graph.LinearWeights{W: in[7], B: in[8]}, Norm: layerNorm(in[9:]), Heads: 2}, rate, "layer")
+		return g.AttentionLayer(in[0], w, l, graph.AttentionWeights{Query: graph.LinearWeights{W: in[1], B: in[2]},
+			Key:   graph.LinearWeights{W: in[3], B: in[4]},
+			Value: graph.LinearWeights{W: in[5], B: in[6]}, Output: graph.LinearWeights{W: in[7], B: in[8]},
+			Norm: layerNorm(in[9:]), Heads: 2}, rate, "layer")
 	}}
 }
 
 func perceptronCase(name string, rate float64) opCase {
-	return opCase{name, [][]int{{12, 3}, {5, 3}, {5}, {3, 5}, {3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.PerceptronLayer(in[0], l, graph.PerceptronWeights{Inner: graph.LinearWeights{W: in[1], B: in[2]}, Outer: graph.LinearWeights{W: in[3], B: in[4]},
-			Norm: layerNorm(in[5:])}, rate, "layer")
-	}}
+	return opCase{name, [][]int{{12, 3}, {5, 3}, {5}, {3, 5}, {3}, {3}, {3}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			_, l := sequenceInputs(g)
+			return g.PerceptronLayer(in[0], l, graph.PerceptronWeights{Inner: graph.LinearWeights{W: in[1], B: in[2]},
+				Outer: graph.LinearWeights{W: in[3], B: in[4]},
+				Norm:  layerNorm(in[5:])}, rate, "layer")
+		}}
 }

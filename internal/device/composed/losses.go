@@ -161,7 +161,7 @@ func (k losses) cosines(c, gram device.View, n int) {
 	k.Multiply(c, c, all)
 }
 
-// others is 0 where there is no margin: on the diagonal, and for pairs of one image.
+// others is 0 if there is no margin: on the diagonal, and for pairs of one image.
 func (k losses) others(a *device.MarginArgs) device.View {
 	n := a.N
 	images, captions, h := k.numbers(n), k.numbers(n), k.host(n*n)

@@ -11,7 +11,9 @@ import (
 //
 //	a_r = tanh(K_r + q)    e_r = v·a_r    α = softmax e    c = Σ_r α_r V_r
 //
-// and back, with a_r made anew: dα_r = dc·V_r    de_r = α_r·(dα_r - Σ_s α_s dα_s)    dq = Σ_r dK_r, dK_r = de_r·v∘(1 - a_r²)
+// and back, with a_r computed again:
+//
+//	dα_r = dc·V_r    de_r = α_r·(dα_r - Σ_s α_s dα_s)    dq = Σ_r dK_r, dK_r = de_r·v∘(1 - a_r²)
 type attentionLoop[T vec.Float] struct {
 	ops                         *vec.Ops[T]
 	a                           device.AttentionArgs

@@ -7,13 +7,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Batch normalisation (Ioffe, Szegedy 2015; torch.nn.BatchNorm1d) over x [Outer, C, Inner] and its gradient. With n values a
-// channel, x' = x - μ, x̂ = x'/√(σ² + ε) and k = w/√(σ² + ε):
+// Batch normalisation (Ioffe, Szegedy 2015; torch.nn.BatchNorm1d) over x [Outer, C, Inner] and its gradient. With n
+// values a channel, x' = x - μ, x̂ = x'/√(σ² + ε) and k = w/√(σ² + ε):
 //
 //	dw = Σ dy·x̂    db = Σ dy    dx = k·(dy - db/n - x̂·dw/n)    evaluation: dx = k·dy
 //
-// Rows (Inner = 1) are worked on in strips of channels, otherwise channel by channel. Sums are float64: of blocks of rows, each
-// in the device's type, or of whole segments.
+// Rows (Inner = 1) are worked on in strips of channels, otherwise channel by channel. Sums are float64: of blocks of
+// rows, each in the device's type, or of whole segments.
 
 const (
 	normStrip = 512 // most channels of one piece

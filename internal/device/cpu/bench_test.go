@@ -73,8 +73,8 @@ func (b *bench) time(bytes, flops int64, call func()) {
 	}
 }
 
-// BenchmarkBandwidth is what the other memory-bound kernels are measured against: reading, and a sum of two arrays into a
-// third (the write counted once, though the processor reads the line as well).
+// BenchmarkBandwidth is what the other memory-bound kernels are measured against: reading, and a sum of two arrays into
+// a third (the write counted once, though the processor reads the line as well).
 func BenchmarkBandwidth(b *testing.B) {
 	const n = parameters / 2
 	k := newBench(b, cpu.FP32)
@@ -91,14 +91,16 @@ func BenchmarkBandwidth(b *testing.B) {
 
 func BenchmarkAdam(b *testing.B) {
 	k := newBench(b, cpu.FP32)
-	a := device.AdamArgs{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters), V: k.floats(parameters),
+	a := device.AdamArgs{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters),
+		V:     k.floats(parameters),
 		Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 	k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
 	k.d.Activate(device.Abs, a.V, a.G)
 	k.time(28*parameters, 0, func() { k.d.Adam(a) })
 }
 
-// BenchmarkAdamFactored is the update of VSE++'s image projection [1024, 36*2048] from 128 rows, beside the product alone.
+// BenchmarkAdamFactored is the update of VSE++'s image projection [1024, 36*2048] from 128 rows, beside the product
+// alone.
 func BenchmarkAdamFactored(b *testing.B) {
 	const rows, out, in = 128, 1024, 36 * 2048
 	flops := int64(2 * rows * out * in)
@@ -111,11 +113,16 @@ func BenchmarkAdamFactored(b *testing.B) {
 			f := device.Factored{N: rows, O: out, I: in, DY: k.floats(rows * out), X: k.floats(rows * in)}
 			b.Run("product", func(b *testing.B) {
 				(&bench{b, k.d}).time(0, flops, func() {
-					k.d.Gemm(device.GemmArgs{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out, B: f.X, LDB: in, C: a.P, LDC: in})
+					k.d.Gemm(device.GemmArgs{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out, B: f.X,
+						LDB: in, C: a.P, LDC: in})
 				})
 			})
-			b.Run("update", func(b *testing.B) { (&bench{b, k.d}).time(24*out*in, flops, func() { k.d.AdamFactored(a, f) }) })
-			b.Run("norm", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.SumSquaresFactored(a.Clip, f) }) })
+			b.Run("update", func(b *testing.B) {
+				(&bench{b, k.d}).time(24*out*in, flops, func() { k.d.AdamFactored(a, f) })
+			})
+			b.Run("norm", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 0, func() { k.d.SumSquaresFactored(a.Clip, f) })
+			})
 		})
 	}
 }
@@ -155,13 +162,19 @@ func BenchmarkLosses(b *testing.B) {
 	out := device.LossOut{Loss: k.floats(3), Grad: k.floats(n * n)}
 	s, m := k.floats(n*n), k.floats(n*n)
 	b.Run("hinge", func(b *testing.B) {
-		(&bench{b, k.d}).time(0, 0, func() { k.d.Hinge(device.HingeArgs{N: n, Scores: s, Margins: m, Max: true, LossOut: out}) })
+		(&bench{b, k.d}).time(0, 0, func() {
+			k.d.Hinge(device.HingeArgs{N: n, Scores: s, Margins: m, Max: true, LossOut: out})
+		})
 	})
 	b.Run("margins", func(b *testing.B) {
-		(&bench{b, k.d}).time(0, 0, func() { k.d.SemanticMargins(device.MarginArgs{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025}) })
+		(&bench{b, k.d}).time(0, 0, func() {
+			k.d.SemanticMargins(device.MarginArgs{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025})
+		})
 	})
 	b.Run("universal", func(b *testing.B) {
-		(&bench{b, k.d}).time(0, 0, func() { k.d.UniversalWeighting(device.UniversalArgs{N: n, Scores: s, Margin: 0.2, LossOut: out}) })
+		(&bench{b, k.d}).time(0, 0, func() {
+			k.d.UniversalWeighting(device.UniversalArgs{N: n, Scores: s, Margin: 0.2, LossOut: out})
+		})
 	})
 }
 
@@ -179,7 +192,8 @@ func BenchmarkSortPool(b *testing.B) {
 	}
 	a := device.SortPoolArgs{D: d, K: k, Lengths: x.lengths(lengths),
 		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
-		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d), DWeights: x.floats(k * k)}
+		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),
+		DWeights: x.floats(k * k)}
 	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPool(a) }) })
 	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPoolGrad(a) }) })
 }
@@ -188,8 +202,10 @@ func BenchmarkSortPool(b *testing.B) {
 func BenchmarkBatchNorm(b *testing.B) {
 	const rows, c = batch * 36, 2048
 	k := newBench(b, cpu.FP32)
-	a := device.BatchNormArgs{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c), Weight: k.floats(c),
-		Bias: k.floats(c), RunningMean: k.floats(c), RunningVar: k.floats(c), Mean: k.floats(c), InvStd: k.floats(c), Y: k.floats(rows * c),
+	a := device.BatchNormArgs{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c),
+		Weight: k.floats(c),
+		Bias:   k.floats(c), RunningMean: k.floats(c), RunningVar: k.floats(c), Mean: k.floats(c), InvStd: k.floats(c),
+		Y:  k.floats(rows * c),
 		DY: k.floats(rows * c), DX: k.floats(rows * c), DWeight: k.floats(c), DBias: k.floats(c)}
 	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { k.d.BatchNorm(a) }) })
 	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { k.d.BatchNormGrad(a) }) })
@@ -210,20 +226,33 @@ func BenchmarkPairs(b *testing.B) {
 			k := newBench(b, p)
 			all := k.lengths(lengths)
 			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
-			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e), Rows: k.floats(words * e),
-				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s), Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
-				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e), DWeights: k.floats(words * batch * r),
-				DW: k.floats(s * e), DBias: k.floats(s)}
-			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r), Weights: a.Weights,
+			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e),
+				Rows:    k.floats(words * e),
+				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s),
+				Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
+				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e),
+				DWeights: k.floats(words * batch * r),
+				DW:       k.floats(s * e), DBias: k.floats(s)}
+			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r),
+				Weights:  a.Weights,
 				DWeights: a.DWeights, DScores: k.floats(words * batch * r)}
 			b.Run("attention", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttention(w) }) })
-			b.Run("attention-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) }) })
-			b.Run("similarities", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
-			b.Run("similarities-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
-			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes), Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
+			b.Run("attention-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) })
+			})
+			b.Run("similarities", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) })
+			})
+			b.Run("similarities-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) })
+			})
+			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes),
+				Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
 			k.d.Fill(a.Filter.DSums, 0)
 			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
-			b.Run("filtered-grad", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) }) })
+			b.Run("filtered-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) })
+			})
 		})
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// biasActivateLoop is dx = dy·f'(x), then y = f(x) where there is a y, and the sums of the columns of dx, all while they are in the
-// level-1 cache. A piece is a block of rows, and has a row of partial sums.
+// biasActivateLoop is dx = dy·f'(x), then y = f(x) where there is a y, and the sums of the columns of dx, all while
+// they are in the level-1 cache. A piece is a block of rows, and has a row of partial sums.
 type biasActivateLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
 	f            vec.Map

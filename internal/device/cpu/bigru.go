@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Both directions of a GRU (device.BiGRUArgs). Their products over all words have all threads, one direction after the other. Their steps, small
-// products that wait for each other, have half of them each: two threads that need not meet after every step do more than two that
-// share each product.
+// Both directions of a GRU (device.BiGRUArgs). Their products over all words have all threads, one direction after the
+// other. Their steps, small products that wait for each other, have half of them each: two threads that need not meet
+// after every step do more than two that share each product.
 
 // directions runs the steps of both directions, each on its team; without teams one after the other.
 type directions[T vec.Float] struct {

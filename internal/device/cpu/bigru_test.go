@@ -42,14 +42,17 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	}
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
-	both := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h), Work: alloc(rows * (h + in)), DY: alloc(rows * h), DX: alloc(rows * in)}
+	both := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
+		Work: alloc(rows * (h + in)), DY: alloc(rows * h), DX: alloc(rows * in)}
 	var one [2]device.GRUArgs
 	for k := range one {
-		w := device.GRUDirection{WIH: alloc(3 * h * in), WHH: alloc(3 * h * h), BIH: alloc(3 * h), BHH: alloc(3 * h), Gates: alloc(rows * 4 * h), Prev: alloc(rows * h),
+		w := device.GRUDirection{WIH: alloc(3 * h * in), WHH: alloc(3 * h * h), BIH: alloc(3 * h), BHH: alloc(3 * h),
+			Gates: alloc(rows * 4 * h), Prev: alloc(rows * h),
 			DWIH: alloc(3 * h * in), DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}
 		both.Directions[k] = w
 		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, Y: alloc(rows * h),
-			DY: alloc(rows * h), DX: alloc(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH, BIH: w.BIH,
+			DY: alloc(rows * h), DX: alloc(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH,
+				BIH: w.BIH,
 				BHH: w.BHH, Gates: alloc(rows * 4 * h), Prev: alloc(rows * h), DWIH: alloc(3 * h * in),
 				DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}}
 	}

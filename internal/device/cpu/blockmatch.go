@@ -7,11 +7,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Block cosines of nodes and their contexts (device.BlockMatchArgs; GSMN, layers.py: inter_relations, attention and cosine of blocks).
+// Block cosines of nodes and their contexts (device.BlockMatchArgs; GSMN, layers.py: inter_relations, attention and
+// cosine of blocks).
 //
-// Images are taken in groups, so that a row of a group has a few hundred columns: the regions of its images. For a group, the products
-// A^b [T, columns] of all words with its regions come from one batched product. Then every caption sums up its numerators
-// and, for the regions, the norms of their contexts; and every image the norms of the contexts of the words.
+// Images are taken in groups, so that a row of a group has a few hundred columns: the regions of its images. For a
+// group, the products A^b [T, columns] of all words with its regions come from one batched product. Then every caption
+// sums up its numerators and, for the regions, the norms of their contexts; and every image the norms of the contexts
+// of the words.
 type blockMatch[T vec.Float] struct {
 	d   *dev[T]
 	ops *vec.Ops[T]
@@ -132,12 +134,14 @@ type matchPrepare[T vec.Float] struct{ *blockMatch[T] }
 func (m *matchPrepare[T]) Do(_, i int) {
 	if i < m.c {
 		lo, hi := m.first[i], m.first[i+1]
-		m.grams(m.capGrams[m.gramAt[i]:m.gramAt[i+1]], m.words[lo*m.a.E:hi*m.a.E], m.wordNorm[lo*m.a.Blocks:hi*m.a.Blocks], hi-lo)
+		m.grams(m.capGrams[m.gramAt[i]:m.gramAt[i+1]], m.words[lo*m.a.E:hi*m.a.E],
+			m.wordNorm[lo*m.a.Blocks:hi*m.a.Blocks], hi-lo)
 		return
 	}
 	i -= m.c
 	r, size := m.a.R, m.a.Blocks*m.a.R*m.a.R
-	m.grams(m.imgGrams[i*size:(i+1)*size], m.regions[i*r*m.a.E:(i+1)*r*m.a.E], m.regNorm[i*r*m.a.Blocks:(i+1)*r*m.a.Blocks], r)
+	m.grams(m.imgGrams[i*size:(i+1)*size], m.regions[i*r*m.a.E:(i+1)*r*m.a.E],
+		m.regNorm[i*r*m.a.Blocks:(i+1)*r*m.a.Blocks], r)
 }
 
 // grams computes G^b_jl = x_j^b·x_l^b [Blocks, n, n] and the norms √G_jj [n, Blocks].
@@ -156,17 +160,19 @@ func (m *blockMatch[T]) grams(g, x, norm []T, n int) {
 	}
 }
 
-// cancelled is the share of the keys' lengths below which the terms of a context cancel so far that its squared norm, a sum over Gram
-// matrices, would lose too many digits in float32; the context is then formed.
+// cancelled is the share of the keys' lengths below which the terms of a context cancel so far that its squared norm, a
+// sum over Gram matrices, would lose too many digits in float32; the context is then formed.
 const cancelled = 1e-3
 
-// cosine returns the cosine of a block of norm q with a context, and the context's norm, from the numerator and the squared norm.
+// cosine returns the cosine of a block of norm q with a context, and the context's norm, from the numerator and the
+// squared norm.
 func cosine[T vec.Float](dot, q, square T) (cos, norm T) {
 	norm = T(math.Sqrt(float64(max(0, square))))
 	return dot / max(q*norm, cosineFloor), norm
 }
 
-// form computes cosine with the context Σ_j weight_j x_j itself; key j is block b of row j of x, the weights lie stride apart.
+// form computes cosine with the context Σ_j weight_j x_j itself; key j is block b of row j of x, the weights lie stride
+// apart.
 func (m *blockMatch[T]) form(query, x, weights []T, stride, n, b int, q T) (cos, norm T) {
 	var dot, square float64
 	for e := b * m.width; e < (b+1)*m.width; e++ {
@@ -186,7 +192,8 @@ type matchCaption[T vec.Float] struct{ *blockMatch[T] }
 func (m *matchCaption[T]) Do(worker, c int) {
 	n, lo, r := m.first[c+1]-m.first[c], m.first[c], m.a.R
 	work := m.work[worker]
-	tmp, dot, norm, size := work[:m.columns], work[m.columns:2*m.columns], work[2*m.columns:3*m.columns], work[3*m.columns:4*m.columns]
+	tmp, dot, norm, size := work[:m.columns], work[m.columns:2*m.columns], work[2*m.columns:3*m.columns],
+		work[3*m.columns:4*m.columns]
 	gram := m.capGrams[m.gramAt[c]:m.gramAt[c+1]]
 	for b := range m.a.Blocks {
 		m.ops.Fill(dot, 0)
@@ -212,7 +219,8 @@ func (m *matchCaption[T]) Do(worker, c int) {
 				q, s := m.regNorm[row*m.a.Blocks+b], size[i*r+k]
 				cos, ctx := cosine(dot[i*r+k], q, norm[i*r+k])
 				if norm[i*r+k] < cancelled*s*s {
-					cos, ctx = m.form(m.regions[row*m.a.E:], m.words[lo*m.a.E:], m.regionAtt[lo*m.a.B*r+row:], m.a.B*r, n, b, q)
+					cos, ctx = m.form(m.regions[row*m.a.E:], m.words[lo*m.a.E:], m.regionAtt[lo*m.a.B*r+row:], m.a.B*r,
+						n, b, q)
 				}
 				m.regMatch[at+k*m.a.Blocks+b], m.regCtx[at+k*m.a.Blocks+b] = cos, ctx
 			}
@@ -238,7 +246,8 @@ func (m *matchContext[T]) Do(worker, p int) {
 	hi := min(m.t, lo+matchLanes)
 	w := hi - lo
 	work := m.work[worker]
-	x, tmp, norm, size := work[:r*matchLanes], work[r*matchLanes:][:w], work[(r+1)*matchLanes:][:w], work[(r+2)*matchLanes:][:w]
+	x, tmp, norm, size := work[:r*matchLanes], work[r*matchLanes:][:w], work[(r+1)*matchLanes:][:w],
+		work[(r+2)*matchLanes:][:w]
 	var words [matchLanes]int
 	for n := range w {
 		words[n] = lo + n
@@ -260,7 +269,8 @@ func (m *matchContext[T]) Do(worker, p int) {
 			at, q, s := (image*m.t+t)*m.a.Blocks+b, m.wordNorm[t*m.a.Blocks+b], size[t-lo]
 			cos, ctx := cosine(m.wordMatch[at], q, norm[t-lo])
 			if norm[t-lo] < cancelled*s*s {
-				cos, ctx = m.form(m.words[t*m.a.E:], m.regions[image*r*m.a.E:], m.wordAtt[(t*m.a.B+image)*r:], 1, r, b, q)
+				cos, ctx = m.form(m.words[t*m.a.E:], m.regions[image*r*m.a.E:], m.wordAtt[(t*m.a.B+image)*r:], 1, r, b,
+					q)
 			}
 			m.wordMatch[at], m.wordCtx[at] = cos, ctx
 		}

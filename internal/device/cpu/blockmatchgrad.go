@@ -5,13 +5,14 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The gradient of BlockMatch. For a node with block norm q, context norm s and cosine m = n/(q s), the numerator n gets dm/(q s), s² gets
-// -dm m/(2 s²) and the block x itself -dm m/q² · x; where q s < 1e-8 only the numerator gets anything, dm/1e-8. Then
+// The gradient of BlockMatch. For a node with block norm q, context norm s and cosine m = n/(q s), the numerator n gets
+// dm/(q s), s² gets -dm m/(2 s²) and the block x itself -dm m/q² · x; where q s < 1e-8 only the numerator gets
+// anything, dm/1e-8. Then
 //
 //	dα_t = Σ_b dn^b∘A_t^b + 2 ds^b∘(G^b α)_t    dG^b_tl = Σ_k ds_k α_tk α_lk    dA^b_t = α_t∘dn^b + β_t∘dn'^b
 //
-// likewise for β, and with the products dW^b = dA^b V^b + 2 dG^b W^b, dV^b = (dA^b)ᵀ W^b + 2 dG'^b V^b. A is made again. Pairs without gradient
-// are passed over.
+// likewise for β, and with the products dW^b = dA^b V^b + 2 dG^b W^b, dV^b = (dA^b)ᵀ W^b + 2 dG'^b V^b. A is made
+// again. Pairs without gradient are passed over.
 
 // BlockMatchGrad implements device.Matching.
 func (d *dev[T]) BlockMatchGrad(a device.BlockMatchArgs) {
@@ -34,8 +35,9 @@ func (d *dev[T]) BlockMatchGrad(a device.BlockMatchArgs) {
 		if m.taken == 0 {
 			continue
 		}
-		m.product = product[T]{transA: true, m: m.columns, n: m.width, k: m.taken, alpha: 1, beta: 1, a: m.tile, lda: m.columns,
-			b: words, ldb: a.E, c: m.dRegions[m.image*a.R*a.E:], ldc: a.E}
+		m.product = product[T]{transA: true, m: m.columns, n: m.width, k: m.taken, alpha: 1, beta: 1, a: m.tile,
+			lda: m.columns,
+			b:   words, ldb: a.E, c: m.dRegions[m.image*a.R*a.E:], ldc: a.E}
 		d.products.gemm(&m.product, a.Blocks, m.taken*m.columns, m.width, m.width)
 		m.product = product[T]{m: m.taken, n: m.width, k: m.columns, alpha: 1, beta: 1, a: m.tile, lda: m.columns,
 			b: m.regions[m.image*a.R*a.E:], ldb: a.E, c: m.dWords, ldc: a.E}
@@ -50,7 +52,8 @@ func (d *dev[T]) BlockMatchGrad(a device.BlockMatchArgs) {
 	d.pool.For(m.c, &m.finish)
 }
 
-// slopes returns the gradients of the numerator and of the squared norm of the context, and what the block itself is multiplied by.
+// slopes returns the gradients of the numerator and of the squared norm of the context, and what the block itself is
+// multiplied by.
 func slopes[T vec.Float](dm, cos, q, ctx T) (dot, square, pull T) {
 	if s := q * ctx; s >= cosineFloor {
 		g := dm * cos
@@ -59,8 +62,8 @@ func slopes[T vec.Float](dm, cos, q, ctx T) (dot, square, pull T) {
 	return dm / cosineFloor, 0, 0
 }
 
-// matchContextGrad goes back from the norms of the contexts of all words in an image to its regions and the words' attention, which it
-// writes first; and from the regions' matches to the regions themselves.
+// matchContextGrad goes back from the norms of the contexts of all words in an image to its regions and the words'
+// attention, which it writes first; and from the regions' matches to the regions themselves.
 type matchContextGrad[T vec.Float] struct{ *blockMatch[T] }
 
 func (m *matchContextGrad[T]) Do(worker, i int) {
@@ -219,7 +222,8 @@ func (m *matchCaptionGrad[T]) some(worker, c, from, to int) {
 			m.ops.MAdd(dAlpha, a, dot)
 			for i := range to - from {
 				at := ((m.image+from+i)*m.t+first+j)*m.a.Blocks + b
-				dn, _, pull := slopes(m.dWordMatch[at], m.wordMatch[at], m.wordNorm[(first+j)*m.a.Blocks+b], m.wordCtx[at])
+				dn, _, pull := slopes(m.dWordMatch[at], m.wordMatch[at], m.wordNorm[(first+j)*m.a.Blocks+b],
+					m.wordCtx[at])
 				m.wordPull[(first+j)*m.a.Blocks+b] += pull
 				block := a[i*r : (i+1)*r]
 				m.ops.Axpy(dBeta[i*r:(i+1)*r], block, dn)

@@ -2,8 +2,9 @@ package cpu
 
 import "vsetrain/internal/vec"
 
-// matchSparse knows the pairs that have a gradient behind BlockMatch, and the words of a group of images that belong to them: those of
-// captions that have a gradient with an image of the group. Where they are few, products are made of them alone.
+// matchSparse knows the pairs that have a gradient behind BlockMatch, and the words of a group of images that belong to
+// them: those of captions that have a gradient with an image of the group. Where they are few, products are made of
+// them alone.
 type matchSparse[T vec.Float] struct {
 	*blockMatch[T]
 	phase sparsePhase
@@ -69,7 +70,8 @@ func (m *matchSparse[T]) Do(_, i int) {
 		b, size := m.a.Blocks, m.a.R*m.a.Blocks
 		for c := range m.c {
 			at := i*m.c + c
-			m.pairs[at] = !m.ops.Zero(m.dRegMatch[at*size:(at+1)*size]) || !m.ops.Zero(m.dWordMatch[(i*m.t+m.first[c])*b:(i*m.t+m.first[c+1])*b])
+			m.pairs[at] = !m.ops.Zero(m.dRegMatch[at*size:(at+1)*size]) ||
+				!m.ops.Zero(m.dWordMatch[(i*m.t+m.first[c])*b:(i*m.t+m.first[c+1])*b])
 		}
 		return
 	}

@@ -5,9 +5,9 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// columnLoop adds the rows of x [rows, ld]. A piece is a block of rows, read in order as one stream, and has a row of partial sums; the
-// pieces are added in order. Few columns are added in registers. Of long rows a piece is a strip of columns; the longer the rows, the wider, which streams better
-// from memory.
+// columnLoop adds the rows of x [rows, ld]. A piece is a block of rows, read in order as one stream, and has a row of
+// partial sums; the pieces are added in order. Few columns are added in registers. Of long rows a piece is a strip of
+// columns; the longer the rows, the wider, which streams better from memory.
 type columnLoop[T vec.Float] struct {
 	ops           *vec.Ops[T]
 	strips        bool
@@ -65,7 +65,8 @@ func (d *dev[T]) ColumnSum(dst, x device.View, rows, cols int) {
 // columnSum sets dst to the sums of the first columns of x [rows, ld].
 func (d *dev[T]) columnSum(dst, x []T, rows, ld int) {
 	l := &d.columns
-	*l = columnLoop[T]{ops: d.ops, strips: len(dst) >= wideSum, dst: dst, x: x, rows: rows, cols: len(dst), ld: ld, per: rowsOfSum(rows, len(dst)), partial: l.partial, ones: l.ones}
+	*l = columnLoop[T]{ops: d.ops, strips: len(dst) >= wideSum, dst: dst, x: x, rows: rows, cols: len(dst), ld: ld,
+		per: rowsOfSum(rows, len(dst)), partial: l.partial, ones: l.ones}
 	if l.strips {
 		l.per = max(leastStrip, min(widestStrip, l.cols/sumStrips&^15))
 		d.pool.For(pieces(l.cols, l.per), l)

@@ -25,7 +25,8 @@ func (d *dev[T]) embedRows(what string, a *device.EmbedArgs) *embedLoop[T] {
 	for b, n := range a.Lengths.Host {
 		for t, w := range words[b*a.L:][:n] {
 			if w < 0 || int(w) >= a.V {
-				panic(fmt.Sprintf("cpu: %s: word id %d of caption %d at %d, expected less than V = %d", what, w, b, t, a.V))
+				panic(fmt.Sprintf("cpu: %s: word id %d of caption %d at %d, expected less than V = %d", what, w, b, t,
+					a.V))
 			}
 			l.rows, l.at = append(l.rows, w), append(l.at, int32(t))
 		}
@@ -52,8 +53,8 @@ func (l *embedLoop[T]) Do(_, i int) {
 	}
 }
 
-// embedGradLoop gives each piece a range of the rows of a table, so that the gradients of a row are added in the order of the
-// batch.
+// embedGradLoop gives each piece a range of the rows of a table, so that the gradients of a row are added in the order
+// of the batch.
 type embedGradLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	d, size    int     // of the table

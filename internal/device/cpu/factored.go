@@ -17,8 +17,9 @@ type factoredLoop[T vec.Float] struct {
 }
 
 const (
-	panelFloats = 1 << 22 // elements of a panel: rows long enough to stream the parameters, small enough for the last cache
-	panelRows   = 16      // rows of one piece of the loop
+	// elements of a panel: rows long enough to stream the parameters, small enough for the last cache
+	panelFloats = 1 << 22
+	panelRows   = 16 // rows of one piece of the loop
 )
 
 func (l *factoredLoop[T]) Do(_, piece int) {
@@ -44,7 +45,8 @@ func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
 	for from := 0; from < f.I; from += width {
 		w := min(width, f.I-from)
 		l.grad = l.grad[:f.O*w]
-		d.gemm.p = product[T]{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[from:], ldb: f.I, c: l.grad, ldc: w}
+		d.gemm.p = product[T]{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[from:], ldb: f.I,
+			c: l.grad, ldc: w}
 		d.products.gemm(&d.gemm.p, 1, 0, 0, 0)
 		l.from, l.width = from, w
 		d.pool.For(pieces(f.O, l.rows), l)

@@ -5,7 +5,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// filterLayer is the layer of a filtration on similarity vectors s (device.Filter). It works on a vector while that is in the cache:
+// filterLayer is the layer of a filtration on similarity vectors s (device.Filter). It works on a vector while that is
+// in the cache:
 //
 //	z = w·s + b    ds = a dr + dz w    dw = Σ dz s
 //
@@ -30,7 +31,7 @@ func (l *filterLayer[T]) setGrad(d *dev[T], a *device.Filter, lanes int) {
 	d.ops.Fill(scratch(&l.lanes, lanes*len(l.w)), 0)
 }
 
-// sum is dr of a pair, nil where it is 0.
+// sum is dr of a pair, nil if it is 0.
 func (l *filterLayer[T]) sum(ops *vec.Ops[T], pair int) []T {
 	if dr := l.dSums[pair*len(l.w):][:len(l.w)]; !ops.Zero(dr) {
 		return dr

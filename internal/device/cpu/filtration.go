@@ -5,12 +5,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Filtration (device.FilterArgs): the statistics of the logits, by caption; then the sums, by image. Back, with dr = l2'(dOut):
+// Filtration (device.FilterArgs): the statistics of the logits, by caption; then the sums, by image. Back, with dr =
+// l2'(dOut):
 //
 //	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W
 //
-// dX is left in these factors. Behind the batch norm all pairs of a caption have a dz, but few a dr, and the similarities make of dz_j W what
-// they need, row by row, while it is in the cache.
+// dX is left in these factors. Behind the batch norm all pairs of a caption have a dz, but few a dr, and the
+// similarities make of dz_j W what they need, row by row, while it is in the cache.
 type filtration[T vec.Float] struct {
 	ops           *vec.Ops[T]
 	a             device.FilterArgs

@@ -12,7 +12,8 @@ import (
 // recurrence then needs one product [active, H]×[H, 3H] per step with W_hh packed once; its operand, the states before
 // the step, are consecutive rows of Y because steps are packed one after the other.
 
-// recurrence works through the steps of a GRU on a team of threads. It owns the scratch memory and the loop bodies for it.
+// recurrence works through the steps of a GRU on a team of threads. It owns the scratch memory and the loop bodies for
+// it.
 type recurrence[T vec.Float] struct {
 	ops       *vec.Ops[T]
 	pool      *par.Pool
@@ -103,7 +104,8 @@ func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
 	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
 	o.y, o.final = d.values(a.Y), d.values(a.Final)
 	p := &d.gru.p
-	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, even: true, a: o.x, lda: a.I, b: o.wih, ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
+	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, even: true, a: o.x, lda: a.I, b: o.wih,
+		ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
 	if o.rows > 0 {
 		d.products.gemm(p, 1, 0, 0, 0)
 	}
@@ -136,7 +138,8 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 		s.pool.For(pieces(l.active, l.per), l)
 	}
 	if o.final != nil {
-		s.finalCopy = gruFinal[T]{pack: s.pack, lengths: o.a.Lengths.Host, h: h, reverse: o.a.Reverse, y: o.y, final: o.final}
+		s.finalCopy = gruFinal[T]{pack: s.pack, lengths: o.a.Lengths.Host, h: h, reverse: o.a.Reverse, y: o.y,
+			final: o.final}
 		s.pool.For(batch, &s.finalCopy)
 	}
 }

@@ -63,7 +63,8 @@ func (s *recurrence[T]) backward(o *gruOperands[T]) {
 	h := o.a.H
 	s.pack = o.pack
 	l := &s.grad
-	*l = gruGradStep[T]{ops: s.ops, h: h, per: group(4 * h), zeros: s.zeroRow(h), carry: scratch(&s.carry, len(o.a.Lengths.Host)*h), final: o.dFinal}
+	*l = gruGradStep[T]{ops: s.ops, h: h, per: group(4 * h), zeros: s.zeroRow(h),
+		carry: scratch(&s.carry, len(o.a.Lengths.Host)*h), final: o.dFinal}
 
 	// Once a row has been reached its carry stays alive; the first step reached starts every row.
 	s.products.pack(false, 3*h, h, o.whh, h)

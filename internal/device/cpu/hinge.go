@@ -96,7 +96,7 @@ func (d *dev[T]) Hinge(a device.HingeArgs) {
 	l.finish(1)
 }
 
-// marginRow returns the margins of row i, nil where the margin is constant.
+// marginRow returns the margins of row i, nil if the margin is constant.
 func (l *hingeState[T]) marginRow(i int) []T {
 	if l.margins == nil {
 		return nil

@@ -7,12 +7,13 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Layer normalisation of rows (device.LayerNormArgs; Ba, Kiros, Hinton: "Layer Normalization", 2016), with x̂ = (s - μ)/√(σ² + ε):
+// Layer normalisation of rows (device.LayerNormArgs; Ba, Kiros, Hinton: "Layer Normalization", 2016), with x̂ = (s -
+// μ)/√(σ² + ε):
 //
 //	y = w∘x̂ + b    ds = (g - mean(g) - x̂·mean(g∘x̂))/√(σ² + ε), g = w∘dy    dw = Σ dy∘x̂    db = Σ dy
 //
-// A piece is a block of rows that depends on the sizes alone; the sums over rows are made in each block, then over the blocks
-// in order.
+// A piece is a block of rows that depends on the sizes alone; the sums over rows are made in each block, then over the
+// blocks in order.
 type layerNormLoop[T vec.Float] struct {
 	ops               *vec.Ops[T]
 	a                 device.LayerNormArgs

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The negative log likelihood of words (device.CrossEntropyArgs), one packed row per index. Sums are float64; the rows' losses
-// are added in packed order.
+// The negative log likelihood of words (device.CrossEntropyArgs), one packed row per index. Sums are float64; the rows'
+// losses are added in packed order.
 type entropyLoop[T vec.Float] struct {
 	ops     *vec.Ops[T]
 	pack    *device.Packing
@@ -38,7 +38,8 @@ func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropyArgs, back bool
 		for b := range l.pack.Active(t) {
 			word := labels[b*a.L+t+1]
 			if word < 0 || int(word) >= a.V {
-				panic(fmt.Sprintf("cpu: %s: label %d of sequence %d at %d, expected less than V = %d", what, word, b, t+1, a.V))
+				panic(fmt.Sprintf("cpu: %s: label %d of sequence %d at %d, expected less than V = %d", what, word, b,
+					t+1, a.V))
 			}
 			l.labels = append(l.labels, word)
 			l.weights = append(l.weights, a.Scale*float64(mask[b*a.L+t+1]))

@@ -5,8 +5,9 @@ import "vsetrain/internal/par"
 // body is one parallel loop.
 type body = par.Body
 
-// blockSize returns the number of elements of one piece of a loop over n contiguous elements: large enough to stream well
-// and to be handed out at no cost, small enough to balance. It depends on n alone and is a multiple of a cache line.
+// blockSize returns the number of elements of one piece of a loop over n contiguous elements: large enough to stream
+// well and to be handed out at no cost, small enough to balance. It depends on n alone and is a multiple of a cache
+// line.
 func blockSize(n int) int {
 	const smallest, largest, shares = 1 << 13, 1 << 18, 32
 	return min(largest, max(smallest, (n/shares+1023)&^1023))

@@ -23,7 +23,8 @@ func (w wrong) Add(dst, a, b device.View) {
 
 func (w wrong) ColumnSum(dst, x device.View, rows, cols int) { panic("out of order") }
 
-// What is measured of a device that is right stays within what is allowed; a device that is not is told, and nothing panics.
+// What is measured of a device that is right stays within what is allowed; a device that is not is told, and nothing
+// panics.
 func TestMeasure(t *testing.T) {
 	d := open(t, cpu.Options{Threads: 2})
 	defer d.Close()

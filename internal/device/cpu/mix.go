@@ -5,8 +5,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// mixLoop is Y_jk = Σ_l w_jlk X_lk for the nodes of all pairs. Forward and DX go by image; DWeights by what the weights belong to, so that
-// the sums over the other side are in order.
+// mixLoop is Y_jk = Σ_l w_jlk X_lk for the nodes of all pairs. Forward and DX go by image; DWeights by what the weights
+// belong to, so that the sums over the other side are in order.
 type mixLoop[T vec.Float] struct {
 	nodeRows
 	a           device.MixArgs

@@ -7,7 +7,8 @@ import (
 
 // Row kernels of graph-structured matching over the nodes of pairs.
 
-// scaleLoop is Y[a, b, n, :] = X[a, b, n, :]·F[a, n]; the gradient of a factor is a sum over b and the columns, in order.
+// scaleLoop is Y[a, b, n, :] = X[a, b, n, :]·F[a, n]; the gradient of a factor is a sum over b and the columns, in
+// order.
 type scaleLoop[T vec.Float] struct {
 	ops             *vec.Ops[T]
 	a               device.ScaleArgs

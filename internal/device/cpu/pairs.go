@@ -9,23 +9,25 @@ import (
 
 // What the kernels of device.Pairs share.
 //
-// The images of a batch are cut into lanes, and a lane is worked through by one thread, block by block of the rows of its images: the
-// values of a block, large for all pairs together, stay in the cache of a core. What is summed over images is summed by each lane
-// for itself, and the lanes are added in order, so results do not depend on the number of threads.
+// The images of a batch are cut into lanes, and a lane is worked through by one thread, block by block of the rows of
+// its images: the values of a block, large for all pairs together, stay in the cache of a core. What is summed over
+// images is summed by each lane for itself, and the lanes are added in order, so results do not depend on the number of
+// threads.
 //
-// With the hardest negatives alone in the loss, at most three scores of an image and a caption of the batch have a gradient: the
-// positive, its hardest caption, its hardest image. The others are pairs without gradient: every element of it is exactly 0, NaN being
-// something else. A gradient takes no part in sums that is 0, so the kernels pass over such pairs: what they get back is 0 again, and
-// the blocks are filled with the pairs that do have a gradient.
+// With the hardest negatives alone in the loss, at most three scores of an image and a caption of the batch have a
+// gradient: the positive, its hardest caption, its hardest image. The others are pairs without gradient: every element
+// of it is exactly 0, NaN being something else. A gradient takes no part in sums that is 0, so the kernels pass over
+// such pairs: what they get back is 0 again, and the blocks are filled with the pairs that do have a gradient.
 
 const (
 	pairLanes  = 16
 	pairBlock  = 128 // rows of a block
 	gradBlock  = 64  // rows of a block in the gradient of similarities,
 	gradImages = 8   // which takes the rows of this many images together for the weights
-	pairPad    = 16  // values between the rows of a block: at a distance that is a power of two they would share lines of the cache
-	pairEps    = 1e-8
-	pairSlope  = 0.1 // of LeakyReLU
+	// values between the rows of a block: at a distance that is a power of two they would share lines of the cache
+	pairPad   = 16
+	pairEps   = 1e-8
+	pairSlope = 0.1 // of LeakyReLU
 )
 
 // together is the number of rows that become part of an operand at once.

@@ -7,8 +7,9 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; GSMN, layers.py, GraphConvolution.get_gaussian_weights),
-// in float64. The gradients of the parameters are summed for each image and then over the images, in order.
+// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; GSMN, layers.py,
+// GraphConvolution.get_gaussian_weights), in float64. The gradients of the parameters are summed for each image and
+// then over the images, in order.
 type polarLoop[T vec.Float] struct {
 	a              device.PolarArgs
 	back           bool
@@ -60,7 +61,8 @@ func (d *dev[T]) PolarWeightsGrad(a device.PolarArgs) {
 }
 
 // relative is a region seen from another one, against one kernel.
-type relative struct{ rho, theta, rhoVar, thetaVar float64 } // distances from the means of the kernel, and its variances
+// distances from the means of the kernel, and its variances
+type relative struct{ rho, theta, rhoVar, thetaVar float64 }
 
 func (l *polarLoop[T]) relative(rho, theta float64, k int) relative {
 	p := relative{rho: rho - float64(l.param[0][k]), theta: theta - float64(l.param[1][k])}

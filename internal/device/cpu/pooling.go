@@ -9,9 +9,9 @@ import (
 
 // The generalised pooling operator (device.Pooling; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO).
 //
-// Channels are not sorted: the place of a value in its sorted channel is the number of values before it, those that are greater and
-// those that are equal and come earlier. For the few rows of an image or a caption counting them is as fast, and it is done for
-// many channels at once.
+// Channels are not sorted: the place of a value in its sorted channel is the number of values before it, those that are
+// greater and those that are equal and come earlier. For the few rows of an image or a caption counting them is as
+// fast, and it is done for many channels at once.
 
 // Combine implements device.Elements.
 func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
@@ -101,19 +101,19 @@ func (l *poolWeights[T]) Do(_, b int) {
 
 // sortPool works on one item at a time.
 type sortPool[T vec.Float] struct {
-	ops       *vec.Ops[T]
-	a         device.SortPoolArgs
-	grad      bool
-	pack      *device.Packing
-	start     []int // first row of each item, where rows are concatenated
-	x, w, y   []T
-	ranks     []int32
-	values    []T     // [workers, K, sortStrip]
-	slopes    []T     // [workers, K]
-	rankBuffer    []int32 // the same for ranks
-	dy, dx    []T
-	partial   []float64 // [B + K, K]: gradient of the weights of each item, and of each length
-	wantTable bool
+	ops        *vec.Ops[T]
+	a          device.SortPoolArgs
+	grad       bool
+	pack       *device.Packing
+	start      []int // first row of each item, where rows are concatenated
+	x, w, y    []T
+	ranks      []int32
+	values     []T     // [workers, K, sortStrip]
+	slopes     []T     // [workers, K]
+	rankBuffer []int32 // the same for ranks
+	dy, dx     []T
+	partial    []float64 // [B + K, K]: gradient of the weights of each item, and of each length
+	wantTable  bool
 }
 
 func (d *dev[T]) sortPoolLoop(a device.SortPoolArgs) *sortPool[T] {
@@ -199,8 +199,8 @@ func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
 	}
 }
 
-// sortStrip is how many channels are ranked at a time. Their values and ranks are copied together first: rows of a power of two of
-// bytes apart fall into the same few places of the cache.
+// sortStrip is how many channels are ranked at a time. Their values and ranks are copied together first: rows of a
+// power of two of bytes apart fall into the same few places of the cache.
 const sortStrip = 128
 
 func (l *sortPool[T]) Do(worker, b int) {
@@ -235,8 +235,8 @@ func (l *sortPool[T]) fetch(m []T, b, n int) {
 	}
 }
 
-// rank counts, for n rows of values, those in the same column that come before each. A pair adds one to either of its two, so ranks
-// stay below n also where a value is NaN.
+// rank counts, for n rows of values, those in the same column that come before each. A pair adds one to either of its
+// two, so ranks stay below n also where a value is NaN.
 func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
 	clear(ranks)
 	for p := range n {
@@ -247,7 +247,8 @@ func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
 	}
 }
 
-// backward sorts the values of a strip of channels again, by their ranks: the gradient of a weight is a product of a row of them and dy.
+// backward sorts the values of a strip of channels again, by their ranks: the gradient of a weight is a product of a
+// row of them and dy.
 func (l *sortPool[T]) backward(worker, b int) {
 	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
 	strip := l.a.K * sortStrip

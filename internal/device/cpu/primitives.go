@@ -249,11 +249,13 @@ func (d *dev[T]) SegmentProducts(a device.SegmentProductsArgs) {
 		g := a.G.Slice(lo*a.Longest, (hi-1)*a.Longest+n)
 		switch a.Form {
 		case device.SegmentGram:
-			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest, Exact: true})
+			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
+				Exact: true})
 		case device.SegmentApply:
 			d.Gemm(device.GemmArgs{M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
 		case device.SegmentApplyT:
-			d.Gemm(device.GemmArgs{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
+			d.Gemm(device.GemmArgs{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest,
+				Exact: true})
 		}
 	}
 }

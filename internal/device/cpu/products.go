@@ -14,7 +14,8 @@ type products[T vec.Float] interface {
 	gemm(p *product[T], count, strideA, strideB, strideC int)
 	// external reports whether a library with threads of its own computes them.
 	external() bool
-	// on returns products on another pool of threads, in the same precision and by the same kernels; not for external ones.
+	// on returns products on another pool of threads, in the same precision and by the same kernels; not for external
+	// ones.
 	on(*par.Pool) products[T]
 	// single returns products of one thread.
 	single() single[T]
@@ -49,7 +50,8 @@ func (d *dev[T]) Gemm(a device.GemmArgs) {
 	p := &d.gemm.p
 	*p = product[T]{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K,
 		alpha: T(a.Alpha), beta: T(a.Beta), exact: a.Exact, even: a.Even,
-		a: d.values(a.A), lda: a.LDA, b: d.values(a.B), ldb: a.LDB, c: d.values(a.C), ldc: a.LDC, bias: d.values(a.Bias)}
+		a: d.values(a.A), lda: a.LDA, b: d.values(a.B), ldb: a.LDB, c: d.values(a.C), ldc: a.LDC,
+		bias: d.values(a.Bias)}
 	d.products.gemm(p, count, a.StrideA, a.StrideB, a.StrideC)
 	*p = product[T]{}
 	if a.Active.Present() {

@@ -36,8 +36,8 @@ func (e *products32) external() bool { return e.engine.External() && e.usual != 
 
 func (e *products32) on(pool *par.Pool) products[float32] { return e.copy(pool) }
 
-// copy returns products on another pool. Libraries have threads of their own and are not called from several, so the kernels of this
-// program take their place.
+// copy returns products on another pool. Libraries have threads of their own and are not called from several, so the
+// kernels of this program take their place.
 func (e *products32) copy(pool *par.Pool) *products32 {
 	kernel := e.engine.Name()
 	if e.engine.External() {

@@ -8,9 +8,10 @@ import (
 )
 
 // A step of reasoning on the graphs of all pairs (device.ReasonArgs), block by block of the pairs of a lane; back,
-// of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X made again:
+// of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X computed again:
 //
-//	dW += dPᵀ E    dE = dP W    dA = dE Xᵀ    dX = Aᵀ dE    dS = A∘(dA - Σ A∘dA)    dY = dS X    dX += dSᵀ Y    dM += Xᵀ dY    dX += dY Mᵀ
+//	dW += dPᵀ E    dE = dP W    dA = dE Xᵀ    dX = Aᵀ dE    dS = A∘(dA - Σ A∘dA)
+//	dY = dS X    dX += dSᵀ Y    dM += Xᵀ dY    dX += dY Mᵀ
 type reasoning[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	single     []single[T]
@@ -177,8 +178,10 @@ func (k *reasonPiece[T]) gather(x []T, to *[]T) []T {
 }
 
 // multiply computes c = a·b (+ beta c), all of S columns or n as given.
-func (k *reasonPiece[T]) multiply(transA, transB bool, m, n, inner int, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int) {
-	k.w.p = product[T]{transA: transA, transB: transB, m: m, n: n, k: inner, alpha: 1, beta: beta, a: a, lda: lda, b: b, ldb: ldb, c: c, ldc: ldc}
+func (k *reasonPiece[T]) multiply(transA, transB bool, m, n, inner int, a []T, lda int, b []T, ldb int, beta T, c []T,
+	ldc int) {
+	k.w.p = product[T]{transA: transA, transB: transB, m: m, n: n, k: inner, alpha: 1, beta: beta, a: a, lda: lda, b: b,
+		ldb: ldb, c: c, ldc: ldc}
 	k.one.gemm(&k.w.p)
 }
 
@@ -276,8 +279,8 @@ func (k *reasonPiece[T]) sums(rows int, dP, e, x, dY []T) {
 	addRows(l.ops, l.dV[k.lane*s:][:s], dY, rows)
 }
 
-// readout computes q = x_0 M + v into w.a from the first nodes in w.u, and for every pair, row r of the block, the weights of its nodes,
-// each call of f with those of a pair in w.s.
+// readout computes q = x_0 M + v into w.a from the first nodes in w.u, and for every pair, row r of the block, the
+// weights of its nodes, each call of f with those of a pair in w.s.
 func (k *reasonPiece[T]) readout(m *packed[T], f func(r, p int, x, q, a []T)) {
 	l, s := k.l, k.s
 	for r, p := range k.w.pairs {

@@ -148,7 +148,8 @@ func (l *segmentLoop[T]) gatedPool(b, lo, hi int) {
 // gatedPoolGrad: dα_r = dOut·X_r, de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ de_r L_r.
 func (l *segmentLoop[T]) gatedPoolGrad(b, lo, hi int) {
 	d, ops, weights := l.d, l.ops, l.weight[lo:hi]
-	dOut, g, gate, sum, dg := l.dOut[b*d:(b+1)*d], l.g[b*d:(b+1)*d], l.dw[b*d:(b+1)*d], l.dst[b*d:(b+1)*d], l.dg[b*d:(b+1)*d]
+	dOut, g, gate, sum, dg := l.dOut[b*d:(b+1)*d], l.g[b*d:(b+1)*d], l.dw[b*d:(b+1)*d], l.dst[b*d:(b+1)*d],
+		l.dg[b*d:(b+1)*d]
 	ops.Mul(gate, g, l.w)
 	ops.Fill(sum, 0)
 	var mean float64

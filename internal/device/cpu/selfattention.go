@@ -13,7 +13,7 @@ import (
 //	P = softmax(Q Kᵀ/√d)    C = (M∘P) V
 //	dV = (M∘P)ᵀ dC    dP = M∘(dC Vᵀ)    dS = P∘(dP - rowsum(P∘dP))/√d    dQ = dS K    dK = dSᵀ Q
 //
-// The matrices of a head stay in the first cache; P is made anew for the gradient.
+// The matrices of a head stay in the first cache; P is computed again for the gradient.
 type selfAttentionLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
 	a            device.SelfAttentionArgs
@@ -80,12 +80,12 @@ func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 type head[T vec.Float] struct {
 	n      int      // rows
 	at, in int      // first element of the head in contexts, and in queries, keys, values
-	masked []int32  // word of each row, nil where none is masked
+	masked []int32  // word of each row, nil if none is masked
 	words  []uint32 // draws of the dropout, [n, n]
 }
 
-// Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not foresee, so all rows are
-// asked for at the beginning.
+// Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not
+// foresee, so all rows are asked for at the beginning.
 func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	n := int(l.a.Lengths.Host[b])
 	l.fetch(b, n)

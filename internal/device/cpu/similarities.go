@@ -5,9 +5,10 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Similarity vectors of all pairs (device.SimilarityArgs). The contexts u_ij, B·T vectors of size E, exist for one block of rows and
-// one image at a time, and the gradient makes them again: a small product against storing gigabytes. z = (u - c)∘(u - c) is not stored:
-// its rows become an operand of the next product while they are in the level-1 cache.
+// Similarity vectors of all pairs (device.SimilarityArgs). The contexts u_ij, B·T vectors of size E, exist for one
+// block of rows and one image at a time, and the gradient makes them again: a small product against storing gigabytes.
+// z = (u - c)∘(u - c) is not stored: its rows become an operand of the next product while they are in the level-1
+// cache.
 type similarities[T vec.Float] struct {
 	ops            *vec.Ops[T]
 	single         []single[T]
@@ -147,8 +148,8 @@ func (l *similarities[T]) differences(w *workspace[T], b, at, j, rows int) {
 	}
 }
 
-// context returns the vector of image b that row j of a block from row at on is compared with, and its factor: u_ij and 1/(|u_ij| + eps), or the
-// vector of the whole image and 1.
+// context returns the vector of image b that row j of a block from row at on is compared with, and its factor: u_ij and
+// 1/(|u_ij| + eps), or the vector of the whole image and 1.
 func (l *similarities[T]) context(w *workspace[T], b, at, j int) (u []T, s T) {
 	e := l.a.E
 	if l.a.Global {

@@ -83,11 +83,13 @@ func (l *similarities[T]) gradient(worker, i, lo, b0, b1, at, n int) {
 		l.vectorGradient(worker, i, lo, p)
 		l.contextGradient(worker, i, lo, p)
 	}
-	w.p = product[T]{transA: true, m: size, n: e, k: k, alpha: 1, beta: 1, a: w.s, lda: size, c: l.dW[i*size*(e+pairPad):], ldc: e + pairPad}
+	w.p = product[T]{transA: true, m: size, n: e, k: k, alpha: 1, beta: 1, a: w.s, lda: size,
+		c: l.dW[i*size*(e+pairPad):], ldc: e + pairPad}
 	one.gemmPacked(&w.p, &w.columns[0])
 }
 
-// active returns the rows of a block of image b from the first to the last that has a gradient; the weights of the others get 0.
+// active returns the rows of a block of image b from the first to the last that has a gradient; the weights of the
+// others get 0.
 func (l *similarities[T]) active(b, at, n int) similarityRows {
 	ld := l.a.B * l.a.R
 	zero := func(j int) bool {
@@ -123,7 +125,8 @@ func (l *similarities[T]) pairOf(b, j int) int {
 	return b*len(l.layout.lengths) + l.layout.of[l.node[j]]
 }
 
-// vectorGradient makes z of rows again, as rows of w.columns[0] from first on, and computes ds, rows of w.s and w.rows[0], and dz, w.c.
+// vectorGradient makes z of rows again, as rows of w.columns[0] from first on, and computes ds, rows of w.s and
+// w.rows[0], and dz, w.c.
 func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 	b, at, n, first := p.b, p.at, p.n, p.first
 	w, e, size, ops, one := &l.spaces[worker], l.a.E, l.a.S, l.ops, l.single[worker]
@@ -193,6 +196,7 @@ func (l *similarities[T]) contextGradient(worker, i, lo int, p similarityRows) {
 	ld := l.a.B * r
 	w.p = product[T]{m: n, n: r, k: e, alpha: 1, c: l.dWeights[at*ld+b*r:], ldc: ld}
 	one.gemmRows(&w.p, byRow, &w.back[b-lo])
-	w.p = product[T]{transA: true, m: r, n: e, k: n, alpha: 1, beta: 1, a: l.weights[at*ld+b*r:], lda: ld, c: l.dImages[b*r*e:], ldc: e}
+	w.p = product[T]{transA: true, m: r, n: e, k: n, alpha: 1, beta: 1, a: l.weights[at*ld+b*r:], lda: ld,
+		c: l.dImages[b*r*e:], ldc: e}
 	one.gemmPacked(&w.p, byColumn)
 }

@@ -6,15 +6,16 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// single computes products on the calling thread, for the bodies of parallel loops over pairs: products of attention weights and vectors of
-// length 1, and what comes back through them, which are even (device.GemmArgs).
+// single computes products on the calling thread, for the bodies of parallel loops over pairs: products of attention
+// weights and vectors of length 1, and what comes back through them, which are even (device.GemmArgs).
 type single[T vec.Float] interface {
 	gemm(p *product[T])
 	pack(to *packed[T], transB bool, k, n int, b []T, ldb int)
 	// reserve makes room for an operand, so that packing it does not allocate.
 	reserve(to *packed[T], k, n int)
 	gemmPacked(p *product[T], b *packed[T])
-	// startA and startB begin operands whose rows setRowsA and setRowsB then give, gemm.RowsTogether at a time, while they are in the cache.
+	// startA and startB begin operands whose rows setRowsA and setRowsB then give, gemm.RowsTogether at a time, while
+	// they are in the cache.
 	startA(to *packedRows[T], m, k int)
 	setRowsA(to *packedRows[T], i int, x []T)
 	startB(to *packed[T], k, n int)

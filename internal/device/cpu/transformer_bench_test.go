@@ -8,7 +8,8 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// BenchmarkTransformer is what a layer of bert-base does between its products, for a batch of captions of 8 to 24 word pieces.
+// BenchmarkTransformer is what a layer of bert-base does between its products, for a batch of captions of 8 to 24 word
+// pieces.
 func BenchmarkTransformer(b *testing.B) {
 	const d, inner, heads, rate = 768, 3072, 12, 0.1
 	k := newBench(b, cpu.FP32)
@@ -22,7 +23,8 @@ func BenchmarkTransformer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	drop := device.Drops{Rate: rate, Key: philox.NewKey(1, "bench"), Step: device.Ints{View: device.Of(step), Host: []int32{0, 0}}}
+	drop := device.Drops{Rate: rate, Key: philox.NewKey(1, "bench"), Step: device.Ints{View: device.Of(step),
+		Host: []int32{0, 0}}}
 	run := func(name string, bytes int, call func()) {
 		b.Run(name, func(b *testing.B) { (&bench{b, k.d}).time(int64(bytes), 0, call) })
 	}
@@ -30,12 +32,15 @@ func BenchmarkTransformer(b *testing.B) {
 	part := func(v device.View, i int) device.View { return v.Slice(i*d, rows*3*d) }
 	a := device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d, Lengths: k.lengths(lengths),
 		Drop: drop, Context: k.floats(rows * d), DContext: k.floats(rows * d),
-		Query: part(qkv, 0), Key: part(qkv, 1), Value: part(qkv, 2), DQuery: part(dqkv, 0), DKey: part(dqkv, 1), DValue: part(dqkv, 2)}
+		Query: part(qkv, 0), Key: part(qkv, 1), Value: part(qkv, 2), DQuery: part(dqkv, 0), DKey: part(dqkv, 1),
+		DValue: part(dqkv, 2)}
 	run("attention", 4*4*rows*d, func() { k.d.SelfAttention(a) })
 	run("attention-grad", 4*7*rows*d, func() { k.d.SelfAttentionGrad(a) })
 
-	n := device.LayerNormArgs{N: rows, D: d, Eps: 1e-12, Drop: drop, X: k.floats(rows * d), Branch: k.floats(rows * d), Sum: k.floats(rows * d), Y: k.floats(rows * d),
-		Mean: k.floats(rows), InvStd: k.floats(rows), Weight: k.floats(d), Bias: k.floats(d), DY: k.floats(rows * d), DX: k.floats(rows * d),
+	n := device.LayerNormArgs{N: rows, D: d, Eps: 1e-12, Drop: drop, X: k.floats(rows * d), Branch: k.floats(rows * d),
+		Sum: k.floats(rows * d), Y: k.floats(rows * d),
+		Mean: k.floats(rows), InvStd: k.floats(rows), Weight: k.floats(d), Bias: k.floats(d), DY: k.floats(rows * d),
+		DX:      k.floats(rows * d),
 		DBranch: k.floats(rows * d), DWeight: k.floats(d), DBias: k.floats(d)}
 	run("norm", 4*4*rows*d, func() { k.d.LayerNorm(n) })
 	run("norm-grad", 4*4*rows*d, func() { k.d.LayerNormGrad(n) })

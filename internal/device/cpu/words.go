@@ -27,7 +27,8 @@ func (d *dev[T]) wordRows(what string, a *device.GatherArgs) []int32 {
 		for i := range l.pack.Active(t) {
 			w := words[i*a.L+t]
 			if w < 0 || int(w) >= a.V {
-				panic(fmt.Sprintf("cpu: %s: word id %d of caption %d at %d, expected less than V = %d", what, w, i, t, a.V))
+				panic(fmt.Sprintf("cpu: %s: word id %d of caption %d at %d, expected less than V = %d", what, w, i, t,
+					a.V))
 			}
 			l.rows = append(l.rows, w)
 		}

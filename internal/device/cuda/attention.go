@@ -25,5 +25,6 @@ func (d *dev) AdditiveAttentionGrad(a device.AttentionArgs) {
 	dQuery, dKeys := d.pointer(a.DQuery), d.pointer(a.DKeys)
 	dValues, dVector := d.pointer(a.DValues), d.pointer(a.DVector)
 	dots := d.need(scratchSums, 4*a.B*a.R)
-	d.rows(kernelAttentionGrad, a.B, max(a.H, a.E)).ptr(dQuery, dKeys, dValues, dVector, dots, keys, query, vector, values, weights, dContext).int(a.R, a.H, a.E)
+	d.rows(kernelAttentionGrad, a.B, max(a.H, a.E)).ptr(dQuery, dKeys, dValues, dVector, dots, keys, query, vector,
+		values, weights, dContext).int(a.R, a.H, a.E)
 }

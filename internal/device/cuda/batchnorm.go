@@ -37,7 +37,8 @@ func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b := d.pointer(a.Y), d.pointer(a.Bias)
 	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
-	d.channels(kernelBatchNorm, a).ptr(y, mean, inv, rm, rv, x, w, b, pad, counts).int(len(a.Counts.Host), a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train).float(a.Eps, a.Momentum)
+	d.channels(kernelBatchNorm, a).ptr(y, mean, inv, rm, rv, x, w, b, pad, counts).int(len(a.Counts.Host),
+		a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train).float(a.Eps, a.Momentum)
 }
 
 // BatchNormGrad implements device.Normalisation.
@@ -46,5 +47,6 @@ func (d *dev) BatchNormGrad(a device.BatchNormArgs) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
 	dw, db, dpad := d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DPad)
-	d.channels(kernelBatchNormGrad, a).ptr(dx, dw, db, dpad, x, w, mean, inv, dy, pad, counts).int(len(a.Counts.Host), a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train)
+	d.channels(kernelBatchNormGrad, a).ptr(dx, dw, db, dpad, x, w, mean, inv, dy, pad, counts).int(len(a.Counts.Host),
+		a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train)
 }

@@ -15,7 +15,8 @@ import (
 // said are the warnings of a device in one string.
 func said(d device.Device) string { return strings.Join(d.(device.Warner).Warnings(), "\n") }
 
-// A cuBLAS that does not start gives way to the next, and in the end to products of the own kernel, which is said. One that is newer than the driver comes last.
+// A cuBLAS that does not start gives way to the next, and in the end to products of the own kernel, which is said. One
+// that is newer than the driver comes last.
 func TestOtherCuBLAS(t *testing.T) {
 	path, dir := emulator.Library(t), t.TempDir()
 	var files []string
@@ -36,7 +37,8 @@ func TestOtherCuBLAS(t *testing.T) {
 		{"old driver", 12080, 0, files, "/libcublas.so.12", nil},
 		{"no cuBLAS", 13000, 0, []string{"libc.so.6", files[1]}, "/libcublas.so.12", nil},
 		{"the first refuses", 13000, 1, files, "/libcublas.so.12", nil},
-		{"all refuse", 12080, 2, files, "", []string{"vsetrain's own kernel, which is slow", "/libcublas.so.12: ", "CUBLAS_STATUS_NOT_INITIALIZED",
+		{"all refuse", 12080, 2, files, "", []string{"vsetrain's own kernel, which is slow", "/libcublas.so.12: ",
+			"CUBLAS_STATUS_NOT_INITIALIZED",
 			"/libcublas.so.13: ", "it is of CUDA 13, the driver is for CUDA 12.8", "VSETRAIN_CUBLAS"}},
 		{"none is there", 13000, 0, []string{"/nowhere/libcublas.so.12"}, "", []string{"/nowhere/libcublas.so.12"}},
 	} {
@@ -82,7 +84,8 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 			o.BLAS = []string{"emulated"}
 		}
 		d := open(t, o)
-		if !strings.HasSuffix(d.Name(), c.name) || !strings.Contains(said(d), c.says) || (said(d) == "") != (c.says == "") {
+		if !strings.HasSuffix(d.Name(), c.name) || !strings.Contains(said(d), c.says) ||
+			(said(d) == "") != (c.says == "") {
 			t.Errorf("%+v: %s, warnings %q", c, d.Name(), said(d))
 		}
 		b := &bench{t, d}
@@ -97,7 +100,8 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 	}
 }
 
-// Memory is freed when the work that uses it is done, also by a driver that does not wait: buffers, scratch memory that grows, tables, stages and pinned memory.
+// Memory is freed when the work that uses it is done, also by a driver that does not wait: buffers, scratch memory that
+// grows, tables, stages and pinned memory.
 func TestFreeWaitsForWork(t *testing.T) {
 	emulator.Library(t)
 	for _, deferred := range []int{1, 2} {

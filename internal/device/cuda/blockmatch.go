@@ -15,8 +15,8 @@ var (
 	kernelBlockPull     = entryOf("block_pull")
 )
 
-// blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as many as scratch memory of
-// Limits.MatchBytes has room for.
+// blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as
+// many as scratch memory of Limits.MatchBytes has room for.
 type blockMatch struct {
 	a      device.BlockMatchArgs
 	c      captions
@@ -35,7 +35,8 @@ type blockMatch struct {
 	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
 	capGrams, imgGrams driver.Ptr
 	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
-	tile16, z16        driver.Ptr // what the gradient multiplies of them, as bfloat16; 0 where its products read float32
+	// what the gradient multiplies of them, as bfloat16; 0 where its products read float32
+	tile16, z16 driver.Ptr
 }
 
 const matchTile = 16
@@ -80,11 +81,14 @@ func (d *dev) beginMatch(a device.BlockMatchArgs, grad bool) (*blockMatch, panel
 		floats *= 2
 	}
 	p := panel{d.need(scratchPanel, 4*floats)}
-	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams), p.take(imgGrams)
-	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words, m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
+	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams),
+		p.take(imgGrams)
+	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words,
+		m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
 	m.c.clear(d, m.wordNorm, a.Blocks)
 	tiles := (a.R + matchTile - 1) / matchTile
-	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R, a.E, tiles)
+	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
+		a.E, tiles)
 	return m, p
 }
 
@@ -98,11 +102,15 @@ func (m *blockMatch) ofGroup(attention driver.Ptr) driver.Ptr { return at(attent
 func (d *dev) multiplyGroup(m *blockMatch) {
 	a := &m.a
 	m.images = min(m.per, a.B-m.image)
-	d.multiply(&product{transB: true, m: m.t, n: m.columns(), k: m.width, alpha: 1, a: m.words, lda: a.E, strideA: m.width,
-		b: at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t * m.columns(), count: a.Blocks})
+	d.multiply(&product{transB: true, m: m.t, n: m.columns(), k: m.width, alpha: 1, a: m.words, lda: a.E,
+		strideA: m.width,
+		b:       at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t *
+			m.columns(), count: a.Blocks})
 	for b := range a.Blocks {
-		d.multiply(&product{m: m.t, n: a.R, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R, b: at(m.imgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldb: a.R,
-			strideB: a.Blocks * a.R * a.R, c: at(m.z, b*m.images*m.t*a.R), ldc: a.R, strideC: m.t * a.R, count: m.images, exact: true})
+		d.multiply(&product{m: m.t, n: a.R, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R,
+			b: at(m.imgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldb: a.R,
+			strideB: a.Blocks * a.R * a.R, c: at(m.z, b*m.images*m.t*a.R), ldc: a.R, strideC: m.t * a.R,
+			count: m.images, exact: true})
 	}
 }
 
@@ -112,9 +120,11 @@ func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 	m, _ := d.beginMatch(a, false)
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
-		d.start(kernelMatchRegions, threads, (m.columns()+threads-1)/threads, m.c.n, 1).ptr(m.regMatch, m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
+		d.start(kernelMatchRegions, threads, (m.columns()+threads-1)/threads, m.c.n, 1).ptr(m.regMatch, m.regCtx,
+			m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
 			m.c.starts, m.c.squaresAt).int(m.t, m.all, m.image, m.columns(), a.R, a.E, a.Blocks)
-		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx, m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
+		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx,
+			m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
 			int(m.t, m.all, m.image, m.images, a.R, a.E, a.Blocks)
 	}
 }
@@ -138,15 +148,19 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 		d.multiplyGroup(m)
 		later, columns := m.image > 0, m.columns()
 		n, first := m.images*wordSlopes, m.image*wordSlopes
-		d.each(kernelMatchSlopes, n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
+		d.each(kernelMatchSlopes, n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
+			at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
 		n, first = m.images*regionSlopes, m.image*regionSlopes
-		d.each(kernelMatchSlopes, n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
+		d.each(kernelMatchSlopes, n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
+			at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
 			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
-		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z, m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
+		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
+			m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
 			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
-		d.start(kernelMatchGramGrad, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(dCapGrams, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
+		d.start(kernelMatchGramGrad, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(dCapGrams, m.regionAtt, region[1],
+			m.c.starts, m.c.squaresAt).
 			int(m.all, m.image, columns, a.R, m.tiles).flag(later)
 		half := m.tile16 != 0
 		dz := func(b int) driver.Ptr {
@@ -157,18 +171,23 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 		}
 		dA := either(half, m.tile16, m.tile)
 		for b := range a.Blocks {
-			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: dz(b), halfA: half, lda: a.R, strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
-				strideB: a.R, c: at(dImgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldc: a.R, strideC: a.Blocks * a.R * a.R, count: m.images})
+			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: dz(b), halfA: half, lda: a.R,
+				strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
+				strideB: a.R, c: at(dImgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldc: a.R, strideC: a.Blocks * a.R * a.R,
+				count: m.images})
 		}
-		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns, strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
+		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns,
+			strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
 			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})
 		add := 0.0
 		if later {
 			add = 1
 		}
-		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: dA, halfA: half, lda: columns, strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
+		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: dA, halfA: half, lda: columns,
+			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
 			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
-	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts, m.c.squaresAt).int(0, a.E, a.Blocks)
+	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts,
+		m.c.squaresAt).int(0, a.E, a.Blocks)
 	d.wide(kernelBlockPull, m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
 }

@@ -9,8 +9,9 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints, Bounded) give what they give with the lengths
-// themselves. What they write behind the last word is zero where it is said to be, whatever memory holds there before.
+// The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints,
+// Bounded) give what they give with the lengths themselves. What they write behind the last word is zero where it is
+// said to be, whatever memory holds there before.
 //
 // Three long captions among short ones: their squares add up to more than those of the bound.
 
@@ -60,7 +61,8 @@ func (c *boundedCase) draw(n int) []float32 {
 // flat is an input that has nothing to do with words.
 func (c *boundedCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
 
-// rows is an input of the given width with a row for each word, and extra rows before them, for each image; behind are the values of the other rows.
+// rows is an input of the given width with a row for each word, and extra rows before them, for each image; behind are
+// the values of the other rows.
 func (c *boundedCase) rows(images, extra, width int, behind float32) device.View {
 	var all []float32
 	for range images {
@@ -120,7 +122,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 		for i := range ids {
 			ids[i] = int32(c.rng.IntN(v))
 		}
-		a := device.EmbedArgs{Words: device.Ints{View: c.ints(ids...), Host: ids}, Lengths: c.lengths, L: 12, V: v, P: p, K: k, D: d, Word: c.flat(v * d), Position: c.flat(p * d), Type: c.flat(k * d)}
+		a := device.EmbedArgs{Words: device.Ints{View: c.ints(ids...), Host: ids}, Lengths: c.lengths, L: 12, V: v,
+			P: p, K: k, D: d, Word: c.flat(v * d), Position: c.flat(p * d), Type: c.flat(k * d)}
 		var read [4]func()
 		a.Out, read[0] = c.out("rows", 1, 0, d, true)
 		c.Embed(a)
@@ -135,7 +138,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 	},
 	"self-attention": func(c *boundedCase) {
 		const d = boundedWidth
-		a := device.SelfAttentionArgs{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage), Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
+		a := device.SelfAttentionArgs{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
+			Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
 			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)}}}
 		var read [4]func()
 		a.Context, read[0] = c.out("context", 1, 0, d, true)
@@ -167,7 +171,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 	"gated pool": func(c *boundedCase) {
 		const d = boundedWidth
 		n := len(boundedLengths) * d
-		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing), G: c.flat(n), W: c.flat(d), Weights: c.nan(c.room), DOut: c.flat(n)}
+		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing),
+			G: c.flat(n), W: c.flat(d), Weights: c.nan(c.room), DOut: c.flat(n)}
 		var read [5]func()
 		a.Out, read[0] = c.sum("out", n, n)
 		c.GatedPool(a)
@@ -189,11 +194,14 @@ var boundedKernels = map[string]func(c *boundedCase){
 	"filtration": func(c *boundedCase) {
 		const b, s = boundedImages, 5
 		n := len(boundedLengths)
-		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
-			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n), InvStd: c.nan(n), Norms: c.nan(b * n)}
+		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths,
+			X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
+			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n),
+			InvStd: c.nan(n), Norms: c.nan(b * n)}
 		var reads []func()
 		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
-		a.Out, a.RunningMean, a.RunningVar = keep(c.sum("out", b*n*s, b*n*s)), keep(c.sum("mean", 1, 1)), keep(c.sum("variance", 1, 1))
+		a.Out, a.RunningMean, a.RunningVar = keep(c.sum("out", b*n*s, b*n*s)), keep(c.sum("mean", 1, 1)),
+			keep(c.sum("variance", 1, 1))
 		c.Fill(a.RunningMean, 0)
 		c.Fill(a.RunningVar, 1)
 		c.Filtrate(a)
@@ -207,7 +215,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 	"block match": func(c *boundedCase) {
 		const b, r, e, blocks = boundedImages, boundedRegions, boundedWidth, 2
 		n := len(boundedLengths) * b * r * blocks
-		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros), Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
+		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
+			Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
 			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.room * blocks), RegionNorm: c.nan(n)}
 		var reads []func()
 		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
@@ -215,7 +224,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 		c.BlockMatch(a)
 		a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
 		a.DWords, a.DRegions = keep(c.out("dwords", 1, 0, e, true)), keep(c.sum("dregions", b*r*e, b*r*e))
-		a.DWordAttention, a.DRegionAttention = keep(c.out("dbeta", 1, 0, b*r, true)), keep(c.out("dalpha", 1, 0, b*r, true))
+		a.DWordAttention, a.DRegionAttention = keep(c.out("dbeta", 1, 0, b*r, true)),
+			keep(c.out("dalpha", 1, 0, b*r, true))
 		c.BlockMatchGrad(a)
 		for _, f := range reads {
 			f()
@@ -228,17 +238,23 @@ var boundedKernels = map[string]func(c *boundedCase){
 		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		weights := c.nan(c.squares())
 		c.UploadFloats(weights.Slice(0, boundedSquares), c.draw(boundedSquares))
-		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights, Y: keep(c.out("mixed", b, 0, h, true))}
+		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights,
+			Y: keep(c.out("mixed", b, 0, h, true))}
 		c.MixNodes(m)
-		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)), keep(c.sum("dweights", boundedSquares, c.squares()))
+		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)),
+			keep(c.sum("dweights", boundedSquares, c.squares()))
 		c.MixNodesGrad(m)
-		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Y: keep(c.sum("means", n, n))}
+		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing),
+			Y: keep(c.sum("means", n, n))}
 		c.MeanNodes(a)
 		a.DY, a.DX = c.flat(n), keep(c.out("dx of means", b, 0, h, true))
 		c.MeanNodesGrad(a)
-		g := device.WordGraphArgs{E: boundedWidth, Lambda: 2, Lengths: c.lengths, Words: c.rows(1, 0, boundedWidth, zeros), Weights: keep(c.sum("graph", boundedSquares, c.squares())), Sparse: true}
+		g := device.WordGraphArgs{E: boundedWidth, Lambda: 2, Lengths: c.lengths,
+			Words: c.rows(1, 0, boundedWidth, zeros), Weights: keep(c.sum("graph", boundedSquares, c.squares())),
+			Sparse: true}
 		edges, start := []int32{11, 0, 3, 9, 0, 5}, []int32{0, 0, 2, 3, 3, 3, 3, 3, 3}
-		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...), Host: start}
+		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...),
+			Host: start}
 		c.WordGraph(g)
 		g.DWeights, g.DWords = c.nan(c.squares()), keep(c.out("dwords", 1, 0, boundedWidth, true))
 		c.UploadFloats(g.DWeights.Slice(0, boundedSquares), c.draw(boundedSquares))
@@ -251,7 +267,8 @@ var boundedKernels = map[string]func(c *boundedCase){
 
 func (c *boundedCase) attention(overWords bool) {
 	const wide = boundedImages * boundedRegions
-	a := device.PairAttentionArgs{B: boundedImages, R: boundedRegions, Lambda: 9, OverWords: overWords, Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
+	a := device.PairAttentionArgs{B: boundedImages, R: boundedRegions, Lambda: 9, OverWords: overWords,
+		Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
 	var read [2]func()
 	a.Weights, read[0] = c.out("weights", 1, 0, wide, true)
 	c.PairAttention(a)
@@ -266,9 +283,12 @@ func (c *boundedCase) similarities(filtered bool) {
 	const b, e, s = boundedImages, boundedWidth, 5
 	n := len(boundedLengths)
 	nodes, read := c.out("nodes", b, n, s, false)
-	local := device.SimilarityArgs{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * boundedRegions * e), Weights: c.rows(1, 0, b*boundedRegions, zeros),
-		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room), Contexts: c.nan(b * c.room)}
-	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e), Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
+	local := device.SimilarityArgs{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths,
+		Images: c.flat(b * boundedRegions * e), Weights: c.rows(1, 0, b*boundedRegions, zeros),
+		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room),
+		Contexts: c.nan(b * c.room)}
+	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e),
+		Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
 	reads := []func(){read}
 	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 	if filtered {
@@ -285,8 +305,10 @@ func (c *boundedCase) similarities(filtered bool) {
 		local.DNodes = c.rows(b, n, s, zeros)
 		global.DNodes = local.DNodes
 	}
-	local.DImages, local.DRows = keep(c.sum("dregions", b*boundedRegions*e, b*boundedRegions*e)), keep(c.out("dwords", 1, 0, e, true))
-	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*boundedRegions, true)), keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
+	local.DImages, local.DRows = keep(c.sum("dregions", b*boundedRegions*e, b*boundedRegions*e)),
+		keep(c.out("dwords", 1, 0, e, true))
+	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*boundedRegions, true)),
+		keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
 	global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
 	global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
 	c.SimilaritiesGrad(local)
@@ -299,7 +321,8 @@ func (c *boundedCase) similarities(filtered bool) {
 func (c *boundedCase) reason(first bool) {
 	const b, s = boundedImages, 5
 	n := len(boundedLengths)
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s), V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
+	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s),
+		V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
 	var reads []func()
 	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 	if first {

@@ -14,7 +14,7 @@ var (
 	kernelSumWords      = entryOf("sum_words")
 )
 
-// captions are captions whose rows lie one behind the other, with tables of them in scratch memory (captions.cu).
+// captions are captions whose rows lie one after the other, with tables of them in scratch memory (captions.cu).
 type captions struct {
 	n, rows, longest int
 	squares          int // Σ lengths², or no less if they are bounds
@@ -53,7 +53,8 @@ func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints,
 		for i, n := range lengths.Host {
 			for t, w := range words.Host[i*columns:][:n] {
 				if w < 0 || int(w) >= below {
-					panic(fmt.Sprintf("cuda: %s: word id %d of caption %d at %d, expected less than %d", what, w, i, t, below))
+					panic(fmt.Sprintf("cuda: %s: word id %d of caption %d at %d, expected less than %d", what, w, i, t,
+						below))
 				}
 			}
 		}
@@ -66,8 +67,8 @@ func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints,
 	return rows
 }
 
-// sumWords writes the gradient [v, width] of a table of vectors, of which the given rows were read: sorted by word, so that one block owns a
-// word and adds its rows in their order.
+// sumWords writes the gradient [v, width] of a table of vectors, of which the given rows were read: sorted by word, so
+// that one block owns a word and adds its rows in their order.
 func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
 	d.fill(table, 4*v*width, 0)
 	if count == 0 {

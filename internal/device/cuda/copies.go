@@ -7,14 +7,15 @@ import (
 
 var kernelRoundCopy = entryOf("round_copy")
 
-// In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in bfloat16, half as large, in which
-// every element has its place, and a set of the elements whose copies are those of their values. A product rounds what its operands lack (round_copy), so
-// each value is rounded once however many products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam that
+// In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in
+// bfloat16, half as large, in which every element has its place, and a set of the elements whose copies are those of
+// their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
+// products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam that
 // of the parameters.
 //
-// Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a kernel all parameters that its source
-// declares as pointers to what is not const (kernels.Written), to the end of the view or, where none is known, of the memory. So a copy cannot be stale because a kernel
-// does not know of it.
+// Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a
+// kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
+// view or, where none is known, of the memory. So a copy cannot be stale because a kernel does not know of it.
 type copies struct {
 	on      bool // precision bf16
 	from    int  // Options.RoundFrom
@@ -29,7 +30,7 @@ type copies struct {
 type copied struct {
 	base driver.Ptr // of n float32
 	n    int
-	half driver.Ptr // of n bfloat16; 0 where the GPU had no room: products then read float32
+	half driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
 	same spans      // elements whose copy is that of their value
 
 	// While calls are recorded: what was copied by them, and what they found copied before.
@@ -163,7 +164,8 @@ func (d *dev) releaseCopies(base driver.Ptr) {
 	}
 }
 
-// rounded returns the address of the copy of n elements, rounding those that are not copied. ok is false where there is no copy.
+// rounded returns the address of the copy of n elements, rounding those that are not copied. ok is false if there is no
+// copy.
 func (d *dev) rounded(p driver.Ptr, n int) (copy driver.Ptr, ok bool) {
 	m := d.copiesOf(p)
 	if m == nil || n == 0 || m.index(p)+n > m.n {
@@ -189,14 +191,16 @@ func (d *dev) complete(m *copied, lo, hi int) {
 	m.needs.add(found.lo, found.hi)
 }
 
-// takesHalf reports whether products of that many multiplications read bfloat16: then kernels may write their operands as such alone.
+// takesHalf reports whether products of that many multiplications read bfloat16: then kernels may write their operands
+// as such alone.
 func (d *dev) takesHalf(multiplications int) bool {
 	return d.bf16.on && multiplications >= d.bf16.from
 }
 
 func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
 
-// round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes, it is one of 8.
+// round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes,
+// it is one of 8.
 func (d *dev) round(to, from driver.Ptr, n int) {
 	head := min(n, int(-(from/4))&3)
 	c := d.each(kernelRoundCopy, (n+3)/4)
@@ -204,8 +208,8 @@ func (d *dev) round(to, from driver.Ptr, n int) {
 	c.ptr(to, from).long(head, n)
 }
 
-// copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has to write all of them; behind its call
-// fresh says so.
+// copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has
+// to write all of them; behind its call fresh says so.
 func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 	if !d.bf16.on || n == 0 || p == 0 {
 		return 0
@@ -225,7 +229,8 @@ func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 	return d.copyFor(p, n)
 }
 
-// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of their values, and stay so.
+// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of
+// their values, and stay so.
 func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	d.settle()
 	m := d.bf16.find(p)

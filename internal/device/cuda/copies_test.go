@@ -28,7 +28,8 @@ func (w watched) Sync() error {
 	return w.Device.Sync()
 }
 
-// No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands that are rounded where they are read.
+// No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands
+// that are rounded where they are read.
 func TestCopiesOfAllKernels(t *testing.T) {
 	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
@@ -37,8 +38,8 @@ func TestCopiesOfAllKernels(t *testing.T) {
 	devicetest.Identical(t, watched{copied, t}, plain)
 }
 
-// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what follows a replay finds
-// the copies as it left them.
+// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what
+// follows a replay finds the copies as it left them.
 func TestRecordedCopies(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
@@ -53,7 +54,9 @@ func TestRecordedCopies(t *testing.T) {
 		dot(z, x, extra)
 	}
 	b.want("product", y, 50)
-	p := device.AdamArgs{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1), Beta1: 0, Beta2: 0, Eps: 0} // takes 1 away
+	// takes 1 away
+	p := device.AdamArgs{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1),
+		Beta1: 0, Beta2: 0, Eps: 0}
 	rec, err := r.Record(func() {
 		dot(y, x, w) // of w as it was before
 		d.Adam(p)
@@ -129,18 +132,23 @@ func TestCopiesOfProducers(t *testing.T) {
 	}
 	r.Store(table, 0, make([]float32, n*w))
 	y, dx := some(n*w), some(n*w)
-	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n), InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
+	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n),
+		InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
 	back := norm
 	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
 	index, product := b.ints(2, 1, 0), some(n*n)
-	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5, Beta2: 0.5, Eps: 1}
+	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
+		Beta2: 0.5, Eps: 1}
 	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
-	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w), Bias: some(w), F: device.GELU, Active: active}
+	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w),
+		Bias: some(w), F: device.GELU, Active: active}
 	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
 	three := some(3 * n * w) // queries, keys and values of a row beside each other
 	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
-	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context, DContext: some(n * w),
-		Query: three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes, DKey: slopes.Slice(w, 3*n*w), DValue: slopes.Slice(2*w, 3*n*w)}
+	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context,
+		DContext: some(n * w),
+		Query:    three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes, DKey: slopes.Slice(w,
+			3*n*w), DValue: slopes.Slice(2*w, 3*n*w)}
 	for _, c := range []struct {
 		name string
 		of   device.View
@@ -181,7 +189,8 @@ func TestCopiesAfterAFullGPU(t *testing.T) {
 	}
 	product()
 	b.want("product", y, 10)
-	norm := device.LayerNormArgs{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0), Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
+	norm := device.LayerNormArgs{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0),
+		Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
 	free, total, err := d.(device.Resident).FreeMemory()
 	if err != nil {
 		t.Fatal(err)

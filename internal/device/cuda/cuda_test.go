@@ -29,7 +29,8 @@ func open(t testing.TB, o cuda.Options) device.Device {
 
 func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
 	emulator.Library(t)
-	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what it needs to block on a channel.
+	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what
+	// it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
@@ -37,8 +38,8 @@ func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.
 	return func(t *testing.T) device.Device { return open(t, o) }
 }
 
-// The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names another (make test-orders), and work
-// done only when somebody waits for it.
+// The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names
+// another (make test-orders), and work done only when somebody waits for it.
 func TestConformance(t *testing.T) {
 	order := 2
 	if v := os.Getenv("EMULATED_CUDA_ORDER"); v != "" {
@@ -60,9 +61,11 @@ func TestConformanceOfProducts(t *testing.T) {
 	}{
 		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
 		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities"}},
-		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}}, 0, 1, []string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}}, 0, 1,
+			[]string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
 		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
-		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1, []string{"Gemm", "BlockMatch", "Similarities"}},
+		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1,
+			[]string{"Gemm", "BlockMatch", "Similarities"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)
@@ -73,7 +76,8 @@ func TestConformanceOfProducts(t *testing.T) {
 // What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
 func TestConformanceInParts(t *testing.T) {
 	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
-	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights", "ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
+	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
+		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.

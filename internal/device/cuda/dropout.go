@@ -15,7 +15,8 @@ func (d *dev) Dropout(a device.DropoutArgs) {
 	step := d.pointer(a.Step.View)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
-		d.each(kernelDropout, n/4+2).ptr(y, x, step).word(a.Key.K0, a.Key.K1, uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).long(a.First, n)
+		d.each(kernelDropout, n/4+2).ptr(y, x, step).word(a.Key.K0, a.Key.K1,
+			uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).long(a.First, n)
 	}
 }
 
@@ -26,7 +27,8 @@ func (d *dev) DropoutPadded(a device.DropoutArgs, lengths device.Ints, width, st
 	counter := d.pointer(a.Step.View)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if a.Y.N > 0 {
-		d.each(kernelDropoutPadded, a.Y.N).ptr(y, x, counter, on, starts).word(a.Key.K0, a.Key.K1, uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).
+		d.each(kernelDropoutPadded, a.Y.N).ptr(y, x, counter, on, starts).word(a.Key.K0, a.Key.K1,
+			uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).
 			int(len(lengths.Host), step, width).long(a.Y.N)
 	}
 }

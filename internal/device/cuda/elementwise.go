@@ -78,7 +78,8 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 	}
 	if n > 0 {
 		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
-		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, dxCopy, yCopy, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, dxCopy, yCopy, part, x, dy).int(int(a.F),
+			a.M, a.N, columnPiece)
 		d.fresh(dxCopy, dx, n)
 		d.fresh(yCopy, y, n)
 	}
@@ -112,7 +113,8 @@ const columnPiece = 128
 func (d *dev) columnSum(dst, x driver.Ptr, rows, cols, ld int) {
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)
-		d.start(kernelColumnSum, threads, (cols+31)/32, pieces, 1).ptr(part, x).int(rows, cols).long(ld).int(columnPiece)
+		d.start(kernelColumnSum, threads, (cols+31)/32, pieces, 1).ptr(part, x).int(rows,
+			cols).long(ld).int(columnPiece)
 		x, rows, ld = part, pieces, cols
 	}
 	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, x).int(rows, cols).long(ld).int(rows)

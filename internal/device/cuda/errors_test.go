@@ -58,7 +58,8 @@ func TestFullGPU(t *testing.T) {
 	}
 }
 
-// A fault in a kernel comes back from Sync with the name of the kernel, from every later Sync too; nothing is computed after it and downloads are NaN.
+// A fault in a kernel comes back from Sync with the name of the kernel, from every later Sync too; nothing is computed
+// after it and downloads are NaN.
 func TestFaultInAKernel(t *testing.T) {
 	d := open(t, cuda.Options{})
 	words := []int32{0, 1}
@@ -69,13 +70,16 @@ func TestFaultInAKernel(t *testing.T) {
 		}
 		return device.Of(b)
 	}
-	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1), Host: []int32{2}}
+	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1),
+		Host: []int32{2}}
 	d.UploadInts(ids.View, []int32{0, 1 << 20}) // the device holds what the host does not know of
 	d.UploadInts(lengths.View, lengths.Host)
 	out := buffer(device.Float, 6)
-	d.GatherWords(device.GatherArgs{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12), Out: out})
+	d.GatherWords(device.GatherArgs{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12),
+		Out: out})
 	for range 2 {
-		wantError(t, "word id beyond the table", d.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS", "reads 4 bytes")
+		wantError(t, "word id beyond the table", d.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS",
+			"reads 4 bytes")
 	}
 	got := make([]float32, 6)
 	d.DownloadFloats(got, out)
@@ -95,7 +99,8 @@ func TestFaultInAKernel(t *testing.T) {
 	}
 }
 
-// A fault that is seen late is laid to the work since the host last saw all done: to one kernel, or to those between two.
+// A fault that is seen late is attributed to the work since the host last saw all done: to one kernel, or to those
+// between two.
 func TestLateFaultIsNarrowedDown(t *testing.T) {
 	const bad = "node 7: rows"
 	for _, c := range []struct {
@@ -103,10 +108,14 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 		says                  []string
 		not                   string
 	}{
-		{says: []string{"the GPU failed at kernel gather_table in node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"}, not: "LAUNCH_BLOCKING"},
-		{before: true, says: []string{"from kernel add in node 6: sum to kernel gather_table in node 7: rows", "CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
-		{behind: true, says: []string{"from kernel gather_table in node 7: rows to kernel add in node 8: sum"}, not: "device.capture"},
-		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table in node 7: rows"}, not: "node 6"},
+		{says: []string{"the GPU failed at kernel gather_table in node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"},
+			not: "LAUNCH_BLOCKING"},
+		{before: true, says: []string{"from kernel add in node 6: sum to kernel gather_table in node 7: rows",
+			"CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
+		{behind: true, says: []string{"from kernel gather_table in node 7: rows to kernel add in node 8: sum"},
+			not: "device.capture"},
+		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table in node 7: rows"},
+			not: "node 6"},
 	} {
 		b := newBench(t)
 		emulator.Set(t, "defer", 1, 0)
@@ -151,9 +160,11 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 	b := newBench(t)
 	emulator.Set(t, "defer", 1, 0)
 	b.Device.(device.Namer).At(bad)
-	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}}, Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
+	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}},
+		Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
 		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
-	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to kernel gather_words")
+	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to "+
+		"kernel gather_words")
 	emulator.Mend(t)
 }
 
@@ -171,7 +182,8 @@ func TestFaultInARecording(t *testing.T) {
 		}
 		emulator.Set(t, "lose", 1, 0)
 		r.Replay(rec)
-		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never", "CUDA_LAUNCH_BLOCKING=1")
+		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never",
+			"CUDA_LAUNCH_BLOCKING=1")
 		b.Device.Close()
 		emulator.Mend(t)
 	}

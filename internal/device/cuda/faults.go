@@ -7,8 +7,9 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// A GPU tells of a fault when it is spoken to next, which may be long after the kernel was started. A faultRange says between which two pieces of work the fault
-// lies: the first one since the host last saw all work done, and the last one.
+// A GPU tells of a fault when it is spoken to next, which may be long after the kernel was started. A faultRange says
+// between which two pieces of work the fault lies: the first one since the host last saw all work done, and the last
+// one.
 type faultRange struct {
 	first, last origin
 	behind      [device.FetchSlots]origin // the first work behind the results that a slot waits for
@@ -79,13 +80,14 @@ func recorded(at string) string {
 	return "recorded " + at
 }
 
-// describe names what failed: a kernel with its grid, a product with its sizes, the node with the shapes of its tensors; and where a GPU reports the fault of earlier
-// work, which work that may have been.
+// describe names what failed: a kernel with its grid, a product with its sizes, the node with the shapes of its
+// tensors; and where a GPU reports the fault of earlier work, which work that may have been.
 func (q *queue) describe(c *command, err error) error {
 	var what string
 	switch c.kind {
 	case commandLaunch:
-		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", kernelNames[c.kernel], c.launch.Grid, c.launch.Threads, in(c.at))
+		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", kernelNames[c.kernel], c.launch.Grid,
+			c.launch.Threads, in(c.at))
 	case commandProduct:
 		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, in(c.at))
 	case commandReplay:
@@ -104,13 +106,15 @@ func (q *queue) describe(c *command, err error) error {
 		what = fmt.Sprintf("the GPU failed at %v", &t.last)
 	case t.first == t.last:
 	case t.first.at == t.last.at && t.first.at != "":
-		hint = fmt.Sprintf("; a GPU reports faults late: it was work in %s, from %s to %s", t.first.at, t.first.name(), t.last.name())
+		hint = fmt.Sprintf("; a GPU reports faults late: it was work in %s, from %s to %s", t.first.at, t.first.name(),
+			t.last.name())
 	default:
 		hint = fmt.Sprintf("; a GPU reports faults late: it was work from %v to %v", &t.first, &t.last)
 	}
 	switch {
 	case replayed && driver.Fault(err):
-		hint += "; device.capture: never starts every kernel by itself, and with CUDA_LAUNCH_BLOCKING=1 in the environment the error names the kernel and its node"
+		hint += "; device.capture: never starts every kernel by itself, and with CUDA_LAUNCH_BLOCKING=1 in the " +
+			"environment the error names the kernel and its node"
 	case hint != "":
 		hint += "; CUDA_LAUNCH_BLOCKING=1 in the environment has the kernel named for certain"
 	}

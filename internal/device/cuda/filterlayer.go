@@ -28,7 +28,8 @@ func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
 func (s *similarities) filteredGrad(d *dev, t *similarityTile) {
 	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
 	d.warps(kernelSimilarityFilterGrad, t.n).
-		ptr(s.inner, s.innerGrad16, f.parts, at(s.out, s.firstNode(t)), f.w, at(f.weights, node), at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
+		ptr(s.inner, s.innerGrad16, f.parts, at(s.out, s.firstNode(t)), f.w, at(f.weights, node),
+			at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
 		ptr(at(s.node, t.r0), s.caption).int(s.captions, t.rows, s.rows, s.nodes, size).long(t.n)
 	f.sum.add(d, f.parts, 0, t.n)
 }

@@ -15,7 +15,8 @@ var (
 	kernelFilterFinish         = entryOf("filter_finish")
 )
 
-// filterViews are the views of both directions of the filtration; rows and pairs count nodes and captions of all images.
+// filterViews are the views of both directions of the filtration; rows and pairs count nodes and captions of all
+// images.
 type filterViews struct {
 	pairLayout
 	rows, pairs                                            int
@@ -42,12 +43,16 @@ func (d *dev) Filtrate(a device.FilterArgs) {
 		return
 	}
 	each := d.need(scratchSums, 8*v.captions) // variance of each caption
-	d.start(kernelFilterStatistics, threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, mean, variance, v.logits, v.first).int(a.B, v.nodes).flag(a.Train).float(a.Eps)
+	d.start(kernelFilterStatistics, threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, mean, variance, v.logits,
+		v.first).int(a.B, v.nodes).flag(a.Train).float(a.Eps)
 	if a.Train {
-		d.start(kernelFilterRunning, 32, 1, 1, 1).ptr(mean, variance, v.mean, each, v.first).int(v.captions, a.B).float(a.Momentum)
+		d.start(kernelFilterRunning, 32, 1, 1, 1).ptr(mean, variance, v.mean, each, v.first).int(v.captions,
+			a.B).float(a.Momentum)
 	}
-	d.warps(kernelFilterWeights, v.pairs).ptr(v.weights, v.logits, v.mean, v.inv, v.gamma, v.beta, v.first).int(v.captions, v.nodes).long(v.pairs)
-	d.warps(kernelFilterSums, v.pairs).ptr(v.out, v.norms, v.weights, v.x, v.first).int(v.captions, v.nodes, a.S).long(v.pairs)
+	d.warps(kernelFilterWeights, v.pairs).ptr(v.weights, v.logits, v.mean, v.inv, v.gamma, v.beta,
+		v.first).int(v.captions, v.nodes).long(v.pairs)
+	d.warps(kernelFilterSums, v.pairs).ptr(v.out, v.norms, v.weights, v.x, v.first).int(v.captions, v.nodes,
+		a.S).long(v.pairs)
 }
 
 // FiltrateGrad implements device.Pairs.
@@ -63,8 +68,10 @@ func (d *dev) FiltrateGrad(a device.FilterArgs) {
 		return
 	}
 	sums := d.need(scratchSums, 8*3*v.captions)
-	d.warps(kernelFilterSumsGrad, v.pairs).ptr(dr, dz, v.x, v.logits, v.weights, v.mean, v.inv, v.gamma, v.beta, v.out, dOut, v.norms, v.first).
+	d.warps(kernelFilterSumsGrad, v.pairs).ptr(dr, dz, v.x, v.logits, v.weights, v.mean, v.inv, v.gamma, v.beta, v.out,
+		dOut, v.norms, v.first).
 		int(v.captions, v.nodes, a.S).long(v.pairs)
-	d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, v.logits, v.mean, v.inv, v.gamma, v.first).int(v.captions, a.B, v.nodes).flag(a.Train)
+	d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, v.logits, v.mean, v.inv, v.gamma,
+		v.first).int(v.captions, a.B, v.nodes).flag(a.Train)
 	d.start(kernelFilterFinish, threads, 1, 1, 1).ptr(dBias, dGamma, dBeta, sums).int(v.captions)
 }

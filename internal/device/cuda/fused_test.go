@@ -25,14 +25,16 @@ func (b *bench) launches(call func()) int {
 	return emulator.Launches(b.TB) - before
 }
 
-// A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network do, one behind the other.
+// A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network
+// do, one after the other.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	b := newBench(t)
 	const in, h, steps = 3, 5, 6
 	lengths := device.Ints{Host: []int32{steps, 4, 1}}
 	rows := 11
 	lengths.View = b.ints(lengths.Host...)
-	a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in), Y: b.alloc(device.Float, rows*h), Work: b.alloc(device.Float, rows*(h+in)),
+	a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in),
+		Y: b.alloc(device.Float, rows*h), Work: b.alloc(device.Float, rows*(h+in)),
 		DY: b.alloc(device.Float, rows*h), DX: b.alloc(device.Float, rows*in)}
 	sizes := []int{3 * h * in, 3 * h * h, 3 * h, 3 * h}
 	params, grads, kept := b.alloc(device.Float, 1000), b.alloc(device.Float, 1000), b.alloc(device.Float, 2*rows*5*h)
@@ -56,13 +58,15 @@ func TestLaunchesOfBiGRU(t *testing.T) {
 	}
 }
 
-// A product with bias and GELU is the product and one kernel, and so is the way back through both but for the sum over pieces of rows.
+// A product with bias and GELU is the product and one kernel, and so is the way back through both but for the sum over
+// pieces of rows.
 func TestLaunchesOfActivation(t *testing.T) {
 	for _, blas := range [][]string{nil, {"emulated"}} {
 		d := open(t, cuda.Options{BLAS: blas})
 		b := &bench{t, d}
 		const m, n, k = 300, 7, 2
-		a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k), B: b.alloc(device.Float, n*k), C: b.alloc(device.Float, m*n),
+		a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k),
+			B: b.alloc(device.Float, n*k), C: b.alloc(device.Float, m*n),
 			Bias: b.alloc(device.Float, n), F: device.GELU, Active: b.alloc(device.Float, m*n)}
 		want := 2
 		if blas != nil {
@@ -71,7 +75,8 @@ func TestLaunchesOfActivation(t *testing.T) {
 		if got := b.launches(func() { d.Gemm(a) }); got != want {
 			t.Errorf("cuBLAS %v: product with GELU: %d launches, want %d", blas, got, want)
 		}
-		g := device.BiasActivateArgs{F: device.GELU, M: m, N: n, X: a.C, Y: a.C, DY: a.Active, DX: a.Active, DBias: a.Bias}
+		g := device.BiasActivateArgs{F: device.GELU, M: m, N: n, X: a.C, Y: a.C, DY: a.Active, DX: a.Active,
+			DBias: a.Bias}
 		if got := b.launches(func() { d.BiasActivateGrad(g) }); got != 2 {
 			t.Errorf("cuBLAS %v: gradient of bias and GELU: %d launches, want 2", blas, got)
 		}
@@ -79,7 +84,8 @@ func TestLaunchesOfActivation(t *testing.T) {
 	}
 }
 
-// With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for bit, and rows behind the words are zero.
+// With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for
+// bit, and rows behind the words are zero.
 func TestBiGRUWithBoundedLengths(t *testing.T) {
 	const in, h = 3, 5
 	actual, bound := []int32{4, 3, 1}, []int32{6, 4, 4}
@@ -99,7 +105,8 @@ func TestBiGRUWithBoundedLengths(t *testing.T) {
 		for i := range 8 * in {
 			x[i] = float32(math.Cos(float64(i)))
 		}
-		a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h), Work: out(rows * (h + in)), DX: out(rows * in)}
+		a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h),
+			Work: out(rows * (h + in)), DX: out(rows * in)}
 		dy := make([]float32, rows*h)
 		for i := range dy {
 			dy[i] = float32(math.NaN())
@@ -117,7 +124,8 @@ func TestBiGRUWithBoundedLengths(t *testing.T) {
 		}
 		var grads []device.View
 		for k := range a.Directions {
-			a.Directions[k] = device.GRUDirection{WIH: weights(3*h*in, 4*k), WHH: weights(3*h*h, 4*k+1), BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: out(rows * 4 * h),
+			a.Directions[k] = device.GRUDirection{WIH: weights(3*h*in, 4*k), WHH: weights(3*h*h, 4*k+1),
+				BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: out(rows * 4 * h),
 				Prev: out(rows * h), DWIH: out(3 * h * in), DWHH: out(3 * h * h), DBIH: out(3 * h), DBHH: out(3 * h)}
 			w := &a.Directions[k]
 			grads = append(grads, w.DWIH, w.DWHH, w.DBIH, w.DBHH)

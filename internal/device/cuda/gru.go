@@ -16,12 +16,13 @@ var (
 	kernelGRUTails      = entryOf("gru_tails")
 )
 
-// The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one product, then each step is one
-// product with the states of all sequences and one kernel for the gates, which knows from the lengths in device memory which sequences have a word there. So
-// no address and no size depends on the lengths, but for the number of rows and of steps.
+// The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one
+// product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
+// from the lengths in device memory which sequences have a word there. So no address and no size depends on the
+// lengths, except for the number of rows and of steps.
 //
-// Two directions take the same number of launches: their products are one strided batch where the addresses allow it, their steps one kernel, in which the one is
-// at the other end of the captions. The kernels add the biases.
+// Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
+// their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.
 
 // direction are the checked views of a direction.
 type direction struct {
@@ -75,23 +76,27 @@ func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 		return
 	}
 	p, q := &l.of[0], &l.of[1]
-	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i, c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i,
+		c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
 	n := l.batch * h
 	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 6*l.directions*n)
 	half := l.half(d)
 	state16 := either(half, at(state, l.directions*n), 0)
 	for done := range l.steps {
 		if done > 0 {
-			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1, a: either(half, state16, state), halfA: half, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
+			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1,
+				a: either(half, state16, state), halfA: half, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
 				either(half, state16+driver.Ptr(2*n), at(state, n)), q.whh, at(hidden, 3*n))
 		}
-		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih, q.bih, p.bhh, q.bhh, l.starts).
+		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih,
+			q.bih, p.bhh, q.bhh, l.starts).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 	}
 	d.clearTails(l, p.prev, q.prev, h)
 }
 
-// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by a kernel of its own, so it pays earlier than elsewhere.
+// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by a
+// kernel of its own, so it pays earlier than elsewhere.
 func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
 // clearTails zeroes the rows of values of each direction behind those that there are.
@@ -101,8 +106,9 @@ func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 	}
 }
 
-// backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of the final states. Each step turns its gates
-// into the gradients of the gate inputs, stored [n, r, z, hn]; all weight gradients are products over all rows at the end.
+// backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of
+// the final states. Each step turns its gates into the gradients of the gate inputs, stored [n, r, z, hn]; all weight
+// gradients are products over all rows at the end.
 func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scale float64) {
 	h := l.h
 	for k := range l.directions {
@@ -117,10 +123,12 @@ func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scal
 	half := l.half(d)
 	slopes16 := either(half, slopes, 0) // in their place
 	for done := range l.steps {
-		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final, l.starts).float(scale).
+		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final,
+			l.starts).float(scale).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 		if done+1 < l.steps {
-			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, halfA: half, lda: 3 * h, b: p.whh, ldb: h, c: carry, ldc: h},
+			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, halfA: half, lda: 3 * h,
+				b: p.whh, ldb: h, c: carry, ldc: h},
 				either(half, slopes+driver.Ptr(2*3*n), at(slopes, 3*n)), q.whh, at(carry, n))
 		}
 	}
@@ -143,9 +151,12 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 		}
 		return at(w.gates, n*h)
 	}
-	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev, ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
-	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x, ldb: in, c: p.dwih, ldc: in}, part(q, 1), l.x, q.dwih)
-	d.multiplyBoth(l, product{transA: true, m: h, n: in, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: l.x, ldb: in, c: at(p.dwih, 2*h*in), ldc: in},
+	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev,
+		ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
+	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x,
+		ldb: in, c: p.dwih, ldc: in}, part(q, 1), l.x, q.dwih)
+	d.multiplyBoth(l, product{transA: true, m: h, n: in, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: l.x, ldb: in,
+		c: at(p.dwih, 2*h*in), ldc: in},
 		q.gates, l.x, at(q.dwih, 2*h*in))
 	if dx == 0 || l.rows == 0 {
 		return
@@ -155,13 +166,15 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 		if k == 0 {
 			beta = 0
 		}
-		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: beta, a: part(w, 1), lda: 4 * h, b: w.wih, ldb: in, c: dx, ldc: in})
-		d.multiply(&product{m: l.rows, n: in, k: h, alpha: 1, beta: 1, a: w.gates, lda: 4 * h, b: at(w.wih, 2*h*in), ldb: in, c: dx, ldc: in})
+		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: beta, a: part(w, 1), lda: 4 * h, b: w.wih,
+			ldb: in, c: dx, ldc: in})
+		d.multiply(&product{m: l.rows, n: in, k: h, alpha: 1, beta: 1, a: w.gates, lda: 4 * h, b: at(w.wih, 2*h*in),
+			ldb: in, c: dx, ldc: in})
 	}
 }
 
-// multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are a, b and c: as one batch where they lie behind
-// those of the first.
+// multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are
+// a, b and c: as one batch where they lie behind those of the first.
 func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	if l.directions == 1 {
 		d.multiply(&p)

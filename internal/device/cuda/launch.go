@@ -19,8 +19,8 @@ func entryOf(name string) kernel {
 	return kernel(len(kernelNames) - 1)
 }
 
-// function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles it then, and a network uses a
-// third or half of them.
+// function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles
+// it then, and a network uses a third or half of them.
 type function struct {
 	handle     driver.Function // 0: its module is not loaded
 	parameters string          // kernels.Entry
@@ -34,7 +34,8 @@ type module struct {
 	declare []kernel
 }
 
-// find finds every declared kernel in the PTX, and loads the module of one: a driver that cannot compile PTX says so now.
+// find finds every declared kernel in the PTX, and loads the module of one: a driver that cannot compile PTX says so
+// now.
 func (d *dev) find() error {
 	all, err := kernels.Modules()
 	if err != nil {

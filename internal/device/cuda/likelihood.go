@@ -38,6 +38,7 @@ func (d *dev) CrossEntropyGrad(a device.CrossEntropyArgs) {
 	logits, norm := d.pointer(a.Logits), d.pointer(a.Norm)
 	dLoss, dLogits := d.pointer(a.DLoss), d.pointer(a.DLogits)
 	if rows > 0 {
-		d.rows(kernelCrossEntropyGrad, rows, a.V).ptr(dLogits, logits, norm, dLoss, labels, mask).int(a.V).float(a.Scale)
+		d.rows(kernelCrossEntropyGrad, rows, a.V).ptr(dLogits, logits, norm, dLoss, labels,
+			mask).int(a.V).float(a.Scale)
 	}
 }

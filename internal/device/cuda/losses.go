@@ -17,7 +17,8 @@ type lossViews struct {
 	n                  int
 	scores, grad, loss driver.Ptr
 	hard, cost         [2]driver.Ptr
-	parts              driver.Ptr // double [2, 2, n]: per side the loss of each anchor and its share in the gradient of the diagonal
+	// double [2, 2, n]: per side the loss of each anchor and its share in the gradient of the diagonal
+	parts driver.Ptr
 }
 
 func (d *dev) lossViews(n int, scores device.View, out device.LossOut) lossViews {
@@ -44,7 +45,8 @@ func (d *dev) Hinge(a device.HingeArgs) {
 	margins := d.pointer(a.Margins)
 	for side := range 2 {
 		loss, share := l.part(side)
-		d.rows(kernelHingeSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores, margins).float(a.Margin).int(a.N).flag(a.Max).int(side)
+		d.rows(kernelHingeSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores,
+			margins).float(a.Margin).int(a.N).flag(a.Max).int(side)
 	}
 	d.finish(&l, 1)
 }
@@ -70,5 +72,6 @@ func (d *dev) SemanticMargins(a device.MarginArgs) {
 	if a.ZeroSameImage {
 		images, captions = d.pointer(a.Images), d.pointer(a.Captions)
 	}
-	d.rows(kernelSemanticMargins, a.N, a.N).ptr(out, gram, images, captions).float(a.Alpha, a.Lambda).int(a.N).flag(a.Cosine)
+	d.rows(kernelSemanticMargins, a.N, a.N).ptr(out, gram, images, captions).float(a.Alpha,
+		a.Lambda).int(a.N).flag(a.Cosine)
 }

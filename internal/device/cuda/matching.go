@@ -43,13 +43,15 @@ func (d *dev) PolarWeights(a device.PolarArgs) {
 	if a.Sum {
 		to = d.need(scratchHidden, 4*p.pairs*a.K)
 	}
-	d.each(kernelPolarWeights, p.pairs).ptr(to, p.boxes, p.rho, p.theta, p.rhoWidth, p.thetaWidth).int(a.R, a.K).long(p.pairs)
+	d.each(kernelPolarWeights, p.pairs).ptr(to, p.boxes, p.rho, p.theta, p.rhoWidth, p.thetaWidth).int(a.R,
+		a.K).long(p.pairs)
 	if a.Sum {
 		d.sumSlices(out, to, a.K, a.R, p.weights, false)
 	}
 }
 
-// sumSlices sets dst [outer, inner], of count values, to the sum over the slices of x [outer, slices, inner], or adds it.
+// sumSlices sets dst [outer, inner], of count values, to the sum over the slices of x [outer, slices, inner], or adds
+// it.
 func (d *dev) sumSlices(dst, x driver.Ptr, inner, slices, count int, add bool) {
 	d.each(kernelSumSlices, count).ptr(dst, x).long(inner).int(slices).long(count).flag(add)
 }
@@ -63,7 +65,8 @@ func (d *dev) PolarWeightsGrad(a device.PolarArgs) {
 	p.dRhoWidth, p.dThetaWid = d.pointer(a.DPrecisionRho), d.pointer(a.DPrecisionTheta)
 	blocks := (p.pairs + threads - 1) / threads
 	part := d.need(scratchSums, 8*blocks*4*a.K)
-	d.start(kernelPolarGrad, threads, blocks, 1, 1).ptr(part, dw, p.boxes, p.rho, p.theta, p.rhoWidth, p.thetaWidth).int(a.R, a.K).flag(a.Sum).long(p.pairs)
+	d.start(kernelPolarGrad, threads, blocks, 1, 1).ptr(part, dw, p.boxes, p.rho, p.theta, p.rhoWidth,
+		p.thetaWidth).int(a.R, a.K).flag(a.Sum).long(p.pairs)
 	d.rows(kernelPolarSums, 4*a.K, blocks).ptr(p.dRho, p.dTheta, p.dRhoWidth, p.dThetaWid, part).int(blocks, a.K)
 }
 

@@ -99,7 +99,8 @@ func (d *dev) Free(b device.Buffer) {
 	}
 }
 
-// release frees memory when the GPU has done all work that may use it: cuMemFree need not wait for that. It runs on the thread of the context.
+// release frees memory when the GPU has done all work that may use it: cuMemFree need not wait for that. It runs on the
+// thread of the context.
 func (d *dev) release(p driver.Ptr) error {
 	if err := d.idle(); err != nil {
 		return err
@@ -295,7 +296,8 @@ type region struct {
 	bytes int
 }
 
-// need returns at least the given bytes of a slot, with arbitrary contents. Where the GPU has no room, what follows is dropped until Sync reports it.
+// need returns at least the given bytes of a slot, with arbitrary contents. Where the GPU has no room, what follows is
+// dropped until Sync reports it.
 func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
 	r := &d.scratch[s]
 	if r.bytes >= bytes {

@@ -42,7 +42,8 @@ func (d *dev) mix(m *mixing, y, x driver.Ptr, back bool) {
 	if m.a.PerImage {
 		starts = 0
 	}
-	d.each(kernelMixNodes, m.size).ptr(y, x, m.w, m.c.of, starts, m.c.squaresAt).int(m.c.rows, m.nodes, m.c.n, m.a.K, m.a.H).flag(back).long(m.size)
+	d.each(kernelMixNodes, m.size).ptr(y, x, m.w, m.c.of, starts, m.c.squaresAt).int(m.c.rows, m.nodes, m.c.n, m.a.K,
+		m.a.H).flag(back).long(m.size)
 }
 
 // MixNodes implements device.Matching.
@@ -63,7 +64,8 @@ func (d *dev) MixNodesGrad(a device.MixArgs) {
 		return
 	}
 	tiles := min(64, (m.c.longest*m.c.longest*a.K+7)/8)
-	d.start(kernelMixCaptions, threads, m.c.n, tiles, 1).ptr(dw, m.x, dy, m.c.starts, m.c.squaresAt).int(m.c.rows, a.B, a.K, a.H)
+	d.start(kernelMixCaptions, threads, m.c.n, tiles, 1).ptr(dw, m.x, dy, m.c.starts, m.c.squaresAt).int(m.c.rows, a.B,
+		a.K, a.H)
 }
 
 // MeanNodes implements device.Matching.
@@ -97,7 +99,8 @@ func (d *dev) WordGraph(a device.WordGraphArgs) {
 	c, words, edges, start := d.wordGraph(a)
 	weights := d.pointer(a.Weights)
 	if c.n > 0 {
-		d.start(kernelWordGraph, threads, c.n, c.longest, 1).ptr(weights, words, edges, start, c.starts, c.squaresAt).int(a.E).float(a.Lambda)
+		d.start(kernelWordGraph, threads, c.n, c.longest, 1).ptr(weights, words, edges, start, c.starts,
+			c.squaresAt).int(a.E).float(a.Lambda)
 	}
 }
 
@@ -111,6 +114,7 @@ func (d *dev) WordGraphGrad(a device.WordGraphArgs) {
 		return
 	}
 	slopes := d.need(scratchSums, 4*c.squares)
-	d.start(kernelWordGraphSlope, 32, c.n, c.longest, 1).ptr(slopes, weights, dWeights, c.starts, c.squaresAt).float(a.Lambda)
+	d.start(kernelWordGraphSlope, 32, c.n, c.longest, 1).ptr(slopes, weights, dWeights, c.starts,
+		c.squaresAt).float(a.Lambda)
 	d.wide(kernelWordGraphGrad, c.rows, a.E).ptr(dWords, slopes, words, c.of, c.starts, c.squaresAt).int(a.E)
 }

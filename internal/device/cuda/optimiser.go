@@ -59,11 +59,13 @@ func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
 func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld int) {
 	hyper, clip := d.pointer(a.Hyper), d.pointer(a.Clip)
 	if n > 0 {
-		d.each(kernelAdam, n).ptr(copy, p, m, v, g, hyper, clip).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(n, width, ld)
+		d.each(kernelAdam, n).ptr(copy, p, m, v, g, hyper, clip).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2,
+			a.Eps).flag(a.Legacy).long(n, width, ld)
 	}
 }
 
-// panelFloats is the size of the piece of a factored gradient that is made at a time: small enough for the second cache.
+// panelFloats is the size of the piece of a factored gradient that is made at a time: small enough for the second
+// cache.
 const panelFloats = 1 << 22
 
 // AdamFactored implements device.Factoring.
@@ -80,7 +82,8 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 	copy := d.copyOfParameters(p, n)
 	for from := 0; from < f.I; from += width {
 		w := min(width, f.I-from)
-		d.multiply(&product{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: at(x, from), ldb: f.I, c: grad, ldc: w})
+		d.multiply(&product{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: at(x, from), ldb: f.I,
+			c: grad, ldc: w})
 		to := copy
 		if copy != 0 {
 			to += driver.Ptr(2 * from)
@@ -101,7 +104,8 @@ func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
 	}
 	a := d.need(scratchPanel, 4*2*n)
 	b := at(a, n)
-	d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: a, ldc: f.N})
+	d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: a,
+		ldc: f.N})
 	d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.I, alpha: 1, a: x, lda: f.I, b: x, ldb: f.I, c: b, ldc: f.N})
 	partial, blocks := d.need(scratchSums, 8*sumBlocks), min(blocksFor(n), sumBlocks)
 	d.start(kernelDotPartials, threads, blocks, 1, 1).ptr(partial, a, b).long(n)

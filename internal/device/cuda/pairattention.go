@@ -62,7 +62,8 @@ func (d *dev) PairAttentionGrad(a device.PairAttentionArgs) {
 		return
 	}
 	if a.OverWords {
-		d.each(kernelAttentionWordsGrad, v.columns).ptr(ds, v.weights, dw, v.first).float(a.Lambda).long(v.wide, v.columns)
+		d.each(kernelAttentionWordsGrad, v.columns).ptr(ds, v.weights, dw, v.first).float(a.Lambda).long(v.wide,
+			v.columns)
 		v.clear(d, ds, v.wide)
 		d.warps(kernelAttentionRegionNormsGrad, v.pairs).ptr(ds, v.scores).int(a.R).long(v.pairs)
 		return

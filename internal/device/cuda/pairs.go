@@ -10,9 +10,10 @@ var (
 	kernelChunkSums  = entryOf("chunk_sums")
 )
 
-// What the kernels of device.Pairs share. All images of a batch, or as many as fit into a tile, are worked through by one call of a
-// kernel; values that are large for all pairs together (the contexts of words, the products of graph reasoning) exist for one tile at a time and the gradients make them
-// again. Tiles depend on sizes alone, and what is summed over tiles is summed in their order.
+// What the kernels of device.Pairs share. All images of a batch, or as many as fit into a tile, are worked through by
+// one call of a kernel; values that are large for all pairs together (the contexts of words, the products of graph
+// reasoning) exist for one tile at a time and the gradients make them again. Tiles depend on sizes alone, and what is
+// summed over tiles is summed in their order.
 
 const (
 	tileRows  = 1 << 20 // of a product, at most
@@ -26,8 +27,9 @@ func (d *dev) tileOf(n, bytes, rows int) int {
 	return (n + count - 1) / count
 }
 
-// pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are bounds, words and nodes count those that there
-// is room for: the words behind the last have no caption, -1, and the nodes of an image behind the last, one for each of them.
+// pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are bounds,
+// words and nodes count those that there is room for: the words behind the last have no caption, -1, and the nodes of
+// an image behind the last, one for each of them.
 type pairLayout struct {
 	captions, words, nodes, longest int
 
@@ -65,11 +67,13 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	}
 	l.first, l.wordCaption, l.wordNode = cut(l.captions+1), cut(l.words), cut(l.words)
 	l.nodeCaption, l.captionNode = cut(l.nodes), cut(l.captions)
-	d.each(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode, on).int(l.captions, l.words)
+	d.each(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
+		on).int(l.captions, l.words)
 	return l
 }
 
-// workspace is scratch memory of floats that is cut into parts: first the sizes are added up, then the parts are given out.
+// workspace is scratch memory of floats that is cut into parts: first the sizes are added up, then the parts are given
+// out.
 type workspace struct{ next driver.Ptr }
 
 func (d *dev) workspace(floats int) workspace {
@@ -82,7 +86,8 @@ func (w *workspace) cut(floats int) (p driver.Ptr) {
 	return p
 }
 
-// warps begins the call of a kernel in which a warp does one of n > 0 units of work; the loop takes what is left in further rounds.
+// warps begins the call of a kernel in which a warp does one of n > 0 units of work; the loop takes what is left in
+// further rounds.
 func (d *dev) warps(k kernel, n int) *command {
 	const perBlock = threads / 32
 	return d.start(k, threads, min((n+perBlock-1)/perBlock, 1<<20), 1, 1)
@@ -103,12 +108,14 @@ func tallFloats(parts, rows, cols int) int {
 func (t *tallSum) add(d *dev, x, w driver.Ptr, rows int) {
 	n := (rows + chunkRows - 1) / chunkRows
 	if n > 0 {
-		d.start(kernelChunkSums, threads, n, (t.cols+31)/32, 1).ptr(at(t.part, t.chunks*t.cols), x, w).long(rows).int(t.cols)
+		d.start(kernelChunkSums, threads, n, (t.cols+31)/32, 1).ptr(at(t.part, t.chunks*t.cols), x,
+			w).long(rows).int(t.cols)
 	}
 	t.chunks += n
 }
 
 // finish writes the sums.
 func (t *tallSum) finish(d *dev, dst driver.Ptr) {
-	d.start(kernelColumnSum, threads, (t.cols+31)/32, 1, 1).ptr(dst, t.part).int(t.chunks, t.cols).long(t.cols).int(t.chunks)
+	d.start(kernelColumnSum, threads, (t.cols+31)/32, 1, 1).ptr(dst, t.part).int(t.chunks,
+		t.cols).long(t.cols).int(t.chunks)
 }

@@ -67,7 +67,8 @@ func (c *pairCase) read(views ...device.View) {
 
 func (c *pairCase) attention(overWords bool) {
 	n := caseWords * caseB * caseR
-	a := device.PairAttentionArgs{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths, Scores: c.in(n), Weights: c.out(n), DWeights: c.in(n), DScores: c.out(n)}
+	a := device.PairAttentionArgs{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths,
+		Scores: c.in(n), Weights: c.out(n), DWeights: c.in(n), DScores: c.out(n)}
 	c.d.PairAttention(a)
 	c.d.PairAttentionGrad(a)
 	c.read(a.Weights, a.DScores)
@@ -77,14 +78,17 @@ func (c *pairCase) attention(overWords bool) {
 func (c *pairCase) similarities(filtered bool) device.View {
 	const b, r, e, s, words, captions = caseB, caseR, caseE, caseS, caseWords, caseCaptions
 	x := c.out(b * caseNodes * s)
-	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e), Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
-		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s), DImages: c.out(b * r * e), DRows: c.out(words * e),
+	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
+		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
+		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s),
+		DImages: c.out(b * r * e), DRows: c.out(words * e),
 		DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
 	global := local
 	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.out(b*captions)
 	global.DImages, global.DRows, global.DW, global.DBias = c.out(b*e), c.out(captions*e), c.out(s*e), c.out(s)
 	if filtered {
-		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.out(b * caseNodes), Weights: c.in(b * caseNodes), DSums: c.in(b * captions * s), DLogits: c.in(b * caseNodes)}
+		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.out(b * caseNodes),
+			Weights: c.in(b * caseNodes), DSums: c.in(b * captions * s), DLogits: c.in(b * caseNodes)}
 		global.Filter = local.Filter
 		local.Filter.DW, global.Filter.DW = c.out(s), c.out(s)
 	}
@@ -108,8 +112,10 @@ func (c *pairCase) reason(x device.View, first, keep bool) {
 	if first {
 		queries = caseB * caseCaptions
 	}
-	a := device.ReasonArgs{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s), W: c.in(s * s), Bias: c.in(s), Out: c.out(queries * s),
-		DOut: c.in(queries * s), DX: c.out(caseB * caseNodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
+	a := device.ReasonArgs{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s),
+		W: c.in(s * s), Bias: c.in(s), Out: c.out(queries * s),
+		DOut: c.in(queries * s), DX: c.out(caseB * caseNodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s),
+		DBias: c.out(s)}
 	if keep {
 		a.Y = c.out(caseB * caseNodes * s)
 	}
@@ -120,9 +126,12 @@ func (c *pairCase) reason(x device.View, first, keep bool) {
 
 func (c *pairCase) filtrate(x device.View, train bool) {
 	const rows, pairs = caseB * caseNodes, caseB * caseCaptions
-	a := device.FilterArgs{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x, Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
-		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows), Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
-		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows), DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
+	a := device.FilterArgs{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x,
+		Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
+		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows),
+		Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
+		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows),
+		DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
 	c.d.Filtrate(a)
 	c.d.FiltrateGrad(a)
 	c.read(a.Out, a.RunningMean, a.RunningVar, a.DSums, a.DLogits, a.DGamma, a.DBeta)
@@ -130,8 +139,10 @@ func (c *pairCase) filtrate(x device.View, train bool) {
 
 func (c *pairCase) segments() {
 	const e = caseE
-	a := device.GatedPoolArgs{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e), G: c.in(caseCaptions * e), W: c.in(e), Weights: c.out(caseWords),
-		Out: c.out(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.out(caseWords * e), DG: c.out(caseCaptions * e), DX: c.out(caseWords * e), DW: c.out(caseCaptions * e)}
+	a := device.GatedPoolArgs{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e),
+		G: c.in(caseCaptions * e), W: c.in(e), Weights: c.out(caseWords),
+		Out: c.out(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.out(caseWords * e),
+		DG: c.out(caseCaptions * e), DX: c.out(caseWords * e), DW: c.out(caseCaptions * e)}
 	c.d.GatedPool(a)
 	c.d.GatedPoolGrad(a)
 	means, spread, packed := c.out(caseCaptions*e), c.out(caseWords*e), c.out(caseWords*e)
@@ -162,7 +173,8 @@ func everyPairKernel(t *testing.T, d device.Device) [][]float64 {
 	return c.results
 }
 
-// Tiles of pairs, down to one row of one image, give what the CPU gives, and every order of the threads gives the same bits.
+// Tiles of pairs, down to one row of one image, give what the CPU gives, and every order of the threads gives the same
+// bits.
 func TestPairsInTilesAndOrders(t *testing.T) {
 	host, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {

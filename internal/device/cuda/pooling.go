@@ -72,7 +72,8 @@ func (d *dev) SortPool(a device.SortPoolArgs) {
 	v := d.sortViews(a)
 	y := d.pointer(a.Y)
 	if v.items > 0 {
-		d.perItem(kernelSortPool, v.items, a.D).ptr(y, v.ranks, v.x, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
+		d.perItem(kernelSortPool, v.items, a.D).ptr(y, v.ranks, v.x, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D,
+			a.K)
 	}
 }
 
@@ -83,7 +84,8 @@ func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
 	dy := d.pointer(a.DY)
 	dx, table := d.pointer(a.DX), d.pointer(a.DWeights)
 	if dx != 0 && v.items > 0 {
-		d.perItem(kernelSortPoolDX, v.items, a.D).ptr(dx, dy, v.ranks, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
+		d.perItem(kernelSortPoolDX, v.items, a.D).ptr(dx, dy, v.ranks, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D,
+			a.K)
 		d.clearTail(dx, a.Lengths, v.lengths, a.D)
 	}
 	if table == 0 {
@@ -91,7 +93,8 @@ func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
 	}
 	part := d.need(scratchSums, 8*max(1, v.items*a.K))
 	if v.items > 0 {
-		c := d.rows(kernelSortPoolPart, a.K, a.D).ptr(part, dy, v.x, v.ranks, v.lengths, v.starts).flag(a.Packed).int(a.D, a.K)
+		c := d.rows(kernelSortPoolPart, a.K, a.D).ptr(part, dy, v.x, v.ranks, v.lengths,
+			v.starts).flag(a.Packed).int(a.D, a.K)
 		c.launch.Grid[1] = uint32(v.items)
 	}
 	d.each(kernelSortPoolTable, a.K*a.K).ptr(table, part, v.lengths).int(v.items, a.K)

@@ -90,6 +90,7 @@ func (d *dev) SegmentProducts(a device.SegmentProductsArgs) {
 	case device.SegmentGram:
 		d.warps(kernelSegmentGram, l.words).ptr(g, x, y, l.first, l.wordCaption).int(a.D, a.Longest).long(l.words)
 	case device.SegmentApply, device.SegmentApplyT:
-		d.each(kernelSegmentApply, n).ptr(y, x, g, l.first, l.wordCaption).flag(a.Form == device.SegmentApplyT).int(a.D, a.Longest).long(n)
+		d.each(kernelSegmentApply, n).ptr(y, x, g, l.first, l.wordCaption).flag(a.Form == device.SegmentApplyT).int(a.D,
+			a.Longest).long(n)
 	}
 }

@@ -17,9 +17,11 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	if a.M == 0 || a.N == 0 {
 		return
 	}
-	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta, exact: a.Exact,
+	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta,
+		exact: a.Exact,
 		count: max(1, a.Batch), strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC,
-		a: d.pointer(a.A), lda: a.LDA, b: d.pointer(a.B), ldb: a.LDB, c: d.pointer(a.C), ldc: a.LDC, bias: d.pointer(a.Bias)}
+		a: d.pointer(a.A), lda: a.LDA, b: d.pointer(a.B), ldb: a.LDB, c: d.pointer(a.C), ldc: a.LDC,
+		bias: d.pointer(a.Bias)}
 	if !a.Active.Present() {
 		d.multiply(&p)
 		return
@@ -111,8 +113,8 @@ func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.P
 	return m.at(m.index(p)), true
 }
 
-// roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16 only.
-// It returns the distance of the items there.
+// roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16
+// only. It returns the distance of the items there.
 func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, int) {
 	padded, next := size+(stride-size)&3, stride // with which items keep their alignment
 	if count <= few && stride >= size {          // perhaps in different memory
@@ -161,7 +163,8 @@ func (d *dev) multiply(as *product) {
 		}
 		c := d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
 		c.written = 0 // said above
-		c.ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA, p.strideB, p.strideC).int(operands)
+		c.ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA,
+			p.strideB, p.strideC).int(operands)
 		return
 	}
 	compute := driver.Compute32F
@@ -174,8 +177,10 @@ func (d *dev) multiply(as *product) {
 	}
 	c := d.next()
 	c.kind = commandProduct
-	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c, LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
-		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha), Beta: float32(p.beta), Compute: compute, Half: half}
+	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c,
+		LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
+		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha),
+		Beta: float32(p.beta), Compute: compute, Half: half}
 	if p.bias != 0 {
 		c := d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1)
 		c.written = 0

@@ -15,16 +15,18 @@ var (
 	kernelReasonOutGrad = entryOf("reason_out_grad")
 )
 
-// A step of reasoning (device.ReasonArgs) on the graphs of a tile of images with all captions. The products with the weights run over the queries of
-// the tile, every node or with First node 0 of every pair; the attention within the graphs, each of a few nodes, is done by kernels.
+// A step of reasoning (device.ReasonArgs) on the graphs of a tile of images with all captions. The products with the
+// weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
+// graphs, each of a few nodes, is done by kernels.
 type reasoning struct {
 	pairLayout
-	a                          device.ReasonArgs
-	queries                    int // of an image
-	per                        int // captions with First, otherwise 0
-	tile                       int // images
-	x, m, v, w, y, out         driver.Ptr
-	weights, q, e, gather      driver.Ptr // of a tile: A, the products X M + v, A X, and the nodes of the queries with First
+	a                  device.ReasonArgs
+	queries            int // of an image
+	per                int // captions with First, otherwise 0
+	tile               int // images
+	x, m, v, w, y, out driver.Ptr
+	// of a tile: A, the products X M + v, A X, and the nodes of the queries with First
+	weights, q, e, gather      driver.Ptr
 	dP, dE, dQ, dWeights, back driver.Ptr
 
 	half                      bool       // products read bfloat16
@@ -59,8 +61,9 @@ func (d *dev) reasoning(a device.ReasonArgs) (r reasoning) {
 // rowWidth is the width of a row of attention weights.
 func (r *reasoning) rowWidth() int { return r.longest + 1 }
 
-// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short where products read bfloat16, S bfloat16
-// each, and those of weights, a row of attention weights each. More floats lie behind.
+// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short
+// where products read bfloat16, S bfloat16 each, and those of weights, a row of attention weights each. More floats lie
+// behind.
 func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) workspace {
 	if !r.half {
 		short = nil
@@ -105,9 +108,11 @@ func (r *reasoning) next(t *reasonTile) bool {
 }
 
 // square computes c = a·b + beta·c for the queries of a tile and a weight [S, S].
-func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr, beta float64) {
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr,
+	beta float64) {
 	s := r.a.S
-	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b, ldb: s, c: c, ldc: s, bias: bias})
+	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b,
+		ldb: s, c: c, ldc: s, bias: bias})
 }
 
 // attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries.
@@ -129,12 +134,14 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking operand, q
 
 // dots computes softmax(y·x), or its gradient where a are the weights.
 func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y driver.Ptr) {
-	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), r.a.S).long(t.n)
+	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+		r.a.S).long(t.n)
 }
 
 // mix writes to, half or both; the other is 0.
 func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
-	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), r.a.S).long(t.n)
+	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+		r.a.S).long(t.n)
 }
 
 // GraphReason implements device.Pairs.
@@ -201,9 +208,11 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
 			r.square(d, &t, r.back, dQ, true, r.m, 0, 0)
 			nodes := t.images * r.nodes
-			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
+			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
+				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
 		} else {
-			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE, r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
+			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
+				r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
 			r.square(d, &t, dx, dQ, true, r.m, 0, 1)
 		}
 		r.sum(d, &t, dW, dP, e)
@@ -217,5 +226,6 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 // sum adds aᵀ b over the queries of a tile to the gradient of a weight, which it sets in the first.
 func (r *reasoning) sum(d *dev, t *reasonTile, to driver.Ptr, a, b operand) {
 	s := r.a.S
-	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a.ptr, halfA: a.half, lda: s, b: b.ptr, halfB: b.half, ldb: s, c: to, ldc: s})
+	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a.ptr, halfA: a.half, lda: s,
+		b: b.ptr, halfB: b.half, ldb: s, c: to, ldc: s})
 }

@@ -51,8 +51,8 @@ func (d *dev) refuse(what string) bool {
 	return d.recording
 }
 
-// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded meanwhile, so where f starts a kernel that
-// nothing started before, its module is loaded and f recorded anew.
+// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded
+// meanwhile, so where f starts a kernel that nothing started before, its module is loaded and f recorded anew.
 func (d *dev) Record(f func()) (device.Recording, error) {
 	if d.recording {
 		panic("cuda: Record inside Record")
@@ -107,7 +107,8 @@ func (d *dev) record(f func()) (*recording, error) {
 	return r, nil
 }
 
-// endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device: nothing has run.
+// endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device:
+// nothing has run.
 func (d *dev) endCapture(r *recording) error {
 	d.capturing = false
 	g, err := d.drv.EndCapture(d.stream)

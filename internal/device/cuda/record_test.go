@@ -56,8 +56,8 @@ func (b *bench) want(what string, v device.View, want ...float32) {
 	}
 }
 
-// A recording runs nothing while it is made, does what was recorded whenever it is replayed, on what memory holds then, and refuses
-// what would happen once.
+// A recording runs nothing while it is made, does what was recorded whenever it is replayed, on what memory holds then,
+// and refuses what would happen once.
 func TestRecordAndReplay(t *testing.T) {
 	for _, deferred := range []int{0, 1} {
 		emulator.Set(t, "defer", deferred, 0)
@@ -137,10 +137,12 @@ func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		coef, norm, first, second float32
 		pass                      bool
-	}{{1, 2, 3, 4, true}, {0.5, 2, -3, 4, true}, {nan, 2, 3, 4, false}, {0, inf, 3, 4, false}, {1, 2, nan, 4, false}, {1, 2, inf, 4, false}, {1, 2, 3, -inf, false}} {
+	}{{1, 2, 3, 4, true}, {0.5, 2, -3, 4, true}, {nan, 2, 3, 4, false}, {0, inf, 3, 4, false}, {1, 2, nan, 4, false},
+		{1, 2, inf, 4, false}, {1, 2, 3, -inf, false}} {
 		p, m, v, coef := b.floats(1), b.floats(2), b.floats(3), b.floats(c.coef)
 		r.Guard(coef, b.floats(c.norm), b.floats(c.first), b.floats(c.second))
-		b.Adam(device.AdamArgs{P: p, G: b.floats(1), M: m, V: v, Hyper: b.floats(1, 1, 1), Clip: coef, Beta1: 0.5, Beta2: 0.5, Eps: 1})
+		b.Adam(device.AdamArgs{P: p, G: b.floats(1), M: m, V: v, Hyper: b.floats(1, 1, 1), Clip: coef, Beta1: 0.5,
+			Beta2: 0.5, Eps: 1})
 		if c.pass {
 			b.want("coefficient", coef, c.coef)
 			continue
@@ -184,7 +186,8 @@ func TestGather(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.FreeTable(table)
-		if after, _, _ := r.FreeMemory(); after-free != table.Bytes() || table.Bytes() != int64(len(values)*map[bool]int{true: 2, false: 4}[asHalf]) {
+		if after, _, _ := r.FreeMemory(); after-free != table.Bytes() ||
+			table.Bytes() != int64(len(values)*map[bool]int{true: 2, false: 4}[asHalf]) {
 			t.Errorf("a table of %d bytes freed %d", table.Bytes(), after-free)
 		}
 	}
@@ -194,7 +197,8 @@ func TestGather(t *testing.T) {
 func TestGatherLists(t *testing.T) {
 	b := newBench(t)
 	values, starts := b.ints(11, 21, 22, 23, 41, 42), b.ints(0, 1, 4, 4, 6)
-	for width, want := range map[int][]int32{1: {41, 11, 0, 21, 21}, 2: {41, 42, 11, 0, 0, 0, 21, 22, 21, 22}, 4: {41, 42, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 21, 22, 23, 0, 21, 22, 23, 0}} {
+	for width, want := range map[int][]int32{1: {41, 11, 0, 21, 21}, 2: {41, 42, 11, 0, 0, 0, 21, 22, 21, 22},
+		4: {41, 42, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 21, 22, 23, 0, 21, 22, 23, 0}} {
 		dst := b.alloc(device.Int32, len(want))
 		b.Device.(device.Resident).GatherLists(dst, values, starts, b.ints(3, 0, 2, 1, 1), width)
 		got := make([]int32, len(want))
@@ -231,7 +235,8 @@ func TestGatherDecodesEveryHalf(t *testing.T) {
 	}
 }
 
-// Scratch memory that the GPU has no room for is an error of Sync, of which the device does not die; what was called behind is dropped.
+// Scratch memory that the GPU has no room for is an error of Sync, of which the device does not die; what was called
+// behind is dropped.
 func TestFullGPUInsideAKernel(t *testing.T) {
 	b := newBench(t)
 	x, sum := b.floats(1, 2), b.floats(3)
@@ -254,7 +259,8 @@ func TestFullGPUInsideAKernel(t *testing.T) {
 	}
 }
 
-// Where scratch memory does not fit, results that were to be fetched are NaN with the error, in the first step too, and the device works on.
+// Where scratch memory does not fit, results that were to be fetched are NaN with the error, in the first step too, and
+// the device works on.
 func TestFetchOnAFullGPU(t *testing.T) {
 	b := newBench(t)
 	f := b.Device.(device.Recorder)
@@ -276,7 +282,8 @@ func TestFetchOnAFullGPU(t *testing.T) {
 	}
 }
 
-// A kernel that nothing started before is recorded all the same: its module, which cannot be loaded while calls are recorded, is loaded between two attempts.
+// A kernel that nothing started before is recorded all the same: its module, which cannot be loaded while calls are
+// recorded, is loaded between two attempts.
 func TestRecordLoadsModules(t *testing.T) {
 	b := newBench(t)
 	f := b.Device.(device.Recorder)

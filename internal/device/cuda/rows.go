@@ -79,7 +79,8 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
-// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths are Bounded; on is their address.
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths
+// are Bounded; on is their address.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
 	d.clearColumns(x, lengths, on, width, width)
 }
@@ -110,7 +111,8 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 		for i, n := range lengths.Host {
 			for t, w := range words.Host[i*columns+shift:][:n] {
 				if w < 0 || int(w) >= below {
-					panic(fmt.Sprintf("cuda: %s: id %d of sequence %d at %d, expected less than %d", what, w, i, t+shift, below))
+					panic(fmt.Sprintf("cuda: %s: id %d of sequence %d at %d, expected less than %d", what, w, i,
+						t+shift, below))
 				}
 			}
 		}

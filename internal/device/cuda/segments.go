@@ -41,7 +41,8 @@ func (d *dev) UnpackWords(dst, src device.View, lengths device.Ints, width int, 
 	_, starts := d.starts(lengths)
 	to, from := d.pointer(dst), d.pointer(src)
 	if l.words > 0 {
-		d.warps(kernelUnpackWords, l.words).ptr(to, from, starts, l.first, l.wordCaption).int(width).flag(back).long(l.words)
+		d.warps(kernelUnpackWords, l.words).ptr(to, from, starts, l.first,
+			l.wordCaption).int(width).flag(back).long(l.words)
 	}
 }
 
@@ -77,7 +78,8 @@ func (d *dev) GatedPoolGrad(a device.GatedPoolArgs) {
 	dOut := d.pointer(a.DOut)
 	dots := d.need(scratchSums, 4*max(1, v.words))
 	if v.captions > 0 {
-		d.rows(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut, v.first).int(a.D)
+		d.rows(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut,
+			v.first).int(a.D)
 		v.clear(d, dl, a.D)
 		v.clear(d, dx, a.D)
 	}

@@ -13,8 +13,9 @@ var (
 	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
 )
 
-// Similarity vectors (device.SimilarityArgs) of a tile of images × rows; the rows are words, or captions with Global. The contexts of a tile are one
-// product for each image in one call, what follows is one product and one kernel for all its pairs.
+// Similarity vectors (device.SimilarityArgs) of a tile of images × rows; the rows are words, or captions with Global.
+// The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
+// its pairs.
 type similarities struct {
 	a        device.SimilarityArgs
 	nodes    int        // of an image
@@ -37,7 +38,7 @@ type similarities struct {
 // halves is the number of floats that n bfloat16 take.
 func halves(n int) int { return (n + 1) / 2 }
 
-// either returns the bfloat16 address of what a product reads where there is one.
+// either returns the bfloat16 address of what a product reads if there is one.
 func either(half bool, h, f driver.Ptr) driver.Ptr {
 	if half {
 		return h
@@ -67,7 +68,8 @@ func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
 	return s
 }
 
-// cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the number of tiles.
+// cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the
+// number of tiles.
 func (s *similarities) cut(d *dev, floats int) (rows, count int) {
 	s.tileR = d.tileOf(s.rows, 4*floats, 1)
 	s.tileI = d.tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
@@ -89,7 +91,8 @@ func (s *similarities) next(t *similarityTile) bool {
 	return true
 }
 
-// Where the images, rows and attention weights of a tile begin, the nodes of its first image, and the norm of its first pair.
+// Where the images, rows and attention weights of a tile begin, the nodes of its first image, and the norm of its first
+// pair.
 func (s *similarities) image(t *similarityTile) driver.Ptr { return at(s.images, t.i0*s.size) }
 func (s *similarities) row(t *similarityTile) driver.Ptr   { return at(s.values, t.r0*s.a.E) }
 func (s *similarities) weight(t *similarityTile) int       { return (t.r0*s.a.B + t.i0) * s.a.R }
@@ -103,11 +106,13 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 	a := &s.a
 	x = s.image(t)
 	if !a.Global {
-		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x, ldb: a.E, c: context, ldc: a.E,
+		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x,
+			ldb: a.E, c: context, ldc: a.E,
 			count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
 		x = context
 	}
-	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows, a.E).flag(a.Global).long(t.n)
+	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows,
+		a.E).flag(a.Global).long(t.n)
 	return x
 }
 
@@ -131,9 +136,11 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	}
 	for t := (similarityTile{}); s.next(&t); {
 		s.square(d, &t, s.squares, 0)
-		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares), halfA: s.half, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
+		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares),
+			halfA: s.half, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
 		d.warps(kernelSimilarityNodes, t.n).
-			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias, s.filter.w, s.filter.bias, at(s.node, t.r0)).
+			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias,
+				s.filter.w, s.filter.bias, at(s.node, t.r0)).
 			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 	}
 }
@@ -186,25 +193,32 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 		if filtered {
 			s.filteredGrad(d, &t)
 		} else {
-			d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
+			d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)),
+				at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
 				int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 		}
 		bias.add(d, s.inner, 0, t.n)
 		inner := either(s.half, s.innerGrad16, s.inner)
-		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner, lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
+		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner,
+			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
 			halfA: s.half, halfB: s.half})
-		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E, c: s.squares, ldc: a.E})
-		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm, s.row(&t)).
+		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
+			c: s.squares, ldc: a.E})
+		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
+			s.row(&t)).
 			int(t.images, t.rows, a.E).flag(a.Global).flag(t.i0 > 0)
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
-			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows, a.E).flag(t.r0 > 0).long(t.images * a.E)
+			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows,
+				a.E).flag(t.r0 > 0).long(t.images * a.E)
 			continue
 		}
 		dContext := either(s.half, s.squares16, s.squares)
-		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E, b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
+		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E,
+			b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
 			count: t.images, strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
-		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0), a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
+		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0),
+			a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
 			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
 	}
 	bias.finish(d, dBias)

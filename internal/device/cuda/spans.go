@@ -62,7 +62,7 @@ func (s *spans) drop(lo, hi int) {
 	s.replace(i, j, n, left)
 }
 
-// missing returns the smallest span that holds what [lo, hi) has beyond the set: empty where the set has it all.
+// missing returns the smallest span that holds what [lo, hi) has beyond the set: empty if the set has it all.
 func (s spans) missing(lo, hi int) span {
 	for _, x := range s {
 		if x.lo <= lo && x.hi > lo {

@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// staging are pinned buffers between host and device: two large ones, between which a large upload goes back and forth, one being filled while the GPU
-// fetches the other, and many small ones, so that the inputs of several steps can be on their way. An upload returns when the host's
-// memory may change again.
+// staging are pinned buffers between host and device: two large ones, between which a large upload goes back and forth,
+// one being filled while the GPU fetches the other, and many small ones, so that the inputs of several steps can be on
+// their way. An upload returns when the host's memory may change again.
 type staging struct {
 	memory unsafe.Pointer
 	ring   [2]ring // of large and of small buffers
@@ -103,8 +103,8 @@ func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, st
 	return nil
 }
 
-// backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while kernels
-// still read the buffer, and the stream of the kernels copies it to the buffer when they are done.
+// backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while
+// kernels still read the buffer, and the stream of the kernels copies it to the buffer when they are done.
 type backBuffer struct {
 	ptr         driver.Ptr
 	bytes       int

@@ -42,8 +42,8 @@ func right(first, second []float32) bool {
 	return true
 }
 
-// Kernels read what was streamed before them, neither older nor newer values, in whatever order the two streams work; and without either of the events between the
-// streams there is an order in which they do not.
+// Kernels read what was streamed before them, neither older nor newer values, in whatever order the two streams work;
+// and without either of the events between the streams there is an order in which they do not.
 func TestStreamedValuesAreThoseBefore(t *testing.T) {
 	for missing := -1; missing < 3; missing++ {
 		wrong := 0
@@ -93,7 +93,8 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 	}
 }
 
-// Values that come in parts, shorter and longer than before, into any place of a buffer; where the GPU has no room for a second copy they are uploaded.
+// Values that come in parts, shorter and longer than before, into any place of a buffer; where the GPU has no room for
+// a second copy they are uploaded.
 func TestStreamedParts(t *testing.T) {
 	b := newBench(t)
 	s := b.Device.(device.Streamer)

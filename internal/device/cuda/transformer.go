@@ -75,7 +75,8 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
-		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias,
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
 		d.fresh(copy, y, n)
 	}
 }
@@ -97,7 +98,8 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	dWeight, dBias := d.pointer(a.DWeight), d.pointer(a.DBias)
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy,
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
 		d.fresh(copy, dBranch, n)
 	}
 	if dWeight == 0 && dBias == 0 {
@@ -106,7 +108,8 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	pieces := (a.N + normPiece - 1) / normPiece
 	part := d.need(scratchSums, 4*max(1, pieces*2*a.D))
 	if pieces > 0 {
-		d.start(kernelLayerNormParams, threads, (a.D+31)/32, pieces, 1).ptr(part, s, mean, inv, dy).int(a.N, a.D, normPiece)
+		d.start(kernelLayerNormParams, threads, (a.D+31)/32, pieces, 1).ptr(part, s, mean, inv, dy).int(a.N, a.D,
+			normPiece)
 	}
 	for i, sum := range [2]driver.Ptr{dWeight, dBias} {
 		if sum != 0 {
@@ -164,7 +167,8 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights := d.need(scratchHidden, 4*cells)
-		d.attend(kernelSelfAttention, &h, first, end).ptr(context, copy, weights, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
+		d.attend(kernelSelfAttention, &h, first, end).ptr(context, copy, weights, h.query, h.key, h.value, h.words,
+			h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
 		first = end
 	}
@@ -181,7 +185,8 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	dKey, dValue := d.pointer(a.DKey), d.pointer(a.DValue)
 	// The three lie beside each other, or each by itself.
 	var copies [3]driver.Ptr
-	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) && dValue == at(dQuery, 2*a.D)
+	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) &&
+		dValue == at(dQuery, 2*a.D)
 	for i, x := range grads {
 		switch {
 		case h.a.LD == a.D:
@@ -195,9 +200,11 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
-		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, copies[0], weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
+		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, copies[0], weights, slopes, dContext, h.query, h.key,
+			h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
 			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
-		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, copies[1], copies[2], weights, slopes, dContext, h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
+		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, copies[1], copies[2], weights, slopes, dContext,
+			h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
 		first = end
 	}
 	if together {

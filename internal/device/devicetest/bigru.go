@@ -23,7 +23,8 @@ func (c biCase) loss(dy []float64) float64 {
 	return (c[0].loss(dy, nil) + c[1].loss(dy, nil)) / 2
 }
 
-// biArgs places what both passes read. turned gives the second direction the lower addresses: a device may take advantage of one order.
+// biArgs places what both passes read. turned gives the second direction the lower addresses: a device may take
+// advantage of one order.
 func (h *harness) biArgs(c biCase, turned bool) device.BiGRUArgs {
 	a := device.BiGRUArgs{I: c[0].i, H: c[0].h, Lengths: h.inInts(c[0].lengths), X: h.in(c[0].x)}
 	t := len(c[0].rows)
@@ -32,7 +33,8 @@ func (h *harness) biArgs(c biCase, turned bool) device.BiGRUArgs {
 		if turned {
 			k = 1 - n
 		}
-		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih), BHH: h.in(c[k].bhh),
+		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih),
+			BHH:   h.in(c[k].bhh),
 			Gates: h.out((t + 2) * 4 * c[k].h), Prev: h.out((t + 2) * c[k].h)}
 	}
 	return a
@@ -55,7 +57,8 @@ func testBiGRU(h *harness) {
 				for i, v := range y {
 					mean[i] += v / 2
 				}
-				h.equal(fmt.Sprintf("%s: Gates %d", what, k), a.Directions[k].Gates, padded(gates, 8*a.H), h.tol.reduced)
+				h.equal(fmt.Sprintf("%s: Gates %d", what, k), a.Directions[k].Gates, padded(gates, 8*a.H),
+					h.tol.reduced)
 				h.equal(fmt.Sprintf("%s: Prev %d", what, k), a.Directions[k].Prev, padded(prev, 2*a.H), h.tol.reduced)
 			}
 			h.equal(what+": Y", a.Y, padded(mean, 2*a.H), h.tol.reduced)
@@ -95,7 +98,8 @@ func (h *harness) biGRUGrad(c biCase, withX, turned bool) {
 		w := &a.Directions[k]
 		w.Gates, w.Prev = h.inout(gates), h.in(prev)
 		w.DWIH, w.DWHH, w.DBIH, w.DBHH = h.out(len(c[k].wih)), h.out(len(c[k].whh)), h.out(3*n), h.out(3*n)
-		for i, r := range []result{{"DWIH", c[k].wih, w.DWIH}, {"DWHH", c[k].whh, w.DWHH}, {"DBIH", c[k].bih, w.DBIH}, {"DBHH", c[k].bhh, w.DBHH}} {
+		for i, r := range []result{{"DWIH", c[k].wih, w.DWIH}, {"DWHH", c[k].whh, w.DWHH}, {"DBIH", c[k].bih, w.DBIH},
+			{"DBHH", c[k].bhh, w.DBHH}} {
 			if i%2 == k || t*n < 500 { // the reference of large cases is slow
 				r.name = fmt.Sprintf("%s %d", r.name, k)
 				results = append(results, r)
@@ -104,7 +108,8 @@ func (h *harness) biGRUGrad(c biCase, withX, turned bool) {
 	}
 	h.run(what, func() { h.d.BiGRUGrad(a) })
 	for _, r := range results {
-		h.equalDifferences(what+": "+r.name, r.value, r.grad, differences{directions: h.directions(c[0]), floor: 1e-3}, func() float64 { return c.loss(dy) })
+		h.equalDifferences(what+": "+r.name, r.value, r.grad, differences{directions: h.directions(c[0]), floor: 1e-3},
+			func() float64 { return c.loss(dy) })
 	}
 	h.steady(what, func() { h.d.BiGRUGrad(a) })
 	h.release()

@@ -6,8 +6,8 @@
 // that must neither leak in nor change. Gradients are compared with analytic references or with finite
 // differences of the reference. A repeated call must not allocate.
 //
-// The suite is run by tests and by the program on the user's own machine (Measure, for vsetrain selftest), so it knows tests by an
-// interface only.
+// The suite is run by tests and by the program on the user's own machine (Measure, for vsetrain selftest), so it knows
+// tests by an interface only.
 package devicetest
 
 import (

@@ -6,7 +6,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// differences says how equalDifferences compares: along how many random directions, and which norm a gradient has at least in the bound.
+// differences says how equalDifferences compares: along how many random directions, and which norm a gradient has at
+// least in the bound.
 type differences struct {
 	directions int
 	floor      float64
@@ -14,10 +15,11 @@ type differences struct {
 
 var usual = differences{directions: 3, floor: 1e-2}
 
-// equalDifferences compares a gradient g of loss by value, both of n elements, with central differences in float64 along random directions
-// u of n standard normal draws each: g·u must be (loss(value + εu) - loss(value - εu)) / 2ε, ε = 1e-5, within tol.deriv (‖g‖ + floor).
-// loss reads value, which is moved for each call and then put back.
-func (h *harness) equalDifferences(what string, value []float64, grad device.View, by differences, loss func() float64) {
+// equalDifferences compares a gradient g of loss by value, both of n elements, with central differences in float64
+// along random directions u of n standard normal draws each: g·u must be (loss(value + εu) - loss(value - εu)) / 2ε, ε
+// = 1e-5, within tol.deriv (‖g‖ + floor). loss reads value, which is moved for each call and then put back.
+func (h *harness) equalDifferences(what string, value []float64, grad device.View, by differences,
+	loss func() float64) {
 	h.t.Helper()
 	got := h.read(grad)
 	if h.record != nil {

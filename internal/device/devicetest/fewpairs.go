@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/device"
 )
 
-// With the hardest negatives alone in the loss most pairs of an image and a caption have no gradient, and a device may pass over them.
-// What it computes is the same; these cases have a few pairs with a gradient, alone and side by side, and some whose gradient is
-// in part 0.
+// With the hardest negatives alone in the loss most pairs of an image and a caption have no gradient, and a device may
+// pass over them. What it computes is the same; these cases have a few pairs with a gradient, alone and side by side,
+// and some whose gradient is in part 0.
 func testFewPairs(h *harness) {
 	lengths := []int32{3, 1, 4, 2, 6, 1, 2}
 	for _, without := range []func(pair int) bool{
@@ -32,8 +32,8 @@ func testFewPairs(h *harness) {
 	h.without = nil
 }
 
-// gradient draws the gradient of n results, element i of which belongs to a pair of an image and a caption; 0, of either sign, for the pairs
-// that are to have none.
+// gradient draws the gradient of n results, element i of which belongs to a pair of an image and a caption; 0, of
+// either sign, for the pairs that are to have none.
 func (h *harness) gradient(n int, pair func(i int) int) []float64 {
 	d := h.normal(n, 1)
 	if h.without == nil {
@@ -42,7 +42,8 @@ func (h *harness) gradient(n int, pair func(i int) int) []float64 {
 	last := -1
 	for i := range d {
 		p := pair(i)
-		if h.without(p) || p%11 == 1 && p == last || p%11 == 2 && p != last { // of some pairs the first element alone, of some all but that
+		// of some pairs the first element alone, of some all but that
+		if h.without(p) || p%11 == 1 && p == last || p%11 == 2 && p != last {
 			d[i] = math.Copysign(0, d[i])
 		}
 		last = p

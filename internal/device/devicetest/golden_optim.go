@@ -49,7 +49,8 @@ func goldenOptim(g *goldenCase) {
 	updates := max(1, want.Step/len(c.Grads)) // a parameter listed twice is updated twice a step
 	n := len(c.Initial)
 	a := device.AdamArgs{P: g.inout(c.Initial), M: g.inout(make([]float64, n)), V: g.inout(make([]float64, n)),
-		G: g.inout(make([]float64, n)), Hyper: g.inout(make([]float64, 3)), Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps,
+		G: g.inout(make([]float64, n)), Hyper: g.inout(make([]float64, 3)), Beta1: c.Betas[0], Beta2: c.Betas[1],
+		Eps:    c.Eps,
 		Legacy: strings.Contains(c.Name, "legacy")}
 	decay := 1.0
 	if c.AdamW {

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// harness feeds one device and watches its memory. Every view lies in a larger buffer between guards filled with NaN (or
-// a strange integer); after each kernel the guards and all inputs must be what they were.
+// harness feeds one device and watches its memory. Every view lies in a larger buffer between guards filled with NaN
+// (or a strange integer); after each kernel the guards and all inputs must be what they were.
 type harness struct {
 	t        T
 	d        device.Device
@@ -114,7 +114,8 @@ func (h *harness) place(x []float64, output bool) device.View {
 	h.d.Fill(device.Of(b), math.NaN())
 	v := device.Of(b).Slice(guardBefore, guardBefore+len(x))
 	h.d.UploadDoubles(v, x)
-	h.regions = append(h.regions, &region{buf: b, view: v, floats: h.hold(append([]float64(nil), x...)), output: output})
+	h.regions = append(h.regions, &region{buf: b, view: v, floats: h.hold(append([]float64(nil), x...)),
+		output: output})
 	return v
 }
 
@@ -230,7 +231,9 @@ func (h *harness) steady(what string, call func()) {
 		return
 	}
 	n := allocations(call)
-	for try := 0; n != 0 && try < 4; try++ { // the runtime allocates when it starts a thread, a collection empties pools; a kernel that allocates does so every time
+	// the runtime allocates when it starts a thread, a collection empties pools; a kernel that allocates does so every
+	// time
+	for try := 0; n != 0 && try < 4; try++ {
 		n = allocations(call)
 	}
 	if n != 0 {

@@ -11,12 +11,14 @@ import (
 // Measured is how a device did in a kernel family.
 type Measured struct {
 	Comparisons int
-	// Difference is the largest difference from the reference of the comparison that came closest to its bound, Allowed that bound.
+	// Difference is the largest difference from the reference of the comparison that came closest to its bound, Allowed
+	// that bound.
 	Difference, Allowed float64
 	Failures            []string
 }
 
-// Families lists the kernel families in the order of the suite. Mistakes, which checks that wrong arguments panic, is for tests.
+// Families lists the kernel families in the order of the suite. Mistakes, which checks that wrong arguments panic, is
+// for tests.
 func Families() []string {
 	var names []string
 	for _, s := range suite {
@@ -29,14 +31,15 @@ func Families() []string {
 
 const mistakes = "Mistakes"
 
-// The tolerance of Measure for products whose operands the device may round, or not, as it likes for each size: relative to the largest element.
+// The tolerance of Measure for products whose operands the device may round, or not, as it likes for each size:
+// relative to the largest element.
 const (
 	RoundsTF32 = 4e-3
 	RoundsBF16 = 2e-2
 )
 
-// Measure runs a family on a device and never panics. rounds is the tolerance of products that are not Exact, 0 for that of the device's
-// arithmetic. After a failure the device may not be usable.
+// Measure runs a family on a device and never panics. rounds is the tolerance of products that are not Exact, 0 for
+// that of the device's arithmetic. After a failure the device may not be usable.
 func Measure(d device.Device, family string, rounds float64) (m Measured) {
 	defer func() {
 		if r := recover(); r != nil && r != any(given) {
@@ -91,7 +94,8 @@ func (c *collector) Fatalf(format string, args ...any) {
 	panic(given)
 }
 
-// observe tells who watches how close a comparison came to its bound. Where both values are infinite or no number there is nothing to measure.
+// observe tells who watches how close a comparison came to its bound. Where both values are infinite or no number there
+// is nothing to measure.
 func (h *harness) observe(got, want []float64, allowed float64) {
 	if h.watch == nil {
 		return

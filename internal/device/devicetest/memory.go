@@ -70,19 +70,25 @@ func testMistakes(h *harness) {
 	freed := h.alloc(device.Float, 3)
 	d.Free(freed)
 	for what, call := range map[string]func(){
-		"Add of 6 and 7 elements":   func() { d.Add(a, a, b) },
-		"Copy of 6 to 7 elements":   func() { d.Copy(b, a) },
-		"view beyond its buffer":    func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
-		"negative offset":           func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
-		"freed memory":              func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
-		"memory of another device":  func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
-		"Gemm with a small LDB":     func() { d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b}) },
-		"ascending lengths":         func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
-		"SortPool of too many rows": func() { d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a}) },
+		"Add of 6 and 7 elements":  func() { d.Add(a, a, b) },
+		"Copy of 6 to 7 elements":  func() { d.Copy(b, a) },
+		"view beyond its buffer":   func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
+		"negative offset":          func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
+		"freed memory":             func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
+		"memory of another device": func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
+		"Gemm with a small LDB": func() {
+			d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b})
+		},
+		"ascending lengths": func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
+		"SortPool of too many rows": func() {
+			d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a})
+		},
 		"Embed of too many positions": func() {
 			d.Embed(device.EmbedArgs{L: 3, V: 9, P: 2, K: 1, D: 1, Words: h.inInts(make([]int32, 9)), Lengths: i})
 		},
-		"SelfAttention of 3 heads in 4": func() { d.SelfAttention(device.SelfAttentionArgs{Heads: 3, D: 4, Lengths: i}) },
+		"SelfAttention of 3 heads in 4": func() {
+			d.SelfAttention(device.SelfAttentionArgs{Heads: 3, D: 4, Lengths: i})
+		},
 		"SelfAttention of overlapping rows": func() {
 			d.SelfAttention(device.SelfAttentionArgs{Heads: 1, D: 4, LD: 3, Lengths: i})
 		},

@@ -51,7 +51,8 @@ func (h *harness) adam(n int, legacy, clipped bool) {
 	what := fmt.Sprintf("Adam of %d legacy=%v clip=%v", n, legacy, clipped)
 	const beta1, beta2, eps, lr, decay = 0.9, 0.999, 1e-8, 2e-3, 1e-2
 	p, m, v := h.normal(n, 1), make([]float64, n), make([]float64, n)
-	a := device.AdamArgs{P: h.inout(p), M: h.inout(m), V: h.inout(v), G: h.inout(make([]float64, n)), Hyper: h.inout(make([]float64, 3)),
+	a := device.AdamArgs{P: h.inout(p), M: h.inout(m), V: h.inout(v), G: h.inout(make([]float64, n)),
+		Hyper: h.inout(make([]float64, 3)),
 		Beta1: beta1, Beta2: beta2, Eps: eps, Legacy: legacy}
 	factor := 1.0
 	if clipped {

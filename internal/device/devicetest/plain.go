@@ -14,19 +14,22 @@ func plainKernels(d device.Device) map[string]plainKernel {
 	sizes := func() *device.Ints { return &device.Ints{Host: []int32{2, 2}} }
 	counts := sizes()
 	kernels := map[string]plainKernel{
-		"Add":      {func(c *device.Checker) { c.Binary(&v[0], &v[1], &v[2]) }, func() { d.Add(v[0], v[1], v[2]) }},
-		"Multiply": {func(c *device.Checker) { c.Binary(&v[0], &v[1], &v[2]) }, func() { d.Multiply(v[0], v[1], v[2]) }},
-		"Scale":    {func(c *device.Checker) { c.Scale(&v[0], &v[1], &v[2]) }, func() { d.Scale(v[0], v[1], v[2]) }},
+		"Add": {func(c *device.Checker) { c.Binary(&v[0], &v[1], &v[2]) }, func() { d.Add(v[0], v[1], v[2]) }},
+		"Multiply": {func(c *device.Checker) { c.Binary(&v[0], &v[1], &v[2]) },
+			func() { d.Multiply(v[0], v[1], v[2]) }},
+		"Scale": {func(c *device.Checker) { c.Scale(&v[0], &v[1], &v[2]) }, func() { d.Scale(v[0], v[1], v[2]) }},
 		"Activate": {func(c *device.Checker) { c.Activate(device.Abs, &v[0], &v[1]) },
 			func() { d.Activate(device.Abs, v[0], v[1]) }},
 		"ActivateGrad": {func(c *device.Checker) { c.ActivateGrad(device.Abs, &v[0], &v[1], &v[2], &v[3]) },
 			func() { d.ActivateGrad(device.Abs, v[0], v[1], v[2], v[3]) }},
-		"ColumnSum": {func(c *device.Checker) { c.ColumnSum(&v[0], &v[1], 3, 2) }, func() { d.ColumnSum(v[0], v[1], 3, 2) }},
+		"ColumnSum": {func(c *device.Checker) { c.ColumnSum(&v[0], &v[1], 3, 2) },
+			func() { d.ColumnSum(v[0], v[1], 3, 2) }},
 		"Combine": {func(c *device.Checker) {
 			v[2] = device.View{Buf: foreign{}}
 			c.Combine(&v[0], &v[1], &v[2])
 		}, func() { d.Combine(v[0], v[1], v[2], 1, 1) }},
-		"SwapAxes": {func(c *device.Checker) { c.SwapAxes(&v[0], &v[1], 2, 3, 2) }, func() { d.SwapAxes(v[0], v[1], 2, 3, 2) }},
+		"SwapAxes": {func(c *device.Checker) { c.SwapAxes(&v[0], &v[1], 2, 3, 2) },
+			func() { d.SwapAxes(v[0], v[1], 2, 3, 2) }},
 		"SegmentMeans": {func(c *device.Checker) { c.SegmentMeans(&v[0], &v[1], counts, 3) },
 			func() { d.SegmentMeans(v[0], v[1], *counts, 3) }},
 		"SegmentMeansGrad": {func(c *device.Checker) { c.SegmentMeans(&v[0], &v[1], counts, 3) },

@@ -62,7 +62,8 @@ func pick(b bool, yes, no int) int {
 }
 
 func testGemm(h *harness) {
-	shapes := [][3]int{{1, 1, 1}, {1, 5, 3}, {3, 1, 7}, {2, 3, 0}, {5, 7, 16}, {17, 33, 31}, {16, 64, 48}, {65, 130, 77}, {128, 96, 257}}
+	shapes := [][3]int{{1, 1, 1}, {1, 5, 3}, {3, 1, 7}, {2, 3, 0}, {5, 7, 16}, {17, 33, 31}, {16, 64, 48},
+		{65, 130, 77}, {128, 96, 257}}
 	rounds := h.roundsProducts()
 	for n, s := range shapes {
 		for mode := range 16 {
@@ -87,8 +88,10 @@ func testGemm(h *harness) {
 	h.gemm(device.GemmArgs{M: 4, N: 6, K: 5, Batch: 4, Alpha: 1, StrideB: -1}, true, rounds)
 	// The products of groups of columns that lie side by side.
 	for _, m := range []int{1, 4, 50} {
-		h.gemm(device.GemmArgs{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride, StrideC: besideStride, Exact: true}, false, false)
-		h.gemm(device.GemmArgs{M: m, N: 36, K: 36, Batch: 3, Alpha: 1, LDA: 108, LDC: 108, StrideA: besideStride, StrideC: besideStride, Exact: true}, false, false)
+		h.gemm(device.GemmArgs{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride,
+			StrideC: besideStride, Exact: true}, false, false)
+		h.gemm(device.GemmArgs{M: m, N: 36, K: 36, Batch: 3, Alpha: 1, LDA: 108, LDC: 108, StrideA: besideStride,
+			StrideC: besideStride, Exact: true}, false, false)
 	}
 }
 

@@ -24,10 +24,12 @@ func testDropout(h *harness) {
 					}
 				}
 				what := fmt.Sprintf("Dropout %v of %d from %d", rate, n, first)
-				if sd := math.Sqrt(float64(n) * rate * (1 - rate)); math.Abs(float64(kept)-float64(n)*(1-rate)) > 5*sd+1e-9 {
+				if sd := math.Sqrt(float64(n) * rate *
+					(1 - rate)); math.Abs(float64(kept)-float64(n)*(1-rate)) > 5*sd+1e-9 {
 					h.t.Errorf("%s keeps %d", what, kept)
 				}
-				a := device.DropoutArgs{Rate: rate, Key: key, Step: h.inInts(step), First: first, X: h.in(x), Y: h.out(n)}
+				a := device.DropoutArgs{Rate: rate, Key: key, Step: h.inInts(step), First: first, X: h.in(x),
+					Y: h.out(n)}
 				h.run(what, func() { h.d.Dropout(a) })
 				h.equal(what, a.Y, y, h.tol.exact)
 				h.steady(what, func() { h.d.Dropout(a) })

@@ -20,8 +20,8 @@ const (
 var chooses = []string{"Reduce Counts", "Spread Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
 	"SelfAttention Words", "SelfAttentionGrad Words", "Copy dst", "Combine b"}
 
-// testSizes calls every kernel with arguments that fit, and with each view in turn too short, absent or of the other type,
-// which the kernel must refuse. Kernels and views are those of the interfaces and of the declarations.
+// testSizes calls every kernel with arguments that fit, and with each view in turn too short, absent or of the other
+// type, which the kernel must refuse. Kernels and views are those of the interfaces and of the declarations.
 func testSizes(h *harness) {
 	fields, declared := map[string]bool{}, map[string]bool{}
 	plain := plainKernels(h.d)
@@ -162,7 +162,7 @@ func (f *filler) fill(v reflect.Value, name string) {
 	}
 }
 
-// size is 2, but for what may be left out.
+// size is 2, except for what may be left out.
 func (f *filler) size(v reflect.Value, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, "LD") || strings.HasPrefix(name, "Stride") || name == "Batch":
@@ -181,8 +181,8 @@ func (f *filler) size(v reflect.Value, name string) int64 {
 	return 2
 }
 
-// sizes calls a kernel with the views that its declaration asks for, the optional ones if they are given, then with each of
-// them wrong, and returns what was declared.
+// sizes calls a kernel with the views that its declaration asks for, the optional ones if they are given, then with
+// each of them wrong, and returns what was declared.
 func (h *harness) sizes(kernel string, given bool, declare func(*device.Checker), call func()) (all []device.Operand) {
 	h.t.Helper()
 	defer h.release()

@@ -10,7 +10,8 @@ type BLAS interface {
 	Close() error
 }
 
-// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices; C is float32. Leading dimensions and strides count elements.
+// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices; C is float32. Leading dimensions
+// and strides count elements.
 type Gemm struct {
 	TransA, TransB            bool
 	M, N, K                   int

@@ -8,8 +8,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Workspace gives the handle memory of the caller's (cublasSetWorkspace), which must outlive it. Without, versions before 12.2 keep memory of their own for
-// every graph that products are recorded in, and later ones put allocations into the graphs.
+// Workspace gives the handle memory of the caller's (cublasSetWorkspace), which must outlive it. Without, versions
+// before 12.2 keep memory of their own for every graph that products are recorded in, and later ones put allocations
+// into the graphs.
 func (b *cublas) Workspace(p Ptr, bytes int) error {
 	lib, err := purego.Dlopen(b.path, purego.RTLD_NOW|purego.RTLD_LOCAL) // the library that is loaded
 	if err != nil {

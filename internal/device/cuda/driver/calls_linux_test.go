@@ -25,7 +25,8 @@ func at(depth int, f func()) byte {
 	return at(depth-1, f) + frame[3]
 }
 
-// A stack that grows moves, so the driver must not be given a name that lies on it: the address is the same from every depth of the stack.
+// A stack that grows moves, so the driver must not be given a name that lies on it: the address is the same from every
+// depth of the stack.
 func TestNamesDoNotMove(t *testing.T) {
 	d := &libcuda{out: new(outputs)}
 	var names []uintptr
@@ -58,7 +59,8 @@ func TestNamesDoNotMove(t *testing.T) {
 
 // An error with a known cause says what helps.
 func TestErrorsSayWhatHelps(t *testing.T) {
-	for code, says := range map[int]string{34: "stubs", 46: "nvidia-smi -c DEFAULT", 221: "libnvidia-ptxjitcompiler", 802: "nvidia-fabricmanager",
+	for code, says := range map[int]string{34: "stubs", 46: "nvidia-smi -c DEFAULT", 221: "libnvidia-ptxjitcompiler",
+		802: "nvidia-fabricmanager",
 		803: "different driver versions", 804: "compatibility package", 999: "nvidia-uvm"} {
 		if e := (&Error{Call: "cuInit", Code: code, Name: "X"}).Error(); !strings.Contains(e, says) {
 			t.Errorf("%d: %s, expected %q", code, e, says)
@@ -72,7 +74,8 @@ func TestErrorsSayWhatHelps(t *testing.T) {
 	}
 }
 
-// Where HOME cannot be written, the driver is given another folder for compiled kernels, one that nobody else can write to.
+// Where HOME cannot be written, the driver is given another folder for compiled kernels, one that nobody else can write
+// to.
 func TestKernelCache(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -81,7 +84,10 @@ func TestKernelCache(t *testing.T) {
 		t.Helper()
 		set = ""
 		get := func(name string) string { return env[name] }
-		if err := cacheKernels(get, func(name, value string) error { set = name + "=" + value; return nil }); err != nil {
+		if err := cacheKernels(get, func(name, value string) error {
+			set = name + "=" + value
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return set

@@ -34,7 +34,8 @@ const (
 
 // remedies say what helps against errors of the driver that have one known cause, by their code (CUresult of cuda.h).
 var remedies = map[int]string{
-	codeStub: "this file is the stub that programs are linked with and no driver; take its folder (stubs) out of LD_LIBRARY_PATH, " +
+	codeStub: "this file is the stub that programs are linked with and no driver; take its folder (stubs) out of " +
+		"LD_LIBRARY_PATH, " +
 		"or name the driver's libcuda.so.1 in VSETRAIN_CUDA_DRIVER",
 	46: "another process holds the GPU, which is in exclusive mode; end that process (nvidia-smi lists it), " +
 		"or allow several with nvidia-smi -c DEFAULT",
@@ -52,7 +53,7 @@ var remedies = map[int]string{
 	999: "if no program can use the GPU, load the kernel module nvidia-uvm (nvidia-modprobe -u) or restart the machine",
 }
 
-// remedy is what a person can do, empty where that is not known.
+// remedy is what the user can do, empty if that is not known.
 func (e *Error) remedy() string {
 	if !strings.HasPrefix(e.Call, "cu") || strings.HasPrefix(e.Call, "cublas") {
 		return ""
@@ -73,7 +74,8 @@ func Fault(err error) bool {
 	switch e.Code {
 	case 214, 220, 226, 999: // memory, NVLink, an exception; unknown
 		return true
-	case 700, 702, 710, 714, 715, 716, 717, 718, 719, 721: // address, timeout, assertion, stack, instruction, alignment, address space, program counter, launch, tensor
+	case 700, 702, 710, 714, 715, 716, 717, 718, 719, 721:
+		// address, timeout, assertion, stack, instruction, alignment, address space, program counter, launch, tensor
 		return true
 	}
 	return false
@@ -100,7 +102,8 @@ func Stub(err error) bool {
 func blasStatus(code int) string {
 	names := map[int]string{1: "CUBLAS_STATUS_NOT_INITIALIZED", codeBLASAlloc: "CUBLAS_STATUS_ALLOC_FAILED",
 		7: "CUBLAS_STATUS_INVALID_VALUE", 8: "CUBLAS_STATUS_ARCH_MISMATCH", 11: "CUBLAS_STATUS_MAPPING_ERROR",
-		13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR", codeNotSupported: "CUBLAS_STATUS_NOT_SUPPORTED"}
+		13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR",
+		codeNotSupported: "CUBLAS_STATUS_NOT_SUPPORTED"}
 	if n := names[code]; n != "" {
 		return n
 	}

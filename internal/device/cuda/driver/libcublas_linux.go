@@ -33,7 +33,8 @@ func OpenBLAS(path string, s Stream) (BLAS, error) {
 		return nil, fmt.Errorf("load cuBLAS: %w", err)
 	}
 	b := &cublas{path: path, out: new(blasOutputs)}
-	for name, e := range map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy, "cublasSetStream_v2": &b.setStream,
+	for name, e := range map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy,
+		"cublasSetStream_v2":  &b.setStream,
 		"cublasGetVersion_v2": &b.getVersion, "cublasGemmStridedBatchedEx": &b.gemm} {
 		e.name = name
 		if e.addr, err = purego.Dlsym(lib, name); err != nil {
@@ -85,7 +86,10 @@ func (b *cublas) Gemm(g *Gemm) error {
 		}
 		return 0
 	}
-	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K), uintptr(unsafe.Pointer(&b.out.alpha)),
-		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA), uintptr(g.StrideA),
-		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC), uintptr(g.Count), uintptr(g.Compute), defaultAlgo)
+	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K),
+		uintptr(unsafe.Pointer(&b.out.alpha)),
+		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA),
+		uintptr(g.StrideA),
+		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC),
+		uintptr(g.Count), uintptr(g.Compute), defaultAlgo)
 }

@@ -30,7 +30,8 @@ type outputs struct {
 	text   [256]byte
 }
 
-// symbols are the entries of libcuda. The tag names them as libcuda does: an entry whose meaning changed has a number behind it.
+// symbols are the entries of libcuda. The tag names them as libcuda does: an entry whose meaning changed has a number
+// behind it.
 type symbols struct {
 	init, driverGetVersion                       entry
 	deviceGetCount, deviceGet, deviceGetName     entry
@@ -55,16 +56,26 @@ type entry struct {
 
 func (s *symbols) list() map[string]*entry {
 	return map[string]*entry{
-		"cuInit": &s.init, "cuDriverGetVersion": &s.driverGetVersion, "cuDeviceGetCount": &s.deviceGetCount, "cuDeviceGet": &s.deviceGet,
-		"cuDeviceGetName": &s.deviceGetName, "cuDeviceGetAttribute": &s.deviceGetAttribute, "cuDeviceTotalMem_v2": &s.deviceTotalMem,
-		"cuDevicePrimaryCtxRetain": &s.retain, "cuDevicePrimaryCtxRelease_v2": &s.release, "cuCtxSetCurrent": &s.setCurrent,
-		"cuMemGetInfo_v2": &s.memGetInfo, "cuMemAlloc_v2": &s.memAlloc, "cuMemFree_v2": &s.memFree, "cuMemHostAlloc": &s.memHostAlloc,
-		"cuMemFreeHost": &s.memFreeHost, "cuMemcpyHtoDAsync_v2": &s.upload, "cuMemcpyDtoHAsync_v2": &s.download, "cuMemcpyDtoDAsync_v2": &s.copy,
-		"cuMemsetD32Async": &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule, "cuModuleGetFunction": &s.getFunction,
-		"cuLaunchKernel": &s.launch, "cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy, "cuStreamSynchronize": &s.streamSync,
-		"cuEventCreate": &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord, "cuEventSynchronize": &s.eventSync,
-		"cuEventElapsedTime": &s.eventElapsed, "cuStreamWaitEvent": &s.streamWait, "cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
-		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch, "cuGraphDestroy": &s.graphDestroy,
+		"cuInit": &s.init, "cuDriverGetVersion": &s.driverGetVersion, "cuDeviceGetCount": &s.deviceGetCount,
+		"cuDeviceGet":     &s.deviceGet,
+		"cuDeviceGetName": &s.deviceGetName, "cuDeviceGetAttribute": &s.deviceGetAttribute,
+		"cuDeviceTotalMem_v2":      &s.deviceTotalMem,
+		"cuDevicePrimaryCtxRetain": &s.retain, "cuDevicePrimaryCtxRelease_v2": &s.release,
+		"cuCtxSetCurrent": &s.setCurrent,
+		"cuMemGetInfo_v2": &s.memGetInfo, "cuMemAlloc_v2": &s.memAlloc, "cuMemFree_v2": &s.memFree,
+		"cuMemHostAlloc": &s.memHostAlloc,
+		"cuMemFreeHost":  &s.memFreeHost, "cuMemcpyHtoDAsync_v2": &s.upload, "cuMemcpyDtoHAsync_v2": &s.download,
+		"cuMemcpyDtoDAsync_v2": &s.copy,
+		"cuMemsetD32Async":     &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule,
+		"cuModuleGetFunction": &s.getFunction,
+		"cuLaunchKernel":      &s.launch, "cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy,
+		"cuStreamSynchronize": &s.streamSync,
+		"cuEventCreate":       &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord,
+		"cuEventSynchronize": &s.eventSync,
+		"cuEventElapsedTime": &s.eventElapsed, "cuStreamWaitEvent": &s.streamWait,
+		"cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
+		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch,
+		"cuGraphDestroy":     &s.graphDestroy,
 		"cuGraphExecDestroy": &s.execDestroy, "cuGetErrorName": &s.errorName, "cuGetErrorString": &s.errorString,
 	}
 }
@@ -77,11 +88,13 @@ func load(path string) (*libcuda, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the CUDA driver: %w", err)
 	}
-	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer), vals: new([MaxParameters]uint64)}
+	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
+		vals: new([MaxParameters]uint64)}
 	for name, e := range d.fn.list() {
 		e.name = name
 		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w", path, name, err)
+			return nil, fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w", path,
+				name, err)
 		}
 	}
 	for i := range d.ptrs {
@@ -110,7 +123,8 @@ func (d *libcuda) call(e *entry, args ...uintptr) error {
 
 func (d *libcuda) failure(call string, code int32) error {
 	text := func(e *entry) string {
-		if r, _, _ := purego.SyscallN(e.addr, uintptr(code), uintptr(unsafe.Pointer(&d.out.handle))); int32(r) != 0 || d.out.handle == 0 {
+		if r, _, _ := purego.SyscallN(e.addr, uintptr(code), uintptr(unsafe.Pointer(&d.out.handle))); int32(r) != 0 ||
+			d.out.handle == 0 {
 			return ""
 		}
 		return cString(d.out.handle)
@@ -160,11 +174,13 @@ func (d *libcuda) Info(i int) (Info, error) {
 		return Info{}, err
 	}
 	var info Info
-	if err := d.call(&d.fn.deviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)), dev); err != nil {
+	if err := d.call(&d.fn.deviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
+		dev); err != nil {
 		return Info{}, err
 	}
 	info.Name = cString(uintptr(unsafe.Pointer(&d.out.text[0])))
-	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors, attributeMajor: &info.Major,
+	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
+		attributeMajor: &info.Major,
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
 		if err := d.call(&d.fn.deviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
 			return Info{}, err
@@ -249,7 +265,8 @@ func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
 
 func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.unloadModule, uintptr(m)) }
 
-// Function gives the driver the name in memory of its own: a slice of this function would lie on the stack, which moves when it grows.
+// Function gives the driver the name in memory of its own: a slice of this function would lie on the stack, which moves
+// when it grows.
 func (d *libcuda) Function(m Module, name string) (Function, error) {
 	if len(name) >= len(d.out.text) {
 		return 0, fmt.Errorf("kernel name of %d bytes, expected less than %d", len(name), len(d.out.text))
@@ -261,7 +278,8 @@ func (d *libcuda) Function(m Module, name string) (Function, error) {
 
 func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 	*d.vals = l.Values
-	return d.call(&d.fn.launch, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]), uintptr(l.Threads), 1, 1, 0,
+	return d.call(&d.fn.launch, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
+		uintptr(l.Threads), 1, 1, 0,
 		uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
 }
 

@@ -7,7 +7,8 @@ import (
 	"runtime"
 )
 
-var errSystem = errors.New("CUDA is supported on linux/amd64 and linux/arm64, this is " + runtime.GOOS + "/" + runtime.GOARCH)
+var errSystem = errors.New("CUDA is supported on linux/amd64 and linux/arm64, this is " + runtime.GOOS + "/" +
+	runtime.GOARCH)
 
 // Binding names how libcuda is called; here it cannot be.
 const Binding = "none"

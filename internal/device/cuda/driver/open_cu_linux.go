@@ -14,11 +14,12 @@ import (
 // Binding names how libcuda is called: by dlopen, or through gorgonia.org/cu (build tag vsecu).
 const Binding = "gorgonia.org/cu"
 
-// linked is the driver through gorgonia.org/cu, which is linked with libcuda: devices, context, memory, modules, launches, streams and events.
-// What that package lacks (pinned memory, recording and launching graphs, the text of an error) comes from the same library by its symbols.
+// linked is the driver through gorgonia.org/cu, which is linked with libcuda: devices, context, memory, modules,
+// launches, streams and events. What that package lacks (pinned memory, recording and launching graphs, the text of an
+// error) comes from the same library by its symbols.
 //
-// The package initialises libcuda when the program starts and ends the program where that fails, so a program built like this
-// runs on machines with a GPU only.
+// The package initialises libcuda when the program starts and ends the program where that fails, so a program built
+// like this runs on machines with a GPU only.
 type linked struct {
 	*libcuda
 	params [MaxParameters]unsafe.Pointer // of the values of libcuda
@@ -31,7 +32,8 @@ func Open(path string) (Driver, error) {
 		return nil, err
 	}
 	if own, err := purego.Dlsym(purego.RTLD_DEFAULT, d.fn.init.name); err != nil || own != d.fn.init.addr {
-		return nil, fmt.Errorf("%s is not the CUDA driver that this program was started with (it is built with the tag vsecu and linked with libcuda.so.1); "+
+		return nil, fmt.Errorf("%s is not the CUDA driver that this program was started with (it is built with the "+
+			"tag vsecu and linked with libcuda.so.1); "+
 			"put its folder first in LD_LIBRARY_PATH, or unset VSETRAIN_CUDA_DRIVER", path)
 	}
 	l := &linked{libcuda: d}
@@ -82,7 +84,8 @@ func (l *linked) Info(i int) (info Info, err error) {
 	if info.Name, err = d.Name(); err != nil {
 		return info, l.fail("cuDeviceGetName", err)
 	}
-	for attribute, to := range map[cu.DeviceAttribute]*int{cu.MultiprocessorCount: &info.Multiprocessors, cu.ComputeCapabilityMajor: &info.Major,
+	for attribute, to := range map[cu.DeviceAttribute]*int{cu.MultiprocessorCount: &info.Multiprocessors,
+		cu.ComputeCapabilityMajor: &info.Major,
 		cu.ComputeCapabilityMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
 		if *to, err = d.Attribute(attribute); err != nil {
 			return info, l.fail("cuDeviceGetAttribute", err)
@@ -159,7 +162,8 @@ func (l *linked) Function(m Module, name string) (Function, error) {
 // Launch passes room for as many parameters as a kernel can have; the driver reads those that the kernel declares.
 func (l *linked) Launch(f Function, k *Launch, s Stream) error {
 	*l.vals = k.Values
-	return l.fail("cuLaunchKernel", f.cu().Launch(int(k.Grid[0]), int(k.Grid[1]), int(k.Grid[2]), int(k.Threads), 1, 1, 0, s.cu(), l.params[:]))
+	return l.fail("cuLaunchKernel", f.cu().Launch(int(k.Grid[0]), int(k.Grid[1]), int(k.Grid[2]), int(k.Threads), 1, 1,
+		0, s.cu(), l.params[:]))
 }
 
 func (l *linked) NewStream() (Stream, error) {

@@ -29,7 +29,8 @@ func TestLinked(t *testing.T) {
 	if err := os.WriteFile(copied, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(copied); err == nil || !strings.Contains(err.Error(), "is not the CUDA driver that this program was started with") {
+	if _, err := Open(copied); err == nil || !strings.Contains(err.Error(), "is not the CUDA driver that this "+
+		"program was started with") {
 		t.Errorf("a second library: %v", err)
 	}
 }

@@ -18,9 +18,12 @@ var wanted = []struct {
 	install       string
 }{
 	{"CUDA driver", "VSETRAIN_CUDA_DRIVER", []string{"libcuda.so.1"},
-		"install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; in a container: run it with --gpus all)"},
+		"install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; in a " +
+			"container: run it with --gpus all)"},
 	{"cuBLAS", "VSETRAIN_CUBLAS", []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
-		"pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is slower and knows no TF32"},
+		"pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or the package " +
+			"libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is " +
+			"slower and knows no TF32"},
 }
 
 // Library is a GPU library and where it was found.
@@ -36,7 +39,8 @@ type Library struct {
 
 // Missing says that a library was not found, and what helps.
 func (l Library) Missing() string {
-	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install, l.Setting)
+	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install,
+		l.Setting)
 }
 
 // Paths are all files that were found, the best first.
@@ -50,11 +54,13 @@ func (l Library) Paths() []string {
 // folder is one in which libraries may lie, relative to the root; a pattern of filepath.Glob.
 type folder struct{ from, dir string }
 
-// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names, and then no other; the loader's path
-// (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver that no loader knows; the CUDA toolkit (CUDA_HOME, CUDA_PATH,
-// /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK); conda (CONDA_PREFIX, /opt/conda); and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, .venv of the
-// working folder, CONDA_PREFIX, the user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, PYENV_ROOT, the system's). Of several files in
-// one folder the newest comes first. It looks for files only and loads nothing. root is "/" except in tests.
+// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS
+// names, and then no other; the loader's path (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver
+// that no loader knows; the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK); conda
+// (CONDA_PREFIX, /opt/conda); and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, .venv of
+// the working folder, CONDA_PREFIX, the user's, those beside a bin in PATH and beside what python and python3 in PATH
+// are links to, PYENV_ROOT, the system's). Of several files in one folder the newest comes first. It looks for files
+// only and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	folders := folders(root, getenv)
 	var found [2]Library
@@ -105,8 +111,10 @@ func folders(root string, getenv func(string) string) []folder {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	env("loader path", "LD_LIBRARY_PATH", "")
 	add("loader path", loaderConf(root, "etc/ld.so.conf", 0)...)
-	add("loader path", "/lib/"+arch+"-linux-gnu", "/usr/lib/"+arch+"-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
-	add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/lib/"+arch+"-linux-gnu/nvidia/current", "/run/opengl-driver/lib")
+	add("loader path", "/lib/"+arch+"-linux-gnu", "/usr/lib/"+arch+"-linux-gnu", "/lib64", "/usr/lib64", "/lib",
+		"/usr/lib")
+	add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/lib/"+arch+"-linux-gnu/nvidia/current",
+		"/run/opengl-driver/lib")
 	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
 	env("CUDA toolkit", "CUDA_HOME", lib...)
 	env("CUDA toolkit", "CUDA_PATH", lib...)
@@ -167,7 +175,8 @@ func loaderConf(root, name string, depth int) []string {
 	return dirs
 }
 
-// pythons returns the folders of the Pythons in PATH: those above a bin, and those above the bin that python or python3 is a link into, one link after the other.
+// pythons returns the folders of the Pythons in PATH: those above a bin, and those above the bin that python or python3
+// is a link into, one link after the other.
 func pythons(root string, getenv func(string) string) (prefixes []string) {
 	add := func(bin string) {
 		if p := filepath.Dir(bin); filepath.Base(bin) == "bin" && !slices.Contains(prefixes, p) {
@@ -197,7 +206,8 @@ func pythons(root string, getenv func(string) string) (prefixes []string) {
 	return prefixes
 }
 
-// filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest folder.
+// filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest
+// folder.
 func filesIn(root, pattern string, files []string) (found []string) {
 	dirs := glob(root, pattern)
 	slices.SortStableFunc(dirs, func(a, b string) int { return compareNumbers(b, a) }) // cuda-12.10 before cuda-12.9

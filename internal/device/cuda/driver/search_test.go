@@ -36,52 +36,75 @@ func TestSearch(t *testing.T) {
 		want  [2]string
 	}{
 		{"nothing", nil, []string{"usr/lib/libcublas.so"}, none},
-		{"loader", nil, []string{"usr/lib/" + arch + "-linux-gnu/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.13"},
+		{"loader", nil, []string{"usr/lib/" + arch + "-linux-gnu/libcublas.so.11",
+			"usr/local/cuda/lib64/libcublas.so.13"},
 			found("loader path", "/usr/lib/"+arch+"-linux-gnu/libcublas.so.11")},
-		{"LD_LIBRARY_PATH first", map[string]string{"LD_LIBRARY_PATH": "relative:/opt/x"}, []string{"usr/lib/libcublas.so.13", "opt/x/libcublas.so.12"},
+		{"LD_LIBRARY_PATH first", map[string]string{"LD_LIBRARY_PATH": "relative:/opt/x"},
+			[]string{"usr/lib/libcublas.so.13", "opt/x/libcublas.so.12"},
 			found("loader path", "/opt/x/libcublas.so.12")},
 		{"ld.so.conf", nil, []string{"opt/deep/libcublas.so.12"}, found("loader path", "/opt/deep/libcublas.so.12")},
-		{"newest toolkit", nil, []string{"usr/local/cuda-11.4/lib64/libcublas.so.11", "usr/local/cuda-12.8/lib64/libcublas.so.12"},
+		{"newest toolkit", nil, []string{"usr/local/cuda-11.4/lib64/libcublas.so.11",
+			"usr/local/cuda-12.8/lib64/libcublas.so.12"},
 			found("CUDA toolkit", "/usr/local/cuda-12.8/lib64/libcublas.so.12")},
-		{"CUDA_HOME before /usr/local", map[string]string{"CUDA_HOME": "/cuda"}, []string{"cuda/lib64/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.12"},
+		{"CUDA_HOME before /usr/local", map[string]string{"CUDA_HOME": "/cuda"},
+			[]string{"cuda/lib64/libcublas.so.11", "usr/local/cuda/lib64/libcublas.so.12"},
 			found("CUDA toolkit", "/cuda/lib64/libcublas.so.11")},
-		{"conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.12"}, found("conda", "/c/lib/libcublas.so.12")},
-		{"virtual environment", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+		{"conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.12"},
+			found("conda", "/c/lib/libcublas.so.12")},
+		{"virtual environment", map[string]string{"VIRTUAL_ENV": "/v"},
+			[]string{"v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/v/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
 		{"CUDA 13 of pip", nil, []string{"usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13"},
 			found("pip", "/usr/local/lib/python3.13/dist-packages/nvidia/cu13/lib/libcublas.so.13")},
-		{"toolkit by its target", map[string]string{"CUDA_PATH": "/cuda"}, []string{"cuda/targets/" + arch + "-linux/lib/libcublas.so.13"},
+		{"toolkit by its target", map[string]string{"CUDA_PATH": "/cuda"},
+			[]string{"cuda/targets/" + arch + "-linux/lib/libcublas.so.13"},
 			found("CUDA toolkit", "/cuda/targets/"+arch+"-linux/lib/libcublas.so.13")},
-		{"toolkit of Arch", nil, []string{"opt/cuda/lib64/libcublas.so.13"}, found("CUDA toolkit", "/opt/cuda/lib64/libcublas.so.13")},
-		{"toolkit before conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/libcublas.so.13", "usr/local/cuda/lib64/libcublas.so.12"},
+		{"toolkit of Arch", nil, []string{"opt/cuda/lib64/libcublas.so.13"},
+			found("CUDA toolkit", "/opt/cuda/lib64/libcublas.so.13")},
+		{"toolkit before conda", map[string]string{"CONDA_PREFIX": "/c"},
+			[]string{"c/lib/libcublas.so.13", "usr/local/cuda/lib64/libcublas.so.12"},
 			found("CUDA toolkit", "/usr/local/cuda/lib64/libcublas.so.12")},
-		{"conda by its target", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/targets/" + arch + "-linux/lib/libcublas.so.12"},
+		{"conda by its target", map[string]string{"CONDA_PREFIX": "/c"},
+			[]string{"c/targets/" + arch + "-linux/lib/libcublas.so.12"},
 			found("conda", "/c/targets/"+arch+"-linux/lib/libcublas.so.12")},
-		{"pip of conda", map[string]string{"CONDA_PREFIX": "/c"}, []string{"c/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+		{"pip of conda", map[string]string{"CONDA_PREFIX": "/c"},
+			[]string{"c/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/c/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"pip of the user", map[string]string{"HOME": "/h"}, []string{"h/.local/lib/python3.10/site-packages/nvidia/cu13/lib/libcublas.so.13"},
+		{"pip of the user", map[string]string{"HOME": "/h"},
+			[]string{"h/.local/lib/python3.10/site-packages/nvidia/cu13/lib/libcublas.so.13"},
 			found("pip", "/h/.local/lib/python3.10/site-packages/nvidia/cu13/lib/libcublas.so.13")},
 		{"newest of pip", map[string]string{"VIRTUAL_ENV": "/v"},
-			[]string{"v/lib/python3.12/site-packages/nvidia/cu12/lib/libcublas.so.12", "v/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13"},
+			[]string{"v/lib/python3.12/site-packages/nvidia/cu12/lib/libcublas.so.12",
+				"v/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13"},
 			found("pip", "/v/lib/python3.12/site-packages/nvidia/cu13/lib/libcublas.so.13")},
-		{"inside PyTorch", map[string]string{"VIRTUAL_ENV": "/v"}, []string{"v/lib/python3.9/site-packages/torch/lib/libcublas.so.11"},
+		{"inside PyTorch", map[string]string{"VIRTUAL_ENV": "/v"},
+			[]string{"v/lib/python3.9/site-packages/torch/lib/libcublas.so.11"},
 			found("pip", "/v/lib/python3.9/site-packages/torch/lib/libcublas.so.11")},
-		{"pip beside PATH", map[string]string{"PATH": "/usr/sbin:bin:/opt/env/bin"}, []string{"opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+		{"pip beside PATH", map[string]string{"PATH": "/usr/sbin:bin:/opt/env/bin"},
+			[]string{"opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/opt/env/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"numbers of toolkits", nil, []string{"usr/local/cuda-9/lib64/libcublas.so.12", "usr/local/cuda-12.9/lib64/libcublas.so.12",
-			"usr/local/cuda-12.10/lib64/libcublas.so.12"}, found("CUDA toolkit", "/usr/local/cuda-12.10/lib64/libcublas.so.12")},
+		{"numbers of toolkits", nil, []string{"usr/local/cuda-9/lib64/libcublas.so.12",
+			"usr/local/cuda-12.9/lib64/libcublas.so.12",
+			"usr/local/cuda-12.10/lib64/libcublas.so.12"},
+			found("CUDA toolkit", "/usr/local/cuda-12.10/lib64/libcublas.so.12")},
 		{"HPC SDK", nil, []string{"opt/nvidia/hpc_sdk/Linux_" + arch + "/25.1/math_libs/12.6/lib64/libcublas.so.12"},
 			found("CUDA toolkit", "/opt/nvidia/hpc_sdk/Linux_"+arch+"/25.1/math_libs/12.6/lib64/libcublas.so.12")},
-		{"conda of images", nil, []string{"opt/conda/lib/libcublas.so.12"}, found("conda", "/opt/conda/lib/libcublas.so.12")},
-		{"environment of the working folder", map[string]string{"PWD": "/w"}, []string{"w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+		{"conda of images", nil, []string{"opt/conda/lib/libcublas.so.12"},
+			found("conda", "/opt/conda/lib/libcublas.so.12")},
+		{"environment of the working folder", map[string]string{"PWD": "/w"},
+			[]string{"w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"pyenv", map[string]string{"PYENV_ROOT": "/p"}, []string{"p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
+		{"pyenv", map[string]string{"PYENV_ROOT": "/p"},
+			[]string{"p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
 			found("pip", "/p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"driver folder", nil, []string{"usr/local/nvidia/lib64/libcublas.so.12"}, found("driver folder", "/usr/local/nvidia/lib64/libcublas.so.12")},
-		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"}, found("setting", "/own/blas.so")},
+		{"driver folder", nil, []string{"usr/local/nvidia/lib64/libcublas.so.12"},
+			found("driver folder", "/usr/local/nvidia/lib64/libcublas.so.12")},
+		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"},
+			found("setting", "/own/blas.so")},
 		{"a folder is no library", nil, []string{"usr/lib/libcublas.so.12/x"}, none},
 	} {
-		files := map[string]string{"etc/ld.so.conf": "include ld.so.conf.d/*.conf # all\n", "etc/ld.so.conf.d/a.conf": "# none\n/opt/deep\n"}
+		files := map[string]string{"etc/ld.so.conf": "include ld.so.conf.d/*.conf # all\n",
+			"etc/ld.so.conf.d/a.conf": "# none\n/opt/deep\n"}
 		for _, f := range c.files {
 			files[f] = ""
 		}
@@ -92,7 +115,8 @@ func TestSearch(t *testing.T) {
 		if missing := blas.Path == ""; missing != (blas.Install != "") || missing != (len(blas.Tried) > 0) {
 			t.Errorf("%s: found %q, tried %q, install %q", c.name, blas.Path, blas.Tried, blas.Install)
 		}
-		if cuda.Path != "" || !strings.Contains(cuda.Missing(), "NVIDIA driver") || !strings.Contains(cuda.Missing(), "VSETRAIN_CUDA_DRIVER") {
+		if cuda.Path != "" || !strings.Contains(cuda.Missing(), "NVIDIA driver") ||
+			!strings.Contains(cuda.Missing(), "VSETRAIN_CUDA_DRIVER") {
 			t.Errorf("%s: the driver is %+v: %s", c.name, cuda, cuda.Missing())
 		}
 	}
@@ -101,14 +125,17 @@ func TestSearch(t *testing.T) {
 // The driver is found where systems put it, or where the setting says.
 func TestSearchDriver(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1",
+	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
+		"/usr/lib/wsl/lib/libcuda.so.1",
 		"/usr/local/nvidia/lib64/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"} {
 		cuda, _ := Search(tree(t, map[string]string{path: ""}), func(string) string { return "" })
 		if cuda.Path != path || cuda.Install != "" {
 			t.Errorf("%s: found %+v", path, cuda)
 		}
 	}
-	cuda, _ := Search(tree(t, nil), func(name string) string { return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name] })
+	cuda, _ := Search(tree(t, nil), func(name string) string {
+		return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name]
+	})
 	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
 		t.Errorf("with a setting: %+v", cuda)
 	}
@@ -117,14 +144,18 @@ func TestSearchDriver(t *testing.T) {
 // A Python in PATH may be a link into an environment, and that a link too.
 func TestSearchFollowsPython(t *testing.T) {
 	const file = "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"
-	root := tree(t, map[string]string{file: "", "usr/local/bin/x": "", "opt/torch/.venv/bin/y": "", "usr/bin/python3.12": ""})
-	for link, to := range map[string]string{"usr/local/bin/python3": "/opt/torch/.venv/bin/python3", "opt/torch/.venv/bin/python3": "python",
-		"opt/torch/.venv/bin/python": "/usr/bin/python3.12"} {
+	root := tree(t, map[string]string{file: "", "usr/local/bin/x": "", "opt/torch/.venv/bin/y": "",
+		"usr/bin/python3.12": ""})
+	for link, to := range map[string]string{"usr/local/bin/python3": "/opt/torch/.venv/bin/python3",
+		"opt/torch/.venv/bin/python3": "python",
+		"opt/torch/.venv/bin/python":  "/usr/bin/python3.12"} {
 		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, blas := Search(root, func(name string) string { return map[string]string{"PATH": "/usr/local/bin:/usr/bin"}[name] })
+	_, blas := Search(root, func(name string) string {
+		return map[string]string{"PATH": "/usr/local/bin:/usr/bin"}[name]
+	})
 	if blas.Path != file {
 		t.Errorf("found %q", blas.Path)
 	}
@@ -132,15 +163,18 @@ func TestSearchFollowsPython(t *testing.T) {
 
 // All files that may serve are found, the best first, each once.
 func TestSearchFindsOthers(t *testing.T) {
-	root := tree(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "", "opt/cuda/lib64/libcublas.so.12": "",
+	root := tree(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "",
+		"opt/cuda/lib64/libcublas.so.12":    "",
 		"opt/cuda/lib64/stubs/libcuda.so.1": "", "usr/lib/libcuda.so.1": ""})
 	cuda, blas := Search(root, func(name string) string {
 		return map[string]string{"LD_LIBRARY_PATH": "/opt/cuda/lib64/stubs:/usr/lib"}[name]
 	})
-	if want := []string{"/usr/lib/libcublas.so.13", "/usr/lib/libcublas.so.12", "/opt/cuda/lib64/libcublas.so.12"}; !slices.Equal(blas.Paths(), want) {
+	if want := []string{"/usr/lib/libcublas.so.13", "/usr/lib/libcublas.so.12",
+		"/opt/cuda/lib64/libcublas.so.12"}; !slices.Equal(blas.Paths(), want) {
 		t.Errorf("cuBLAS in %q, want %q", blas.Paths(), want)
 	}
-	if want := []string{"/opt/cuda/lib64/stubs/libcuda.so.1", "/usr/lib/libcuda.so.1"}; !slices.Equal(cuda.Paths(), want) {
+	if want := []string{"/opt/cuda/lib64/stubs/libcuda.so.1", "/usr/lib/libcuda.so.1"}; !slices.Equal(cuda.Paths(),
+		want) {
 		t.Errorf("the driver in %q, want %q", cuda.Paths(), want)
 	}
 }

@@ -72,7 +72,8 @@ func (m *machine) launch(name string, blocks, threads int, values ...uint64) err
 	return m.Synchronize(m.stream)
 }
 
-// Every planted mistake is found, in every order of threads, at once or when the stream is waited for; a kernel without one runs.
+// Every planted mistake is found, in every order of threads, at once or when the stream is waited for; a kernel without
+// one runs.
 func TestPlantedMistakes(t *testing.T) {
 	for _, order := range []int{0, 1, 2} {
 		for _, deferred := range []int{0, 1} {
@@ -106,8 +107,10 @@ func TestPlantedMistakes(t *testing.T) {
 				}
 				if c.says == "" {
 					m.must(err)
-				} else if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.kernel) {
-					t.Errorf("order %d, late %d: %s: %v, expected an error with %q", order, deferred, c.kernel, err, c.says)
+				} else if err == nil || !strings.Contains(err.Error(), c.says) ||
+					!strings.Contains(err.Error(), c.kernel) {
+					t.Errorf("order %d, late %d: %s: %v, expected an error with %q", order, deferred, c.kernel, err,
+						c.says)
 				}
 				if _, e := m.Retain(0); (e == nil) != (err == nil) { // a fault lasts for the process
 					t.Errorf("%s: after %v the context is given with %v", c.kernel, err, e)
@@ -135,7 +138,8 @@ func TestNewMemoryIsNaN(t *testing.T) {
 	m.must(m.Free(p))
 }
 
-// What a driver refuses: a thread without the context, copies beyond an allocation, grids that no GPU takes, a full device.
+// What a driver refuses: a thread without the context, copies beyond an allocation, grids that no GPU takes, a full
+// device.
 func TestRefusals(t *testing.T) {
 	m := start(t)
 	p := m.memory(4)
@@ -179,7 +183,8 @@ func TestGraph(t *testing.T) {
 	m.must(m.Fill(p, math.Float32bits(7), 1, m.stream))
 	f, err := m.Function(m.module, "planted_two_writers")
 	m.must(err)
-	m.must(m.Launch(f, &driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 32, Values: [driver.MaxParameters]uint64{uint64(p)}}, m.stream))
+	m.must(m.Launch(f, &driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 32,
+		Values: [driver.MaxParameters]uint64{uint64(p)}}, m.stream))
 	g, err := m.EndCapture(m.stream)
 	m.must(err)
 	x, err := m.Instantiate(g)
@@ -207,8 +212,9 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// A stream that does not wait for the event of another works on what memory holds too early or too late, in one of the two ways in which streams are out of
-// step; with the events it does not. value and result are in turn written by one stream and read by the other.
+// A stream that does not wait for the event of another works on what memory holds too early or too late, in one of the
+// two ways in which streams are out of step; with the events it does not. value and result are in turn written by one
+// stream and read by the other.
 func TestMissingEventShows(t *testing.T) {
 	m := start(t)
 	other, err := m.NewStream()
@@ -249,7 +255,8 @@ func TestMissingEventShows(t *testing.T) {
 		m.must(m.Download(unsafe.Pointer(&got[0]), result, 8, m.stream))
 		m.must(m.Synchronize(m.stream))
 		if got != [2]float32{c.first, c.at} {
-			t.Errorf("defer %d, without the event %q: read %v, want %v and %v", c.deferred, c.missing, got, c.first, c.at)
+			t.Errorf("defer %d, without the event %q: read %v, want %v and %v", c.deferred, c.missing, got, c.first,
+				c.at)
 		}
 		m.must(m.Synchronize(other))
 	}

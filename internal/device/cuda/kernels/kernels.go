@@ -1,7 +1,8 @@
-// Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and what clang made of them (*.ptx), which
-// the driver of a GPU compiles for its model when the device is opened.
+// Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and what clang
+// made of them (*.ptx), which the driver of a GPU compiles for its model when the device is opened.
 //
-// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew and a test compares.
+// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew and a
+// test compares.
 package kernels
 
 import (
@@ -21,8 +22,8 @@ type Module struct {
 	Entries []Entry
 }
 
-// Entry is a kernel and the types of its parameters, one letter each: p for 64 bits (addresses and long numbers), i for 32 bits
-// integer, f for float32.
+// Entry is a kernel and the types of its parameters, one letter each: p for 64 bits (addresses and long numbers), i for
+// 32 bits integer, f for float32.
 type Entry struct{ Name, Parameters string }
 
 // Modules returns the kernels in the order of their files' names.
@@ -64,7 +65,8 @@ func entries(ptx string) ([]Entry, error) {
 			}
 			letter := letters[strings.TrimPrefix(fields[min(1, len(fields)-1)], ".")]
 			if letter == 0 {
-				return nil, fmt.Errorf("entry %s: parameter %q, expected .u64, .u32 or .f32", name, strings.TrimSpace(p))
+				return nil, fmt.Errorf("entry %s: parameter %q, expected .u64, .u32 or .f32", name,
+					strings.TrimSpace(p))
 			}
 			e.Parameters += string(letter)
 		}

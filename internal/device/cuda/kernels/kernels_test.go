@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The committed PTX is what the sources give. Other versions of clang write other PTX, so the version is part of the rule.
+// The committed PTX is what the sources give. Other versions of clang write other PTX, so the version is part of the
+// rule.
 func TestPTXIsOfTheSources(t *testing.T) {
 	const clang = "clang-19"
 	if _, err := exec.LookPath(clang); err != nil {
@@ -36,7 +37,8 @@ func TestPTXIsOfTheSources(t *testing.T) {
 	}
 }
 
-// Every source has its PTX, every kernel of a source its entry, and nothing in the PTX needs what a GPU or an older driver may lack.
+// Every source has its PTX, every kernel of a source its entry, and nothing in the PTX needs what a GPU or an older
+// driver may lack.
 func TestModules(t *testing.T) {
 	sources, err := filepath.Glob("*.cu")
 	if err != nil {
@@ -90,7 +92,8 @@ func TestModules(t *testing.T) {
 }
 
 func TestEntriesErrors(t *testing.T) {
-	for _, ptx := range []string{".visible .entry a(", ".visible .entry a(\n.param .u8 x\n)", ".visible .entry a(\n.param .align 8 .b8 x[24]\n)"} {
+	for _, ptx := range []string{".visible .entry a(", ".visible .entry a(\n.param .u8 x\n)",
+		".visible .entry a(\n.param .align 8 .b8 x[24]\n)"} {
 		if e, err := entries(ptx); err == nil {
 			t.Errorf("%q: %v, no error", ptx, e)
 		}
