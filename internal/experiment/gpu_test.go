@@ -166,7 +166,8 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 			t.Errorf("plan %v", plan.Memory)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("streamed, defer %d:\n%s\nresident:\n%s", deferred, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("streamed, defer %d:\n%s\nresident:\n%s", deferred, strings.Join(got, "\n"),
+				strings.Join(want, "\n"))
 		}
 	}
 	emulator.Set(t, "defer", 0, 0)

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Ops from which networks compose what has no kernel of its own (device.Primitives). A sum or a maximum runs along rows, x [N, D] → [N],
-// or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
+// Ops from which networks compose what has no kernel of its own (device.Primitives). A sum or a maximum runs along
+// rows, x [N, D] → [N], or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
 
 // Multiply computes a∘b for two values of the same shape.
 func (g *Graph) Multiply(a, b *Node) *Node {
@@ -212,9 +212,9 @@ func (g *Graph) Repeat(x *Node, n int) *Node {
 	return g.Spread(g.Reshape(x, 1, d), AlongSegments(all), n, d)
 }
 
-// SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values, side by
-// side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of attended [B, L],
-// int32, is not 0; nil is all. The result is [capacity, D].
+// SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values,
+// side by side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of
+// attended [B, L], int32, is not 0; nil is all. The result is [capacity, D].
 func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	capacity, d := Dim(qkv, 0), Dim(qkv, 1)/3
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
@@ -256,8 +256,8 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	return g.apply(op)
 }
 
-// PickRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b: [B·L, D], the rows
-// of item 0 first. counts [B] are between 1 and L.
+// PickRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
+// [B·L, D], the rows of item 0 first. counts [B] are between 1 and L.
 func (g *Graph) PickRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)

@@ -8,8 +8,8 @@ import (
 
 // Products from which networks compose: of groups of columns, of the rows of items, and within segments.
 
-// GroupProducts multiplies the groups of columns of x [room, B·R] by a matrix each, m [B, R, R]: group b of the result is x_b m_b. Only
-// the first Σ counts rows are there.
+// GroupProducts multiplies the groups of columns of x [room, B·R] by a matrix each, m [B, R, R]: group b of the result
+// is x_b m_b. Only the first Σ counts rows are there.
 func (g *Graph) GroupProducts(x, m, counts *Node) *Node {
 	room, b, r := Dim(x, 0), Dim(m, 0), Dim(m, 1)
 	wantShape("groups of columns", x, room, b*r)
@@ -73,8 +73,8 @@ func (g *Graph) Grams(v *Node) *Node {
 	return g.apply(op)
 }
 
-// SegmentGrams computes the products of the rows of x [room, D] within each segment: [room, longest], of which a row of a segment of n
-// rows holds n values. The segments have at most longest rows.
+// SegmentGrams computes the products of the rows of x [room, D] within each segment: [room, longest], of which a row of
+// a segment of n rows holds n values. The segments have at most longest rows.
 func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 	room, d := Dim(x, 0), Dim(x, 1)
 	args := device.SegmentProductsArgs{D: d, Longest: longest}

@@ -16,7 +16,6 @@ const maxColumns = 120
 // wideYet are the files and folders, relative to the repository, whose lines are not wrapped yet.
 var wideYet = []string{
 	"internal/device/",
-	"internal/graph/",
 }
 
 var (
