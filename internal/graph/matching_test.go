@@ -15,12 +15,13 @@ func polarParams(in []*graph.Node) graph.PolarParams {
 	return graph.PolarParams{MeanRho: in[0], MeanTheta: in[1], PrecisionRho: in[2], PrecisionTheta: in[3]}
 }
 
-var places = []float64{0, 0.1, 0.3, 0.5, 0.2, 0.2, 0.9, 0.8, 0.5, 0.6, 0.7, 0.9, 0.1, 0.1, 0.2, 0.4, 0.1, 0.1, 0.2, 0.4,
+var positions = []float64{0, 0.1, 0.3, 0.5, 0.2, 0.2, 0.9, 0.8, 0.5, 0.6, 0.7, 0.9, 0.1, 0.1, 0.2, 0.4, 0.1, 0.1, 0.2,
+	0.4,
 	0.6, 0, 1, 0.3}
 
 func polarCase(name string, sum bool) opCase {
 	return opCase{name, [][]int{{4, 1}, {4, 1}, {4, 1}, {4, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.PolarWeights(g.Const("places", places, 2, 12), 3, sum, polarParams(in))
+		return g.PolarWeights(g.Const("places", positions, 2, 12), 3, sum, polarParams(in))
 	}}
 }
 

@@ -8,16 +8,16 @@ import (
 
 // Products from which networks compose: of groups of columns, of the rows of items, and within segments.
 
-// GroupProducts multiplies the groups of columns of x [room, B·R] by a matrix each, m [B, R, R]: group b of the result
-// is x_b m_b. Only the first Σ counts rows are there.
+// GroupProducts multiplies the groups of columns of x [capacity, B·R] by a matrix each, m [B, R, R]: group b of the
+// result is x_b m_b. Only the first Σ counts rows are there.
 func (g *Graph) GroupProducts(x, m, counts *Node) *Node {
-	room, b, r := Dim(x, 0), Dim(m, 0), Dim(m, 1)
-	wantShape("groups of columns", x, room, b*r)
+	capacity, b, r := Dim(x, 0), Dim(m, 0), Dim(m, 1)
+	wantShape("groups of columns", x, capacity, b*r)
 	wantShape("matrices of groups", m, b, r, r)
 	all := device.GemmArgs{N: r, Alpha: 1, Batch: b, Exact: true}
 	op := &Op{Name: fmt.Sprintf("%d products of %d columns", b, r)}
 	values, matrices, lengths := op.arg(x, true), op.arg(m, true), op.arg(counts, false)
-	y := op.result(room, b*r)
+	y := op.result(capacity, b*r)
 	product := func(d device.Device, n int, transposed bool, x, m, y device.View) {
 		k := all
 		k.M, k.K, k.TransB = n, r, transposed
@@ -73,13 +73,13 @@ func (g *Graph) Grams(v *Node) *Node {
 	return g.apply(op)
 }
 
-// SegmentGrams computes the products of the rows of x [room, D] within each segment: [room, longest], of which a row of
-// a segment of n rows holds n values. The segments have at most longest rows.
+// SegmentGrams computes the products of the rows of x [capacity, D] within each segment: [capacity, longest], of which
+// a row of a segment of n rows holds n values. The segments have at most longest rows.
 func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
-	room, d := Dim(x, 0), Dim(x, 1)
+	capacity, d := Dim(x, 0), Dim(x, 1)
 	args := device.SegmentProductsArgs{D: d, Longest: longest}
 	op := &Op{Name: fmt.Sprintf("Gram matrices of segments of %d", d)}
-	rows, lengths, y := op.arg(x, true), op.arg(counts, false), op.result(room, longest)
+	rows, lengths, y := op.arg(x, true), op.arg(counts, false), op.result(capacity, longest)
 	op.Run = func(dev device.Device, c *Call) {
 		k := args
 		k.Counts, k.A, k.B, k.G = c.Ints(lengths), c.In[rows], c.In[rows], c.Out[y]
@@ -87,7 +87,7 @@ func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
-		dy, dx, half := bw.arg(dyNode, false), bw.gradient(rows), bw.scratch(room*d)
+		dy, dx, half := bw.arg(dyNode, false), bw.gradient(rows), bw.scratch(capacity*d)
 		bw.Run = func(dev device.Device, c *Call) {
 			k := args
 			k.Counts, k.A, k.G, k.B, k.Form = c.Ints(lengths), c.In[rows], c.In[dy], c.Out[dx], device.SegmentApply
@@ -102,13 +102,14 @@ func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 	return g.apply(op)
 }
 
-// SegmentMix multiplies the rows of x [room, D] of each segment by its matrix of SegmentGrams, m [room, longest].
+// SegmentMix multiplies the rows of x [capacity, D] of each segment by its matrix of SegmentGrams, m
+// [capacity, longest].
 func (g *Graph) SegmentMix(m, x, counts *Node) *Node {
-	room, d, longest := Dim(x, 0), Dim(x, 1), Dim(m, 1)
-	wantShape("matrices of segments", m, room, longest)
+	capacity, d, longest := Dim(x, 0), Dim(x, 1), Dim(m, 1)
+	wantShape("matrices of segments", m, capacity, longest)
 	args := device.SegmentProductsArgs{D: d, Longest: longest}
 	op := &Op{Name: fmt.Sprintf("products of segments of %d", d)}
-	matrices, rows, lengths, y := op.arg(m, true), op.arg(x, true), op.arg(counts, false), op.result(room, d)
+	matrices, rows, lengths, y := op.arg(m, true), op.arg(x, true), op.arg(counts, false), op.result(capacity, d)
 	op.Run = func(dev device.Device, c *Call) {
 		k := args
 		k.Counts, k.G, k.A, k.B, k.Form = c.Ints(lengths), c.In[matrices], c.In[rows], c.Out[y], device.SegmentApply
