@@ -269,8 +269,8 @@ func (a *WordGraphArgs) Views(c *Checker) {
 	}
 }
 
-// edges refuses an edge that leaves its caption. Of Loose lengths the longest bounds all: then nothing that leaves its
-// caption is read.
+// edges refuses an edge that leaves its caption. Of Bounded lengths the longest bounds all: then nothing that leaves
+// its caption is read.
 func (a *WordGraphArgs) edges(c *Checker) {
 	longest := int32(0)
 	for _, n := range a.Lengths.Host {
@@ -281,7 +281,7 @@ func (a *WordGraphArgs) edges(c *Checker) {
 		if lo < 0 || hi < lo || 2*int(hi) > len(a.Edges.Host) {
 			c.refuse("edges %d to %d of caption %d, expected ascending ones of %d", lo, hi, i, len(a.Edges.Host)/2)
 		}
-		if a.Lengths.Loose {
+		if a.Lengths.Bounded {
 			n = longest
 		}
 		for _, word := range a.Edges.Host[2*lo : 2*hi] {
