@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +42,7 @@ func TestEvalColours(t *testing.T) {
 		want []string
 	}{
 		{one, []string{"\x1b[1mprotocol whole\x1b[0m\n", "M-Recall \x1b[1m", "\x1b[2mties: "}},
-		{two, []string{"\x1b[2mintervals: ", "\nM-Recall  ", "  \x1b[1m"}}, // the better value
+		{two, []string{"\x1b[2mintervals: ", "\nM-Recall  "}},
 	} {
 		text := run(true, true, c.args...)
 		plain := run(true, false, c.args...)
@@ -58,4 +60,31 @@ func TestEvalColours(t *testing.T) {
 			t.Errorf("--json: %.100q", json)
 		}
 	}
+	for _, pair := range [][]string{files, {files[1], files[0]}} {
+		rows := 0
+		for line := range strings.Lines(run(true, true, "--compare", pair[0], pair[1], "--resamples", "50")) {
+			if m := compared.FindStringSubmatch(line); m != nil {
+				rows++
+				if a, b := number(t, m[2]), number(t, m[4]); (m[1] != "") != (a > b) || (m[3] != "") != (b > a) {
+					t.Errorf("the better of %v and %v is not in bold: %q", a, b, line)
+				}
+			}
+		}
+		if rows != 7 {
+			t.Errorf("%d measures have the better value in bold and their intervals faint, want 7", rows)
+		}
+	}
+}
+
+// compared is a row of a comparison: A and B, with the escape sequence in front of a bold one.
+var compared = regexp.MustCompile(`^\S.* {2,}(\x1b\[1m)?([0-9.]+)(?:\x1b\[0m)? +\x1b\[2m[0-9.]+ to [0-9.]+\x1b\[0m +` +
+	`(\x1b\[1m)?([0-9.]+)(?:\x1b\[0m)? +\x1b\[2m`)
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

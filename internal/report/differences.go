@@ -11,7 +11,7 @@ import (
 // sameInAll are the keys, or beginnings of keys, that a comparison need not tell: what is compared, where it ran, and
 // what changes no result.
 var sameInAll = []string{"version", "seed", "data.dir", "run.", "loss.name", "device.",
-	"train.log_step", "train.collapse_steps", "train.on_collapse"}
+	"train.log_step", "train.keep", "train.collapse_steps", "train.on_collapse"}
 
 // DifferenceTable tells what beside the loss differs between the runs of comparisons: settings, the epochs they were
 // trained for, and whether the base was still rising when it ended, so that more epochs may have raised it. It is nil

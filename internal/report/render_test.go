@@ -120,6 +120,25 @@ func TestNegativeFigures(t *testing.T) {
 	}
 }
 
+// The share of false hard negatives is drawn where it was logged, and nowhere else.
+func TestFalseNegativeFigure(t *testing.T) {
+	r := newRun("a", models.VSEPP, "LSEH", 7)
+	for i := range 20 {
+		share := float64(i)
+		r.Steps = append(r.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: 9, HardImages: 9,
+			HardFalse: &share, AllFalse: &share})
+	}
+	figures, _ := Collect([]*Run{r})[0].NegativeFigures()
+	f := figures[len(figures)-1]
+	if len(figures) != 3 || f.Title != "False hard negatives, %: VSE++ on a" ||
+		!strings.Contains(f.Caption, "at least 0.5") {
+		t.Fatalf("%d figures, the last %q: %s", len(figures), f.Title, f.Caption)
+	}
+	if y := f.Series[0].Y; len(y) != 20 || y[0] != 0 || y[19] != 17 { // means of five
+		t.Errorf("%v", y)
+	}
+}
+
 func TestFitLine(t *testing.T) {
 	f, ok := fitLine([]float64{1, 2, 3, 4}, []float64{141.4, 289.2, 437, 584.8}) // T(n) = 147.8 n - 6.4
 	if !ok || math.Abs(f.Slope-147.8) > 1e-9 || math.Abs(f.Intercept+6.4) > 1e-9 || math.Abs(f.R2-1) > 1e-12 {

@@ -96,6 +96,27 @@ func TestComparePage(t *testing.T) {
 	}
 }
 
+// False negatives and averaged weights have their curves.
+func TestRunPlots(t *testing.T) {
+	share, all := 30.0, 10.0
+	r := &Run{}
+	for i := range 4 {
+		r.Steps = append(r.Steps, experiment.StepRecord{Epoch: float64(i), HardFalse: &share, AllFalse: &all})
+		r.Validations = append(r.Validations, experiment.ValidationRecord{Epoch: float64(i), MRecall: 20,
+			Average: &experiment.AverageRecord{MRecall: 25}})
+	}
+	found := map[string]string{}
+	for _, p := range runPlots(r) {
+		found[p.ID] = p.Description()
+	}
+	for id, want := range map[string]string{"false_negatives": "hard negatives: from 30 to 30",
+		"m_recall": "averaged weights: from 25 to 25"} {
+		if !strings.Contains(found[id], want) {
+			t.Errorf("%s: %q, want %q", id, found[id], want)
+		}
+	}
+}
+
 // What report measured on the test split is shown: recalls, judgements and diagnosis of a run, and for two runs the
 // differences from the base. Nothing is shown of runs on other data, and weights that have changed are named.
 func TestMeasuredRuns(t *testing.T) {
