@@ -83,7 +83,7 @@ var sideways = map[string][]string{
 var tests = map[string][]string{
 	"internal/search":     {"internal/config"},
 	"internal/device/cpu": {"internal/device/devicetest"},
-	"internal/device/cuda": {"internal/device/cpu", "internal/device/devicetest",
+	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
 		"internal/device/cuda/emulator"},
 	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
 	"internal/device/toy":           {"internal/device/composed", "internal/device/devicetest"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/composed"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
 	"vsetrain/internal/device/devicetest"
@@ -78,6 +79,13 @@ func TestConformanceInParts(t *testing.T) {
 	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
 	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
 		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
+}
+
+// What is composed of the core's kernels needs no more of a device with memory of its own.
+func TestConformanceOfComposedKernels(t *testing.T) {
+	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
+	coreOnly := func(t *testing.T) device.Device { return composed.Over(struct{ device.Core }{open(t)}) }
+	devicetest.RunOnly(t, coreOnly, "Cells", "Segments", "PoolWeights", "WordGraph")
 }
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
