@@ -115,3 +115,34 @@ func TestCUDALossCurveGSMN(t *testing.T) {
 			curveAt(t, gsmnStep(t, emulatedGPU(t, true), mode, loss.LMH), curveSteps, 1e-3, batch))
 	}
 }
+
+// The average of the weights on the emulated GPU, where steps are replayed from a recording, is that of the CPU.
+func TestCUDAAverage(t *testing.T) {
+	average := func(dev device.Device) []float64 {
+		s := tinyStep(t, dev, loss.LMH, 0)
+		var err error
+		if s.opt.average, err = newAverage(dev, s.model.Session.Params, 0.9); err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			run(t, s, tinyBatch(1, 6, 7))
+		}
+		out := make([]float64, s.opt.average.values.N)
+		if err := s.WithAverage(func() error {
+			dev.DownloadDoubles(out, s.model.Session.Params.Values())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, replayed := s.Recordings(); s.recorder != nil && replayed < 4 {
+			t.Errorf("%d steps were replayed", replayed)
+		}
+		return out
+	}
+	want, got := average(newDevice(t, "fp32")), average(emulatedGPU(t, false))
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-4*(math.Abs(want[i])+0.01) {
+			t.Fatalf("value %d is %v, %v on the CPU", i, got[i], want[i])
+		}
+	}
+}
