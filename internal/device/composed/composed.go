@@ -110,8 +110,8 @@ func (d *Device) Warnings() []string {
 	return nil
 }
 
-// Share implements device.Sharer where the core's device does. Other optional interfaces are not handed on: what records
-// kernels, or copies beside them, has to know all of them.
+// Share implements device.Sharer where the core's device does. Other optional interfaces are not handed on: what
+// records kernels, or copies beside them, has to know all of them.
 func (d *Device) Share(old device.View, host []float32) (device.View, bool) {
 	if s, ok := d.Core.(device.Sharer); ok {
 		return s.Share(old, host)

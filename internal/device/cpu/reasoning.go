@@ -8,7 +8,8 @@ import (
 )
 
 // A step of reasoning on the graphs of all pairs (device.ReasonArgs), block by block of the pairs of a lane; back,
-// of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X computed again:
+// of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X computed
+// again:
 //
 //	dW += dPᵀ E    dE = dP W    dA = dE Xᵀ    dX = Aᵀ dE    dS = A∘(dA - Σ A∘dA)
 //	dY = dS X    dX += dSᵀ Y    dM += Xᵀ dY    dX += dY Mᵀ

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// openBLAS takes the first cuBLAS that starts: first those of a CUDA version that the driver supports, as a newer one most often does not start. Where none
-// does, products run on the own kernel, and the device warns.
+// openBLAS takes the first cuBLAS that starts: first those of a CUDA version that the driver supports, as a newer one
+// most often does not start. Where none does, products run on the own kernel, and the device warns.
 func (d *dev) openBLAS(paths []string) error {
 	if w, ok := d.drv.(driver.WithBLAS); ok {
 		b, err := w.OpenBLAS(d.stream)
@@ -50,7 +50,8 @@ func (d *dev) openBLAS(paths []string) error {
 	}
 	if len(failed) > 0 {
 		d.warn("no cuBLAS starts, so products run on vsetrain's own kernel, which is slow and knows no TF32: %s; "+
-			"install one that the driver supports (pip install nvidia-cublas-cu12), or name it in VSETRAIN_CUBLAS", strings.Join(failed, "; "))
+			"install one that the driver supports (pip install nvidia-cublas-cu12), or name it in VSETRAIN_CUBLAS",
+			strings.Join(failed, "; "))
 	}
 	return nil
 }
@@ -84,11 +85,13 @@ func (d *dev) checkPrecision() error {
 	err := d.tryBF16()
 	switch {
 	case driver.NotSupported(err):
-		d.warn("cuBLAS refuses products of device.precision bf16 on this GPU (%v): %s; products are computed in fp32", err, gpu)
+		d.warn("cuBLAS refuses products of device.precision bf16 on this GPU (%v): %s; products are computed in fp32",
+			err, gpu)
 		d.precision, d.bf16.on = FP32, false
 		return nil
 	case err == nil && old:
-		d.warn("device.precision bf16 is slow on this GPU: %s, bfloat16 units come with 8.0; set device.precision to fp32", gpu)
+		d.warn("device.precision bf16 is slow on this GPU: %s, bfloat16 units come with 8.0; set device.precision to "+
+			"fp32", gpu)
 	}
 	return err
 }
@@ -104,7 +107,8 @@ func (d *dev) tryBF16() error {
 	if err := d.drv.Fill(p, 0, 3*n*n, d.stream); err != nil {
 		return err
 	}
-	g := driver.Gemm{M: n, N: n, K: n, A: p, B: at(p, n*n), C: at(p, 2*n*n), LDA: n, LDB: n, LDC: n, Count: 1, Alpha: 1, Compute: driver.ComputeBF16}
+	g := driver.Gemm{M: n, N: n, K: n, A: p, B: at(p, n*n), C: at(p, 2*n*n), LDA: n, LDB: n, LDC: n, Count: 1, Alpha: 1,
+		Compute: driver.ComputeBF16}
 	for _, g.Half = range []bool{false, true} {
 		if g.Half {
 			g.Compute = driver.Compute32F

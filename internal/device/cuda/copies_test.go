@@ -147,7 +147,8 @@ func TestCopiesOfProducers(t *testing.T) {
 	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
 	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context,
 		DContext: some(n * w),
-		Query:    three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes, DKey: slopes.Slice(w,
+		Query:    three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes,
+		DKey: slopes.Slice(w,
 			3*n*w), DValue: slopes.Slice(2*w, 3*n*w)}
 	for _, c := range []struct {
 		name string

@@ -1,9 +1,10 @@
-// Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), started through the driver that is found at
-// run time (driver).
+// Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), started through
+// the driver that is found at run time (driver).
 //
-// Kernels run asynchronously in one stream; features that come with every step travel in another (staging.go). A call of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of
-// the context, hands commands to the driver in batches (queue.go), so that the caller runs ahead of the GPU. What the driver
-// finds wrong comes back from Sync, with the name of the kernel; after that the device does nothing more. Results are the same bits
+// Kernels run asynchronously in one stream; features that come with every step travel in another (staging.go). A call
+// of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of the context, hands
+// commands to the driver in batches (queue.go), so that the caller runs ahead of the GPU. What the driver finds wrong
+// comes back from Sync, with the name of the kernel; after that the device does nothing more. Results are the same bits
 // in every run: no float atomics, reductions in fixed order.
 package cuda
 
@@ -28,14 +29,15 @@ type Options struct {
 	Driver string // path of libcuda (driver.Search)
 	// On is a driver in place of that of a file, such as null.Driver; where it is a driver.WithBLAS, so is cuBLAS.
 	On driver.Driver
-	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are computed by the kernel of this
-	// package; where none starts too, and the device warns (device.Warner).
+	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
+	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS      []string
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
-	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16, and does not round float32 itself; 0
-	// means 2²⁹, from which a kernel of its own that rounds an operand should pay (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the
-	// same way in every step. For tests.
+	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
+	// and does not round float32 itself; 0 means 2²⁹, from which a kernel of its own that rounds an operand should pay
+	// (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the same way in every step.
+	// For tests.
 	RoundFrom int
 	Limits    Limits
 }
@@ -49,13 +51,15 @@ type Limits struct {
 
 // orUsual fills in the usual bounds.
 func (l Limits) orUsual() Limits {
-	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20), SelfWeights: cmp.Or(l.SelfWeights, 1<<26)}
+	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20),
+		SelfWeights: cmp.Or(l.SelfWeights, 1<<26)}
 }
 
 // Validate reports the first option that is out of range.
 func (o Options) Validate() error {
 	if o.RoundFrom < 0 {
-		return fmt.Errorf("device: operands rounded from %d multiplications: expected 0 or a positive number", o.RoundFrom)
+		return fmt.Errorf("device: operands rounded from %d multiplications: expected 0 or a positive number",
+			o.RoundFrom)
 	}
 	if o.Index < 0 {
 		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
@@ -116,7 +120,8 @@ var (
 type NoSuchGPU struct{ Index, Count int }
 
 func (e *NoSuchGPU) Error() string {
-	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index", e.Index, e.Count)
+	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index",
+		e.Index, e.Count)
 }
 
 // Unusable is the error of a GPU that is there, but that cannot be used.
@@ -150,9 +155,11 @@ func Open(o Options) (device.Device, error) {
 	if v, err := drv.Version(); err != nil {
 		return nil, opened(err)
 	} else if v < oldest {
-		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or later (version 470)", drv.Path(), version(v), version(oldest))}
+		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or "+
+			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(), buffers: map[*buffer]struct{}{},
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(),
+		buffers:    map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
 	d.checker = device.Checker{Device: "cuda", Memory: d}
 	if d.precision == "" {
@@ -171,7 +178,8 @@ func Open(o Options) (device.Device, error) {
 	return d, nil
 }
 
-// opened is the error of a driver that does not start: of a GPU only where the driver says something else than that there is none.
+// opened is the error of a driver that does not start: of a GPU only where the driver says something else than that
+// there is none.
 func opened(err error) error {
 	err = fmt.Errorf("device: cuda: %w", err)
 	var said *driver.Error
@@ -190,7 +198,8 @@ func (d *dev) begin(o Options) (err error) {
 		return err
 	}
 	if 10*d.info.Major+d.info.Minor < 75 {
-		return fmt.Errorf("%s has compute capability %d.%d, the kernels need 7.5 (Turing) or later", d.info.Name, d.info.Major, d.info.Minor)
+		return fmt.Errorf("%s has compute capability %d.%d, the kernels need 7.5 (Turing) or later", d.info.Name,
+			d.info.Major, d.info.Minor)
 	}
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err

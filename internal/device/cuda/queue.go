@@ -10,8 +10,8 @@ import (
 
 // queue carries commands from the goroutine that uses the device to the one that owns the context.
 //
-// Commands are written into a batch; a full batch, or one that somebody waits for, goes to the owner, and the other batch is filled meanwhile. A batch
-// that is used again costs no allocation.
+// Commands are written into a batch; a full batch, or one that somebody waits for, goes to the owner, and the other
+// batch is filled meanwhile. A batch that is used again costs no allocation.
 type queue struct {
 	dev     *dev
 	batch   *batch // being filled
@@ -125,7 +125,8 @@ func (q *queue) run(f func() error) {
 	c.kind, c.run = commandRun, f
 }
 
-// own is the life of the owner. The context is current on its thread and nowhere else; when the device is closed the thread has none.
+// own is the life of the owner. The context is current on its thread and nowhere else; when the device is closed the
+// thread has none.
 func (q *queue) own() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -37,11 +37,13 @@ func (c *attentionCase) forward() {
 
 func testAttention(h *harness) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 5, 4}, {5, 36, 17, 33}, {3, 7, 128, 64}} {
-		c := &attentionCase{b: s[0], r: s[1], h: s[2], e: s[3], keys: h.normal(s[0]*s[1]*s[2], 1), query: h.normal(s[0]*s[2], 1),
+		c := &attentionCase{b: s[0], r: s[1], h: s[2], e: s[3], keys: h.normal(s[0]*s[1]*s[2], 1),
+			query:  h.normal(s[0]*s[2], 1),
 			vector: h.normal(s[2], 1), values: h.normal(s[0]*s[1]*s[3], 1)}
 		c.forward()
 		what := fmt.Sprintf("AdditiveAttention %v", s)
-		a := device.AttentionArgs{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query), Vector: h.in(c.vector),
+		a := device.AttentionArgs{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query),
+			Vector: h.in(c.vector),
 			Values: h.in(c.values)}
 		h.outputs("AdditiveAttention", &a)
 		h.run(what, func() { h.d.AdditiveAttention(a) })
@@ -50,7 +52,8 @@ func testAttention(h *harness) {
 		h.steady(what, func() { h.d.AdditiveAttention(a) })
 
 		dContext, before := h.normal(c.b*c.e, 1), h.normal(len(c.keys)+len(c.values)+c.b*c.h, 1)
-		keys, values, vector := before[:len(c.keys)], before[len(c.keys):len(c.keys)+len(c.values)], before[len(c.keys)+len(c.values):]
+		keys, values, vector := before[:len(c.keys)], before[len(c.keys):len(c.keys)+len(c.values)],
+			before[len(c.keys)+len(c.values):]
 		a.Weights, a.Context, a.DContext = h.in(c.weights), device.View{}, h.in(dContext)
 		a.DKeys, a.DValues, a.DVector = h.inout(keys), h.inout(values), h.inout(vector) // added to
 		h.outputs("AdditiveAttentionGrad", &a)
@@ -85,7 +88,8 @@ func (h *harness) less(v device.View, before []float64) device.View {
 	return h.in(x)
 }
 
-// testCells holds the steps of a GRU against the whole sequence of one caption at a time, whose conformance is that of testGRU.
+// testCells holds the steps of a GRU against the whole sequence of one caption at a time, whose conformance is that of
+// testGRU.
 func testCells(h *harness) {
 	for _, s := range [][2]int{{1, 1}, {3, 5}, {7, 32}, {40, 75}} {
 		n, hid := s[0], s[1]
@@ -190,7 +194,8 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	}
 	want := loss()
 	what := fmt.Sprintf("CrossEntropy of %v, %d classes", lengths, v)
-	a := device.CrossEntropyArgs{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask), Lengths: h.inInts(lengths), Scale: scale,
+	a := device.CrossEntropyArgs{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask),
+		Lengths: h.inInts(lengths), Scale: scale,
 		Logits: h.in(append(logits, math.NaN()))} // more room than rows
 	h.outputs("CrossEntropy", &a)
 	h.run(what, func() { h.d.CrossEntropy(a) })

@@ -68,7 +68,8 @@ func goldenGRU(g *goldenCase) {
 		a.Gates = g.inout(g.read(a.Gates))
 		g.outputs("GRUGrad", &a)
 		g.run("GRUGrad", func() { g.d.GRUGrad(a) })
-		for name, v := range map[string]device.View{"weight_ih_l0": a.DWIH, "weight_hh_l0": a.DWHH, "bias_ih_l0": a.DBIH, "bias_hh_l0": a.DBHH} {
+		for name, v := range map[string]device.View{"weight_ih_l0": a.DWIH, "weight_hh_l0": a.DWHH,
+			"bias_ih_l0": a.DBIH, "bias_hh_l0": a.DBHH} {
 			g.gradient("gradient of "+name+suffix, v, c.Expected.Grads[name+suffix].Data)
 		}
 		g.d.Add(dx, dx, a.DX)

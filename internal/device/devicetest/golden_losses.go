@@ -56,7 +56,8 @@ func goldenLosses(g *goldenCase) {
 			g.output("order scores", a.Scores, c.Expected.Scores.Data)
 			return
 		}
-		g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: dim, Alpha: 1, A: images, B: captions, C: scores, Exact: true})
+		g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: dim, Alpha: 1, A: images, B: captions, C: scores,
+			Exact: true})
 		g.output("scores", scores, c.Expected.Scores.Data)
 	} else {
 		n = c.Scores.Cols
@@ -65,7 +66,8 @@ func goldenLosses(g *goldenCase) {
 	out := g.lossOut(n, true)
 	switch {
 	case strings.HasPrefix(c.Type, "LUWM"):
-		a := device.UniversalArgs{N: n, Scores: scores, Margin: c.Margin, Positive: c.Positive, Negative: c.Negative, LossOut: out}
+		a := device.UniversalArgs{N: n, Scores: scores, Margin: c.Margin, Positive: c.Positive, Negative: c.Negative,
+			LossOut: out}
 		if a.Positive == [3]float64{} { // the published constants
 			a.Positive, a.Negative = [3]float64{0.5, -0.7, 0.2}, [3]float64{0.03, -0.4, 0.9}
 		}
@@ -91,7 +93,8 @@ func goldenLosses(g *goldenCase) {
 	if images.Present() {
 		di, dc := g.out(n*dim), g.out(n*dim)
 		g.d.Gemm(device.GemmArgs{M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: captions, C: di, Exact: true})
-		g.d.Gemm(device.GemmArgs{TransA: true, M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: images, C: dc, Exact: true})
+		g.d.Gemm(device.GemmArgs{TransA: true, M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: images, C: dc,
+			Exact: true})
 		g.gradient("gradient of the images", di, c.Expected.GradImage.Data)
 		g.gradient("gradient of the captions", dc, c.Expected.GradCaption.Data)
 	}
@@ -109,7 +112,8 @@ func (g *goldenCase) semanticMargins(c *goldenLoss, n int) device.View {
 	k := c.SemanticVectors.Cols
 	v, gram := g.in(c.SemanticVectors.Data), g.out(n*n)
 	g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: v, B: v, C: gram, Exact: true})
-	a := device.MarginArgs{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View, Alpha: c.Alpha,
+	a := device.MarginArgs{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View,
+		Alpha:  c.Alpha,
 		Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true}
 	if !a.Cosine && c.Similarity != "rowmax" {
 		g.t.Fatalf("unknown similarity %q", c.Similarity)
@@ -149,8 +153,8 @@ func (g *goldenCase) hinges(c *goldenLoss, n int, out device.LossOut) {
 	}
 }
 
-// anchors compares index and negative term of every anchor of LUWM: ["row"|"col", anchor, index, positive, negative], or a
-// reason for skipping in place of the index.
+// anchors compares index and negative term of every anchor of LUWM: ["row"|"col", anchor, index, positive, negative],
+// or a reason for skipping in place of the index.
 func (g *goldenCase) anchors(c *goldenLoss, n int, out device.LossOut) {
 	index := map[string][]int32{"row": make([]int32, n), "col": make([]int32, n)}
 	cost := map[string][]float64{"row": make([]float64, n), "col": make([]float64, n)}

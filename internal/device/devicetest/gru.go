@@ -20,14 +20,16 @@ func (h *harness) gruCase(i, n int, lengths []int32, reverse bool) *gruCase {
 	rows := packed(lengths)
 	sd := 1 / math.Sqrt(float64(n))
 	return &gruCase{i: i, h: n, lengths: lengths, rows: rows, reverse: reverse,
-		x: h.normal(len(rows)*i, 1), wih: h.normal(3*n*i, sd), whh: h.normal(3*n*n, sd), bih: h.normal(3*n, sd), bhh: h.normal(3*n, sd),
-		dy: h.normal(len(rows)*n, 1), fin: h.normal(len(lengths)*n, 1)}
+		x: h.normal(len(rows)*i, 1), wih: h.normal(3*n*i, sd), whh: h.normal(3*n*n, sd), bih: h.normal(3*n, sd),
+		bhh: h.normal(3*n, sd),
+		dy:  h.normal(len(rows)*n, 1), fin: h.normal(len(lengths)*n, 1)}
 }
 
 // forward computes the definition of GRUArgs one caption at a time.
 func (c *gruCase) forward() (y, final, gates, prev []float64) {
 	n, t := c.h, len(c.rows)
-	y, final, gates, prev = make([]float64, t*n), make([]float64, len(c.lengths)*n), make([]float64, t*4*n), make([]float64, t*n)
+	y, final, gates, prev = make([]float64, t*n), make([]float64, len(c.lengths)*n), make([]float64, t*4*n),
+		make([]float64, t*n)
 	row := map[[2]int]int{}
 	for p, r := range c.rows {
 		row[r] = p
@@ -139,7 +141,8 @@ func testGRUGrad(h *harness) {
 
 // gruGrad compares the derivatives along random directions with central differences of the reference.
 func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
-	what := fmt.Sprintf("GRUGrad(%d→%d) of %v reverse=%v DY=%v DFinal=%v", c.i, c.h, c.lengths, c.reverse, withY, withFinal)
+	what := fmt.Sprintf("GRUGrad(%d→%d) of %v reverse=%v DY=%v DFinal=%v", c.i, c.h, c.lengths, c.reverse, withY,
+		withFinal)
 	_, _, gates, prev := c.forward()
 	a := h.gruArgs(c)
 	a.Y, a.Gates, a.Prev = device.View{}, h.inout(gates), h.in(prev)
@@ -161,9 +164,11 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 		name  string
 		value []float64
 		grad  device.View
-	}{{"DX", c.x, a.DX}, {"DWIH", c.wih, a.DWIH}, {"DWHH", c.whh, a.DWHH}, {"DBIH", c.bih, a.DBIH}, {"DBHH", c.bhh, a.DBHH}} {
+	}{{"DX", c.x, a.DX}, {"DWIH", c.wih, a.DWIH}, {"DWHH", c.whh, a.DWHH}, {"DBIH", c.bih, a.DBIH},
+		{"DBHH", c.bhh, a.DBHH}} {
 		if p.grad.Present() {
-			h.equalDifferences(what+": "+p.name, p.value, p.grad, differences{directions: h.directions(c), floor: 1e-3}, func() float64 { return c.loss(dy, fin) })
+			h.equalDifferences(what+": "+p.name, p.value, p.grad, differences{directions: h.directions(c), floor: 1e-3},
+				func() float64 { return c.loss(dy, fin) })
 		}
 	}
 	h.steady(what, func() { h.d.GRUGrad(a) })

@@ -22,7 +22,8 @@ func newLossResult(n int) *lossResult {
 
 // referenceHinge follows fartashf/vsepp (model.py: ContrastiveLoss) literally: both cost matrices, then their maxima or
 // sums. sum adds in the type of the device, so that exact zeros and ties are those of the device.
-func referenceHinge(n int, s []float64, margin func(i, j int) float64, max bool, sum func(a, b float64) float64) *lossResult {
+func referenceHinge(n int, s []float64, margin func(i, j int) float64, max bool,
+	sum func(a, b float64) float64) *lossResult {
 	r := newLossResult(n)
 	for side := range 2 {
 		hard, costs := r.hardCaption, r.costCaption
@@ -126,7 +127,8 @@ func testHinge(h *harness) {
 				s[n+1], s[n], s[1] = 0.5, 0.25, 0.25
 			}
 			margin := func(i, j int) float64 { return constant }
-			a := device.HingeArgs{N: n, Scores: h.in(s), Margin: constant, Max: mode&2 > 0, LossOut: h.lossOut(n, mode&1 > 0 || n%2 == 0)}
+			a := device.HingeArgs{N: n, Scores: h.in(s), Margin: constant, Max: mode&2 > 0,
+				LossOut: h.lossOut(n, mode&1 > 0 || n%2 == 0)}
 			if mode&4 > 0 {
 				m := h.scores(n, mode&1 > 0)
 				a.Margins, a.Margin = h.in(m), math.NaN()

@@ -39,7 +39,8 @@ type matchCase struct {
 func (c *matchCase) forward() {
 	t := c.pairSizes.words()
 	c.wordMatch, c.wordNorm = make([]float64, c.b*t*c.blocks), make([]float64, c.b*t*c.blocks)
-	c.rMatch, c.rNorm = make([]float64, c.b*len(c.lengths)*c.r*c.blocks), make([]float64, c.b*len(c.lengths)*c.r*c.blocks)
+	c.rMatch, c.rNorm = make([]float64, c.b*len(c.lengths)*c.r*c.blocks),
+		make([]float64, c.b*len(c.lengths)*c.r*c.blocks)
 	context := make([]float64, c.e)
 	for i := range c.b {
 		for j := range t {
@@ -90,8 +91,10 @@ type matchSizes struct {
 
 func testBlockMatch(h *harness) {
 	for n, s := range []matchSizes{
-		{pairSizes{1, 1, []int32{1}}, 2, 1}, {pairSizes{2, 3, []int32{5, 3}}, 8, 4}, {pairSizes{9, 36, []int32{7, 1}}, 32, 16},
-		{pairSizes{3, 5, []int32{2, 9, 4}}, 48, 16}, {pairSizes{1, 2, repeat(30, 9)}, 6, 3}, // more words than a piece takes
+		{pairSizes{1, 1, []int32{1}}, 2, 1}, {pairSizes{2, 3, []int32{5, 3}}, 8, 4}, {pairSizes{9, 36, []int32{7, 1}},
+			32, 16},
+		// more words than a piece takes
+		{pairSizes{3, 5, []int32{2, 9, 4}}, 48, 16}, {pairSizes{1, 2, repeat(30, 9)}, 6, 3},
 	} {
 		h.blockMatch(n, s)
 	}
@@ -101,7 +104,8 @@ func testBlockMatch(h *harness) {
 func (h *harness) blockMatch(n int, s matchSizes) {
 	what := fmt.Sprintf("BlockMatch %d", n)
 	t := s.words()
-	c := &matchCase{pairSizes: s.pairSizes, e: s.e, blocks: s.blocks, words: h.normal(t*s.e, 1), regions: h.normal(s.b*s.r*s.e, 1)}
+	c := &matchCase{pairSizes: s.pairSizes, e: s.e, blocks: s.blocks, words: h.normal(t*s.e, 1),
+		regions: h.normal(s.b*s.r*s.e, 1)}
 	c.wordAtt, c.regionAtt = h.normal(t*s.b*s.r, 0.3), h.normal(t*s.b*s.r, 0.3)
 	for i := range c.wordAtt {
 		c.wordAtt[i], c.regionAtt[i] = 0.1+c.wordAtt[i]*c.wordAtt[i], 0.1+c.regionAtt[i]*c.regionAtt[i]
@@ -130,7 +134,8 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 		}
 	}
 	c.forward()
-	a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths), Words: h.in(c.words), Regions: h.in(c.regions),
+	a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths),
+		Words: h.in(c.words), Regions: h.in(c.regions),
 		WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt)}
 	h.outputs("BlockMatch", &a)
 	h.run(what, func() { h.d.BlockMatch(a) })
@@ -143,9 +148,12 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 		h.release()
 		return // a cosine with a vector of zeros has a step, one with a multiple of itself no slope
 	}
-	dw := h.gradient(len(c.wordMatch), func(i int) int { return i/s.blocks/t*len(s.lengths) + captionOf(s.lengths, 0, i/s.blocks%t) })
+	dw := h.gradient(len(c.wordMatch), func(i int) int {
+		return i/s.blocks/t*len(s.lengths) + captionOf(s.lengths, 0, i/s.blocks%t)
+	})
 	dr := h.gradient(len(c.rMatch), func(i int) int { return i / s.blocks / s.r })
-	a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch), h.in(c.rNorm)
+	a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch),
+		h.in(c.rNorm)
 	a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
 	h.outputs("BlockMatchGrad", &a)
 	h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
@@ -195,7 +203,8 @@ func testPolar(h *harness) {
 					for q := range k {
 						first := math.Abs(angle - theta[q])
 						a := math.Min(first, math.Abs(2*math.Pi-first))
-						v := math.Exp(-0.5*(d-rho[q])*(d-rho[q])/(1e-14+pr[q]*pr[q])) * math.Exp(-0.5*a*a/(1e-14+pt[q]*pt[q]))
+						v := math.Exp(-0.5*(d-rho[q])*(d-rho[q])/(1e-14+pr[q]*pr[q])) *
+							math.Exp(-0.5*a*a/(1e-14+pt[q]*pt[q]))
 						out[n*k+q] = v
 						total += v
 					}
@@ -213,7 +222,8 @@ func testPolar(h *harness) {
 				return sums
 			}
 			want := weights()
-			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho), MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt)}
+			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho),
+				MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt)}
 			h.outputs("PolarWeights", &a)
 			h.run(what, func() { h.d.PolarWeights(a) })
 			h.equal(what, a.Weights, want, h.tol.product)
@@ -236,7 +246,8 @@ func testPolar(h *harness) {
 			h.release()
 		}
 	}
-	far := device.PolarArgs{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}), MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
+	far := device.PolarArgs{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}),
+		MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
 		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1})} // every exponential underflows
 	h.outputs("PolarWeights", &far)
 	h.run("PolarWeights far away", func() { h.d.PolarWeights(far) })

@@ -40,7 +40,8 @@ func testScaleBlocks(h *harness) {
 }
 
 func testMixNodes(h *harness) {
-	for n, s := range []pairSizes{{1, 0, []int32{1}}, {2, 0, []int32{3, 3}}, {3, 0, []int32{4, 1, 6}}, {2, 0, []int32{36, 36, 36}}} {
+	for n, s := range []pairSizes{{1, 0, []int32{1}}, {2, 0, []int32{3, 3}}, {3, 0, []int32{4, 1, 6}},
+		{2, 0, []int32{36, 36, 36}}} {
 		for _, perImage := range []bool{false, true} {
 			if perImage && n == 2 {
 				continue
@@ -75,7 +76,8 @@ func testMixNodes(h *harness) {
 				}
 			}
 			forward()
-			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x), Weights: h.in(w)}
+			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x),
+				Weights: h.in(w)}
 			h.outputs("MixNodes", &a)
 			h.run(what, func() { h.d.MixNodes(a) })
 			h.equal(what, a.Y, y, h.tol.product)

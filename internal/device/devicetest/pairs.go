@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/device"
 )
 
-// The kernels of device.Pairs by their definitions, pair by pair. Cases cross the sizes at which a device may cut its work: many
-// words, more images than lanes, captions of one word, vectors of one element.
+// The kernels of device.Pairs by their definitions, pair by pair. Cases cross the sizes at which a device may cut its
+// work: many words, more images than lanes, captions of one word, vectors of one element.
 
 const smallest = 1e-8 // of l2 and l1
 
@@ -122,7 +122,8 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 		return out
 	}
 	what := fmt.Sprintf("PairAttention of %v, %d images of %d regions, over words %v", lengths, b, r, over)
-	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths), Scores: h.in(scores)}
+	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths),
+		Scores: h.in(scores)}
 	h.outputs("PairAttention", &a)
 	h.run(what, func() { h.d.PairAttention(a) })
 	want := weights()
@@ -134,7 +135,8 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 	h.outputs("PairAttentionGrad", &a)
 	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
 	h.passedOver(what+": DScores", a.DScores, pairOf)
-	if !over && slices.Min(lengths) > 1 || over && r > 1 { // the unit vector of a single value has no gradient, only rounding
+	// the unit vector of a single value has no gradient, only rounding
+	if !over && slices.Min(lengths) > 1 || over && r > 1 {
 		h.equalDifferences(what+": DScores", scores, a.DScores, usual, func() float64 { return inner(weights(), d) })
 	}
 	h.steady(what+" gradient", func() { h.d.PairAttentionGrad(a) })
@@ -191,7 +193,9 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 				for j := range int(lengths[c]) {
 					u := make([]float64, e)
 					for k := range u {
-						u[k] = sum(r, func(q int) float64 { return weights[(first[c]+j)*b*r+i*r+q] * images[(i*r+q)*e+k] })
+						u[k] = sum(r, func(q int) float64 {
+							return weights[(first[c]+j)*b*r+i*r+q] * images[(i*r+q)*e+k]
+						})
 					}
 					u, _ = norm2(u)
 					one(i, first[c]+j, row(i, c, j), u)
@@ -200,7 +204,8 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 		}
 		return out
 	}
-	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v, filter %v", lengths, b, r, e, s, global, filtered)
+	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v, filter %v", lengths,
+		b, r, e, s, global, filtered)
 	want := forward()
 	before := make([]float64, len(want)) // rows of the other kind are left alone
 	for i := range before {
@@ -217,7 +222,8 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 			}
 		}
 	}
-	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images), Weights: h.in(weights), Rows: h.in(values),
+	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images),
+		Weights: h.in(weights), Rows: h.in(values),
 		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before)}
 	var f filterCase
 	if filtered {
@@ -245,7 +251,9 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 	h.outputs("SimilaritiesGrad", &a)
 	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
 	if !global {
-		h.passedOver(what+": DWeights", a.DWeights, func(i int) int { return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r)) })
+		h.passedOver(what+": DWeights", a.DWeights, func(i int) int {
+			return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r))
+		})
 	}
 	if !h.roundsProducts() && s > 1 { // the norm of a small vector magnifies what rounding does to it
 		h.equalDifferences(what+": DImages", images, a.DImages, usual, loss)
@@ -289,7 +297,8 @@ func (h *harness) filterCase(a *device.SimilarityArgs, other []bool, want []floa
 }
 
 // filterGradient draws the factors of a gradient, which it returns; two of three pairs have no gradient of their sum.
-func (h *harness) filterGradient(a *device.SimilarityArgs, f *filterCase, pairOf func(node int) int, pairs int) []float64 {
+func (h *harness) filterGradient(a *device.SimilarityArgs, f *filterCase, pairOf func(node int) int,
+	pairs int) []float64 {
 	s, nodes := a.S, len(f.logits)
 	weights, dLogits := h.normal(nodes, 1), h.gradient(nodes, pairOf)
 	dSums := h.gradient(pairs*s, func(i int) int { return i / s })

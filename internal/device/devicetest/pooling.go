@@ -64,7 +64,8 @@ func testPoolWeights(h *harness) {
 			}
 		}
 		what := fmt.Sprintf("PoolWeights of %v", lengths)
-		a := device.PoolWeightsArgs{L: l, Temperature: temperature, Lengths: h.inInts(lengths), Scores: h.in(append(scores, math.NaN()))}
+		a := device.PoolWeightsArgs{L: l, Temperature: temperature, Lengths: h.inInts(lengths),
+			Scores: h.in(append(scores, math.NaN()))}
 		h.outputs("PoolWeights", &a)
 		h.run(what, func() { h.d.PoolWeights(a) })
 		h.equal(what, a.Weights, w, 10*h.tol.exact)
@@ -173,8 +174,9 @@ func (h *harness) sortPool(c *poolCase, inPacks bool) {
 		}
 	}
 	// Two more rows than there are: memory beyond them is left alone.
-	a := device.SortPoolArgs{D: c.d, K: c.k, Lengths: h.inInts(c.lengths), Packed: inPacks, X: h.in(padded(c.x, 2*c.d)), Weights: h.in(c.w),
-		Y: h.out(len(y)), Ranks: h.outInts(len(ranks) + 1)}
+	a := device.SortPoolArgs{D: c.d, K: c.k, Lengths: h.inInts(c.lengths), Packed: inPacks, X: h.in(padded(c.x, 2*c.d)),
+		Weights: h.in(c.w),
+		Y:       h.out(len(y)), Ranks: h.outInts(len(ranks) + 1)}
 	h.run(what, func() { h.d.SortPool(a) })
 	h.equal(what, a.Y, y, h.tol.product)
 	h.equalInts(what+": ranks", a.Ranks, append(ranks, guardInt))

@@ -32,7 +32,10 @@ var mappings = []struct {
 			return 1 / (2 * math.Sqrt(x))
 		}},
 	{device.Reciprocal, "Reciprocal", 0.5, []float64{0, 1, 100}, func(x float64) float64 { return x * x },
-		func(x, c float64) float64 { return 1 / (x + c) }, func(x, c float64) float64 { return -1 / ((x + c) * (x + c)) }},
+		func(x, c float64) float64 { return 1 / (x + c) }, func(x,
+			c float64) float64 {
+			return -1 / ((x + c) * (x + c))
+		}},
 	{device.Inverse, "Inverse", 0.5, []float64{0, 0.5, 0.25, 100}, func(x float64) float64 { return x * x },
 		func(x, c float64) float64 { return 1 / max(x, c) },
 		func(x, c float64) float64 { return -float64(pick(x >= c, 1, 0)) / (max(x, c) * max(x, c)) }},
@@ -200,7 +203,8 @@ func (h *harness) segmentProducts(counts []int32, d int) {
 		}
 	}
 	what := fmt.Sprintf("SegmentProducts of %v rows of %d", counts, d)
-	args := device.SegmentProductsArgs{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(a), B: h.in(b), G: h.inout(g)}
+	args := device.SegmentProductsArgs{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(a), B: h.in(b),
+		G: h.inout(g)}
 	h.run(what, func() { h.d.SegmentProducts(args) })
 	h.equal(what+": Gram", args.G, gram, h.tol.product)
 	h.steady(what, func() { h.d.SegmentProducts(args) })

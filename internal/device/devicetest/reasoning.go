@@ -28,7 +28,8 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 		results = b * captions
 	}
 	scale := 1 / math.Sqrt(float64(s))
-	x, m, v, w, bias := h.normal(b*nodes*s, 1), h.normal(s*s, scale), h.normal(s, 1), h.normal(s*s, scale), h.normal(s, 1)
+	x, m, v, w, bias := h.normal(b*nodes*s, 1), h.normal(s*s, scale), h.normal(s, 1), h.normal(s*s, scale),
+		h.normal(s, 1)
 	const unknown = -1
 	live := make([]float64, results*s) // the slopes of ReLU at the given values: the loss below is to have no kinks
 	for i := range live {
@@ -74,7 +75,8 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 	}
 	what := fmt.Sprintf("GraphReason of %v, %d images, %d values, first %v, Y kept %v", lengths, b, s, first, keep)
 	want, y := forward()
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v), W: h.in(w), Bias: h.in(bias)}
+	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v),
+		W: h.in(w), Bias: h.in(bias)}
 	if keep {
 		a.Y = h.out(len(y))
 	}
@@ -128,7 +130,8 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	start := captionsOf(lengths)
 	captions := len(lengths)
 	nodes := start[captions] + captions
-	x, w, bias, gamma, beta := h.normal(b*nodes*s, 1), h.normal(s, 1), h.normal(1, 1), h.hold([]float64{1.3}), h.hold([]float64{-0.4})
+	x, w, bias, gamma, beta := h.normal(b*nodes*s, 1), h.normal(s, 1), h.normal(1, 1), h.hold([]float64{1.3}),
+		h.hold([]float64{-0.4})
 	mean0, var0 := h.hold([]float64{0.3}), h.hold([]float64{1.7})
 	const eps, momentum = 1e-5, 0.1
 	var running [2]float64
@@ -171,8 +174,10 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	for j := range logits {
 		logits[j] = bias[0] + inner(w, x[j*s:][:s])
 	}
-	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths), X: h.in(x),
-		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0), Logits: h.in(logits)}
+	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths),
+		X:     h.in(x),
+		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0),
+		Logits: h.in(logits)}
 	h.outputs("Filtrate", &a)
 	h.run(what, func() { h.d.Filtrate(a) })
 	h.equal(what, a.Out, want, 30*h.tol.product)

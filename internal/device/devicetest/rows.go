@@ -55,7 +55,8 @@ var functions = []struct {
 	value func(x float64) float64
 	slope func(x float64) float64
 }{
-	device.ReLU: {"ReLU", func(x float64) float64 { return max(0, x) }, func(x float64) float64 { return float64(pick(x > 0, 1, 0)) }},
+	device.ReLU: {"ReLU", func(x float64) float64 { return max(0, x) },
+		func(x float64) float64 { return float64(pick(x > 0, 1, 0)) }},
 	device.Tanh: {"Tanh", math.Tanh, func(x float64) float64 { return 1 / (math.Cosh(x) * math.Cosh(x)) }},
 	device.Sigmoid: {"Sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 		func(x float64) float64 { return 1 / ((1 + math.Exp(-x)) * (1 + math.Exp(x))) }},
@@ -68,7 +69,8 @@ var functions = []struct {
 func (h *harness) activation(f device.Activation, n int) {
 	what := fmt.Sprintf("%s of %d", functions[f].name, n)
 	x, dy := h.normal(n, 3), h.normal(n, 1)
-	copy(x, []float64{0, math.Copysign(0, -1), 1e-30, -1e-30, 30, -30, 200, -200, 0.625, -0.625, 1, -1}) // the hard places first
+	// the hard places first
+	copy(x, []float64{0, math.Copysign(0, -1), 1e-30, -1e-30, 30, -30, 200, -200, 0.625, -0.625, 1, -1})
 	h.hold(x)
 	y, slope := make([]float64, n), make([]float64, n)
 	for i := range x {
@@ -118,13 +120,15 @@ func testActive(h *harness) {
 func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 	what := fmt.Sprintf("Gemm %dx%dx%d with %s, bias=%v", m, n, k, functions[f].name, bias)
 	x, w, b := h.normal(m*k, 1), h.normal(n*k, 1), make([]float64, n)
-	a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2), Exact: true, F: f, Active: h.out(m*n + 2)}
+	a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2),
+		Exact: true, F: f, Active: h.out(m*n + 2)}
 	if bias {
 		b = h.normal(n, 1)
 		a.Bias = h.in(b)
 	}
 	h.run(what, func() { h.d.Gemm(a) })
-	pre := referenceGemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b, func(v float64) float64 { return v })
+	pre := referenceGemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b,
+		func(v float64) float64 { return v })
 	y := make([]float64, m*n)
 	for i, v := range pre {
 		y[i] = functions[f].value(v)
@@ -145,7 +149,8 @@ func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 		dx[i] = dy[i] * functions[f].slope(v)
 		dbias[i%n] += dx[i]
 	}
-	g := device.BiasActivateArgs{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n), DBias: h.out(n)}
+	g := device.BiasActivateArgs{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n),
+		DBias: h.out(n)}
 	h.run(what, func() { h.d.BiasActivateGrad(g) })
 	h.equal(what+": DX", g.DX, dx, h.tol.exact)
 	h.equal(what+": Y", g.Y, y, h.tol.exact)
@@ -165,7 +170,8 @@ func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 }
 
 func testColumnSum(h *harness) {
-	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}, {700, 129}, {17, 8200}} {
+	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}, {700, 129},
+		{17, 8200}} {
 		rows, cols := s[0], s[1]
 		x := h.normal(rows*cols, 1)
 		sum := make([]float64, cols)
@@ -183,7 +189,8 @@ func testColumnSum(h *harness) {
 }
 
 func testL2Norm(h *harness) {
-	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {2, 36, 3}, {3, 4, 50}, {5, 9, 2048}, {64, 7, 33}} {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {2, 36, 3}, {3, 4, 50}, {5, 9, 2048},
+		{64, 7, 33}} {
 		for _, eps := range []float64{0, 1e-8, 0.5} {
 			h.norm(device.L2NormArgs{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
 		}

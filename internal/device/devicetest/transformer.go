@@ -94,7 +94,8 @@ type layerCase struct {
 }
 
 func (c *layerCase) forward() {
-	c.sum, c.y, c.mean, c.inv = append([]float64(nil), c.x...), make([]float64, len(c.x)), make([]float64, c.n), make([]float64, c.n)
+	c.sum, c.y, c.mean, c.inv = append([]float64(nil), c.x...), make([]float64, len(c.x)), make([]float64, c.n),
+		make([]float64, c.n)
 	for i := range c.branch {
 		c.sum[i] += c.branch[i] * c.mask[i]
 	}
@@ -143,7 +144,8 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	h.steady(what, func() { h.d.LayerNorm(a) })
 
 	dy := h.normal(n*d, 1)
-	g := device.LayerNormArgs{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv), DY: h.in(dy), Drop: a.Drop,
+	g := device.LayerNormArgs{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv),
+		DY: h.in(dy), Drop: a.Drop,
 		DWeight: h.out(d), DBias: h.out(d)}
 	if rate < 0 {
 		g.X = a.X
@@ -231,9 +233,11 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	for _, n := range lengths {
 		places += heads * int(n) * int(n)
 	}
-	c := &headsCase{heads: heads, d: d, l: 41, length: lengths, q: h.normal(rows*d, 1), k: h.normal(rows*d, 1), v: h.normal(rows*d, 1),
+	c := &headsCase{heads: heads, d: d, l: 41, length: lengths, q: h.normal(rows*d, 1), k: h.normal(rows*d, 1),
+		v:    h.normal(rows*d, 1),
 		mask: masks(rate, key, places)}
-	a := device.SelfAttentionArgs{Heads: heads, D: d, L: c.l, Lengths: h.inInts(lengths), Query: h.in(c.q), Key: h.in(c.k), Value: h.in(c.v),
+	a := device.SelfAttentionArgs{Heads: heads, D: d, L: c.l, Lengths: h.inInts(lengths), Query: h.in(c.q),
+		Key: h.in(c.k), Value: h.in(c.v),
 		Context: h.out((rows + 1) * d), Drop: h.drops(rate, key)}
 	if padded {
 		c.words = make([]int32, len(lengths)*c.l)

@@ -1,9 +1,9 @@
 // Package driver binds the part of the CUDA driver and of cuBLAS that the CUDA device needs.
 //
-// Both libraries are found and loaded at run time (Search, Open), so that one binary built without cgo and without CUDA runs on machines with
-// and without a GPU. Driver is the one interface to libcuda; its methods carry the driver's errors as *Error, with the name that
-// the driver gives them. A context belongs to the thread that called SetCurrent: all calls that touch the
-// device must come from that thread (runtime.LockOSThread).
+// Both libraries are found and loaded at run time (Search, Open), so that one binary built without cgo and without CUDA
+// runs on machines with and without a GPU. Driver is the one interface to libcuda; its methods carry the driver's
+// errors as *Error, with the name that the driver gives them. A context belongs to the thread that called SetCurrent:
+// all calls that touch the device must come from that thread (runtime.LockOSThread).
 //
 // Reference: NVIDIA, "CUDA Driver API", https://docs.nvidia.com/cuda/cuda-driver-api.
 package driver
@@ -76,7 +76,8 @@ type Driver interface {
 	NewEvent() (Event, error)
 	DestroyEvent(Event) error
 	Record(Event, Stream) error
-	Follow(Stream, Event) error                         // what is sent to the stream from now on runs behind the event, as it was recorded last
+	// what is sent to the stream from now on runs behind the event, as it was recorded last
+	Follow(Stream, Event) error
 	Wait(Event) error                                   // until the host sees it
 	Elapsed(from, to Event) (millis float32, err error) // of events that were waited for
 

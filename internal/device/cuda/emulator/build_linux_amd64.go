@@ -17,15 +17,18 @@ import (
 	"vsetrain/internal/device/cuda/emulator/ptx"
 )
 
-// Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same sources.
+// Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same
+// sources.
 func Build() (string, error) {
-	return cached("emulator", "libcuda_emulated.so", []string{in("src", "*"), in("..", "kernels", "*.cu"), in("..", "kernels", "*.cuh")},
+	return cached("emulator", "libcuda_emulated.so", []string{in("src", "*"), in("..", "kernels", "*.cu"),
+		in("..", "kernels", "*.cuh")},
 		func(cxx, path string) error {
 			return run("bash", in("src", "build.sh"), in("..", "kernels"), path)
 		})
 }
 
-// BuildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which takes seconds.
+// BuildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which
+// takes seconds.
 func BuildPTX(plantedAlone bool) (string, error) {
 	kind, files := "planted", []string{in("src", "planted.ptx")}
 	if !plantedAlone {
@@ -35,7 +38,8 @@ func BuildPTX(plantedAlone bool) (string, error) {
 		}
 		kind, files = "ptx", append(files, all...)
 	}
-	return cached(kind, "libcuda_ptx.so", append(slices.Clone(files), in("src", "*"), in("ptx", "*.go"), in("ptx", "src", "*")),
+	return cached(kind, "libcuda_ptx.so", append(slices.Clone(files), in("src", "*"), in("ptx", "*.go"),
+		in("ptx", "src", "*")),
 		func(cxx, path string) error {
 			work, err := os.MkdirTemp("", "vsetrain-ptx")
 			if err != nil {
@@ -78,7 +82,8 @@ func in(parts ...string) string {
 	return filepath.Join(append([]string{filepath.Dir(file)}, parts...)...)
 }
 
-// cached returns a library in the user's cache folder, which build makes where the sources that the patterns name are new.
+// cached returns a library in the user's cache folder, which build makes where the sources that the patterns name are
+// new.
 func cached(kind, name string, sources []string, build func(cxx, path string) error) (string, error) {
 	cxx := os.Getenv("CXX")
 	if cxx == "" {

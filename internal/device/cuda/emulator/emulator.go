@@ -1,12 +1,14 @@
-// Package emulator builds a CUDA driver that runs on the host, for tests: a shared object with the entries of libcuda and cuBLAS that vsetrain
-// calls. It executes the same kernel sources that become PTX, compiled by g++, one fiber for each CUDA thread, and finds
+// Package emulator builds a CUDA driver that runs on the host, for tests: a shared object with the entries of libcuda
+// and cuBLAS that vsetrain calls. It executes the same kernel sources that become PTX, compiled by g++, one fiber for
+// each CUDA thread, and finds
 //
-//   - loads and stores outside an allocation, or misaligned; memory is filled with NaN and no address is used twice before all is free;
+//   - loads and stores outside an allocation, or misaligned; memory is filled with NaN and no address is used twice
+//     before all is free;
 //   - races in device and in shared memory, and barriers that not all threads reach; threads run in several orders;
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
-// What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers. A second build executes the PTX itself
-// (package ptx) with the same checks.
+// What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers. A second build
+// executes the PTX itself (package ptx) with the same checks.
 package emulator
 
 import (
@@ -22,9 +24,9 @@ const (
 	fusedPTX    = "ptx-fused" // the PTX is executed with the rounding of a GPU
 )
 
-// Library returns the path of the emulated driver, building it where the sources changed. It skips the test where the emulator cannot be built.
-// VSETRAIN_EMULATOR names a build to use instead (a test with the tag vsecu is linked with one, and there is no second in a process), or one of
-// the two ways in which the PTX is executed.
+// Library returns the path of the emulated driver, building it where the sources changed. It skips the test where the
+// emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead (a test with the tag vsecu is linked with
+// one, and there is no second in a process), or one of the two ways in which the PTX is executed.
 func Library(t testing.TB) string {
 	t.Helper()
 	switch path := os.Getenv("VSETRAIN_EMULATOR"); path {

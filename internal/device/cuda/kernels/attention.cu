@@ -3,7 +3,8 @@
 
 // e_r = vector·tanh(keys_r + query), weights = softmax e, context = Σ weights·values
 // Cost: read 4*gx*(r*h+r*e); write 4*gx*(r+e); flop gx*r*(h*30+2*e); turns r*(h/block+1)+e/block*r/4
-KERNEL attention(float* weights, float* context, const float* keys, const float* query, const float* vector, const float* values, int r, int h, int e) {
+KERNEL attention(float* weights, float* context, const float* keys, const float* query, const float* vector,
+                 const float* values, int r, int h, int e) {
   i64 b = blockIdx.x;
   const float* q = query + b * h;
   float* w = weights + b * r;
@@ -31,8 +32,9 @@ KERNEL attention(float* weights, float* context, const float* keys, const float*
 
 // dots [B, R] is scratch memory: dcontext·values_r.
 // Cost: read 4*gx*(2*r*e+2*r*h); write 4*gx*(r*e+r*h); flop gx*r*(h*32+4*e); turns r*(e/block+1)+h/block*r/2
-KERNEL attention_grad(float* dquery, float* dkeys, float* dvalues, float* dvector, float* dots, const float* keys, const float* query, const float* vector, const float* values,
-                      const float* weights, const float* dcontext, int r, int h, int e) {
+KERNEL attention_grad(float* dquery, float* dkeys, float* dvalues, float* dvector, float* dots, const float* keys,
+                      const float* query, const float* vector, const float* values, const float* weights,
+                      const float* dcontext, int r, int h, int e) {
   i64 b = blockIdx.x;
   const float *w = weights + b * r, *dc = dcontext + b * e, *q = query + b * h;
   dots += b * r;

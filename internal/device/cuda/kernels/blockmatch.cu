@@ -1,16 +1,19 @@
-// Block cosines of nodes and their contexts (device.BlockMatchArgs; the formulas of device/cpu/blockmatch.go), for a group of images: columns are its
-// regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b [blocks, images, t, r] come from batched products.
+// Block cosines of nodes and their contexts (device.BlockMatchArgs; the formulas of device/cpu/blockmatch.go), for a
+// group of images: columns are its regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b
+// [blocks, images, t, r] come from batched products.
 #include "items.cuh"
 #include "warp.cuh"
 
 enum { kTile = 16, kDepth = 32 };
 
-// G^b_jl = x_j^b·x_l^b [blocks, n, n] of every item, item after item, and the norms √G_jj [rows, blocks]. A block makes 16 × 16 products.
-// Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
-KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e, int tiles) {
+// G^b_jl = x_j^b·x_l^b [blocks, n, n] of every item, item after item, and the norms √G_jj [rows, blocks]. A block makes
+// 16 × 16 products. Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
+KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
+                   int tiles) {
   __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
   Item it = item_of(starts, squares, blockIdx.x, n);
-  int blocks = gridDim.y, b = blockIdx.y, width = e / blocks, j0 = (int)blockIdx.z / tiles * kTile, l0 = (int)blockIdx.z % tiles * kTile;
+  int blocks = gridDim.y, b = blockIdx.y, width = e / blocks, j0 = (int)blockIdx.z / tiles * kTile,
+      l0 = (int)blockIdx.z % tiles * kTile;
   if (j0 >= it.n || l0 >= it.n) return;
   int j = j0 + threadIdx.x / 16, l = l0 + threadIdx.x % 16;
   float s = 0;
@@ -33,9 +36,11 @@ KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts,
 
 struct Cosine { float cos, norm; };
 
-// The cosine of a block of norm q with a context of squared norm square. Where the terms of the context cancel so far that square, a sum over a
-// Gram matrix, would lose too many digits, the context Σ_j weight_j x_j is formed; size is Σ_j weight_j ‖x_j‖.
-VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const float* query, const float* x, const float* weights, i64 stride, int n, int e, int width) {
+// The cosine of a block of norm q with a context of squared norm square. Where the terms of the context cancel so far
+// that square, a sum over a Gram matrix, would lose too many digits, the context Σ_j weight_j x_j is formed; size is
+// Σ_j weight_j ‖x_j‖.
+VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const float* query, const float* x,
+                         const float* weights, i64 stride, int n, int e, int width) {
   if (square < 1e-3f * size * size) {
     double d = 0, norm = 0;
     for (int k = 0; k < width; k++) {
@@ -57,8 +62,10 @@ VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const flo
 // The matches of the regions of a group with caption blockIdx.y: a thread for each region.
 // Cost: read 4*columns*gy*blocks*(2*words+1); write 8*columns*gy*blocks; flop columns*gy*blocks*words*(words+6);
 // turns blocks*words*(words+4)/8
-KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words, const float* regions, const float* grams,
-                     const float* word_norm, const float* region_norm, const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e, int blocks) {
+KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
+                     const float* regions, const float* grams, const float* word_norm, const float* region_norm,
+                     const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,
+                     int blocks) {
   int c = blockIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
   if (col >= columns) return;
   Item it = item_of(starts, squares, c, 0);
@@ -66,7 +73,8 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
   i64 row = (i64)image * r + col, at = (((i64)(image + i) * gridDim.y + c) * r + k) * blocks;
   const float* a = alpha + it.first * all + row;
   for (int b = 0; b < blocks; b++) {
-    const float *g = grams + blocks * it.square + (i64)b * it.n * it.n, *products = tile + ((i64)b * t + it.first) * columns + col;
+    const float *g = grams + blocks * it.square + (i64)b * it.n * it.n,
+                *products = tile + ((i64)b * t + it.first) * columns + col;
     float dot = 0, square = 0, size = 0;
     for (int j = 0; j < it.n; j++) {
       float weight = a[(i64)j * all], s = weight * g[j * it.n + j];
@@ -75,7 +83,8 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
       square += s * weight;
       size += weight * word_norm[(it.first + j) * blocks + b];
     }
-    Cosine x = cosine(dot, square, size, region_norm[row * blocks + b], regions + row * e + b * width, words + it.first * e + b * width, a, all, it.n, e, width);
+    Cosine x = cosine(dot, square, size, region_norm[row * blocks + b], regions + row * e + b * width,
+                      words + it.first * e + b * width, a, all, it.n, e, width);
     match[at + b] = x.cos;
     context[at + b] = x.norm;
   }
@@ -84,8 +93,9 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
 // The matches of all words with the images of a group: eight lanes for each block of a word.
 // Cost: read 12*images*t*blocks*r; write 8*images*t*blocks; flop 6*images*t*blocks*r; flight 12; turns
 // images*t*blocks/(gx*block/8)*r/8
-KERNEL match_words(float* match, float* context, const float* tile, const float* z, const float* beta, const float* words, const float* regions,
-                   const float* word_norm, const float* region_norm, int t, int all, int image, int images, int r, int e, int blocks) {
+KERNEL match_words(float* match, float* context, const float* tile, const float* z, const float* beta,
+                   const float* words, const float* regions, const float* word_norm, const float* region_norm, int t,
+                   int all, int image, int images, int r, int e, int blocks) {
   i64 count = (i64)images * t * blocks;
   int lane = threadIdx.x % 8, width = e / blocks;
   for (i64 p0 = (i64)blockIdx.x * (blockDim.x / 8); p0 < count; p0 += (i64)gridDim.x * (blockDim.x / 8)) {
@@ -106,7 +116,8 @@ KERNEL match_words(float* match, float* context, const float* tile, const float*
     square = eight_sum(square);
     size = eight_sum(size);
     if (!there || lane) continue;
-    Cosine x = cosine(dot, square, size, word_norm[(i64)w * blocks + b], words + (i64)w * e + b * width, regions + region * e + b * width, weights, 1, r, e, width);
+    Cosine x = cosine(dot, square, size, word_norm[(i64)w * blocks + b], words + (i64)w * e + b * width,
+                      regions + region * e + b * width, weights, 1, r, e, width);
     i64 at = ((i64)(image + i) * t + w) * blocks + b;
     match[at] = x.cos;
     context[at] = x.norm;

@@ -1,4 +1,5 @@
-// Sums of the columns of x [rows, ld], by pieces of per rows: dst [pieces, cols]. A block sums 32 columns of a piece, eight rows at a time.
+// Sums of the columns of x [rows, ld], by pieces of per rows: dst [pieces, cols]. A block sums 32 columns of a piece,
+// eight rows at a time.
 #include "common.cuh"
 
 // Cost: read 4*rows*cols; write 4*gy*cols; flop rows*cols; turns per/8/2

@@ -1,7 +1,9 @@
-// What all kernels share: the CUDA language for clang without NVIDIA's headers, mathematics without libdevice, reductions.
+// What all kernels share: the CUDA language for clang without NVIDIA's headers, mathematics without libdevice,
+// reductions.
 //
-// The sources are compiled twice, by clang to PTX and by g++ for the emulated driver (emulator/src/emu.h), and use what both know: one
-// dimension of threads, __syncthreads, __shfl_xor_sync. Arithmetic is float32; the few long sums are double.
+// The sources are compiled twice, by clang to PTX and by g++ for the emulated driver (emulator/src/emu.h), and use what
+// both know: one dimension of threads, __syncthreads, __shfl_xor_sync. Arithmetic is float32; the few long sums are
+// double.
 #pragma once
 
 #if defined(VSE_EMULATOR)
@@ -12,8 +14,14 @@
 #define __shared__ __attribute__((shared))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define VSE_INLINE static __device__ inline __attribute__((always_inline))
-struct vse_thread { __declspec(property(get = gx)) unsigned x; static __device__ unsigned gx() { return __nvvm_read_ptx_sreg_tid_x(); } };
-struct vse_width { __declspec(property(get = gx)) unsigned x; static __device__ unsigned gx() { return __nvvm_read_ptx_sreg_ntid_x(); } };
+struct vse_thread {
+  __declspec(property(get = gx)) unsigned x;
+  static __device__ unsigned gx() { return __nvvm_read_ptx_sreg_tid_x(); }
+};
+struct vse_width {
+  __declspec(property(get = gx)) unsigned x;
+  static __device__ unsigned gx() { return __nvvm_read_ptx_sreg_ntid_x(); }
+};
 struct vse_block {
   __declspec(property(get = gx)) unsigned x;
   __declspec(property(get = gy)) unsigned y;
@@ -42,7 +50,8 @@ VSE_INLINE float __shfl_xor_sync(unsigned mask, float v, int lane) {
 VSE_INLINE double __shfl_xor_sync(unsigned mask, double v, int lane) {
   long long i;
   __builtin_memcpy(&i, &v, 8);
-  int lo = __nvvm_shfl_sync_bfly_i32(mask, (int)i, lane, 31), hi = __nvvm_shfl_sync_bfly_i32(mask, (int)(i >> 32), lane, 31);
+  int lo = __nvvm_shfl_sync_bfly_i32(mask, (int)i, lane, 31),
+      hi = __nvvm_shfl_sync_bfly_i32(mask, (int)(i >> 32), lane, 31);
   i = (long long)((unsigned long long)(unsigned)hi << 32 | (unsigned)lo);
   __builtin_memcpy(&v, &i, 8);
   return v;
@@ -74,8 +83,8 @@ typedef unsigned short bf16;
 VSE_INLINE bf16 bf16_of(float x) { return (bf16)(x != x ? 0x7fc0u : as_bits(to_bf16(x)) >> 16); }
 VSE_INLINE float bf16_value(bf16 h) { return as_float((u32)h << 16); }
 
-// e^x as internal/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r. Beyond the float32
-// range the argument is clamped; NaN stays.
+// e^x as internal/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r. Beyond the
+// float32 range the argument is clamped; NaN stays.
 VSE_INLINE float exp_(float x) {
   if (x != x) return x;
   x = x < -87.3f ? -87.3f : x > 88.3f ? 88.3f : x;
@@ -159,8 +168,8 @@ VSE_INLINE float tanh_(float x) {
 // inverse_ is 1/x, and 0 at 0.
 VSE_INLINE float inverse_(float x) { return x == 0 ? 0 : 1.0f / x; }
 
-// block_sum returns the sum of v over the block to every thread, in a fixed order: lanes by halves, then the warps in turn.
-// The block is a multiple of 32 and at most 1024 threads wide.
+// block_sum returns the sum of v over the block to every thread, in a fixed order: lanes by halves, then the warps in
+// turn. The block is a multiple of 32 and at most 1024 threads wide.
 VSE_INLINE float block_sum(float v) {
   __shared__ float part[32];
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);

@@ -42,11 +42,13 @@ func Declared() ([]Declaration, error) {
 			}
 			for _, p := range strings.Split(f[3], ",") {
 				words := strings.FieldsFunc(p, func(r rune) bool { return strings.ContainsRune(" \n*", r) })
-				d.Parameters = append(d.Parameters, Parameter{Name: words[len(words)-1], Pointer: strings.Contains(p, "*"),
-					Written: strings.Contains(p, "*") && !strings.HasPrefix(strings.TrimSpace(p), "const ")})
+				d.Parameters = append(d.Parameters,
+					Parameter{Name: words[len(words)-1], Pointer: strings.Contains(p, "*"),
+						Written: strings.Contains(p, "*") && !strings.HasPrefix(strings.TrimSpace(p), "const ")})
 			}
 			if len(d.Parameters) > 64 {
-				return nil, fmt.Errorf("%s: kernel %s has %d parameters, expected at most 64", name, d.Name, len(d.Parameters))
+				return nil, fmt.Errorf("%s: kernel %s has %d parameters, expected at most 64", name, d.Name,
+					len(d.Parameters))
 			}
 			all = append(all, d)
 		}

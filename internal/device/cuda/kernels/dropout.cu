@@ -3,7 +3,8 @@
 
 // A thread draws one block of four words. step holds the low and the high half of the counter of training steps.
 // Cost: read 4*n; write 4*n; flop 15*n; flight 16
-KERNEL dropout(float* y, const float* x, const int* step, u32 key0, u32 key1, u32 limit, float factor, i64 first, i64 n) {
+KERNEL dropout(float* y, const float* x, const int* step, u32 key0, u32 key1, u32 limit, float factor, i64 first,
+               i64 n) {
   EACH(i, (first + n + 3) / 4 - first / 4) {
     i64 index = first / 4 + i;
     u32 c[4];

@@ -24,12 +24,20 @@ KERNEL combine(float* dst, const float* a, const float* b, float alpha, float be
 enum { kReLU, kTanh, kSigmoid, kAbs, kGELU };
 
 VSE_INLINE float value_of(int f, float v) {
-  return f == kReLU ? (v < 0 ? 0 : v) : f == kTanh ? tanh_(v) : f == kSigmoid ? sigmoid_(v) : f == kGELU ? gelu_(v) : (v < 0 ? -v : v);
+  return f == kReLU      ? (v < 0 ? 0 : v)
+         : f == kTanh    ? tanh_(v)
+         : f == kSigmoid ? sigmoid_(v)
+         : f == kGELU    ? gelu_(v)
+                         : (v < 0 ? -v : v);
 }
 
 // of is the output y of tanh and of the sigmoid, the input x of the others.
 VSE_INLINE float slope_of(int f, float of) {
-  return f == kReLU ? (of > 0) : f == kTanh ? 1 - of * of : f == kSigmoid ? of * (1 - of) : f == kGELU ? gelu_slope_(of) : (float)((of > 0) - (of < 0));
+  return f == kReLU      ? (of > 0)
+         : f == kTanh    ? 1 - of * of
+         : f == kSigmoid ? of * (1 - of)
+         : f == kGELU    ? gelu_slope_(of)
+                         : (float)((of > 0) - (of < 0));
 }
 
 // y = f(x)
@@ -50,11 +58,12 @@ KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, i
   }
 }
 
-// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over each piece of per rows, part [pieces, cols] (may be
-// absent). dx_copy and y_copy, dx and y rounded, may be absent. A block takes 32 columns of a piece, eight rows at a time.
-// Cost: read 8*rows*cols; write 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
-// flight 8; turns per/8
-KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x, const float* dy, int f, int rows, int cols, int per) {
+// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over
+// each piece of per rows, part [pieces, cols] (may be absent). dx_copy and y_copy, dx and y rounded, may be absent. A
+// block takes 32 columns of a piece, eight rows at a time. Cost: read 8*rows*cols; write
+// 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols; flight 8; turns per/8
+KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
+                          const float* dy, int f, int rows, int cols, int per) {
   __shared__ float sums[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;

@@ -1,9 +1,10 @@
-// The embeddings of BERT (device.EmbedArgs): out[row] = word + position + type 0, and the gradient of the positions. For the gradient of the words
-// see sum_words. Rows without a caption are 0. blockIdx.y counts pieces of 256 columns.
+// The embeddings of BERT (device.EmbedArgs): out[row] = word + position + type 0, and the gradient of the positions.
+// For the gradient of the words see sum_words. Rows without a caption are 0. blockIdx.y counts pieces of 256 columns.
 #include "common.cuh"
 
 // Cost: read 8*gx*d; write 4*gx*d; flop 2*gx*d; flight 8
-KERNEL embed(float* out, const float* word, const float* position, const float* kind, const int* rows, const int* of, const int* starts, int d) {
+KERNEL embed(float* out, const float* word, const float* position, const float* kind, const int* rows, const int* of,
+             const int* starts, int d) {
   int p = blockIdx.x, c = of[p], k = blockIdx.y * blockDim.x + threadIdx.x;
   if (k >= d) return;
   if (c < 0) {

@@ -1,15 +1,17 @@
-// Filtration (device.FilterArgs) from the logits z: h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr = l2'(dOut):
+// Filtration (device.FilterArgs) from the logits z: h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr =
+// l2'(dOut):
 //
-//   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W, left in these factors
+//   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W, left in these
+//   factors
 //
-// The statistics of a caption are those of all its nodes with all images: a block for each caption. Everything else is done by a warp for each node or pair
-// b·C + c.
+// The statistics of a caption are those of all its nodes with all images: a block for each caption. Everything else is
+// done by a warp for each node or pair b·C + c.
 #include "pairs.cuh"
 
 // Mean, inverse deviation and variance of each caption, or with train = 0 the running ones.
 // Cost: read 8*images*nodes; write 16*gx; flop 4*images*nodes; turns 2*images*nodes/gx/block+4
-KERNEL filter_statistics(float* mean, float* inv, double* variance, const float* running_mean, const float* running_var, const float* z, const int* first,
-                         int images, int nodes, int train, float eps) {
+KERNEL filter_statistics(float* mean, float* inv, double* variance, const float* running_mean, const float* running_var,
+                         const float* z, const int* first, int images, int nodes, int train, float eps) {
   int c = blockIdx.x;
   double mu = running_mean[0], var = running_var[0];
   if (train) {
@@ -32,7 +34,8 @@ KERNEL filter_statistics(float* mean, float* inv, double* variance, const float*
 
 // The running statistics move once for each caption, in order: one thread.
 // Cost: read 16*captions; write 8; flop 12*captions; turns captions/4
-KERNEL filter_running(float* running_mean, float* running_var, const float* mean, const double* variance, const int* first, int captions, int images, float momentum) {
+KERNEL filter_running(float* running_mean, float* running_var, const float* mean, const double* variance,
+                      const int* first, int captions, int images, float momentum) {
   if (threadIdx.x) return;
   float m = running_mean[0], v = running_var[0];
   double keep = 1 - (double)momentum;
@@ -54,7 +57,8 @@ VSE_INLINE float gate_(float z, const float* mean, const float* inv, int c, cons
 
 // a of every node; units are pairs.
 // Cost: read 8*units*(words+1); write 4*units*(words+1); flop 80*units*(words+1); turns units/(gx*block/32)*2
-KERNEL filter_weights(float* a, const float* z, const float* mean, const float* inv, const float* gamma, const float* beta, const int* first, int captions, int nodes, i64 units) {
+KERNEL filter_weights(float* a, const float* z, const float* mean, const float* inv, const float* gamma,
+                      const float* beta, const int* first, int captions, int nodes, i64 units) {
   WARPS(r, units) {
     i64 b = r / captions;
     int c = (int)(r - b * captions);
@@ -69,7 +73,8 @@ KERNEL filter_weights(float* a, const float* z, const float* mean, const float* 
 // out = l2(Σ a_k x_k), and the norms.
 // Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns
 // units/(gx*block/32)*s/32*(words+1)/4
-KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes, int s, i64 units) {
+KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes,
+                   int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / captions;
     Graph g = graph_(first, b, (int)(r - b * captions), nodes);
@@ -90,8 +95,9 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
 // dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
 // Cost: read 4*units*s*(words+4); write 4*units*s+8*units*words; flop 4*units*(words+1)*s; flight 32; turns
 // units/(gx*block/32)*s/32*(words+8)/8
-KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean, const float* inv, const float* gamma, const float* beta,
-                        const float* out, const float* dout, const float* norms, const int* first, int captions, int nodes, int s, i64 units) {
+KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean,
+                        const float* inv, const float* gamma, const float* beta, const float* out, const float* dout,
+                        const float* norms, const int* first, int captions, int nodes, int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / captions;
     int c = (int)(r - b * captions);
@@ -115,10 +121,10 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
   }
 }
 
-// dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that of β.
-// Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
-KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const float* mean, const float* inv, const float* gamma, const int* first, int captions, int images,
-                              int nodes, int train) {
+// dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that
+// of β. Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
+KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const float* mean, const float* inv,
+                              const float* gamma, const int* first, int captions, int images, int nodes, int train) {
   int c = blockIdx.x;
   Graph g = graph_(first, 0, c, nodes);
   int count = images * g.n;

@@ -1,4 +1,5 @@
-// Matrix products where cuBLAS is missing: C = alpha·op(A)·op(B) + beta·C + bias, row-major, and the bias added behind cuBLAS.
+// Matrix products where cuBLAS is missing: C = alpha·op(A)·op(B) + beta·C + bias, row-major, and the bias added behind
+// cuBLAS.
 #include "common.cuh"
 
 enum { kTile = 64, kDepth = 16, kPer = 4 };  // a block makes 64 × 64 values, a thread 4 × 4
@@ -11,9 +12,9 @@ VSE_INLINE float operand_(const void* x, i64 at, int kind) {
   return kind == kRounded ? to_bf16(v) : v;
 }
 
-// Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be null.
-// blockIdx.z counts the products of a batch. operands says what A and B are.
-// Cost: read 4*gz*(m*k*ceil(n/64)+k*n*ceil(m/64)); write 4*gz*m*n; flop 2*gz*m*n*k; turns k/16
+// Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be
+// null. blockIdx.z counts the products of a batch. operands says what A and B are. Cost: read
+// 4*gz*(m*k*ceil(n/64)+k*n*ceil(m/64)); write 4*gz*m*n; flop 2*gz*m*n*k; turns k/16
 KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, int n, int k, float alpha, float beta,
             i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int operands) {
   __shared__ float ta[kDepth][kTile + 1], tb[kDepth][kTile + 1];

@@ -1,9 +1,11 @@
-// One step of a GRU and its gradient, for n rows of width h (device.GRUArgs, device.GRUCellArgs; the formulas of internal/vec, gruCell).
+// One step of a GRU and its gradient, for n rows of width h (device.GRUArgs, device.GRUCellArgs; the formulas of
+// internal/vec, gruCell).
 #include "common.cuh"
 
-// Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before the step.
-// Cost: read 32*n*h; write 28*n*h; flop 80*n*h; flight 28
-KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const float* before, const float* bias, int n, int continued, int h) {
+// Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
+// the step. Cost: read 32*n*h; write 28*n*h; flop 80*n*h; flight 28
+KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const float* before, const float* bias, int n,
+                int continued, int h) {
   EACH(i, (i64)n * h) {
     i64 b = i / h, k = i - b * h;
     const float* gh = b < continued ? hidden + b * 3 * h : bias;
@@ -22,7 +24,8 @@ KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const 
 
 // Rows at and behind carried start from the gradient of the final state (final, may be null: 0). dy may be null.
 // Cost: read 28*n*h; write 20*n*h; flop 30*n*h; flight 28
-KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float* dy, const float* final, int n, int carried, int h) {
+KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float* dy, const float* final, int n,
+                     int carried, int h) {
   EACH(i, (i64)n * h) {
     i64 b = i / h, k = i - b * h;
     float* g = gates + b * 4 * h;
@@ -37,17 +40,19 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
   }
 }
 
-// Packed sequences (device.Packing), both directions of a layer in one launch: blockIdx.y counts them, the second one reads the other way round than the first,
-// which reads backwards with reverse. starts is the table of the packing, b the number of sequences, n counts the steps that are done.
+// Packed sequences (device.Packing), both directions of a layer in one launch: blockIdx.y counts them, the second one
+// reads the other way round than the first, which reads backwards with reverse. starts is the table of the packing, b
+// the number of sequences, n counts the steps that are done.
 
 // word returns the step in the sequences that is worked on when n of all steps are done.
 VSE_INLINE int word(int n, int steps, int reverse) { return (reverse != 0) != (blockIdx.y != 0) ? steps - 1 - n : n; }
 
-// A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden [2, b, 3h] = W_h state. The gates hold W_i x.
-// half, the states as bfloat16, may be null.
-// Cost: read 28*gy*b*h; write 28*gy*b*h; flop 80*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
-KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state, bf16* half, const float* hidden, const float* bih0,
-                       const float* bih1, const float* bhh0, const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
+// A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden
+// [2, b, 3h] = W_h state. The gates hold W_i x. half, the states as bfloat16, may be null. Cost: read 28*gy*b*h; write
+// 28*gy*b*h; flop 80*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
+KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state,
+                       bf16* half, const float* hidden, const float* bih0, const float* bih1, const float* bhh0,
+                       const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
   int second = blockIdx.y, t = word(n, steps, reverse), from = word(n - 1, steps, reverse);
   float *gates = second ? gates1 : gates0, *y = second ? y1 : y0, *prev = second ? prev1 : prev0;
   const float *bi = second ? bih1 : bih0, *bh = second ? bhh1 : bhh0;
@@ -65,7 +70,8 @@ KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float
       hz = gh[h + k] + hz;
       c = gh[2 * h + k] + c;
     }
-    float r = sigmoid_(g[k] + bi[k] + hr), z = sigmoid_(g[h + k] + bi[h + k] + hz), m = tanh_(g[2 * h + k] + bi[2 * h + k] + r * c);
+    float r = sigmoid_(g[k] + bi[k] + hr), z = sigmoid_(g[h + k] + bi[h + k] + hz),
+          m = tanh_(g[2 * h + k] + bi[2 * h + k] + r * c);
     g[k] = r;
     g[h + k] = z;
     g[2 * h + k] = m;
@@ -77,11 +83,12 @@ KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float
   }
 }
 
-// The gradient of a step, in the opposite order. slopes [2, b, 3h], or half as bfloat16 where it is not null, receives what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and
-// final may be null.
+// The gradient of a step, in the opposite order. slopes [2, b, 3h], or half as bfloat16 where it is not null, receives
+// what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and final may be null.
 // Cost: read 28*gy*b*h; write 32*gy*b*h; flop 30*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
-KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, float* carry, const float* prev0, const float* prev1, const float* dy, const float* final,
-                       const int* starts, float scale, int n, int steps, int b, int h, int reverse) {
+KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, float* carry, const float* prev0,
+                       const float* prev1, const float* dy, const float* final, const int* starts, float scale, int n,
+                       int steps, int b, int h, int reverse) {
   int second = blockIdx.y, t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse);
   float* gates = second ? gates1 : gates0;
   const float* prev = second ? prev1 : prev0;
@@ -140,8 +147,8 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
   }
 }
 
-// The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of both directions lie one behind the other.
-// Cost: read 16*h*gy; write 24*h*gy; turns 1
+// The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of
+// both directions lie one behind the other. Cost: read 16*h*gy; write 24*h*gy; turns 1
 KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int h) {
   float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
   sums += (i64)blockIdx.y * 4 * h;

@@ -1,11 +1,13 @@
-// Layer normalisation of s = x + dropout(branch) and its gradient (device.LayerNormArgs; the formulas of device/cpu/layernorm.go). A block for each row.
+// Layer normalisation of s = x + dropout(branch) and its gradient (device.LayerNormArgs; the formulas of
+// device/cpu/layernorm.go). A block for each row.
 #include "philox.cuh"
 
 // sum and branch may be null: then s is x. copy, y rounded, may be null.
 // Cost: read 4*gx*d*(1+branch); write 4*gx*d*(1+sum)+2*gx*d*copy; flop 30*gx*d; flight 8; turns
 // ceil(gx*block/resident)*(3*d/block+2)
-KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch, const float* weight, const float* bias, const int* step,
-                  u32 key0, u32 key1, u32 limit, float factor, int d, float eps) {
+KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch,
+                  const float* weight, const float* bias, const int* step, u32 key0, u32 key1, u32 limit, float factor,
+                  int d, float eps) {
   i64 first = (i64)blockIdx.x * d;
   float total = 0;
   if (!branch) {
@@ -50,8 +52,9 @@ KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, con
 // dbranch may be null, and copy, dbranch rounded.
 // Cost: read 8*gx*d; write 4*gx*d*(1+dbranch)+2*gx*d*copy; flop 30*gx*d; flight 8; turns
 // ceil(gx*block/resident)*(2*d/block+2)
-KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, const float* mean, const float* inv, const float* weight, const float* dy, const int* step,
-                       u32 key0, u32 key1, u32 limit, float factor, int d) {
+KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, const float* mean, const float* inv,
+                       const float* weight, const float* dy, const int* step, u32 key0, u32 key1, u32 limit,
+                       float factor, int d) {
   i64 first = (i64)blockIdx.x * d;
   float mu = mean[blockIdx.x], scale = inv[blockIdx.x], all = 0, along = 0;
   for (int k = threadIdx.x; k < d; k += blockDim.x) {
@@ -88,7 +91,8 @@ KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, co
 
 // Sums over the rows of a piece: part [pieces, 2, d], dy·x̂ and dy. A block sums 32 columns, eight rows at a time.
 // Cost: read 8*rows*d; write 8*gy*d; flop 6*rows*d; flight 8; turns per/8
-KERNEL layer_norm_params(float* part, const float* s, const float* mean, const float* inv, const float* dy, int rows, int d, int per) {
+KERNEL layer_norm_params(float* part, const float* s, const float* mean, const float* inv, const float* dy, int rows,
+                         int d, int per) {
   __shared__ float sums[2][8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;

@@ -1,9 +1,10 @@
-// The negative log likelihood of words (device.CrossEntropyArgs), one block for each packed row. labels and mask hold the word and the
-// weight of every row.
+// The negative log likelihood of words (device.CrossEntropyArgs), one block for each packed row. labels and mask hold
+// the word and the weight of every row.
 #include "common.cuh"
 
 // Cost: read 8*gx*v; write 12*gx; flop 30*gx*v; turns ceil(gx*block/resident)*(2*v/block+3)
-KERNEL cross_entropy(double* losses, float* norm, const float* logits, const int* labels, const int* mask, int v, float scale) {
+KERNEL cross_entropy(double* losses, float* norm, const float* logits, const int* labels, const int* mask, int v,
+                     float scale) {
   int p = blockIdx.x;
   const float* x = logits + (i64)p * v;
   float top = x[0];
@@ -30,7 +31,8 @@ KERNEL sum_losses(float* loss, const double* losses, int n) {
 
 // dlogits = dloss·weight·(softmax x - the unit vector of the label); dlogits may be logits.
 // Cost: read 4*gx*v; write 4*gx*v; flop 30*gx*v
-KERNEL cross_entropy_grad(float* dlogits, const float* logits, const float* norm, const float* dloss, const int* labels, const int* mask, int v, float scale) {
+KERNEL cross_entropy_grad(float* dlogits, const float* logits, const float* norm, const float* dloss, const int* labels,
+                          const int* mask, int v, float scale) {
   int p = blockIdx.x;
   const float* x = logits + (i64)p * v;
   float* d = dlogits + (i64)p * v;

@@ -1,11 +1,12 @@
 // The retrieval losses over scores S [n, n] (device.Losses). One block works on one anchor: a row of S, or a column.
 //
-// Sides are separate launches, rows first: each block writes the gradient of its own row, then each block of the columns adds to its own
-// column. Bookkeeping is optional (null). Sums are double, hinges float, so that ties are those of the scores.
+// Sides are separate launches, rows first: each block writes the gradient of its own row, then each block of the
+// columns adds to its own column. Bookkeeping is optional (null). Sums are double, hinges float, so that ties are those
+// of the scores.
 #include "common.cuh"
 
-// Whether (w, k) comes before (v, i) in the order of hardest negatives: NaN first, then the greater value, then the lesser index. An index of -1
-// marks a thread without a value.
+// Whether (w, k) comes before (v, i) in the order of hardest negatives: NaN first, then the greater value, then the
+// lesser index. An index of -1 marks a thread without a value.
 VSE_INLINE bool harder(float w, int k, float v, int i) {
   if (k < 0 || i < 0) return k >= 0;
   if (w != w || v != v) return w != w && (v == v || k < i);
@@ -35,7 +36,8 @@ VSE_INLINE void block_best(float* value, int* index) {
 // part[anchor] is the loss of the anchor, slope[anchor] its share in the gradient of the positive score.
 // side 0: rows, anchor i; side 1: columns. margins may be null.
 // Cost: read 8*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
-KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores, const float* margins, float margin, int n, int most, int side) {
+KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores,
+                  const float* margins, float margin, int n, int most, int side) {
   int anchor = blockIdx.x;
   float positive = scores[(i64)anchor * n + anchor], best = 0;
   int at = -1;
@@ -61,7 +63,8 @@ KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* co
     __syncthreads();
   }
   if (threadIdx.x) return;
-  // A maximum of exactly 0 flows only where it is the first entry of all: that is where the maximum of equal zeros lies.
+  // A maximum of exactly 0 flows only where it is the first entry of all: that is where the maximum of equal zeros
+  // lies.
   int open = at >= 0 && !(best == 0 && at != 0);
   if (best == 0) at = open ? at : 0;
   if (at < 0) at = 0, best = 0;
@@ -84,8 +87,8 @@ VSE_INLINE double quadratic(float c0, float c1, float c2, double x, float* slope
 }
 
 // Cost: read 4*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
-KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores, float margin,
-                      float p0, float p1, float p2, float n0, float n1, float n2, int n, int side) {
+KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores,
+                      float margin, float p0, float p1, float p2, float n0, float n1, float n2, int n, int side) {
   int anchor = blockIdx.x, at = -1;
   float p = scores[(i64)anchor * n + anchor], best = 0;
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
@@ -114,8 +117,8 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
   if (cost) cost[anchor] = negative;
 }
 
-// The diagonal of the gradient and the loss [3], every part multiplied by scale. parts is [rows, rows' slopes, columns, columns' slopes], each [n]. One block.
-// Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
+// The diagonal of the gradient and the loss [3], every part multiplied by scale. parts is [rows, rows' slopes, columns,
+// columns' slopes], each [n]. One block. Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
 KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale) {
   double row = 0, column = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -131,9 +134,10 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
   loss[2] = (float)(scale * column);
 }
 
-// The margins of LSEH from the Gram matrix of the semantic vectors (device.MarginArgs), one block for each row. images and captions may be null.
-// Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
-KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha, float lambda, int n, int cosine) {
+// The margins of LSEH from the Gram matrix of the semantic vectors (device.MarginArgs), one block for each row. images
+// and captions may be null. Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
+KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha,
+                        float lambda, int n, int cosine) {
   int i = blockIdx.x;
   const float* row = gram + (i64)i * n;
   float largest = row[0];

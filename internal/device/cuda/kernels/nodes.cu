@@ -36,7 +36,8 @@ KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captio
 
 // dx [images·t, h]: the gradients of the means, 0 for words of no caption.
 // Cost: read 4*count; write 4*count; flop 3*count; turns count/(gx*block)*2
-KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h, i64 count) {
+KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h,
+                       i64 count) {
   EACH(i, count) {
     i64 row = i / h, image = row / t;
     int c = of[row - image * t];
@@ -44,11 +45,12 @@ KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* sta
   }
 }
 
-// y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to images with pairs of n rows, captions
-// of them in turn; where starts is given, to captions with t rows in all. Words of no caption get 0.
-// Cost: read 8*count; write 4*count; flop 2*count*(starts*words+(1-starts)*n); turns
+// y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to
+// images with pairs of n rows, captions of them in turn; where starts is given, to captions with t rows in all. Words
+// of no caption get 0. Cost: read 8*count; write 4*count; flop 2*count*(starts*words+(1-starts)*n); turns
 // count/(gx*block)*(2+(starts*words+(1-starts)*n)/4)
-KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, const int* starts, const i64* squares, int t, int n, int captions, int k, int h, int back, i64 count) {
+KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, const int* starts, const i64* squares,
+                 int t, int n, int captions, int k, int h, int back, i64 count) {
   EACH(i, count) {
     i64 row = i / (k * h), w;
     int col = (int)(i - row * (k * h)), g = col / h, j, size = n;
@@ -77,7 +79,8 @@ KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, 
 
 // dweights [images, n, n, k]: Σ over the captions and columns of a group. A thread for each.
 // Cost: read 8*count*captions*h; write 4*count; flop 2*count*captions*h; flight 8; turns captions*h/4
-KERNEL mix_image_weights(float* dweights, const float* x, const float* dy, int n, int captions, int k, int h, i64 count) {
+KERNEL mix_image_weights(float* dweights, const float* x, const float* dy, int n, int captions, int k, int h,
+                         i64 count) {
   EACH(i, count) {
     int g = (int)(i % k), l = (int)(i / k % n), j = (int)(i / k / n % n);
     i64 image = i / k / n / n, first = image * captions * n;
@@ -93,7 +96,8 @@ KERNEL mix_image_weights(float* dweights, const float* x, const float* dy, int n
 // dweights [n, n, k] of caption blockIdx.x: Σ over the images and columns of a group. A warp for each.
 // Cost: read 8*gx*words*words*k*images*h; write 4*gx*words*words*k; flop 2*gx*words*words*k*images*h; flight 8; turns
 // words*words*k/(8*gy)*images*h/32
-KERNEL mix_caption_weights(float* dweights, const float* x, const float* dy, const int* starts, const i64* squares, int t, int images, int k, int h) {
+KERNEL mix_caption_weights(float* dweights, const float* x, const float* dy, const int* starts, const i64* squares,
+                           int t, int images, int k, int h) {
   Item it = item_of(starts, squares, blockIdx.x, 0);
   i64 many = (i64)it.n * it.n * k;
   for (i64 o = (i64)blockIdx.y * 8 + threadIdx.x / 32; o < many; o += (i64)gridDim.y * 8) {

@@ -1,4 +1,5 @@
-// y = x/(‖x‖+ε) over the middle axis of x [outer, n, inner], and dx = dy/(‖x‖+ε) - x·(x·dy)/(‖x‖·(‖x‖+ε)²) (device.L2NormArgs).
+// y = x/(‖x‖+ε) over the middle axis of x [outer, n, inner], and dx = dy/(‖x‖+ε) - x·(x·dy)/(‖x‖·(‖x‖+ε)²)
+// (device.L2NormArgs).
 #include "common.cuh"
 
 // One block for each row (inner = 1).
@@ -38,7 +39,8 @@ KERNEL norm_columns(float* y, float* norm, const float* x, int n, int inner, flo
 }
 
 // Cost: read 8*count*n; write 4*count*n; flop 6*count*n; flight 8; turns count/(gx*block)*2*n/4
-KERNEL norm_columns_grad(float* dx, const float* x, const float* norm, const float* dy, int n, int inner, float eps, i64 count) {
+KERNEL norm_columns_grad(float* dx, const float* x, const float* norm, const float* dy, int n, int inner, float eps,
+                         i64 count) {
   EACH(i, count) {
     i64 o = i / inner, at = o * n * inner + (i - o * inner);
     float dot = 0;

@@ -1,4 +1,5 @@
-// Order embeddings: S_ij = -‖max(0, c_j - i_i)‖, and with e = max(0, c_j - i_i), dS/dc = -e/‖e‖ = -dS/di (device.OrderArgs).
+// Order embeddings: S_ij = -‖max(0, c_j - i_i)‖, and with e = max(0, c_j - i_i), dS/dc = -e/‖e‖ = -dS/di
+// (device.OrderArgs).
 #include "common.cuh"
 
 // One block for each score; blockIdx.x is the caption, blockIdx.y the image.
@@ -17,7 +18,8 @@ KERNEL order_scores(float* scores, const float* images, const float* captions, i
 
 // The gradient of image (captions = 0) or caption (1) i / d, feature i % d: sums over the other side in order.
 // Cost: read 16*(b*d+c*d+b*c); write 4*gx*block; flop 10*b*c*d; turns max(b,c)/2
-KERNEL order_grad(float* out, const float* images, const float* captions, const float* scores, const float* dscores, int b, int c, int d, int side) {
+KERNEL order_grad(float* out, const float* images, const float* captions, const float* scores, const float* dscores,
+                  int b, int c, int d, int side) {
   EACH(i, (i64)(side ? c : b) * d) {
     i64 row = i / d, k = i - row * d;
     float s = 0;

@@ -1,10 +1,11 @@
-// Attention between words and regions (device.PairAttentionArgs): x = leaky(a), y = λ x/(‖x‖ + ε), α = softmax y. |y| ≤ λ, so the exponentials need
-// no shift. Back:
+// Attention between words and regions (device.PairAttentionArgs): x = leaky(a), y = λ x/(‖x‖ + ε), α = softmax y. |y| ≤
+// λ, so the exponentials need no shift. Back:
 //
 //   dy = λ α (dα - Σ α dα)    dx = dy/(‖x‖ + ε) - x (x·dy)/(‖x‖ (‖x‖ + ε)²)    da = dx·leaky'(a)
 //
-// Norm and softmax run along different axes. What runs over the regions of an image is done by a warp for each word and image, what runs over the words
-// of a caption by a thread for each region, which walks through the words. Element (word, image, region) lies at word·wide + image·r + region.
+// Norm and softmax run along different axes. What runs over the regions of an image is done by a warp for each word and
+// image, what runs over the words of a caption by a thread for each region, which walks through the words. Element
+// (word, image, region) lies at word·wide + image·r + region.
 #include "pairs.cuh"
 
 VSE_INLINE float leaky_(float a) { return a < 0 ? PAIR_SLOPE * a : a; }
@@ -34,7 +35,8 @@ KERNEL attention_word_norms(float* factor, const float* scores, const int* first
 
 // α = softmax over regions of factor·x; units are words × images. Words of no caption get zeros.
 // Cost: read 8*units*r; write 4*units*r; flop 50*units*r; flight 8; turns units/(gx*block/32)*4
-KERNEL attention_regions(float* weights, const float* scores, const float* factor, const int* captions, int images, int r, i64 units) {
+KERNEL attention_regions(float* weights, const float* scores, const float* factor, const int* captions, int images,
+                         int r, i64 units) {
   WARPS(t, units) {
     i64 w = t / images, at = t * r;
     if (captions[w] < 0) {
@@ -97,7 +99,8 @@ KERNEL attention_region_norms(float* factor, const float* scores, float lambda, 
 
 // α = softmax over words of factor·x; count is captions × wide.
 // Cost: read 8*count*words; write 4*count*words; flop 50*count*words; flight 8; turns count/(gx*block)*words/2
-KERNEL attention_words(float* weights, const float* scores, const float* factor, const int* first, int images, int r, i64 count) {
+KERNEL attention_words(float* weights, const float* scores, const float* factor, const int* first, int images, int r,
+                       i64 count) {
   i64 wide = (i64)images * r;
   EACH(i, count) {
     int c = (int)(i / wide), col = (int)(i - c * wide), b = col / r;
@@ -105,19 +108,22 @@ KERNEL attention_words(float* weights, const float* scores, const float* factor,
     float s = 0;
     for (i64 w = lo; w < hi; w++) s += exp_(factor[w * images + b] * leaky_(scores[w * wide + col]));
     s = 1.0f / s;
-    for (i64 w = lo; w < hi; w++) weights[w * wide + col] = exp_(factor[w * images + b] * leaky_(scores[w * wide + col])) * s;
+    for (i64 w = lo; w < hi; w++)
+      weights[w * wide + col] = exp_(factor[w * images + b] * leaky_(scores[w * wide + col])) * s;
   }
 }
 
 // dy; it may lie where dweights does.
 // Cost: read 16*count*words; write 4*count*words; flop 5*count*words; flight 8; turns count/(gx*block)*words/2
-KERNEL attention_words_grad(float* dy, const float* weights, const float* dweights, const int* first, float lambda, i64 wide, i64 count) {
+KERNEL attention_words_grad(float* dy, const float* weights, const float* dweights, const int* first, float lambda,
+                            i64 wide, i64 count) {
   EACH(i, count) {
     int c = (int)(i / wide);
     i64 col = i - c * wide, lo = first[c], hi = first[c + 1];
     float mean = 0;
     for (i64 w = lo; w < hi; w++) mean += weights[w * wide + col] * dweights[w * wide + col];
-    for (i64 w = lo; w < hi; w++) dy[w * wide + col] = lambda * weights[w * wide + col] * (dweights[w * wide + col] - mean);
+    for (i64 w = lo; w < hi; w++)
+      dy[w * wide + col] = lambda * weights[w * wide + col] * (dweights[w * wide + col] - mean);
   }
 }
 

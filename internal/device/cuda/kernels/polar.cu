@@ -1,5 +1,5 @@
-// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; the formulas of device/cpu/polar.go), in double. A thread for
-// each pair of regions of an image.
+// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; the formulas of device/cpu/polar.go),
+// in double. A thread for each pair of regions of an image.
 #include "common.cuh"
 
 // Arc tangent (Cephes atan, S. L. Moshier): the argument is reduced to [-0.42, 0.66].
@@ -15,8 +15,15 @@ VSE_INLINE double atan_(double v) {
     x = (x - 1) / (x + 1);
   }
   double z = x * x;
-  double p = (((-8.750608600031904122785e-01 * z - 1.615753718733365076637e+01) * z - 7.500855792314704667340e+01) * z - 1.228866684490136173410e+02) * z - 6.485021904942025371773e+01;
-  double q = ((((z + 2.485846490142306297962e+01) * z + 1.650270098316988542046e+02) * z + 4.328810604912902668951e+02) * z + 4.853903996359136964868e+02) * z + 1.945506571482613964425e+02;
+  double p = (((-8.750608600031904122785e-01 * z - 1.615753718733365076637e+01) * z - 7.500855792314704667340e+01) * z -
+              1.228866684490136173410e+02) *
+                 z -
+             6.485021904942025371773e+01;
+  double q =
+      ((((z + 2.485846490142306297962e+01) * z + 1.650270098316988542046e+02) * z + 4.328810604912902668951e+02) * z +
+       4.853903996359136964868e+02) *
+          z +
+      1.945506571482613964425e+02;
   double a = y + (x * (z * p / q) + x + more);
   return v < 0 ? -a : a;
 }
@@ -47,7 +54,8 @@ VSE_INLINE Place place_of(const float* boxes, i64 pair, int r) {
 // param holds MeanRho, MeanTheta, PrecisionRho, PrecisionTheta, [4, k].
 struct Kernel { double rho, theta, rho_var, theta_var, exponent; };
 
-VSE_INLINE Kernel kernel_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho, const float* precision_theta, int q) {
+VSE_INLINE Kernel kernel_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
+                            const float* precision_theta, int q) {
   Kernel x;
   x.rho = p.rho - mean_rho[q];
   x.theta = p.theta - mean_theta[q];
@@ -62,7 +70,8 @@ VSE_INLINE Kernel kernel_of(Place p, const float* mean_rho, const float* mean_th
 
 struct Softmax { double top; float total; };
 
-VSE_INLINE Softmax softmax_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho, const float* precision_theta, int k) {
+VSE_INLINE Softmax softmax_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
+                              const float* precision_theta, int k) {
   Softmax s;
   s.top = kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, 0).exponent;
   for (int q = 1; q < k; q++) {
@@ -70,26 +79,30 @@ VSE_INLINE Softmax softmax_of(Place p, const float* mean_rho, const float* mean_
     if (e > s.top || e != e) s.top = e;
   }
   s.total = 0;
-  for (int q = 0; q < k; q++) s.total += exp_((float)(kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, q).exponent - s.top));
+  for (int q = 0; q < k; q++)
+    s.total += exp_((float)(kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, q).exponent - s.top));
   return s;
 }
 
 // weights [pairs, k]
 // Cost: read 32*pairs; write 4*pairs*k; flop pairs*k*300; turns 4; double pairs*k*60
-KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, const float* mean_theta, const float* precision_rho, const float* precision_theta,
-                     int r, int k, i64 pairs) {
+KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, const float* mean_theta,
+                     const float* precision_rho, const float* precision_theta, int r, int k, i64 pairs) {
   EACH(i, pairs) {
     Place p = place_of(boxes, i, r);
     Softmax s = softmax_of(p, mean_rho, mean_theta, precision_rho, precision_theta, k);
     for (int q = 0; q < k; q++)
-      weights[i * k + q] = exp_((float)(kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, q).exponent - s.top)) / s.total;
+      weights[i * k + q] =
+          exp_((float)(kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, q).exponent - s.top)) /
+          s.total;
   }
 }
 
-// part [blocks, 4, k]: the parameters' gradients over the pairs of a block. With sums dweights belongs to regions, not to pairs.
-// Cost: read pairs*(32+4*k); write 32*gx*k; flop pairs*k*300; turns k*12; double pairs*k*90
-KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const float* mean_rho, const float* mean_theta, const float* precision_rho,
-                  const float* precision_theta, int r, int k, int sums, i64 pairs) {
+// part [blocks, 4, k]: the parameters' gradients over the pairs of a block. With sums dweights belongs to regions, not
+// to pairs. Cost: read pairs*(32+4*k); write 32*gx*k; flop pairs*k*300; turns k*12; double pairs*k*90
+KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const float* mean_rho,
+                  const float* mean_theta, const float* precision_rho, const float* precision_theta, int r, int k,
+                  int sums, i64 pairs) {
   i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   bool there = i < pairs;
   if (!there) i = pairs - 1;
@@ -106,7 +119,8 @@ KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const
     Kernel x = kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, q);
     double w = exp_((float)(x.exponent - s.top)) / s.total, de = there ? w * (dw[q] - mean) : 0;
     double a = block_total(de * x.rho / x.rho_var), b = block_total(de * x.theta / x.theta_var);
-    double c = block_total(de * x.rho * x.rho * precision_rho[q] / (x.rho_var * x.rho_var)), d = block_total(de * x.theta * x.theta * precision_theta[q] / (x.theta_var * x.theta_var));
+    double c = block_total(de * x.rho * x.rho * precision_rho[q] / (x.rho_var * x.rho_var)),
+           d = block_total(de * x.theta * x.theta * precision_theta[q] / (x.theta_var * x.theta_var));
     if (threadIdx.x) continue;
     part[q] = a;
     part[k + q] = b;
@@ -117,7 +131,8 @@ KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const
 
 // The gradients [k] from the parts, in turn. A block for each of the 4k numbers.
 // Cost: read 8*count*gx; write 4*gx; flop count*gx; turns count/block+3
-KERNEL polar_sums(float* mean_rho, float* mean_theta, float* precision_rho, float* precision_theta, const double* part, int count, int k) {
+KERNEL polar_sums(float* mean_rho, float* mean_theta, float* precision_rho, float* precision_theta, const double* part,
+                  int count, int k) {
   double s = 0;
   for (int i = threadIdx.x; i < count; i += blockDim.x) s += part[(i64)i * 4 * k + blockIdx.x];
   s = block_total(s);

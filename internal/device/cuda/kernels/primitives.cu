@@ -38,8 +38,9 @@ KERNEL map_grad(float* dx, const float* x, const float* y, const float* dy, int 
   }
 }
 
-// y [units] = the sum of each row of x [units, d], or with index the greatest element and its position; a warp for each.
-// Cost: read 4*units*d*(1+index); write 4*units*(1+index); flop units*d; turns units/(gx*block/32)*(1+index)*d/32/4+1
+// y [units] = the sum of each row of x [units, d], or with index the greatest element and its position; a warp for
+// each. Cost: read 4*units*d*(1+index); write 4*units*(1+index); flop units*d; turns
+// units/(gx*block/32)*(1+index)*d/32/4+1
 KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
   WARPS(r, units) {
     const float* row = x + r * d;
@@ -73,8 +74,8 @@ KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
   }
 }
 
-// y [C, d] = the sums over the rows of each segment of x [T, d], or with index the greatest elements and their positions; n is C·d.
-// Cost: read 4*n*words; write 4*n*(1+index); flop n*words; turns n/(gx*block)*words/4
+// y [C, d] = the sums over the rows of each segment of x [T, d], or with index the greatest elements and their
+// positions; n is C·d. Cost: read 4*n*words; write 4*n*(1+index); flop n*words; turns n/(gx*block)*words/4
 KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, int d, i64 n) {
   EACH(i, n) {
     int s = (int)(i / d), k = (int)(i - (i64)s * d), lo = first[s], hi = first[s + 1], at = 0;
@@ -107,7 +108,8 @@ KERNEL spread_segments(float* x, const float* y, const int* index, const int* fi
 // g of row r, [T, longest]: the products with the rows of b in its segment.
 // Cost: read 4*units*d*2; write 4*units*words; flop 2*units*words*d; flight 32; turns
 // units/(gx*block/32)*words/8*d/32
-KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, const int* owner, int d, int longest, i64 units) {
+KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, const int* owner, int d, int longest,
+                    i64 units) {
   WARPS(r, units) {
     int s = owner[r];
     if (s < 0) continue;
@@ -117,7 +119,8 @@ KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, 
 
 // b = G a within segments, or with transposed Gᵀ a. Rows of no segment become zero; n is T·d.
 // Cost: read 8*n; write 4*n; flop 2*n*words; turns n/(gx*block)*words/4
-KERNEL segment_apply(float* b, const float* a, const float* g, const int* first, const int* owner, int transposed, int d, int longest, i64 n) {
+KERNEL segment_apply(float* b, const float* a, const float* g, const int* first, const int* owner, int transposed,
+                     int d, int longest, i64 n) {
   EACH(i, n) {
     i64 r = i / d;
     int k = (int)(i - r * d), s = owner[r];
@@ -125,7 +128,8 @@ KERNEL segment_apply(float* b, const float* a, const float* g, const int* first,
     if (s >= 0) {
       i64 lo = first[s];
       int size = first[s + 1] - (int)lo;
-      for (int t = 0; t < size; t++) v += (transposed ? g[(lo + t) * longest + (r - lo)] : g[r * longest + t]) * a[(lo + t) * d + k];
+      for (int t = 0; t < size; t++)
+        v += (transposed ? g[(lo + t) * longest + (r - lo)] : g[r * longest + t]) * a[(lo + t) * d + k];
     }
     b[i] = v;
   }

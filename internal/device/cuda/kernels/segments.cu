@@ -26,9 +26,10 @@ KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const 
   }
 }
 
-// Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way. Rows of no caption become zero.
-// Cost: read 4*units*d; write 4*units*d; turns units/(gx*block/32)*3
-KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d, int back, i64 units) {
+// Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way. Rows of
+// no caption become zero. Cost: read 4*units*d; write 4*units*d; turns units/(gx*block/32)*3
+KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d,
+                    int back, i64 units) {
   WARPS(r, units) {
     int b = owner[r];
     if (b < 0) {
@@ -42,7 +43,8 @@ KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* 
 
 // Gated pooling of one item: a block for each.
 // Cost: read 8*gx*words*d; write 4*gx*d; flop 4*gx*words*d; flight 8; turns words*d/block+words/4*d/block+8
-KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, const float* w, const float* x, const int* first, int d) {
+KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, const float* w, const float* x,
+                  const int* first, int d) {
   i64 b = blockIdx.x, lo = first[b];
   int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
   const float* gate = g + b * d;
@@ -69,10 +71,12 @@ KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, co
   }
 }
 
-// dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ de_r L_r.
-// Cost: read 12*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; flight 8; turns words*d/block+words/2*d/block+4
-KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g, const float* w, const float* x, const float* weights,
-                       const float* dout, const int* first, int d) {
+// dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ
+// de_r L_r. Cost: read 12*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; flight 8; turns
+// words*d/block+words/2*d/block+4
+KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g,
+                       const float* w, const float* x, const float* weights, const float* dout, const int* first,
+                       int d) {
   i64 b = blockIdx.x, lo = first[b];
   int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
   for (int r = threadIdx.x / 32; r < n; r += warps) {

@@ -1,6 +1,7 @@
-// Self-attention of captions (device.SelfAttentionArgs; the formulas of device/cpu/selfattention.go). A block works on 16 rows (blockIdx.z) of
-// one head (blockIdx.y) of one caption (first + blockIdx.x); the weights [n, n] of its rows lie in scratch memory, the heads of a
-// caption one behind the other. The rows of queries, keys, values and their gradients lie ld apart.
+// Self-attention of captions (device.SelfAttentionArgs; the formulas of device/cpu/selfattention.go). A block works on
+// 16 rows (blockIdx.z) of one head (blockIdx.y) of one caption (first + blockIdx.x); the weights [n, n] of its rows lie
+// in scratch memory, the heads of a caption one behind the other. The rows of queries, keys, values and their gradients
+// lie ld apart.
 #include "philox.cuh"
 #include "warp.cuh"
 
@@ -30,7 +31,8 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   return t;
 }
 
-// products sets out[i, j] = a_i·b_j for the rows of a tile and all n rows of b; vectors have size values, their rows lie lda and ldb apart.
+// products sets out[i, j] = a_i·b_j for the rows of a tile and all n rows of b; vectors have size values, their rows
+// lie lda and ldb apart.
 VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i64 ldb, int rows, int n, int size) {
   __shared__ float ta[kRows][kDepth + 1], tb[kRows][kDepth + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
@@ -53,8 +55,10 @@ VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i6
   __syncthreads();
 }
 
-// mix sets out_i = Σ_j w_ij v_j for the rows of a tile, and copy_i rounded where it is not null; w_ij lies at i·down + j·across. Rows of out lie ldo apart, those of v ld.
-VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows, int n, int size, i64 ld) {
+// mix sets out_i = Σ_j w_ij v_j for the rows of a tile, and copy_i rounded where it is not null; w_ij lies at i·down +
+// j·across. Rows of out lie ldo apart, those of v ld.
+VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows,
+                    int n, int size, i64 ld) {
   __shared__ float tw[kRows][kRows + 1], tv[kRows][kWide + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int c0 = 0; c0 < size; c0 += kWide) {
@@ -109,8 +113,10 @@ VSE_INLINE void softmax(float* p, const int* words, int n, float factor) {
 // words may be null; factor is 1/√(columns of a head).
 // Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 4*gx*words*words*d; turns
 // 2*d/gy/32*ceil(words/16)*2+words
-KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key, const float* value, const int* words, const int* lengths,
-                      const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
+KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key,
+                      const float* value, const int* words, const int* lengths, const int* starts, const i64* squares,
+                      const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d,
+                      int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float* p = weights + t.scratch;
@@ -119,17 +125,20 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
     float* row = p + (i64)i * t.n;
     softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
     if (keep != 0)
-      for (int j = threadIdx.x % 32; j < t.n; j += 32) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
+      for (int j = threadIdx.x % 32; j < t.n; j += 32)
+        row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
   }
-  mix(context + t.at + (i64)t.row * d, copy ? copy + t.at + (i64)t.row * d : 0, d, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
+  mix(context + t.at + (i64)t.row * d, copy ? copy + t.at + (i64)t.row * d : 0, d, p, t.n, 1, value + t.in, t.rows, t.n,
+      t.size, ld);
 }
 
 // The first half of the gradient: the weights with dropout, dS, and dQ = dS K.
 // Cost: read 4*gx*words*d*4*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 6*gx*words*words*d; turns
 // 3*d/gy/32*ceil(words/16)*2+words
-KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slopes, const float* dcontext, const float* query, const float* key, const float* value, const int* words,
-                           const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
-                           int l, int d, int ld) {
+KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slopes, const float* dcontext,
+                           const float* query, const float* key, const float* value, const int* words,
+                           const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0,
+                           u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float *p = weights + t.scratch, *s = slopes + t.scratch;
@@ -156,11 +165,13 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slo
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
 // Cost: read 4*gx*words*d*2*ceil(words/16); write 8*gx*words*d; flop 4*gx*words*words*d; turns
 // 2*d/gy/32*ceil(words/16)*2+8
-KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, const float* weights, const float* slopes, const float* dcontext, const float* query, const int* lengths,
+KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, const float* weights,
+                              const float* slopes, const float* dcontext, const float* query, const int* lengths,
                               const int* starts, const i64* squares, int first, int d, int ld) {
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   i64 head = t.scratch - (i64)t.row * t.n + t.row, to = t.in + (i64)t.row * ld;
-  mix(dvalue + to, dvalue_copy ? dvalue_copy + to : 0, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size, d);
+  mix(dvalue + to, dvalue_copy ? dvalue_copy + to : 0, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size,
+      d);
   mix(dkey + to, dkey_copy ? dkey_copy + to : 0, ld, slopes + head, 1, t.n, query + t.in, t.rows, t.n, t.size, ld);
 }

@@ -1,4 +1,5 @@
-// Packed batches (device.Packing): the table of first rows, the words of the rows, and the word vectors. For their gradient see sum_words.
+// Packed batches (device.Packing): the table of first rows, the words of the rows, and the word vectors. For their
+// gradient see sum_words.
 #include "common.cuh"
 
 // starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps: the first packed row of step t, and the number of rows.
@@ -11,10 +12,10 @@ KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
   }
 }
 
-// rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the place of (b, t)
-// in words is b·columns + t.
-// Cost: read 12*b*words; write 4*b*words; turns 4
-KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps, int shift) {
+// rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the
+// place of (b, t) in words is b·columns + t. Cost: read 12*b*words; write 4*b*words; turns 4
+KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps,
+                  int shift) {
   EACH(i, (i64)b * steps) {
     int t = (int)(i / b), s = (int)(i - (i64)t * b);
     if (t < lengths[s]) rows[starts[t] + s] = words[(i64)s * columns + t + shift];

@@ -48,8 +48,10 @@ func TestStatements(t *testing.T) {
 			"(int64_t)0, 13); at[0] = as<float>(f1); }",
 		"mul.wide.s32 \t%rd1, %r1, -4;": "set(rd1, op_mul_wide<int32_t>(as<int32_t>(r1), " +
 			"as<int32_t>((uint64_t)0xfffffffffffffffcull)));",
-		"cvt.rzi.s32.f32 \t%r1, %f1;":                  "set(r1, convert<int32_t>(as<float>(f1)));",
-		"shfl.sync.bfly.b32\t%r1, %r2, 16, 31, -1;":    "set(r1, (uint32_t)emu::shuffle(as<uint32_t>((uint64_t)0xffffffffffffffffull), as<uint32_t>(r2), emu::kXor, as<uint32_t>((uint64_t)0x10ull)));",
+		"cvt.rzi.s32.f32 \t%r1, %f1;": "set(r1, convert<int32_t>(as<float>(f1)));",
+		"shfl.sync.bfly.b32\t%r1, %r2, 16, 31, -1;": "set(r1, (uint32_t)emu::shuffle(" +
+			"as<uint32_t>((uint64_t)0xffffffffffffffffull), as<uint32_t>(r2), " +
+			"emu::kXor, as<uint32_t>((uint64_t)0x10ull)));",
 		"{ .reg .b32 tmp; mov.b64 {tmp, %r2}, %rd1; }": "set(r2, (uint32_t)(as<uint64_t>(rd1) >> 32));",
 		"ld.param.u64 \t%rd1, [k_param_0];":            "set(rd1, parameter<uint64_t>(P, 0));",
 	} {

@@ -51,13 +51,14 @@ struct Matrix {
 };
 
 // gemm adds the terms of each element in their order, those of 8 rows at a time as one vector of the host.
-static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, int64_t a0, int64_t lda, Matrix b, int64_t b0, int64_t ldb, float beta, Matrix c, int64_t c0, int64_t ldc,
-                 int compute) {
+static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, int64_t a0, int64_t lda, Matrix b,
+                 int64_t b0, int64_t ldb, float beta, Matrix c, int64_t c0, int64_t ldc, int compute) {
   typedef float Rows __attribute__((vector_size(32)));
   const int groups = (m + 7) / 8;
   std::vector<Rows> left((size_t)groups * k, Rows{}), sums(groups);
   for (int p = 0; p < k; p++)
-    for (int i = 0; i < m; i++) left[(size_t)p * groups + i / 8][i % 8] = rounded(a.get(a0 + (ta ? i * lda + p : p * lda + i)), compute);
+    for (int i = 0; i < m; i++)
+      left[(size_t)p * groups + i / 8][i % 8] = rounded(a.get(a0 + (ta ? i * lda + p : p * lda + i)), compute);
   for (int j = 0; j < n; j++) {
     std::fill(sums.begin(), sums.end(), Rows{});
     for (int p = 0; p < k; p++) {
@@ -74,7 +75,11 @@ static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, i
 }
 
 extern "C" {
-Status cublasCreate_v2(void** h) { return emu_no_blas > 0 && emu_no_blas-- ? kNotInitialized : emu_ready() ? (*h = new Handle, kSuccess) : kNotInitialized; }
+Status cublasCreate_v2(void** h) {
+  return emu_no_blas > 0 && emu_no_blas-- ? kNotInitialized
+         : emu_ready()                    ? (*h = new Handle, kSuccess)
+                                          : kNotInitialized;
+}
 Status cublasDestroy_v2(void* h) { delete (Handle*)h; return kSuccess; }
 Status cublasSetStream_v2(void* h, void* stream) { *(Handle*)h = {stream}; return kSuccess; }
 // Setting the stream takes the workspace back, as in cuBLAS.
@@ -83,27 +88,39 @@ Status cublasSetWorkspace_v2(void* h, void* p, size_t bytes) {
   return ((Handle*)h)->lent = true, kSuccess;
 }
 Status cublasGetVersion_v2(void*, int* v) { *v = 130000; return kSuccess; }
-Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A, int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
-                                  const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute, int) {
+Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A,
+                                  int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
+                                  const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute,
+                                  int) {
   if (!emu_ready()) return kNotInitialized;
-  if (m < 0 || n < 0 || k < 0 || count < 0 || sa < 0 || sb < 0 || sc < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return kInvalidValue;
+  if (m < 0 || n < 0 || k < 0 || count < 0 || sa < 0 || sb < 0 || sc < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) ||
+      ldc < m || lda < 1 || ldb < 1)
+    return kInvalidValue;
   // The combinations of types that the reference of cublasGemmStridedBatchedEx lists for these kinds of compute.
-  bool single = at == kSingle && bt == kSingle && ct == kSingle, half = at == kHalf && bt == kHalf && (ct == kSingle || ct == kHalf);
-  if (!(single && (compute == kFloat32 || compute == kFast16BF || compute == kFastTF32)) && !(half && compute == kFloat32)) return kNotSupported;
+  bool single = at == kSingle && bt == kSingle && ct == kSingle,
+       half = at == kHalf && bt == kHalf && (ct == kSingle || ct == kHalf);
+  if (!(single && (compute == kFloat32 || compute == kFast16BF || compute == kFastTF32)) &&
+      !(half && compute == kFloat32))
+    return kNotSupported;
   if (emu_no_half && (half || compute == kFast16BF)) return kNotSupported;
   Matrix a{A, at}, b{B, bt}, c{C, ct};
   if ((uint64_t)A % a.size() || (uint64_t)B % b.size() || (uint64_t)C % c.size()) return kInvalidValue;
   size_t as = (size_t)(ta ? m : k), bs = (size_t)(tb ? k : n);
   auto reaches = [&](const Matrix& x, size_t columns, int rows, int ld, long long stride) {
     for (long long i = 0; i < count; i++)
-      if (columns && rows && !emu::inside((uint64_t)x.p + x.size() * stride * i, x.size() * ((columns - 1) * ld + rows))) return false;
+      if (columns && rows &&
+          !emu::inside((uint64_t)x.p + x.size() * stride * i, x.size() * ((columns - 1) * ld + rows)))
+        return false;
     return true;
   };
-  if (!reaches(a, as, ta ? k : m, lda, sa) || !reaches(b, bs, tb ? n : k, ldb, sb) || !reaches(c, n, m, ldc, sc)) return kInvalidValue;
-  if (!((Handle*)h)->lent && emu_records(((Handle*)h)->stream)) return kNotSupported;  // cuBLAS would allocate: stricter than it is
+  if (!reaches(a, as, ta ? k : m, lda, sa) || !reaches(b, bs, tb ? n : k, ldb, sb) || !reaches(c, n, m, ldc, sc))
+    return kInvalidValue;
+  if (!((Handle*)h)->lent && emu_records(((Handle*)h)->stream))
+    return kNotSupported;  // cuBLAS would allocate: stricter than it is
   float x = *(const float*)alpha, y = *(const float*)beta;
   emu_enqueue(((Handle*)h)->stream, [=] {
-    for (long long i = 0; i < count; i++) gemm(ta, tb, m, n, k, x, a, i * sa, lda, b, i * sb, ldb, y, c, i * sc, ldc, compute);
+    for (long long i = 0; i < count; i++)
+      gemm(ta, tb, m, n, k, x, a, i * sa, lda, b, i * sb, ldb, y, c, i * sc, ldc, compute);
   });
   return kSuccess;
 }

@@ -1,9 +1,10 @@
 // Device memory and the check of every access to it.
 //
-// The compiler calls __asan_load4_noabort(address) and its like before each access of a kernel. An address of device memory
-// must lie in a live allocation. For each 4 bytes of device and of shared memory a shadow holds who wrote and who read
-// last; a write and another access by two threads in one launch, with no barrier between them, is a race. Accesses of 2 bytes have shadows of their
-// own, one for each 2 bytes, so that threads may write neighbouring halves of a word.
+// The compiler calls __asan_load4_noabort(address) and its like before each access of a kernel. An address of device
+// memory must lie in a live allocation. For each 4 bytes of device and of shared memory a shadow holds who wrote and
+// who read last; a write and another access by two threads in one launch, with no barrier between them, is a race.
+// Accesses of 2 bytes have shadows of their own, one for each 2 bytes, so that threads may write neighbouring halves of
+// a word.
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -31,12 +32,15 @@ static Shadow shared_shadow[64 << 10];
 static void open_arena() {
   if (arena) return;
   arena = (char*)mmap(0, kArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  shadows = (Shadow*)mmap(0, kArena / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  halves = (Shadow*)mmap(0, kArena / 2 * sizeof(Shadow), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  shadows = (Shadow*)mmap(0, kArena / 4 * sizeof(Shadow), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  halves = (Shadow*)mmap(0, kArena / 2 * sizeof(Shadow), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-// give_back gives the whole pages of [lo, hi) of the arena and of its shadows back, and keeps the addresses. The first kKept bytes are not given back:
-// to have them cleared again for every small test takes longer than most of its kernels.
+// give_back gives the whole pages of [lo, hi) of the arena and of its shadows back, and keeps the addresses. The first
+// kKept bytes are not given back: to have them cleared again for every small test takes longer than most of its
+// kernels.
 static void give_back(size_t lo, size_t hi) {
   auto drop = [](void* base, size_t from, size_t to) {
     from = (from + 4095) & ~4095ull, to &= ~4095ull;
@@ -50,7 +54,8 @@ static void give_back(size_t lo, size_t hi) {
 void* allocate(size_t bytes) {
   open_arena();
   size_t size = (bytes + kGap - 1) / kGap * kGap;
-  if (arena == MAP_FAILED || shadows == MAP_FAILED || halves == MAP_FAILED || size > kArena - used - 2 * kGap) return nullptr;
+  if (arena == MAP_FAILED || shadows == MAP_FAILED || halves == MAP_FAILED || size > kArena - used - 2 * kGap)
+    return nullptr;
   used += kGap;
   char* p = arena + used;
   used += size;
@@ -96,13 +101,17 @@ bool allocation(uint64_t p, uint64_t* at, size_t* bytes) {
 
 void fresh_shared() { memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared); }
 
-static __attribute__((noinline, cold)) void race(const char* what, const char* other, const char* where, const Access& a) {
+static __attribute__((noinline, cold)) void race(const char* what, const char* other, const char* where,
+                                                 const Access& a) {
   fail("race in %s memory: %s what thread %d of %s has %s, with no barrier between", where, what,
-       a.thread >= kSeveralBlocks ? -1 : a.thread, a.block == position.block ? "the same block" : "another block", other);
+       a.thread >= kSeveralBlocks ? -1 : a.thread, a.block == position.block ? "the same block" : "another block",
+       other);
 }
 
-// first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory, of which each block has its own.
-static inline __attribute__((always_inline)) void compare(const Shadow& s, bool write, const char* where, uint32_t first) {
+// first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory,
+// of which each block has its own.
+static inline __attribute__((always_inline)) void compare(const Shadow& s, bool write, const char* where,
+                                                          uint32_t first) {
   const Position p = position;
   auto conflict = [&](const Access& a) {
     if (a.block < first) return false;
@@ -116,8 +125,8 @@ static inline __attribute__((always_inline)) void compare(const Shadow& s, bool 
 // look is compare, and notes the access.
 static inline __attribute__((always_inline)) void look(Shadow& s, bool write, const char* where, uint32_t first) {
   const Position p = position;
-  if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral && s.wrote.block >= first && s.wrote.block == p.block &&
-      s.wrote.epoch != p.epoch)
+  if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral &&
+      s.wrote.block >= first && s.wrote.block == p.block && s.wrote.epoch != p.epoch)
     return;  // one more reader of what an earlier epoch wrote: the common case
   compare(s, write, where, first);
   if (write) {
@@ -134,17 +143,22 @@ static inline __attribute__((always_inline)) void look(Shadow& s, bool write, co
 
 static inline __attribute__((always_inline)) void access(uint64_t p, size_t bytes, bool write) {
   if (p - (uint64_t)__start_vse_shared < (uint64_t)(__stop_vse_shared - __start_vse_shared)) {
-    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++) look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
+    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++)
+      look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
   } else if (p - (uint64_t)arena < kArena) {
     if (p < cached_lo || p + bytes > cached_hi) {
       auto it = owner(p);
       if (it == blocks.end() || p + bytes > it->first + it->second) {
-        if (it == blocks.end()) return fail("%s %zu bytes of device memory that was never allocated or is free", write ? "writes" : "reads", bytes);
-        return fail("%s %zu bytes at byte %llu of an allocation of %zu", write ? "writes" : "reads", bytes, (unsigned long long)(p - it->first), it->second);
+        if (it == blocks.end())
+          return fail("%s %zu bytes of device memory that was never allocated or is free", write ? "writes" : "reads",
+                      bytes);
+        return fail("%s %zu bytes at byte %llu of an allocation of %zu", write ? "writes" : "reads", bytes,
+                    (unsigned long long)(p - it->first), it->second);
       }
       cached_lo = it->first, cached_hi = it->first + it->second;
     }
-    if (p % bytes) return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
+    if (p % bytes)
+      return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
     size_t at = p - (uint64_t)arena;
     if (bytes == 2) {
       half_launch = position.first;
@@ -162,7 +176,8 @@ static inline __attribute__((always_inline)) void access(uint64_t p, size_t byte
 }
 // Of PTX, where an instruction says which memory it means.
 void check_device(uint64_t p, size_t bytes, bool write) {
-  if (p - (uint64_t)arena >= kArena) return fail("%s %zu bytes at address 0x%llx", write ? "writes" : "reads", bytes, (unsigned long long)p);
+  if (p - (uint64_t)arena >= kArena)
+    return fail("%s %zu bytes at address 0x%llx", write ? "writes" : "reads", bytes, (unsigned long long)p);
   access(p, bytes, write);
 }
 void check_shared(uint64_t p, size_t bytes, bool write) {

@@ -1,11 +1,13 @@
 // The part of libcuda that vsetrain calls, on the host.
 //
-// A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the kernels compiled
-// by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a fault in a kernel every call
-// of the process fails with the same error, as on a GPU; cuGetErrorString then tells what happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream
-// until somebody waits for it or frees memory, so that memory reused too early shows. A stream that waits for an event makes another one go on up to that event,
-// no further. With 2 all streams but the first of a context work at once, unless they wait for an event. So what two streams do to the same memory without an
-// event between them happens in the wrong order with one of the two.
+// A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the
+// kernels compiled by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a
+// fault in a kernel every call of the process fails with the same error, as on a GPU; cuGetErrorString then tells what
+// happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream until somebody
+// waits for it or frees memory, so that memory reused too early shows. A stream that waits for an event makes another
+// one go on up to that event, no further. With 2 all streams but the first of a context work at once, unless they wait
+// for an event. So what two streams do to the same memory without an event between them happens in the wrong order with
+// one of the two.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +25,21 @@
 typedef int Result;
 typedef uint64_t Address;
 enum {
-  kOK = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kStub = 34, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
-  kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901, kCaptureIsolation = 905,
+  kOK = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kStub = 34,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNotFound = 500,
+  kIllegalAddress = 700,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalid = 901,
+  kCaptureIsolation = 905,
   kUnknown = 999,
 };
 
@@ -120,8 +135,18 @@ bool emu_records(void* s) { return stream(s)->capture; }
 
 extern long emu_no_blas, emu_no_half;  // of blas.cc
 static std::map<std::string, long*> settings() {
-  return {{"defer", &defer_work}, {"no_device", &no_device}, {"memory", &memory}, {"version", &driver_version}, {"devices", &devices}, {"capability", &capability},
-          {"stub", &stub}, {"no_capture", &no_capture}, {"free_waits", &free_waits}, {"lose", &lose}, {"no_blas", &emu_no_blas}, {"no_half", &emu_no_half}};
+  return {{"defer", &defer_work},
+          {"no_device", &no_device},
+          {"memory", &memory},
+          {"version", &driver_version},
+          {"devices", &devices},
+          {"capability", &capability},
+          {"stub", &stub},
+          {"no_capture", &no_capture},
+          {"free_waits", &free_waits},
+          {"lose", &lose},
+          {"no_blas", &emu_no_blas},
+          {"no_half", &emu_no_half}};
 }
 // still is whether memory is there when work comes to it that was given to the GPU before.
 static bool still(Address p, size_t n) { return emu::inside(p, n) || (broken = kIllegalAddress, false); }
@@ -153,8 +178,8 @@ long emu_launches() { return launches; }
 long emu_uploaded() { return uploaded; }
 long emu_finished() { return finished; }
 
-// EMULATED_CUDA_LOSE in the environment is the setting lose, and likewise for the others: for tests of the program, and of the same in every order of
-// threads (make test-orders).
+// EMULATED_CUDA_LOSE in the environment is the setting lose, and likewise for the others: for tests of the program, and
+// of the same in every order of threads (make test-orders).
 Result cuInit(unsigned) {
   if (!initialized) {
     auto from = [](std::string name) {
@@ -174,15 +199,26 @@ Result cuDeviceGetCount(int* n) { return *n = devices, kOK; }
 Result cuDeviceGet(int* d, int i) { return i >= devices ? kInvalidDevice : (*d = i, kOK); }
 Result cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "emulated GPU"), kOK; }
 Result cuDeviceGetAttribute(int* v, int attribute, int) {
-  *v = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 4 : attribute == 97 ? 227 << 10 : 0;
+  *v = attribute == 75   ? capability / 10
+       : attribute == 76 ? capability % 10
+       : attribute == 16 ? 4
+       : attribute == 97 ? 227 << 10
+                         : 0;
   return kOK;
 }
 Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
-Result cuDevicePrimaryCtxRetain(void** c, int) { return !initialized ? kNotInitialized : broken ? broken : (retained = true, *c = &context_object, kOK); }
+Result cuDevicePrimaryCtxRetain(void** c, int) {
+  return !initialized ? kNotInitialized : broken ? broken : (retained = true, *c = &context_object, kOK);
+}
 Result cuDevicePrimaryCtxRelease_v2(int) { return kOK; }
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
 Result cuCtxSynchronize() { READY; flush_all(); return broken; }
-Result cuMemGetInfo_v2(size_t* available, size_t* total) { READY; *total = memory; *available = memory - std::min((size_t)memory, emu::allocated()); return kOK; }
+Result cuMemGetInfo_v2(size_t* available, size_t* total) {
+  READY;
+  *total = memory;
+  *available = memory - std::min((size_t)memory, emu::allocated());
+  return kOK;
+}
 Result cuMemAlloc_v2(Address* p, size_t n) {
   READY;
   NOT_RECORDED;
@@ -190,8 +226,17 @@ Result cuMemAlloc_v2(Address* p, size_t n) {
   void* q = emu::allocated() + n > (size_t)memory ? nullptr : emu::allocate(n);
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
-Result cuMemFree_v2(Address p) { if (!context) return kInvalidContext; NOT_RECORDED; if (free_waits) flush_all(); return emu::release((void*)p) ? kOK : kInvalidValue; }
-Result cuMemHostAlloc(void** p, size_t n, unsigned) { READY; NOT_RECORDED; return (*p = malloc(n)) ? kOK : kOutOfMemory; }
+Result cuMemFree_v2(Address p) {
+  if (!context) return kInvalidContext;
+  NOT_RECORDED;
+  if (free_waits) flush_all();
+  return emu::release((void*)p) ? kOK : kInvalidValue;
+}
+Result cuMemHostAlloc(void** p, size_t n, unsigned) {
+  READY;
+  NOT_RECORDED;
+  return (*p = malloc(n)) ? kOK : kOutOfMemory;
+}
 Result cuMemFreeHost(void* p) { if (free_waits) free(p); else memset(p, 0xff, malloc_usable_size(p)); return kOK; }
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
@@ -234,11 +279,14 @@ Result cuModuleGetFunction(void** f, void* m, const char* name) {
   *f = ((Module*)m)->functions.back().get();
   return kOK;
 }
-Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* st, void** parameters, void** extra) {
+Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared, void* st, void** parameters, void** extra) {
   READY;
   Function* fn = (Function*)f;
   unsigned long threads = (unsigned long)bx * by * bz;
-  if (extra || !threads || threads > 1024 || bz > 64 || !gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 || (int)shared > fn->dynamic) return kInvalidValue;
+  if (extra || !threads || threads > 1024 || bz > 64 || !gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 ||
+      gz > 65535 || (int)shared > fn->dynamic)
+    return kInvalidValue;
   launches++;
   if (Result r = lost()) return r;
   auto values = std::make_shared<std::vector<uint64_t>>(fn->kernel->count);  // the driver copies parameters at the call
@@ -271,7 +319,8 @@ Result cuStreamWaitEvent(void* s, void* e, unsigned flags) {
   READY;
   if (flags) return kInvalidValue;
   std::shared_ptr<Mark> m = ((Event*)e)->mark;
-  if (stream(s)->capture) return stream(s)->spoiled = true, kCaptureIsolation;  // the event is of no stream that records
+  if (stream(s)->capture)
+    return stream(s)->spoiled = true, kCaptureIsolation;  // the event is of no stream that records
   if (m->reached < m->recorded) stream(s)->queue.push_back({nullptr, m, m->stream, m->recorded}), go_ahead();
   return broken;
 }
@@ -291,7 +340,9 @@ Result cuEventSynchronize(void* e) {
   if (m->reached < m->recorded) flush(m->stream, m.get(), m->recorded);
   return broken;
 }
-Result cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->mark->at - ((Event*)a)->mark->at).count(), kOK; }
+Result cuEventElapsedTime(float* ms, void* a, void* b) {
+  return *ms = std::chrono::duration<float, std::milli>(((Event*)b)->mark->at - ((Event*)a)->mark->at).count(), kOK;
+}
 Result cuStreamBeginCapture_v2(void* s, int) {
   READY;
   if (no_capture == 1) return kNotSupported;
@@ -310,16 +361,33 @@ Result cuStreamEndCapture(void* s, void** g) {
   delete (Graph*)*g;
   return *g = nullptr, kCaptureInvalid;
 }
-Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) { return no_capture == 3 ? kNotSupported : (*x = new Graph(*(Graph*)g), kOK); }
-Result cuGraphLaunch(void* x, void* s) { READY; if (Result r = lost()) return r; return enqueue(stream(s), [x] { for (auto& w : ((Graph*)x)->work) w(); }); }
+Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) {
+  return no_capture == 3 ? kNotSupported : (*x = new Graph(*(Graph*)g), kOK);
+}
+Result cuGraphLaunch(void* x, void* s) {
+  READY;
+  if (Result r = lost()) return r;
+  return enqueue(stream(s), [x] {
+    for (auto& w : ((Graph*)x)->work) w();
+  });
+}
 Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
 Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
 Result cuGetErrorName(Result r, const char** s) {
-  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"}, {kStub, "CUDA_ERROR_STUB_LIBRARY"}, {kNoDevice, "CUDA_ERROR_NO_DEVICE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
-    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"}, {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}, {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
-    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
+  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                   {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"},
+                                                   {kStub, "CUDA_ERROR_STUB_LIBRARY"},
+                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+                                                   {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+                                                   {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                   {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
+                                                   {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                                                   {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                                   {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
   auto it = names.find(r);
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }

@@ -1,4 +1,5 @@
-// The CUDA execution model on the host: one fiber per CUDA thread, all on one OS thread, so that a run is deterministic.
+// The CUDA execution model on the host: one fiber per CUDA thread, all on one OS thread, so that a run is
+// deterministic.
 //
 // The kernel sources are compiled by g++ with -fsanitize=kernel-address in its form of calls: every load and store of a
 // kernel calls a function of check.cc, which knows the device's allocations and the shared memory of a block. This file
@@ -13,7 +14,8 @@
 #define __device__
 #define __global__
 #define __launch_bounds__(...)
-// Shared memory lies in a section of its own: it is filled with NaN before each block, and its accesses are checked for races.
+// Shared memory lies in a section of its own: it is filled with NaN before each block, and its accesses are checked for
+// races.
 #define __shared__ static __attribute__((section("vse_shared")))
 #define VSE_INLINE static inline __attribute__((always_inline))
 

@@ -1,8 +1,8 @@
 // Fibers, barriers, shuffles and the order in which the threads of a block run.
 //
-// A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, a warp when all lanes of the
-// mask have come to the same shuffle. Warps run one after the other, each up to a barrier. Mistakes end the launch with a message (fail), as a
-// fault ends a kernel on a GPU.
+// A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, a warp
+// when all lanes of the mask have come to the same shuffle. Warps run one after the other, each up to a barrier.
+// Mistakes end the launch with a message (fail), as a fault ends a kernel on a GPU.
 #include "run.h"
 
 #include <sys/mman.h>
@@ -51,7 +51,8 @@ struct Fiber {
   void* sp;
   char* stack;
   State state;
-  uint8_t parity;  // shuffles alternate between two values, so that a quick lane does not overwrite what a slow one has yet to read
+  uint8_t parity;  // shuffles alternate between two values, so that a quick lane does not overwrite what a slow one has
+                   // yet to read
   uint64_t value[2];
   uint32_t mask;
   Shuffle kind;
@@ -155,7 +156,8 @@ static void arrange(int* sequence, int n) {
   }
 }
 
-// run_warp lets the lanes of a warp run until none can go on before a barrier, in a new order after each shuffle. It reports whether any ran.
+// run_warp lets the lanes of a warp run until none can go on before a barrier, in a new order after each shuffle. It
+// reports whether any ran.
 static bool run_warp(int base) {
   int sequence[32], lanes = threads - base < 32 ? threads - base : 32;
   bool ran = false;
@@ -178,11 +180,15 @@ static bool release_barrier() {
     alive += fibers[i].state != kDone;
     if (fibers[i].state != kAtBarrier) continue;
     waiting++;
-    if (line >= 0 && fibers[i].line != line) return fail("threads wait at the barriers of lines %d and %d", line, fibers[i].line), false;
+    if (line >= 0 && fibers[i].line != line)
+      return fail("threads wait at the barriers of lines %d and %d", line, fibers[i].line), false;
     line = fibers[i].line;
   }
   if (alive == 0 || waiting < alive) return false;
-  if (waiting != threads) return fail("the barrier of line %d is reached by %d of %d threads, the others have left the kernel", line, waiting, threads), false;
+  if (waiting != threads)
+    return fail("the barrier of line %d is reached by %d of %d threads, the others have left the kernel", line, waiting,
+                threads),
+           false;
   for (int i = 0; i < threads; i++) fibers[i].state = kReady;
   position.epoch++;
   return true;
@@ -191,8 +197,10 @@ static bool release_barrier() {
 static void run_block() {
   for (int i = 0; i < threads; i++) {
     Fiber& x = fibers[i];
-    if (!x.stack) x.stack = (char*)mmap(0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void** s = (void**)(x.stack + kStack - (size_t)(i * 448 & 0x1fc0));  // stacks that do not all fall into the same lines of the cache
+    if (!x.stack)
+      x.stack = (char*)mmap(0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void** s = (void**)(x.stack + kStack -
+                        (size_t)(i * 448 & 0x1fc0));  // stacks that do not all fall into the same lines of the cache
     *--s = nullptr;
     *--s = (void*)body;
     for (int k = 0; k < 6; k++) *--s = nullptr;

@@ -11,8 +11,9 @@ struct Position { uint32_t first, block; uint16_t thread, epoch; };
 extern Position position;
 
 void run_grid(const Kernel& kernel, Dim grid, Dim block, void** parameters);
-extern void (*launch)(const Kernel& kernel, Dim grid, Dim block, void** parameters);  // run_grid, unless kernels are compared
-extern int line;                                                                      // of PTX that is executed, 0 where sources are
+extern void (*launch)(const Kernel& kernel, Dim grid, Dim block,
+                      void** parameters);  // run_grid, unless kernels are compared
+extern int line;                           // of PTX that is executed, 0 where sources are
 
 // fail ends the running launch; failed returns what was wrong, nullptr for nothing.
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,5 @@
-// Every launch twice: the kernel of the PTX, and that of the sources in the source emulator, on the same memory. The bits that both leave
-// must be the same; that of a NaN, which are not defined, do not matter.
+// Every launch twice: the kernel of the PTX, and that of the sources in the source emulator, on the same memory. The
+// bits that both leave must be the same; that of a NaN, which are not defined, do not matter.
 #include <vector>
 
 #include "ptx.h"
@@ -58,8 +58,8 @@ static void twice(const emu::Kernel& k, emu::Dim grid, emu::Dim block, void** pa
     float x = 0, y = 0;
     const size_t n = m.before.size() - i < 4 ? m.before.size() - i : 4;
     memcpy(&x, mine + i, n), memcpy(&y, m.theirs.data() + i, n);
-    return emu::fail("at byte %zu of an allocation of %zu the PTX leaves %g (%08x), the source %g (%08x)", i, m.before.size(), x,
-                     bits<uint32_t>(x), y, bits<uint32_t>(y));
+    return emu::fail("at byte %zu of an allocation of %zu the PTX leaves %g (%08x), the source %g (%08x)", i,
+                     m.before.size(), x, bits<uint32_t>(x), y, bits<uint32_t>(y));
   }
 }
 }  // namespace ptx

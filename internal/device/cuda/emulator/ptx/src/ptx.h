@@ -163,7 +163,8 @@ template <class T, class F> OP T convert(F x) {
     typedef std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t> W;
     static_assert(sizeof(T) == 4, "conversion of a number to 32 bits alone");
     if (x != x) return sizeof(F) == 4 ? 0 : (T)((T)1 << 31);
-    const double most = std::is_signed_v<T> ? 2147483647.0 : 4294967295.0, low = std::is_signed_v<T> ? -2147483648.0 : 0;
+    const double most = std::is_signed_v<T> ? 2147483647.0 : 4294967295.0,
+                 low = std::is_signed_v<T> ? -2147483648.0 : 0;
     return x >= most ? (T)(W)most : x <= low ? (T)(W)low : (T)(W)x;
   } else if constexpr (real<T>) {
     return number((T)x);
