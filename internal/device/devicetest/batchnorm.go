@@ -9,11 +9,13 @@ import (
 
 // testBatchNorm covers rows, segments, single values, padding rows and rows that are padding alone.
 func testBatchNorm(h *harness) {
-	for _, s := range [][4]int{{1, 1, 1, 0}, {1, 3, 1, 0}, {2, 5, 1, 0}, {7, 33, 1, 4}, {0, 3, 1, 5}, {70, 129, 1, 1}, {300, 300, 1, 90},
+	for _, s := range [][4]int{{1, 1, 1, 0}, {1, 3, 1, 0}, {2, 5, 1, 0}, {7, 33, 1, 4}, {0, 3, 1, 5}, {70, 129, 1, 1},
+		{300, 300, 1, 90},
 		{3, 1100, 1, 0}, {2, 4100, 1, 2},
 		{1, 1, 17, 0}, {3, 4, 36, 0}, {9, 36, 50, 0}, {5, 2000, 7, 0}} {
 		for mode := range 3 {
-			a := device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1, Train: mode > 0}
+			a := device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1,
+				Train: mode > 0}
 			h.batchNorm(a, float64(pick(mode == 2, 100, 0))) // a mean far from zero
 		}
 	}
@@ -24,15 +26,17 @@ func testBatchNormNaN(h *harness) {
 	for _, inner := range []int{1, 2} {
 		x := h.normal(4*inner, 1)
 		x[0] = math.NaN()
-		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x), Weight: h.in([]float64{1, 1}),
-			Bias: h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
+		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x),
+			Weight: h.in([]float64{1, 1}),
+			Bias:   h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
 		h.outputs("BatchNorm", &a)
 		h.run("BatchNorm of NaN", func() { h.d.BatchNorm(a) })
 		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)
 		if h.record != nil {
 			*h.record = append(append(*h.record, mean...), variance...)
 		}
-		if !math.IsNaN(y[0]) || math.IsNaN(y[len(y)-1]) || mean[0] != 3 || variance[0] != 5 || mean[1] == 3 || variance[1] == 5 {
+		if !math.IsNaN(y[0]) || math.IsNaN(y[len(y)-1]) || mean[0] != 3 || variance[0] != 5 || mean[1] == 3 ||
+			variance[1] == 5 {
 			h.errorf("BatchNorm of NaN in channel 0: y %v, running mean %v and variance %v", y, mean, variance)
 		}
 		h.release()
@@ -40,7 +44,8 @@ func testBatchNormNaN(h *harness) {
 }
 
 func (h *harness) batchNorm(a device.BatchNormArgs, offset float64) {
-	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v", a.Outer, a.C, a.Inner, a.Pads, a.Train, offset)
+	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v", a.Outer, a.C, a.Inner, a.Pads,
+		a.Train, offset)
 	size, n := a.Outer*a.C*a.Inner, float64(a.Outer*a.Inner+a.Pads)
 	x, w, b, pad := h.normal(size, 1), h.normal(a.C, 1), h.normal(a.C, 1), h.normal(a.C, 1)
 	rmean, rvar, dy := h.normal(a.C, 1), h.normal(a.C, 1), h.normal(size, 1)
