@@ -81,7 +81,7 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.
 			a.Printf("\n%s\n", a.Paint(ui.Bold, "judgements "+c.Name+", whole split"))
 			printDifferences(a, c.CompareOptions, c.Differences, c.Images)
 			j := rep.A.Judged[i]
-			a.remark("%d images and %d captions are judged", j.I2T.Queries, j.T2I.Queries)
+			a.remark("%d images and %d captions are judged; R-P: R-Precision", j.I2T.Queries, j.T2I.Queries)
 		}
 		for _, m := range []struct {
 			name string
@@ -93,12 +93,11 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.
 	return o.writeJSON(a, compareJSON{o.measures(a, rep.A), o.measures(a, rep.B), rep.Comparisons, rep.Judged})
 }
 
-// measureNames are the measures of a comparison for people.
-var measureNames = map[string]string{"i2t_r1": "image to text R@1", "i2t_r5": "image to text R@5",
-	"i2t_r10": "image to text R@10", "t2i_r1": "text to image R@1", "t2i_r5": "text to image R@5",
-	"t2i_r10": "text to image R@10", "m_recall": "M-Recall",
-	"i2t_map_at_r": "image to text mAP@R", "i2t_r_precision": "image to text R-Precision",
-	"t2i_map_at_r": "text to image mAP@R", "t2i_r_precision": "text to image R-Precision"}
+// measureNames are the measures of a comparison for people, short enough for the table to fit 80 columns.
+var measureNames = map[string]string{"i2t_r1": "i2t R@1", "i2t_r5": "i2t R@5", "i2t_r10": "i2t R@10",
+	"t2i_r1": "t2i R@1", "t2i_r5": "t2i R@5", "t2i_r10": "t2i R@10", "m_recall": "M-Recall",
+	"i2t_map_at_r": "i2t mAP@R", "i2t_r_precision": "i2t R-P", "t2i_map_at_r": "t2i mAP@R",
+	"t2i_r_precision": "t2i R-P"}
 
 func printComparison(a *app, c eval.Comparison) {
 	a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+c.Protocol))
@@ -127,8 +126,8 @@ func printDifferences(a *app, o eval.CompareOptions, differences []eval.Differen
 		}
 	}
 	t.Write(a.Streams)
-	a.remark("intervals: paired bootstrap over %d images with their captions; p: paired permutation test, two-sided; "+
-		"%d resamples, seed %d", images, o.Resamples, o.Seed)
+	a.remark("i2t: image to text, t2i: text to image; intervals: paired bootstrap over %d images with their captions; "+
+		"p: paired permutation test, two-sided; %d resamples, seed %d", images, o.Resamples, o.Seed)
 }
 
 // significant is the p-value below which a difference is printed in bold.

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
+	"vsetrain/internal/stats"
 )
 
 // The tables of eval are sober: headings and what counts in bold, how it was measured faint. Files, pipes, NO_COLOR and
@@ -42,7 +43,7 @@ func TestEvalColours(t *testing.T) {
 		want []string
 	}{
 		{one, []string{"\x1b[1mprotocol whole\x1b[0m\n", "M-Recall \x1b[1m", "\x1b[2mties: "}},
-		{two, []string{"\x1b[2mintervals: ", "\nM-Recall  "}},
+		{two, []string{"\x1b[2mi2t: image to text, t2i: text to image; intervals: ", "\nM-Recall  "}},
 	} {
 		text := run(true, true, c.args...)
 		plain := run(true, false, c.args...)
@@ -73,6 +74,23 @@ func TestEvalColours(t *testing.T) {
 		if rows != 7 {
 			t.Errorf("%d measures have the better value in bold and their intervals faint, want 7", rows)
 		}
+	}
+}
+
+// A comparison with the usual numbers fits a terminal of 80 columns, its p-values included.
+func TestComparisonFits(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Streams: &ui.Streams{Out: &out, Err: &out, OutTTY: true, Width: 80, Now: time.Now}}
+	var list []eval.Difference
+	for name := range measureNames {
+		list = append(list, eval.Difference{Measure: name, P: 0.0123,
+			A:          eval.Estimate{Value: 53.1, Interval: stats.Interval{Low: 50.1, High: 56.2}},
+			B:          eval.Estimate{Value: 52.5, Interval: stats.Interval{Low: 49.9, High: 55.8}},
+			Difference: eval.Estimate{Value: 0.6, Interval: stats.Interval{Low: -1.48, High: 2.71}}})
+	}
+	printDifferences(a, eval.DefaultCompareOptions(), list, 1000)
+	if n := strings.Count(out.String(), " 0.0123\n"); n != len(list) {
+		t.Errorf("%d of %d rows show their p-value:\n%s", n, len(list), out.String())
 	}
 }
 
