@@ -6,8 +6,10 @@ import (
 )
 
 var (
-	kernelBatchNorm     = entryOf("batch_norm")
-	kernelBatchNormGrad = entryOf("batch_norm_grad")
+	kernelBatchNormParts     = entryOf("batch_norm_parts")
+	kernelBatchNorm          = entryOf("batch_norm")
+	kernelBatchNormGradParts = entryOf("batch_norm_grad_parts")
+	kernelBatchNormGrad      = entryOf("batch_norm_grad")
 )
 
 // normViews are what both kernels of batch normalisation read.
@@ -23,12 +25,29 @@ func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts dr
 	return x, w, mean, inv, pad, counts
 }
 
-// channels begins a kernel over channels: 32 to a block where rows are dense, one otherwise.
-func (d *dev) channels(k kernel, a device.BatchNormArgs) *command {
+// channelBlocks is how many blocks batch normalisation is divided into, at least, and channelPieces how many of them work
+// on the same channels, at most. They are the same on every GPU, and so are the sums.
+const channelBlocks, channelPieces = 1056, 32
+
+// pieces divides the positions of every channel into pieces of per.
+func pieces(a device.BatchNormArgs) (n, per int) {
+	groups, count := a.C, a.Outer*a.Inner
 	if a.Inner == 1 {
-		return d.start(k, threads, (a.C+31)/32, 1, 1)
+		groups = (a.C + 31) / 32
 	}
-	return d.rows(k, a.C, a.Outer*a.Inner)
+	n = max(1, min((channelBlocks+groups-1)/groups, channelPieces, count/64))
+	per = max(1, (count+n-1)/n)
+	return max(1, (count+per-1)/per), per
+}
+
+// channels begins a kernel over n pieces of all channels: 32 channels to a block where rows are dense, one otherwise.
+func (d *dev) channels(k kernel, a device.BatchNormArgs, n int) *command {
+	if a.Inner == 1 {
+		return d.start(k, threads, (a.C+31)/32, n, 1)
+	}
+	c := d.rows(k, a.C, a.Outer*a.Inner)
+	c.launch.Grid[1] = uint32(n)
+	return c
 }
 
 // BatchNorm implements device.Normalisation.
@@ -37,8 +56,15 @@ func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b := d.pointer(a.Y), d.pointer(a.Bias)
 	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
-	d.channels(kernelBatchNorm, a).ptr(y, mean, inv, rm, rv, x, w, b, pad, counts).int(len(a.Counts.Host),
-		a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train).float(a.Eps, a.Momentum)
+	n, per := pieces(a)
+	items, count := len(a.Counts.Host), a.Outer*a.Inner
+	var part driver.Ptr
+	if a.Train {
+		part = d.need(scratchSums, 8*2*n*a.C)
+		d.channels(kernelBatchNormParts, a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
+	}
+	d.channels(kernelBatchNorm, a, n).ptr(y, mean, inv, rm, rv, part, x, w, b, pad, counts).
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per).float(a.Eps, a.Momentum)
 }
 
 // BatchNormGrad implements device.Normalisation.
@@ -47,6 +73,14 @@ func (d *dev) BatchNormGrad(a device.BatchNormArgs) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
 	dw, db, dpad := d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DPad)
-	d.channels(kernelBatchNormGrad, a).ptr(dx, dw, db, dpad, x, w, mean, inv, dy, pad, counts).int(len(a.Counts.Host),
-		a.Outer*a.Inner, a.C, a.Inner, a.Pads).flag(a.Train)
+	n, per := pieces(a)
+	items, count := len(a.Counts.Host), a.Outer*a.Inner
+	part := d.need(scratchSums, 8*2*n*a.C)
+	d.channels(kernelBatchNormGradParts, a, n).ptr(part, x, mean, dy, counts).int(items, count, a.C, a.Inner, per)
+	grid := n
+	if dx == 0 {
+		grid = 1
+	}
+	d.channels(kernelBatchNormGrad, a, grid).ptr(dx, dw, db, dpad, part, x, w, mean, inv, dy, pad, counts).
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, n)
 }

@@ -1,31 +1,47 @@
-// Batch normalisation over one axis of x [outer, c, inner] and its gradient (device.BatchNormArgs; the formulas of device/cpu/batchnorm.go).
+// Batch normalisation over one axis of x [outer, c, inner] and its gradient (device.BatchNormArgs; the formulas of
+// device/cpu/batchnorm.go).
 //
-// A block works on 32 channels where inner is 1, eight rows at a time, and on one channel otherwise. Each thread sums in float over
-// sixteen values and in double across.
+// The count = outer·inner positions of a channel are divided into pieces of per, so that all multiprocessors have work.
+// A block works on a piece (blockIdx.y) of 32 channels where inner is 1, eight rows at a time, and of one channel
+// otherwise. A first kernel sums the pieces, a second one adds them up in their order, in every block of a channel
+// alike, and does the rest. Each thread sums in float over sixteen values and in double across.
 #include "common.cuh"
 
-// Lanes says which values a thread reads: channel c, positions first, first + step, … of count = outer·inner.
-struct Lanes { int c, first, step, active; };
+enum { kAhead = 4 };  // values that a thread asks for before it waits
 
-VSE_INLINE Lanes lanes(int channels, int inner) {
+// Lanes says which values a thread reads: channel c, positions first, first + step, … below end.
+struct Lanes { int c, first, step, end, active; };
+
+VSE_INLINE Lanes lanes(int channels, int inner, int count, int per) {
   Lanes l;
+  int from = blockIdx.y * per;
   if (inner == 1) {
     l.c = blockIdx.x * 32 + threadIdx.x % 32;
-    l.first = threadIdx.x / 32;
+    l.first = from + threadIdx.x / 32;
     l.step = blockDim.x / 32;
   } else {
     l.c = blockIdx.x;
-    l.first = threadIdx.x;
+    l.first = from + threadIdx.x;
     l.step = blockDim.x;
   }
+  l.end = count < from + per ? count : from + per;
   l.active = l.c < channels;
+  if (!l.active) l.end = 0;
   return l;
 }
 
 VSE_INLINE i64 place(int i, int c, int channels, int inner) {
+  if (inner == 1) return (i64)i * channels + c;
   i64 o = i / inner;
   return (o * channels + c) * inner + (i - o * inner);
 }
+
+// ahead reads the next kAhead values of a thread from position i on, 0 behind the last.
+VSE_INLINE void ahead(float* v, const float* x, int i, Lanes l, int channels, int inner) {
+  for (int k = 0; k < kAhead; k++) v[k] = i + k * l.step < l.end ? x[place(i + k * l.step, l.c, channels, inner)] : 0;
+}
+#define AHEAD(i, l) for (int i = (l).first; i < (l).end; i += kAhead * (l).step)
+#define EACH_OF(k, i, l) for (int k = 0; k < kAhead; k++) if ((i) + k * (l).step < (l).end)
 
 // over returns the sum of the threads of a channel to all of them.
 VSE_INLINE double over(double v, int inner) {
@@ -57,83 +73,138 @@ VSE_INLINE void take(Long* s, float v) {
   if (++s->taken == 16) s->sum += s->few, s->few = 0, s->taken = 0;
 }
 
-// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is given, x has room for count rows, those
-// that there are come first, and the others of the result are zero.
-// Cost: read 4*count*channels*(1+2*train); write 4*count*channels; flop 6*count*channels; turns
-// (1+2*train)*count*(eq(inner,1)/8+(1-eq(inner,1))/block)
-KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const float* x, const float* w, const float* b, const float* pad, const int* counts,
-                  int items, int count, int channels, int inner, int pads, int train, float eps, float momentum) {
-  Lanes l = lanes(channels, inner);
-  int room = count;
-  present(counts, items, pad, &count, &pads);
-  double n = (double)count + pads, m = 0;
-  float padding = pads && l.active ? pad[l.c] : 0;
-  if (train) {
-    Long s = {0, 0, 0};
-    if (l.active)
-      for (int i = l.first; i < count; i += l.step) take(&s, x[place(i, l.c, channels, inner)]);
-    m = (over(s.sum + s.few, inner) + (double)pads * padding) / n;
-    float mu = (float)m;
-    Long q = {0, 0, 0};
-    if (l.active)
-      for (int i = l.first; i < count; i += l.step) {
-        float d = x[place(i, l.c, channels, inner)] - mu;
-        take(&q, d * d);
-      }
-    float off = padding - mu;
-    double squares = over(q.sum + q.few, inner) + (double)pads * off * off;
-    if (l.active && l.first == 0) {
-      mean[l.c] = mu;
-      inv[l.c] = (float)(1 / sqrt(squares / n + eps));
-      if (squares - squares == 0) {  // finite
-        running_mean[l.c] = (float)((1 - (double)momentum) * running_mean[l.c] + momentum * m);
-        running_var[l.c] = (float)((1 - (double)momentum) * running_var[l.c] + momentum * (squares / (n > 2 ? n - 1 : 1)));
-      }
-    }
-  } else if (l.active && l.first == 0) {
-    mean[l.c] = running_mean[l.c];
-    inv[l.c] = (float)(1 / sqrt((double)running_var[l.c] + eps));
+// part [pieces, 2, channels]: the mean of the values of each piece, and the sum of the squares of what they differ from it.
+// Cost: read 8*count*channels; flop 6*count*channels; flight 16;
+//   turns 2*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+4
+KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int items, int count, int channels, int inner,
+                        int per) {
+  int pads = 0;
+  present(counts, items, 0, &count, &pads);
+  Lanes l = lanes(channels, inner, count, per);
+  Long s = {0, 0, 0}, q = {0, 0, 0};
+  float v[kAhead];
+  AHEAD(i, l) {
+    ahead(v, x, i, l, channels, inner);
+    EACH_OF(k, i, l) take(&s, v[k]);
   }
-  __syncthreads();
-  if (!l.active) return;
-  float mu = mean[l.c], k = w[l.c] * inv[l.c], shift = b[l.c];
-  for (int i = l.first; i < count; i += l.step) {
-    i64 at = place(i, l.c, channels, inner);
-    y[at] = (x[at] - mu) * k + shift;
+  int from = blockIdx.y * per, n = (count < from + per ? count : from + per) - from;
+  double m = over(s.sum + s.few, inner) / (n > 0 ? n : 1);
+  float mu = (float)m;
+  AHEAD(i, l) {
+    ahead(v, x, i, l, channels, inner);
+    EACH_OF(k, i, l) take(&q, (v[k] - mu) * (v[k] - mu));
   }
-  for (int i = l.first; i < room; i += l.step)
-    if (i >= count) y[place(i, l.c, channels, inner)] = 0;
+  double squares = over(q.sum + q.few, inner);
+  if (!l.active || l.first != from) return;
+  part += (i64)blockIdx.y * 2 * channels + l.c;
+  part[0] = n > 0 ? m : 0;
+  part[channels] = n > 0 ? squares - n * (m - mu) * (m - mu) : 0;
 }
 
-// dx, dw, db and dpad may be null.
-// Cost: read 8*count*channels*(1+dx); write 4*count*channels*dx; flop 8*count*channels; turns
-// (1+dx)*count*(eq(inner,1)/8+(1-eq(inner,1))/block)
-KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const float* x, const float* w, const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
-                       int items, int count, int channels, int inner, int pads, int train) {
-  Lanes l = lanes(channels, inner);
+// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is given,
+// x has room for count rows, those that there are come first, and the others of the result are zero. part is of
+// batch_norm_parts, on the same grid; without train it is not read.
+// Cost: read 4*count*channels; write 4*count*channels; flop 3*count*channels; flight 16;
+//   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
+KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const double* part,
+                  const float* x, const float* w, const float* b, const float* pad, const int* counts, int items,
+                  int count, int channels, int inner, int pads, int train, int per, float eps, float momentum) {
+  int room = count, pieces = gridDim.y;
+  present(counts, items, pad, &count, &pads);
+  Lanes l = lanes(channels, inner, room, per);
+  if (!l.active) return;
+  int writes = blockIdx.y == 0 && l.first == 0;
+  float mu, scale;
+  if (train) {
+    double n = (double)count + pads, padding = pads ? pad[l.c] : 0, m = pads * padding, squares = 0;
+    for (int p = 0; p < pieces; p++) {
+      int rest = count - p * per;
+      m += part[(i64)p * 2 * channels + l.c] * (rest < 0 ? 0 : rest < per ? rest : per);
+    }
+    m /= n;
+    for (int p = 0; p < pieces; p++) {
+      int rest = count - p * per;
+      double off = part[(i64)p * 2 * channels + l.c] - m;
+      squares += part[((i64)p * 2 + 1) * channels + l.c] + off * off * (rest < 0 ? 0 : rest < per ? rest : per);
+    }
+    squares += pads * ((padding - m) * (padding - m));
+    mu = (float)m;
+    scale = (float)(1 / sqrt(squares / n + eps));
+    if (writes && squares - squares == 0) {  // finite
+      running_mean[l.c] = (float)((1 - (double)momentum) * running_mean[l.c] + momentum * m);
+      running_var[l.c] = (float)((1 - (double)momentum) * running_var[l.c] + momentum * (squares / (n > 2 ? n - 1 : 1)));
+    }
+  } else {
+    mu = running_mean[l.c];
+    scale = (float)(1 / sqrt((double)running_var[l.c] + eps));
+  }
+  if (writes) {
+    mean[l.c] = mu;
+    inv[l.c] = scale;
+  }
+  float k = w[l.c] * scale, shift = b[l.c], v[kAhead];
+  AHEAD(i, l) {
+    ahead(v, x, i, l, channels, inner);
+    EACH_OF(j, i, l) {
+      int at = i + j * l.step;
+      y[place(at, l.c, channels, inner)] = at < count ? (v[j] - mu) * k + shift : 0;
+    }
+  }
+}
+
+// part [pieces, 2, channels]: the sums of (x - mean)·dy and of dy over each piece.
+// Cost: read 8*count*channels; flop 4*count*channels; flight 32;
+//   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+3
+KERNEL batch_norm_grad_parts(double* part, const float* x, const float* mean, const float* dy, const int* counts,
+                             int items, int count, int channels, int inner, int per) {
+  int pads = 0;
+  present(counts, items, 0, &count, &pads);
+  Lanes l = lanes(channels, inner, count, per);
+  float mu = l.active ? mean[l.c] : 0, v[kAhead], d[kAhead];
+  Long a = {0, 0, 0}, s = {0, 0, 0};
+  AHEAD(i, l) {
+    ahead(v, x, i, l, channels, inner);
+    ahead(d, dy, i, l, channels, inner);
+    EACH_OF(k, i, l) take(&a, (v[k] - mu) * d[k]), take(&s, d[k]);
+  }
+  double along = over(a.sum + a.few, inner), sum = over(s.sum + s.few, inner);
+  if (!l.active || l.first != (int)(blockIdx.y * per)) return;
+  part += (i64)blockIdx.y * 2 * channels + l.c;
+  part[0] = along;
+  part[channels] = sum;
+}
+
+// dx, dw, db and dpad may be null. part holds pieces pieces of batch_norm_grad_parts.
+// Cost: read 8*count*channels*dx; write 4*count*channels*dx; flop 5*count*channels*dx; flight 32;
+//   turns dx*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+pieces/4+2
+KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const double* part, const float* x, const float* w,
+                       const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
+                       int items, int count, int channels, int inner, int pads, int train, int per, int pieces) {
   int room = count;
   present(counts, items, pad, &count, &pads);
-  float mu = l.active ? mean[l.c] : 0, scale = l.active ? inv[l.c] : 0;
-  Long a = {0, 0, 0}, s = {0, 0, 0};
-  if (l.active)
-    for (int i = l.first; i < count; i += l.step) {
-      i64 at = place(i, l.c, channels, inner);
-      take(&a, (x[at] - mu) * dy[at]);
-      take(&s, dy[at]);
-    }
-  double sw = over(a.sum + a.few, inner) * scale, sb = over(s.sum + s.few, inner), n = (double)count + pads;
+  Lanes l = lanes(channels, inner, room, per);
   if (!l.active) return;
+  float mu = mean[l.c], scale = inv[l.c];
+  double sw = 0, sb = 0, n = (double)count + pads;
+  for (int p = 0; p < pieces; p++) {
+    sw += part[(i64)p * 2 * channels + l.c];
+    sb += part[((i64)p * 2 + 1) * channels + l.c];
+  }
+  sw *= scale;
   double k = (double)w[l.c] * scale, u = train ? -k * scale * sw / n : 0, v = train ? -k * sb / n : 0;
-  if (l.first == 0) {
+  if (blockIdx.y == 0 && l.first == 0) {
     if (dw) dw[l.c] = (float)sw;
     if (db) db[l.c] = (float)sb;
     if (dpad) dpad[l.c] = pads ? (float)((double)pads * (u * ((double)pad[l.c] - mu) + v)) : 0;
   }
   if (!dx) return;
-  for (int i = l.first; i < count; i += l.step) {
-    i64 at = place(i, l.c, channels, inner);
-    dx[at] = (float)k * dy[at] + (float)u * (x[at] - mu) + (float)v;
+  float a[kAhead], d[kAhead];
+  AHEAD(i, l) {
+    ahead(a, x, i, l, channels, inner);
+    ahead(d, dy, i, l, channels, inner);
+    EACH_OF(j, i, l) {
+      int at = i + j * l.step;
+      dx[place(at, l.c, channels, inner)] = at < count ? (float)k * d[j] + (float)u * (a[j] - mu) + (float)v : 0;
+    }
   }
-  for (int i = l.first; i < room; i += l.step)
-    if (i >= count) dx[place(i, l.c, channels, inner)] = 0;
 }
