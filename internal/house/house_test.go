@@ -84,7 +84,7 @@ var tests = map[string][]string{
 	"internal/search":     {"internal/config"},
 	"internal/device/cpu": {"internal/device/devicetest"},
 	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
-		"internal/device/cuda/emulator"},
+		"internal/device/cuda/emulator", "internal/device/cuda/null"},
 	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
 	"internal/device/toy":           {"internal/device/composed", "internal/device/devicetest"},
 	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
