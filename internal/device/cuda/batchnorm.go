@@ -25,8 +25,8 @@ func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts dr
 	return x, w, mean, inv, pad, counts
 }
 
-// channelBlocks is how many blocks batch normalisation is divided into, at least, and channelPieces how many of them work
-// on the same channels, at most. They are the same on every GPU, and so are the sums.
+// channelBlocks is how many blocks batch normalisation is divided into, at least, and channelPieces how many of them
+// work on the same channels, at most. They are the same on every GPU, and so are the sums.
 const channelBlocks, channelPieces = 1056, 32
 
 // pieces divides the positions of every channel into pieces of per.

@@ -9,7 +9,8 @@ import (
 	"vsetrain/internal/device/cuda/null"
 )
 
-// Batch normalisation of the sizes of the networks gives every multiprocessor of a large GPU three blocks or more, in both directions.
+// Batch normalisation of the sizes of the networks gives every multiprocessor of a large GPU three blocks or more, in
+// both directions.
 func TestBatchNormFillsTheGPU(t *testing.T) {
 	d, err := cuda.Open(cuda.Options{On: null.New(driver.Info{Major: 9, Multiprocessors: 132, Memory: 10 << 30})})
 	if err != nil {
@@ -30,7 +31,8 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 		n := a.Outer * a.C * a.Inner
 		a.Train, a.Eps = true, 1e-5
 		a.X, a.Y, a.DY, a.DX = view(n), view(n), view(n), view(n)
-		for _, v := range []*device.View{&a.Weight, &a.Bias, &a.RunningMean, &a.RunningVar, &a.Mean, &a.InvStd, &a.DWeight,
+		for _, v := range []*device.View{&a.Weight, &a.Bias, &a.RunningMean, &a.RunningVar, &a.Mean, &a.InvStd,
+			&a.DWeight,
 			&a.DBias} {
 			*v = view(a.C)
 		}
