@@ -168,7 +168,7 @@ func (c *lineCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// line returns the line of a place, from 1; places must be asked for in rising order.
+// line returns the line of a byte position, from 1; positions must be asked for in rising order.
 func (c *lineCounter) line(at int64) int {
 	k := 0
 	for k < len(c.ends) && c.ends[k] < at {

@@ -119,7 +119,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	}
 	for i, row := range want.Targets {
 		if ids[want.Order[i]] != b.Captions[i] {
-			t.Errorf("%s: place %d holds sample %d, want number %d", name, i, b.Captions[i], want.Order[i])
+			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Captions[i], want.Order[i])
 		}
 		if got := b.WordsOf(i); !slices.Equal(got, row[:b.Lengths[i]]) {
 			t.Errorf("%s: words %v, want %v", name, got, row)

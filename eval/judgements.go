@@ -209,7 +209,7 @@ func (c *lists) unknown(kind, id string) {
 	}
 }
 
-// firstTwice returns the place in a list of an id that stands there twice, -1 if there is none. positives are the
+// firstTwice returns the index in a list of an id that occurs there twice, -1 if there is none. positives are the
 // numbers of the ids that are known, in the order of the list.
 func firstTwice(list idList, positives []int32, known func(id string) (int32, bool)) int {
 	sorted := slices.Clone(positives)

@@ -26,7 +26,7 @@ func TestJudgedRecallsByHand(t *testing.T) {
 	}{
 		{[][]int32{{0, 2, 5}}, []int32{0}, JudgedRecalls{1, 3, 0, 500.0 / 9, 200.0 / 3, 100, 100, 100}},
 		{[][]int32{{1, 7}}, []int32{0}, JudgedRecalls{1, 2, 0, 25, 50, 0, 100, 100}},
-		// four positives, the fourth place is none
+		// four positives, rank 4 is none of them
 		{[][]int32{{1, 7}}, []int32{2}, JudgedRecalls{1, 4, 2, 12.5, 25, 0, 100, 100}},
 		{[][]int32{{5}}, []int32{0}, JudgedRecalls{1, 1, 0, 0, 0, 0, 0, 100}},
 		{[][]int32{{0, 1, 2, 3}}, []int32{0}, JudgedRecalls{1, 4, 0, 100, 100, 100, 100, 100}},

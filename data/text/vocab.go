@@ -51,7 +51,7 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 		return nil, fmt.Errorf("vocabulary: threshold %d; a word must occur at least once", threshold)
 	}
 	var t Tokenizer
-	index := map[string]int{} // word -> place in order
+	index := map[string]int{} // word -> index in order
 	var order []string
 	var count []int
 	for c := range captions {

@@ -68,9 +68,9 @@ func (s *Set) Commit() error {
 
 // replacement is what Commit has done so far.
 type replacement struct {
-	sys    *system
-	aside  []move // earlier files that were given hidden names
-	placed []*File
+	sys     *system
+	aside   []move // earlier files that were given hidden names
+	renamed []*File
 }
 
 type move struct{ from, to string }
@@ -91,7 +91,7 @@ func (r *replacement) replace(s *Set) error {
 			return Explain("write", f.path, err)
 		}
 		f.finish()
-		r.placed = append(r.placed, f)
+		r.renamed = append(r.renamed, f)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (r *replacement) hide(path string) error {
 // undo removes the new files and brings the earlier ones back, in the reverse order.
 func (r *replacement) undo() error {
 	var errs []error
-	for _, f := range slices.Backward(r.placed) {
+	for _, f := range slices.Backward(r.renamed) {
 		if err := os.Remove(f.path); err != nil {
 			errs = append(errs, Explain("remove", f.path, err))
 		}

@@ -30,7 +30,7 @@ const (
 )
 
 // readFiles returns the layers of a document and of all it extends, the strongest last. chain holds the documents that
-// lead to it, at the place that names it.
+// lead to it, where it is named.
 func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	id, err := d.id()
 	if err != nil {
@@ -169,7 +169,7 @@ func syntaxError(file string, err error, p *problems) {
 	p.add(at, "", "not valid YAML: %s", text)
 }
 
-// base is a document named by extends, and the place that names it.
+// base is a document named by extends, and where it is named.
 type base struct {
 	*document
 	at Source

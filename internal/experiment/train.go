@@ -33,7 +33,7 @@ type Observer interface {
 	Warning(error)
 }
 
-// ValidationStage is what a validation is doing.
+// ValidationPhase is what a validation is doing.
 type ValidationPhase string
 
 // The phases of a validation.

@@ -10,7 +10,7 @@ import (
 
 type pooling struct{ *Device }
 
-// positions returns the place in [B, L] of every position, one sequence after the other.
+// positions returns the index in [B, L] of every position, one sequence after the other.
 func (k pooling) positions(a *device.PoolWeightsArgs) device.Ints {
 	at := k.numbers(total(a.Lengths.Host))
 	i := 0
@@ -46,7 +46,7 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeightsArgs) {
 	k.gather(a.DScores, d, 1, k.packedRows(a.Lengths, true))
 }
 
-// sorted is the order of all channels: from[i] is the number in X of the value at place i, where the places of item b
+// sorted is the order of all channels: from[i] is the number in X of the value at rank i, where the places of item b
 // are those of its rows, one item after the other, the greatest value first.
 func (k pooling) sorted(a *device.SortPoolArgs) (from device.Ints) {
 	t, d := total(a.Lengths.Host), a.D
@@ -130,8 +130,8 @@ func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
 		for p := range int(n) {
 			row := k.row(&a, b, first, p)
 			for ch := range d {
-				place := (first+int(to.Host[row*d+ch]))*d + ch
-				from.Host[place], to.Host[row*d+ch] = int32(row*d+ch), int32(place)
+				slot := (first+int(to.Host[row*d+ch]))*d + ch
+				from.Host[slot], to.Host[row*d+ch] = int32(row*d+ch), int32(slot)
 			}
 		}
 		first += int(n)

@@ -142,8 +142,8 @@ const unattended = -1e9
 
 // selfAttention is the work on one caption of n rows: probabilities [Heads, n, n].
 type selfAttention struct {
-	n, row, place int // rows, the first of them, and of probabilities before
-	mask          device.View
+	n, row, weight int // rows, the first of them, and of probabilities before
+	mask           device.View
 }
 
 // captions calls f for every caption.
@@ -166,7 +166,7 @@ func (k transformer) captions(a *device.SelfAttentionArgs, f func(c selfAttentio
 		}
 		f(c)
 		k.give(m)
-		c.row, c.place = c.row+c.n, c.place+a.Heads*c.n*c.n
+		c.row, c.weight = c.row+c.n, c.weight+a.Heads*c.n*c.n
 	}
 }
 
@@ -204,7 +204,7 @@ func (k transformer) SelfAttention(a device.SelfAttentionArgs) {
 		n, d := c.n, a.D/a.Heads
 		p := k.floats(a.Heads * n * n)
 		k.probabilities(p, &a, &c)
-		k.dropout(p, p, a.Drop, c.place)
+		k.dropout(p, p, a.Drop, c.weight)
 		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
 			LDB: a.LD, StrideB: d,
 			C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
@@ -219,14 +219,14 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
 		n, d := c.n, a.D/a.Heads
 		p, dropped, dp := k.floats(a.Heads*n*n), k.floats(a.Heads*n*n), k.floats(a.Heads*n*n)
 		k.probabilities(p, &a, &c)
-		k.dropout(dropped, p, a.Drop, c.place)
+		k.dropout(dropped, p, a.Drop, c.weight)
 		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
 		k.product(&a, &c, device.GemmArgs{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
 			LDB: a.D, StrideB: d,
 			C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
 		k.product(&a, &c, device.GemmArgs{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
 			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
-		k.dropout(dp, dp, a.Drop, c.place)
+		k.dropout(dp, dp, a.Drop, c.weight)
 		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
 		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
 			LDB: a.LD, StrideB: d,

@@ -25,10 +25,10 @@ const boundedImages, boundedRegions, boundedWords, boundedSquares, boundedWidth 
 // boundedCase is one run of kernels, on the lengths or on the bound.
 type boundedCase struct {
 	*bench
-	lengths device.Ints
-	room    int // words of the lengths that the host knows
-	rng     *philox.Stream
-	results []boundedResult
+	lengths  device.Ints
+	capacity int // words of the lengths that the host knows
+	rng      *philox.Stream
+	results  []boundedResult
 }
 
 type boundedResult struct {
@@ -39,12 +39,12 @@ type boundedResult struct {
 }
 
 func newBoundedCase(t *testing.T, bounded bool) *boundedCase {
-	c := &boundedCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), room: boundedWords}
+	c := &boundedCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), capacity: boundedWords}
 	c.lengths = device.Ints{View: c.ints(boundedLengths...), Host: boundedLengths}
 	if bounded {
-		c.lengths.Host, c.lengths.Bounded, c.room = lengthBound, true, 0
+		c.lengths.Host, c.lengths.Bounded, c.capacity = lengthBound, true, 0
 		for _, n := range lengthBound {
-			c.room += int(n)
+			c.capacity += int(n)
 		}
 	}
 	return c
@@ -67,7 +67,7 @@ func (c *boundedCase) rows(images, extra, width int, behind float32) device.View
 	var all []float32
 	for range images {
 		all = append(all, c.draw((boundedWords+extra)*width)...)
-		for range (c.room - boundedWords) * width {
+		for range (c.capacity - boundedWords) * width {
 			all = append(all, behind)
 		}
 	}
@@ -82,7 +82,7 @@ func (c *boundedCase) nan(n int) device.View {
 
 // out is a result like rows; finish reads it.
 func (c *boundedCase) out(name string, images, extra, width int, zero bool) (v device.View, finish func()) {
-	per := (c.room + extra) * width
+	per := (c.capacity + extra) * width
 	v = c.nan(images * per)
 	return v, func() {
 		x, r := make([]float64, v.N), boundedResult{name: name, zero: zero}
@@ -96,8 +96,8 @@ func (c *boundedCase) out(name string, images, extra, width int, zero bool) (v d
 }
 
 // sum is a result without rows, of which the first n values count.
-func (c *boundedCase) sum(name string, n, room int) (v device.View, finish func()) {
-	v = c.nan(room)
+func (c *boundedCase) sum(name string, n, capacity int) (v device.View, finish func()) {
+	v = c.nan(capacity)
 	return v, func() {
 		x := make([]float64, n)
 		c.DownloadDoubles(x, v.Slice(0, n))
@@ -106,7 +106,7 @@ func (c *boundedCase) sum(name string, n, room int) (v device.View, finish func(
 }
 
 // squares is the number of weights between the words of captions that memory has room for.
-func (c *boundedCase) squares() int { return c.room * c.room }
+func (c *boundedCase) squares() int { return c.capacity * c.capacity }
 
 const (
 	garbage = 0.25 // finite
@@ -172,7 +172,7 @@ var boundedKernels = map[string]func(c *boundedCase){
 		const d = boundedWidth
 		n := len(boundedLengths) * d
 		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing),
-			G: c.flat(n), W: c.flat(d), Weights: c.nan(c.room), DOut: c.flat(n)}
+			G: c.flat(n), W: c.flat(d), Weights: c.nan(c.capacity), DOut: c.flat(n)}
 		var read [5]func()
 		a.Out, read[0] = c.sum("out", n, n)
 		c.GatedPool(a)
@@ -196,17 +196,18 @@ var boundedKernels = map[string]func(c *boundedCase){
 		n := len(boundedLengths)
 		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths,
 			X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
-			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.room + n)), Mean: c.nan(n),
+			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.capacity + n)), Mean: c.nan(n),
 			InvStd: c.nan(n), Norms: c.nan(b * n)}
 		var reads []func()
-		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
-		a.Out, a.RunningMean, a.RunningVar = keep(c.sum("out", b*n*s, b*n*s)), keep(c.sum("mean", 1, 1)),
-			keep(c.sum("variance", 1, 1))
+		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		a.Out, a.RunningMean, a.RunningVar = check(c.sum("out", b*n*s, b*n*s)), check(c.sum("mean", 1, 1)),
+			check(c.sum("variance", 1, 1))
 		c.Fill(a.RunningMean, 0)
 		c.Fill(a.RunningVar, 1)
 		c.Filtrate(a)
-		a.DOut, a.DSums, a.DLogits = c.flat(b*n*s), keep(c.sum("dsums", b*n*s, b*n*s)), c.nan(b*(c.room+n))
-		a.DBias, a.DGamma, a.DBeta = keep(c.sum("dbias", 1, 1)), keep(c.sum("dgamma", 1, 1)), keep(c.sum("dbeta", 1, 1))
+		a.DOut, a.DSums, a.DLogits = c.flat(b*n*s), check(c.sum("dsums", b*n*s, b*n*s)), c.nan(b*(c.capacity+n))
+		a.DBias, a.DGamma, a.DBeta = check(c.sum("dbias", 1, 1)), check(c.sum("dgamma", 1, 1)),
+			check(c.sum("dbeta", 1, 1))
 		c.FiltrateGrad(a)
 		for _, f := range reads {
 			f()
@@ -217,15 +218,15 @@ var boundedKernels = map[string]func(c *boundedCase){
 		n := len(boundedLengths) * b * r * blocks
 		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
 			Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
-			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.room * blocks), RegionNorm: c.nan(n)}
+			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.capacity * blocks), RegionNorm: c.nan(n)}
 		var reads []func()
-		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
-		a.WordMatch, a.RegionMatch = keep(c.out("words", b, 0, blocks, true)), keep(c.sum("regions", n, n))
+		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		a.WordMatch, a.RegionMatch = check(c.out("words", b, 0, blocks, true)), check(c.sum("regions", n, n))
 		c.BlockMatch(a)
 		a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
-		a.DWords, a.DRegions = keep(c.out("dwords", 1, 0, e, true)), keep(c.sum("dregions", b*r*e, b*r*e))
-		a.DWordAttention, a.DRegionAttention = keep(c.out("dbeta", 1, 0, b*r, true)),
-			keep(c.out("dalpha", 1, 0, b*r, true))
+		a.DWords, a.DRegions = check(c.out("dwords", 1, 0, e, true)), check(c.sum("dregions", b*r*e, b*r*e))
+		a.DWordAttention, a.DRegionAttention = check(c.out("dbeta", 1, 0, b*r, true)),
+			check(c.out("dalpha", 1, 0, b*r, true))
 		c.BlockMatchGrad(a)
 		for _, f := range reads {
 			f()
@@ -235,28 +236,28 @@ var boundedKernels = map[string]func(c *boundedCase){
 		const b, k, h = boundedImages, 1, 4
 		n := len(boundedLengths) * b * h
 		var reads []func()
-		keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		weights := c.nan(c.squares())
 		c.UploadFloats(weights.Slice(0, boundedSquares), c.draw(boundedSquares))
 		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights,
-			Y: keep(c.out("mixed", b, 0, h, true))}
+			Y: check(c.out("mixed", b, 0, h, true))}
 		c.MixNodes(m)
-		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), keep(c.out("dx", b, 0, h, true)),
-			keep(c.sum("dweights", boundedSquares, c.squares()))
+		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), check(c.out("dx", b, 0, h, true)),
+			check(c.sum("dweights", boundedSquares, c.squares()))
 		c.MixNodesGrad(m)
 		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing),
-			Y: keep(c.sum("means", n, n))}
+			Y: check(c.sum("means", n, n))}
 		c.MeanNodes(a)
-		a.DY, a.DX = c.flat(n), keep(c.out("dx of means", b, 0, h, true))
+		a.DY, a.DX = c.flat(n), check(c.out("dx of means", b, 0, h, true))
 		c.MeanNodesGrad(a)
 		g := device.WordGraphArgs{E: boundedWidth, Lambda: 2, Lengths: c.lengths,
-			Words: c.rows(1, 0, boundedWidth, zeros), Weights: keep(c.sum("graph", boundedSquares, c.squares())),
+			Words: c.rows(1, 0, boundedWidth, zeros), Weights: check(c.sum("graph", boundedSquares, c.squares())),
 			Sparse: true}
 		edges, start := []int32{11, 0, 3, 9, 0, 5}, []int32{0, 0, 2, 3, 3, 3, 3, 3, 3}
 		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...),
 			Host: start}
 		c.WordGraph(g)
-		g.DWeights, g.DWords = c.nan(c.squares()), keep(c.out("dwords", 1, 0, boundedWidth, true))
+		g.DWeights, g.DWords = c.nan(c.squares()), check(c.out("dwords", 1, 0, boundedWidth, true))
 		c.UploadFloats(g.DWeights.Slice(0, boundedSquares), c.draw(boundedSquares))
 		c.WordGraphGrad(g)
 		for _, f := range reads {
@@ -285,14 +286,14 @@ func (c *boundedCase) similarities(filtered bool) {
 	nodes, read := c.out("nodes", b, n, s, false)
 	local := device.SimilarityArgs{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths,
 		Images: c.flat(b * boundedRegions * e), Weights: c.rows(1, 0, b*boundedRegions, zeros),
-		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.room),
-		Contexts: c.nan(b * c.room)}
+		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.capacity),
+		Contexts: c.nan(b * c.capacity)}
 	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e),
 		Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
 	reads := []func(){read}
-	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 	if filtered {
-		local.Filter = device.Filter{W: c.flat(s), Bias: c.flat(1), Logits: keep(c.out("logits", b, n, 1, false))}
+		local.Filter = device.Filter{W: c.flat(s), Bias: c.flat(1), Logits: check(c.out("logits", b, n, 1, false))}
 		global.Filter = local.Filter
 	}
 	c.Similarities(local)
@@ -300,17 +301,17 @@ func (c *boundedCase) similarities(filtered bool) {
 	if f := &local.Filter; filtered {
 		f.Weights, f.DSums, f.DLogits = c.rows(b, n, 1, nothing), c.flat(b*n*s), c.rows(b, n, 1, nothing)
 		global.Filter = *f
-		f.DW, global.Filter.DW = keep(c.sum("filter dw", s, s)), keep(c.sum("global filter dw", s, s))
+		f.DW, global.Filter.DW = check(c.sum("filter dw", s, s)), check(c.sum("global filter dw", s, s))
 	} else {
 		local.DNodes = c.rows(b, n, s, zeros)
 		global.DNodes = local.DNodes
 	}
-	local.DImages, local.DRows = keep(c.sum("dregions", b*boundedRegions*e, b*boundedRegions*e)),
-		keep(c.out("dwords", 1, 0, e, true))
-	local.DWeights, local.DW, local.DBias = keep(c.out("dweights", 1, 0, b*boundedRegions, true)),
-		keep(c.sum("dw", s*e, s*e)), keep(c.sum("dbias", s, s))
-	global.DImages, global.DRows = keep(c.sum("dimages", b*e, b*e)), keep(c.sum("dcaptions", n*e, n*e))
-	global.DW, global.DBias = keep(c.sum("global dw", s*e, s*e)), keep(c.sum("global dbias", s, s))
+	local.DImages, local.DRows = check(c.sum("dregions", b*boundedRegions*e, b*boundedRegions*e)),
+		check(c.out("dwords", 1, 0, e, true))
+	local.DWeights, local.DW, local.DBias = check(c.out("dweights", 1, 0, b*boundedRegions, true)),
+		check(c.sum("dw", s*e, s*e)), check(c.sum("dbias", s, s))
+	global.DImages, global.DRows = check(c.sum("dimages", b*e, b*e)), check(c.sum("dcaptions", n*e, n*e))
+	global.DW, global.DBias = check(c.sum("global dw", s*e, s*e)), check(c.sum("global dbias", s, s))
 	c.SimilaritiesGrad(local)
 	c.SimilaritiesGrad(global)
 	for _, f := range reads {
@@ -324,15 +325,15 @@ func (c *boundedCase) reason(first bool) {
 	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s),
 		V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
 	var reads []func()
-	keep := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 	if first {
-		a.Out, a.DOut = keep(c.sum("out", b*n*s, b*n*s)), c.flat(b*n*s)
+		a.Out, a.DOut = check(c.sum("out", b*n*s, b*n*s)), c.flat(b*n*s)
 	} else {
-		a.Out, a.DOut, a.Y = keep(c.out("out", b, n, s, false)), c.rows(b, n, s, zeros), c.nan(b*(c.room+n)*s)
+		a.Out, a.DOut, a.Y = check(c.out("out", b, n, s, false)), c.rows(b, n, s, zeros), c.nan(b*(c.capacity+n)*s)
 	}
 	c.GraphReason(a)
-	a.DX, a.DM, a.DV = keep(c.out("dx", b, n, s, true)), keep(c.sum("dm", s*s, s*s)), keep(c.sum("dv", s, s))
-	a.DW, a.DBias = keep(c.sum("dw", s*s, s*s)), keep(c.sum("dbias", s, s))
+	a.DX, a.DM, a.DV = check(c.out("dx", b, n, s, true)), check(c.sum("dm", s*s, s*s)), check(c.sum("dv", s, s))
+	a.DW, a.DBias = check(c.sum("dw", s*s, s*s)), check(c.sum("dbias", s, s))
 	c.GraphReasonGrad(a)
 	for _, f := range reads {
 		f()

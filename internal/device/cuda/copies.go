@@ -8,7 +8,7 @@ import (
 var kernelRoundCopy = entryOf("round_copy")
 
 // In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in
-// bfloat16, half as large, in which every element has its place, and a set of the elements whose copies are those of
+// bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are those of
 // their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
 // products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam that
 // of the parameters.
@@ -243,7 +243,7 @@ func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	return m.at(m.index(p))
 }
 
-// fresh says that n elements from p on and their copies were written, where copyFor gave a place.
+// fresh says that n elements from p on and their copies were written, where copyFor gave an address.
 func (d *dev) fresh(copy, p driver.Ptr, n int) {
 	if copy == 0 {
 		return

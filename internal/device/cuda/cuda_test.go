@@ -92,7 +92,7 @@ func TestConformanceOfComposedKernels(t *testing.T) {
 func TestTF32(t *testing.T) {
 	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}}, 0, 0)(t)
 	defer d.Close()
-	place := func(v float64) device.View {
+	alloc := func(v float64) device.View {
 		b, err := d.Alloc(device.Float, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +104,8 @@ func TestTF32(t *testing.T) {
 		x, want float64
 		exact   bool
 	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
-		out := place(0)
-		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: place(c.x), B: place(1), C: out, Exact: c.exact})
+		out := alloc(0)
+		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: alloc(c.x), B: alloc(1), C: out, Exact: c.exact})
 		got := make([]float64, 1)
 		d.DownloadDoubles(got, out)
 		if got[0] != c.want {

@@ -85,12 +85,12 @@ func (h *harness) biGRUGrad(c biCase, withX, turned bool) {
 		grad  device.View
 	}
 	var results []result
-	room := t * n
+	size := t * n
 	if withX {
-		a.DX, room = h.out(len(c[0].x)+3), t*(n+a.I)
+		a.DX, size = h.out(len(c[0].x)+3), t*(n+a.I)
 		results = append(results, result{"DX", c[0].x, a.DX})
 	}
-	a.Work = h.out(room)
+	a.Work = h.out(size)
 	dy := h.normal(t*n, 1)
 	a.DY = h.in(append(append([]float64(nil), dy...), math.NaN())) // longer than the words
 	for k := range c {

@@ -7,7 +7,8 @@
 enum { kTile = 16, kDepth = 32 };
 
 // G^b_jl = x_j^b·x_l^b [blocks, n, n] of every item, item after item, and the norms √G_jj [rows, blocks]. A block makes
-// 16 × 16 products. Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
+// 16 × 16 products.
+// Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
 KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
                    int tiles) {
   __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
@@ -60,8 +61,8 @@ VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const flo
 }
 
 // The matches of the regions of a group with caption blockIdx.y: a thread for each region.
-// Cost: read 4*columns*gy*blocks*(2*words+1); write 8*columns*gy*blocks; flop columns*gy*blocks*words*(words+6);
-// turns blocks*words*(words+4)/8
+// Cost: read 4*columns*gy*blocks*(2*words+1); write 8*columns*gy*blocks; flop columns*gy*blocks*words*(words+6); turns
+// blocks*words*(words+4)/8
 KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
                      const float* regions, const float* grams, const float* word_norm, const float* region_norm,
                      const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,

@@ -5,7 +5,8 @@ enum { kTile = 16, kDepth = 32 };
 
 // For n nodes with block norms q, context norms and cosines m: the gradient of the numerator, of the squared norm of
 // the context, and what the block is multiplied by in its own gradient. Norm i of an image of per nodes is q[image·step
-// + i mod inner]. Cost: read 12*n; write 12*n; flop 20*n; flight 12
+// + i mod inner].
+// Cost: read 12*n; write 12*n; flop 20*n; flight 12
 KERNEL match_slopes(float* dot, float* square, float* pull, const float* dmatch, const float* match,
                     const float* context, const float* q, i64 n, i64 per, i64 inner, i64 step) {
   EACH(i, n) {
@@ -38,7 +39,8 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
 
 // The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z
 // becomes β∘ds': operands of products alone, which go to tile16 and z16 where those are not null. All are zero for a
-// word of no caption. Cost: read 8*gx*columns*blocks+8*gx*columns; write 8*gx*columns*blocks+8*gx*columns; flop
+// word of no caption.
+// Cost: read 8*gx*columns*blocks+8*gx*columns; write 8*gx*columns*blocks+8*gx*columns; flop
 // gx*columns*blocks*(2*words+12); flight 8; turns blocks*(2+words/4)
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha,
                         const float* beta, const float* grams, const float* word_dot, const float* word_square,
@@ -82,8 +84,8 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
 }
 
 // dG^b_jl = Σ over the regions of a group of ds·α_j·α_l, for the blocks of every caption; with add on top of what is
-// there. A block makes 16 × 16 sums. Cost: read gx*gy*gz*12*16*columns; write gx*gy*words*words*4; flop
-// gx*gy*gz*512*columns; turns 2*columns/32
+// there. A block makes 16 × 16 sums.
+// Cost: read gx*gy*gz*12*16*columns; write gx*gy*words*words*4; flop gx*gy*gz*512*columns; turns 2*columns/32
 KERNEL match_gram_grad(float* dgrams, const float* alpha, const float* region_square, const int* starts,
                        const i64* squares, int all, int image, int columns, int r, int tiles, int add) {
   __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
@@ -112,8 +114,8 @@ KERNEL match_gram_grad(float* dgrams, const float* alpha, const float* region_sq
 }
 
 // out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null
-// for images of n rows). Rows of no item stay as they are. Cost: read 4*gx*e*(3+words/8); write 4*gx*e; flop
-// 2*gx*e*words; turns words/4
+// for images of n rows). Rows of no item stay as they are.
+// Cost: read 4*gx*e*(3+words/8); write 4*gx*e; flop 2*gx*e*words; turns words/4
 KERNEL block_pull(float* out, const float* x, const float* pull, const float* dgrams, const int* of, const int* starts,
                   const i64* squares, int n, int e, int blocks) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x, b = k / (e / blocks);

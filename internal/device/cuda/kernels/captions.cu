@@ -3,7 +3,8 @@
 #include "common.cuh"
 
 // starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for
-// rows behind the last. Cost: read 8*n; write 4*rows+12*n; flop n*n; turns n/2+words
+// rows behind the last.
+// Cost: read 8*n; write 4*rows+12*n; flop n*n; turns n/2+words
 KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
   EACH(c, n + 1) {
     int s = 0;
@@ -28,18 +29,19 @@ KERNEL caption_words(int* rows, const int* words, const int* of, const int* star
   }
 }
 
-// order lists the rows by their words, rows of one word in turn: a row's place is the number of rows before it. A block
-// for each row. Cost: read 4*gx*count; write 4*gx; flop 3*gx*count; turns count/block+2
+// order lists the rows by their words, rows of one word in turn: a row's rank is the number of rows before it. A block
+// for each row.
+// Cost: read 4*gx*count; write 4*gx; flop 3*gx*count; turns count/block+2
 KERNEL row_order(int* order, const int* rows, int count) {
   int p = blockIdx.x, w = rows[p], before = 0;
   for (int q = threadIdx.x; q < count; q += blockDim.x) before += rows[q] < w || (rows[q] == w && q < p);
-  int place = (int)block_total((double)before);
-  if (threadIdx.x == 0) order[place] = p;
+  int rank = (int)block_total((double)before);
+  if (threadIdx.x == 0) order[rank] = p;
 }
 
 // table[w] = Σ dout[p] over the rows p of word w, in turn. A block for each place of the order and 256 columns
-// (blockIdx.y); the first place of a word does the work. Words of no row are left alone. Cost: read 4*gx*d+8*gx; write
-// 4*gx*d; flop gx*d; turns 12
+// (blockIdx.y); the first place of a word does the work. Words of no row are left alone.
+// Cost: read 4*gx*d+8*gx; write 4*gx*d; flop gx*d; turns 12
 KERNEL sum_words(float* table, const float* dout, const int* rows, const int* order, int count, int d) {
   int lo = blockIdx.x, w = rows[order[lo]];
   if (w < 0 || (lo > 0 && rows[order[lo - 1]] == w)) return;

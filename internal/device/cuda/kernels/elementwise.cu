@@ -60,8 +60,9 @@ KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, i
 
 // For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over
 // each piece of per rows, part [pieces, cols] (may be absent). dx_copy and y_copy, dx and y rounded, may be absent. A
-// block takes 32 columns of a piece, eight rows at a time. Cost: read 8*rows*cols; write
-// 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols; flight 8; turns per/8
+// block takes 32 columns of a piece, eight rows at a time.
+// Cost: read 8*rows*cols; write 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
+// flight 8; turns per/8
 KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
                           const float* dy, int f, int rows, int cols, int per) {
   __shared__ float sums[8][32];

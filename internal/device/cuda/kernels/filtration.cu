@@ -71,8 +71,7 @@ KERNEL filter_weights(float* a, const float* z, const float* mean, const float* 
 }
 
 // out = l2(Σ a_k x_k), and the norms.
-// Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns
-// units/(gx*block/32)*s/32*(words+1)/4
+// Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns units/(gx*block/32)*s/32*(words+1)/4
 KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes,
                    int s, i64 units) {
   WARPS(r, units) {
@@ -122,7 +121,8 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
 }
 
 // dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that
-// of β. Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
+// of β.
+// Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
 KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const float* mean, const float* inv,
                               const float* gamma, const int* first, int captions, int images, int nodes, int train) {
   int c = blockIdx.x;

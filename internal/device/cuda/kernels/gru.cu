@@ -3,7 +3,8 @@
 #include "common.cuh"
 
 // Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
-// the step. Cost: read 32*n*h; write 28*n*h; flop 80*n*h; flight 28
+// the step.
+// Cost: read 32*n*h; write 28*n*h; flop 80*n*h; flight 28
 KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const float* before, const float* bias, int n,
                 int continued, int h) {
   EACH(i, (i64)n * h) {
@@ -48,8 +49,8 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
 VSE_INLINE int word(int n, int steps, int reverse) { return (reverse != 0) != (blockIdx.y != 0) ? steps - 1 - n : n; }
 
 // A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden
-// [2, b, 3h] = W_h state. The gates hold W_i x. half, the states as bfloat16, may be null. Cost: read 28*gy*b*h; write
-// 28*gy*b*h; flop 80*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
+// [2, b, 3h] = W_h state. The gates hold W_i x. half, the states as bfloat16, may be null.
+// Cost: read 28*gy*b*h; write 28*gy*b*h; flop 80*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
 KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state,
                        bf16* half, const float* hidden, const float* bih0, const float* bih1, const float* bhh0,
                        const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
@@ -148,7 +149,8 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
 }
 
 // The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of
-// both directions lie one behind the other. Cost: read 16*h*gy; write 24*h*gy; turns 1
+// both directions lie one behind the other.
+// Cost: read 16*h*gy; write 24*h*gy; turns 1
 KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int h) {
   float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
   sums += (i64)blockIdx.y * 4 * h;

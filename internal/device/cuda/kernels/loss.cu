@@ -118,7 +118,8 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
 }
 
 // The diagonal of the gradient and the loss [3], every part multiplied by scale. parts is [rows, rows' slopes, columns,
-// columns' slopes], each [n]. One block. Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
+// columns' slopes], each [n]. One block.
+// Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
 KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale) {
   double row = 0, column = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -135,7 +136,8 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
 }
 
 // The margins of LSEH from the Gram matrix of the semantic vectors (device.MarginArgs), one block for each row. images
-// and captions may be null. Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
+// and captions may be null.
+// Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
 KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha,
                         float lambda, int n, int cosine) {
   int i = blockIdx.x;

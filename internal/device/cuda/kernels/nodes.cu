@@ -47,7 +47,8 @@ KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* sta
 
 // y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to
 // images with pairs of n rows, captions of them in turn; where starts is given, to captions with t rows in all. Words
-// of no caption get 0. Cost: read 8*count; write 4*count; flop 2*count*(starts*words+(1-starts)*n); turns
+// of no caption get 0.
+// Cost: read 8*count; write 4*count; flop 2*count*(starts*words+(1-starts)*n); turns
 // count/(gx*block)*(2+(starts*words+(1-starts)*n)/4)
 KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, const int* starts, const i64* squares,
                  int t, int n, int captions, int k, int h, int back, i64 count) {

@@ -44,7 +44,8 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
 
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (device.AdamArgs). hyper holds
 // StepSize, InvSqrt2, Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2.
-// copy, p rounded, may be null; it lies as p does. Cost: read 16*n; write 12*n+2*n*copy; flop 30*n; flight 16
+// copy, p rounded, may be null; it lies as p does.
+// Cost: read 16*n; write 12*n+2*n*copy; flop 30*n; flight 16
 KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip,
             float beta1, float c1, float beta2, float c2, float eps, int legacy, i64 n, i64 width, i64 ld) {
   float step = hyper[0], inverse = hyper[1], decay = hyper[2], factor = clip ? clip[0] : 1;

@@ -25,7 +25,7 @@ VSE_INLINE float half_sum(float low, float high, int bit) {
 // kernel ends.
 #define DOTS(k, n) for (int k = (threadIdx.x & 3) << 3 | (threadIdx.x >> 2 & 7); k < (n); k += 32)
 VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int s) {
-  int place = threadIdx.x >> 2 & 7;
+  int lane_row = threadIdx.x >> 2 & 7;
   for (int k = 0; k < n; k += 8) {
     const float *x0 = x + (i64)k * s, *x1 = k + 1 < n ? x0 + s : x0, *x2 = k + 2 < n ? x1 + s : x0,
                 *x3 = k + 3 < n ? x2 + s : x0, *x4 = k + 4 < n ? x3 + s : x0, *x5 = k + 5 < n ? x4 + s : x0,
@@ -47,7 +47,7 @@ VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int 
     d0 = half_sum(d0, d1, 4);
     d0 += __shfl_xor_sync(0xffffffffu, d0, 2);
     d0 += __shfl_xor_sync(0xffffffffu, d0, 1);
-    if ((k >> 3 & 3) == (int)(threadIdx.x & 3) && k + place < n) to[k + place] = d0;
+    if ((k >> 3 & 3) == (int)(threadIdx.x & 3) && k + lane_row < n) to[k + lane_row] = d0;
   }
 }
 

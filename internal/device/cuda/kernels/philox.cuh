@@ -20,12 +20,12 @@ VSE_INLINE void draw(u32 c[4], u64 index, const int* step, u32 key0, u32 key1) {
   }
 }
 
-// kept returns what the element at a place is multiplied by: 0, or factor = 1/(1 - rate). factor 0 is no dropout.
-VSE_INLINE float kept(u64 place, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+// dropout_factor returns what an element is multiplied by: 0, or factor = 1/(1 - rate). factor 0 is no dropout.
+VSE_INLINE float dropout_factor(u64 index, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
   if (factor == 0) return 1;
   u32 c[4];
-  draw(c, place / 4, step, key0, key1);
-  u32 w = place % 4;
+  draw(c, index / 4, step, key0, key1);
+  u32 w = index % 4;
   u32 v = w == 0 ? c[0] : w == 1 ? c[1] : w == 2 ? c[2] : c[3];
   return v < limit ? 0 : factor;
 }

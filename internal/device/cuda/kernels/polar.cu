@@ -37,15 +37,15 @@ VSE_INLINE double atan2_(double y, double x) {
   return x > 0 ? a : y < 0 ? a - PI : a + PI;
 }
 
-struct Place { double rho, theta; };
+struct Polar { double rho, theta; };
 
 // place_of is where region i of an image is seen from region j: pair = (image·r + i)·r + j.
-VSE_INLINE Place place_of(const float* boxes, i64 pair, int r) {
+VSE_INLINE Polar polar_of(const float* boxes, i64 pair, int r) {
   i64 i = pair / r, j = i / r * r + (pair - i * r);
   const float *a = boxes + i * kCoordinates, *b = boxes + j * kCoordinates;
   double dx = (a[0] + 0.5 * ((double)a[2] - a[0])) - (b[0] + 0.5 * ((double)b[2] - b[0]));
   double dy = (a[1] + 0.5 * ((double)a[3] - a[1])) - (b[1] + 0.5 * ((double)b[3] - b[1]));
-  Place p;
+  Polar p;
   p.rho = sqrt(dx * dx + dy * dy);
   p.theta = atan2_(dx, dy);
   return p;
@@ -54,7 +54,7 @@ VSE_INLINE Place place_of(const float* boxes, i64 pair, int r) {
 // param holds MeanRho, MeanTheta, PrecisionRho, PrecisionTheta, [4, k].
 struct Kernel { double rho, theta, rho_var, theta_var, exponent; };
 
-VSE_INLINE Kernel kernel_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
+VSE_INLINE Kernel kernel_of(Polar p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
                             const float* precision_theta, int q) {
   Kernel x;
   x.rho = p.rho - mean_rho[q];
@@ -70,7 +70,7 @@ VSE_INLINE Kernel kernel_of(Place p, const float* mean_rho, const float* mean_th
 
 struct Softmax { double top; float total; };
 
-VSE_INLINE Softmax softmax_of(Place p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
+VSE_INLINE Softmax softmax_of(Polar p, const float* mean_rho, const float* mean_theta, const float* precision_rho,
                               const float* precision_theta, int k) {
   Softmax s;
   s.top = kernel_of(p, mean_rho, mean_theta, precision_rho, precision_theta, 0).exponent;
@@ -89,7 +89,7 @@ VSE_INLINE Softmax softmax_of(Place p, const float* mean_rho, const float* mean_
 KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, const float* mean_theta,
                      const float* precision_rho, const float* precision_theta, int r, int k, i64 pairs) {
   EACH(i, pairs) {
-    Place p = place_of(boxes, i, r);
+    Polar p = polar_of(boxes, i, r);
     Softmax s = softmax_of(p, mean_rho, mean_theta, precision_rho, precision_theta, k);
     for (int q = 0; q < k; q++)
       weights[i * k + q] =
@@ -99,14 +99,15 @@ KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, 
 }
 
 // part [blocks, 4, k]: the parameters' gradients over the pairs of a block. With sums dweights belongs to regions, not
-// to pairs. Cost: read pairs*(32+4*k); write 32*gx*k; flop pairs*k*300; turns k*12; double pairs*k*90
+// to pairs.
+// Cost: read pairs*(32+4*k); write 32*gx*k; flop pairs*k*300; turns k*12; double pairs*k*90
 KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const float* mean_rho,
                   const float* mean_theta, const float* precision_rho, const float* precision_theta, int r, int k,
                   int sums, i64 pairs) {
   i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   bool there = i < pairs;
   if (!there) i = pairs - 1;
-  Place p = place_of(boxes, i, r);
+  Polar p = polar_of(boxes, i, r);
   Softmax s = softmax_of(p, mean_rho, mean_theta, precision_rho, precision_theta, k);
   const float* dw = dweights + (sums ? i / r : i) * k;
   double mean = 0;

@@ -48,9 +48,9 @@ KERNEL item_starts(int* starts, const int* lengths, int b) {
 }
 
 // y[b, c] and the ranks; the rank of a value is the number of values before it. One thread for each channel of an item
-// (blockIdx.y). A pair adds one to either of its two, so ranks stay below n also where a value is NaN. Cost: read
-// 4*gy*d*(packed*words+(1-packed)*k)*((packed*words+(1-packed)*k)+1); write 4*gy*d*((packed*words+(1-packed)*k)+1);
-// flop 2*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); turns
+// (blockIdx.y). A pair adds one to either of its two, so ranks stay below n also where a value is NaN.
+// Cost: read 4*gy*d*(packed*words+(1-packed)*k)*((packed*words+(1-packed)*k)+1); write
+// 4*gy*d*((packed*words+(1-packed)*k)+1); flop 2*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); turns
 // d/(gx*block)*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k)/4
 KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, const int* lengths, const int* starts,
                  int packed, int d, int k) {
@@ -85,21 +85,21 @@ KERNEL sort_pool_dx(float* dx, const float* dy, const int* ranks, const float* w
     }
 }
 
-// part[b, place] = Σ_c dy·x of the values whose rank is place = blockIdx.x, of item b = blockIdx.y.
+// part[b, rank] = Σ_c dy·x of the values whose rank is blockIdx.x, of item b = blockIdx.y.
 // Cost: read 4*gy*gx*d*(packed*words+(1-packed)*k); write 8*gy*gx; flop gy*gx*d*(packed*words+(1-packed)*k); turns
 // ceil(gx*gy*block/resident)*d/block*(packed*words+(1-packed)*k)/4
 KERNEL sort_pool_part(double* part, const float* dy, const float* x, const int* ranks, const int* lengths,
                       const int* starts, int packed, int d, int k) {
-  int b = blockIdx.y, place = blockIdx.x, n = lengths[b];
-  if (place >= n) return;
+  int b = blockIdx.y, rank = blockIdx.x, n = lengths[b];
+  if (rank >= n) return;
   double s = 0;
   for (int c = threadIdx.x; c < d; c += blockDim.x)
     for (int p = 0; p < n; p++) {
       i64 at = pool_row(starts, packed, b, p) * d + c;
-      if (ranks[at] == place) s += (double)dy[(i64)b * d + c] * (double)x[at];
+      if (ranks[at] == rank) s += (double)dy[(i64)b * d + c] * (double)x[at];
     }
   s = block_total(s);
-  if (threadIdx.x == 0) part[(i64)b * k + place] = s;
+  if (threadIdx.x == 0) part[(i64)b * k + rank] = s;
 }
 
 // dweights[k - n, p] = Σ part[b, p] over the items of n rows.

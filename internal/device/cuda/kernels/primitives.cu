@@ -39,8 +39,8 @@ KERNEL map_grad(float* dx, const float* x, const float* y, const float* dy, int 
 }
 
 // y [units] = the sum of each row of x [units, d], or with index the greatest element and its position; a warp for
-// each. Cost: read 4*units*d*(1+index); write 4*units*(1+index); flop units*d; turns
-// units/(gx*block/32)*(1+index)*d/32/4+1
+// each.
+// Cost: read 4*units*d*(1+index); write 4*units*(1+index); flop units*d; turns units/(gx*block/32)*(1+index)*d/32/4+1
 KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
   WARPS(r, units) {
     const float* row = x + r * d;
@@ -75,7 +75,8 @@ KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
 }
 
 // y [C, d] = the sums over the rows of each segment of x [T, d], or with index the greatest elements and their
-// positions; n is C·d. Cost: read 4*n*words; write 4*n*(1+index); flop n*words; turns n/(gx*block)*words/4
+// positions; n is C·d.
+// Cost: read 4*n*words; write 4*n*(1+index); flop n*words; turns n/(gx*block)*words/4
 KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, int d, i64 n) {
   EACH(i, n) {
     int s = (int)(i / d), k = (int)(i - (i64)s * d), lo = first[s], hi = first[s + 1], at = 0;
@@ -106,8 +107,7 @@ KERNEL spread_segments(float* x, const float* y, const int* index, const int* fi
 }
 
 // g of row r, [T, longest]: the products with the rows of b in its segment.
-// Cost: read 4*units*d*2; write 4*units*words; flop 2*units*words*d; flight 32; turns
-// units/(gx*block/32)*words/8*d/32
+// Cost: read 4*units*d*2; write 4*units*words; flop 2*units*words*d; flight 32; turns units/(gx*block/32)*words/8*d/32
 KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, const int* owner, int d, int longest,
                     i64 units) {
   WARPS(r, units) {

@@ -4,8 +4,8 @@
 //
 // The products with M and W are matrix products between these kernels. A graph is a few rows of X which stay in the
 // cache of a multiprocessor; a warp works on one query at a time. There is a query for each node, or with per > 0 one
-// for node 0 of each pair, query b·per + c. Rows of A and dS have room for the longest caption. What is an operand of
-// products alone is written as bfloat16, to the place that is not null of the two there are; what is more than that
+// for node 0 of each pair, query b·per + c. Rows of A and dS have row_width for the longest caption. What is an operand
+// of products alone is written as bfloat16, to the place that is not null of the two there are; what is more than that
 // too, to a copy.
 #include "pairs.cuh"
 
@@ -24,19 +24,19 @@ VSE_INLINE Graph query_(const int* first, const int* captions, i64 r, int nodes,
 }
 
 // out = softmax(y·x) where a is null, otherwise a∘(y·x - Σ a∘(y·x)).
-// Cost: read 4*units*s*2+4*units*room*a; write 4*units*(words+1); flop 2*units*(words+1)*s; flight 32; turns
+// Cost: read 4*units*s*2+4*units*row_width*a; write 4*units*(words+1); flop 2*units*(words+1)*s; flight 32; turns
 // units/(gx*block/32)*(ceil((words+1)/8)*s/32+6)
 KERNEL reason_weights(float* out, const float* a, const float* y, const float* x, const int* first, const int* captions,
-                      int nodes, int per, int room, int s, i64 units) {
+                      int nodes, int per, int row_width, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
-    float* to = out + r * room;
+    float* to = out + r * row_width;
     warp_dots(to, y + r * s, x + g.base * s, g.n, s);
     if (a) {
       float mean = 0;
-      DOTS(k, g.n) mean += a[r * room + k] * to[k];
+      DOTS(k, g.n) mean += a[r * row_width + k] * to[k];
       mean = warp_sum(mean);
-      DOTS(k, g.n) to[k] = a[r * room + k] * (to[k] - mean);
+      DOTS(k, g.n) to[k] = a[r * row_width + k] * (to[k] - mean);
       continue;
     }
     float most = -3.0e38f, sum = 0;
@@ -56,10 +56,10 @@ KERNEL reason_weights(float* out, const float* a, const float* y, const float* x
 // Cost: read 4*units*s; write 4*units*s*e+2*units*s*half; flop 2*units*(words+1)*s; turns
 // units/(gx*block/32)*s/32*(words+1)/4
 KERNEL reason_mix(float* e, bf16* half, const float* a, const float* x, const int* first, const int* captions,
-                  int nodes, int per, int room, int s, i64 units) {
+                  int nodes, int per, int row_width, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
-    const float *w = a + r * room, *from = x + g.base * s;
+    const float *w = a + r * row_width, *from = x + g.base * s;
     LANES(i, s) {
       float v = 0;
       for (int k = 0; k < g.n; k++) v += w[k] * from[(i64)k * s + i];
@@ -70,15 +70,16 @@ KERNEL reason_mix(float* e, bf16* half, const float* a, const float* x, const in
 }
 
 // For every node j: e = Σ_k A_jk x_k, dy = Σ_k dS_jk x_k, dx = Σ_k A_kj de_k + dS_kj y_k. copy [·] is dy rounded, half
-// e; both are null or none. Cost: read 12*units*s; write 8*units*s+4*units*s*e+4*units*s*half; flop
-// 8*units*(words+1)*s; flight 12; turns units/(gx*block/32)*s/32*(words+1)/2
+// e; both are null or none.
+// Cost: read 12*units*s; write 8*units*s+4*units*s*e+4*units*s*half; flop 8*units*(words+1)*s; flight 12; turns
+// units/(gx*block/32)*s/32*(words+1)/2
 KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, const float* a, const float* ds,
                        const float* x, const float* y, const float* de, const int* first, const int* captions,
-                       int nodes, int room, int s, i64 units) {
+                       int nodes, int row_width, int s, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, 0);
-    const float *aj = a + r * room, *dj = ds + r * room, *ak = a + g.base * room + (r - g.base),
-                *dk = ds + g.base * room + (r - g.base);
+    const float *aj = a + r * row_width, *dj = ds + r * row_width, *ak = a + g.base * row_width + (r - g.base),
+                *dk = ds + g.base * row_width + (r - g.base);
     LANES(i, s) {
       float se = 0, sy = 0, sx = 0;
       i64 at = g.base * s + i;
@@ -86,7 +87,7 @@ KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, c
         float v = x[at];
         se += aj[k] * v;
         sy += dj[k] * v;
-        sx += ak[(i64)k * room] * de[at] + dk[(i64)k * room] * y[at];
+        sx += ak[(i64)k * row_width] * de[at] + dk[(i64)k * row_width] * y[at];
       }
       if (half) half[r * s + i] = bf16_of(se), copy[r * s + i] = bf16_of(sy);
       else e[r * s + i] = se;
@@ -97,10 +98,10 @@ KERNEL reason_mix_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, c
 }
 
 // dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own
-// query gives. 0 for nodes of no caption. Cost: read 4*units*s; write 4*units*s; flop 5*units*s; flight 8; turns
-// units/(gx*block/32)*2
+// query gives. 0 for nodes of no caption.
+// Cost: read 4*units*s; write 4*units*s; flop 5*units*s; flight 8; turns units/(gx*block/32)*2
 KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back,
-                     const int* first, const int* captions, int nodes, int per, int room, int s, i64 units) {
+                     const int* first, const int* captions, int nodes, int per, int row_width, int s, i64 units) {
   WARPS(t, units) {
     i64 b = t / nodes;
     int c = captions[t - b * nodes];
@@ -109,7 +110,7 @@ KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de
       continue;
     }
     i64 r = b * per + c, k = t - (b * nodes + first[c] + c);
-    float w = a[r * room + k], d = ds[r * room + k];
+    float w = a[r * row_width + k], d = ds[r * row_width + k];
     LANES(i, s) {
       float v = w * de[r * s + i] + d * q[r * s + i];
       dx[t * s + i] = k ? v : v + back[r * s + i];

@@ -10,8 +10,8 @@ VSE_INLINE float from_half(u32 h) {
 }
 
 // dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind. copy, dst
-// rounded to bfloat16, may be null. Cost: read 4*n*floats+2*n*halves; write 4*n+2*n*copy; flop n; flight 4; turns
-// n/(gx*block)*2
+// rounded to bfloat16, may be null.
+// Cost: read 4*n*floats+2*n*halves; write 4*n+2*n*copy; flop n; flight 4; turns n/(gx*block)*2
 KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned short* halves, const int* index,
                     int rows, i64 width, i64 n) {
   EACH(i, n) {
@@ -23,8 +23,8 @@ KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned 
 }
 
 // dst [rows, width]: the lists index[0], index[1], … of those that lie one behind the other in values, list k from
-// starts[k] to starts[k+1], with zeros behind what is shorter; of what is longer the beginning. Cost: read 4*n; write
-// 4*n; turns n/(gx*block)*3
+// starts[k] to starts[k+1], with zeros behind what is shorter; of what is longer the beginning.
+// Cost: read 4*n; write 4*n; turns n/(gx*block)*3
 KERNEL gather_lists(int* dst, const int* values, const int* starts, const int* index, int width, i64 n) {
   EACH(i, n) {
     i64 row = i / width;

@@ -5,7 +5,8 @@ typedef float Four __attribute__((vector_size(16)));
 typedef u32 Two __attribute__((vector_size(8)));
 
 // copy [n] = x [n] rounded, four values at a time: the first head of them, and what is left at the end, one by one.
-// Behind head x lies at a multiple of 16 bytes and copy at one of 8. Cost: read 4*n; write 2*n; flop 6*n; flight 16
+// Behind head x lies at a multiple of 16 bytes and copy at one of 8.
+// Cost: read 4*n; write 2*n; flop 6*n; flight 16
 KERNEL round_copy(bf16* copy, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
   EACH(i, fours) {

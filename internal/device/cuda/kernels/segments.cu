@@ -27,7 +27,8 @@ KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const 
 }
 
 // Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way. Rows of
-// no caption become zero. Cost: read 4*units*d; write 4*units*d; turns units/(gx*block/32)*3
+// no caption become zero.
+// Cost: read 4*units*d; write 4*units*d; turns units/(gx*block/32)*3
 KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d,
                     int back, i64 units) {
   WARPS(r, units) {
@@ -72,8 +73,8 @@ KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, co
 }
 
 // dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ
-// de_r L_r. Cost: read 12*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; flight 8; turns
-// words*d/block+words/2*d/block+4
+// de_r L_r.
+// Cost: read 12*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; flight 8; turns words*d/block+words/2*d/block+4
 KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g,
                        const float* w, const float* x, const float* weights, const float* dout, const int* first,
                        int d) {

@@ -13,7 +13,7 @@ struct Tile {
   int size;          // columns of the head
   i64 at;            // first element of the head in a matrix [T, D]
   i64 in;            // and in queries, keys and values
-  i64 place;         // of the tile's first weight in the dropout
+  i64 dropout_start;         // of the tile's first weight in the dropout
   i64 scratch;       // and in the scratch memory
 };
 
@@ -26,8 +26,8 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   t.rows = t.n - t.row < kRows ? t.n - t.row : kRows;
   t.at = (i64)starts[c] * d + h * t.size;
   t.in = (i64)starts[c] * ld + h * t.size;
-  t.place = heads * squares[c] + ((i64)h * t.n + t.row) * t.n;
-  t.scratch = t.place - heads * squares[first];
+  t.dropout_start = heads * squares[c] + ((i64)h * t.n + t.row) * t.n;
+  t.scratch = t.dropout_start - heads * squares[first];
   return t;
 }
 
@@ -126,7 +126,7 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
     softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
     if (keep != 0)
       for (int j = threadIdx.x % 32; j < t.n; j += 32)
-        row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
+        row[j] *= dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep);
   }
   mix(context + t.at + (i64)t.row * d, copy ? copy + t.at + (i64)t.row * d : 0, d, p, t.n, 1, value + t.in, t.rows, t.n,
       t.size, ld);
@@ -149,14 +149,14 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slo
     float *row = p + (i64)i * t.n, *ds = s + (i64)i * t.n, mean = 0;
     softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
     for (int j = threadIdx.x % 32; j < t.n; j += 32) {
-      float m = kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep), g = ds[j] * m;
+      float m = dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep), g = ds[j] * m;
       mean += row[j] * g;
       ds[j] = g;
     }
     mean = warp_sum(mean);
     for (int j = threadIdx.x % 32; j < t.n; j += 32) {
       ds[j] = row[j] * (ds[j] - mean) * factor;
-      if (keep != 0) row[j] *= kept(t.place + (i64)i * t.n + j, step, key0, key1, limit, keep);
+      if (keep != 0) row[j] *= dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep);
     }
   }
   mix(dquery + from, copy ? copy + from : 0, ld, s, t.n, 1, key + t.in, t.rows, t.n, t.size, ld);

@@ -8,8 +8,8 @@
 // What is an operand of products alone is written as bfloat16, to the place that is not null of the two there are.
 
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image
-// [e], taken as it is. Cost: read 4*units*e; write 4*units*e*(1-half)+2*units*e*half; flop 6*units*e; turns
-// units/(gx*block/32)*2*e/32/4
+// [e], taken as it is.
+// Cost: read 4*units*e; write 4*units*e*(1-half)+2*units*e*half; flop 6*units*e; turns units/(gx*block/32)*2*e/32/4
 KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e,
                           int global, i64 units) {
   WARPS(t, units) {
@@ -32,8 +32,8 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
 }
 
 // The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts
-// those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias. Cost: read
-// 4*units*size; write 4*units*size; flop 6*units*size; turns units/(gx*block/32)*2*size/32/4
+// those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
+// Cost: read 4*units*size; write 4*units*size; flop 6*units*size; turns units/(gx*block/32)*2*size/32/4
 KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter,
                         const float* filter_bias, const int* node, int rows, int all, int nodes, int size, i64 units) {
   WARPS(t, units) {
@@ -78,8 +78,9 @@ KERNEL similarity_nodes_grad(float* ds, bf16* copy, const float* out, const floa
 }
 
 // The same where the gradient of a vector has factors, a dr + dz w (device.Filter), and parts, dz times the vector.
-// Rows of no caption have none. Cost: read 4*units*size; write 8*units*size+2*units*size*copy; flop 10*units*size;
-// flight 12; turns units/(gx*block/32)*2*size/32/2
+// Rows of no caption have none.
+// Cost: read 4*units*size; write 8*units*size+2*units*size*copy; flop 10*units*size; flight 12; turns
+// units/(gx*block/32)*2*size/32/2
 KERNEL similarity_filter_grad(float* ds, bf16* copy, float* parts, const float* out, const float* w, const float* a,
                               const float* dr, const float* dz, const float* norms, const int* node,
                               const int* node_caption, int captions, int rows, int all, int nodes, int size,
@@ -101,9 +102,9 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* parts, const float* 
 }
 
 // The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add; with
-// global it is the gradient of the image's vector by this row. A block walks through the images of one row. Cost: read
-// 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e; flight 8; turns
-// ceil(rows*block/resident)*images*(2*e/block/2+1.5)
+// global it is the gradient of the image's vector by this row. A block walks through the images of one row.
+// Cost: read 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e;
+// flight 8; turns ceil(rows*block/resident)*images*(2*e/block/2+1.5)
 KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c,
                                int images, int rows, int e, int global, int add) {
   i64 j = blockIdx.x;

@@ -3,8 +3,8 @@
 #include "warp.cuh"
 
 // Word j = blockIdx.y of caption blockIdx.x: a warp for each neighbour, then one for the softmax. edges may be null:
-// then all words are neighbours. Cost: read 4*gx*words*words*e/2; write 4*gx*words*words; flop 2*gx*words*words*e;
-// flight 8; turns words/8*e/32/4+8
+// then all words are neighbours.
+// Cost: read 4*gx*words*words*e/2; write 4*gx*words*words; flop 2*gx*words*words*e; flight 8; turns words/8*e/32/4+8
 KERNEL word_graph(float* weights, const float* words, const int* edges, const int* edge_start, const int* starts,
                   const i64* squares, int e, float lambda) {
   Item it = item_of(starts, squares, blockIdx.x, 0);
@@ -54,7 +54,8 @@ KERNEL word_graph_slopes(float* slopes, const float* weights, const float* dweig
 }
 
 // dwords_j = Σ_l (slopes_jl + slopes_lj) w_l: a block for each word and 256 columns (blockIdx.y). 0 for a word of no
-// caption. Cost: read 4*gx*e*2; write 4*gx*e; flop 3*gx*e*words; turns words/2
+// caption.
+// Cost: read 4*gx*e*2; write 4*gx*e; flop 3*gx*e*words; turns words/2
 KERNEL word_graph_grad(float* dwords, const float* slopes, const float* words, const int* of, const int* starts,
                        const i64* squares, int e) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x;

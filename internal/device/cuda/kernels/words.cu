@@ -13,7 +13,8 @@ KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
 }
 
 // rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the
-// place of (b, t) in words is b·columns + t. Cost: read 12*b*words; write 4*b*words; turns 4
+// place of (b, t) in words is b·columns + t.
+// Cost: read 12*b*words; write 4*b*words; turns 4
 KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps,
                   int shift) {
   EACH(i, (i64)b * steps) {
