@@ -37,9 +37,9 @@ func Declared() ([]Declaration, error) {
 		}
 		for _, f := range declaration.FindAllStringSubmatch(string(source), -1) {
 			d := Declaration{Name: f[2]}
-			if _, cost, ok := strings.Cut(f[1], "// Cost: "); ok {
-				d.Cost = strings.Join(strings.Fields(strings.ReplaceAll(cost, "//", "")), " ")
-			}
+			// However the comment is wrapped.
+			comment := strings.Join(strings.Fields(strings.ReplaceAll(f[1], "//", "")), " ")
+			_, d.Cost, _ = strings.Cut(comment, "Cost: ")
 			for _, p := range strings.Split(f[3], ",") {
 				words := strings.FieldsFunc(p, func(r rune) bool { return strings.ContainsRune(" \n*", r) })
 				d.Parameters = append(d.Parameters,
