@@ -73,8 +73,8 @@ VSE_INLINE void take(Long* s, float v) {
   if (++s->taken == 16) s->sum += s->few, s->few = 0, s->taken = 0;
 }
 
-// part [pieces, 2, channels]: the mean of the values of each piece, and the sum of the squares of what they differ from it.
-// Cost: read 8*count*channels; flop 6*count*channels; flight 16;
+// part [pieces, 2, channels]: the mean of the values of each piece, and the sum of the squares of what they differ from
+// it. Cost: read 8*count*channels; flop 6*count*channels; flight 16;
 //   turns 2*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+4
 KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int items, int count, int channels, int inner,
                         int per) {
@@ -101,8 +101,8 @@ KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int ite
   part[channels] = n > 0 ? squares - n * (m - mu) * (m - mu) : 0;
 }
 
-// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is given,
-// x has room for count rows, those that there are come first, and the others of the result are zero. part is of
+// pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is
+// given, x has room for count rows, those that there are come first, and the others of the result are zero. part is of
 // batch_norm_parts, on the same grid; without train it is not read.
 // Cost: read 4*count*channels; write 4*count*channels; flop 3*count*channels; flight 16;
 //   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
@@ -132,7 +132,8 @@ KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float*
     scale = (float)(1 / sqrt(squares / n + eps));
     if (writes && squares - squares == 0) {  // finite
       running_mean[l.c] = (float)((1 - (double)momentum) * running_mean[l.c] + momentum * m);
-      running_var[l.c] = (float)((1 - (double)momentum) * running_var[l.c] + momentum * (squares / (n > 2 ? n - 1 : 1)));
+      running_var[l.c] =
+          (float)((1 - (double)momentum) * running_var[l.c] + momentum * (squares / (n > 2 ? n - 1 : 1)));
     }
   } else {
     mu = running_mean[l.c];
