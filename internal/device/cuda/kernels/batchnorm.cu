@@ -74,7 +74,8 @@ VSE_INLINE void take(Long* s, float v) {
 }
 
 // part [pieces, 2, channels]: the mean of the values of each piece, and the sum of the squares of what they differ from
-// it. Cost: read 8*count*channels; flop 6*count*channels; flight 16;
+// it.
+// Cost: read 8*count*channels; flop 6*count*channels; flight 16;
 //   turns 2*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+4
 KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int items, int count, int channels, int inner,
                         int per) {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +97,25 @@ func TestEntriesErrors(t *testing.T) {
 		".visible .entry a(\n.param .align 8 .b8 x[24]\n)"} {
 		if e, err := entries(ptx); err == nil {
 			t.Errorf("%q: %v, no error", ptx, e)
+		}
+	}
+}
+
+// The cost of a kernel is found only where it begins a line of the comment.
+func TestCostsBeginALine(t *testing.T) {
+	names, err := fs.Glob(files, "*.cu")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		source, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if strings.Contains(line, "Cost:") && !strings.HasPrefix(line, "// Cost: ") {
+				t.Errorf("%s:%d: %q does not begin with the cost", name, i+1, line)
+			}
 		}
 	}
 }
