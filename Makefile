@@ -14,11 +14,14 @@ LDFLAGS     := -s -w $(if $(VERSION),$(BUILT).version=$(VERSION:v%=%)) $(if $(CO
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
-# The packages with the longest tests, begun first so that neither runs alone at the end.
-LONGEST     := ./internal/device/cuda ./train
+# The packages with the longest tests, begun first so that none runs alone at the end.
+LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/device/cpu ./cmd/vsetrain
+# Tests that repeat others in more combinations: every kernel with rounded copies beside it, every kind of product on the
+# emulated GPU, loss curves of all networks on it, every loss with GSMN. They take a third of the time of all tests.
+COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestBF16Copies|TestCUDALossCurve|TestGSMNLearnsWithEveryLoss)$$
 CONFIG      ?= vsepp/f30k-lseh
 
-.PHONY: help build build-vsecu test test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
+.PHONY: help build build-vsecu test test-combined test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,13 +32,16 @@ build: ## build bin/vsetrain
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
-test: ## check formatting, vet, lint, and run all tests: three minutes once compiled
+test: ## check formatting, vet, lint, and run the tests: four minutes once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -timeout 10m $(LONGEST) ./...
+	$(GO) test -timeout 10m -skip '$(COMBINED)' $(LONGEST) ./...
+
+test-combined: ## run the tests that repeat those of make test in more combinations
+	$(GO) test -timeout 10m -run '$(COMBINED)' ./internal/device/cuda ./internal/experiment ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
@@ -52,7 +58,7 @@ NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
 	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded' ./internal/device/cpu ./internal/gemm ./internal/vec ./internal/sparse ./eval ./loss ./models/... ./train
 
-test-long: test ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
+test-long: test test-combined ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
 lint: ## run staticcheck (part of make test)
