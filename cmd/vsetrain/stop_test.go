@@ -210,3 +210,28 @@ func TestHangupSavesASweep(t *testing.T) {
 		}
 	}
 }
+
+// A signal during one of several seeds saves that run, and the message names the command that continues all of them.
+func TestInterruptedSeeds(t *testing.T) {
+	dir := stopWorld(t)
+	var errs bytes.Buffer
+	c := exec.Command(*program, "train", "--config", "c.yaml", "--run", "r", "--seeds", "7,8")
+	c.Dir, c.Stderr = dir, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(dir, "r-seed7", "metrics.jsonl"), "\n", 3)
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitInterrupted {
+		t.Errorf("exit code %d\n%s", code, &errs)
+	}
+	if !strings.HasSuffix(errs.String(), "continue with --resume: vsetrain train --resume --run r --seeds 7,8\n") {
+		t.Errorf("it says %q", &errs)
+	}
+	if !exists(filepath.Join(dir, "r-seed7", "checkpoints", "last.safetensors")) ||
+		exists(filepath.Join(dir, "r-seed8")) {
+		t.Error("the run is not saved, or the next one has begun")
+	}
+}

@@ -47,10 +47,10 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 	c := &cfg.Config
 	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
-	w := &trainView{app: a, cfg: c}
+	w := &trainView{app: a, cfg: c, dir: dir}
 	w.saved.Store(nowhere)
 	defer w.close()
-	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
+	ctx, stop := a.saving(ctx, w.abandon)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

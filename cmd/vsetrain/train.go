@@ -26,6 +26,7 @@ type trainOptions struct {
 	DryRun bool
 
 	Overfit int
+	Seeds   string // comma-separated; "" is one run with the seed of the configuration
 }
 
 func newCmdTrain(a *app) *cobra.Command {
@@ -51,10 +52,15 @@ will take and how large its checkpoints will be. It writes nothing.
 --overfit N trains on N batches alone: a network, data and loss that fit each other learn them by heart, so that their
 validations come to an M-Recall near 100.
 
+--seeds 7,8,9 trains a run for each seed, one after the other, in RUN-seed7, RUN-seed8 and RUN-seed9, and ends
+with a table of the seeds: their mean and sample standard deviation. With --resume the same command continues:
+runs that are complete are not trained again.
+
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8
+  vsetrain train --config demo --seeds 7,8,9
   vsetrain train --config demo --dry-run
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
 		Args: noArgs,
@@ -67,6 +73,7 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
+	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
 		"time and disk")
 	must(c.MarkFlagDirname("run"))
@@ -77,6 +84,12 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if o.Resume && o.DryRun {
 		return usagef("--dry-run is for a new run; leave out --resume")
 	}
+	if o.Overfit != 0 {
+		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
+	}
+	if o.Seeds != "" {
+		return o.runSeeds(ctx, a)
+	}
 	if o.Resume && o.File == "" { // the run knows its configuration
 		if o.Run == "" {
 			return usagef("--resume needs --run DIR, or the --config FILE of the run")
@@ -85,9 +98,6 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		if o.File, err = experiment.RunConfig(o.Run); err != nil {
 			return err
 		}
-	}
-	if o.Overfit != 0 {
-		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -100,29 +110,60 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if o.DryRun {
 		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
-	w := &trainView{app: a, cfg: &cfg.Config, resident: phases{app: a}}
-	w.saved.Store(nowhere)
-	ctx, stop := a.saving(ctx, func() { w.abandon(dir) })
+	s := newTrainSession(a)
+	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
-	out, err := experiment.Train(ctx, experiment.TrainRequest{Config: &cfg.Config, RunDir: dir, Resume: o.Resume,
+	out, err := s.train(ctx, &cfg.Config, dir, o.Resume)
+	if errors.Is(err, train.ErrInterrupted) {
+		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
+	}
+	if err != nil {
+		return err
+	}
+	printOutcome(a, &cfg.Config, out.Position, dir)
+	a.Printf("next: vsetrain eval %s\n", dir)
+	return nil
+}
+
+// trainSession trains runs one after the other, and knows which one a second Ctrl-C abandons.
+type trainSession struct {
+	app *app
+	now atomic.Pointer[trainView] // nil between runs
+}
+
+func newTrainSession(a *app) *trainSession { return &trainSession{app: a} }
+
+// abandon ends the run that trains now without saving it.
+func (s *trainSession) abandon() {
+	if v := s.now.Load(); v != nil {
+		v.abandon()
+	}
+}
+
+// train trains one run and shows it.
+func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (experiment.Outcome,
+	error) {
+	a := s.app
+	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
+	w.saved.Store(nowhere)
+	s.now.Store(w)
+	defer s.now.Store(nil)
+	defer w.close()
+	return experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: resume,
 		BLAS: a.getenv("VSETRAIN_BLAS"),
 		Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
-	w.close()
-	switch {
-	case errors.Is(err, train.ErrInterrupted):
-		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
-	case err != nil:
-		return err
-	}
-	p := out.Position
+}
+
+// printOutcome tells how a run that is complete ended.
+func printOutcome(a *app, c *config.Config, p train.Position, dir string) {
 	if p.BestStep == 0 {
 		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName,
 			"last.safetensors"))
-		return nil
+		return
 	}
 	on := "dev"
-	if cfg.Train.Overfit > 0 {
+	if c.Train.Overfit > 0 {
 		on = "the batches of training"
 	}
 	a.Printf("best M-Recall %.2f on %s after step %d; weights in %s\n", p.Best, on, p.BestStep,
@@ -131,14 +172,13 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		a.Printf("averaged weights: best M-Recall %.2f after step %d; in %s\n", p.BestAverage, p.BestAverageStep,
 			filepath.Join(dir, runfs.CheckpointsName, "ema.safetensors"))
 	}
-	a.Printf("next: vsetrain eval %s\n", dir)
-	return nil
 }
 
 // trainView shows a training run: a progress bar, and a line for each validation.
 type trainView struct {
 	*app
 	cfg    *config.Config
+	dir    string // of the run
 	plan   experiment.Plan
 	bar    barLine
 	rate   float64 // captions per second, smoothed
@@ -157,7 +197,8 @@ type trainView struct {
 const nowhere = -1
 
 // abandon says what is lost when the program ends before the state is saved, and removes half-written files.
-func (v *trainView) abandon(dir string) {
+func (v *trainView) abandon() {
+	dir := v.dir
 	switch n := v.saved.Load(); {
 	case n == nowhere:
 		v.Errorf("ended at once; nothing had been trained")

@@ -12,6 +12,8 @@ import (
 	"vsetrain/internal/config"
 	"vsetrain/internal/regular"
 	"vsetrain/internal/runfs"
+	"vsetrain/models"
+	"vsetrain/train"
 )
 
 // Run is what the files of a run directory tell.
@@ -31,6 +33,25 @@ type Run struct {
 
 // Finished reports whether the run came to its end (Log.Finished).
 func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
+
+// Complete reports whether a run directory holds a run that came to its end by the options, with the checkpoints that
+// belong to it: nothing would be trained if it were resumed. A directory that cannot be read is not complete.
+func Complete(dir string, o *train.Options) bool {
+	r, err := Open(dir)
+	if err != nil || !r.Log.Finished(o) {
+		return false
+	}
+	stepOf := func(name string) int64 {
+		info, err := models.ReadInfo(filepath.Join(dir, runfs.CheckpointsName, name+".safetensors"))
+		if err != nil {
+			return -1
+		}
+		return info.Step
+	}
+	best, _ := r.best()
+	return stepOf("last") == r.Validations[len(r.Validations)-1].Step &&
+		(best.MRecall == 0 || stepOf("best") == best.Step)
+}
 
 // Open reads a run directory, also while the run is writing it. A last line without an end is being written and left
 // out; any other line that cannot be read is an error that names it.

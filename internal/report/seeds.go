@@ -59,6 +59,46 @@ func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Mea
 	return t
 }
 
+// Seeds compares runs that differ in their seed: a row for the best validation of each, and the mean with the sample
+// standard deviation and the number of runs where there are two or more. Runs without a validation have no row.
+func Seeds(runs []*Run) *Table {
+	t := &Table{Name: "seeds", Title: "Best validation of each seed",
+		Heads: []Head{{Name: "seed"}, {Name: "epoch", Number: true}}}
+	for _, d := range directions {
+		for _, n := range []string{"R@1", "R@5", "R@10"} {
+			t.Heads = append(t.Heads, Head{d.name, n, true})
+		}
+	}
+	t.Heads = append(t.Heads, Head{Name: "M-Recall", Number: true})
+	row := func(name, epoch Cell, of []*Run) Row {
+		g := &Group{Runs: of}
+		m := measureAll([]*Group{g}, validationRecalls)[0]
+		cells := []Cell{name, epoch}
+		for _, d := range directions {
+			for _, r := range m.recalls(d.of) {
+				cells = append(cells, statCell(r, 1))
+			}
+		}
+		return Row{Cells: append(cells, statCell(g.values(validationRecalls), 2))}
+	}
+	var with []*Run
+	for _, r := range runs {
+		best, ok := r.best()
+		if !ok {
+			continue
+		}
+		with = append(with, r)
+		t.Rows = append(t.Rows, row(textCell(fmt.Sprint(r.Config.Seed)), numberCell(best.Epoch, 2), []*Run{r}))
+	}
+	if len(with) > 1 {
+		all := row(textCell(fmt.Sprintf("mean, n = %d", len(with))), textCell(""), with)
+		all.Rule, all.Bold = true, true
+		t.Rows = append(t.Rows, all)
+		t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds.")
+	}
+	return t
+}
+
 // values returns the M-Recalls of the runs of a group.
 func (g *Group) values(of Measure) (values []float64) {
 	for _, r := range g.Runs {

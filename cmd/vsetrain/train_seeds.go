@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/config"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/report"
+	"vsetrain/internal/runfs"
+	"vsetrain/train"
+)
+
+// maxSeeds bounds --seeds: a longer list is a mistake.
+const maxSeeds = 1000
+
+// seedRun is one of the runs of --seeds.
+type seedRun struct {
+	seed  uint64
+	dir   string
+	begun bool // an earlier session made it
+	cfg   *config.Config
+}
+
+// parseSeeds reads a list such as 7,8,9. An empty item, another number than a seed and a repeated one are usage errors.
+func parseSeeds(list string) (seeds []uint64, err error) {
+	seen := map[uint64]bool{}
+	for i, item := range strings.Split(list, ",") {
+		item = strings.TrimSpace(item)
+		seed, err := strconv.ParseUint(item, 10, 64)
+		switch {
+		case err != nil:
+			return nil, usagef("--seeds: item %d: expected a whole number of at least 0, found %q; "+
+				"separate seeds by commas: --seeds 7,8,9", i+1, item)
+		case seen[seed]:
+			return nil, usagef("--seeds: seed %d is named twice; the two runs would be the same", seed)
+		case i == maxSeeds:
+			return nil, usagef("--seeds: more than %d seeds", maxSeeds)
+		}
+		seen[seed] = true
+		seeds = append(seeds, seed)
+	}
+	return seeds, nil
+}
+
+// runSeeds trains a run for each seed and compares them. Whatever can be wrong with the list, the configuration or the
+// folders is told before the first run begins.
+func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
+	seeds, err := parseSeeds(o.Seeds)
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		return usagef("--dry-run is for one run; leave out --seeds")
+	}
+	for _, s := range o.Set {
+		if key, _, _ := strings.Cut(s, "="); strings.TrimSpace(key) == "seed" {
+			return usagef("--seeds and --set %s exclude each other; leave one out", s)
+		}
+	}
+	runs, base, err := o.seedRuns(a, seeds)
+	if err != nil {
+		return err
+	}
+	again := fmt.Sprintf("vsetrain train --resume --run %s --seeds %s", base, joinSeeds(seeds))
+	session := newTrainSession(a)
+	ctx, stop := a.saving(ctx, session.abandon)
+	defer stop()
+	for i, r := range runs {
+		a.Printf("%s\n", a.Paint(ui.Bold, fmt.Sprintf("seed %d (%d of %d)", r.seed, i+1, len(runs))))
+		if r.begun {
+			if report.Complete(r.dir, &r.cfg.Train) {
+				a.Printf("%s is complete\n", r.dir)
+				continue
+			}
+		}
+		out, err := session.train(ctx, r.cfg, r.dir, r.begun)
+		switch {
+		case errors.Is(err, train.ErrInterrupted):
+			return &codedError{fmt.Errorf("seed %d: %w: %s", r.seed, err, again), exitInterrupted}
+		case err != nil:
+			return fmt.Errorf("seed %d: %w\n%s of %s are complete; when the cause is removed: %s", r.seed, err,
+				ui.Count(i, "run"), ui.Count(len(runs), "seed"), again)
+		}
+		printOutcome(a, r.cfg, out.Position, r.dir)
+	}
+	return o.compareSeeds(a, runs)
+}
+
+// seedRuns resolves the configuration of every run, and returns them with the directory that their names begin with.
+// Without --resume none of the directories may hold a run.
+func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base string, err error) {
+	f := o.configFlags
+	base = o.Run
+	from := "" // the run that the configuration is taken from
+	if o.Resume && f.File == "" {
+		if base == "" {
+			return nil, "", usagef("--resume needs --run DIR, or the --config FILE of the runs")
+		}
+		for _, seed := range seeds {
+			dir := seedDir(base, seed)
+			if f.File, err = experiment.RunConfig(dir); err == nil {
+				from = dir
+				break
+			}
+		}
+		if from == "" {
+			return nil, "", fmt.Errorf("%s: no run to resume, nor one of the other seeds; begin with --config FILE",
+				seedDir(base, seeds[0]))
+		}
+	}
+	for _, seed := range seeds {
+		one := f
+		one.Set = append(append([]string{}, f.Set...), fmt.Sprintf("seed=%d", seed))
+		cfg, err := one.load(a)
+		if err != nil {
+			return nil, "", err
+		}
+		if base == "" {
+			base = cfg.RunDir(o.File)
+		}
+		r := seedRun{seed: seed, dir: seedDir(base, seed), cfg: &cfg.Config}
+		if r.begun, err = runfs.Exists(filepath.Join(r.dir, runfs.ConfigName)); err != nil {
+			return nil, "", err
+		}
+		if r.begun && !o.Resume {
+			return nil, "", fmt.Errorf("%s holds a run already; continue all of them with --resume, or choose other "+
+				"directories with --run", r.dir)
+		}
+		if from != "" && !r.begun { // its relative paths are seen from where that run was started
+			if err := experiment.LocateRun(from, r.cfg); err != nil {
+				return nil, "", err
+			}
+		}
+		runs = append(runs, r)
+	}
+	return runs, base, nil
+}
+
+func seedDir(base string, seed uint64) string {
+	return fmt.Sprintf("%s-seed%d", filepath.Clean(base), seed)
+}
+
+func joinSeeds(seeds []uint64) string {
+	var b strings.Builder
+	for i, s := range seeds {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.FormatUint(s, 10))
+	}
+	return b.String()
+}
+
+// compareSeeds prints the table of the runs.
+func (o *trainOptions) compareSeeds(a *app, runs []seedRun) error {
+	var all []*report.Run
+	next := "next: vsetrain eval"
+	for _, r := range runs {
+		run, err := report.Open(r.dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, run)
+		next = "next: vsetrain report"
+	}
+	t := report.Seeds(all)
+	a.Printf("\n%s", t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
+	for _, r := range runs {
+		next += " " + r.dir
+	}
+	a.Printf("%s --test\n", next)
+	return nil
+}
