@@ -21,13 +21,18 @@ LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/d
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestBF16Copies|TestCUDALossCurve|TestGSMNLearnsWithEveryLoss)$$
 CONFIG      ?= vsepp/f30k-lseh
 
-.PHONY: help build build-vsecu test test-combined test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
+.PHONY: help build build-static build-vsecu test test-combined test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/vsetrain
 	$(BUILD) -o bin/vsetrain ./cmd/vsetrain
+
+STATIC := -tags nodl
+build-static: ## build bin/vsetrain-static: no CUDA, no shared libraries, for Linux without glibc (Alpine); and check it
+	$(BUILD) $(STATIC) -o bin/vsetrain-static ./cmd/vsetrain
+	bash scripts/static-check.sh bin/vsetrain-static
 
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
@@ -97,10 +102,13 @@ gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bi
 demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
 	bash scripts/demo.sh bin/vsetrain
 
-cross: ## build for every supported system into bin/
+cross: ## build for every supported system into bin/, the static builds for Linux included
 	@for t in $(TARGETS); do \
 	  out=bin/vsetrain-$${t%/*}-$${t#*/}; echo "$$out"; \
 	  GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) -o $$out ./cmd/vsetrain || exit 1; \
+	  case $$t in linux/*) echo "$$out-static"; \
+	    GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) $(STATIC) -o $$out-static ./cmd/vsetrain || exit 1;; \
+	  esac; \
 	done
 
 bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh

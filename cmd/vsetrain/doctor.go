@@ -207,6 +207,22 @@ func (d *diagnosis) print(a *app) {
 		gpus = strings.Join(d.GPUs, ", ")
 	}
 	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
+	d.printLibraries(line)
+	a.Printf("\n")
+	if len(d.Warnings) == 0 {
+		a.Printf("%s\n", a.Paint(ui.Green, "nothing to mend"))
+	}
+	for _, w := range d.Warnings {
+		a.Printf("%s %s\n         %s\n", a.Paint(ui.Yellow, "warning:"), w.Problem, w.Remedy)
+	}
+}
+
+// printLibraries says how the program calls CUDA and what it found of it, or why it cannot.
+func (d *diagnosis) printLibraries(line func(name, format string, args ...any)) {
+	if driver.ErrNone != nil {
+		line("", "%v", driver.ErrNone)
+		return
+	}
 	if d.GPUBinding != "dlopen" {
 		line("", "driver calls: %s", d.GPUBinding)
 	}
@@ -216,13 +232,6 @@ func (d *diagnosis) print(a *app) {
 		} else {
 			line("", "%s %s (%s)", l.Name, l.Path, l.From)
 		}
-	}
-	a.Printf("\n")
-	if len(d.Warnings) == 0 {
-		a.Printf("%s\n", a.Paint(ui.Green, "nothing to mend"))
-	}
-	for _, w := range d.Warnings {
-		a.Printf("%s %s\n         %s\n", a.Paint(ui.Yellow, "warning:"), w.Problem, w.Remedy)
 	}
 }
 

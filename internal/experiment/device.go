@@ -46,6 +46,8 @@ func chooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 			return nil, c, fmt.Errorf("device.kind cuda: %w; set device.kind to auto or cpu", err)
 		case errors.As(err, &none) && o.Index > 0:
 			return nil, c, fmt.Errorf("device.kind auto: %w", err)
+		case errors.Is(err, driver.ErrNone):
+			warn("a CUDA driver is here and not used, so the CPU computes: %w", err)
 		case errors.As(err, &unusable):
 			warn("a GPU is there and cannot be used, so the CPU computes: %w; mend this, or set device.kind to cpu",
 				err)
@@ -80,6 +82,9 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	lib, blas := driver.Search("/", os.Getenv)
 	if o.Kind == "auto" && lib.Path == "" {
 		return nil, blas, errors.New("no CUDA driver was found")
+	}
+	if driver.ErrNone != nil {
+		return nil, blas, driver.ErrNone
 	}
 	if o.Precision == cpu.FP64 {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")

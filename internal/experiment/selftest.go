@@ -154,6 +154,9 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 		d, err = cpu.New(cpu.Options{Precision: v.precision})
 		return d, "", err
 	}
+	if driver.ErrNone != nil {
+		return nil, "", fmt.Errorf("no GPU to test: %w", driver.ErrNone)
+	}
 	lib, blas := driver.Search("/", os.Getenv)
 	if lib.Path == "" {
 		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())

@@ -145,11 +145,11 @@ func touch(t *testing.T) {
 func TestHouse(t *testing.T) {
 	touch(t)
 	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64",
-		"linux/amd64 vsecu"} {
-		system, tag, tagged := strings.Cut(target, " ")
+		"linux/amd64 vsecu", "linux/amd64 nodl"} {
+		system, tag, _ := strings.Cut(target, " ")
 		goos, goarch, _ := strings.Cut(system, "/")
 		cgo := "CGO_ENABLED=0"
-		if tagged {
+		if tag == "vsecu" {
 			cgo = "CGO_ENABLED=1"
 		}
 		cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports",
