@@ -107,7 +107,7 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 		o.Plan(s.plan)
 	}
 	if o.Work != "" {
-		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Network.Name(),
+		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Options.Network,
 			scoreKey(r.Model, images, captions, order), s.fileTiles, s.put); err != nil {
 			return nil, err
 		}

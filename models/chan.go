@@ -15,6 +15,7 @@ package models
 import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
+	"vsetrain/internal/options"
 	"vsetrain/models/nn"
 )
 
@@ -24,7 +25,6 @@ func init() {
 			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
 			SizeAugment: o.CHAN.SizeAugment}
 	}}
-	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
 }
 
 // CHANOptions are the choices of CHAN.
@@ -45,28 +45,24 @@ type CHANOptions struct {
 const chanEps = 1e-8
 
 type chanNet struct {
-	opt         CHANOptions
-	dims        Dims
-	embed, word int
-	bert        *nn.BertSizes // nil with a BiGRU
-	Image       struct {
+	opt   CHANOptions
+	dims  Dims
+	embed int
+	Image struct {
 		FC          nn.Linear       `param:"fc"`
 		Attended    *nn.Attended    `param:"feedforward"`
 		Transformer *nn.Transformer `param:"feedforward"`
 	} `param:"img"`
 	Text struct {
-		Embed  nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
-		RNN    nn.BiGRU     `param:"rnn"`
-		Unused nn.Linear    `param:"fc"`   // stored and never used
-		Bert   nn.Bert      `param:"bert"` // in place of the three
-		Linear nn.Linear    `param:"linear"`
+		Words  wordEncoder `param:""`   // the last word is <mask>
+		Unused nn.Linear   `param:"fc"` // stored beside a BiGRU
 	} `param:"txt"`
 	params []*nn.Param
-	padded padding
+	padded paddedRegions
 }
 
 func newCHAN(o Options, d Dims) (Network, error) {
-	n, e := &chanNet{opt: o.CHAN, dims: d, embed: o.EmbedDim, word: o.WordDim}, o.EmbedDim
+	n, e := &chanNet{opt: o.CHAN, dims: d, embed: o.EmbedDim}, o.EmbedDim
 	n.Image.FC = nn.NewXavierLinear(d.Feature, e)
 	switch n.opt.ImageEncoder {
 	case "selfattention":
@@ -74,18 +70,27 @@ func newCHAN(o Options, d Dims) (Network, error) {
 	case "transformer":
 		n.Image.Transformer = nn.NewTransformer(e, n.opt.Heads)
 	}
-	if o.TextEncoder == TextBert {
-		sizes := o.Bert.sizes(d.Vocab)
-		n.bert, n.Text.Bert, n.Text.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, e)
-	} else {
-		n.Text.Embed.Weight = nn.Param{Shape: []int{d.Vocab + 1, o.WordDim}, Init: nn.Xavier(d.Vocab+1, o.WordDim)}
-		n.Text.RNN, n.Text.Unused = nn.NewBiGRU(o.WordDim, e), nn.NewLinear(e, e)
+	n.Text.Words = newWordEncoder(o, d, 1)
+	if o.TextEncoder != TextBert {
+		n.Text.Words.Embed.Weight.Init = nn.Xavier(d.Vocab+1, o.WordDim)
+		n.Text.Unused = nn.NewLinear(e, e)
 	}
 	n.params = nn.Collect(n)
 	return n, nil
 }
 
-func (n *chanNet) Name() string        { return CHAN }
+// checkCHAN returns the first option of CHAN that cannot be used.
+func checkCHAN(o *Options) *options.Error {
+	c := o.CHAN
+	switch {
+	case c.ImageEncoder == "basic":
+		return nil
+	case c.MaskPadding && c.ImageEncoder == "transformer" && c.Axis == "batch":
+		return &options.Error{Key: "chan.mask_padding", Found: "true", Expected: "false with transformer_axis batch"}
+	}
+	return divisor("chan.heads", c.Heads, "embed_dim", o.EmbedDim)
+}
+
 func (n *chanNet) Params() []*nn.Param { return n.params }
 func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
 
@@ -93,27 +98,18 @@ func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "c
 func (n *chanNet) StepFlops(pairs, words int) float64 {
 	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
 	widths := map[string]float64{"selfattention": 4*e + 2*r, "transformer": 12*e + 2*r}[n.opt.ImageEncoder]
-	text := 2 * gruFlops(t, float64(n.word), e)
-	if n.bert != nil { // the squares of the lengths as if all were equal
-		text = n.bert.Flops(t, t*t/b) + 2*t*float64(n.bert.Hidden)*e
-	}
-	return 2*2*b*r*float64(n.dims.Feature)*e + 3*2*b*r*widths*e + 3*text + 3*2*b*t*r*e
+	return 2*2*b*r*float64(n.dims.Feature)*e + 3*2*b*r*widths*e + 3*n.Text.Words.flops(b, t) + 3*2*b*t*r*e
 }
 
 // Images encodes regions: v [B, R·E], and where a training graph drops regions the mask [B, R] of those that are there.
 func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
-	all, f := regionCounts(g, b, r), g.Reshape(in.Regions, b*r, n.dims.Feature)
-	var attended *graph.Node
-	var masks []*graph.Node
+	all := regionCounts(g, b, r)
+	var f, mask, attended *graph.Node
 	if g.Training && n.opt.SizeAugment {
-		attended, masks = g.InputInts(inputAttended, b, r), []*graph.Node{g.Input(inputRegionMask, b, r)}
-		f = g.LinearRows(g.InputInts(InputRegionCounts, b), graph.LinearTerm{X: f, W: n.Image.FC.Weight.Node(g)})
-		f = g.PickRows(f, g.InputInts(inputRegionRows, b, r), all)
-		f = g.Multiply(f, g.Spread(masks[0], graph.AlongRows(e), b*r, e)) // the bias is all that dropped regions have
-		f = g.Add(f, g.Repeat(n.Image.FC.Bias.Node(g), b*r))
+		f, mask, attended = n.padded.linear(g, in.Regions, &n.Image.FC, r)
 	} else {
-		f = n.Image.FC.Forward(g, f)
+		f = n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature))
 	}
 	switch {
 	case n.opt.ImageEncoder == "selfattention":
@@ -128,20 +124,22 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	if !n.opt.NoImgNorm {
 		f = g.L2Norm(f, 1, chanEps)
 	}
-	return EncodedImages{Values: append([]*graph.Node{g.Reshape(f, b, r*e)}, masks...)}
+	v := EncodedImages{Values: []*graph.Node{g.Reshape(f, b, r*e)}}
+	if mask != nil {
+		v.Values = append(v.Values, mask)
+	}
+	return v
+}
+
+// feedCounts implements countReader.
+func (n *chanNet) feedCounts(s *graph.Session, counts []int32) error {
+	return n.padded.feed(s, counts, n.dims.Regions, n.opt.MaskPadding)
 }
 
 // Words encodes captions: the words [capacity, E].
 func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
-	var x *graph.Node
-	if n.bert != nil {
-		x = g.Rows(n.Text.Bert.Forward(g, c.Words, c.Lengths), 0, c.capacity())
-		x = g.LinearRows(c.Lengths, n.Text.Linear.Term(g, x))
-	} else {
-		x = n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
-		x = g.CaptionRows(x, c.Lengths, c.capacity())
-	}
-	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{g.L2Norm(x, 1, chanEps)}}
+	x := g.L2Norm(n.Text.Words.rows(g, c), 1, chanEps)
+	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
 // Pairs scores all pairs, a few images at a time.
@@ -157,18 +155,9 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: g.Reshape(images[0], b*r, n.embed)})
-	masked := func(x *graph.Node, least bool) *graph.Node { // what is dropped becomes 0, or less than all others
-		for _, mask := range images[1:] {
-			x = g.Multiply(x, g.Repeat(mask, graph.Dim(x, 0)))
-			if least { // 1/max(mask, 1e-9) is 1 or 1e9
-				x = g.Add(x, g.Repeat(g.Minus(mask, g.Map(device.Inverse, 1e-9, mask)), graph.Dim(x, 0)))
-			}
-		}
-		return x
-	}
 	if n.opt.Coding == "vha" {
-		u := g.Reshape(g.Max(masked(a, true), ofRegions), capacity, b)
-		return g.SwapAxes(n.pool(g, u, ofWords, func() *graph.Node { return g.SegmentMeans(u, lengths) }))
+		u := g.Reshape(g.Max(maskRegions(g, a, images[1:], true), ofRegions), capacity, b)
+		return g.SwapAxes(aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, ofWords))
 	}
 	u := a
 	if n.opt.Coding == "tha" {
@@ -180,16 +169,13 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square))
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}
-	u = masked(u, n.opt.Pooling != "mean" && n.opt.Pooling != "sum")
-	score := n.pool(g, u, ofRegions, func() *graph.Node {
-		if len(images) == 1 {
-			return g.Times(g.Sum(u, ofRegions), 1/float64(r))
-		}
-		return g.Multiply(g.Sum(u, ofRegions), g.Repeat(g.Map(device.Reciprocal, 0, g.Sum(images[1], ofRegions)), c))
-	})
+	u = maskRegions(g, u, images[1:], n.opt.Pooling != "mean" && n.opt.Pooling != "sum")
+	var score *graph.Node
+	if len(images) > 1 && n.opt.Pooling == "mean" { // over the regions that are there
+		counts := g.Map(device.Reciprocal, 0, g.Sum(images[1], ofRegions))
+		score = g.Multiply(g.Sum(u, ofRegions), g.Repeat(counts, c))
+	} else {
+		score = aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, ofRegions)
+	}
 	return g.SwapAxes(g.Reshape(score, c, b))
-}
-
-func (n *chanNet) pool(g *graph.Graph, u *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
-	return aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, over, mean)
 }

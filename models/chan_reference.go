@@ -23,6 +23,10 @@ const (
 	chanTransformer = "transformer_axis"
 )
 
+func init() {
+	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
+}
+
 // chanReferenceOptions are those of ppanzx/CHAN, arguments.py.
 func chanReferenceOptions(m *Model) map[string]any {
 	c, o := m.Options.CHAN, commonOptions(m)

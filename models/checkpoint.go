@@ -167,12 +167,12 @@ func (c *Checkpoint) check() error {
 		known[p.Name] = true
 		if t, ok := c.file.Tensor(p.Name); !ok || !slices.Equal(t.Shape, p.Shape) {
 			return fmt.Errorf("broken description: network %s of these sizes has a tensor %s of shape %v, the file %s",
-				n.Name(), p.Name, p.Shape, found(t, ok))
+				c.Info.Model.Network, p.Name, p.Shape, found(t, ok))
 		}
 	}
 	for _, name := range c.file.Names() {
 		if !known[name] && !strings.HasPrefix(name, extraPrefix) {
-			return fmt.Errorf("network %s has no tensor %s", n.Name(), name)
+			return fmt.Errorf("network %s has no tensor %s", c.Info.Model.Network, name)
 		}
 	}
 	return nil

@@ -49,18 +49,15 @@ type gsmnSizes struct{ blocks, kernels, hidden int }
 var gsmnPublished = gsmnSizes{blocks: 16, kernels: 8, hidden: 32}
 
 type gsmn struct {
-	opt         GSMNOptions
-	dims        Dims
-	embed, word int
-	size        gsmnSizes
-	Image       struct {
+	opt   GSMNOptions
+	dims  Dims
+	embed int
+	size  gsmnSizes
+	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
-	Text struct {
-		Embed nn.Embedding `param:"embed"`
-		RNN   nn.BiGRU     `param:"rnn"`
-	} `param:"txt"`
-	I2T struct {
+	Text wordEncoder `param:"txt"`
+	I2T  struct {
 		Conv polarConv      `param:"graph_convolution_1"`
 		Out1 *nn.WeightNorm `param:"out_1"`
 		Out2 *nn.WeightNorm `param:"out_2"`
@@ -95,10 +92,9 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	if o.EmbedDim%s.blocks != 0 {
 		return nil, fmt.Errorf("network gsmn: embed_dim %d, expected a multiple of %d blocks", o.EmbedDim, s.blocks)
 	}
-	n := &gsmn{opt: o.GSMN, dims: d, embed: o.EmbedDim, word: o.WordDim, size: s}
+	n := &gsmn{opt: o.GSMN, dims: d, embed: o.EmbedDim, size: s}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
-	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
-	n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
+	n.Text = newWordEncoder(o, d, 0)
 	column := func(init nn.Init) nn.Param { return nn.Param{Shape: []int{s.kernels, 1}, Init: init} }
 	i, t := &n.I2T, &n.T2I
 	i.Conv = polarConv{MeanRho: column(nn.Between(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)),
@@ -115,7 +111,6 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	return n, nil
 }
 
-func (n *gsmn) Name() string        { return GSMN }
 func (n *gsmn) Params() []*nn.Param { return n.params }
 func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
 
@@ -124,10 +119,9 @@ func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"
 func (n *gsmn) StepFlops(pairs, words int) float64 {
 	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
 	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
-	text := 3 * 2 * t * 2 * 3 * e * (float64(n.word) + e)
 	h := float64(n.size.hidden)
 	nodes := b*b*r + b*t
-	return image + text + 3*2*(4*b*r*t*e+nodes*(float64(n.size.blocks)*h+h*h+h))
+	return image + 3*n.Text.flops(b, t) + 3*2*(4*b*r*t*e+nodes*(float64(n.size.blocks)*h+h*h+h))
 }
 
 func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
@@ -149,8 +143,7 @@ func (n *gsmn) polar(g *graph.Graph, boxes *graph.Node) *graph.Node {
 
 // Words encodes captions: the words [capacity, E].
 func (n *gsmn) Words(g *graph.Graph, c Captions) EncodedCaptions {
-	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
-	x = g.L2Norm(g.CaptionRows(x, c.Lengths, c.capacity()), 1, 1e-8)
+	x := g.L2Norm(n.Text.rows(g, c), 1, 1e-8)
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Edges: c.Edges, EdgeStart: c.EdgeStart}
 }
 

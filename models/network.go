@@ -35,17 +35,9 @@ func (c Captions) capacity() int {
 	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
 }
 
-// regionCounts is the constant [B] of B images of R regions each: the lengths of their sequences, or the counts of
-// their rows.
-func regionCounts(g *graph.Graph, b, r int) *graph.Node {
-	return g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), slices.Repeat([]int32{int32(r)}, b))
-}
-
 // Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an
 // Embedder or a PairScorer.
 type Network interface {
-	// Name is the configuration's name of the network.
-	Name() string
 	// Params returns the parameters in a fixed order, named PART.NAME with PART one of Parts.
 	Params() []*nn.Param
 	// StepFlops is the work of the matrix products that a training step on a batch needs, in floating-point operations

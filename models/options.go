@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,9 +133,8 @@ func (o *Options) Validate() error {
 		return &options.Error{Key: "text_encoder", Found: strconv.Quote(o.TextEncoder),
 			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
 	}
-	if b := o.Bert; b.Hidden%b.Heads != 0 {
-		return &options.Error{Key: "bert.heads", Found: strconv.Itoa(b.Heads), Expected: "a divisor of bert.hidden = " +
-			strconv.Itoa(b.Hidden)}
+	if err := divisor("bert.heads", o.Bert.Heads, "bert.hidden", o.Bert.Hidden); err != nil {
+		return err
 	}
 	if e := registry[o.Network]; e.check != nil {
 		if err := e.check(o); err != nil {
@@ -142,4 +142,12 @@ func (o *Options) Validate() error {
 		}
 	}
 	return nil
+}
+
+// divisor returns an error unless the value of a key, n, divides that of another, of.
+func divisor(key string, n int, other string, of int) *options.Error {
+	if of%n == 0 {
+		return nil
+	}
+	return &options.Error{Key: key, Found: strconv.Itoa(n), Expected: fmt.Sprintf("a divisor of %s = %d", other, of)}
 }

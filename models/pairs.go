@@ -48,13 +48,12 @@ func tileImages(perImage int) int { return max(1, tileValues/max(1, perImage)) }
 
 const tileValues = 1 << 19
 
-// aggregate turns the similarities u of words or regions into scores, in the way of that name: lse is ln(Σ
-// e^(factor·u)) along the axis, softmax Σ softmax(factor·u)·u, and mean what the function of that name computes.
-func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis,
-	mean func() *graph.Node) *graph.Node {
+// aggregate turns the similarities u of words or regions into scores, in the way of that name: mean, max, sum, lse,
+// which is ln(Σ e^(factor·u)) along the axis, or softmax, which is Σ softmax(factor·u)·u.
+func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis) *graph.Node {
 	switch way {
 	case "mean":
-		return mean()
+		return g.Mean(u, over)
 	case "max":
 		return g.Max(u, over)
 	case "sum":

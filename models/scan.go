@@ -24,7 +24,6 @@ func init() {
 		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
 			AnyRegions: true}
 	}}
-	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
 }
 
 // SCANOptions are the choices of SCAN.
@@ -43,54 +42,36 @@ type SCANOptions struct {
 const scanEps = 1e-8
 
 type scan struct {
-	opt         SCANOptions
-	dims        Dims
-	embed, word int
-	both        bool // the GRU runs in both directions
-	Image       struct {
+	opt   SCANOptions
+	dims  Dims
+	embed int
+	Image struct {
 		FC   *nn.Linear      `param:"fc"`
 		Norm *nn.WholeNormed `param:"fc"`
 	} `param:"img"`
-	Text struct {
-		Embed nn.Embedding `param:"embed"`
-		One   *nn.GRU      `param:"rnn"`
-		Both  *nn.BiGRU    `param:"rnn"`
-	} `param:"txt"`
+	Text   wordEncoder `param:"txt"`
 	params []*nn.Param
 }
 
 func newSCAN(o Options, d Dims) (Network, error) {
-	n := &scan{opt: o.SCAN, dims: d, embed: o.EmbedDim, word: o.WordDim, both: o.TextEncoder == "bigru"}
+	n := &scan{opt: o.SCAN, dims: d, embed: o.EmbedDim, Text: newWordEncoder(o, d, 0)}
 	if n.opt.WeightNorm {
 		n.Image.Norm = nn.NewWholeNormed(d.Feature, o.EmbedDim)
 	} else {
 		fc := nn.NewXavierLinear(d.Feature, o.EmbedDim)
 		n.Image.FC = &fc
 	}
-	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
-	if n.both {
-		rnn := nn.NewBiGRU(o.WordDim, o.EmbedDim)
-		n.Text.Both = &rnn
-	} else {
-		rnn := nn.NewGRU(o.WordDim, o.EmbedDim)
-		n.Text.One = &rnn
-	}
 	n.params = nn.Collect(n)
 	return n, nil
 }
 
-func (n *scan) Name() string        { return SCAN }
 func (n *scan) Params() []*nn.Param { return n.params }
 func (n *scan) Parts() []string     { return []string{"img", "txt"} }
 
 // StepFlops counts the products of the Gram form three times; the image layer's input needs no gradient.
 func (n *scan) StepFlops(pairs, words int) float64 {
 	b, t, r, e := float64(pairs), float64(words), float64(n.dims.Regions), float64(n.embed)
-	text := gruFlops(t, float64(n.word), e)
-	if n.both {
-		text *= 2
-	}
-	return 2*2*b*r*float64(n.dims.Feature)*e + 3*text + 3*2*b*(t*r*e+t*r*r+r*r*e)
+	return 2*2*b*r*float64(n.dims.Feature)*e + 3*n.Text.flops(b, t) + 3*2*b*(t*r*e+t*r*r+r*r*e)
 }
 
 // Images encodes regions: v [B, R·E].
@@ -110,13 +91,7 @@ func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 
 // Words encodes captions: the words [capacity, E].
 func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
-	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
-	if n.both {
-		x = n.Text.Both.Mean(g, x, c.Lengths)
-	} else {
-		x = n.Text.One.States(g, x, c.Lengths)
-	}
-	x = g.CaptionRows(x, c.Lengths, c.capacity())
+	x := n.Text.rows(g, c)
 	if !n.opt.NoTxtNorm {
 		x = g.L2Norm(x, 1, scanEps)
 	}
@@ -125,20 +100,16 @@ func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 
 // Pairs scores all pairs, a few images at a time.
 func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
-	words := captions.Words[0]
-	tile := tileImages(graph.Dim(words, 0) * n.dims.Regions)
-	return g.Tiles(tile, images.Values, []*graph.Node{words, captions.Lengths},
-		func(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
-			return n.pairs(g, g.Reshape(images[0], graph.Dim(images[0], 0), n.dims.Regions, n.embed), captions[0],
-				captions[1])
-		})
+	whole := []*graph.Node{captions.Words[0], captions.Lengths}
+	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
 }
 
-// pairs scores images v [B, R, E] with words [capacity, E] of captions with lengths [C]: [B, C]. Products of words and
+// pairs scores images, v [B, R·E], with captions, words [capacity, E] and lengths [C]: [B, C]. Products of words and
 // regions have a row per word, and in it R values for each image.
-func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node {
-	b, r, capacity, c := graph.Dim(v, 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
-	v = g.Reshape(v, b*r, n.embed)
+func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
+	words, lengths := captions[0], captions[1]
+	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
+	v := g.Reshape(images[0], b*r, n.embed)
 	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	norms := func(x *graph.Node) *graph.Node {
@@ -149,14 +120,13 @@ func (n *scan) pairs(g *graph.Graph, v, words, lengths *graph.Node) *graph.Node 
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
 		queries := g.Spread(norms(words), graph.AlongRows(b), capacity, b)
 		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
-		return g.SwapAxes(n.score(g, local, ofWords, func() *graph.Node { return g.SegmentMeans(local, lengths) }))
+		return g.SwapAxes(n.score(g, local, ofWords))
 	}
 	w := n.attend(g, a, ofRegions, ofWords)
 	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
 	queries := g.Repeat(norms(v), c)
 	local := n.local(g, a, w, mixed, queries, ofWords)
-	score := n.score(g, local, ofRegions, func() *graph.Node { return g.Times(g.Sum(local, ofRegions), 1/float64(r)) })
-	return g.SwapAxes(g.Reshape(score, c, b))
+	return g.SwapAxes(g.Reshape(n.score(g, local, ofRegions), c, b))
 }
 
 // attend turns the products a into the weights of the sources.
@@ -189,8 +159,8 @@ func (n *scan) local(g *graph.Graph, a, w, mixed, queries *graph.Node, sources g
 }
 
 // score is the aggregate of the similarities; LogSumExp is divided by its factor.
-func (n *scan) score(g *graph.Graph, local *graph.Node, over graph.Axis, mean func() *graph.Node) *graph.Node {
-	s := aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, local, over, mean)
+func (n *scan) score(g *graph.Graph, local *graph.Node, over graph.Axis) *graph.Node {
+	s := aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, local, over)
 	if n.opt.Aggregate == "lse" {
 		s = g.Times(s, 1/n.opt.LambdaLSE)
 	}

@@ -15,6 +15,10 @@ var (
 		"no_txtnorm": func(o *SCANOptions) *bool { return &o.NoTxtNorm }}
 )
 
+func init() {
+	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
+}
+
 // scanReferenceOptions are those of kuanghuei/SCAN, train.py.
 func scanReferenceOptions(m *Model) map[string]any {
 	s := m.Options.SCAN

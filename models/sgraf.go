@@ -128,7 +128,6 @@ func newSGRAF(o Options, d Dims) (Network, error) {
 	return n, nil
 }
 
-func (n *sgraf) Name() string        { return n.name }
 func (n *sgraf) Params() []*nn.Param { return n.params }
 func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
 

@@ -34,8 +34,6 @@ type vseinf struct {
 	opt   VSEInfOptions
 	dims  Dims
 	embed int
-	word  int
-	bert  *nn.BertSizes // nil with a BiGRU
 	size  vseinfSizes
 	Image struct {
 		FC  nn.Linear `param:"fc"`
@@ -46,11 +44,8 @@ type vseinf struct {
 		Pool nn.GPO `param:"gpool"`
 	} `param:"img"`
 	Text struct {
-		Embed  nn.Embedding `param:"embed"` // [V+1, W]: the last word is <mask>
-		RNN    nn.BiGRU     `param:"rnn"`
-		Bert   nn.Bert      `param:"bert"` // in place of the two
-		Linear nn.Linear    `param:"linear"`
-		Pool   nn.GPO       `param:"gpool"`
+		Words wordEncoder `param:""` // the last word is <mask>
+		Pool  nn.GPO      `param:"gpool"`
 	} `param:"txt"`
 	params []*nn.Param
 }
@@ -66,24 +61,17 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 	if s.mlp < 1 {
 		return nil, fmt.Errorf("network vseinf: embed_dim %d, expected at least 2", o.EmbedDim)
 	}
-	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, word: o.WordDim, size: s}
+	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, size: s}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
 	n.Image.MLP.Layers = [2]nn.Linear{nn.NewLinear(d.Feature, s.mlp), nn.NewLinear(s.mlp, o.EmbedDim)}
 	n.Image.MLP.Norms = [2]nn.BatchNorm{nn.NewBatchNorm(s.mlp), nn.NewBatchNorm(o.EmbedDim)}
 	n.Image.Pool = nn.NewGPO(s.encode, s.hidden)
-	if o.TextEncoder == TextBert {
-		sizes := o.Bert.sizes(d.Vocab)
-		n.bert, n.Text.Bert, n.Text.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, o.EmbedDim)
-	} else {
-		n.Text.Embed = nn.NewEmbedding(d.Vocab+1, o.WordDim)
-		n.Text.RNN = nn.NewBiGRU(o.WordDim, o.EmbedDim)
-	}
+	n.Text.Words = newWordEncoder(o, d, 1)
 	n.Text.Pool = nn.NewGPO(s.encode, s.hidden)
 	n.params = nn.Collect(n)
 	return n, nil
 }
 
-func (n *vseinf) Name() string        { return VSEInf }
 func (n *vseinf) Params() []*nn.Param { return n.params }
 func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
 
@@ -96,11 +84,7 @@ func (n *vseinf) StepFlops(pairs, words int) float64 {
 		rows *= 0.8
 	}
 	image := 2 * rows * (2*float64(n.dims.Feature)*(e+h) + 3*h*e)
-	text := 3 * 2 * t * 2 * 3 * e * (float64(n.word) + e)
-	if n.bert != nil { // the squares of the lengths as if all were equal
-		text = 3 * (n.bert.Flops(t, t*t/b) + 2*t*float64(n.bert.Hidden)*e)
-	}
-	return image + text + 3*2*b*b*e
+	return image + 3*n.Text.Words.flops(b, t) + 3*2*b*b*e
 }
 
 // Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts
@@ -129,12 +113,8 @@ func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node
 
 // Captions embeds words, packed for the BiGRU and concatenated for BERT.
 func (n *vseinf) Captions(g *graph.Graph, c Captions) *graph.Node {
-	if n.bert != nil {
-		x := g.LinearRows(c.Lengths, n.Text.Linear.Term(g, n.Text.Bert.Forward(g, c.Words, c.Lengths)))
-		return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), false), 1, 1e-8)
-	}
-	x := n.Text.RNN.Mean(g, n.Text.Embed.Forward(g, c.Words, c.Lengths), c.Lengths)
-	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), true), 1, 1e-8)
+	x, packed := n.Text.Words.states(g, c)
+	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), packed), 1, 1e-8)
 }
 
 // DotProduct is true.

@@ -42,7 +42,6 @@ func newVSEPP(o Options, d Dims) (Network, error) {
 	return n, nil
 }
 
-func (n *vsepp) Name() string        { return VSEPP }
 func (n *vsepp) Params() []*nn.Param { return n.params }
 func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
 

@@ -75,7 +75,6 @@ func (n *vsrn) relations() []*relation {
 	return []*relation{&n.Image.GCN1, &n.Image.GCN2, &n.Image.GCN3, &n.Image.GCN4}
 }
 
-func (n *vsrn) Name() string        { return VSRN }
 func (n *vsrn) Params() []*nn.Param { return n.params }
 func (n *vsrn) Parts() []string     { return []string{"img", "txt"} }
 

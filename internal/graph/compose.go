@@ -129,6 +129,14 @@ func (g *Graph) Sum(x *Node, a Axis) *Node {
 	return g.apply(op)
 }
 
+// Mean averages along an axis.
+func (g *Graph) Mean(x *Node, a Axis) *Node {
+	if a.counts != nil {
+		return g.SegmentMeans(x, a.counts)
+	}
+	return g.Times(g.Sum(x, a), 1/float64(a.width))
+}
+
 // grads are the gradients of an op of one value and perhaps counts.
 func (a Axis) grads(dx *Node) []*Node {
 	if a.counts != nil {

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -207,5 +208,36 @@ func TestModelIsSmall(t *testing.T) {
 	}
 	if m := methodsOf(t, "models", "Feeder"); !slices.Contains(m, "Images") || slices.Contains(m, "NewFeeder") {
 		t.Errorf("the methods of models.Feeder are %q", m)
+	}
+}
+
+// maxNetworkLines bounds the file of a network that is composed of operations that others have too.
+const maxNetworkLines = 200
+
+// SCAN and CHAN show what a network takes that came from outside: one file, and one more for the checkpoints of its
+// repository. What they share belongs to package models, what every network could use to models/nn or internal/graph.
+func TestNetworksAreOneFile(t *testing.T) {
+	for _, name := range []string{"scan", "chan"} {
+		paths, err := filepath.Glob(filepath.Join("../../models", name+"*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var own []string
+		for _, path := range paths {
+			if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, "_reference.go") {
+				own = append(own, path)
+			}
+		}
+		if len(own) != 1 || filepath.Base(own[0]) != name+".go" {
+			t.Errorf("the network %s is in %q, expected one file", name, own)
+			continue
+		}
+		b, err := os.ReadFile(own[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(b), "\n"); n > maxNetworkLines {
+			t.Errorf("%s has %d lines, expected at most %d", own[0], n, maxNetworkLines)
+		}
 	}
 }

@@ -1,0 +1,86 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+// regionCounts is the constant [B] of B images of R regions each: the lengths of their sequences, or the counts of
+// their rows.
+func regionCounts(g *graph.Graph, b, r int) *graph.Node {
+	return g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), slices.Repeat([]int32{int32(r)}, b))
+}
+
+// Inputs of training graphs that keep R rows for every image though some of its regions are dropped, [B, R].
+const (
+	inputRegionRows = "in.region_rows"      // int32, the row of InputRegions that each reads
+	inputRegionMask = "in.region_mask"      // 1 where a region is and 0 where one was dropped
+	inputAttended   = "in.regions_attended" // int32, 1 where the other regions of the image may attend to it
+)
+
+// paddedRegions computes with R rows for every image of a training graph, whatever was dropped, and stages the inputs
+// that this takes.
+type paddedRegions struct {
+	rows, attended []int32
+	mask           []float32
+}
+
+// linear is a layer on the regions of B images with R rows each: [B·R, E]. The input of dropped regions is 0, so the
+// bias is all that they have. mask and attended [B, R] say which regions are there, and which to attend to.
+func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear, r int) (x, mask,
+	attended *graph.Node) {
+	b, d, e := graph.Dim(regions, 0), l.Weight.Shape[1], l.Weight.Shape[0]
+	mask, attended = g.Input(inputRegionMask, b, r), g.InputInts(inputAttended, b, r)
+	x = g.LinearRows(g.InputInts(InputRegionCounts, b),
+		graph.LinearTerm{X: g.Reshape(regions, b*r, d), W: l.Weight.Node(g)})
+	x = g.PickRows(x, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
+	x = g.Multiply(x, g.Spread(mask, graph.AlongRows(e), b*r, e))
+	return g.Add(x, g.Repeat(l.Bias.Node(g), b*r)), mask, attended
+}
+
+// feed sets the inputs for images with so many regions. Every region that is there is attended to; unless masked, as in
+// the released code of CHAN, so is every row below the largest count of the batch, whatever is there.
+func (p *paddedRegions) feed(s *graph.Session, counts []int32, r int, masked bool) error {
+	p.rows, p.attended, p.mask = p.rows[:0], p.attended[:0], p.mask[:0]
+	first, most := int32(0), slices.Max(counts)
+	for _, there := range counts {
+		if masked {
+			most = there
+		}
+		for i := range int32(r) {
+			row, mask, attended := first, float32(0), int32(0) // what is dropped reads any row that there is
+			if i < there {
+				row, mask = first+i, 1
+			}
+			if i < most {
+				attended = 1
+			}
+			p.rows, p.mask, p.attended = append(p.rows, row), append(p.mask, mask), append(p.attended, attended)
+		}
+		first += there
+	}
+	if err := s.FeedInts(inputRegionRows, p.rows); err != nil {
+		return err
+	}
+	if err := s.FeedInts(inputAttended, p.attended); err != nil {
+		return err
+	}
+	return s.Feed(inputRegionMask, p.mask)
+}
+
+// maskRegions makes the values x [N, B·R] of dropped regions 0, or with least less than those of all others. masks is
+// empty, or the mask [B, R] alone.
+func maskRegions(g *graph.Graph, x *graph.Node, masks []*graph.Node, least bool) *graph.Node {
+	for _, mask := range masks {
+		n := x.Shape().TotalSize() / mask.Shape().TotalSize()
+		x = g.Multiply(x, g.Repeat(mask, n))
+		if least { // 1/max(mask, 1e-9) is 1 or 1e9
+			x = g.Add(x, g.Repeat(g.Minus(mask, g.Map(device.Inverse, 1e-9, mask)), n))
+		}
+	}
+	return x
+}

@@ -1,0 +1,79 @@
+package models
+
+import (
+	"vsetrain/internal/graph"
+	"vsetrain/models/nn"
+)
+
+// wordEncoder is the text encoder of networks that look at single words. For a caption w_1 … w_L it computes
+//
+//	gru     x_t = GRU_t over embed(w_1 … w_L)
+//	bigru   x_t = (→GRU_t + ←GRU_t)/2
+//	bert    x_t = W h_t + b, h the last hidden states of BERT over word pieces
+type wordEncoder struct {
+	Embed  nn.Embedding `param:"embed"`
+	One    *nn.GRU      `param:"rnn"`
+	Both   *nn.BiGRU    `param:"rnn"`
+	Bert   nn.Bert      `param:"bert"` // in place of the three
+	Linear nn.Linear    `param:"linear"`
+
+	bert        *nn.BertSizes // nil with a GRU
+	word, embed int
+}
+
+// newWordEncoder returns the encoder that the options name. Its word vectors, where it has any, are those of the
+// vocabulary and of extra words behind it, such as <mask>.
+func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
+	w := wordEncoder{word: o.WordDim, embed: o.EmbedDim}
+	switch o.TextEncoder {
+	case TextBert:
+		sizes := o.Bert.sizes(d.Vocab)
+		w.bert, w.Bert, w.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, o.EmbedDim)
+		return w
+	case "bigru":
+		both := nn.NewBiGRU(o.WordDim, o.EmbedDim)
+		w.Both = &both
+	default:
+		one := nn.NewGRU(o.WordDim, o.EmbedDim)
+		w.One = &one
+	}
+	w.Embed = nn.NewEmbedding(d.Vocab+extra, o.WordDim)
+	return w
+}
+
+// states computes the vectors of all words: packed [B·L, E], or with BERT concatenated [capacity, E].
+func (w *wordEncoder) states(g *graph.Graph, c Captions) (x *graph.Node, packed bool) {
+	if w.bert != nil {
+		x = w.Bert.Forward(g, c.Words, c.Lengths)
+		if n := c.capacity(); n < graph.Dim(x, 0) {
+			x = g.Rows(x, 0, n)
+		}
+		return g.LinearRows(c.Lengths, w.Linear.Term(g, x)), false
+	}
+	x = w.Embed.Forward(g, c.Words, c.Lengths)
+	if w.Both != nil {
+		return w.Both.Mean(g, x, c.Lengths), true
+	}
+	return w.One.States(g, x, c.Lengths), true
+}
+
+// rows computes the vectors of all words, concatenated: [capacity, E].
+func (w *wordEncoder) rows(g *graph.Graph, c Captions) *graph.Node {
+	x, packed := w.states(g, c)
+	if packed {
+		x = g.CaptionRows(x, c.Lengths, c.capacity())
+	}
+	return x
+}
+
+// flops is the work of the forward pass over so many captions and words. BERT's grows with the squares of the lengths,
+// which it takes to be equal.
+func (w *wordEncoder) flops(captions, words float64) float64 {
+	switch {
+	case w.bert != nil:
+		return w.bert.Flops(words, words*words/captions) + 2*words*float64(w.bert.Hidden)*float64(w.embed)
+	case w.Both != nil:
+		return 2 * gruFlops(words, float64(w.word), float64(w.embed))
+	}
+	return gruFlops(words, float64(w.word), float64(w.embed))
+}
