@@ -100,11 +100,7 @@ func (n *vsrn) ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, fe
 
 // reason returns the embeddings [B, E] and the features of the regions G [B, R, E].
 func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features *graph.Node) {
-	b, r, e := graph.Dim(regions, 0), n.dims.Regions, n.embed
-	axis := 1
-	if n.opt.L2Axis == "feature" {
-		axis = 2
-	}
+	b, r, e, axis := graph.Dim(regions, 0), n.dims.Regions, n.embed, n.axis()
 	f := n.Image.FC.Forward(g, g.Reshape(regions, b*r, n.dims.Feature))
 	if n.opt.Mode == modeCOCO {
 		f = g.Reshape(g.L2Norm(g.Reshape(f, b, r, e), axis, 0), b*r, e)
@@ -118,6 +114,14 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features 
 		h = g.BatchNorm(h, 1, n.Image.Norm.Weights(g))
 	}
 	return g.L2Norm(h, 1, 0), features
+}
+
+// axis is the one of [B, R, E] along which regions are normalised.
+func (n *vsrn) axis() int {
+	if n.opt.L2Axis == "feature" {
+		return 2
+	}
+	return 1
 }
 
 // timeMajor packs [B, R, E] as the sequences of a GRU: [R·B, E].

@@ -13,7 +13,10 @@ type BatchNormWeights struct {
 }
 
 // The constants of torch.nn.BatchNorm1d.
-const batchNormEps, batchNormMomentum = 1e-5, 0.1
+const batchNormMomentum = 0.1
+
+// BatchNormEps is the ε that batch normalisation adds to variances.
+const BatchNormEps = 1e-5
 
 // BatchNorm normalises a value over all axes but one, with the statistics of the batch where the graph is for training
 // and the running ones otherwise.
@@ -39,7 +42,7 @@ func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 }
 
 func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, counts, pad *Node) *Node {
-	a.Eps, a.Momentum, a.Train = batchNormEps, batchNormMomentum, g.Training
+	a.Eps, a.Momentum, a.Train = BatchNormEps, batchNormMomentum, g.Training
 	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean,
 		"running variance": w.Var} {
 		wantShape(what+" of a batch norm", n, a.C)

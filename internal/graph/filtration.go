@@ -33,7 +33,7 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	out := op.result(pairs, s)
 	args := func(l *similarities, c *Call) (local, global device.SimilarityArgs, a device.FilterArgs) {
 		local, global = l.args(c, c.Saved[nodes])
-		a = device.FilterArgs{B: b, S: s, Train: g.Training, Eps: batchNormEps, Momentum: batchNormMomentum,
+		a = device.FilterArgs{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: batchNormMomentum,
 			Lengths: c.Ints(l.lengths), X: c.Saved[nodes], Logits: c.Saved[logits], Gamma: c.In[gamma],
 			Beta:        c.In[beta],
 			RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],

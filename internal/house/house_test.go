@@ -24,6 +24,7 @@ var levels = [][]string{
 		"internal/mapped", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
+		"internal/onnx",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/tile64", "internal/gemm", "internal/gemm/asmgen",
 		"internal/atomicfile", "internal/process", "internal/regular"},
@@ -107,6 +108,7 @@ var outside = map[string][]string{
 	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse", "internal/stats"},
 	"gonum.org/v1/plot":            {"internal/report"},
 	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
+	"google.golang.org/protobuf":   {"internal/onnx"},
 	"k8s.io":                       {}, // tests alone
 	"sigs.k8s.io":                  {},
 	"flag":                         {},

@@ -63,7 +63,7 @@ func (l *GPO) Forward(g *graph.Graph, rows, lengths *graph.Node, longest int, pa
 func PositionalEncoding(p, d int) []float64 {
 	out := make([]float64, d)
 	for i := range out {
-		angle := float64(p) * math.Exp(-float64(i/2*2)*math.Log(10000)/float64(d))
+		angle := float64(p) * encodingFrequency(i, d)
 		if i%2 == 0 {
 			out[i] = math.Sin(angle)
 		} else {
@@ -71,4 +71,9 @@ func PositionalEncoding(p, d int) []float64 {
 		}
 	}
 	return out
+}
+
+// encodingFrequency is ω of value i of d.
+func encodingFrequency(i, d int) float64 {
+	return math.Exp(-float64(i/2*2) * math.Log(10000) / float64(d))
 }

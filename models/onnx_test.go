@@ -1,0 +1,46 @@
+package models
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/device/cpu"
+)
+
+// Every network that embeds has two models of ONNX, of the same bytes each time; every other one says why it has none.
+func TestONNXOfEveryNetwork(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: "fp32"})
+	fatal(t, err)
+	defer dev.Close()
+	for _, name := range Available() {
+		o := DefaultOptions()
+		o.Network, o.EmbedDim, o.WordDim = name, 32, 8
+		o.TextEncoder = o.Traits().TextEncoders[0]
+		if o.TextEncoder == TextBert {
+			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 1, 4, 1, 4, 8
+		}
+		m, err := NewModel(dev, o, Dims{Regions: 3, Feature: 5, Vocab: 9})
+		fatal(t, err)
+		m.Init(7, nil)
+		if !o.Traits().Embeds {
+			want := "network " + name + " scores pairs"
+			if _, err := m.ONNX(); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: error %v, want %s …", name, err, want)
+			}
+			continue
+		}
+		var files [2][2]bytes.Buffer
+		for i := range files {
+			e, err := m.ONNX()
+			fatal(t, err)
+			fatal(t, e.Images.Encode(&files[i][0]))
+			fatal(t, e.Captions.Encode(&files[i][1]))
+		}
+		for i := range files[0] {
+			if !bytes.Equal(files[0][i].Bytes(), files[1][i].Bytes()) || files[0][i].Len() < 1000 {
+				t.Errorf("%s: model %d of %d and %d bytes", name, i, files[0][i].Len(), files[1][i].Len())
+			}
+		}
+	}
+}
