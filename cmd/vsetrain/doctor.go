@@ -20,6 +20,8 @@ type doctorOptions struct {
 	Dir      string
 	Quick    bool
 	JSON     bool
+	GPU      bool
+	Index    int
 	WritePTX string
 }
 
@@ -71,9 +73,14 @@ func newCmdDoctor(a *app) *cobra.Command {
 		Short: "Look at the machine: processor, memory, disk, GPU libraries, and how fast they are",
 		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what
 would help. Files are looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one
-temporary file is written and removed.`,
+temporary file is written and removed.
+
+With --gpu it opens the GPU and measures it in place of the machine, in half a minute: memory, driver and
+libraries, the time to compile the kernels, copies between host and GPU, the GPU's memory, and one large product
+of each precision with its error. The exit code is 1 where no GPU can be opened or a product is wrong.`,
 		Example: `  vsetrain doctor
   vsetrain doctor --dir /data/f30k --json
+  vsetrain doctor --gpu
   VSETRAIN_BLAS=openblas vsetrain doctor
   vsetrain doctor --write-ptx ptx && ptxas -v -arch=sm_90 -o /dev/null ptx/gemm.ptx`,
 		Args: noArgs,
@@ -83,6 +90,8 @@ temporary file is written and removed.`,
 	f.StringVar(&o.Dir, "dir", ".", "`DIR` whose disk is measured")
 	f.BoolVar(&o.Quick, "quick", false, "look only, measure nothing")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.BoolVar(&o.GPU, "gpu", false, "open the GPU and measure it")
+	f.IntVar(&o.Index, "index", 0, "`NUMBER` of the GPU of --gpu, as in device.index")
 	f.StringVar(&o.WritePTX, "write-ptx", "", "only write the kernels of the GPU, as PTX, into `DIR`")
 	must(c.MarkFlagDirname("dir"))
 	must(c.MarkFlagDirname("write-ptx"))
@@ -92,6 +101,9 @@ temporary file is written and removed.`,
 func (o *doctorOptions) run(a *app) error {
 	if o.WritePTX != "" {
 		return writePTX(a, o.WritePTX)
+	}
+	if o.GPU {
+		return o.runGPU(a)
 	}
 	e, limits := session(a.Now()), probe.ControlGroup("/")
 	d := diagnosis{
@@ -223,6 +235,7 @@ func (d *diagnosis) printLibraries(line func(name, format string, args ...any)) 
 		line("", "%v", driver.ErrNone)
 		return
 	}
+	line("", "vsetrain doctor --gpu opens it and measures it")
 	if d.GPUBinding != "dlopen" {
 		line("", "driver calls: %s", d.GPUBinding)
 	}

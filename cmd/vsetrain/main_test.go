@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
-// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver, where the condition emulator
-// holds.
+// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its NVML, where
+// the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {
@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	gpu, _ := emulator.Build() // where it cannot be built the scripts that need it skip, and its own tests say why
+	nvml, _ := emulator.BuildNVML()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Condition: func(name string) (bool, error) {
@@ -46,6 +47,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SCRIPTS", scripts)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 			e.Setenv("EMULATED_GPU", gpu)
+			e.Setenv("EMULATED_NVML", nvml)
+			e.Setenv("VSETRAIN_NVML", "/nowhere/libnvidia-ml.so.1")
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil
 		},

@@ -31,8 +31,8 @@ var levels = [][]string{
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed",
 		"internal/device/toy",
 		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator",
-		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels", "internal/device/cuda/model",
-		"internal/device/cuda/null"},
+		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels", "internal/device/cuda/measure",
+		"internal/device/cuda/model", "internal/device/cuda/null"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
@@ -76,6 +76,7 @@ var sideways = map[string][]string{
 	"cmd/vsetrain":  {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx"},
+	"internal/device/cuda/measure":  {"internal/device", "internal/device/cuda", "internal/device/cuda/driver"},
 	"internal/device/cuda/model":    {"internal/device/cuda/driver", "internal/device/cuda/kernels"},
 	"internal/device/cuda/null":     {"internal/device/cuda/driver"},
 }

@@ -114,6 +114,7 @@ var (
 	_ device.Namer    = (*dev)(nil)
 	_ device.Warner   = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
+	_ Compiler        = (*dev)(nil)
 )
 
 // NoSuchGPU is the error of an Index that is out of range.
@@ -232,9 +233,14 @@ func (d *dev) Warnings() []string { return d.warnings }
 func (d *dev) Name() string {
 	products := "own products"
 	if d.blas != nil {
-		products = fmt.Sprintf("cuBLAS %d.%d products", d.blas.Version()/10000, d.blas.Version()/100%100)
+		products = "cuBLAS " + d.blasVersion() + " products"
 	}
 	return fmt.Sprintf("cuda, %s, %d GB, %s, %s", d.info.Name, d.info.Memory>>30, products, d.precision)
+}
+
+// blasVersion writes that of cuBLAS: 12.8 for 120805.
+func (d *dev) blasVersion() string {
+	return fmt.Sprintf("%d.%d", d.blas.Version()/10000, d.blas.Version()/100%100)
 }
 
 // Wide implements device.Device.

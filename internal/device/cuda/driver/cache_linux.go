@@ -37,6 +37,20 @@ func cacheKernels(getenv func(string) string, setenv func(name, value string) er
 	return nil // slow, not wrong
 }
 
+// CacheFolder is where the driver keeps compiled kernels, "" where it keeps none. What Open chooses is in the
+// environment then.
+func CacheFolder(getenv func(string) string) string {
+	switch {
+	case getenv("CUDA_CACHE_DISABLE") == "1":
+		return ""
+	case getenv(cachePath) != "":
+		return getenv(cachePath)
+	case filepath.IsAbs(getenv("HOME")):
+		return filepath.Join(getenv("HOME"), ".nv", "ComputeCache")
+	}
+	return ""
+}
+
 // writable reports whether a folder can be written to, or made.
 func writable(folder string) bool {
 	for {

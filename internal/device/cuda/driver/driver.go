@@ -8,7 +8,11 @@
 // Reference: NVIDIA, "CUDA Driver API", https://docs.nvidia.com/cuda/cuda-driver-api.
 package driver
 
-import "unsafe"
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
 
 // Ptr is an address in device memory; 0 is no memory.
 type Ptr uint64
@@ -31,6 +35,34 @@ type Info struct {
 	Multiprocessors        int
 	MaxSharedBytesPerBlock int
 	Memory                 uint64 // bytes
+	Mode                   Mode
+	UUID                   string // 9a7cc1a4-8f21-…, without the GPU- or MIG- in front of it; empty where it is not known
+	Bus                    string // of PCI: 0000:1b:00.0; empty where it is not known
+}
+
+// MIG reports whether the GPU is a part of one that is divided (Multi-Instance GPU).
+func (i Info) MIG() bool { return strings.Contains(i.Name, " MIG ") }
+
+// Mode says how many processes may use a GPU at once. The values are those of CUcomputemode.
+type Mode int
+
+// Modes of a GPU, as nvidia-smi -c sets them.
+const (
+	Shared     Mode = 0 // any number of processes
+	Prohibited Mode = 2 // none
+	Exclusive  Mode = 3 // one
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Shared:
+		return "shared"
+	case Prohibited:
+		return "prohibited"
+	case Exclusive:
+		return "exclusive process"
+	}
+	return fmt.Sprintf("mode %d", int(m))
 }
 
 // Launch is one kernel call. Parameter i is the first bytes of Values[i], as many as the kernel's declaration says.

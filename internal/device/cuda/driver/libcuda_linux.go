@@ -47,6 +47,7 @@ type symbols struct {
 	beginCapture, endCapture, instantiate        entry
 	graphLaunch, graphDestroy, execDestroy       entry
 	errorName, errorString                       entry
+	deviceUUID, deviceBus                        entry
 }
 
 type entry struct {
@@ -77,6 +78,7 @@ func (s *symbols) list() map[string]*entry {
 		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch,
 		"cuGraphDestroy":     &s.graphDestroy,
 		"cuGraphExecDestroy": &s.execDestroy, "cuGetErrorName": &s.errorName, "cuGetErrorString": &s.errorString,
+		"cuDeviceGetUuid_v2": &s.deviceUUID, "cuDeviceGetPCIBusId": &s.deviceBus,
 	}
 }
 
@@ -163,6 +165,7 @@ func (d *libcuda) device(i int) (uintptr, error) {
 // The attributes of cuDeviceGetAttribute.
 const (
 	attributeMultiprocessors = 16
+	attributeComputeMode     = 20
 	attributeMajor           = 75
 	attributeMinor           = 76
 	attributeSharedOptin     = 97
@@ -180,16 +183,34 @@ func (d *libcuda) Info(i int) (Info, error) {
 	}
 	info.Name = cString(uintptr(unsafe.Pointer(&d.out.text[0])))
 	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
-		attributeMajor: &info.Major,
+		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode),
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
 		if err := d.call(&d.fn.deviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
 			return Info{}, err
 		}
 		*to = int(d.out.n)
 	}
-	err = d.call(&d.fn.deviceTotalMem, uintptr(unsafe.Pointer(&d.out.a)), dev)
+	if err = d.call(&d.fn.deviceTotalMem, uintptr(unsafe.Pointer(&d.out.a)), dev); err != nil {
+		return Info{}, err
+	}
 	info.Memory = d.out.a
+	info.UUID, info.Bus, err = d.identity(dev)
 	return info, err
+}
+
+// identity is what tells a GPU from the others of the machine: its number in NVIDIA's tools is another one than that of
+// libcuda.
+func (d *libcuda) identity(dev uintptr) (uuid, bus string, err error) {
+	if err := d.call(&d.fn.deviceUUID, uintptr(unsafe.Pointer(&d.out.text[0])), dev); err != nil {
+		return "", "", err
+	}
+	u := d.out.text[:16]
+	uuid = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+	if err := d.call(&d.fn.deviceBus, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
+		dev); err != nil {
+		return "", "", err
+	}
+	return uuid, cString(uintptr(unsafe.Pointer(&d.out.text[0]))), nil
 }
 
 func (d *libcuda) Retain(i int) (Context, error) {

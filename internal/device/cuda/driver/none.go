@@ -10,3 +10,9 @@ func Open(string) (Driver, error) { return nil, ErrNone }
 
 // OpenBLAS returns ErrNone.
 func OpenBLAS(string, Stream) (BLAS, error) { return nil, ErrNone }
+
+// OpenMonitor returns ErrNone.
+func OpenMonitor(string, Info) (Monitor, error) { return nil, ErrNone }
+
+// CacheFolder is nowhere.
+func CacheFolder(func(string) string) string { return "" }

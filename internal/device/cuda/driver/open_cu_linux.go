@@ -91,9 +91,18 @@ func (l *linked) Info(i int) (info Info, err error) {
 			return info, l.fail("cuDeviceGetAttribute", err)
 		}
 	}
+	mode, err := d.Attribute(attributeComputeMode)
+	if err != nil {
+		return info, l.fail("cuDeviceGetAttribute", err)
+	}
+	info.Mode = Mode(mode)
 	bytes, err := d.TotalMem()
+	if err != nil {
+		return info, l.fail("cuDeviceTotalMem", err)
+	}
 	info.Memory = uint64(bytes)
-	return info, l.fail("cuDeviceTotalMem", err)
+	info.UUID, info.Bus, err = l.identity(uintptr(d))
+	return info, err
 }
 
 func (l *linked) Retain(i int) (Context, error) {

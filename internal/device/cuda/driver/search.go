@@ -11,20 +11,25 @@ import (
 	"strings"
 )
 
-// wanted are the libraries a CUDA program needs, each with the file names that serve, best first.
-var wanted = []struct {
+// wanted is a library with the file names that serve, best first.
+type wanted struct {
 	name, setting string
 	files         []string
 	install       string
-}{
-	{"CUDA driver", "VSETRAIN_CUDA_DRIVER", []string{"libcuda.so.1"},
+}
+
+var (
+	wantedDriver = wanted{"CUDA driver", "VSETRAIN_CUDA_DRIVER", []string{"libcuda.so.1"},
 		"install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; in a " +
-			"container: run it with --gpus all)"},
-	{"cuBLAS", "VSETRAIN_CUBLAS", []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
+			"container: run it with --gpus all)"}
+	wantedBLAS = wanted{"cuBLAS", "VSETRAIN_CUBLAS", []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
 		"pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or the package " +
 			"libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, which is " +
-			"slower and knows no TF32"},
-}
+			"slower and knows no TF32"}
+	wantedNVML = wanted{"NVML", "VSETRAIN_NVML", []string{"libnvidia-ml.so.1"},
+		"it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: " +
+			"NVIDIA_DRIVER_CAPABILITIES=compute,utility)"}
+)
 
 // Library is a GPU library and where it was found.
 type Library struct {
@@ -62,34 +67,38 @@ type folder struct{ from, dir string }
 // are links to, PYENV_ROOT, the system's). Of several files in one folder the newest comes first. It looks for files
 // only and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
-	folders := folders(root, getenv)
-	var found [2]Library
-	for i, w := range wanted {
-		lib := Library{Name: w.name, Setting: w.setting}
-		if file := getenv(w.setting); file != "" {
-			lib.Path, lib.From = file, "setting"
-			found[i] = lib
-			continue
-		}
-		for _, p := range folders {
-			for _, file := range filesIn(root, p.dir, w.files) {
-				switch {
-				case lib.Path == "":
-					lib.Path, lib.From = file, p.from
-				case file != lib.Path && !slices.Contains(lib.Others, file):
-					lib.Others = append(lib.Others, file)
-				}
-			}
-		}
-		if lib.Path == "" {
-			lib.Install = w.install
-			for _, p := range folders {
-				lib.Tried = append(lib.Tried, p.dir)
-			}
-		}
-		found[i] = lib
+	in := folders(root, getenv)
+	return find(root, getenv, wantedDriver, in), find(root, getenv, wantedBLAS, in)
+}
+
+// SearchNVML looks for NVIDIA's management library in the same places, or takes the file that VSETRAIN_NVML names.
+func SearchNVML(root string, getenv func(string) string) Library {
+	return find(root, getenv, wantedNVML, folders(root, getenv))
+}
+
+func find(root string, getenv func(string) string, w wanted, folders []folder) Library {
+	lib := Library{Name: w.name, Setting: w.setting}
+	if file := getenv(w.setting); file != "" {
+		lib.Path, lib.From = file, "setting"
+		return lib
 	}
-	return found[0], found[1]
+	for _, p := range folders {
+		for _, file := range filesIn(root, p.dir, w.files) {
+			switch {
+			case lib.Path == "":
+				lib.Path, lib.From = file, p.from
+			case file != lib.Path && !slices.Contains(lib.Others, file):
+				lib.Others = append(lib.Others, file)
+			}
+		}
+	}
+	if lib.Path == "" {
+		lib.Install = w.install
+		for _, p := range folders {
+			lib.Tried = append(lib.Tried, p.dir)
+		}
+	}
+	return lib
 }
 
 func folders(root string, getenv func(string) string) []folder {

@@ -148,3 +148,11 @@ func hashOf(cxx string, patterns ...string) (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
+
+// BuildNVML compiles the emulated NVML, which knows the GPUs of the emulated driver.
+func BuildNVML() (string, error) {
+	source := in("nvml", "nvml.cc")
+	return cached("nvml", "libnvidia-ml_emulated.so", []string{source}, func(cxx, path string) error {
+		return run(cxx, "-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-o", path, source)
+	})
+}

@@ -14,3 +14,6 @@ func Build() (string, error) {
 
 // BuildPTX reports the same of the driver that executes PTX.
 func BuildPTX(bool) (string, error) { return Build() }
+
+// BuildNVML reports the same of NVML.
+func BuildNVML() (string, error) { return Build() }

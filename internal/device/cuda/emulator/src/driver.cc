@@ -30,6 +30,7 @@ enum {
   kOutOfMemory = 2,
   kNotInitialized = 3,
   kStub = 34,
+  kUnavailable = 46,
   kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidImage = 200,
@@ -60,6 +61,7 @@ long defer_work, no_device, memory = 4ll << 30, driver_version = 13000, devices 
 long no_capture;      // recording fails: 1 where it begins, 2 where it ends, 3 where the graph is made ready
 long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NVIDIA's reference allows
 long lose;            // the GPU is lost at this launch from now on; 0 never
+long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
 int context_object, broken;
 thread_local void* context;
 Stream null_stream;
@@ -145,6 +147,8 @@ static std::map<std::string, long*> settings() {
           {"no_capture", &no_capture},
           {"free_waits", &free_waits},
           {"lose", &lose},
+          {"mode", &mode},
+          {"taken", &taken},
           {"no_blas", &emu_no_blas},
           {"no_half", &emu_no_half}};
 }
@@ -202,13 +206,24 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
   *v = attribute == 75   ? capability / 10
        : attribute == 76 ? capability % 10
        : attribute == 16 ? 4
+       : attribute == 20 ? mode
        : attribute == 97 ? 227 << 10
                          : 0;
   return kOK;
 }
 Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = memory, kOK; }
+Result cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  for (int i = 0; i < 16; i++) uuid[i] = i == 15 ? device : 0xe0 + i;
+  return kOK;
+}
+Result cuDeviceGetPCIBusId(char* bus, int length, int device) {
+  return snprintf(bus, length, "0000:%02x:00.0", 16 + device), kOK;
+}
 Result cuDevicePrimaryCtxRetain(void** c, int) {
-  return !initialized ? kNotInitialized : broken ? broken : (retained = true, *c = &context_object, kOK);
+  return !initialized              ? kNotInitialized
+         : mode == 2 || mode && taken ? kUnavailable
+         : broken                  ? broken
+                                   : (retained = true, *c = &context_object, kOK);
 }
 Result cuDevicePrimaryCtxRelease_v2(int) { return kOK; }
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
@@ -378,6 +393,7 @@ Result cuGetErrorName(Result r, const char** s) {
                                                    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
                                                    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"},
                                                    {kStub, "CUDA_ERROR_STUB_LIBRARY"},
+                                                   {kUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
                                                    {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
                                                    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
                                                    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},

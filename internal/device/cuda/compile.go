@@ -1,0 +1,50 @@
+package cuda
+
+import "time"
+
+// Compiler is implemented by the devices of this package.
+type Compiler interface {
+	// Compile loads the kernels that are not loaded yet, which the driver compiles unless it kept them from an earlier
+	// start (docs/cuda.md), and says how long each file of them took. A training loads those that it uses, when it uses
+	// them.
+	Compile(now func() time.Time) ([]Compiled, error)
+}
+
+// Compiled is a file of kernels that was loaded.
+type Compiled struct {
+	Name    string
+	Kernels int
+	Seconds float64
+}
+
+// Compile implements Compiler.
+func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
+	d.run(func() error {
+		for _, m := range d.modules {
+			if m.handle != 0 {
+				continue
+			}
+			start := now()
+			if err := d.load(m); err != nil {
+				return err
+			}
+			all = append(all, Compiled{m.Name, len(m.declare), now().Sub(start).Seconds()})
+		}
+		return nil
+	})
+	return all, d.wait()
+}
+
+// Multiplier is implemented by the devices of this package.
+type Multiplier interface {
+	// BLAS is the file of the cuBLAS that computes products, and its version, both empty where there is none.
+	BLAS() (path, version string)
+}
+
+// BLAS implements Multiplier.
+func (d *dev) BLAS() (path, version string) {
+	if d.blas == nil {
+		return "", ""
+	}
+	return d.blas.Path(), d.blasVersion()
+}

@@ -1,0 +1,166 @@
+//go:build amd64 || arm64
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// nvml is NVML by dlopen, for one GPU.
+type nvml struct {
+	fn   nvmlSymbols
+	gpu  uintptr
+	text *[96]byte // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
+	out  *nvmlOutputs
+}
+
+// nvmlOutputs receives results, on the heap, which does not move.
+type nvmlOutputs struct {
+	handle      uintptr
+	memory      struct{ total, free, used uint64 } // nvmlMemory_t
+	utilization struct{ gpu, memory uint32 }       // nvmlUtilization_t
+	number      uint32
+	processes   [64]nvmlProcess
+}
+
+// nvmlProcess is nvmlProcessInfo_t.
+type nvmlProcess struct {
+	pid                  uint32
+	used                 uint64
+	instance, subdivided uint32
+}
+
+type nvmlSymbols struct {
+	init, shutdown, driverVersion, byUUID, byBus, memory, utilization, temperature, power, processes entry
+}
+
+// OpenMonitor loads NVML from a path and finds the GPU in it: by its UUID, as its number there is another one than in
+// libcuda and CUDA_VISIBLE_DEVICES changes neither.
+func OpenMonitor(path string, gpu Info) (Monitor, error) {
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("load NVML: %w", err)
+	}
+	n := &nvml{text: new([96]byte), out: new(nvmlOutputs)}
+	for name, e := range map[string]*entry{"nvmlInit_v2": &n.fn.init, "nvmlShutdown": &n.fn.shutdown,
+		"nvmlSystemGetDriverVersion": &n.fn.driverVersion, "nvmlDeviceGetHandleByUUID": &n.fn.byUUID,
+		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory,
+		"nvmlDeviceGetUtilizationRates": &n.fn.utilization, "nvmlDeviceGetTemperature": &n.fn.temperature,
+		"nvmlDeviceGetPowerUsage": &n.fn.power} {
+		e.name = name
+		if e.addr, err = purego.Dlsym(lib, name); err != nil {
+			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
+		}
+	}
+	for _, name := range []string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"} {
+		if addr, err := purego.Dlsym(lib, name); err == nil && n.fn.processes.addr == 0 {
+			n.fn.processes = entry{name, addr}
+		}
+	}
+	if err := n.call(&n.fn.init); err != nil {
+		return nil, err
+	}
+	if err := n.find(gpu); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("NVML knows no GPU %s at %s: %w", gpu.UUID, gpu.Bus, err)
+	}
+	return n, nil
+}
+
+// find asks for the GPU by its UUID, whole or a part of one, and then by its place on the bus.
+func (n *nvml) find(gpu Info) (err error) {
+	ask := func(e *entry, name string) bool {
+		if len(name) >= len(n.text) {
+			err = fmt.Errorf("name of %d bytes", len(name))
+			return false
+		}
+		n.text[copy(n.text[:], name)] = 0
+		err = n.call(e, uintptr(unsafe.Pointer(n.text)), uintptr(unsafe.Pointer(&n.out.handle)))
+		n.gpu = n.out.handle
+		return err == nil
+	}
+	for _, kind := range []string{"GPU-", "MIG-"} {
+		if gpu.UUID != "" && ask(&n.fn.byUUID, kind+gpu.UUID) {
+			return nil
+		}
+	}
+	if gpu.Bus != "" && !gpu.MIG() && ask(&n.fn.byBus, gpu.Bus) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("libcuda gives it no name")
+	}
+	return err
+}
+
+func (n *nvml) call(e *entry, args ...uintptr) error {
+	if r, _, _ := purego.SyscallN(e.addr, args...); int32(r) != 0 {
+		return &Error{Call: e.name, Code: int(int32(r)), Name: nvmlError(int(int32(r)))}
+	}
+	return nil
+}
+
+// State implements Monitor. Memory must be known; the rest is not for every GPU.
+func (n *nvml) State() (State, error) {
+	s := State{Busy: -1, Celsius: -1, Milliwatts: -1}
+	if err := n.call(&n.fn.memory, n.gpu, uintptr(unsafe.Pointer(&n.out.memory))); err != nil {
+		return s, err
+	}
+	s.Used, s.Total = int64(n.out.memory.used), int64(n.out.memory.total)
+	for _, q := range []struct {
+		e    *entry
+		args []uintptr
+		take func()
+	}{
+		{&n.fn.utilization, []uintptr{uintptr(unsafe.Pointer(&n.out.utilization))},
+			func() { s.Busy = int(n.out.utilization.gpu) }},
+		{&n.fn.temperature, []uintptr{0, uintptr(unsafe.Pointer(&n.out.number))}, // 0: NVML_TEMPERATURE_GPU
+			func() { s.Celsius = int(n.out.number) }},
+		{&n.fn.power, []uintptr{uintptr(unsafe.Pointer(&n.out.number))}, func() { s.Milliwatts = int(n.out.number) }},
+	} {
+		switch err := n.call(q.e, append([]uintptr{n.gpu}, q.args...)...); {
+		case err == nil:
+			q.take()
+		case err.(*Error).Code == codeNVMLLost:
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Processes implements Monitor.
+func (n *nvml) Processes() ([]Process, error) {
+	if n.fn.processes.addr == 0 {
+		return nil, errors.New("NVML is too old to list processes; it needs driver 450")
+	}
+	n.out.number = uint32(len(n.out.processes))
+	err := n.call(&n.fn.processes, n.gpu, uintptr(unsafe.Pointer(&n.out.number)),
+		uintptr(unsafe.Pointer(&n.out.processes[0])))
+	if e := (*Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != codeNVMLTooSmall) {
+		return nil, err
+	}
+	var all []Process
+	for _, p := range n.out.processes[:min(int(n.out.number), len(n.out.processes))] {
+		if int(p.pid) != os.Getpid() {
+			all = append(all, Process{int(p.pid), int64(p.used)}) // 2⁶⁴-1, which becomes -1, where it is not known
+		}
+	}
+	return all, nil
+}
+
+// Driver implements Monitor.
+func (n *nvml) Driver() (string, error) {
+	err := n.call(&n.fn.driverVersion, uintptr(unsafe.Pointer(n.text)), uintptr(len(n.text)))
+	if err != nil {
+		return "", err
+	}
+	return cString(uintptr(unsafe.Pointer(n.text))), nil
+}
+
+// Close implements Monitor.
+func (n *nvml) Close() error { return n.call(&n.fn.shutdown) }
