@@ -57,7 +57,8 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 		}
 	}
-	for _, name := range []string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"} {
+	for _, name := range []string{"nvmlDeviceGetComputeRunningProcesses_v3",
+		"nvmlDeviceGetComputeRunningProcesses_v2"} {
 		if addr, err := purego.Dlsym(lib, name); err == nil && n.fn.processes.addr == 0 {
 			n.fn.processes = entry{name, addr}
 		}

@@ -46,7 +46,8 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := [2]int64{123456789, 5}[i]; s.Used != want || s.Total != 4<<30 || s.Busy != 87 || s.Celsius != 41 ||
+			want := [2]int64{123456789, 5}[i]
+			if s.Used != want || s.Total != 4<<30 || s.Busy != 87 || s.Celsius != 41 ||
 				s.Milliwatts != 312000 {
 				t.Errorf("GPU %d by %s: %+v", i, only, s)
 			}
