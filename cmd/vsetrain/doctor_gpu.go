@@ -20,6 +20,9 @@ type gpuCheck struct {
 
 // runGPU opens a GPU and measures it. A machine without one is a failure that says what was looked for.
 func (o *doctorOptions) runGPU(a *app) error {
+	if driver.ErrNone != nil {
+		return fmt.Errorf("doctor: %w", driver.ErrNone)
+	}
 	lib, blas := driver.Search("/", a.getenv)
 	nvml := driver.SearchNVML("/", a.getenv)
 	check := gpuCheck{Libraries: []driver.Library{lib, blas, nvml}}
