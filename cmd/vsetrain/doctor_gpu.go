@@ -122,8 +122,8 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 		if p.Failed != "" {
 			verdict = "   " + a.Paint(ui.Red, "WRONG")
 		}
-		line(name, "%-4s %-8s %8.2f TFLOP/s   error %.1e   (%[5]d x %[5]d x %[5]d)%[6]s", p.Precision, p.By, p.Rate/1e12,
-			p.Error, p.Size, verdict)
+		line(name, "%-4s %-8s %8.2f TFLOP/s   error %.1e   (%[5]d x %[5]d x %[5]d)%[6]s", p.Precision, p.By,
+			p.Rate/1e12, p.Error, p.Size, verdict)
 	}
 	for _, w := range r.Warnings {
 		a.Printf("%s %s\n", a.Paint(ui.Yellow, "warning:"), w)

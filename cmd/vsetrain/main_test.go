@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
-// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its NVML, where
-// the condition emulator holds.
+// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its NVML,
+// where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
 	if err != nil {

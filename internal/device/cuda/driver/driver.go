@@ -36,7 +36,7 @@ type Info struct {
 	MaxSharedBytesPerBlock int
 	Memory                 uint64 // bytes
 	Mode                   Mode
-	UUID                   string // 9a7cc1a4-8f21-…, without the GPU- or MIG- in front of it; empty where it is not known
+	UUID                   string // without the GPU- or MIG- in front of it; empty where it is not known
 	Bus                    string // of PCI: 0000:1b:00.0; empty where it is not known
 }
 

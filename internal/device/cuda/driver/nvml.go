@@ -32,10 +32,10 @@ type Monitor interface {
 
 // nvmlError names the error codes of NVML that a monitor meets.
 func nvmlError(code int) string {
-	names := map[int]string{1: "not initialised", 2: "invalid argument", codeNVMLNotSupported: "not supported by this GPU",
-		4: "no permission", 6: "not found", 9: "the driver is not loaded", 12: "the library is missing",
-		13: "it needs a newer driver", codeNVMLLost: "the GPU is lost", 18: "library and driver are of different versions",
-		999: "unknown"}
+	names := map[int]string{1: "not initialised", 2: "invalid argument", 4: "no permission", 6: "not found",
+		9: "the driver is not loaded", 12: "the library is missing", 13: "it needs a newer driver",
+		18: "library and driver are of different versions", 999: "unknown"}
+	names[codeNVMLNotSupported], names[codeNVMLLost] = "not supported by this GPU", "the GPU is lost"
 	if n := names[code]; n != "" {
 		return n
 	}

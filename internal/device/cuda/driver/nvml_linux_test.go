@@ -1,4 +1,4 @@
-//go:build (amd64 || arm64) && !(vsecu && cgo)
+//go:build (amd64 || arm64) && !nodl && !(vsecu && cgo)
 
 package driver_test
 
