@@ -21,7 +21,8 @@ LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/d
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestBF16Copies|TestCUDALossCurve|TestGSMNLearnsWithEveryLoss)$$
 CONFIG      ?= vsepp/f30k-lseh
 
-.PHONY: help build build-static build-vsecu test test-combined test-vsecu test-orders test-ptx test-avx2 test-long lint fmt generate figures kernels emulator gpu-check-emulated gpu-pack demo cross bench bench-kernels bench-compare test-race vulncheck clean
+# Every target with a description is a command and no file.
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,8 +88,15 @@ generate: ## write the assembly kernels anew
 figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
 	$(GO) run ./internal/figures
 
+pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
+	bash scripts/pictures.sh bin/vsetrain
+
 kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
 	bash internal/device/cuda/kernels/build.sh
+
+registers: ## write the registers of the kernels anew, and their table in docs (needs ptxas: scripts/install-test-tools.sh)
+	$(GO) test -count=1 -run '^TestAssembler$$' ./internal/device/cuda/kernels -update
+	$(GO) run ./internal/figures
 
 emulator: ## build the emulated CUDA driver into bin/ (needs g++)
 	bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels bin/libcuda_emulated.so
@@ -122,4 +130,4 @@ bench-compare: ## compare two results of bench-kernels: make bench-compare OLD=b
 	$(GO) run $(BENCHSTAT) $(OLD) bin/kernels.txt
 
 clean: ## remove what build and the demos made
-	rm -rf bin data/demo data/sweep runs/demo runs/demo-[0-9]* sweeps/demo
+	rm -rf bin pictures data/demo data/sweep runs/demo runs/demo-[0-9]* sweeps/demo

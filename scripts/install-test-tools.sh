@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, and Slurm with munge, for sweeps on
-# a cluster of one machine (scripts/slurm-testcluster.sh). Those tests skip without them. For Debian and Ubuntu, as root or with sudo
+# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, Slurm with munge, for sweeps on
+# a cluster of one machine (scripts/slurm-testcluster.sh), and NVIDIA's assembler, for the registers of the CUDA kernels. Those tests
+# skip without them. For Debian and Ubuntu, as root or with sudo
 # (CI calls it before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and skip.
 #
 #   scripts/install-test-tools.sh
@@ -43,3 +44,17 @@ tool() {
 
 tool Chromium "chromium chromium-browser google-chrome" "chromium fonts-dejavu-core" "chromium-browser fonts-dejavu-core"
 tool Slurm slurmctld "slurm-wlm munge"
+
+# NVIDIA's assembler is in a wheel of PyPI; the test of the kernels' registers looks for bin/ptxas.
+wheel=nvidia-cuda-nvcc-cu12==12.9.86
+cd "$(dirname "$0")/.."
+if command -v ptxas >/dev/null || [ -x bin/ptxas ]; then
+  echo "install-test-tools: ptxas is here"
+elif [ "$(uname -m)" = x86_64 ] && folder=$(mktemp -d) &&
+  timeout 300 python3 -m pip install -q --disable-pip-version-check --no-deps --target "$folder" "$wheel" 2>/dev/null &&
+  mkdir -p bin && cp "$folder/nvidia/cuda_nvcc/bin/ptxas" bin/ptxas; then
+  echo "install-test-tools: installed ptxas"
+else
+  echo "install-test-tools: ptxas cannot be installed here; the test that needs it will skip" >&2
+fi
+[ -z "${folder:-}" ] || rm -rf "$folder"

@@ -47,6 +47,8 @@ const (
 	performancePage = "docs/performance.md"
 	stepsChart      = "docs/steps.svg"
 	marginsFile     = "docs/margins.svg"
+	registersFile   = "internal/device/cuda/kernels/registers.tsv"
+	internalsPage   = "docs/cuda-internals.md"
 )
 
 // generate returns the contents of every generated file by its name.
@@ -68,11 +70,38 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", performancePage, err)
 	}
+	internals, err := registersPage(root)
+	if err != nil {
+		return nil, err
+	}
 	lines, err := margins()
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines)}, nil
+	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines),
+		internalsPage: internals}, nil
+}
+
+// registersPage returns the page with the table of registers of the CUDA kernels.
+func registersPage(root string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(root, registersFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	table, err := registersTable(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", registersFile, err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, internalsPage))
+	if err != nil {
+		return nil, err
+	}
+	page, err = between(page, "registers", table)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", internalsPage, err)
+	}
+	return page, nil
 }
 
 // between returns a page with the text between the comments `<!-- name -->` and `<!-- /name -->` replaced.

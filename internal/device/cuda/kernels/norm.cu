@@ -46,6 +46,7 @@ KERNEL norm_columns_grad(float* dx, const float* x, const float* norm, const flo
     float dot = 0;
     for (int k = 0; k < n; k++) dot += x[at + (i64)k * inner] * dy[at + (i64)k * inner];
     float r = norm[i], u = inverse_(r + eps), v = r > 0 ? -dot * u * u / r : 0;
-    for (int k = 0; k < n; k++) dx[at + (i64)k * inner] = u * dy[at + (i64)k * inner] + v * x[at + (i64)k * inner];
+#pragma unroll 4
+    for (i64 j = at; j < at + (i64)n * inner; j += inner) dx[j] = u * dy[j] + v * x[j];
   }
 }
