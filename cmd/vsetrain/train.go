@@ -27,6 +27,7 @@ type trainOptions struct {
 
 	Overfit int
 	Seeds   string // comma-separated; "" is one run with the seed of the configuration
+	MLflow  string
 }
 
 func newCmdTrain(a *app) *cobra.Command {
@@ -56,6 +57,10 @@ validations come to an M-Recall near 100.
 with a table of the seeds: their mean and sample standard deviation. With --resume the same command continues:
 runs that are complete are not trained again.
 
+--mlflow URL sends settings, metrics and small files of the run to an MLflow server while it trains, as the
+configuration key track.mlflow and MLFLOW_TRACKING_URI do. A server that is slow or gone stops nothing;
+vsetrain track sends what is missing.
+
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
@@ -74,6 +79,7 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
 	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
+	f.StringVar(&o.MLflow, "mlflow", "", "send the records to the MLflow server at `URL` too (track.mlflow), or off")
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
 		"time and disk")
 	must(c.MarkFlagDirname("run"))
@@ -86,6 +92,9 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	}
 	if o.Overfit != 0 {
 		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
+	}
+	if o.MLflow != "" {
+		o.Set = append(o.Set, "track.mlflow="+o.MLflow)
 	}
 	if o.Seeds != "" {
 		return o.runSeeds(ctx, a)
@@ -152,7 +161,8 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 	return experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: resume,
 		BLAS: a.getenv("VSETRAIN_BLAS"),
 		Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, Saved: w.saved.Store,
-		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
+		Tracking: a.tracking(c.Track),
+		Copying:  func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 }
 
 // printOutcome tells how a run that is complete ended.

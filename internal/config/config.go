@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/device"
+	"vsetrain/internal/mlflow"
 	"vsetrain/internal/options"
 	"vsetrain/internal/runfs"
 	"vsetrain/loss"
@@ -33,6 +34,7 @@ type Config struct {
 	Train   train.Options      `yaml:"train" doc:"the training loop"`
 	Device  device.Options     `yaml:"device" doc:"where the numbers are computed"`
 	Run     runfs.Options      `yaml:"run" doc:"the run directory"`
+	Track   mlflow.Options     `yaml:"track" doc:"where the records of a run are sent as well"`
 }
 
 // Default returns the configuration of an empty file: VSE++ with LMH and the benchmark settings, without a data folder.
@@ -61,7 +63,7 @@ func (c *Config) Validate() error {
 		opt interface{ Validate() error }
 	}{
 		{"data", &c.Data}, {"model", &c.Model}, {"loss", &c.Loss}, {"optim", &c.Optim},
-		{"train", &c.Train}, {"device", &c.Device}, {"run", &c.Run},
+		{"train", &c.Train}, {"device", &c.Device}, {"run", &c.Run}, {"track", &c.Track},
 	} {
 		if err := section.opt.Validate(); err != nil {
 			return options.Under(section.key, err)

@@ -17,7 +17,7 @@ func Values(c *Config) []Value {
 }
 
 // Settings returns what a run is the result of, by key: numbers as float64, truth values as bool, everything else as
-// the text of the file, and so whole numbers that a float64 does not hold. Where a run lives and computes (run,
+// the text of the file, and so whole numbers that a float64 does not hold. Where a run lives and computes (run, track,
 // device.threads) is left out.
 func Settings(c *Config) map[string]any {
 	cfg := reflect.ValueOf(c).Elem()
@@ -44,10 +44,12 @@ func Settings(c *Config) map[string]any {
 }
 
 // elsewhere reports whether a key says where a run lives and computes, not what comes out.
-func elsewhere(key string) bool { return strings.HasPrefix(key, "run.") || key == "device.threads" }
+func elsewhere(key string) bool {
+	return strings.HasPrefix(key, "run.") || strings.HasPrefix(key, "track.") || key == "device.threads"
+}
 
 // Differing returns the settings that are not the same in all configurations: the keys, and for each the values in the
-// order of the configurations. Settings of where a run lives and computes (run, device.threads) are left out.
+// order of the configurations. Settings of where a run lives and computes (run, track, device.threads) are left out.
 func Differing(all []*Config) (keys []string, values [][]string) {
 	if len(all) < 2 {
 		return nil, nil

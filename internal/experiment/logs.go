@@ -155,21 +155,30 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegati
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
 		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages}
-	scalars := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
+	if similar != nil {
+		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
+	}
+	return l.write(r, now, r.Step, r.scalars())
+}
+
+// scalars returns the values of a step by the names that they have in TensorBoard and MLflow.
+func (r *StepRecord) scalars() map[string]float64 {
+	s := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
 		"time/step_ms": r.StepMS, "time/data_wait_ms": r.DataWaitMS, "time/captions_per_s": r.CaptionsPerS,
 		"train/epoch":         r.Epoch,
-		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages),
-		"train/hard_captions_active": float64(hard.ActiveCaptions),
-		"train/hard_images_active":   float64(hard.ActiveImages)}
+		"train/hard_captions": float64(r.HardCaptions), "train/hard_images": float64(r.HardImages)}
+	if r.ActiveCaptions != nil && r.ActiveImages != nil {
+		s["train/hard_captions_active"] = float64(*r.ActiveCaptions)
+		s["train/hard_images_active"] = float64(*r.ActiveImages)
+	}
 	if r.Captioning != 0 {
-		scalars["train/loss_captioning"] = r.Captioning
+		s["train/loss_captioning"] = r.Captioning
 	}
-	if similar != nil {
-		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
-		scalars["train/hard_false"], scalars["train/all_false"] = similar.HardFalse, similar.AllFalse
+	if r.HardFalse != nil && r.AllFalse != nil {
+		s["train/hard_false"], s["train/all_false"] = *r.HardFalse, *r.AllFalse
 	}
-	return l.write(r, now, r.Step, scalars)
+	return s
 }
 
 // stamp is the form of a time in metrics.jsonl.
@@ -180,17 +189,23 @@ func (l *logs) validation(i train.ValidationInfo) error {
 	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
 		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
-	scalars := map[string]float64{"val/i2t_r1": m.I2T.R1, "val/i2t_r5": m.I2T.R5,
-		"val/i2t_r10": m.I2T.R10,
-		"val/t2i_r1":  m.T2I.R1, "val/t2i_r5": m.T2I.R5, "val/t2i_r10": m.T2I.R10, "val/i2t_medr": m.I2T.MedR,
-		"val/t2i_medr": m.T2I.MedR, "val/i2t_meanr": m.I2T.MeanR, "val/t2i_meanr": m.T2I.MeanR, "val/rsum": m.RSum,
-		"val/m_recall": m.MRecall}
 	if a := i.Average; a != nil {
 		r.Average = &AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I, RSum: a.Metrics.RSum,
 			MRecall: a.Metrics.MRecall, Best: a.Better}
-		scalars["val/average_rsum"], scalars["val/average_m_recall"] = a.Metrics.RSum, a.Metrics.MRecall
 	}
-	return l.write(r, now, r.Step, scalars)
+	return l.write(r, now, r.Step, r.scalars())
+}
+
+// scalars returns the values of a validation by the names that they have in TensorBoard and MLflow.
+func (r *ValidationRecord) scalars() map[string]float64 {
+	s := map[string]float64{"val/i2t_r1": r.I2T.R1, "val/i2t_r5": r.I2T.R5, "val/i2t_r10": r.I2T.R10,
+		"val/t2i_r1": r.T2I.R1, "val/t2i_r5": r.T2I.R5, "val/t2i_r10": r.T2I.R10, "val/i2t_medr": r.I2T.MedR,
+		"val/t2i_medr": r.T2I.MedR, "val/i2t_meanr": r.I2T.MeanR, "val/t2i_meanr": r.T2I.MeanR, "val/rsum": r.RSum,
+		"val/m_recall": r.MRecall}
+	if a := r.Average; a != nil {
+		s["val/average_rsum"], s["val/average_m_recall"] = a.RSum, a.MRecall
+	}
+	return s
 }
 
 func (l *logs) write(line any, now time.Time, step int64, scalars map[string]float64) error {

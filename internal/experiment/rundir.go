@@ -137,7 +137,8 @@ func sameRun(earlier, now *config.Config) error {
 	a, b := *earlier, *now
 	for _, c := range []*config.Config{&a, &b} {
 		precision := c.Device.Precision
-		c.Device, c.Run, c.Data.Vocab = config.Default().Device, config.Default().Run, ""
+		c.Device, c.Run, c.Track, c.Data.Vocab = config.Default().Device, config.Default().Run,
+			config.Default().Track, ""
 		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
 		c.Device.Precision = precision
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0

@@ -13,6 +13,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
+	"vsetrain/internal/mlflow"
 	"vsetrain/internal/par"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
@@ -75,6 +76,8 @@ type TrainRequest struct {
 	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
 	// locked, with that of the run so far, 0 without one; nil is not called.
 	Saved func(step int64)
+	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
+	Tracking mlflow.Target
 }
 
 // Outcome is how a run ended.
@@ -91,10 +94,15 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
 	}
+	if err := t.track(); err != nil {
+		t.closeLogs()
+		return Outcome{RunDir: r.RunDir}, err
+	}
 	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.survives())
 	if e := t.closeLogs(); err == nil {
 		err = e
 	}
+	t.endTracking(err)
 	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
 }
 
@@ -122,6 +130,8 @@ type training struct {
 	loader     *data.Loader
 	loop       *train.Loop
 	logs       *logs
+	tracker    *tracker // nil without a server
+	untracked  bool     // the person knows that it does not answer
 	warned     bool
 	resident   *models.Resident // what of the training split is on the device; may be nil
 	validation *models.Runner
@@ -363,7 +373,9 @@ func (t *training) onStep(i train.StepInfo) error {
 	if err != nil {
 		return err
 	}
-	return t.logs.step(i, b.Negatives(), similar)
+	err = t.logs.step(i, b.Negatives(), similar)
+	t.tracked()
+	return err
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.
@@ -381,5 +393,7 @@ func (t *training) onWarning(err error) error {
 
 func (t *training) onValidation(i train.ValidationInfo) error {
 	t.Observer.Validation(i)
-	return t.logs.validation(i)
+	err := t.logs.validation(i)
+	t.tracked()
+	return err
 }

@@ -21,7 +21,7 @@ const module = "vsetrain/"
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
 	{"configs", "internal/asm", "internal/build", "internal/chart", "internal/golden",
-		"internal/mapped", "internal/options", "internal/par",
+		"internal/mapped", "internal/mlflow", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
 		"internal/onnx",
@@ -52,6 +52,7 @@ var sideways = map[string][]string{
 	"internal/safetensors":       {"internal/half", "internal/mapped", "internal/regular"},
 	"internal/torchfile":         {"internal/half", "internal/pickle", "internal/atomicfile", "internal/regular"},
 	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
+	"internal/mlflow":            {"internal/options"},
 	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
 	"internal/gemm":              {"internal/par"},
 	"internal/gemm/asmgen":       {"internal/asm"},

@@ -10,7 +10,7 @@ import (
 
 // sameInAll are the keys, or beginnings of keys, that a comparison need not tell: what is compared, where it ran, and
 // what changes no result.
-var sameInAll = []string{"version", "seed", "data.dir", "run.", "loss.name", "device.",
+var sameInAll = []string{"version", "seed", "data.dir", "run.", "track.", "loss.name", "device.",
 	"train.log_step", "train.keep", "train.collapse_steps", "train.on_collapse"}
 
 // DifferenceTable tells what beside the loss differs between the runs of comparisons: settings, the epochs they were

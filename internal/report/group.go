@@ -42,8 +42,8 @@ func (r *Run) LossName() string {
 }
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
-var immaterial = []string{"version", "seed", "data.dir", "run.", "device.", "train.log_step", "train.early_stop",
-	"train.keep", "train.collapse_steps", "train.on_collapse"}
+var immaterial = []string{"version", "seed", "data.dir", "run.", "track.", "device.", "train.log_step",
+	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse"}
 
 // setting returns the keys of a run that make its group.
 func setting(c *config.Config) []config.Value {

@@ -15,11 +15,12 @@ import (
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/regular"
+	"vsetrain/internal/runfs"
 	"vsetrain/models"
 )
 
 // TestName is the file in a run directory that keeps what was measured of its best weights on the test split.
-const TestName = "test.json"
+const TestName = runfs.TestName
 
 // Measurement is what TestName holds: measures on the test split, with what they were measured from. It is used again
 // while that is unchanged.

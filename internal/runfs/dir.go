@@ -16,8 +16,9 @@ import (
 // Names inside a run directory.
 const (
 	ConfigName      = "config.yaml"
-	envName         = "env.json"
+	EnvName         = "env.json"
 	MetricsName     = "metrics.jsonl"
+	TestName        = "test.json" // what was measured of the best weights on the test split
 	CheckpointsName = "checkpoints"
 	lockName        = ".lock"
 )

@@ -142,10 +142,10 @@ func TestEnv(t *testing.T) {
 		!got[0].Started.Equal(owner.Since) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := os.WriteFile(d.Path(envName), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(d.Path(EnvName), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.AppendEnv(first); err == nil || !strings.Contains(err.Error(), envName) {
+	if err := d.AppendEnv(first); err == nil || !strings.Contains(err.Error(), EnvName) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (d *Dir) AppendEnv(e Env) error {
 	if err != nil {
 		return err
 	}
-	return d.WriteJSON(envName, envFile{append(all, e)})
+	return d.WriteJSON(EnvName, envFile{append(all, e)})
 }
 
 // Sessions returns the sessions of env.json, none where there is no such file.
@@ -52,7 +52,7 @@ const maxEnv = 64 << 20
 
 // ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
 func ReadSessions(dir string) ([]Env, error) {
-	path := filepath.Join(dir, envName)
+	path := filepath.Join(dir, EnvName)
 	b, err := regular.ReadFile(path, maxEnv, "the record of sessions")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -22,7 +22,7 @@ func TestSpecialFiles(t *testing.T) {
 	}
 	for name, read := range map[string]func() error{
 		MetricsName: func() error { _, err := OpenLog(filepath.Join(dir, MetricsName)); return err },
-		envName:     func() error { _, err := ReadSessions(dir); return err },
+		EnvName:     func() error { _, err := ReadSessions(dir); return err },
 		lockName:    func() error { _, err := Open(dir, owner); return err },
 		"holder":    func() error { _, _, err := Holder(dir); return err },
 	} {

@@ -77,7 +77,7 @@ func whole(key string, n uint64) config.Setting {
 func (d *Definition) hash(c config.Config) string {
 	def := config.Default()
 	precision := c.Device.Precision
-	c.Run, c.Device = def.Run, def.Device
+	c.Run, c.Track, c.Device = def.Run, def.Track, def.Device
 	c.Device.Precision = precision
 	if d.Method == ASHA {
 		c.Train.Epochs = 0

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/mlflow"
+)
+
+type trackOptions struct {
+	mlflow.Options
+	Weights bool
+}
+
+func newCmdTrack(a *app) *cobra.Command {
+	o := &trackOptions{}
+	c := &cobra.Command{
+		Use:   "track RUN...",
+		Short: "Send runs to an MLflow server",
+		Long: `Send settings, metrics and small files of runs to an MLflow tracking server: those that were trained
+without --mlflow, and what a server that was away has not seen. What it has already is not sent again.
+
+RUN is a run directory, or a folder that holds some. The server is that of --mlflow, else that of the configuration
+of the run (track.mlflow), else MLFLOW_TRACKING_URI. MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+MLFLOW_TRACKING_PASSWORD, sign in. Files need a server that passes them on (mlflow server --serve-artifacts, which is
+its default).`,
+		Example: `  vsetrain track runs/demo --mlflow http://127.0.0.1:5000
+  vsetrain track runs --mlflow http://127.0.0.1:5000 --experiment flickr8k
+  vsetrain track runs/demo --weights`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("which run? name a run directory, or a folder that holds some")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.MLflow, "mlflow", "", "`URL` of the server")
+	f.StringVar(&o.Experiment, "experiment", "", "`NAME` of the MLflow experiment, which is made where there is none")
+	f.BoolVar(&o.Weights, "weights", false, "send the best checkpoint too")
+	return c
+}
+
+func (o *trackOptions) run(ctx context.Context, a *app, args []string) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	runs, err := openRuns(a, args)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		of := r.Config.Track
+		if o.MLflow != "" {
+			of.MLflow = o.MLflow
+		}
+		if o.Experiment != "" {
+			of.Experiment = o.Experiment
+		}
+		if err := of.Validate(); err != nil {
+			return usagef("--%v", err)
+		}
+		target := a.tracking(of)
+		if target.URL == "" {
+			return usagef("which server? name it with --mlflow URL, or with MLFLOW_TRACKING_URI")
+		}
+		status := mlflow.Killed
+		if r.Finished() {
+			status = mlflow.Finished
+		}
+		sent, err := experiment.Track(ctx, experiment.TrackRequest{Dir: r.Dir, Target: target, Status: status,
+			Weights: o.Weights})
+		if err != nil {
+			return err
+		}
+		if sent.NoFiles != nil {
+			a.warn(sent.NoFiles)
+		}
+		a.Printf("%s is run %s of experiment %q at %s, up to step %d\n", r.Dir, sent.Run, target.Experiment, target.URL,
+			sent.Step)
+	}
+	return nil
+}
+
+// tracking returns the MLflow server of a configuration; without an address there is none. The environment names the
+// server where the configuration does not, and how to sign in, by the names that MLflow's own library reads.
+func (a *app) tracking(o mlflow.Options) mlflow.Target {
+	t := mlflow.Target{URL: o.MLflow, Experiment: o.Experiment, Token: a.getenv("MLFLOW_TRACKING_TOKEN"),
+		User: a.getenv("MLFLOW_TRACKING_USERNAME"), Password: a.getenv("MLFLOW_TRACKING_PASSWORD")}
+	if t.URL == "" {
+		t.URL = a.getenv("MLFLOW_TRACKING_URI")
+		if err := (&mlflow.Options{MLflow: t.URL}).Validate(); err != nil {
+			a.Warnf("MLFLOW_TRACKING_URI is not used: %v", err)
+			t.URL = ""
+		}
+	}
+	if t.URL == mlflow.Off {
+		t.URL = ""
+	}
+	t.URL = strings.TrimRight(t.URL, "/")
+	if t.Experiment == "" {
+		t.Experiment = a.getenv("MLFLOW_EXPERIMENT_NAME")
+	}
+	if t.Experiment == "" {
+		t.Experiment = "vsetrain"
+	}
+	return t
+}

@@ -1,0 +1,165 @@
+package mlflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serve answers requests as a server would, and returns a client that signs in with a token.
+func serve(t *testing.T, answer http.HandlerFunc) *Client {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	c, err := New(Target{URL: s.URL + "/base/", Experiment: "flickr", Token: "secret"}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// An experiment that is not there is made; requests carry the token and keep the path of the server.
+func TestExperiment(t *testing.T) {
+	var calls []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls = append(calls, r.Method+" "+r.URL.RequestURI())
+		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
+			t.Errorf("signed in with %q", got)
+		}
+		if r.Method == http.MethodGet {
+			w.WriteHeader(404)
+			io.WriteString(w, `{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}`)
+			return
+		}
+		io.WriteString(w, `{"experiment_id": "12"}`)
+	})
+	id, err := c.Experiment(t.Context())
+	if id != "12" || err != nil {
+		t.Errorf("%q, %v", id, err)
+	}
+	want := "GET /base/api/2.0/mlflow/experiments/get-by-name?experiment_name=flickr " +
+		"POST /base/api/2.0/mlflow/experiments/create"
+	if got := strings.Join(calls, " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What is sent goes out in parts that the server takes, complete and in order.
+func TestMetricsInParts(t *testing.T) {
+	var steps []int64
+	var sizes []int
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Run     string `json:"run_id"`
+			Metrics []Metric
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Run != "r" {
+			t.Errorf("%+v, %v", in, err)
+		}
+		for _, m := range in.Metrics {
+			steps = append(steps, m.Step)
+		}
+		sizes = append(sizes, len(in.Metrics))
+		io.WriteString(w, "{}")
+	})
+	var all []Metric
+	for i := range 2100 {
+		all = append(all, Metric{Key: "loss", Step: int64(i)})
+	}
+	if err := c.LogMetrics(t.Context(), "r", all); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range steps {
+		if s != int64(i) {
+			t.Fatalf("metric %d is of step %d", i, s)
+		}
+	}
+	if fmt.Sprint(sizes) != "[1000 1000 100]" {
+		t.Errorf("parts of %v", sizes)
+	}
+}
+
+// Each way to fail has its own words.
+func TestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"refused": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "MLFLOW_TRACKING_TOKEN"},
+		"proxy": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(502)
+			io.WriteString(w, "<html>")
+		}, "the server answers 502 Bad Gateway"},
+		"another server": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+			"is no MLflow server: it answers \"<html>\""},
+		"an empty object": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") },
+			"is no MLflow server: it knows no experiments"},
+		"deleted": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"experiment": {"experiment_id": "1", "lifecycle_stage": "deleted"}}`)
+		}, `the experiment "flickr" was deleted there; restore it`},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Repeat("x", maxAnswer+1))
+		}, "more than 1048576 bytes"},
+		"slow": {func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(5 * time.Second):
+			}
+		}, "no answer for 50ms"},
+	} {
+		client := serve(t, c.answer)
+		if name == "slow" {
+			client.http.Timeout = 50 * time.Millisecond
+		}
+		if _, err := client.Experiment(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Files go to the proxy of the server; without one the error says what to do.
+func TestPutFile(t *testing.T) {
+	got := ""
+	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got = r.Method + " " + r.URL.Path + " " + string(b)
+	})
+	r := RunInfo{ArtifactURI: "mlflow-artifacts:/1/abc/artifacts"}
+	if err := c.PutFile(t.Context(), r, "config.yaml", strings.NewReader("seed: 7")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "PUT /base/api/2.0/mlflow-artifacts/artifacts/1/abc/artifacts/config.yaml seed: 7"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, uri := range []string{"/var/mlruns/1/abc", "s3://bucket/1", ""} {
+		var none *NoProxyError
+		if err := c.PutFile(t.Context(), RunInfo{ArtifactURI: uri}, "a", nil); !errors.As(err, &none) ||
+			!strings.Contains(err.Error(), "--serve-artifacts") {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, good := range []string{"", "off", "http://127.0.0.1:5000", "https://mlflow.example/team/"} {
+		if err := (&Options{MLflow: good}).Validate(); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{"sqlite:///mlflow.db": "over http or https", "127.0.0.1:5000": "over http",
+		"http://me:secret@host": "MLFLOW_TRACKING_USERNAME", "http://host/?a=1": "leave out"} {
+		err := (&Options{MLflow: bad}).Validate()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if _, e := New(Target{URL: bad}, 0); e == nil {
+			t.Errorf("%q: a client", bad)
+		}
+	}
+}
