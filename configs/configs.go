@@ -4,7 +4,10 @@ package configs
 
 import "embed"
 
-// FS are the presets. Sweeps are not among them: they name folders of their own and are started from a file.
+// FS are the table, the YAML files of networks, losses and data sets, and the sweeps.
 //
-//go:embed presets.tsv demo.yaml data loss vsepp vsrn saf sgr vseinf gsmn scan chan
+//go:embed presets.tsv *.yaml */*.yaml
 var FS embed.FS
+
+// Sweeps is the folder of FS whose files are no presets: a sweep names folders of its own and is started from a file.
+const Sweeps = "sweeps"

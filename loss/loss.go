@@ -85,20 +85,27 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 // lmh2Margin is the margin by which the LSEH paper's LMH2, LMH with the learning rate of LSEH, is told from LMH1.
 const lmh2Margin = 0.16
 
+// Names of the two losses of hinges.
+const (
+	LSH = "lsh" // sum of hinges
+	LMH = "lmh" // max of hinges
+)
+
 func init() {
-	registry[LSH] = traits{order: 1, titles: []string{"LSH"},
+	registry[LSH] = traits{about: "sum of hinges", order: 1, titles: []string{"LSH"},
 		reference: func(_ *Options, s map[string]any) { s["max_violation"] = false },
 		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 			return hinge(g, scores, nil, o.Margin, false)
 		}}
-	registry[LMH] = traits{order: 2, compared: true, titles: []string{"LMH1", "LMH2"}, title: func(o *Options) string {
-		if o.Margin == lmh2Margin {
-			return "LMH2"
-		}
-		return "LMH1"
-	}, build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
-		return hinge(g, scores, nil, o.Margin, !sum)
-	}}
+	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, titles: []string{"LMH1", "LMH2"},
+		title: func(o *Options) string {
+			if o.Margin == lmh2Margin {
+				return "LMH2"
+			}
+			return "LMH1"
+		}, build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
+			return hinge(g, scores, nil, o.Margin, !sum)
+		}}
 }
 
 // hinge is LSH or LMH with a constant margin, or with the margins of LSEH.

@@ -21,8 +21,13 @@ import (
 	"vsetrain/internal/graph"
 )
 
+// LSEH is the loss of semantically enhanced hard negatives.
+const LSEH = "lseh"
+
 func init() {
-	registry[LSEH] = traits{order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
+	registry[LSEH] = traits{about: "semantically enhanced hard negatives", defaults: func(o *Options) {
+		o.LSEH = LSEHOptions{Lambda: 0.025, Similarity: "rowmax", SameImage: "zero_margin", Semantics: "svd"}
+	}, order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
 		title:     func(o *Options) string { return "LSEH-" + strings.ToUpper(o.LSEH.Semantics) },
 		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda },
 		semantics: true,
@@ -32,6 +37,14 @@ func init() {
 			}
 			return hinge(g, scores, c.Margins, o.Margin, !sum)
 		}}
+}
+
+// LSEHOptions are the constants of the margin alpha + lambda * Sim(i, j) between captions i and j.
+type LSEHOptions struct {
+	Lambda     float64 `yaml:"lambda" min:"0" max:"100" doc:"weight lambda of the semantic similarity in the margin; 0 is lmh with same-image handling"`
+	Similarity string  `yaml:"similarity" enum:"rowmax|cosine" doc:"rowmax as released (row divided by its largest entry), cosine as the paper writes it"`
+	SameImage  string  `yaml:"same_image" enum:"zero_margin|normal" doc:"margin of two captions of one image: zero_margin as released, normal like any other pair"`
+	Semantics  string  `yaml:"semantics" enum:"svd|bert" doc:"which semantic vectors data.semantics: auto looks for"`
 }
 
 // Similarities returns options whose margins are the semantic similarities alone: α is 0 and λ is 1.

@@ -11,10 +11,21 @@ import (
 	"vsetrain/internal/graph"
 )
 
+// LUWM is the loss of the universal weighting metric.
+const LUWM = "luwm"
+
 func init() {
-	registry[LUWM] = traits{order: 4, compared: true, titles: []string{"LUWM"},
+	registry[LUWM] = traits{about: "universal weighting", defaults: func(o *Options) {
+		o.LUWM = LUWMOptions{Positive: [3]float64{0.5, -0.7, 0.2}, Negative: [3]float64{0.03, -0.4, 0.9}}
+	}, order: 4, compared: true, titles: []string{"LUWM"},
 		// it has none, and a reference without it cannot start
 		reference: func(_ *Options, s map[string]any) { delete(s, "margin") }, noWarmUp: true, build: universal}
+}
+
+// LUWMOptions are the polynomials c0 + c1 s + c2 s^2 of a positive and of the hardest informative negative score s.
+type LUWMOptions struct {
+	Positive [3]float64 `yaml:"positive" min:"-1e6" max:"1e6" doc:"coefficients c0, c1, c2 for the positive score"`
+	Negative [3]float64 `yaml:"negative" min:"-1e6" max:"1e6" doc:"coefficients c0, c1, c2 for the hardest informative negative score"`
 }
 
 func universal(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {

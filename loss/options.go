@@ -2,6 +2,7 @@ package loss
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,17 +11,9 @@ import (
 	"vsetrain/internal/options"
 )
 
-// Names of the losses.
-const (
-	LSH  = "lsh"  // sum of hinges
-	LMH  = "lmh"  // max of hinges
-	LSEH = "lseh" // semantically enhanced hard negatives
-	LUWM = "luwm" // universal weighting metric
-)
-
 // Options chooses the retrieval loss and its constants.
 type Options struct {
-	Name string `yaml:"name" enum:"lsh|lmh|lseh|luwm" doc:"lsh sum of hinges, lmh max of hinges, lseh semantically enhanced hard negatives, luwm universal weighting"`
+	Name string `yaml:"name"`
 
 	// Margin is the paper's alpha. 0 is a real margin of 0, not a default.
 	Margin float64 `yaml:"margin" min:"0" max:"100" doc:"margin alpha; 0.2 for lsh, lmh and luwm, 0.185 for lseh"`
@@ -33,28 +26,27 @@ type Options struct {
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`
 }
 
-// LSEHOptions are the constants of the margin alpha + lambda * Sim(i, j) between captions i and j.
-type LSEHOptions struct {
-	Lambda     float64 `yaml:"lambda" min:"0" max:"100" doc:"weight lambda of the semantic similarity in the margin; 0 is lmh with same-image handling"`
-	Similarity string  `yaml:"similarity" enum:"rowmax|cosine" doc:"rowmax as released (row divided by its largest entry), cosine as the paper writes it"`
-	SameImage  string  `yaml:"same_image" enum:"zero_margin|normal" doc:"margin of two captions of one image: zero_margin as released, normal like any other pair"`
-	Semantics  string  `yaml:"semantics" enum:"svd|bert" doc:"which semantic vectors data.semantics: auto looks for"`
-}
-
-// LUWMOptions are the polynomials c0 + c1 s + c2 s^2 of a positive and of the hardest informative negative score s.
-type LUWMOptions struct {
-	Positive [3]float64 `yaml:"positive" min:"-1e6" max:"1e6" doc:"coefficients c0, c1, c2 for the positive score"`
-	Negative [3]float64 `yaml:"negative" min:"-1e6" max:"1e6" doc:"coefficients c0, c1, c2 for the hardest informative negative score"`
+// MoreTags implements options.Tagged with what the losses declare.
+func (Options) MoreTags(key string) reflect.StructTag {
+	if key != "name" {
+		return ""
+	}
+	var docs []string
+	for _, name := range Names() {
+		docs = append(docs, name+" "+registry[name].about)
+	}
+	return options.Tag("enum", strings.Join(Names(), "|")) + " " + options.Tag("doc", strings.Join(docs, ", "))
 }
 
 // DefaultOptions returns LMH with margin 0.2 and the published constants of the other losses.
 func DefaultOptions() Options {
-	return Options{
-		Name:   LMH,
-		Margin: 0.2,
-		LSEH:   LSEHOptions{Lambda: 0.025, Similarity: "rowmax", SameImage: "zero_margin", Semantics: "svd"},
-		LUWM:   LUWMOptions{Positive: [3]float64{0.5, -0.7, 0.2}, Negative: [3]float64{0.03, -0.4, 0.9}},
+	o := Options{Name: LMH, Margin: 0.2}
+	for _, t := range registry {
+		if t.defaults != nil {
+			t.defaults(&o)
+		}
 	}
+	return o
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.
@@ -72,6 +64,8 @@ func (o *Options) Validate() error {
 
 // traits are what the rest of the program asks about a loss; the loss's own file declares them.
 type traits struct {
+	about    string                  // in a few words
+	defaults func(o *Options)        // sets the loss's own options; may be nil
 	titles   []string                // in tables, in their order there
 	title    func(o *Options) string // which of them; nil is the only one
 	order    int                     // in tables
@@ -99,14 +93,14 @@ func (o *Options) Title() string {
 
 // Titles are the titles of all losses, in the order of tables: the bases before what is compared with them.
 func Titles() (titles []string) {
-	for _, name := range names() {
+	for _, name := range Names() {
 		titles = append(titles, registry[name].titles...)
 	}
 	return titles
 }
 
-// names are the losses in the order of tables.
-func names() []string {
+// Names are the losses in the order of tables.
+func Names() []string {
 	return slices.SortedFunc(maps.Keys(registry), func(a, b string) int {
 		return registry[a].order - registry[b].order
 	})
@@ -114,7 +108,7 @@ func names() []string {
 
 // Compared are the losses whose computation time is compared.
 func Compared() []string {
-	return slices.DeleteFunc(names(), func(name string) bool { return !registry[name].compared })
+	return slices.DeleteFunc(Names(), func(name string) bool { return !registry[name].compared })
 }
 
 // ReferenceSettings are the settings of the loss under the names of the references' options, and its name, for which

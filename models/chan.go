@@ -19,8 +19,14 @@ import (
 	"vsetrain/models/nn"
 )
 
+// CHAN is the cross-modal hard aligning network.
+const CHAN = "chan"
+
 func init() {
-	registry[CHAN] = entry{build: newCHAN, check: checkCHAN, traits: func(o *Options) Traits {
+	registry[CHAN] = entry{build: newCHAN, check: checkCHAN, defaults: func(o *Options) {
+		o.CHAN = CHANOptions{ImageEncoder: "selfattention", Axis: "regions", Heads: 8, Coding: "vha", Pooling: "lse",
+			Alpha: 0.1, Beta: 0.1, SizeAugment: true}
+	}, traits: func(o *Options) Traits {
 		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
 			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
 			SizeAugment: o.CHAN.SizeAugment}

@@ -30,8 +30,13 @@ import (
 	"vsetrain/models/nn"
 )
 
+// GSMN is graph structured matching.
+const GSMN = "gsmn"
+
 func init() {
-	registry[GSMN] = entry{build: newGSMN, traits: func(o *Options) Traits {
+	registry[GSMN] = entry{build: newGSMN, defaults: func(o *Options) {
+		o.GSMN = GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"}
+	}, traits: func(o *Options) Traits {
 		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"},
 			AnyRegions: true, Boxes: true,
 			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true",
@@ -41,6 +46,14 @@ func init() {
 		}
 		return t
 	}}
+}
+
+// GSMNOptions are the choices of GSMN.
+type GSMNOptions struct {
+	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	BoxDecay  bool    `yaml:"compat_box_decay" doc:"divide boxes again at every use of an image in training, as the released code does; not recommended"`
+	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
 }
 
 // gsmnSizes are the sizes that no option changes.

@@ -19,8 +19,13 @@ import (
 	"vsetrain/models/nn"
 )
 
+// SCAN is stacked cross attention.
+const SCAN = "scan"
+
 func init() {
-	registry[SCAN] = entry{build: newSCAN, traits: func(*Options) Traits {
+	registry[SCAN] = entry{build: newSCAN, defaults: func(o *Options) {
+		o.SCAN = SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
+	}, traits: func(*Options) Traits {
 		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
 			AnyRegions: true}
 	}}

@@ -27,13 +27,30 @@ import (
 	"vsetrain/models/nn"
 )
 
+// Names of the two networks of SGRAF.
+const (
+	SAF = "saf" // similarity attention filtration
+	SGR = "sgr" // similarity graph reasoning
+)
+
 func init() {
 	for order, name := range []string{SAF, SGR} {
-		registry[name] = entry{build: newSGRAF, traits: func(*Options) Traits {
+		registry[name] = entry{build: newSGRAF, defaults: func(o *Options) {
+			o.SGRAF = SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4}
+		}, traits: func(*Options) Traits {
 			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf",
 				TextEncoders: []string{"bigru"}}
 		}}
 	}
+}
+
+// SGRAFOptions are the sizes of the similarity networks SAF and SGR.
+type SGRAFOptions struct {
+	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
+	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
+	// Dropout is that of the word vectors and of the branches that make the global vectors; the reference has no option
+	// for it.
+	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
 // The constants of the reference.

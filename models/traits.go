@@ -17,7 +17,7 @@ type Traits struct {
 	Apart bool
 
 	TextEncoders []string // those it is defined with, the published one first
-	Section      string   // key under model of its options
+	Section      string   // key under model of its options, if it has any
 	Embeds       bool     // it has one vector per image and per caption; otherwise it scores pairs
 	AnyRegions   bool     // the weights serve images of any number of regions
 	Attention    bool     // it is a RegionEncoder, whose attention can be shown
@@ -52,9 +52,10 @@ func encoderTitle(o *Options) string {
 
 // entry is what the file of a network registers.
 type entry struct {
-	build  builder
-	traits func(o *Options) Traits
-	check  func(o *Options) *options.Error // of the network's own options; may be nil
+	build    builder
+	defaults func(o *Options) // sets the network's own options; may be nil
+	traits   func(o *Options) Traits
+	check    func(o *Options) *options.Error // of the network's own options; may be nil
 }
 
 // registry maps the configuration's names to networks; a network's file adds itself in init.
@@ -69,13 +70,18 @@ func (o *Options) Traits() Traits {
 	return e.traits(o)
 }
 
+// published returns the traits of a network with the published options.
+func published(name string) Traits {
+	o := DefaultOptions()
+	o.Network = name
+	return o.Traits()
+}
+
 // Having returns the names of the networks whose traits, with the published options, are as asked for, in their order.
 func Having(is func(Traits) bool) (names []string) {
 	order := map[string]int{}
 	for _, name := range Available() {
-		o := DefaultOptions()
-		o.Network = name
-		if t := o.Traits(); is(t) {
+		if t := published(name); is(t) {
 			names, order[name] = append(names, name), t.Order
 		}
 	}

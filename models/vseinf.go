@@ -21,13 +21,24 @@ import (
 	"vsetrain/models/nn"
 )
 
+// VSEInf is VSE-infinity, generalised pooling.
+const VSEInf = "vseinf"
+
 func init() {
-	registry[VSEInf] = entry{build: newVSEInf, traits: func(o *Options) Traits {
+	registry[VSEInf] = entry{build: newVSEInf, defaults: func(o *Options) {
+		o.VSEInf = VSEInfOptions{SizeAugment: true}
+	}, traits: func(o *Options) Traits {
 		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
 			TextEncoders: []string{TextBert, "bigru"},
 			Embeds:       true, AnyRegions: true, SizeAugment: o.VSEInf.SizeAugment, MaskWord: true,
 			WarmupReference: "vse_mean_warmup_epochs"}
 	}}
+}
+
+// VSEInfOptions are the choices of VSE-infinity in region mode.
+type VSEInfOptions struct {
+	BNIgnorePadding bool `yaml:"bn_ignore_padding" doc:"keep zero padding rows out of batch norm statistics; false as published"`
+	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training"`
 }
 
 type vseinf struct {

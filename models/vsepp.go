@@ -16,10 +16,22 @@ import (
 	"vsetrain/models/nn"
 )
 
+// VSEPP is VSE++ on flattened regions.
+const VSEPP = "vsepp"
+
 func init() {
-	registry[VSEPP] = entry{build: newVSEPP, traits: func(*Options) Traits {
+	registry[VSEPP] = entry{build: newVSEPP, defaults: func(o *Options) {
+		o.VSEPP = VSEPPOptions{Measure: "cosine"}
+	}, traits: func(*Options) Traits {
 		return Traits{Title: "VSE++", Order: 1, Section: "vsepp", TextEncoders: []string{"gru"}, Embeds: true}
 	}}
+}
+
+// VSEPPOptions are the switches of the VSE++ reference.
+type VSEPPOptions struct {
+	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|"`
+	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings"`
+	NoImgNorm bool   `yaml:"no_imgnorm" doc:"leave the image embedding without L2 normalisation"`
 }
 
 type vsepp struct {

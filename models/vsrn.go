@@ -18,11 +18,27 @@ import (
 	"vsetrain/models/nn"
 )
 
+// VSRN is visual semantic reasoning.
+const VSRN = "vsrn"
+
 func init() {
-	registry[VSRN] = entry{build: newVSRN, traits: func(*Options) Traits {
+	registry[VSRN] = entry{build: newVSRN, defaults: func(o *Options) {
+		o.VSRN = VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Dropout: 0.2}
+	}, traits: func(*Options) Traits {
 		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true,
 			AnyRegions: true, Attention: true}
 	}}
+}
+
+// VSRNOptions are the quirks of the VSRN reference that can be chosen.
+type VSRNOptions struct {
+	Mode            string `yaml:"mode" enum:"f30k|coco" doc:"f30k ends in a batch norm (Flickr30K, Flickr8K, IAPR TC-12); coco normalises the regions first instead"`
+	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
+	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
+	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
+	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
+	// decoder.
+	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off"`
 }
 
 const modeCOCO = "coco"

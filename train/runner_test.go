@@ -71,7 +71,6 @@ func recordedCases(t testing.TB) []recordedCase {
 		return func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, longest), uint64(i), true) }
 	}
 	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStep(t, d) }, regions(8))
-	add("chan", 5, 1e-3, func(d device.Device) *Step { return chanStep(t, d, false) }, regions(8))
 	for _, positions := range []int{16, 13} { // 13 is no multiple of 8
 		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2,
 			func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) },
@@ -88,7 +87,45 @@ func recordedCases(t testing.TB) []recordedCase {
 		add("gsmn, "+name, 6, 1e-3, func(d device.Device) *Step { return gsmnStep(t, d, mode, loss.LMH) },
 			func(i int) *data.Batch { return chain(shorten(gsmnBatch(uint64(i), 6, 12), uint64(i), false)) })
 	}
+	for _, name := range models.Available() {
+		known := func(c recordedCase) bool { return strings.HasPrefix(c.name, name) }
+		if slices.ContainsFunc(all, known) {
+			continue
+		}
+		o := published(t, name)
+		batch := tiny
+		if t := o.Traits(); t.SizeAugment {
+			batch = regions(8)
+		} else if t.Boxes || t.ReadsEdges {
+			batch = func(i int) *data.Batch { return chain(shorten(gsmnBatch(uint64(i), 6, 8), uint64(i), false)) }
+		}
+		add(name, 5, 1e-3, func(d device.Device) *Step { return newStep(t, d, o, dimsOf(o), loss.LMH, adamw(1e-2)) },
+			batch)
+	}
 	return all
+}
+
+// published are the published options of a network, at toy size and with recurrent text.
+func published(t testing.TB, network string) models.Options {
+	t.Helper()
+	o := models.DefaultOptions()
+	o.Network, o.EmbedDim, o.WordDim = network, 16, 4
+	for _, encoder := range o.Traits().TextEncoders {
+		if o.TextEncoder = encoder; encoder != models.TextBert {
+			break
+		}
+	}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func dimsOf(o models.Options) models.Dims {
+	if o.Traits().SizeAugment {
+		return manyRegions
+	}
+	return tinyDims
 }
 
 // fill gives all captions of a batch as many words as the longest has.

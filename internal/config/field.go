@@ -28,8 +28,7 @@ func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textTy
 
 func fieldsOf(t reflect.Type, path string, index []int) *field {
 	node := &field{path: path, typ: t}
-	for i := range t.NumField() {
-		sf := t.Field(i)
+	for i, sf := range options.Fields(t) {
 		key, ok := options.Key(sf)
 		if !ok {
 			continue

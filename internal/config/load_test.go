@@ -101,7 +101,7 @@ func TestBadOverrides(t *testing.T) {
 		{"empty", Request{Set: []string{"train.epochs="}},
 			`--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
 		{"enum", Request{Set: []string{"loss.name=lsseh"}},
-			`--set: loss.name: expected one of lsh, lmh, lseh, luwm, found "lsseh"; did you mean lseh?`},
+			`--set: loss.name: expected ` + lossNames + `, found "lsseh"; did you mean lseh?`},
 		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; `vsetrain config show` " +
 			"lists all keys"},
 		{"env near", Request{Env: []string{"VSETRAIN_OPTM_LR=1"}},

@@ -64,7 +64,10 @@ func Presets() []Preset { return presets() }
 func Parts() []Part {
 	var parts []Part
 	err := fs.WalkDir(configs.FS, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || path.Ext(file) != yamlEnding {
+		switch {
+		case err == nil && file == configs.Sweeps:
+			return fs.SkipDir
+		case err != nil || path.Ext(file) != yamlEnding:
 			return err
 		}
 		b, err := configs.FS.ReadFile(file)
@@ -187,6 +190,9 @@ func (d *document) id() (string, error) {
 func presetNamed(name string) *document {
 	if i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == name }); i >= 0 {
 		return &document{path: presetTable, row: &presets()[i], ours: true}
+	}
+	if path.Dir(name) == configs.Sweeps {
+		return nil
 	}
 	if st, err := fs.Stat(configs.FS, name+yamlEnding); err == nil && !st.IsDir() {
 		return &document{path: name + yamlEnding, ours: true}

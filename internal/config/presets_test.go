@@ -2,6 +2,7 @@ package config
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,15 +14,16 @@ import (
 	"vsetrain/models"
 )
 
-// networkRules are the settings that a network has in every preset, whatever the data set and the loss.
+// networkRules are the settings that a network has in every preset, whatever the data set and the loss. A network
+// without a rule has only those that its name says.
 var networkRules = map[string]func(c *Config, p *Preset) bool{
 	"vsepp": func(c *Config, p *Preset) bool {
-		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 1024
+		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 1024 && c.Train.Batch == 128
 	},
 	"vsrn": func(c *Config, p *Preset) bool {
 		mode := map[bool]string{true: "coco", false: "f30k"}[p.Data == "coco"]
 		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 2048 &&
-			c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption
+			c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption && c.Train.Batch == 128
 	},
 	"saf": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 30)) && sgraf(c) },
 	"sgr": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 40)) && sgraf(c) },
@@ -83,8 +85,8 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 			b.Intermediate != 3072 || b.Positions != 512 || b.Dropout != 0.1 || c.Optim.BertLR != 0.1) {
 			return false
 		}
-		return c.Train.Epochs == 25 && c.Optim.Name == "adamw" && c.Optim.WeightDecay == decay &&
-			c.Optim.Schedule == "once" && c.Train.DropLast &&
+		return c.Train.Epochs == 25 && c.Train.Batch == 128 && c.Optim.Name == "adamw" &&
+			c.Optim.WeightDecay == decay && c.Optim.Schedule == "once" && c.Train.DropLast &&
 			c.Model.TextEncoder == encoder && c.Model.EmbedDim == 1024 && c.Model.VSEInf.SizeAugment &&
 			!c.Model.VSEInf.BNIgnorePadding
 	},
@@ -104,11 +106,11 @@ func shorter(p *Preset, epochs int) int {
 }
 
 func sgraf(c *Config) bool {
-	return c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 &&
+	return c.Train.Batch == 128 && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 &&
 		c.Model.SGRAF.SimDim == 256 && c.Model.SGRAF.Steps == 3
 }
 
-// lossRules are the settings of a loss, whatever the network.
+// lossRules are the settings of a loss, whatever the network. A loss without a rule has only those that its name says.
 var lossRules = map[string]struct {
 	name      string
 	margin    float64
@@ -125,29 +127,30 @@ var lossRules = map[string]struct {
 func TestPresets(t *testing.T) {
 	schedules := map[string]Preset{}
 	lr := map[string][4]float64{}
+	ruled := map[string]bool{} // the rules that a row was held to
 	for _, p := range Presets() {
 		r, err := Load(Request{Preset: p.Name})
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		c, want := &r.Config, lossRules[p.Loss]
-		network := path.Dir(p.Base)
+		c, network := &r.Config, path.Dir(p.Base)
 		if path.Dir(p.Name) != network || !strings.HasPrefix(path.Base(p.Name), p.Data+"-") ||
 			c.Model.Network != network || c.Data.Dir != "data/"+p.Data ||
 			(c.Data.CaptionsPerImage == 1) != (p.Data == "iapr") {
 			t.Errorf("%s: base %s, data %s; network %s on %s", p.Name, p.Base, p.Data, c.Model.Network, c.Data.Dir)
 		}
-		if c.Loss.Name != want.name || c.Loss.Margin != want.margin || c.Loss.LSEH.Semantics != want.semantics ||
-			c.Loss.LSEH.Lambda != 0.025 {
+		want, known := lossRules[p.Loss]
+		if !strings.HasPrefix(p.Loss, c.Loss.Name) || known && (c.Loss.Name != want.name ||
+			c.Loss.Margin != want.margin || c.Loss.LSEH.Semantics != want.semantics || c.Loss.LSEH.Lambda != 0.025) {
 			t.Errorf("%s: loss %+v, want %+v", p.Name, c.Loss, want)
 		}
-		if c.Optim.Clip != 2 || c.Seed != 7 || c.Train.Batch != 128 && network != "gsmn" && network != "chan" ||
-			networkRules[network] == nil || !networkRules[network](c, &p) {
+		if rule := networkRules[network]; rule != nil && (c.Optim.Clip != 2 || c.Seed != 7 || !rule(c, &p)) {
 			t.Errorf("%s: not the settings of its network: %+v", p.Name, r.Config)
 		}
+		ruled[network], ruled[p.Loss] = true, true
 		// what the code does, and our own choice
-		if strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" {
+		if !known || strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" {
 			continue
 		}
 		key := p.Base + " " + p.Data + map[bool]string{true: " LMH1"}[p.Loss == "lmh1"]
@@ -161,6 +164,16 @@ func TestPresets(t *testing.T) {
 	}
 	if len(schedules) < 50 {
 		t.Errorf("only %d schedules", len(schedules))
+	}
+	for _, name := range append(slices.Collect(maps.Keys(networkRules)), slices.Collect(maps.Keys(lossRules))...) {
+		if !ruled[name] {
+			t.Errorf("no preset is held to the rule of %s", name)
+		}
+	}
+	for _, name := range models.Available() {
+		if !ruled[name] {
+			t.Errorf("there is no preset of the network %s", name)
+		}
 	}
 }
 
@@ -186,9 +199,9 @@ func TestParts(t *testing.T) {
 	}
 	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "configs")), ".",
 		func(file string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" && path.Dir(file) != "sweeps" &&
-				!slices.Contains(names, strings.TrimSuffix(file, ".yaml")) {
-				t.Errorf("configs/%s is not part of the program: add its folder to configs.FS", file)
+			if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" &&
+				slices.Contains(names, strings.TrimSuffix(file, ".yaml")) == (path.Dir(file) == configs.Sweeps) {
+				t.Errorf("configs/%s: a part of the program is any file but a sweep", file)
 			}
 			return err
 		})
@@ -252,6 +265,8 @@ func TestNames(t *testing.T) {
 		"quite-another": "--config: no such file or preset: quite-another; vsetrain config list " +
 			"shows the presets",
 		"quite-another.yaml": "--config: no such file: quite-another.yaml",
+		"sweeps/demo": "--config: no such file or preset: sweeps/demo; vsetrain config list " +
+			"shows the presets",
 	} {
 		if _, err := Load(Request{File: name}); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", name, err, want)

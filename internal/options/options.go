@@ -9,7 +9,7 @@
 //	max:"1"          largest accepted number         below:"1"   the number must be smaller
 //
 // so that the checks of Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods
-// call Check first and then add the rules that tie several fields together.
+// call Check first and then add the rules that tie several fields together. A struct that is Tagged computes tags.
 package options
 
 import (
@@ -58,8 +58,7 @@ func Check(v any) error {
 }
 
 func checkStruct(prefix string, rv reflect.Value) *Error {
-	for i := range rv.NumField() {
-		f := rv.Type().Field(i)
+	for i, f := range Fields(rv.Type()) {
 		key, ok := Key(f)
 		if !ok {
 			continue
@@ -106,6 +105,30 @@ func checkValue(key string, v reflect.Value, r Rule) *Error {
 		}
 	}
 	return nil
+}
+
+// Tagged is a struct of options about whose keys other files have something to say, such as the names that they
+// register. MoreTags returns tags of a key, in addition to those of its field.
+type Tagged interface {
+	MoreTags(key string) reflect.StructTag
+}
+
+// Fields returns the fields of a struct of options with all their tags.
+func Fields(t reflect.Type) []reflect.StructField {
+	fields := make([]reflect.StructField, t.NumField())
+	more, ok := reflect.Zero(t).Interface().(Tagged)
+	for i := range fields {
+		fields[i] = t.Field(i)
+		if key, named := Key(fields[i]); ok && named {
+			fields[i].Tag += " " + more.MoreTags(key)
+		}
+	}
+	return fields
+}
+
+// Tag returns a tag with the given value.
+func Tag(name, value string) reflect.StructTag {
+	return reflect.StructTag(name + ":" + strconv.Quote(value))
 }
 
 // Key returns the configuration key of a field and whether it has one.
