@@ -23,8 +23,8 @@ func TestTraits(t *testing.T) {
 		o := DefaultOptions()
 		o.Network, o.EmbedDim, o.WordDim = name, 32, 8
 		traits := o.Traits()
-		if traits.Title == "" || traits.Section != "" && !sections[traits.Section] || len(traits.TextEncoders) == 0 || traits.Order < 1 ||
-			orders[traits.Order] != "" {
+		if traits.Title == "" || traits.Section != "" && !sections[traits.Section] ||
+			len(traits.TextEncoders) == 0 || traits.Order < 1 || orders[traits.Order] != "" {
 			t.Errorf("%s: %+v; order %d is that of %q too", name, traits, traits.Order, orders[traits.Order])
 		}
 		orders[traits.Order] = name

@@ -33,9 +33,11 @@ var badFiles = map[string]string{
 		`1, found 0`,
 	"duplicate_key":     `duplicate_key.yaml:4:3: train.batch: duplicate key; already set in line 2`,
 	"duplicate_section": `duplicate_section.yaml:2:1: loss: duplicate key; already set in line 1`,
-	"enum":              `enum.yaml:1:18: model.network: expected ` + networkNames + `, found "vsep"; did you mean vsepp?`,
-	"enum_case":         `enum_case.yaml:1:14: loss.name: expected ` + lossNames + `, found "LSEH"; did you mean lseh?`,
-	"extends_bad_base":  `range_low.yaml:1:13: optim.lr: expected a number in (0, 10], found 0`,
+	"enum": `enum.yaml:1:18: model.network: expected ` + networkNames + `, found "vsep"; did you ` +
+		`mean vsepp?`,
+	"enum_case": `enum_case.yaml:1:14: loss.name: expected ` + lossNames + `, found "LSEH"; did you ` +
+		`mean lseh?`,
+	"extends_bad_base": `range_low.yaml:1:13: optim.lr: expected a number in (0, 10], found 0`,
 	"extends_cycle": `extends_cycle2.yaml:1:10: extends: goes round in a circle: extends_cycle.yaml extends ` +
 		`extends_cycle2.yaml extends extends_cycle.yaml`,
 	"extends_cycle2": `extends_cycle.yaml:1:10: extends: goes round in a circle: extends_cycle2.yaml extends ` +

@@ -106,11 +106,12 @@ func shorter(p *Preset, epochs int) int {
 }
 
 func sgraf(c *Config) bool {
-	return c.Train.Batch == 128 && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" && c.Model.EmbedDim == 1024 &&
-		c.Model.SGRAF.SimDim == 256 && c.Model.SGRAF.Steps == 3
+	return c.Train.Batch == 128 && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" &&
+		c.Model.EmbedDim == 1024 && c.Model.SGRAF.SimDim == 256 && c.Model.SGRAF.Steps == 3
 }
 
-// lossRules are the settings of a loss, whatever the network. A loss without a rule has only those that its name says.
+// lossRules are the settings of a loss, whatever the network. A loss without a rule has only those that its name
+// says.
 var lossRules = map[string]struct {
 	name      string
 	margin    float64

@@ -265,14 +265,13 @@ func TestExportOfARun(t *testing.T) {
 	}
 }
 
-// setNetwork chooses a network with its published text encoder.
+// setNetwork chooses a network with its published text encoder, a recurrent one where it has several.
 func setNetwork(c *config.Config, network string) {
-	c.Model.Network = network
-	switch network {
-	case models.VSEInf:
-		c.Model.TextEncoder = "bigru"
-	case models.SAF, models.SGR:
-		c.Model.TextEncoder, c.Model.SGRAF.SimDim = "bigru", 6
+	c.Model.Network, c.Model.SGRAF.SimDim = network, 6
+	for _, encoder := range c.Model.Traits().TextEncoders {
+		if c.Model.TextEncoder = encoder; encoder != models.TextBert {
+			return
+		}
 	}
 }
 
@@ -335,9 +334,10 @@ func TestEnsembleAveragesScores(t *testing.T) {
 	wantError(t, err, "checkpoint.pth.tar", "features", "288", "3 x 16")
 }
 
-// Batch size and threads change no bit of the scores; the saved matrix is float32 [images, captions].
+// Every network trains on the world and is evaluated there. Batch size and threads change no bit of the scores; the
+// saved matrix is float32 [images, captions].
 func TestEvalOptionsChangeNothing(t *testing.T) {
-	for _, network := range []string{models.VSEPP, models.VSRN, models.VSEInf, models.SAF, models.SGR} {
+	for _, network := range models.Available() {
 		t.Run(network, func(t *testing.T) { evalOptions(t, network) })
 	}
 }

@@ -65,3 +65,37 @@ func TestOneWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A preset is a row of the table or a YAML file, not both: the file would be hidden by the row, where somebody who
+// edits it does not see why nothing changes.
+func TestPresetsAreRowsOrFiles(t *testing.T) {
+	root := filepath.Join("..", "..", "configs")
+	table, err := os.ReadFile(filepath.Join(root, "presets.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSpace(string(table)), "\n")[1:]
+	if len(rows) < 100 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	files := map[string]bool{} // without their endings
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			name, _ := filepath.Rel(root, path)
+			files[strings.TrimSuffix(filepath.ToSlash(name), filepath.Ext(name))] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !files["vsepp/base"] {
+		t.Fatalf("no vsepp/base among %v", files)
+	}
+	for _, row := range rows {
+		name, _, _ := strings.Cut(row, "\t")
+		if files[name] {
+			t.Errorf("configs/%s is a file and a row of presets.tsv: write its settings into the row", name)
+		}
+	}
+}
