@@ -25,7 +25,7 @@ func (d *diagnosis) check() {
 		d.warn("the processor has no AVX2 and FMA, or the virtual machine hides them: products run in plain Go, some "+
 			"ten times slower",
 			"use a processor of 2015 or later, or let the virtual machine pass its features (for example -cpu host)")
-	case d.Arch == "amd64" && d.BF16 == "emulated":
+	case (d.Arch == "amd64" || d.Arch == "arm64" && !has["BF16"]) && d.BF16 == "emulated":
 		d.warn("the processor has no bf16 instructions: device.precision=bf16 rounds in software and is slower than "+
 			"fp32", "train with device.precision=fp32, the default")
 	case has["AMX-BF16"] && d.BF16 != "amx" && d.BLAS == "":

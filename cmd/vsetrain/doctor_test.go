@@ -20,7 +20,13 @@ func TestDoctorWarnings(t *testing.T) {
 		problem, remedy string
 	}{
 		{"healthy", func(*diagnosis) {}, "", ""},
-		{"arm", func(d *diagnosis) { d.Arch, d.Features, d.BF16 = "arm64", nil, "emulated" }, "", ""},
+		{"arm", func(d *diagnosis) {
+			d.Arch, d.Features, d.BF16 = "arm64", map[string]bool{"NEON": true, "BF16": true}, "neonbf16"
+		}, "", ""},
+		{"arm without bf16", func(d *diagnosis) {
+			d.Arch, d.Features, d.BF16 = "arm64", map[string]bool{"NEON": true}, "emulated"
+		}, "no bf16", "fp32"},
+		{"riscv", func(d *diagnosis) { d.Arch, d.Features, d.BF16 = "riscv64", nil, "emulated" }, "", ""},
 		{"no AVX2", func(d *diagnosis) { d.Features, d.BF16 = map[string]bool{"FMA": true}, "emulated" }, "no AVX2",
 			"processor of 2015"},
 		{"no bf16", func(d *diagnosis) { d.Features["AMX-BF16"], d.BF16 = false, "emulated" }, "no bf16", "fp32"},

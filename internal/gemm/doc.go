@@ -16,9 +16,11 @@
 //	amx         AMX-INT8 tiles, digits             32 x 32   Fixed
 //	avx512      AVX-512                            14 x 32
 //	avx2        AVX2 + FMA                          6 x 16
+//	neon        NEON of arm64                      12 x 8
 //	generic     Go                                  4 x 4
 //	amx         AMX-BF16 tiles                     32 x 32   bf16
 //	avx512bf16  AVX512-BF16 dot products of pairs  14 x 32   bf16
+//	neonbf16    BFMMLA of arm64 (FEAT_BF16)        12 x 8    bf16
 //	emulated    operands rounded, float32 kernel             bf16
 //
 // Float32 on AMX: x = x0 + x1 + x2 with x0 = bf16(x), x1 = bf16(x - x0), x2 the rest, which is a bf16 too. Of the nine
@@ -35,11 +37,12 @@
 // (TestFixedPointIsAsAccurateAsFloat32), but small values beside a large one in their row lose their lower bits. It
 // does twice the arithmetic of the parts, and half their bytes.
 //
-// Besides, "gonum", "openblas" and "mkl" hand the float32 products to those libraries.
+// Besides, "gonum", "openblas" and "mkl" hand the float32 products to those libraries, and on macOS "accelerate" to
+// Apple's, which nobody has tried: it is compiled and no more.
 //
 // # What holds for the results
 //
-// With our own kernels (not gonum, openblas, mkl) element C[i, j] is computed by the same operations in the same order
+// With our own kernels (no library) element C[i, j] is computed by the same operations in the same order
 // whatever the number of threads, M, N, the strides and the position of the row and the column: it is a
 // function of row i of op(A), column j of op(B), K, alpha, beta, C[i, j] and bias[j] alone. So results are
 // bit-identical for any thread count, and a row does not change when other rows join the product, whether B was packed
@@ -53,7 +56,7 @@
 // # Why not a library
 //
 // The products of gonum use neither AVX-512 nor AMX. OpenBLAS and MKL have to be installed, and the property above does
-// not hold for them. VSETRAIN_BLAS chooses each of the three, to compare with.
+// not hold for them. VSETRAIN_BLAS chooses each of them, to compare with.
 package gemm
 
 //go:generate go run ./asmgen

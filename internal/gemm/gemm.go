@@ -3,13 +3,15 @@ package gemm
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"vsetrain/internal/par"
 )
 
 // Options choose the implementation.
 type Options struct {
-	// Kernel is "" for the best of this CPU, or one of "amx", "avx512", "avx2", "generic", "gonum", "openblas", "mkl".
+	// Kernel is "" for the best of this CPU, or one of "amx", "avx512", "avx2", "neon", "generic", "gonum", "openblas",
+	// "mkl", "accelerate".
 	Kernel string
 }
 
@@ -91,7 +93,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 		}
 	case "gonum":
 		e.lib = gonumBLAS{}
-	case "openblas", "mkl":
+	case "openblas", "mkl", "accelerate":
 		lib, err := openLibrary(o.Kernel, pool.Threads())
 		if err != nil {
 			return nil, err
@@ -137,7 +139,8 @@ func notAvailable(name string, kernels []*kernel) error {
 	for _, k := range kernels {
 		s += k.name + ", "
 	}
-	return fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %sgonum, openblas, mkl", name, s)
+	return fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %sgonum, openblas, mkl%s", name, s,
+		map[bool]string{true: ", accelerate"}[runtime.GOOS == "darwin"])
 }
 
 // Name is the float32 implementation in use, e.g. "amx", "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
@@ -149,7 +152,7 @@ func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 }
 // External reports whether float32 products are those of another package.
 func (e *Engine) External() bool { return e.lib != nil }
 
-// BF16Name is the bf16 implementation in use: "amx", "avx512bf16" or "emulated".
+// BF16Name is the bf16 implementation in use: "amx", "avx512bf16", "neonbf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
 // kernel is the kernel of a precision for products of k terms.

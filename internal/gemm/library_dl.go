@@ -17,7 +17,8 @@ var libraryNames = map[string][]string{
 	"openblas": {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0",
 		"libopenblas.dylib", "/opt/homebrew/opt/openblas/lib/libopenblas.dylib",
 		"/usr/local/opt/openblas/lib/libopenblas.dylib"},
-	"mkl": {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
+	"accelerate": {"/System/Library/Frameworks/Accelerate.framework/Accelerate"},
+	"mkl":        {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
 }
 
 // blasLibrary calls the Fortran sgemm_ of a shared library. Fortran passes every argument by address, so the
@@ -43,7 +44,10 @@ func load(file string) (uintptr, error) {
 	return purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
 
-// openLibrary loads OpenBLAS or MKL and limits it to the given number of threads.
+// setThreads are the functions that limit the threads of a library. Accelerate has none: it takes what it likes.
+var setThreads = map[string]string{"openblas": "openblas_set_num_threads", "mkl": "MKL_Set_Num_Threads"}
+
+// openLibrary loads a library and limits it to the given number of threads where it lets itself be limited.
 func openLibrary(kind string, threads int) (library, error) {
 	var handle uintptr
 	var tried []string
@@ -66,12 +70,13 @@ func openLibrary(kind string, threads int) (library, error) {
 	}
 	b := &blasLibrary{sgemm: sgemm, args: new(fortranArgs)}
 	version := ""
-	set := map[string]string{"openblas": "openblas_set_num_threads", "mkl": "MKL_Set_Num_Threads"}[kind]
-	fn, err := purego.Dlsym(handle, set)
-	if err != nil {
-		return nil, fmt.Errorf("gemm: %s has no %s: %w", file, set, err)
+	if set := setThreads[kind]; set != "" {
+		fn, err := purego.Dlsym(handle, set)
+		if err != nil {
+			return nil, fmt.Errorf("gemm: %s has no %s: %w", file, set, err)
+		}
+		purego.SyscallN(fn, uintptr(threads))
 	}
-	purego.SyscallN(fn, uintptr(threads))
 	if fn, err := purego.Dlsym(handle, "openblas_get_config"); err == nil {
 		r, _, _ := purego.SyscallN(fn)
 		if words := strings.Fields(cString(r)); len(words) > 1 {

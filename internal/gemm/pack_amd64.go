@@ -57,14 +57,6 @@ func splitTranspose512(p *packing)
 //go:noescape
 func splitPairs512(p *packing)
 
-// at returns the address of element (k, o) of the operand.
-func (o *operand) at(outer, k int) unsafe.Pointer {
-	if o.kMajor {
-		return unsafe.Pointer(&o.data[k*o.ld+outer])
-	}
-	return unsafe.Pointer(&o.data[outer*o.ld+k])
-}
-
 // rowPointers points the first 16 pointers at rows of the span; those beyond its end repeat the last, which
 // fills lanes nobody reads.
 func (p *packing) rowPointers(o *operand, s span, first, count int) {

@@ -1,10 +1,6 @@
 package gemm
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 //go:noescape
 func tileAVX512(t *tile)
@@ -34,7 +30,7 @@ var kernelAVX512 = &kernel{
 var kernelAVX2 = &kernel{
 	name: "avx2", mr: 6, nr: 16, kc: 256, kUnit: 1, rows: 168,
 	packA: packAGo, packB: packBGo(16),
-	run: runAVX2,
+	run: func(w *worker) { runPadded(w, 16, tileAVX2) },
 }
 
 var kernelAVX512BF16 = &kernel{
@@ -96,32 +92,4 @@ func splitting() *kernel {
 		return kernelSplit
 	}
 	return nil
-}
-
-// runAVX2 computes a tile; one that is not full width goes through a full-width copy, so that the arithmetic is
-// the same everywhere.
-func runAVX2(w *worker) {
-	t := &w.t
-	if t.n == 16 {
-		tileAVX2(t)
-		return
-	}
-	c, ldc, bias := t.c, t.ldc, t.bias
-	tmp, pad := w.tmp[:6*16], w.tmp[6*16:7*16]
-	rows := func(i int) []float32 { return unsafe.Slice((*float32)(unsafe.Add(c, 4*i*ldc)), t.n) }
-	if t.beta != 0 {
-		for i := range t.m {
-			copy(tmp[16*i:], rows(i))
-		}
-	}
-	if bias != nil {
-		copy(pad, unsafe.Slice((*float32)(bias), t.n))
-		t.bias = unsafe.Pointer(&pad[0])
-	}
-	t.c, t.ldc = unsafe.Pointer(&tmp[0]), 16
-	tileAVX2(t)
-	for i := range t.m {
-		copy(rows(i), tmp[16*i:])
-	}
-	t.c, t.ldc, t.bias = c, ldc, bias
 }

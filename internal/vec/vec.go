@@ -2,13 +2,15 @@
 // each over one contiguous range of memory on one thread.
 //
 // The kernels come as a table of functions. Go32 and Go64 are plain Go and run everywhere; Best is the fastest
-// table for this processor (AVX-512 or AVX2 assembly, which Command asmgen writes). All tables compute the same
-// formulas; results differ only by rounding, and one table always gives the same bits.
+// table for this processor (assembly of AVX-512, AVX2 or NEON, which Command asmgen writes). All tables compute the
+// same formulas; results differ only by rounding, and one table always gives the same bits.
 //
 // Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.
 //
 // Why not gonum: its vector kernels are internal to it, and cover the first level of BLAS alone.
 package vec
+
+//go:generate go run ./asmgen
 
 // Float is the element type of a kernel.
 type Float interface{ float32 | float64 }
@@ -16,7 +18,7 @@ type Float interface{ float32 | float64 }
 // Ops is a table of kernels. Unless noted, all slices of a call have the length of the first one, which is checked,
 // and an output may be the same slice as an input.
 type Ops[T Float] struct {
-	Name string // "go", "avx2", "avx512"
+	Name string // "go", "neon", "avx2", "avx512"
 
 	Fill  func(dst []T, value T)
 	Add   func(dst, a, b []T)         // dst = a + b

@@ -23,6 +23,8 @@ func files() map[string]string {
 		"pack_avx512_amd64.s": packs512(),
 		"pack_amx_amd64.s":    packsSplit(),
 		"pack_fixed_amd64.s":  packsFixed(),
+		"tile_neon_arm64.s":   tilesNEON(),
+		"pack_neon_arm64.s":   packsNEON(),
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 
 // isa is one instruction set. With masks (AVX-512) the last partial vector is loaded and stored under K1 and
 // constants are broadcast by the instruction that uses them; without, under register 15, and constants are stored eight
-// times.
+// times. Neon (neon.go) takes what is left behind the last whole vector element by element.
 type isa struct {
-	name, reg string
-	lanes     int
-	masks     bool
+	name, reg, arch string
+	lanes           int
+	masks, neon     bool
 }
 
 func (i isa) file() string { return strings.ToLower(i.name) }
@@ -29,6 +29,7 @@ type assembler struct {
 	shift     int  // byte offset of the vector in an unrolled loop
 	ahead     int
 	level     string
+	moving    []string // Neon: the pointers that the loop of a kernel moves on
 }
 
 func newAssembler(i isa) *assembler { return &assembler{isa: i} }
@@ -43,6 +44,9 @@ func (a *assembler) head(name, types string, args int) {
 	a.kernels = append(a.kernels, signature{name, types})
 	a.Raw(fmt.Sprintf("\n// func %s%s%s", name, a.name, types))
 	a.Text(name+a.name, 0, args)
+	if a.neon {
+		a.Ins("MOVD $constants%s<>(SB), %s", a.name, constantsNeon)
+	}
 }
 
 func (a *assembler) source() string {
@@ -57,7 +61,7 @@ func (a *assembler) source() string {
 		}
 	}
 	s.Globl("constants"+a.name, 4*copies*len(a.constants))
-	if !a.masks { // eight ones and eight zeros: the mask of k lanes starts 4k bytes before the middle
+	if !a.masks && !a.neon { // eight ones and eight zeros: the mask of k lanes starts 4k bytes before the middle
 		for i := range 16 {
 			s.Data("lanes"+a.name, 4*i, 4, fmt.Sprint(i/8-1))
 		}
@@ -77,6 +81,10 @@ func lane(x float64) word { return word(math.Float32bits(float32(x))) }
 
 // op writes an instruction; operands are vector registers (int), constants (word, first only) or text.
 func (a *assembler) op(name string, operands ...any) {
+	if a.neon {
+		a.opNeon(name, operands)
+		return
+	}
 	text := make([]string, len(operands))
 	for i, o := range operands {
 		switch o := o.(type) {
@@ -109,11 +117,29 @@ func (a *assembler) constant(w word) string {
 	if !a.masks {
 		size *= a.lanes
 	}
+	if a.neon {
+		return fmt.Sprintf("%d(%s)", at*size, constantsNeon)
+	}
 	return fmt.Sprintf("constants%s<>+%d(SB)", a.name, at*size)
 }
 
 // set loads a constant into a register.
-func (a *assembler) set(w word, reg int) { a.Ins("VBROADCASTSS %s, %s", a.constant(w), a.v(reg)) }
+func (a *assembler) set(w word, reg int) {
+	if a.neon {
+		a.Ins("FMOVQ %s, F%d", a.constant(w), reg)
+		return
+	}
+	a.Ins("VBROADCASTSS %s, %s", a.constant(w), a.v(reg))
+}
+
+// broadcast gives every lane of a register the value at an offset from a pointer, or from the stack (an argument).
+func (a *assembler) broadcast(at string, reg int) {
+	if a.neon {
+		a.broadcastNeon(at, reg)
+		return
+	}
+	a.Ins("VBROADCASTSS %s, %s", at, a.v(reg))
+}
 
 func (a *assembler) zero(reg int) { a.op("VXORPS", reg, reg, reg) }
 
@@ -124,6 +150,8 @@ var pointers = []string{"DI", "SI", "DX", "BX", "R8", "R9", "R10", "R11", "R12",
 func (a *assembler) load(pointer string, reg int) {
 	mem := fmt.Sprintf("%d(%s)(AX*1)", a.shift, pointer)
 	switch {
+	case a.neon:
+		a.memoryNeon(false, pointer, reg)
 	case !a.partial:
 		a.Ins("VMOVUPS %s, %s", mem, a.v(reg))
 		if a.ahead > 0 && (a.shift+a.ahead)%64 == 0 { // once per cache line
@@ -139,6 +167,8 @@ func (a *assembler) load(pointer string, reg int) {
 func (a *assembler) store(reg int, pointer string) {
 	mem := fmt.Sprintf("%d(%s)(AX*1)", a.shift, pointer)
 	switch {
+	case a.neon:
+		a.memoryNeon(true, pointer, reg)
 	case !a.partial:
 		a.Ins("VMOVUPS %s, %s", a.v(reg), mem)
 	case a.masks:
@@ -175,17 +205,19 @@ func (a *assembler) kernel(k kernel) {
 		frame, result = (frame+7)/8*8+8, " float64"
 	}
 	a.head(k.name, "("+types+")"+result, frame)
-	a.Ins("MOVQ n+0(FP), CX")
+	a.argument("n", 0, "CX")
 	at, p := 8, pointers[:len(k.slices)]
 	for i, s := range k.slices {
-		a.Ins("MOVQ %s+%d(FP), %s", s, at, p[i])
+		a.argument(s, at, p[i])
 		at += 8
 	}
 	for i, s := range k.scalars {
-		a.Ins("VBROADCASTSS %s+%d(FP), %s", s, at, a.v(k.first+i))
+		a.broadcast(fmt.Sprintf("%s+%d(FP)", s, at), k.first+i)
 		at += 4
 	}
-	a.Ins("XORQ AX, AX")
+	if !a.neon {
+		a.clear("AX")
+	}
 	if k.start != nil {
 		k.start(a)
 	}
@@ -200,38 +232,42 @@ func (a *assembler) kernel(k kernel) {
 		})
 	}
 	a.loop("one", a.lanes, func() { k.body(a, p) })
-	a.Ins("TESTQ CX, CX")
-	a.Ins("JZ done")
-	a.mask()
-	a.partial = true
-	k.body(a, p)
-	a.partial = false
+	a.ifZero("CX", "done")
+	if a.neon {
+		a.elementsNeon(func() { k.body(a, p) })
+	} else {
+		a.mask()
+		a.partial = true
+		k.body(a, p)
+		a.partial = false
+	}
 	a.Label("done")
 	if k.finish != nil {
 		k.finish(a)
 	}
-	a.Ins("VZEROUPPER")
-	if k.result {
-		a.Ins("MOVSD X0, ret+%d(FP)", frame-8)
-	}
-	a.Ins("RET")
+	a.end(k.result, frame-8)
 }
 
 // loop repeats a body while at least count elements are left.
 func (a *assembler) loop(name string, count int, body func()) {
-	a.Ins("CMPQ CX, $%d", count)
-	a.Ins("JLT %sEnd", name)
+	a.branch("CX", "JLT", count, name+"End")
 	a.Label("%s", name)
-	body()
-	a.Ins("ADDQ $%d, AX", 4*count)
-	a.Ins("SUBQ $%d, CX", count)
-	a.Ins("CMPQ CX, $%d", count)
-	a.Ins("JGE %s", name)
-	a.Label("%sEnd", name)
+	if a.neon {
+		a.turnNeon(4*count, body)
+	} else {
+		body()
+		a.integer("ADD", 4*count, "AX")
+	}
+	a.integer("SUB", count, "CX")
+	a.branch("CX", "JGE", count, name)
+	a.Label("%s", name+"End")
 }
 
 // mask prepares loads and stores of the last CX elements.
 func (a *assembler) mask() {
+	if a.neon {
+		return
+	}
 	if a.masks {
 		a.Ins("MOVL $-1, R15")
 		a.Ins("SHLL CX, R15")

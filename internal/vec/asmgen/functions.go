@@ -34,6 +34,10 @@ func (a *assembler) exp(x, t, k int) {
 
 // polynomial evaluates coefficients, highest first, at x into t.
 func (a *assembler) polynomial(x, t int, coefficients ...float64) {
+	if a.neon {
+		a.polynomialNeon(x, t, coefficients)
+		return
+	}
 	a.set(lane(coefficients[0]), t)
 	for _, c := range coefficients[1:] {
 		a.op("VFMADD213PS", lane(c), x, t)
@@ -66,6 +70,13 @@ func (a *assembler) tanh(x, y, s, t, k int) {
 	a.op("VMULPS", s, t, t)
 	a.op("VFMADD213PS", x, x, t) // x·(s·p) + x
 	a.op("VANDPS", absBits, x, x)
+	if a.neon {
+		a.set(lane(0.625), s)
+		a.Neon("FCMGT", s, s, x)
+		a.Neon("BSL", s, t, y)
+		a.op("VMOVAPS", s, x)
+		return
+	}
 	if a.masks {
 		a.Ins("VCMPPS.BCST $17, %s, %s, K2", a.constant(lane(0.625)), a.v(x))
 		a.Ins("VBLENDMPS %s, %s, K2, %s", a.v(t), a.v(y), a.v(x))
@@ -124,6 +135,11 @@ func functions(a *assembler) {
 
 // keepPositive sets out to y where x > 0 and to 0 elsewhere; t is scratch, register 4 zero.
 func (a *assembler) keepPositive(x, y, t, out int) {
+	if a.neon {
+		a.Neon("FCMGT", t, x, 4)
+		a.Neon("AND", out, t, y)
+		return
+	}
 	if a.masks {
 		a.Ins("VCMPPS $30, %s, %s, K2", a.v(4), a.v(x)) // greater than, quiet
 		a.Ins("VMOVAPS.Z %s, K2, %s", a.v(y), a.v(out))

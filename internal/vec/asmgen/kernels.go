@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // kernels writes every kernel. Operands are in the order of Go assembly: sources first, destination last.
 func kernels(a *assembler) {
 	elementwise(a)
@@ -77,6 +79,11 @@ func elementwise(a *assembler) {
 // fetch asks for the cache lines of x.
 func fetch(a *assembler) {
 	a.kernel(kernel{name: "fetch", slices: []string{"x"}, unroll: 4, body: func(a *assembler, p []string) {
+		if a.neon {
+			a.moves(p[0])
+			a.Ins("PRFM %d(%s), PLDL2KEEP", a.shift, a.r(p[0]))
+			return
+		}
 		a.Ins("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
 	}})
 }
@@ -107,7 +114,11 @@ func rank(a *assembler) {
 				a.Ins("VPADDD Z5, Z2, K2, Z2")
 				a.Ins("VPADDD Z5, Z3, K3, Z3")
 			} else {
-				a.Ins("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
+				if a.neon {
+					a.Neon("FCMGT", 4, 1, 0) // -1 or 0
+				} else {
+					a.Ins("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
+				}
 				a.op("VPSUBD", 4, 2, 2)
 				a.op("VPADDD", 5, 3, 3)
 				a.op("VPADDD", 4, 3, 3)
@@ -129,22 +140,7 @@ func picks(a *assembler) {
 			body: func(a *assembler, p []string) {
 				a.load(p[2], 0)
 				a.op("VPMINUD", 4, 0, 0)
-				a.zero(1)
-				switch {
-				case !a.masks && a.partial:
-					a.Ins("VMOVAPS Y15, Y2")
-				case !a.masks:
-					a.op("VPCMPEQD", 2, 2, 2)
-				case a.partial:
-					a.Ins("KMOVW K1, K2")
-				default:
-					a.Ins("KXNORW K2, K2, K2")
-				}
-				if a.masks {
-					a.Ins("VGATHERDPS (%s)(Z0*4), K2, Z1", p[1])
-				} else {
-					a.Ins("VGATHERDPS Y2, (%s)(Y0*4), Y1", p[1])
-				}
+				a.gather(p[1])
 				a.load(p[3], 3)
 				if add {
 					a.load(p[0], 5)
@@ -157,12 +153,49 @@ func picks(a *assembler) {
 	}
 }
 
+// gather puts the values of a table at the indices in register 0 into register 1; register 2 is scratch.
+func (a *assembler) gather(table string) {
+	a.zero(1)
+	if a.neon {
+		lanes := a.lanes
+		if a.partial {
+			lanes = 1
+		}
+		for i := range lanes {
+			a.Ins("VMOV V0.S[%d], %s", i, leftNeon)
+			a.Ins("ADD %s<<2, %s, %s", leftNeon, a.r(table), scratchNeon)
+			a.Ins("VLD1 (%s), V1.S[%d]", scratchNeon, i)
+		}
+		return
+	}
+	switch {
+	case !a.masks && a.partial:
+		a.Ins("VMOVAPS Y15, Y2")
+	case !a.masks:
+		a.op("VPCMPEQD", 2, 2, 2)
+	case a.partial:
+		a.Ins("KMOVW K1, K2")
+	default:
+		a.Ins("KXNORW K2, K2, K2")
+	}
+	if a.masks {
+		a.Ins("VGATHERDPS (%s)(Z0*4), K2, Z1", table)
+	} else {
+		a.Ins("VGATHERDPS Y2, (%s)(Y0*4), Y1", table)
+	}
+}
+
 // allZero returns 0 if every element is 0 or -0, otherwise 1, having read no further than the turn that shows it. The
 // bits of all elements meet in register 0.
 func allZero(a *assembler) {
 	const turns, magnitude = 4, word(0x7fffffff) // all but the sign
 	test := func(a *assembler) {
-		if a.masks {
+		if a.neon {
+			a.set(magnitude, constantReg)
+			a.Neon("AND", scratchReg, 0, constantReg)
+			a.Neon("UMAXV", scratchReg, scratchReg)
+			a.Ins("VMOV V%d.S[0], R15", scratchReg)
+		} else if a.masks {
 			a.Ins("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
 			a.Ins("KORTESTW K2, K2")
 		} else {
@@ -176,11 +209,19 @@ func allZero(a *assembler) {
 			a.op("VORPS", 1, 0, 0)
 			if a.shift == (turns-1)*4*a.lanes {
 				test(a)
-				a.Ins("JNZ done")
+				if a.neon {
+					a.Ins("CBNZ R15, done")
+				} else {
+					a.Ins("JNZ done")
+				}
 			}
 		},
 		finish: func(a *assembler) {
 			test(a)
+			if a.neon {
+				a.Ins("CMP $0, R15\n\tCSET NE, R15\n\tSCVTFWD R15, F0")
+				return
+			}
 			a.Ins("SETNE R15")
 			a.Ins("MOVBLZX R15, R15")
 			a.Ins("VCVTSI2SDL R15, X0, X0")
@@ -222,6 +263,10 @@ func reductions(a *assembler) {
 			finish: func(a *assembler) {
 				for r := 1; r < 2*turns; r++ {
 					a.op("VADDPD", 8+r, 8, 8)
+				}
+				if a.neon {
+					a.Neon("FADDP.2D", 0, 8)
+					return
 				}
 				if a.masks {
 					a.Ins("VEXTRACTF64X4 $1, Z8, Y0")
@@ -267,15 +312,8 @@ func shortReductions(a *assembler) {
 				a.op("VADDPS", 9, 8, 8)
 				a.op("VADDPS", 11, 10, 10)
 				a.op("VADDPS", 10, 8, 8)
-				if a.masks {
-					a.Ins("VEXTRACTF64X4 $1, Z8, Y0")
-					a.Ins("VADDPS Y0, Y8, Y8")
-				}
-				a.Ins("VEXTRACTF128 $1, Y8, X0")
-				a.Ins("VADDPS X0, X8, X8")
-				a.Ins("VHADDPS X8, X8, X8")
-				a.Ins("VHADDPS X8, X8, X8")
-				a.Ins("VCVTSS2SD X8, X8, X0")
+				a.lanesTotal(8)
+				a.widen(8)
 			}})
 	}
 	reduce("squares", []string{"x"}, nil, func(a *assembler, p []string) {
@@ -297,6 +335,11 @@ func shortReductions(a *assembler) {
 
 // halves widens the lower and upper half of a register to float64.
 func (a *assembler) halves(from, low, high int) {
+	if a.neon {
+		a.Neon("FCVTL", low, from)
+		a.Neon("FCVTL2", high, from)
+		return
+	}
 	if a.masks {
 		a.Ins("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
 		a.Ins("VCVTPS2PD Y%d, Z%d", from, low)
@@ -316,7 +359,7 @@ func adam(a *assembler) {
 	a.kernel(kernel{name: "adam", slices: []string{"p", "grad", "m", "v", "s"}, ahead: 2048, level: "PREFETCHT0",
 		start: func(a *assembler) {
 			for i := range 9 {
-				a.Ins("VBROADCASTSS %d(R8), %s", 4*i, a.v(i))
+				a.broadcast(fmt.Sprintf("%d(R8)", 4*i), i)
 			}
 		},
 		body: func(a *assembler, ptr []string) {

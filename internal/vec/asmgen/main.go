@@ -21,8 +21,9 @@ func main() {
 func files() (map[string]string, error) {
 	all := map[string]string{}
 	for _, isa := range []isa{
-		{name: "AVX512", reg: "Z", lanes: 16, masks: true},
-		{name: "AVX2", reg: "Y", lanes: 8},
+		{name: "AVX512", arch: "amd64", reg: "Z", lanes: 16, masks: true},
+		{name: "AVX2", arch: "amd64", reg: "Y", lanes: 8},
+		{name: "NEON", arch: "arm64", lanes: 4, neon: true},
 	} {
 		a := newAssembler(isa)
 		kernels(a)
@@ -30,8 +31,8 @@ func files() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		all["kernels_"+isa.file()+"_amd64.s"] = a.source()
-		all["kernels_"+isa.file()+"_amd64.go"] = text
+		all["kernels_"+isa.file()+"_"+isa.arch+".s"] = a.source()
+		all["kernels_"+isa.file()+"_"+isa.arch+".go"] = text
 	}
 	return all, nil
 }

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // norms writes the passes of layer norm over a row; the formulas stand in norm.go of internal/vec. Sums are in
 // registers 8 and up, one for each unrolled vector, scalars in 4 and up.
 func norms(a *assembler) {
@@ -12,7 +14,7 @@ func norms(a *assembler) {
 				}
 			},
 			body:   func(a *assembler, p []string) { add(a, p, 8+a.shift/(4*a.lanes)) },
-			finish: func(a *assembler) { a.total(8, turns); a.Ins("VCVTSS2SD X8, X8, X0") }})
+			finish: func(a *assembler) { a.total(8, turns); a.widen(8) }})
 	}
 	sum("sum", []string{"x"}, nil, func(a *assembler, p []string, sum int) {
 		a.load(p[0], 0)
@@ -72,8 +74,8 @@ func norms(a *assembler) {
 		finish: func(a *assembler) {
 			a.total(8, 2)
 			a.total(10, 2)
-			a.Ins("VMOVSS X8, (R9)")
-			a.Ins("VMOVSS X10, 4(R9)")
+			a.storeLane(8, "R9", 0)
+			a.storeLane(10, "R9", 4)
 		}})
 	a.kernel(kernel{name: "normGrad", slices: []string{"dx", "x", "dy", "w"}, scalars: []string{"a", "b", "c"},
 		first: 4, unroll: 2,
@@ -95,6 +97,16 @@ func (a *assembler) total(reg, count int) {
 			a.op("VADDPS", reg+count/2+r, reg+r, reg+r)
 		}
 	}
+	a.lanesTotal(reg)
+}
+
+// lanesTotal adds the lanes of a register into its lane 0.
+func (a *assembler) lanesTotal(reg int) {
+	if a.neon {
+		a.Neon("FADDP", reg, reg, reg)
+		a.Neon("FADDP", reg, reg, reg)
+		return
+	}
 	if a.masks {
 		a.Ins("VEXTRACTF64X4 $1, Z%d, Y0", reg)
 		a.Ins("VADDPS Y0, Y%d, Y%d", reg, reg)
@@ -103,4 +115,26 @@ func (a *assembler) total(reg, count int) {
 	a.Ins("VADDPS X0, X%d, X%d", reg, reg)
 	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
 	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
+}
+
+// widen converts lane 0 of a register to the float64 that a kernel returns.
+func (a *assembler) widen(reg int) {
+	if a.neon {
+		a.Ins("FCVTSD F%d, F0", reg)
+		return
+	}
+	a.Ins("VCVTSS2SD X%d, X%[1]d, X0", reg)
+}
+
+// storeLane stores lane 0 of a register at an offset from a pointer.
+func (a *assembler) storeLane(reg int, pointer string, offset int) {
+	at := ""
+	if offset != 0 {
+		at = fmt.Sprint(offset)
+	}
+	if a.neon {
+		a.Ins("FMOVS F%d, %s(%s)", reg, at, a.r(pointer))
+		return
+	}
+	a.Ins("VMOVSS X%d, %s(%s)", reg, at, pointer)
 }

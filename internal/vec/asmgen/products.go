@@ -20,14 +20,13 @@ func (a *assembler) begin(name string, more ...string) {
 	strides := append([]string{"ld"}, more...)
 	types := fmt.Sprintf("(n, count int, dst, x, rows *float32, %s int)", strings.Join(strides, ", "))
 	a.head(name, types, 40+8*len(strides))
-	for _, arg := range []string{"n+0(FP), CX", "count+8(FP), BX", "dst+16(FP), DI", "x+24(FP), SI",
-		"rows+32(FP), DX"} {
-		a.Ins("MOVQ %s", arg)
+	for i, arg := range [][2]string{{"n", "CX"}, {"count", "BX"}, {"dst", "DI"}, {"x", "SI"}, {"rows", "DX"}} {
+		a.argument(arg[0], 8*i, arg[1])
 	}
 	for i, s := range strides {
 		reg := []string{"R9", "R13", "R8", "R15"}[i]
-		a.Ins("MOVQ %s+%d(FP), %s", s, 40+8*i, reg)
-		a.Ins("SHLQ $2, %s", reg)
+		a.argument(s, 40+8*i, reg)
+		a.integer("SHL", 2, reg)
 	}
 }
 
@@ -35,18 +34,17 @@ func (a *assembler) begin(name string, more ...string) {
 // 0-3, and R10, R11 and R12 point to rows 1-3.
 func dots(a *assembler) {
 	a.begin("dots")
-	a.Ins("MOVQ CX, R8")
-	a.Ins("ANDQ $%d, CX", a.lanes-1) // elements of the partial vector
-	a.Ins("SUBQ CX, R8")
-	a.Ins("SHLQ $2, R8") // bytes of whole vectors
+	a.move("CX", "R8")
+	a.integer("AND", a.lanes-1, "CX") // elements of the partial vector
+	a.integer("SUB", "CX", "R8")
+	a.integer("SHL", 2, "R8") // bytes of whole vectors
 	a.mask()
 	rows := []string{"DX", "R10", "R11", "R12"}
 	group := func(name string, count int) {
-		a.Ins("CMPQ BX, $%d", count)
-		a.Ins("JLT %sEnd", name)
+		a.branch("BX", "JLT", count, name+"End")
 		a.Label("%s", name)
 		for i := 1; i < count; i++ {
-			a.Ins("LEAQ (%s)(R9*1), %s", rows[i-1], rows[i])
+			a.sum(rows[i-1], "R9", 1, rows[i])
 		}
 		for i := range count {
 			a.zero(i)
@@ -58,20 +56,15 @@ func dots(a *assembler) {
 				a.op("VFMADD231PS", 5, 4, i)
 			}
 		}
-		a.Ins("XORQ AX, AX")
-		a.Ins("CMPQ AX, R8")
-		a.Ins("JGE %sTail", name)
+		a.clear("AX")
+		a.branch("AX", "JGE", "R8", name+"Tail")
 		a.Label("%s", name+"Whole")
 		add()
-		a.Ins("ADDQ $%d, AX", 4*a.lanes)
-		a.Ins("CMPQ AX, R8")
-		a.Ins("JLT %sWhole", name)
+		a.integer("ADD", 4*a.lanes, "AX")
+		a.branch("AX", "JLT", "R8", name+"Whole")
 		a.Label("%s", name+"Tail")
-		a.Ins("TESTQ CX, CX")
-		a.Ins("JZ %sSum", name)
-		a.partial = true
-		add()
-		a.partial = false
+		a.ifZero("CX", name+"Sum")
+		a.rest(name, add)
 		a.Label("%s", name+"Sum")
 		for i := range count {
 			if a.masks {
@@ -79,7 +72,9 @@ func dots(a *assembler) {
 				a.Ins("VADDPS Y5, Y%d, Y%d", i, i)
 			}
 		}
-		if count == 4 {
+		if a.neon {
+			a.dotsSumNeon(count)
+		} else if count == 4 {
 			a.Ins("VHADDPS Y1, Y0, Y0")
 			a.Ins("VHADDPS Y3, Y2, Y2")
 			a.Ins("VHADDPS Y2, Y0, Y0")
@@ -93,39 +88,65 @@ func dots(a *assembler) {
 			a.Ins("VADDSS X1, X0, X0")
 			a.Ins("VMOVSS X0, (DI)")
 		}
-		a.Ins("ADDQ $%d, DI", 4*count)
-		a.Ins("LEAQ (%s)(R9*1), DX", rows[count-1])
-		a.Ins("SUBQ $%d, BX", count)
-		a.Ins("CMPQ BX, $%d", count)
-		a.Ins("JGE %s", name)
+		a.integer("ADD", 4*count, "DI")
+		a.sum(rows[count-1], "R9", 1, "DX")
+		a.integer("SUB", count, "BX")
+		a.branch("BX", "JGE", count, name)
 		a.Label("%s", name+"End")
 	}
 	group("four", 4)
 	group("single", 1)
-	a.Ins("VZEROUPPER")
-	a.Ins("RET")
+	a.end(false, 0)
+}
+
+// dotsSumNeon stores the sums of the lanes of the first registers, four or one.
+func (a *assembler) dotsSumNeon(count int) {
+	if count == 1 {
+		a.lanesTotal(0)
+		a.storeLane(0, "DI", 0)
+		return
+	}
+	a.Neon("FADDP", 0, 0, 1)
+	a.Neon("FADDP", 2, 2, 3)
+	a.Neon("FADDP", 0, 0, 2)
+	a.vectorAt(true, "DI", 0, 0)
+}
+
+// vectorAt loads or stores a whole vector at an offset from a pointer.
+func (a *assembler) vectorAt(store bool, pointer string, offset, reg int) {
+	at, move, v := fmt.Sprintf("%d(%s)", offset, a.r(pointer)), "VMOVUPS", a.v(reg)
+	if a.neon {
+		move, v = "FMOVQ", fmt.Sprintf("F%d", reg)
+	}
+	if store {
+		a.Ins("%s %s, %s", move, v, at)
+	} else {
+		a.Ins("%s %s, %s", move, at, v)
+	}
 }
 
 // mix computes dst_k = Σ_j x[j·step]·rows[j·ld + k] for k < n, j < count; up to four vectors of dst at a time are in
 // registers 0-3. CX counts the elements of dst that are left, R10 walks over the rows and R11 over x, R12 counts.
 func mix(a *assembler) {
 	a.begin("mix", "step")
-	a.Ins("XORQ AX, AX") // byte offset in dst
+	a.clear("AX") // byte offset in dst
 	group := func(name string, vectors int, partial bool) {
 		for i := range vectors {
 			a.zero(i)
 		}
-		a.Ins("LEAQ (DX)(AX*1), R10")
-		a.Ins("MOVQ SI, R11")
-		a.Ins("MOVQ BX, R12")
-		a.Ins("TESTQ R12, R12")
-		a.Ins("JZ %sStore", name)
+		a.sum("DX", "AX", 1, "R10")
+		a.move("SI", "R11")
+		a.move("BX", "R12")
+		a.ifZero("R12", name+"Store")
 		a.Label("%s", name+"Row")
-		a.Ins("VBROADCASTSS (R11), %s", a.v(4))
+		a.broadcast("(R11)", 4)
 		a.partial = partial
 		for i := range vectors {
 			mem := fmt.Sprintf("%d(R10)", 4*a.lanes*i)
 			switch {
+			case a.neon:
+				a.Ins("%s %d(%s), F5", map[bool]string{false: "FMOVQ", true: "FMOVS"}[partial], 4*a.lanes*i, a.r("R10"))
+				a.op("VFMADD231PS", 5, 4, i)
 			case !partial:
 				a.Ins("VFMADD231PS %s, %s, %s", mem, a.v(4), a.v(i))
 			case a.masks:
@@ -136,10 +157,9 @@ func mix(a *assembler) {
 				a.op("VFMADD231PS", 5, 4, i)
 			}
 		}
-		a.Ins("ADDQ R9, R10")
-		a.Ins("ADDQ R13, R11")
-		a.Ins("DECQ R12")
-		a.Ins("JNZ %sRow", name)
+		a.integer("ADD", "R9", "R10")
+		a.integer("ADD", "R13", "R11")
+		a.again("R12", name+"Row")
 		a.Label("%s", name+"Store")
 		for i := range vectors {
 			a.shift = 4 * a.lanes * i
@@ -149,23 +169,23 @@ func mix(a *assembler) {
 	}
 	for _, vectors := range []int{4, 1} {
 		name := fmt.Sprintf("by%d", vectors)
-		a.Ins("CMPQ CX, $%d", vectors*a.lanes)
-		a.Ins("JLT %sEnd", name)
+		a.branch("CX", "JLT", vectors*a.lanes, name+"End")
 		a.Label("%s", name)
 		group(name, vectors, false)
-		a.Ins("ADDQ $%d, AX", 4*vectors*a.lanes)
-		a.Ins("SUBQ $%d, CX", vectors*a.lanes)
-		a.Ins("CMPQ CX, $%d", vectors*a.lanes)
-		a.Ins("JGE %s", name)
+		a.integer("ADD", 4*vectors*a.lanes, "AX")
+		a.integer("SUB", vectors*a.lanes, "CX")
+		a.branch("CX", "JGE", vectors*a.lanes, name)
 		a.Label("%s", name+"End")
 	}
-	a.Ins("TESTQ CX, CX")
-	a.Ins("JZ done")
+	a.ifZero("CX", "done")
 	a.mask()
-	group("rest", 1, true)
+	if a.neon {
+		a.restNeon("columns", func() { group("rest", 1, true) })
+	} else {
+		group("rest", 1, true)
+	}
 	a.Label("done")
-	a.Ins("VZEROUPPER")
-	a.Ins("RET")
+	a.end(false, 0)
 }
 
 // mixFour is mix for four rows of x and dst, row and out apart, and n a multiple of the columns it keeps in registers.
@@ -176,41 +196,48 @@ func mixFour(a *assembler) {
 	sum := func(r, i int) int { return r*vectors + i }
 	x, w := rows*vectors, rows*vectors+vectors
 	a.begin("mixFour", "step", "row", "out")
-	a.Ins("LEAQ (R8)(R8*2), R14")
-	a.Ins("XORQ AX, AX")
+	a.sum("R8", "R8", 2, "R14")
+	a.clear("AX")
 	a.Label("columns")
 	for i := range rows * vectors {
 		a.zero(i)
 	}
-	a.Ins("LEAQ (DX)(AX*1), R10")
-	a.Ins("MOVQ SI, R11")
-	a.Ins("MOVQ BX, R12")
+	a.sum("DX", "AX", 1, "R10")
+	a.move("SI", "R11")
+	a.move("BX", "R12")
 	a.Label("row")
 	for i := range vectors {
-		a.Ins("VMOVUPS %d(R10), %s", 4*a.lanes*i, a.v(x+i))
+		a.vectorAt(false, "R10", 4*a.lanes*i, x+i)
 	}
 	for r, at := range []string{"(R11)", "(R11)(R8*1)", "(R11)(R8*2)", "(R11)(R14*1)"} {
-		a.Ins("VBROADCASTSS %s, %s", at, a.v(w))
+		if a.neon && r > 0 {
+			a.Ins("ADD %s, R11, %s", []string{"R8", "R8<<1", "R14"}[r-1], scratchNeon)
+			a.Ins("VLD1R (%s), [V%d.S4]", scratchNeon, w)
+		} else {
+			a.broadcast(at, w)
+		}
 		for i := range vectors {
 			a.op("VFMADD231PS", x+i, w, sum(r, i))
 		}
 	}
-	a.Ins("ADDQ R9, R10")
-	a.Ins("ADDQ R13, R11")
-	a.Ins("DECQ R12")
-	a.Ins("JNZ row")
-	a.Ins("LEAQ (DI)(AX*1), R10")
+	a.integer("ADD", "R9", "R10")
+	a.integer("ADD", "R13", "R11")
+	a.again("R12", "row")
+	a.sum("DI", "AX", 1, "R10")
 	for r := range rows {
 		for i := range vectors {
-			a.Ins("VMOVUPS %s, %d(R10)", a.v(sum(r, i)), 4*a.lanes*i)
+			a.vectorAt(true, "R10", 4*a.lanes*i, sum(r, i))
 		}
 		if r < rows-1 {
-			a.Ins("ADDQ R15, R10")
+			a.integer("ADD", "R15", "R10")
 		}
 	}
-	a.Ins("ADDQ $%d, AX", 4*vectors*a.lanes)
-	a.Ins("SUBQ $%d, CX", vectors*a.lanes)
-	a.Ins("JG columns")
-	a.Ins("VZEROUPPER")
-	a.Ins("RET")
+	a.integer("ADD", 4*vectors*a.lanes, "AX")
+	if a.neon {
+		a.Ins("SUBS $%d, R1\n\tBGT columns", vectors*a.lanes)
+	} else {
+		a.Ins("SUBQ $%d, CX", vectors*a.lanes)
+		a.Ins("JG columns")
+	}
+	a.end(false, 0)
 }

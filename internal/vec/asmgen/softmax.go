@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Softmax of the rows of a matrix and its gradient; the formulas stand in softmax.go of internal/vec. A row is read
 // three times and so stays in the level-1 cache; one shorter than a vector stays in a register.
 
@@ -14,25 +16,9 @@ func softmaxes(a *assembler) {
 		a.op("VMULPS", factor, 0, 0)
 		a.exp(0, 1, 2)
 	}
-	a.Ins("TESTQ R8, R8")
-	a.Ins("JNZ row")
-	a.Label("short")
-	a.Ins("XORQ AX, AX")
-	a.lanesOr(lowest, "DI")
-	a.op("VMOVAPS", 0, top)
-	a.across("VMAXPS", top)
-	power()
-	a.keepLanes(0)
-	a.op("VMOVAPS", 0, sum)
-	a.across("VADDPS", sum)
-	a.op("VDIVPS", sum, 0, 0)
-	a.partial = true
-	a.store(0, "DI")
-	a.partial = false
-	a.Ins("ADDQ R9, DI")
-	a.Ins("DECQ BX")
-	a.Ins("JNZ short")
-	a.Ins("JMP done")
+	if !a.neon { // which takes elements one by one anyway
+		a.shortRows(lowest, top, sum, power)
+	}
 	a.Label("row")
 	a.op("VMOVAPS", lowest, top)
 	a.vectors("most", func() {
@@ -84,6 +70,27 @@ func softmaxes(a *assembler) {
 	a.nextRow("DI", "SI")
 }
 
+// shortRows does all of softmax for rows shorter than a vector.
+func (a *assembler) shortRows(lowest, top, sum int, power func()) {
+	a.ifNotZero("R8", "row")
+	a.Label("short")
+	a.clear("AX")
+	a.lanesOr(lowest, "DI")
+	a.op("VMOVAPS", 0, top)
+	a.across("VMAXPS", top)
+	power()
+	a.keepLanes(0)
+	a.op("VMOVAPS", 0, sum)
+	a.across("VADDPS", sum)
+	a.op("VDIVPS", sum, 0, 0)
+	a.partial = true
+	a.store(0, "DI")
+	a.partial = false
+	a.integer("ADD", "R9", "DI")
+	a.again("BX", "short")
+	a.jump("done")
+}
+
 // rows writes the head of a function (n, count int, slices... *float32, factor float32) over count rows of n elements.
 func (a *assembler) rows(name string, slices []string, factor int) {
 	a.ahead = 0
@@ -93,54 +100,64 @@ func (a *assembler) rows(name string, slices []string, factor int) {
 	}
 	at := 16 + 8*len(slices)
 	a.head(name, types+" *float32, factor float32)", at+4)
-	a.Ins("MOVQ n+0(FP), CX")
-	a.Ins("MOVQ count+8(FP), BX")
+	a.argument("n", 0, "CX")
+	a.argument("count", 8, "BX")
 	for i, s := range slices {
-		a.Ins("MOVQ %s+%d(FP), %s", s, 16+8*i, pointers[i])
+		a.argument(s, 16+8*i, pointers[i])
 	}
-	a.Ins("VBROADCASTSS factor+%d(FP), %s", at, a.v(factor))
-	a.Ins("MOVQ CX, R8")
-	a.Ins("MOVQ CX, R9")
-	a.Ins("ANDQ $%d, CX", a.lanes-1) // elements of the partial vector
-	a.Ins("SUBQ CX, R8")
-	a.Ins("SHLQ $2, R8")
-	a.Ins("SHLQ $2, R9")
+	a.broadcast(fmt.Sprintf("factor+%d(FP)", at), factor)
+	a.move("CX", "R8")
+	a.move("CX", "R9")
+	a.integer("AND", a.lanes-1, "CX") // elements of the partial vector
+	a.integer("SUB", "CX", "R8")
+	a.integer("SHL", 2, "R8")
+	a.integer("SHL", 2, "R9")
 	a.mask()
 }
 
 // vectors repeats a body for the vectors of a row, the partial one last.
 func (a *assembler) vectors(name string, body func()) {
-	a.Ins("XORQ AX, AX")
-	a.Ins("CMPQ AX, R8")
-	a.Ins("JGE %sTail", name)
+	a.clear("AX")
+	a.branch("AX", "JGE", "R8", name+"Tail")
 	a.Label("%s", name)
 	body()
-	a.Ins("ADDQ $%d, AX", 4*a.lanes)
-	a.Ins("CMPQ AX, R8")
-	a.Ins("JLT %s", name)
+	a.integer("ADD", 4*a.lanes, "AX")
+	a.branch("AX", "JLT", "R8", name)
 	a.Label("%s", name+"Tail")
-	a.Ins("TESTQ CX, CX")
-	a.Ins("JZ %sEnd", name)
+	a.ifZero("CX", name+"End")
+	a.rest(name, body)
+	a.Label("%s", name+"End")
+}
+
+// rest repeats a body for the partial vector of a row, at AX.
+func (a *assembler) rest(name string, body func()) {
+	if a.neon {
+		a.restNeon(name, body)
+		return
+	}
 	a.partial = true
 	body()
 	a.partial = false
-	a.Label("%s", name+"End")
 }
 
 // nextRow ends a function made by rows.
 func (a *assembler) nextRow(slices ...string) {
 	for _, s := range slices {
-		a.Ins("ADDQ R9, %s", s)
+		a.integer("ADD", "R9", s)
 	}
-	a.Ins("DECQ BX")
-	a.Ins("JNZ row")
+	a.again("BX", "row")
 	a.Label("done")
-	a.Ins("VZEROUPPER")
-	a.Ins("RET")
+	a.end(false, 0)
 }
 
 // lanesOr loads the partial vector into register 0, whose other lanes are those of a register.
 func (a *assembler) lanesOr(other int, pointer string) {
+	if a.neon {
+		a.op("VMOVAPS", other, 0)
+		a.addressNeon(pointer)
+		a.Ins("VLD1 (%s), V0.S[0]", scratchNeon)
+		return
+	}
 	if a.masks {
 		a.op("VMOVAPS", other, 0)
 		a.Ins("VMOVUPS (%s)(AX*1), K1, Z0", pointer)
@@ -152,6 +169,10 @@ func (a *assembler) lanesOr(other int, pointer string) {
 
 // keepLanes clears what is not of the partial vector.
 func (a *assembler) keepLanes(reg int) {
+	if a.neon {
+		a.Ins("FMOVS F%d, F%[1]d", reg)
+		return
+	}
 	if a.masks {
 		a.Ins("VMOVAPS.Z Z%d, K1, Z%d", reg, reg)
 		return
@@ -161,6 +182,15 @@ func (a *assembler) keepLanes(reg int) {
 
 // across combines all lanes of a register in each of them; register 0 may hold what is needed, 3 is scratch.
 func (a *assembler) across(op string, reg int) {
+	if a.neon {
+		if op == "VADDPS" {
+			a.lanesTotal(reg)
+			return
+		}
+		a.Neon("FMAXV", reg, reg)
+		a.Dup(reg, reg)
+		return
+	}
 	if a.masks {
 		for _, order := range []string{"$0x4E", "$0xB1"} {
 			a.op("VSHUFF32X4", order, reg, reg, 3)

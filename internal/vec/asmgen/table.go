@@ -99,7 +99,7 @@ func (a *assembler) declarations() (string, error) {
 
 // mixVectors is the number of vectors of columns that mixFour takes at a time.
 func (a *assembler) mixVectors() int {
-	if a.masks {
+	if a.masks || a.neon {
 		return 4
 	}
 	return 2

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package vec
 
 import (
@@ -5,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// As in ops_amd64.go, for the kernels of softmax, layer norm and GELU.
+// As in ops.go, for the kernels of softmax, layer norm and GELU.
 
 func fetchWith(f func(n int, x *float32)) func(x []float32) {
 	return func(x []float32) {
