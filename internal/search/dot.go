@@ -13,23 +13,33 @@ func dotRows(pool *par.Pool, dst []float64, x []float32, q []float64, of []int32
 	n := len(dst)
 	pool.For((n+block-1)/block, par.Func(func(_, b int) {
 		lo, hi := b*block, min(n, (b+1)*block)
-		row := func(j int) []float32 {
-			if of != nil {
-				j = int(of[j])
-			}
-			return x[j*len(q):][:len(q)]
+		if of != nil {
+			dotSome(dst[lo:hi], x, q, of[lo:hi])
+			return
 		}
-		for ; lo+8 <= hi; lo += 8 {
-			dot8(dst[lo:lo+8], q, row(lo), row(lo+1), row(lo+2), row(lo+3), row(lo+4), row(lo+5), row(lo+6), row(lo+7))
-		}
-		for ; lo < hi; lo++ {
-			var s float64
-			for e, v := range row(lo) {
-				s += float64(v) * q[e]
-			}
-			dst[lo] = s
-		}
+		dotSome(dst[lo:hi], x[lo*len(q):], q, nil)
 	}))
+}
+
+// dotSome is dotRows on the thread of the caller.
+func dotSome(dst []float64, x []float32, q []float64, of []int32) {
+	row := func(j int) []float32 {
+		if of != nil {
+			j = int(of[j])
+		}
+		return x[j*len(q):][:len(q)]
+	}
+	lo := 0
+	for ; lo+8 <= len(dst); lo += 8 {
+		dot8(dst[lo:lo+8], q, row(lo), row(lo+1), row(lo+2), row(lo+3), row(lo+4), row(lo+5), row(lo+6), row(lo+7))
+	}
+	for ; lo < len(dst); lo++ {
+		var s float64
+		for e, v := range row(lo) {
+			s += float64(v) * q[e]
+		}
+		dst[lo] = s
+	}
 }
 
 func dot8(dst, q []float64, a, b, c, d, e, f, g, h []float32) {

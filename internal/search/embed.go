@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -132,8 +133,8 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 	if len(lines) == 0 {
 		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
 	}
-	coder, e := v.Coder(), r.Dim()
-	ids, order := make([][]int32, len(lines)), make([]int, len(lines))
+	coder := v.Coder()
+	ids := make([][]int32, len(lines))
 	for i, line := range lines {
 		var words, unknown int
 		if ids[i], words, unknown = coder.Append(nil, line); words == 0 {
@@ -142,33 +143,54 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 		if words == unknown {
 			unknownOnly++
 		}
+	}
+	rows, err = encodeWords(ctx, r, ids, o.Batch, o.Progress)
+	return rows, unknownOnly, err
+}
+
+// encodeWords embeds captions given as word ids: [N, E] in their order. Graphs are compiled for a number of captions,
+// so the last batch is filled to a power of two with captions of one word; captions of more than longCaption words,
+// which are rare, are embedded one by one.
+func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, batch int, progress func(done,
+	total int)) ([]float32, error) {
+	e := r.Dim()
+	order := make([]int, len(ids))
+	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
-	rows = make([]float32, len(lines)*e)
-	part := make([]float32, o.Batch*e)
-	for lo := 0; lo < len(order); lo += o.Batch {
+	rows := make([]float32, len(ids)*e)
+	part := make([]float32, max(batch, 1)*e)
+	for lo := 0; lo < len(order); {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		batch := order[lo:min(len(order), lo+o.Batch)]
-		n := len(batch)
+		n := min(batch, len(order)-lo)
+		if len(ids[order[lo]]) > longCaption {
+			n = 1
+		}
 		var b models.CaptionBatch
-		for _, i := range batch {
+		for _, i := range order[lo : lo+n] {
 			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
 		}
-		if err := r.Captions(part[:n*e], b); err != nil {
-			return nil, 0, err
+		for len(b.Lengths) < min(batch, 1<<bits.Len(uint(n-1))) {
+			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
 		}
-		for j, i := range batch {
-			copy(rows[i*e:], part[j*e:(j+1)*e])
+		if err := r.Captions(part[:len(b.Lengths)*e], b); err != nil {
+			return nil, err
 		}
-		if o.Progress != nil {
-			o.Progress(lo+n, len(lines))
+		for j, i := range order[lo : lo+n] {
+			copy(rows[i*e:(i+1)*e], part[j*e:])
+		}
+		if lo += n; progress != nil {
+			progress(lo, len(ids))
 		}
 	}
-	return rows, unknownOnly, nil
+	return rows, nil
 }
+
+// longCaption is a length in words beyond which captions are not embedded together.
+const longCaption = 64
 
 // writeNPY writes ids and array as one set: neither appears without the other, and the array comes last.
 func writeNPY(rep EmbedReport, rows []float32, ids []string) error {

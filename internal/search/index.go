@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/gemm"
 	"vsetrain/internal/par"
 )
 
@@ -23,6 +24,11 @@ type Index struct {
 	members   []member
 	shortlist *embedder // nil without
 	numbers   map[string]int
+
+	batching struct {
+		sync.Mutex
+		engine *gemm.Engine // of the products of Batch; nil until the first
+	}
 
 	outcomes struct {
 		sync.Mutex

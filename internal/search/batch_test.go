@@ -1,0 +1,178 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/par"
+)
+
+// Every query of a batch has the answer it has alone, bit for bit: of embedders together, of pair scorers with a
+// shortlist, and of ensembles.
+func TestBatchIsSearch(t *testing.T) {
+	list := optionsOf("gsmn")
+	list.Shortlist, list.Depth = checkpointOf("vsepp"), 5
+	both := optionsOf("vseinf", "vsrn")
+	both.Data = filepath.Join(fixtureOf("vseinf"), "data")
+	for name, o := range map[string]Options{"vsepp": optionsOf("vsepp"), "vseinf": optionsOf("vseinf"),
+		"vseinf-bert": optionsOf("vseinf-bert"), "gsmn with a shortlist": list, "ensemble": both} {
+		t.Run(name, func(t *testing.T) {
+			x := open(t, o)
+			var queries []Query
+			for c := range x.Info().Captions {
+				queries = append(queries, Query{Text: x.Caption(c), K: 1 + c%7})
+			}
+			queries = append(queries, Query{Text: " . "}, Query{Text: x.Caption(0), K: 1000}, Query{Text: x.Caption(1)})
+			got := x.Batch(t.Context(), queries)
+			if len(got) != len(queries) {
+				t.Fatalf("%d results of %d queries", len(got), len(queries))
+			}
+			failed := 0
+			for i, q := range queries {
+				want, err := x.Text(t.Context(), q.Text, q.K)
+				if fmt.Sprint(err) != fmt.Sprint(got[i].Err) {
+					t.Fatalf("query %d: error %v, alone %v", i, got[i].Err, err)
+				}
+				if err != nil {
+					failed++
+					continue
+				}
+				if !slices.Equal(got[i].Hits, want.Hits) || got[i].Scored != want.Scored || got[i].Rank != want.Rank ||
+					!slices.Equal(got[i].Unknown, want.Unknown) {
+					t.Fatalf("query %d: %+v, alone %+v", i, got[i].Answer, want)
+				}
+			}
+			if failed == 0 || failed == len(queries) {
+				t.Errorf("%d of %d queries failed; the test wants some", failed, len(queries))
+			}
+		})
+	}
+}
+
+// A vector finds what the caption finds whose embedding it is.
+func TestVectorQueries(t *testing.T) {
+	x := open(t, optionsOf("vseinf"))
+	d, err := x.Dims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := x.CaptionRows(t.Context(), []string{x.Caption(3), x.Caption(4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := x.Batch(t.Context(), []Query{{Text: x.Caption(4), K: 3}, {Vector: rows[d.Embedding:], K: 3},
+		{Vector: rows, K: 3}, {Vector: append([]float32{float32(math.NaN())}, rows[1:d.Embedding]...)}})
+	if got[0].Err != nil || got[1].Err != nil || !slices.Equal(got[0].Hits, got[1].Hits) {
+		t.Errorf("%+v and %+v", got[0], got[1])
+	}
+	for i, want := range map[int]string{2: "the embeddings of", 3: "expected finite"} {
+		if got[i].Err == nil || !strings.Contains(got[i].Err.Error(), want) || !Refused(got[i].Err) {
+			t.Errorf("query %d: %v, want %q", i, got[i].Err, want)
+		}
+	}
+	order := optionsOf("gsmn")
+	var none *NoEmbeddingError
+	if r := open(t, order).Batch(t.Context(), []Query{{Vector: rows}}); !errors.As(r[0].Err, &none) {
+		t.Errorf("a pair scorer takes a vector: %+v", r[0])
+	}
+}
+
+// Embeddings that are asked for are those of the split.
+func TestRows(t *testing.T) {
+	x := open(t, optionsOf("vseinf"))
+	m := x.members[0].(*embedder)
+	captions, err := m.captionRows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, unknown, err := x.CaptionRows(t.Context(), []string{x.Caption(2), x.Caption(5), x.Caption(6)})
+	if err != nil || len(unknown) != 3 {
+		t.Fatal(err, unknown)
+	}
+	want := slices.Concat(captions[2*m.dim:3*m.dim], captions[5*m.dim:7*m.dim])
+	if !slices.Equal(rows, want) {
+		t.Error("captions differ from those of the split")
+	}
+	images, err := m.imageRows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var features []float32
+	for _, i := range []int{1, 3} {
+		f, _, err := m.readImage(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		features = append(features, f...)
+	}
+	if rows, err = x.ImageRows(t.Context(), features); err != nil ||
+		!slices.Equal(rows, slices.Concat(images[m.dim:2*m.dim], images[3*m.dim:4*m.dim])) {
+		t.Errorf("images differ from those of the split: %v", err)
+	}
+	if _, err = x.ImageRows(t.Context(), features[1:]); !Refused(err) {
+		t.Errorf("a feature too few: %v", err)
+	}
+	features[0] = float32(math.NaN())
+	if _, err = x.ImageRows(t.Context(), features); !Refused(err) {
+		t.Errorf("NaN: %v", err)
+	}
+}
+
+// The candidates of float32 scores hold the best k of float64, whatever the scores: ties, differences below the
+// precision of float32, one image again and again, and values that overflow.
+func TestCandidates(t *testing.T) {
+	pool := par.New(2)
+	defer pool.Close()
+	const n, dim, k = 3 * 4096, 24, 10
+	r := rand.New(rand.NewPCG(3, 4))
+	random := func(scale float64, from []float32, noise float64) []float32 {
+		x := make([]float32, n*dim)
+		for i := range x {
+			x[i] = float32(scale * (2*r.Float64() - 1))
+			if from != nil {
+				x[i] = from[i%dim] * float32(1+noise*(2*r.Float64()-1))
+			}
+		}
+		return x
+	}
+	one := random(1, nil, 0)[:dim]
+	for name, images := range map[string][]float32{
+		"random": random(1, nil, 0), "nearly equal": random(1, one, 1e-7), "equal": random(1, one, 0),
+		"tiny": random(1e-25, nil, 0), "huge": random(1e19, nil, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &embedder{encoder: &encoder{opt: &Options{}}, dim: dim}
+			m.images.all, m.images.ready = images, true
+			q := images[:dim]
+			near := &nearest{k: k, slack: slack(dim, m.imageNorm(images), math.Sqrt(squares(q)))}
+			exact := make([]float64, n)
+			dotRows(pool, exact, images, widen(q), nil)
+			approximate := make([]float32, n)
+			for j := range approximate {
+				for e, v := range q {
+					approximate[j] += images[j*dim+e] * v
+				}
+			}
+			for lo := 0; lo < n; lo += 4096 {
+				near.see(lo, approximate[lo:lo+4096])
+			}
+			got, err := exactly([]*embedder{m}, [][]float32{q}, 0, near)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := top(exact, nil, k)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v, want %v, %v", got, want, err)
+			}
+			if name == "random" && len(near.best) > 2*k {
+				t.Errorf("%d candidates for %d", len(near.best), k)
+			}
+		})
+	}
+}

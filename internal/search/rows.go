@@ -1,0 +1,145 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"vsetrain/models"
+)
+
+// NoEmbeddingError says why captions and images have no embedding here.
+type NoEmbeddingError struct{ text string }
+
+// Error implements error.
+func (e *NoEmbeddingError) Error() string { return e.text }
+
+// single returns the only member, an embedder.
+func (x *Index) single() (*embedder, error) {
+	if len(x.members) > 1 {
+		return nil, &NoEmbeddingError{fmt.Sprintf("an ensemble of %d networks has no common embedding; open one of them",
+			len(x.members))}
+	}
+	if e, ok := x.members[0].(*embedder); ok {
+		return e, nil
+	}
+	m := x.members[0].common()
+	return nil, &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has an "+
+		"embedding; expected an embedder (%s)", m.Name, m.Model.Options.Network, embedders())}
+}
+
+// Dims are the sizes of what an embedder takes and gives.
+type Dims struct {
+	Embedding int // values of an embedding
+	Regions   int // of an image
+	Feature   int // values of a region
+}
+
+// Dims returns the sizes, or a *NoEmbeddingError.
+func (x *Index) Dims() (Dims, error) {
+	e, err := x.single()
+	if err != nil {
+		return Dims{}, err
+	}
+	d := e.Model.Dims
+	return Dims{Embedding: e.dim, Regions: d.Regions, Feature: d.Feature}, nil
+}
+
+// CaptionRows embeds captions: [len(captions), E], and the words of each that the vocabulary lacks. A caption of
+// unknown words only is an *UnknownError, one that the network cannot be asked a *QueryError.
+func (x *Index) CaptionRows(ctx context.Context, captions []string) (rows []float32, unknown [][]string, err error) {
+	e, err := x.single()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([][]int32, len(captions))
+	unknown = make([][]string, len(captions))
+	for i, c := range captions {
+		if unknown[i], err = x.unknown(c); err != nil {
+			return nil, nil, err
+		}
+		if ids[i], err = e.words(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	e.mu.Lock()
+	rows, err = encodeWords(ctx, e.Runner.Embeds, ids, MaxBatch, nil)
+	e.mu.Unlock()
+	if err == nil {
+		err = finite("caption", rows, e.dim)
+	}
+	return rows, unknown, err
+}
+
+// ImageRows embeds images that are not of the split, features [N, Regions·Feature]: [N, E].
+func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, error) {
+	e, err := x.single()
+	if err != nil {
+		return nil, err
+	}
+	size := e.Model.Dims.Regions * e.Model.Dims.Feature
+	if len(features) == 0 || len(features)%size != 0 {
+		return nil, &QueryError{fmt.Sprintf("%d values; an image of %s has %d regions of %d", len(features), e.Name,
+			e.Model.Dims.Regions, e.Model.Dims.Feature)}
+	}
+	n := len(features) / size
+	rows := make([]float32, n*e.dim)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range n { // one graph; other numbers of images would each be compiled
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := e.Runner.Embeds.Images(rows[i*e.dim:(i+1)*e.dim],
+			models.ImageBatch{N: 1, Features: features[i*size : (i+1)*size]})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := finite("image", rows, e.dim); err != nil {
+		return nil, &QueryError{err.Error()}
+	}
+	return rows, nil
+}
+
+// PrepareBatches compiles the graphs of captions of usual lengths for every number of captions that Batch embeds
+// together, so that no query waits for one.
+func (x *Index) PrepareBatches(ctx context.Context) error {
+	for _, m := range x.all() {
+		e, ok := m.(*embedder)
+		if !ok {
+			continue
+		}
+		e.mu.Lock()
+		err := e.compileBatches(ctx)
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *embedder) compileBatches(ctx context.Context) error {
+	for n := 1; n <= MaxBatch; n *= 2 {
+		for _, l := range []int{8, 16, 24} {
+			ids := make([][]int32, n)
+			for i := range ids {
+				ids[i] = make([]int32, 1)
+			}
+			ids[0] = make([]int32, l)
+			if _, err := encodeWords(ctx, m.Runner.Embeds, ids, MaxBatch, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Refused reports whether an error lies in the query, not in the network or the machine.
+func Refused(err error) bool {
+	var unknown *UnknownError
+	var query *QueryError
+	var none *NoEmbeddingError
+	return errors.As(err, &unknown) || errors.As(err, &query) || errors.As(err, &none)
+}
