@@ -72,7 +72,7 @@ lint: ## run staticcheck (part of make test)
 
 # Packages that share memory between goroutines and are quick under the race detector: 45 s of CPU once compiled. The
 # tests in a browser are left out.
-RACED := ./internal/par ./internal/runfs ./internal/search ./internal/view ./data ./data/text
+RACED := ./internal/par ./internal/runfs ./internal/search ./internal/serve ./internal/view ./data ./data/text
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 

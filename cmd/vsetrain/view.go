@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/bind"
 	"vsetrain/internal/device"
 	"vsetrain/internal/view"
 )
@@ -26,11 +25,7 @@ type viewOptions struct {
 }
 
 // viewPort is the first port that is tried where --listen does not name one; the next ones follow.
-const (
-	viewHost  = "127.0.0.1"
-	viewPort  = 8420
-	viewPorts = 20
-)
+const viewPort = 8420
 
 func newCmdView(a *app) *cobra.Command {
 	o := &viewOptions{Options: view.Options{Device: device.DefaultOptions()}}
@@ -59,7 +54,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	}
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
-		"first free port from %d", viewHost, viewPort))
+		"first free port from %d", bind.Local, viewPort))
 	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the "+
@@ -85,7 +80,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	o.Cache, o.CacheLimit = o.cache.folder()
 	o.Warn = a.warn
-	l, err := o.listen()
+	l, err := listenOn(o.Listen, viewPort)
 	if err != nil {
 		return err
 	}
@@ -94,7 +89,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	if host != "" {
 		o.Hosts = append(o.Hosts, host)
 	}
-	if !isLoopback(l.Addr()) {
+	if !bind.IsLoopback(l.Addr()) {
 		if name, err := os.Hostname(); err == nil && name != "" {
 			o.Hosts = append(o.Hosts, name)
 		}
@@ -106,7 +101,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.Close()
-	url := "http://" + browseAddr(l.Addr()) + "/"
+	url := "http://" + bind.Here(l.Addr()) + "/"
 	a.Printf("%s of %s at %s\n", ui.Count(s.Runs(), "run"), o.Dir, url)
 	if o.Open {
 		if err := openBrowser(url); err != nil {
@@ -116,34 +111,12 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	return s.Serve(ctx, l)
 }
 
-// listen opens the address, or if none is named the first free port.
-func (o *viewOptions) listen() (net.Listener, error) {
-	if o.Listen != "" {
-		return view.Listen(o.Listen)
+// listenOn opens the address, or where none is named the first free port of this machine.
+func listenOn(addr string, port int) (net.Listener, error) {
+	if addr == "" {
+		return bind.ListenFrom(port)
 	}
-	for port := viewPort; port < viewPort+viewPorts; port++ {
-		l, err := view.Listen(net.JoinHostPort(viewHost, strconv.Itoa(port)))
-		var taken *view.PortInUse
-		if !errors.As(err, &taken) {
-			return l, err
-		}
-	}
-	return view.Listen(net.JoinHostPort(viewHost, "0"))
-}
-
-func isLoopback(addr net.Addr) bool {
-	t, ok := addr.(*net.TCPAddr)
-	return ok && t.IP.IsLoopback()
-}
-
-// browseAddr is the address for a browser on this machine: a server that listens everywhere also listens on the
-// loopback address.
-func browseAddr(addr net.Addr) string {
-	t, ok := addr.(*net.TCPAddr)
-	if !ok || !t.IP.IsUnspecified() {
-		return addr.String()
-	}
-	return net.JoinHostPort(viewHost, strconv.Itoa(t.Port))
+	return bind.Listen(addr)
 }
 
 // openBrowser starts the browser of the system and does not wait for it.

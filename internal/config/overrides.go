@@ -19,6 +19,7 @@ var notConfig = []string{
 	"VSETRAIN_EMULATOR",    // built emulated driver of the tests, or how they execute the PTX
 	"VSETRAIN_DATA",        // real data of the tests
 	"VSETRAIN_GOLDEN",      // golden cases of the tests
+	"VSETRAIN_TOKEN",       // what requests to vsetrain serve must bear
 }
 
 // envName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.

@@ -20,7 +20,7 @@ const module = "vsetrain/"
 
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
-	{"configs", "internal/asm", "internal/build", "internal/chart", "internal/golden",
+	{"configs", "internal/asm", "internal/bind", "internal/build", "internal/chart", "internal/golden",
 		"internal/mapped", "internal/mlflow", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
@@ -38,6 +38,7 @@ var levels = [][]string{
 	{"eval"},
 	{"train"},
 	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view",
+		"internal/serve",
 		"internal/figures",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
@@ -70,6 +71,7 @@ var sideways = map[string][]string{
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
 	"internal/figures":           {"internal/config"},
 	"internal/search":            {"internal/experiment"},
+	"internal/serve":             {"internal/search"},
 	// trials are runs
 	"internal/sweep": {"internal/config", "internal/experiment", "internal/report"},
 	// a page on what they tell
@@ -85,6 +87,7 @@ var sideways = map[string][]string{
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
 	"internal/search":     {"internal/config"},
+	"internal/serve":      {"internal/config", "internal/experiment"},
 	"internal/device/cpu": {"internal/device/devicetest"},
 	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
 		"internal/device/cuda/emulator", "internal/device/cuda/null"},

@@ -175,9 +175,7 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 	if len(ids) == 0 {
 		return rows, nil
 	}
-	m.mu.Lock()
-	encoded, err := encodeWords(ctx, m.Runner.Embeds, ids, MaxBatch, nil)
-	m.mu.Unlock()
+	encoded, err := m.encode(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +188,13 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 		copy(rows[j*m.dim:], row)
 	}
 	return rows, nil
+}
+
+// encode embeds captions given as word ids, with the network to itself: [N, E].
+func (m *embedder) encode(ctx context.Context, ids [][]int32) ([]float32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return encodeWords(ctx, m.Runner.Embeds, ids, MaxBatch, nil)
 }
 
 // Images that are compared with all queries at a time: their scores stay in the cache of a processor.
@@ -212,12 +217,8 @@ func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]fl
 	}
 	x.batching.Lock()
 	defer x.batching.Unlock()
-	if x.batching.engine == nil {
-		e, err := gemm.New(x.pool, gemm.Options{})
-		if err != nil {
-			return err
-		}
-		x.batching.engine = e
+	if err := x.packImages(images); err != nil {
+		return err
 	}
 	n := x.split.NumImages()
 	scores := make([]float32, len(near)*min(n, batchImages))
@@ -231,13 +232,38 @@ func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]fl
 			if at == 0 {
 				beta = 0
 			}
-			x.batching.engine.Gemm(&gemm.Args{TransB: true, M: len(near), N: width, K: m.dim, Alpha: 1, A: rows[at],
-				LDA: m.dim, B: images[at][lo*m.dim : (lo+width)*m.dim], LDB: m.dim, Beta: beta, C: scores, LDC: width})
+			x.batching.engine.GemmPacked(&gemm.Args{M: len(near), N: width, K: m.dim, Alpha: 1, A: rows[at], LDA: m.dim,
+				Beta: beta, C: scores, LDC: width}, &x.batching.packed[at][lo/batchImages])
 		}
 		x.pool.For(len(near), par.Func(func(_, j int) {
 			near[j].see(lo, scores[j*width:(j+1)*width])
 		}))
 	}
+	return nil
+}
+
+// packImages brings the embeddings [N, E] of each member into the layout of the products, once: they need as much
+// memory again, half as much more with AMX. The caller holds the lock of batching.
+func (x *Index) packImages(images [][]float32) error {
+	if x.batching.engine != nil {
+		return nil
+	}
+	e, err := gemm.New(x.pool, gemm.Options{})
+	if err != nil {
+		return err
+	}
+	n := x.split.NumImages()
+	x.batching.packed = make([][]gemm.Packed, len(images))
+	for at, rows := range images {
+		dim := len(rows) / n
+		blocks := make([]gemm.Packed, (n+batchImages-1)/batchImages)
+		for i := range blocks {
+			lo, hi := i*batchImages, min(n, (i+1)*batchImages)
+			e.PackB(&blocks[i], true, dim, hi-lo, rows[lo*dim:hi*dim], dim, gemm.Float32)
+		}
+		x.batching.packed[at] = blocks
+	}
+	x.batching.engine = e
 	return nil
 }
 

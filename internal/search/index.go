@@ -27,7 +27,8 @@ type Index struct {
 
 	batching struct {
 		sync.Mutex
-		engine *gemm.Engine // of the products of Batch; nil until the first
+		engine *gemm.Engine    // of the products of Batch; nil until the first
+		packed [][]gemm.Packed // of each member blocks of its image embeddings
 	}
 
 	outcomes struct {
@@ -132,15 +133,17 @@ type Info struct {
 	Shortlist        string   // the same of the shortlist's checkpoint; "" without
 	Images, Captions int
 	CaptionsPerImage int
-	Scored           int  // images that the last pass scores for a text query: all, or the length of the shortlist
-	Pairs            bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	Scored           int    // images that the last pass scores for a text query: all, or the length of the shortlist
+	Network          string // of the first checkpoint
+	Pairs            bool   // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
 // Info returns what was opened.
 func (x *Index) Info() Info {
 	s := x.split
 	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
-		CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages()}
+		CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages(),
+		Network: x.members[0].common().Model.Options.Network}
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
 		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs

@@ -17,15 +17,15 @@ func (e *NoEmbeddingError) Error() string { return e.text }
 // single returns the only member, an embedder.
 func (x *Index) single() (*embedder, error) {
 	if len(x.members) > 1 {
-		return nil, &NoEmbeddingError{fmt.Sprintf("an ensemble of %d networks has no common embedding; open one of them",
-			len(x.members))}
+		return nil, &NoEmbeddingError{fmt.Sprintf("an ensemble of %d networks has no common embedding; open one of "+
+			"them", len(x.members))}
 	}
 	if e, ok := x.members[0].(*embedder); ok {
 		return e, nil
 	}
 	m := x.members[0].common()
-	return nil, &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has an "+
-		"embedding; expected an embedder (%s)", m.Name, m.Model.Options.Network, embedders())}
+	return nil, &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has "+
+		"an embedding; expected an embedder (%s)", m.Name, m.Model.Options.Network, embedders())}
 }
 
 // Dims are the sizes of what an embedder takes and gives.
@@ -62,10 +62,7 @@ func (x *Index) CaptionRows(ctx context.Context, captions []string) (rows []floa
 			return nil, nil, err
 		}
 	}
-	e.mu.Lock()
-	rows, err = encodeWords(ctx, e.Runner.Embeds, ids, MaxBatch, nil)
-	e.mu.Unlock()
-	if err == nil {
+	if rows, err = e.encode(ctx, ids); err == nil {
 		err = finite("caption", rows, e.dim)
 	}
 	return rows, unknown, err
@@ -102,22 +99,34 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 	return rows, nil
 }
 
-// PrepareBatches compiles the graphs of captions of usual lengths for every number of captions that Batch embeds
-// together, so that no query waits for one.
+// PrepareBatches does now what the first calls of Batch would wait for: it encodes the images, brings them into the
+// layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
+// embedded together.
 func (x *Index) PrepareBatches(ctx context.Context) error {
 	for _, m := range x.all() {
 		e, ok := m.(*embedder)
 		if !ok {
 			continue
 		}
-		e.mu.Lock()
-		err := e.compileBatches(ctx)
-		e.mu.Unlock()
-		if err != nil {
+		if err := e.compileBatches(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	members, together := x.dotProducts()
+	if !together {
+		return nil
+	}
+	images := make([][]float32, len(members))
+	for i, m := range members {
+		var err error
+		if images[i], err = m.imageRows(ctx); err != nil {
+			return err
+		}
+		m.imageNorm(images[i])
+	}
+	x.batching.Lock()
+	defer x.batching.Unlock()
+	return x.packImages(images)
 }
 
 func (m *embedder) compileBatches(ctx context.Context) error {
@@ -128,7 +137,7 @@ func (m *embedder) compileBatches(ctx context.Context) error {
 				ids[i] = make([]int32, 1)
 			}
 			ids[0] = make([]int32, l)
-			if _, err := encodeWords(ctx, m.Runner.Embeds, ids, MaxBatch, nil); err != nil {
+			if _, err := m.encode(ctx, ids); err != nil {
 				return err
 			}
 		}

@@ -2,11 +2,9 @@ package view
 
 import (
 	"log"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
+
+	"vsetrain/internal/bind"
 )
 
 // Limits of a request.
@@ -47,7 +45,7 @@ func guard(hosts []string, next http.Handler) http.Handler {
 			}
 		}()
 		switch {
-		case !allowedHost(r.Host, hosts):
+		case !bind.AllowedHost(r.Host, hosts):
 			http.Error(w, "this page is served to localhost and IP addresses only; allow a host name with "+
 				"--allow-host NAME", http.StatusMisdirectedRequest)
 			return
@@ -62,17 +60,4 @@ func guard(hosts []string, next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
-}
-
-// allowedHost reports whether a Host header, with or without port, names this server.
-func allowedHost(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
-		return true
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil
 }

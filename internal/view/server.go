@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
+	"vsetrain/internal/bind"
 	"vsetrain/internal/runfs"
 )
 
@@ -71,33 +71,6 @@ func (s *Server) Handler() http.Handler {
 // Close stops what is loading and closes the networks.
 func (s *Server) Close() { s.networks.close() }
 
-// Listen opens the address. A port that is taken is an error that says so.
-func Listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) || isAddrInUse(err) {
-		return nil, &PortInUse{addr}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w; expected HOST:PORT, such as 127.0.0.1:8420", addr, err)
-	}
-	return l, nil
-}
-
-// PortInUse is the error of an address that another process listens on.
-type PortInUse struct{ Addr string }
-
-// Error implements error.
-func (e *PortInUse) Error() string {
-	return fmt.Sprintf("%s: port in use by another program; choose one with --listen HOST:PORT, port 0 for any that "+
-		"is free", e.Addr)
-}
-
-// isAddrInUse knows the number that Windows has for the same (WSAEADDRINUSE).
-func isAddrInUse(err error) bool {
-	var n syscall.Errno
-	return errors.As(err, &n) && n == 10048
-}
-
 // Serve answers requests on l until ctx ends, then lets those in progress finish for a moment.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
@@ -108,17 +81,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    1 << 16,
 	}
-	done := make(chan error, 1)
-	go func() { done <- h.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	err := bind.Serve(ctx, h, l, 3*time.Second)
+	if errors.Is(err, bind.ErrCutOff) { // whoever reads the page loads it again
+		return nil
 	}
-	rest, stop := context.WithTimeout(context.Background(), 3*time.Second)
-	defer stop()
-	if err := h.Shutdown(rest); err != nil {
-		h.Close()
-	}
-	return nil
+	return err
 }

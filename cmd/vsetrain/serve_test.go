@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+)
+
+// The command answers until it is interrupted, on an address that it prints: an embedder, and a pair scorer with a
+// shortlist. The token of the environment is asked for.
+func TestServe(t *testing.T) {
+	fixture := func(network string) (checkpoint, data string) {
+		dir := filepath.Join("..", "..", "testdata", "torch", network)
+		return filepath.Join(dir, "checkpoint.pth.tar"), filepath.Join(dir, "data")
+	}
+	const token = "0123456789abcdef"
+	short, _ := fixture("vsepp")
+	for network, more := range map[string][]string{"vseinf": nil,
+		"gsmn": {"--shortlist", short, "--shortlist-size", "3"}} {
+		checkpoint, data := fixture(network)
+		var out, errs safeBuffer
+		a := &app{Streams: &ui.Streams{Out: &out, Err: &errs, Width: 80, Now: time.Now},
+			Environ: []string{"VSETRAIN_TOKEN=" + token}}
+		c := newCmdServe(a)
+		c.SetArgs(append([]string{checkpoint, "--data", data, "--listen", "0.0.0.0:0", "--no-cache", "--device", "cpu"},
+			more...))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.ExecuteContext(ctx) }()
+		var url []string
+		for range 1000 {
+			if url = regexp.MustCompile(`^answers at (http://127\.0\.0\.1:\d+)/\n$`).FindStringSubmatch(
+				out.String()); url != nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if url == nil {
+			t.Fatalf("%s: printed %q, %q", network, out.String(), errs.String())
+		}
+		for header, want := range map[string]int{"Bearer " + token: 200, "Bearer no": 401} {
+			q, err := http.NewRequest("POST", url[1]+"/v1/search",
+				strings.NewReader(`{"query":"a rusty lantern","k":2}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Authorization", header)
+			r, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(r.Body)
+			r.Body.Close()
+			if err != nil || r.StatusCode != want || strings.Contains(string(body), `"rank":2`) != (want == 200) {
+				t.Errorf("%s, %q: %d %v, %s", network, header, r.StatusCode, err, body)
+			}
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", network, err)
+		}
+		if !strings.Contains(errs.String(), "path=/v1/search status=200") {
+			t.Errorf("%s: log %q", network, errs.String())
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"vsetrain/internal/search"
+)
+
+// batcher answers queries of one split. While it answers some, others gather; they are answered together next.
+type batcher struct {
+	searcher Searcher
+	window   time.Duration
+	queue    chan *asked
+	counters *counters
+	done     sync.WaitGroup
+}
+
+// asked is a query that waits for its answer.
+type asked struct {
+	search.Query
+	ctx    context.Context
+	answer chan search.Result // of one element, so that nobody has to wait for a request that has gone
+}
+
+// newBatcher starts a batcher; room is how many queries may wait.
+func newBatcher(s Searcher, window time.Duration, room int, c *counters) *batcher {
+	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c}
+	b.done.Go(b.loop)
+	return b
+}
+
+// close ends the batcher. No query may be asked then.
+func (b *batcher) close() {
+	close(b.queue)
+	b.done.Wait()
+}
+
+// ask returns the answer to a query, or the error of the context.
+func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error) {
+	a := &asked{Query: q, ctx: ctx, answer: make(chan search.Result, 1)}
+	select {
+	case b.queue <- a:
+	case <-ctx.Done():
+		return search.Answer{}, ctx.Err()
+	}
+	select {
+	case r := <-a.answer:
+		return r.Answer, r.Err
+	case <-ctx.Done():
+		return search.Answer{}, ctx.Err()
+	}
+}
+
+func (b *batcher) loop() {
+	for first := range b.queue {
+		b.answer(b.gather(first))
+	}
+}
+
+// gather waits for queries beside the first, as long as the window is open.
+func (b *batcher) gather(first *asked) []*asked {
+	batch := []*asked{first}
+	var closed <-chan time.Time
+	if b.window > 0 {
+		closed = time.After(b.window)
+	}
+	for len(batch) < search.MaxBatch {
+		select { // those that wait already
+		case a, ok := <-b.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, a)
+			continue
+		default:
+		}
+		if closed == nil {
+			return batch
+		}
+		select {
+		case a, ok := <-b.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, a)
+		case <-closed:
+			return batch
+		}
+	}
+	return batch
+}
+
+// answer answers queries whose requests still wait.
+func (b *batcher) answer(batch []*asked) {
+	var waiting []*asked
+	var queries []search.Query
+	for _, a := range batch {
+		if a.ctx.Err() == nil {
+			waiting, queries = append(waiting, a), append(queries, a.Query)
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	results := b.results(queries)
+	b.counters.batch(len(queries))
+	for i, a := range waiting {
+		a.answer <- results[i]
+	}
+}
+
+// results answers queries. Nothing ends a batch before its time: other requests wait for it too.
+func (b *batcher) results(queries []search.Query) (results []search.Result) {
+	defer func() {
+		if e := recover(); e != nil {
+			results = make([]search.Result, len(queries))
+			for i := range results {
+				results[i].Err = fmt.Errorf("panic: %v", e)
+			}
+		}
+	}()
+	return b.searcher.Batch(context.Background(), queries)
+}

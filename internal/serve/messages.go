@@ -1,0 +1,90 @@
+package serve
+
+// The bodies of requests and answers. The tags are those of the OpenAPI description, which schemaOf makes; a
+// request has one of its fields with the tag choice.
+
+// SearchRequest asks for images. It has a query or a vector. A field that is null is left out.
+type SearchRequest struct {
+	Query    *string     `json:"query,omitempty" doc:"A caption, tokenised as those of the training." choice:"yes"`
+	Vector   *FloatArray `json:"vector,omitempty" doc:"An embedding of as many numbers as /v1/info says, instead of a query." choice:"yes"`
+	K        *int        `json:"k,omitempty" doc:"How many images to find; 10 where it is left out." min:"1" max:"max_k"`
+	Split    *string     `json:"split,omitempty" doc:"The split to search, one of /v1/info; the first where it is left out." enum:"splits"`
+	Captions *int        `json:"captions,omitempty" doc:"How many captions of each image to return; 0 where it is left out." min:"0" max:"1000"`
+}
+
+// SearchAnswer has the images, the best first.
+type SearchAnswer struct {
+	Split   string   `json:"split" doc:"The split that was searched."`
+	Scored  int      `json:"scored" doc:"Images that were compared: all, or those of the shortlist."`
+	Unknown []string `json:"unknown" doc:"Words of the query that the vocabulary lacks; they were searched as <unk>."`
+	Hits    []Hit    `json:"hits" doc:"The images, best first."`
+}
+
+// Hit is an image that was found.
+type Hit struct {
+	Rank     int      `json:"rank" doc:"From 1."`
+	Image    int      `json:"image" doc:"The number of the image in the split, from 0."`
+	ID       string   `json:"id" doc:"The id of the ids file, or the number."`
+	Score    float64  `json:"score" doc:"The score of evaluation."`
+	Captions []string `json:"captions" doc:"Captions that the image has in the split, as many as were asked for."`
+}
+
+// EmbedRequest asks for embeddings of captions or of images.
+type EmbedRequest struct {
+	Captions []string     `json:"captions,omitempty" doc:"Captions to embed." choice:"yes" min:"1" max:"max_items"`
+	Images   []FloatArray `json:"images,omitempty" doc:"Images to embed: of each the values of its regions one after the other, regions times feature numbers (/v1/info)." choice:"yes" min:"1" max:"max_items"`
+	Encoding *string      `json:"encoding,omitempty" doc:"How embeddings are returned." enum:"float,base64"`
+}
+
+// EmbedAnswer has an embedding for each caption or image, in their order.
+type EmbedAnswer struct {
+	Dim        int          `json:"dim" doc:"Numbers of an embedding."`
+	Embeddings []FloatArray `json:"embeddings" doc:"Embeddings; the score of an image and a caption is their dot product where dot_product in /v1/info is true."`
+	Unknown    [][]string   `json:"unknown" doc:"Of each caption the words that the vocabulary lacks."`
+}
+
+// InfoAnswer says what is served.
+type InfoAnswer struct {
+	Version     string      `json:"version" doc:"The version of the program."`
+	Network     string      `json:"network" doc:"The kind of the network."`
+	Checkpoints []string    `json:"checkpoints" doc:"What was opened, for people; the scores of several are averaged."`
+	Shortlist   string      `json:"shortlist" doc:"The embedder that picks candidates; empty without."`
+	Splits      []SplitInfo `json:"splits" doc:"What can be searched; the first where a request names none."`
+	Embeds      bool        `json:"embeds" doc:"Whether captions and images have embeddings, so that /v1/embed and vectors work."`
+	Dim         int         `json:"dim" doc:"Numbers of an embedding; 0 where there are none."`
+	Regions     int         `json:"regions" doc:"Regions of an image; 0 where there are no embeddings."`
+	Feature     int         `json:"feature" doc:"Numbers of a region; 0 where there are no embeddings."`
+	Limits      LimitsInfo  `json:"limits" doc:"What a request may ask for."`
+}
+
+// SplitInfo is a split that can be searched.
+type SplitInfo struct {
+	Name     string `json:"name" doc:"What a request calls it."`
+	Images   int    `json:"images" doc:"Images of the split."`
+	Captions int    `json:"captions" doc:"Captions of the split."`
+}
+
+// LimitsInfo are the limits of the server.
+type LimitsInfo struct {
+	MaxK           int     `json:"max_k" doc:"Images of an answer."`
+	MaxItems       int     `json:"max_items" doc:"Captions or images of a request for embeddings."`
+	MaxBody        int64   `json:"max_body" doc:"Bytes of a request."`
+	Queue          int     `json:"queue" doc:"Requests in progress; more get status 429."`
+	TimeoutSeconds float64 `json:"timeout_seconds" doc:"Seconds until a request gets status 504."`
+}
+
+// HealthAnswer says whether the server answers queries.
+type HealthAnswer struct {
+	Status string `json:"status" doc:"ready, starting while images are encoded, stopping after a signal." enum:"ready,starting,stopping"`
+}
+
+// ErrorAnswer is the body of every status of 400 and above.
+type ErrorAnswer struct {
+	Error ErrorInfo `json:"error" doc:"What was wrong."`
+}
+
+// ErrorInfo is one error.
+type ErrorInfo struct {
+	Code    string `json:"code" doc:"For programs, such as bad_request or busy."`
+	Message string `json:"message" doc:"For people: what was expected, what was found."`
+}
