@@ -139,17 +139,20 @@ func SaveRanks(path string, r Ranking) error {
 		}
 		return torchfile.Save(path, map[string]any{"rt": rt, "rti": rti})
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
-		b := bufio.NewWriter(w)
-		fmt.Fprintln(b, "direction,query,rank,top1")
-		for i, rank := range r.I2T {
-			fmt.Fprintf(b, "i2t,%d,%d,%d\n", i, rank, r.I2TTop[i])
-		}
-		for c, rank := range r.T2I {
-			fmt.Fprintf(b, "t2i,%d,%d,%d\n", c, rank, r.T2ITop[c])
-		}
-		return b.Flush()
-	})
+	return atomicfile.WriteFile(path, func(w io.Writer) error { return WriteRanksCSV(w, r) })
+}
+
+// WriteRanksCSV writes a ranking as the .csv of SaveRanks.
+func WriteRanksCSV(w io.Writer, r Ranking) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "direction,query,rank,top1")
+	for i, rank := range r.I2T {
+		fmt.Fprintf(b, "i2t,%d,%d,%d\n", i, rank, r.I2TTop[i])
+	}
+	for c, rank := range r.T2I {
+		fmt.Fprintf(b, "t2i,%d,%d,%d\n", c, rank, r.T2ITop[c])
+	}
+	return b.Flush()
 }
 
 func rankTensors(ranks, top1 []int) (pickle.Tuple, error) {

@@ -3,11 +3,15 @@ package view
 import (
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
+	"time"
 
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
 	"vsetrain/internal/runfs"
+	"vsetrain/models"
 )
 
 // setting is a line of a configuration.
@@ -16,18 +20,93 @@ type setting struct {
 	Changed bool // is not the default
 }
 
-// settings lists the configuration of a run.
-func settings(c *config.Config) []setting {
+// settingGroup is the settings that a run reads, or those of other networks and losses, which it does not.
+type settingGroup struct {
+	Other bool
+	List  []setting
+}
+
+// settings lists the configuration of a run, those that it does not read apart.
+func settings(c *config.Config) []settingGroup {
 	if c == nil {
 		return nil
 	}
 	standard := config.Default()
 	base := config.Values(&standard)
-	var out []setting
+	out := []settingGroup{{}, {Other: true}}
 	for i, v := range config.Values(c) {
-		out = append(out, setting{v, v.Text != base[i].Text})
+		g := &out[0]
+		if unread(c, v.Key) {
+			g = &out[1]
+		}
+		g.List = append(g.List, setting{v, v.Text != base[i].Text})
 	}
-	return out
+	return slices.DeleteFunc(out, func(g settingGroup) bool { return len(g.List) == 0 })
+}
+
+// unread reports whether a key is an option of another network, text encoder or loss than that of the run.
+func unread(c *config.Config, key string) bool {
+	part := strings.Split(key, ".")
+	switch {
+	case len(part) < 3:
+		return false
+	case part[0] == "loss":
+		return part[1] != c.Loss.Name
+	case part[0] == "model" && part[1] == models.TextBert:
+		return c.Model.TextEncoder != models.TextBert
+	case part[0] == "model":
+		return part[1] != c.Model.Traits().Section
+	}
+	return false
+}
+
+// timing tells when a run began and when it will be done.
+type timing struct {
+	Started, Session time.Time // of the first session and of the one that trains now; zero where it is not known
+	Left             string    // about; "" where it cannot be told
+	Early            bool      // it may end before: train.early_stop
+}
+
+// timingOf extrapolates the pace of the session that trains a run, validations included.
+func timingOf(r *Run, sessions []runfs.Env) (t timing) {
+	if len(sessions) > 0 {
+		t.Started = sessions[0].Started
+	}
+	if r.State != Running {
+		return t
+	}
+	t.Session, t.Early = r.Owner.Since, r.Config.Train.EarlyStop > 0
+	var steps []experiment.StepRecord
+	for _, s := range r.Steps {
+		if !s.Time.Before(r.Owner.Since) {
+			steps = append(steps, s)
+		}
+	}
+	if len(steps) < 2 {
+		return t
+	}
+	first, last := steps[0], steps[len(steps)-1]
+	share := func(s experiment.StepRecord) float64 {
+		return progress(&r.Config.Train, &report.Log{Steps: []experiment.StepRecord{s}})
+	}
+	if done := share(last) - share(first); done > 0 {
+		left := (1 - share(last)) / done * float64(last.Time.Sub(first.Time))
+		t.Left = span(time.Duration(left).Round(time.Second))
+	}
+	return t
+}
+
+// span writes a duration with one unit or two.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
 // runPage shows one run.
@@ -44,10 +123,10 @@ func (s *Server) runPage(r *request) error {
 		LastRow     *experiment.ValidationRecord
 		All         []experiment.ValidationRecord // newest first
 		Step        *experiment.StepRecord
-		Settings    []setting
+		Settings    []settingGroup
 		Sessions    []runfs.Env
 		SessionsErr string
-		Remaining   string
+		Timing      timing
 		SearchURL   string
 		Measured    *measured
 	}
@@ -73,6 +152,7 @@ func (s *Server) runPage(r *request) error {
 	if d.Sessions, err = run.sessions(); err != nil {
 		d.SessionsErr = err.Error()
 	}
+	d.Timing = timingOf(run, d.Sessions)
 	if len(run.Saved) > 0 {
 		d.SearchURL = "/search?" + url.Values{"r": {run.ID}}.Encode()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"vsetrain/eval"
 	"vsetrain/internal/search"
@@ -197,6 +198,44 @@ func sortOutcomes(of []search.Outcome, key string, down bool) {
 		}
 		return c
 	})
+}
+
+// ranksFile is the ranks of all queries as a file, the one that eval --save-ranks writes.
+func (s *Server) ranksFile(r *request) error {
+	p, err := s.pick(r)
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	if !p.Open || s.networks.ranks(p.network) == nil {
+		return &badRequest{"the queries are not ranked yet: open the network and rank them first"}
+	}
+	out := s.networks.ranks(p.network)
+	var all eval.Ranking
+	all.I2T, all.I2TTop = ranking(out.Images)
+	all.T2I, all.T2ITop = ranking(out.Captions)
+	name := strings.Map(func(c rune) rune {
+		if c == '/' || c == '"' || c == '\\' || c < ' ' || c > '~' {
+			return '-'
+		}
+		return c
+	}, p.Run.Name) + "-" + p.Key.Checkpoint + "-" + p.Key.Split + "-ranks.csv"
+	h := r.w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	return eval.WriteRanksCSV(r.w, all)
+}
+
+// ranking returns the ranks of queries, and the candidate that each finds first.
+func ranking(of []search.Outcome) (ranks, top []int) {
+	for _, o := range of {
+		first := o.Wrong.Index
+		if o.Rank == 0 {
+			first = o.Match.Index
+		}
+		ranks, top = append(ranks, o.Rank), append(top, first)
+	}
+	return ranks, top
 }
 
 // mistake is a query beside what it should and what it did find.

@@ -123,8 +123,31 @@ func runPlots(r *Run) []*plot {
 	}
 	var out []*plot
 	for _, p := range all {
+		p.Marks = append(p.Marks, r.warmups(p.ID)...)
 		if p := newPlot(p); !p.Empty() {
 			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// warmups marks where a warm-up ends that a curve shows: behind that of the loss (loss.warmup_epochs) the loss is
+// another one, behind that of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come so
+// far has no mark yet.
+func (r *Run) warmups(id string) (out []mark) {
+	if r.Config == nil {
+		return nil
+	}
+	at, done := r.Config.Loss.WarmupEpochs, r.Epochs()
+	if at > 0 && float64(at) <= done && (id == "m_recall" || id == "loss" || id == "grad_norm") {
+		out = append(out, mark{Name: "end of the loss's warm-up", Class: class(6), X: float64(at)})
+	}
+	if n := int64(r.Config.Optim.WarmupSteps); n > 0 && (id == "lr" || id == "grad_norm") {
+		for i := range r.Steps {
+			if s := &r.Steps[i]; s.Step >= n {
+				return append(out, mark{Name: "end of the learning rate's warm-up", Class: class(7),
+					X: s.Epoch * float64(n) / float64(s.Step)})
+			}
 		}
 	}
 	return out

@@ -60,6 +60,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("GET "+path, s.page(page))
 	}
 	mux.HandleFunc("GET /picture", s.picture)
+	mux.Handle("GET /ranks.csv", s.page(s.ranksFile))
 	mux.Handle("GET /assets/", assetHandler())
 	mux.Handle("POST /load", s.page(s.load))
 	mux.Handle("POST /rank", s.page(s.rank))

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/config"
+	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/runfs"
+)
+
+// The time left follows the pace of the session that trains now, not the hours in which nothing ran.
+func TestTimeLeft(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
+	c := tiny()
+	c.Train.Epochs, c.Train.EarlyStop = 10, 3
+	r := &Run{State: Running, Config: c, Owner: runfs.Owner{Since: at(20)}}
+	step := func(minute int, epoch float64) {
+		r.Steps = append(r.Steps, experiment.StepRecord{Time: at(minute), Epoch: epoch})
+	}
+	step(0, 1)
+	step(21, 2)
+	if got := timingOf(r, nil); got.Left != "" {
+		t.Errorf("one step of the session: %q", got.Left)
+	}
+	step(23, 4)
+	sessions := []runfs.Env{{Started: at(0)}, {Started: at(20)}}
+	got := timingOf(r, sessions)
+	if got.Left != "6 min 00 s" || !got.Early || !got.Started.Equal(at(0)) || !got.Session.Equal(at(20)) {
+		t.Errorf("%+v", got)
+	}
+	c.Train.MaxSteps = 1000
+	r.State = Interrupted
+	if got := timingOf(r, sessions); got.Left != "" || !got.Started.Equal(at(0)) {
+		t.Errorf("%+v", got)
+	}
+	for d, want := range map[time.Duration]string{30 * time.Second: "30 s", 90 * time.Minute: "1 h 30 min",
+		72 * time.Hour: "3 d 0 h"} {
+		if got := span(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Options of other networks and losses are apart from those that a run reads.
+func TestSettingGroups(t *testing.T) {
+	c := tiny()
+	c.Model.Network, c.Loss.Name = "saf", "lseh"
+	groups := settings(c)
+	if len(groups) != 2 || groups[0].Other || !groups[1].Other {
+		t.Fatalf("%d groups", len(groups))
+	}
+	in := func(g int, key string) bool {
+		return slices.ContainsFunc(groups[g].List, func(s setting) bool { return s.Key == key })
+	}
+	for key, group := range map[string]int{"model.network": 0, "model.sgraf.steps": 0, "loss.lseh.lambda": 0, "seed": 0,
+		"optim.lr": 0, "model.vsrn.mode": 1, "model.bert.dir": 1, "loss.luwm.positive": 1} {
+		if !in(group, key) || in(1-group, key) {
+			t.Errorf("%s is not in group %d alone", key, group)
+		}
+	}
+	standard := config.Default()
+	if n := len(groups[0].List) + len(groups[1].List); n != len(config.Values(&standard)) {
+		t.Errorf("%d settings", n)
+	}
+	s := open(t, Options{Dir: runs})
+	s.has("/run?id=one", "of other networks and losses, which this run does not read", "<dt>Seed</dt><dd>7</dd>")
+}
+
+// Warm-ups that are over have a line where they end.
+func TestWarmupMarks(t *testing.T) {
+	c := tiny()
+	c.Loss.WarmupEpochs, c.Optim.WarmupSteps = 1, 4
+	r := &Run{Config: c}
+	for i := range 16 {
+		r.Steps = append(r.Steps, experiment.StepRecord{Step: int64(i + 1), Epoch: float64(i+1) / 8, Loss: 1,
+			GradNorm: 1, LearningRate: 1})
+	}
+	got := map[string][]mark{}
+	for _, p := range runPlots(r) {
+		got[p.ID] = p.Marks
+	}
+	if m := got["loss"]; len(m) != 1 || m[0].X != 1 || !strings.Contains(m[0].Name, "loss's warm-up") {
+		t.Errorf("loss: %+v", m)
+	}
+	if m := got["lr"]; len(m) != 1 || m[0].X != 0.5 || !strings.Contains(m[0].Name, "learning rate's warm-up") {
+		t.Errorf("learning rate: %+v", m)
+	}
+	r.Steps = r.Steps[:3]
+	for _, p := range runPlots(r) {
+		if len(p.Marks) > 0 {
+			t.Errorf("%s: %+v before any warm-up is over", p.ID, p.Marks)
+		}
+	}
+}
+
+// The ranks that a browser downloads are those that eval writes.
+func TestRanksFile(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	path := "/ranks.csv?r=sub%2Ftwo"
+	if r, text := s.ask("GET", path, nil); r.StatusCode != 400 || !strings.Contains(text, "not ranked yet") {
+		t.Errorf("%s %s", r.Status, text)
+	}
+	s.load(networkKey{"sub/two", "best", "test"})
+	r, got := s.ask("GET", path, nil)
+	if d := r.Header.Get("Content-Disposition"); d != `attachment; filename="sub-two-best-test-ranks.csv"` {
+		t.Errorf("%s: %s", r.Status, d)
+	}
+	file := filepath.Join(t.TempDir(), "ranks.csv")
+	q := experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "sub/two")}, Split: "test", Batch: 16,
+		Device: device.DefaultOptions(), SaveRanks: file}
+	q.Device.Threads = 1
+	if _, err := experiment.Eval(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := os.ReadFile(file); err != nil || got != string(want) {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+	s.has("/queries?r=sub%2Ftwo", `href="/ranks.csv?ck=best&amp;r=sub%2Ftwo&amp;split=test" download`)
+}
