@@ -59,7 +59,7 @@ func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile t
 	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile,
 		BlockImages: images.N,
 		TileImages:  tile.images, TileCaptions: tile.captions}
-	dev, ok := r.Model.Session.Dev.(interface {
+	dev, ok := r.Model.Instance.Dev.(interface {
 		FreeMemory() (free, total int64, err error)
 	})
 	if !ok {

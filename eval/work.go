@@ -187,9 +187,9 @@ func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int3
 		}
 	}
 	for _, p := range m.Network.Params() {
-		v := m.Session.Params.Value(p.Name)
+		v := m.Instance.Params.Value(p.Name)
 		x := make([]float32, v.N)
-		m.Session.Dev.DownloadFloats(x, v)
+		m.Instance.Dev.DownloadFloats(x, v)
 		add(x)
 	}
 	for _, s := range []*models.EncodedSet{images, captions} {

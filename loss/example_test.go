@@ -17,7 +17,7 @@ func ExampleOptions_Build() {
 		log.Fatal(err)
 	}
 	defer dev.Close()
-	s, err := graph.NewSession(dev, nil)
+	s, err := graph.NewInstance(dev, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestGoldenLosses(t *testing.T) {
 }
 
 func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden.Tolerance) {
-	s, err := graph.NewSession(dev, nil)
+	s, err := graph.NewInstance(dev, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Progra
 }
 
 func (c *lossCase) checkOrder(t *testing.T, dev device.Device, tol golden.Tolerance) {
-	s, err := graph.NewSession(dev, nil)
+	s, err := graph.NewInstance(dev, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

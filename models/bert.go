@@ -51,7 +51,7 @@ func LoadBert(m *Model, dir string) error {
 		return err
 	}
 	return loadBert(dir, bertParams(m.Network), m.Dims.Vocab, func(p *nn.Param, values []float32) {
-		m.Session.Dev.UploadFloats(m.Session.Params.Value(p.Name), values)
+		m.Instance.Dev.UploadFloats(m.Instance.Params.Value(p.Name), values)
 	})
 }
 

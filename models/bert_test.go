@@ -78,7 +78,7 @@ func TestLoadBertSafetensors(t *testing.T) {
 		var tensors []safetensors.Tensor
 		want := map[string][]float64{}
 		for k, p := range bertParams(m.Network) {
-			values := normals(p.Name, m.Session.Params.Value(p.Name).N)
+			values := normals(p.Name, m.Instance.Params.Value(p.Name).N)
 			for i := range values {
 				values[i] = float32(math.Round(float64(values[i])*8)/8) + float32(k%3) // exact in half precision
 				want[p.Name] = append(want[p.Name], float64(values[i]))
@@ -98,9 +98,9 @@ func TestLoadBertSafetensors(t *testing.T) {
 		fatal(t, LoadBert(m, dir))
 		at := 0
 		for _, p := range m.Network.Params() {
-			v := m.Session.Params.Value(p.Name)
+			v := m.Instance.Params.Value(p.Name)
 			got := make([]float64, v.N)
-			m.Session.Dev.DownloadDoubles(got, v)
+			m.Instance.Dev.DownloadDoubles(got, v)
 			if w, ok := want[p.Name]; ok && !slices.Equal(got, w) || !ok && !slices.Equal(got, before[at:at+v.N]) {
 				t.Errorf("%+v: parameter %s is not what it should be", c, p.Name)
 			}

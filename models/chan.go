@@ -138,7 +138,7 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 }
 
 // feedCounts implements countReader.
-func (n *chanNet) feedCounts(s *graph.Session, counts []int32) error {
+func (n *chanNet) feedCounts(s *graph.Instance, counts []int32) error {
 	return n.padded.feed(s, counts, n.dims.Regions, n.opt.MaskPadding)
 }
 

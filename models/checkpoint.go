@@ -60,24 +60,24 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	}
 	all := make([]Extra, 0, len(m.Network.Params())+len(extra))
 	for _, p := range m.Network.Params() {
-		all = append(all, Extra{p.Name, p.Shape, m.Session.Params.Value(p.Name)})
+		all = append(all, Extra{p.Name, p.Shape, m.Instance.Params.Value(p.Name)})
 	}
 	all = append(all, extra...)
 	dtype := "F32"
-	if m.Session.Dev.Wide() {
+	if m.Instance.Dev.Wide() {
 		dtype = "F64"
 	}
 	specs := make([]safetensors.Tensor, len(all))
 	for i, e := range all {
 		specs[i] = safetensors.Tensor{Name: e.Name, DType: dtype, Shape: e.Shape}
 	}
-	d := newDownloader(m.Session.Dev)
+	d := newDownloader(m.Instance.Dev)
 	err = safetensors.WriteSealed(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
 		func(i int, w io.Writer) error { return d.write(w, all[i].View) })
 	if err != nil {
 		return err
 	}
-	return m.Session.Dev.Sync() // a device that failed gave NaN
+	return m.Instance.Dev.Sync() // a device that failed gave NaN
 }
 
 // Checkpoint is an opened checkpoint file.
@@ -252,7 +252,7 @@ func (c *Checkpoint) Restore(m *Model) error {
 		if _, ok := c.file.Tensor(p.Name); !ok && trainingOnly(m.Network, p.Name) {
 			continue
 		}
-		if err := c.RestoreTensor(m.Session.Dev, p.Name, p.Shape, m.Session.Params.Value(p.Name)); err != nil {
+		if err := c.RestoreTensor(m.Instance.Dev, p.Name, p.Shape, m.Instance.Params.Value(p.Name)); err != nil {
 			return err
 		}
 	}

@@ -47,9 +47,9 @@ func writeCheckpoint(t testing.TB, m *Model, info Info, extra ...Extra) string {
 }
 
 func values(m *Model) []float64 {
-	v := m.Session.Params.Values()
+	v := m.Instance.Params.Values()
 	out := make([]float64, v.N)
-	m.Session.Dev.DownloadDoubles(out, v)
+	m.Instance.Dev.DownloadDoubles(out, v)
 	return out
 }
 
@@ -57,12 +57,12 @@ func TestCheckpointKeepsEveryBit(t *testing.T) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
 		t.Run(precision, func(t *testing.T) {
 			m := tinyModel(t, precision, nil)
-			if m.Session.Dev.Wide() { // values that float32 cannot hold
+			if m.Instance.Dev.Wide() { // values that float32 cannot hold
 				x := values(m)
 				for i := range x {
 					x[i] /= 3
 				}
-				m.Session.Dev.UploadDoubles(m.Session.Params.Values(), x)
+				m.Instance.Dev.UploadDoubles(m.Instance.Params.Values(), x)
 			}
 			c, err := OpenCheckpoint(writeCheckpoint(t, m, Info{Vocabulary: "abc", Step: 12, Epoch: 1.5, Score: 40}))
 			if err != nil {
@@ -251,7 +251,7 @@ func FuzzOpenWeights(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n := model.Session.Params.Count(); n > len(b) {
+		if n := model.Instance.Params.Count(); n > len(b) {
 			t.Fatalf("%d parameters from a file of %d bytes", n, len(b))
 		}
 		_ = w.Restore(model)
@@ -334,9 +334,9 @@ func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
 // is refused.
 func TestDamagedCheckpoint(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)
-	n := m.Session.Params.Values().N
+	n := m.Instance.Params.Values().N
 	path := writeCheckpoint(t, m, Info{Step: 7, Train: json.RawMessage(`{"position":{"step":7}}`)},
-		Extra{Name: extraPrefix + "m", Shape: []int{n}, View: m.Session.Params.Values()})
+		Extra{Name: extraPrefix + "m", Shape: []int{n}, View: m.Instance.Params.Values()})
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestCheckpointWithoutFiniteWeights(t *testing.T) {
 			m := tinyModel(t, precision, nil)
 			x := values(m)
 			x[4] = math.Inf(-1)
-			m.Session.Dev.UploadDoubles(m.Session.Params.Values(), x)
+			m.Instance.Dev.UploadDoubles(m.Instance.Params.Values(), x)
 			change := func(i *Info, x []safetensors.Tensor) []safetensors.Tensor {
 				i.Format = format
 				return x

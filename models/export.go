@@ -41,9 +41,9 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 			continue
 		}
 		part, name, _ := strings.Cut(p.Name, ".")
-		v := m.Session.Params.Value(p.Name)
+		v := m.Instance.Params.Value(p.Name)
 		buf := make([]float32, v.N)
-		m.Session.Dev.DownloadFloats(buf, v)
+		m.Instance.Dev.DownloadFloats(buf, v)
 		t, err := torchfile.FromFloat32s(p.Shape, buf)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", p.Name, err)

@@ -58,10 +58,10 @@ func (b *CaptionBatch) Longest() (l int) {
 // what of a split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a
 // batch are read until the programs have run.
 type Feeder struct {
-	session *graph.Session
-	network string
-	dims    Dims
-	// bounds gives graphs only an upper bound of lengths and region counts (graph.Session.FeedBounded), so that all
+	instance *graph.Instance
+	network  string
+	dims     Dims
+	// bounds gives graphs only an upper bound of lengths and region counts (graph.Instance.FeedBounded), so that all
 	// batches of one shape do the same.
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
@@ -81,7 +81,7 @@ type Feeder struct {
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
-	f := &Feeder{session: m.Session, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
+	f := &Feeder{instance: m.Instance, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
 		counts: t.SizeAugment,
 		edges:  t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
@@ -106,12 +106,12 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 // rows sets the first values of a float input of n elements to rows of a width: those that a batch brings, or those
 // with the given numbers of a table on the device.
 type rows interface {
-	feed(s *graph.Session, input string, values []float32, numbers []int32, count, width, n int) error
+	feed(s *graph.Instance, input string, values []float32, numbers []int32, count, width, n int) error
 }
 
 type hostRows struct{}
 
-func (hostRows) feed(s *graph.Session, input string, values []float32, _ []int32, count, width, n int) error {
+func (hostRows) feed(s *graph.Instance, input string, values []float32, _ []int32, count, width, n int) error {
 	if len(values) != count*width {
 		return fmt.Errorf("input %s: %d values, expected %d rows of %d", input, len(values), count, width)
 	}
@@ -123,7 +123,7 @@ type tableRows struct {
 	table  device.Table
 }
 
-func (t tableRows) feed(s *graph.Session, input string, _ []float32, numbers []int32, count, width, n int) error {
+func (t tableRows) feed(s *graph.Instance, input string, _ []float32, numbers []int32, count, width, n int) error {
 	if len(numbers) != count {
 		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
 	}
@@ -148,11 +148,11 @@ func (f *Feeder) Images(b ImageBatch) error {
 			return fmt.Errorf("feed images: %d counts of regions for %d images", len(counts), b.N)
 		}
 	}
-	if err := f.features.feed(f.session, InputRegions, b.Features, numbers, count, width, b.N*r*d); err != nil {
+	if err := f.features.feed(f.instance, InputRegions, b.Features, numbers, count, width, b.N*r*d); err != nil {
 		return fmt.Errorf("feed images: %w", err)
 	}
 	if f.boxed {
-		if err := f.boxes.feed(f.session, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
+		if err := f.boxes.feed(f.instance, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
 			return fmt.Errorf("network %s needs the boxes of the regions: %w", f.network, err)
 		}
 	}
@@ -165,12 +165,12 @@ func (f *Feeder) Images(b ImageBatch) error {
 // countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of
 // the images.
 type countReader interface {
-	feedCounts(s *graph.Session, counts []int32) error
+	feedCounts(s *graph.Instance, counts []int32) error
 }
 
 func (f *Feeder) regionCounts(counts []int32) error {
 	if f.counter != nil {
-		if err := f.counter.feedCounts(f.session, counts); err != nil {
+		if err := f.counter.feedCounts(f.instance, counts); err != nil {
 			return err
 		}
 	}
@@ -204,11 +204,11 @@ func (f *Feeder) Captions(b CaptionBatch) error {
 	}
 	var err error
 	if f.lists == nil {
-		err = f.session.FeedInts(InputWords, f.words)
+		err = f.instance.FeedInts(InputWords, f.words)
 	} else if len(b.Numbers) != n {
 		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Numbers), n)
 	} else {
-		err = f.session.FeedLists(InputWords, f.lists.Device, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
+		err = f.instance.FeedLists(InputWords, f.lists.Device, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
 	}
 	if err != nil {
 		return err
@@ -238,24 +238,24 @@ func (f *Feeder) Edges(b CaptionBatch, capacity int) error {
 	for _, s := range start {
 		f.edgeStart = append(f.edgeStart, s-start[0])
 	}
-	if err := f.session.FeedInts(InputEdges, f.edgeList); err != nil {
+	if err := f.instance.FeedInts(InputEdges, f.edgeList); err != nil {
 		return err
 	}
-	return f.session.FeedInts(InputEdgeStart, f.edgeStart)
+	return f.instance.FeedInts(InputEdgeStart, f.edgeStart)
 }
 
 // Semantics feeds the semantic vectors [n, dim] of captions with the given numbers to an input.
 func (f *Feeder) Semantics(input string, vectors []float32, numbers []int32, n, dim int) error {
-	return f.semantics.feed(f.session, input, vectors, numbers, n, dim, n*dim)
+	return f.semantics.feed(f.instance, input, vectors, numbers, n, dim, n*dim)
 }
 
 // lengths feeds lengths of at most longest, or their upper bound where programs know only that.
 func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit int) error {
 	if !f.bounds {
-		return f.session.FeedInts(input, lengths)
+		return f.instance.FeedInts(input, lengths)
 	}
 	f.limits[which] = bound(f.limits[which][:0], capacity(lengths, longest, unit), len(lengths), longest)
-	return f.session.FeedBounded(input, lengths, f.limits[which])
+	return f.instance.FeedBounded(input, lengths, f.limits[which])
 }
 
 func sum(lengths []int32) (n int) {

@@ -132,7 +132,7 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	order := golden.ByLength(in.Lengths)
 	words, lengths := golden.Rows(ints(in.Captions.Data), l, order), golden.Rows(in.Lengths, 1, order)
 	net, _ := m.PairScorer()
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	g.Training = true
 	feeder := NewFeeder(m, nil, false)
 	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
@@ -156,7 +156,7 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	}
 	grads, err := g.Gradients(loss, wrt...)
 	fatal(t, err)
-	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{scores, loss}, grads...), nil)
+	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{scores, loss}, grads...), nil)
 	fatal(t, err)
 	features, gradient := images.Data, c.Expected.GradImages.Data
 	if dropped { // those that are there, one image after the other
@@ -164,9 +164,9 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 		gradient = present(gradient, c.Counts, r)
 	}
 	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
-	fatal(t, m.Session.FeedDoubles(InputRegions, rows))
+	fatal(t, m.Instance.FeedDoubles(InputRegions, rows))
 	fatal(t, feeder.regionCounts(c.Counts))
-	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
+	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
 	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
 		fatal(t, prog.RunAll())
@@ -221,7 +221,7 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 			mask[i*r+int(k)] = 1
 		}
 	}
-	s, err := graph.NewSession(newDevice(t, p.name), nil)
+	s, err := graph.NewInstance(newDevice(t, p.name), nil)
 	fatal(t, err)
 	g := s.Graph()
 	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding],
@@ -262,11 +262,11 @@ func TestCHANAttendsToPadding(t *testing.T) {
 			o.Network, o.TextEncoder, o.CHAN.Heads, o.CHAN.MaskPadding, d.Regions = CHAN, "bigru", 2, mask, 4
 		})
 		encode := func(counts ...int32) []float64 {
-			g := m.Session.Graph()
+			g := m.Instance.Graph()
 			g.Training = true
 			net, _ := m.PairScorer()
 			v := net.Images(g, m.ImageInputs(g, 2)).Values[0]
-			prog, err := graph.Compile(m.Session, g, []*graph.Node{v}, nil)
+			prog, err := graph.Compile(m.Instance, g, []*graph.Node{v}, nil)
 			fatal(t, err)
 			x := make([]float32, int(counts[0]+counts[1])*m.Dims.Feature)
 			for i := range x {

@@ -93,14 +93,14 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	fatal(t, err)
 	setParams(t, m, "i2t", params[0])
 	setParams(t, m, "t2i", params[1])
-	fatal(t, m.Session.Params.AllocGrads())
+	fatal(t, m.Instance.Params.AllocGrads())
 	c.adjacency(t, m)
 	var words []float64
 	for i, k := range c.Lengths {
 		words = append(words, c.Inputs.Captions.Data[i*l*e:(i*l+int(k))*e]...)
 	}
 	capacity := len(words)/e + 3
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	g.Training = true
 	v, w, boxes := g.Input("v", b, r*e), g.Input("w", capacity, e), g.Input("boxes", b, r*4)
 	polar := net.polar(g, boxes)
@@ -116,13 +116,13 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	}
 	grads, err := g.Gradients(loss, wrt...)
 	fatal(t, err)
-	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{polar, i2t, t2i, scores, loss}, grads...), nil)
+	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{polar, i2t, t2i, scores, loss}, grads...), nil)
 	fatal(t, err)
-	fatal(t, m.Session.FeedDoubles("v", c.Inputs.Images.Data))
-	fatal(t, m.Session.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
-	fatal(t, m.Session.FeedDoubles("boxes", c.Boxes.Data))
-	fatal(t, m.Session.FeedDoubles("weights", c.LossWeights.Data))
-	fatal(t, m.Session.FeedInts(InputLengths, c.Lengths))
+	fatal(t, m.Instance.FeedDoubles("v", c.Inputs.Images.Data))
+	fatal(t, m.Instance.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
+	fatal(t, m.Instance.FeedDoubles("boxes", c.Boxes.Data))
+	fatal(t, m.Instance.FeedDoubles("weights", c.LossWeights.Data))
+	fatal(t, m.Instance.FeedInts(InputLengths, c.Lengths))
 	for range 2 { // a second run must see nothing of the first
 		fatal(t, prog.RunAll())
 	}
@@ -183,15 +183,15 @@ func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 		start = append(start, int32(len(edges)/2))
 		total += int(c.Lengths[i])
 	}
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	out := g.WordGraph(g.Input("zero", total, 1), g.InputInts(InputLengths, len(c.Lengths)),
 		g.InputInts("edges", len(edges)), g.InputInts("start", len(start)), 1)
-	prog, err := graph.Compile(m.Session, g, []*graph.Node{out}, nil)
+	prog, err := graph.Compile(m.Instance, g, []*graph.Node{out}, nil)
 	fatal(t, err)
-	fatal(t, m.Session.FeedDoubles("zero", make([]float64, total)))
-	fatal(t, m.Session.FeedInts(InputLengths, c.Lengths))
-	fatal(t, m.Session.FeedInts("edges", edges))
-	fatal(t, m.Session.FeedInts("start", start))
+	fatal(t, m.Instance.FeedDoubles("zero", make([]float64, total)))
+	fatal(t, m.Instance.FeedInts(InputLengths, c.Lengths))
+	fatal(t, m.Instance.FeedInts("edges", edges))
+	fatal(t, m.Instance.FeedInts("start", start))
 	fatal(t, prog.RunAll())
 	got := prog.Doubles(out)
 	for i, want := range c.Expected.Adjacency {

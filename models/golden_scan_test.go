@@ -103,9 +103,9 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	fatal(t, err)
 	setParams(t, m, "img", c.ParamsImage)
 	setParams(t, m, "txt", c.ParamsText)
-	fatal(t, m.Session.Params.AllocGrads())
+	fatal(t, m.Instance.Params.AllocGrads())
 	net, _ := m.PairScorer()
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	g.Training = true
 	feeder := NewFeeder(m, nil, false)
 	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
@@ -133,10 +133,10 @@ func (c *scanCase) run(t *testing.T, p precision) {
 	} else if !strings.HasPrefix(c.Name, "zero_region") {
 		t.Fatal("a case without gradients")
 	}
-	prog, err := graph.Compile(m.Session, g, append(retain, grads...), nil)
+	prog, err := graph.Compile(m.Instance, g, append(retain, grads...), nil)
 	fatal(t, err)
-	fatal(t, m.Session.FeedDoubles(InputRegions, images.Data))
-	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
+	fatal(t, m.Instance.FeedDoubles(InputRegions, images.Data))
+	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
 	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
 		fatal(t, prog.RunAll())
@@ -206,7 +206,7 @@ func TestGoldenSCANScores(t *testing.T) {
 func (in *scanInputs) score(t *testing.T, o SCANOptions, precision string) []float64 {
 	b, r, e, c, l := in.ImageEmb.Shape[0], in.ImageEmb.Shape[1], in.ImageEmb.Shape[2], len(in.Lengths),
 		in.TextEmb.Shape[1]
-	s, err := graph.NewSession(newDevice(t, precision), nil)
+	s, err := graph.NewInstance(newDevice(t, precision), nil)
 	fatal(t, err)
 	var words []float64
 	for i, n := range in.Lengths {

@@ -65,9 +65,9 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	setParams(t, m, "img", c.ParamsImage)
 	setParams(t, m, "txt", c.ParamsText)
 	setParams(t, m, "sim", c.ParamsSim)
-	fatal(t, m.Session.Params.AllocGrads())
+	fatal(t, m.Instance.Params.AllocGrads())
 	net, _ := m.PairScorer()
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	g.Training = cfg.Training
 	feeder := NewFeeder(m, nil, false)
 	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
@@ -83,11 +83,11 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	}
 	grads, err := g.Gradients(loss, wrt...)
 	fatal(t, err)
-	prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im.Values[0], txt.Words[0], scores, loss}, grads...),
+	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im.Values[0], txt.Words[0], scores, loss}, grads...),
 		nil)
 	fatal(t, err)
-	fatal(t, m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data))
-	fatal(t, m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
+	fatal(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
+	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
 	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first but the running statistics
 		stats := map[string]golden.Tensor{}
@@ -116,7 +116,7 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	}
 	for name, want := range stats {
 		got := make([]float64, len(want.Data))
-		m.Session.Dev.DownloadDoubles(got, m.Session.Params.Value("sim."+name))
+		m.Instance.Dev.DownloadDoubles(got, m.Instance.Params.Value("sim."+name))
 		golden.Close(t, name, got, want.Data, p.out)
 	}
 	want := map[string]golden.Tensor{}

@@ -60,10 +60,10 @@ func setParams(t *testing.T, m *Model, part string, params map[string]golden.Ten
 		part += "."
 	}
 	for name, v := range params {
-		if _, ok := m.Session.Params.Spec(part + name); !ok {
+		if _, ok := m.Instance.Params.Spec(part + name); !ok {
 			t.Fatalf("the network has no parameter %s%s", part, name)
 		}
-		m.Session.Dev.UploadDoubles(m.Session.Params.Value(part+name), v.Data)
+		m.Instance.Dev.UploadDoubles(m.Instance.Params.Value(part+name), v.Data)
 	}
 }
 
@@ -103,10 +103,10 @@ func TestGoldenVSEPP(t *testing.T) {
 			}
 			setParams(t, m, "img", c.ParamsImage)
 			setParams(t, m, "txt", c.ParamsText)
-			if err := m.Session.Params.AllocGrads(); err != nil {
+			if err := m.Instance.Params.AllocGrads(); err != nil {
 				t.Fatal(err)
 			}
-			g := m.Session.Graph()
+			g := m.Instance.Graph()
 			regions := m.ImageInputs(g, n).Regions
 			im := m.Embedder().Images(g, regions)
 			txt := m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))
@@ -120,14 +120,14 @@ func TestGoldenVSEPP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im, txt, scores, loss}, grads...), nil)
+			prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im, txt, scores, loss}, grads...), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data); err != nil {
+			if err := m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Session.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)); err != nil {
+			if err := m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)); err != nil {
 				t.Fatal(err)
 			}
 			if err := NewFeeder(m, nil, false).Captions(captionBatch(words, lengths, l)); err != nil {

@@ -106,7 +106,7 @@ type goldenRun struct {
 // wrt.
 func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []float64) {
 	t, c := r.t, r.c
-	fatal(t, r.m.Session.FeedDoubles("weights", c.Weights.Data))
+	fatal(t, r.m.Instance.FeedDoubles("weights", c.Weights.Data))
 	loss := g.WeightedSum(r.out, g.Input("weights", c.Weights.Shape...))
 	names := make([]string, 0, len(c.Expected.Grads))
 	for name := range c.Expected.Grads {
@@ -115,7 +115,7 @@ func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []
 	slices.Sort(names)
 	var wrt []*graph.Node
 	for _, name := range names {
-		spec, ok := r.m.Session.Params.Spec(r.part + name)
+		spec, ok := r.m.Instance.Params.Spec(r.part + name)
 		if !ok {
 			t.Fatalf("the network has no parameter %s", name)
 		}
@@ -123,11 +123,11 @@ func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []
 	}
 	grads, err := g.Gradients(loss, append(wrt, r.wrt...)...)
 	fatal(t, err)
-	prog, err := graph.Compile(r.m.Session, g, append(append([]*graph.Node{r.out, loss}, also...), grads...), nil)
+	prog, err := graph.Compile(r.m.Instance, g, append(append([]*graph.Node{r.out, loss}, also...), grads...), nil)
 	fatal(t, err)
 	for range 2 { // a second run must see nothing of the first, running statistics apart
 		for name, v := range c.Running {
-			r.m.Session.Dev.UploadDoubles(r.m.Session.Params.Value(r.part+name), v.Data)
+			r.m.Instance.Dev.UploadDoubles(r.m.Instance.Params.Value(r.part+name), v.Data)
 		}
 		fatal(t, prog.RunAll())
 	}
@@ -141,7 +141,7 @@ func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []
 	return prog, prog.Doubles(grads[len(grads)-1])
 }
 
-// poolNetwork is the operator alone, as a network for the session.
+// poolNetwork is the operator alone, as a network for the instance.
 type poolNetwork struct {
 	Embedder
 	Pool   nn.GPO `param:""`
@@ -159,9 +159,9 @@ func goldenGPO(t *testing.T, c *vseinfCase, p precision) {
 	m, err := newModel(newDevice(t, p.name), n, Options{}, Dims{})
 	fatal(t, err)
 	setParams(t, m, "", c.Params)
-	fatal(t, m.Session.FeedDoubles("x", c.concatenated(x)))
-	fatal(t, m.Session.FeedInts("lengths", c.Lengths))
-	g := m.Session.Graph()
+	fatal(t, m.Instance.FeedDoubles("x", c.concatenated(x)))
+	fatal(t, m.Instance.FeedInts("lengths", c.Lengths))
+	g := m.Instance.Graph()
 	in := g.Input("x", b*k, d)
 	table := n.Pool.Table(g, k)
 	r := &goldenRun{t: t, c: c, p: p, m: m, wrt: []*graph.Node{in}, out: g.SortPool(in, g.InputInts("lengths", b),
@@ -203,9 +203,9 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 	b, k := x.Shape[0], x.Shape[1]
 	n, m := c.model(t, p, k)
 	setParams(t, m, "img", c.Params)
-	fatal(t, m.Session.FeedDoubles(InputRegions, c.concatenated(x)))
-	fatal(t, m.Session.FeedInts(InputRegionCounts, c.Lengths))
-	g := m.Session.Graph()
+	fatal(t, m.Instance.FeedDoubles(InputRegions, c.concatenated(x)))
+	fatal(t, m.Instance.FeedInts(InputRegionCounts, c.Lengths))
+	g := m.Instance.Graph()
 	g.Training = c.Config.Training
 	regions := m.ImageInputs(g, b).Regions
 	r := &goldenRun{t: t, c: c, p: p, m: m, part: "img.", wrt: []*graph.Node{regions},
@@ -221,7 +221,7 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 			want = before // evaluation
 		}
 		got := make([]float64, len(want.Data))
-		m.Session.Dev.DownloadDoubles(got, m.Session.Params.Value("img."+name))
+		m.Instance.Dev.DownloadDoubles(got, m.Instance.Params.Value("img."+name))
 		golden.Close(t, name, got, want.Data, p.out)
 	}
 }
@@ -234,7 +234,7 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 		t.Fatal("captions of a batch are sorted by length")
 	}
 	fatal(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.",
 		out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
 	prog, _ := r.run(g)

@@ -15,9 +15,9 @@ import (
 )
 
 func (m *Model) doubles(name string) []float64 {
-	v := m.Session.Params.Value(name)
+	v := m.Instance.Params.Value(name)
 	out := make([]float64, v.N)
-	m.Session.Dev.DownloadDoubles(out, v)
+	m.Instance.Dev.DownloadDoubles(out, v)
 	return out
 }
 
@@ -63,7 +63,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 				setParams(t, m, "img", c.Params)
 				setParams(t, m, "img", c.RunningStats)
 				n := c.Inputs.Images.Shape[0]
-				g := m.Session.Graph()
+				g := m.Instance.Graph()
 				g.Training = c.Config.Training
 				regions := m.ImageInputs(g, n).Regions
 				im, features := m.Network.(*vsrn).reason(g, regions)
@@ -82,11 +82,11 @@ func TestGoldenVSRNImage(t *testing.T) {
 				}
 				grads, err := g.Gradients(loss, wrt...)
 				check(t, err)
-				prog, err := graph.Compile(m.Session, g, append([]*graph.Node{im, features, loss}, grads...), nil)
+				prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im, features, loss}, grads...), nil)
 				check(t, err)
-				check(t, m.Session.FeedDoubles(InputRegions, c.Inputs.Images.Data))
-				check(t, m.Session.FeedDoubles("we", c.WeightsEmb.Data))
-				check(t, m.Session.FeedDoubles("wg", c.WeightsGCN.Data))
+				check(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
+				check(t, m.Instance.FeedDoubles("we", c.WeightsEmb.Data))
+				check(t, m.Instance.FeedDoubles("wg", c.WeightsGCN.Data))
 				check(t, prog.RunAll())
 				for name, want := range c.Expected.Stats {
 					golden.Close(t, name, m.doubles("img."+name), want.Data, p.out)
@@ -208,9 +208,9 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	for _, p := range params {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
 	}
-	s, err := graph.NewSession(newDevice(t, precision), specs)
+	s, err := graph.NewInstance(newDevice(t, precision), specs)
 	check(t, err)
-	m := &Model{Session: s}
+	m := &Model{Instance: s}
 	setParams(t, m, "cap", c.Params)
 	if len(params) != len(c.Params) {
 		t.Fatalf("the branch has %d parameters, the case %d", len(params), len(c.Params))
@@ -263,15 +263,15 @@ func TestVSRNL2Axis(t *testing.T) {
 		m, err := NewModel(newDevice(t, cpu.FP64), o, Dims{Regions: 3, Feature: 5, Vocab: 5})
 		check(t, err)
 		m.Init(1, nil)
-		g := m.Session.Graph()
+		g := m.Instance.Graph()
 		_, features := m.Network.(*vsrn).reason(g, m.ImageInputs(g, 2).Regions)
-		prog, err := graph.Compile(m.Session, g, []*graph.Node{features}, nil)
+		prog, err := graph.Compile(m.Instance, g, []*graph.Node{features}, nil)
 		check(t, err)
 		x := make([]float64, 2*3*5)
 		for i := range x {
 			x[i] = math.Sin(float64(i))
 		}
-		check(t, m.Session.FeedDoubles(InputRegions, x))
+		check(t, m.Instance.FeedDoubles(InputRegions, x))
 		check(t, prog.RunAll())
 		out := prog.Doubles(features)
 		for k := range len(out) / width { // every vector has length 1

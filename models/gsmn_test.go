@@ -31,9 +31,9 @@ func TestGSMNParameters(t *testing.T) {
 	fatal(t, err)
 	m.Init(7, nil)
 	values := func(name string) []float64 {
-		v := m.Session.Params.Value(name)
+		v := m.Instance.Params.Value(name)
 		out := make([]float64, v.N)
-		m.Session.Dev.DownloadDoubles(out, v)
+		m.Instance.Dev.DownloadDoubles(out, v)
 		return out
 	}
 	for _, layer := range []string{"i2t.out_1", "i2t.out_2", "t2i.out_1", "t2i.out_2"} {

@@ -12,10 +12,10 @@ import (
 // Model is a network with its parameters on a device. Training (package train) and evaluation (Runner) compile its
 // graphs and run them; a Feeder sets their inputs.
 type Model struct {
-	Network Network
-	Options Options
-	Dims    Dims
-	Session *graph.Session
+	Network  Network
+	Options  Options
+	Dims     Dims
+	Instance *graph.Instance
 }
 
 // NewModel builds a network and allocates its parameters, zeroed, on a device.
@@ -28,11 +28,11 @@ func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
 }
 
 func newModel(dev device.Device, n Network, o Options, d Dims) (*Model, error) {
-	s, err := graph.NewSession(dev, specs(n))
+	s, err := graph.NewInstance(dev, specs(n))
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
 	}
-	return &Model{Network: n, Options: o, Dims: d, Session: s}, nil
+	return &Model{Network: n, Options: o, Dims: d, Instance: s}, nil
 }
 
 // Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the
@@ -40,11 +40,11 @@ func newModel(dev device.Device, n Network, o Options, d Dims) (*Model, error) {
 func (m *Model) Init(seed uint64, pool *par.Pool) {
 	buf := make([]float32, nn.FillPiece)
 	for _, p := range m.Network.Params() {
-		v := m.Session.Params.Value(p.Name)
+		v := m.Instance.Params.Value(p.Name)
 		for lo := 0; lo < v.N; lo += len(buf) {
 			piece := buf[:min(len(buf), v.N-lo)]
 			p.Fill(piece, lo, seed, pool)
-			m.Session.Dev.UploadFloats(v.Slice(lo, lo+len(piece)), piece)
+			m.Instance.Dev.UploadFloats(v.Slice(lo, lo+len(piece)), piece)
 		}
 	}
 }

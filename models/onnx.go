@@ -43,9 +43,9 @@ func (m *Model) ONNX() (*ONNX, error) {
 			"embedding each; expected one of %v", m.Options.Network, Having(func(t Traits) bool { return t.Embeds }))
 	}
 	values := func(name string) []float32 {
-		v := m.Session.Params.Value(name)
+		v := m.Instance.Params.Value(name)
 		out := make([]float32, v.N)
-		m.Session.Dev.DownloadFloats(out, v)
+		m.Instance.Dev.DownloadFloats(out, v)
 		return out
 	}
 	e := &ONNX{AnyRegions: m.Options.Traits().AnyRegions, Score: "dot"}

@@ -61,17 +61,17 @@ func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	put := func(to *device.View, rows []float32, size int) error {
 		if to.N < size {
 			if to.Present() {
-				r.Model.Session.Dev.Free(to.Buf)
+				r.Model.Instance.Dev.Free(to.Buf)
 				*to = device.View{}
 			}
-			b, err := r.Model.Session.Dev.Alloc(device.Float, size)
+			b, err := r.Model.Instance.Dev.Alloc(device.Float, size)
 			if err != nil {
 				r.Evict(s)
 				return fmt.Errorf("encoded values on the device: %w", err)
 			}
 			*to = device.Of(b)
 		}
-		r.Model.Session.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
+		r.Model.Instance.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
 		return nil
 	}
 	for k := range s.Values {
@@ -105,7 +105,7 @@ func (r *PairRunner) Evict(s *EncodedSet) {
 	for _, views := range [2][]device.View{s.resident.values, s.resident.words} {
 		for _, v := range views {
 			if v.Present() {
-				r.Model.Session.Dev.Free(v.Buf)
+				r.Model.Instance.Dev.Free(v.Buf)
 			}
 		}
 	}
@@ -137,9 +137,9 @@ func (p *residentRows) wordRows(k, lo, hi int, first []int, capacity int) device
 
 // Bytes returns how much more device memory the values of a tile of pairs would take.
 func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, capacity int) (bytes int64, err error) {
-	g := r.Model.Session.Graph()
+	g := r.Model.Instance.Graph()
 	err = graph.Build(func() (err error) {
-		bytes, err = r.Model.Session.Need(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
+		bytes, err = r.Model.Instance.Need(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
 		return err
 	})
 	if err != nil {
@@ -162,19 +162,19 @@ func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *E
 		return err
 	}
 	err = e.prog.RunAll()
-	if d, ok := r.Model.Session.Dev.(device.Scratch); ok && err == nil {
+	if d, ok := r.Model.Instance.Dev.(device.Scratch); ok && err == nil {
 		err = d.Lacked()
 	}
 	if err != nil {
 		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}
-	r.Model.Session.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
+	r.Model.Instance.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
 	return nil
 }
 
 // Finish waits for the scores of a slot.
 func (r *PairRunner) Finish(dst []float32, slot int) error {
-	x, err := r.Model.Session.Dev.(Fetcher).Fetched(slot)
+	x, err := r.Model.Instance.Dev.(Fetcher).Fetched(slot)
 	if err != nil {
 		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}

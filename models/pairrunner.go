@@ -104,7 +104,7 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 		}
 		at := len(x.Data)
 		x.Data = slices.Grow(x.Data, rows*x.Width)[:at+rows*x.Width]
-		r.Model.Session.Dev.DownloadFloats(x.Data[at:], v.Slice(0, rows*x.Width))
+		r.Model.Instance.Dev.DownloadFloats(x.Data[at:], v.Slice(0, rows*x.Width))
 	}
 }
 
@@ -132,7 +132,7 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 	if err != nil {
 		return nil, err
 	}
-	s := r.Model.Session
+	s := r.Model.Instance
 	for k := range images.Values {
 		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1),
 			images.resident.rows(k, i0, i1)); err != nil {
@@ -164,10 +164,10 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 // feedRows feeds values: those on the device, if they are resident.
 func (r *PairRunner) feedRows(name string, values []float32, on device.View) error {
 	if on.Present() {
-		r.Model.Session.Bind(name, on)
+		r.Model.Instance.Bind(name, on)
 		return nil
 	}
-	return r.Model.Session.Feed(name, values)
+	return r.Model.Instance.Feed(name, values)
 }
 
 // nodes are the scores of a tile.
@@ -188,11 +188,11 @@ func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *Enco
 }
 
 func (r *PairRunner) compile(build func(g *graph.Graph) *pairEncoder) (e *pairEncoder, err error) {
-	g := r.Model.Session.Graph()
+	g := r.Model.Instance.Graph()
 	err = graph.Build(func() error {
 		e = build(g)
 		var err error
-		e.prog, err = graph.Compile(r.Model.Session, g, slices.Concat(e.values, e.words), nil)
+		e.prog, err = graph.Compile(r.Model.Instance, g, slices.Concat(e.values, e.words), nil)
 		return err
 	})
 	return e, r.Model.explain(err)
@@ -202,5 +202,5 @@ func (r *PairRunner) run(e *pairEncoder) error {
 	if err := e.prog.RunAll(); err != nil {
 		return r.Model.explain(err)
 	}
-	return r.Model.Session.Dev.Sync()
+	return r.Model.Instance.Dev.Sync()
 }

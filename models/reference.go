@@ -277,7 +277,7 @@ func (r *Reference) Restore(m *Model) error {
 		if err != nil {
 			return fmt.Errorf("%s: tensor %s: %w", r.Path, name, err)
 		}
-		m.Session.Dev.UploadDoubles(m.Session.Params.Value(p.Name), values)
+		m.Instance.Dev.UploadDoubles(m.Instance.Params.Value(p.Name), values)
 		used++
 	}
 	total := 0

@@ -87,10 +87,10 @@ func (r *EmbedRunner) Scores(dst, images, captions []float32, ni, nc int) error 
 	if err != nil {
 		return err
 	}
-	if err := r.Model.Session.Feed(inImages, images); err != nil {
+	if err := r.Model.Instance.Feed(inImages, images); err != nil {
 		return err
 	}
-	if err := r.Model.Session.Feed(inCaptions, captions); err != nil {
+	if err := r.Model.Instance.Feed(inCaptions, captions); err != nil {
 		return err
 	}
 	return r.Model.run(e, dst)
@@ -114,12 +114,12 @@ func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
 		return fmt.Errorf("network %s has no features of regions in the space of its embeddings; vsrn has",
 			m.Options.Network)
 	}
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	var prog *graph.Program
 	var out [2]*graph.Node
 	err := graph.Build(func() (err error) {
 		out[0], out[1] = net.ImagesAndRegions(g, m.ImageInputs(g, b.N).Regions)
-		prog, err = graph.Compile(m.Session, g, out[:], nil)
+		prog, err = graph.Compile(m.Instance, g, out[:], nil)
 		return err
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
 		if len(dst) != v.N {
 			return fmt.Errorf("network %s: %d values, expected at most %d", m.Options.Network, v.N, len(dst))
 		}
-		m.Session.Dev.DownloadFloats(dst, v)
+		m.Instance.Dev.DownloadFloats(dst, v)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func
 	if e := programs[shape]; e != nil {
 		return e, nil
 	}
-	g := m.Session.Graph()
+	g := m.Instance.Graph()
 	e, err := m.compile(g, func() *graph.Node { return build(g) })
 	if err == nil {
 		programs[shape] = e
@@ -160,7 +160,7 @@ func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, err
 	err := graph.Build(func() error {
 		e.out = build()
 		var err error
-		e.prog, err = graph.Compile(m.Session, g, []*graph.Node{e.out}, nil)
+		e.prog, err = graph.Compile(m.Instance, g, []*graph.Node{e.out}, nil)
 		return err
 	})
 	return e, m.explain(err)
@@ -175,6 +175,6 @@ func (m *Model) run(e *encoder, dst []float32) error {
 		return fmt.Errorf("network %s: embeddings have %d values, expected at most %d", m.Options.Network, v.N,
 			len(dst))
 	}
-	m.Session.Dev.DownloadFloats(dst, v)
-	return m.Session.Dev.Sync()
+	m.Instance.Dev.DownloadFloats(dst, v)
+	return m.Instance.Dev.Sync()
 }

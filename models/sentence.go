@@ -27,10 +27,10 @@ type SentenceEncoder struct {
 	bert    struct {
 		Bert nn.Bert `param:"bert"`
 	}
-	session *graph.Session
-	pool    string
-	progs   map[[2]int]*encoder
-	feeder  *Feeder
+	instance *graph.Instance
+	pool     string
+	progs    map[[2]int]*encoder
+	feeder   *Feeder
 }
 
 // OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of
@@ -47,13 +47,13 @@ func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) 
 	for _, p := range params {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
 	}
-	if e.session, err = graph.NewSession(dev, specs); err != nil {
+	if e.instance, err = graph.NewInstance(dev, specs); err != nil {
 		return nil, fmt.Errorf("BERT of %s: %w", dir, err)
 	}
-	e.feeder = &Feeder{session: e.session}
+	e.feeder = &Feeder{instance: e.instance}
 	return e, loadBert(dir, params, vocab, func(p *nn.Param,
 		values []float32) {
-		dev.UploadFloats(e.session.Params.Value(p.Name), values)
+		dev.UploadFloats(e.instance.Params.Value(p.Name), values)
 	})
 }
 
@@ -108,12 +108,12 @@ func (e *SentenceEncoder) Encode(dst []float32, b CaptionBatch) error {
 	p := e.progs[key]
 	if p == nil {
 		p = &encoder{}
-		g := e.session.Graph()
+		g := e.instance.Graph()
 		err := graph.Build(func() error {
 			w, length := g.InputInts(InputWords, n, key[1]), g.InputInts(InputLengths, n)
 			p.out = e.vectors(g, e.bert.Bert.Forward(g, w, length), length, key[1])
 			var err error
-			p.prog, err = graph.Compile(e.session, g, []*graph.Node{p.out}, nil)
+			p.prog, err = graph.Compile(e.instance, g, []*graph.Node{p.out}, nil)
 			return err
 		})
 		if err != nil {
@@ -127,7 +127,7 @@ func (e *SentenceEncoder) Encode(dst []float32, b CaptionBatch) error {
 	if err := p.prog.RunAll(); err != nil {
 		return fmt.Errorf("BERT: %w", err)
 	}
-	e.session.Dev.DownloadFloats(dst, p.prog.View(p.out))
+	e.instance.Dev.DownloadFloats(dst, p.prog.View(p.out))
 	return nil
 }
 

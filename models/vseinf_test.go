@@ -106,7 +106,7 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 	x := normals("regions", rows*7)
 	for _, ignore := range []bool{false, true} {
 		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
-		g := m.Session.Graph()
+		g := m.Instance.Graph()
 		g.Training = true
 		e, err := m.compile(g, func() *graph.Node {
 			return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions)
@@ -115,9 +115,9 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 		fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: len(counts), Features: x, Counts: counts}))
 		fatal(t, e.prog.RunAll())
 		value := func(name string) []float64 {
-			v := m.Session.Params.Value("img.mlp." + name)
+			v := m.Instance.Params.Value("img.mlp." + name)
 			out := make([]float64, v.N)
-			m.Session.Dev.DownloadDoubles(out, v)
+			m.Instance.Dev.DownloadDoubles(out, v)
 			return out
 		}
 		w, b, mean, variance := value("layers.0.weight"), value("layers.0.bias"), value("bns.0.running_mean"),
@@ -165,9 +165,9 @@ func TestFeederRefusesBadCounts(t *testing.T) {
 
 func contents(m *Model) (out []float64) {
 	for _, p := range m.Network.Params() {
-		v := m.Session.Params.Value(p.Name)
+		v := m.Instance.Params.Value(p.Name)
 		x := make([]float64, v.N)
-		m.Session.Dev.DownloadDoubles(x, v)
+		m.Instance.Dev.DownloadDoubles(x, v)
 		out = append(out, x...)
 	}
 	return out
@@ -177,7 +177,7 @@ func contents(m *Model) (out []float64) {
 // without.
 func TestVSEInfReferenceCheckpoint(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
-	m.Session.Dev.UploadFloats(m.Session.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
+	m.Instance.Dev.UploadFloats(m.Instance.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
 	path := filepath.Join(t.TempDir(), "model_best.pth")
 	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}},
 		ExportOptions{Namespace: true}))

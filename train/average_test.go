@@ -16,15 +16,15 @@ import (
 func TestAverage(t *testing.T) {
 	for _, decay := range []float64{0.05, 0.9} {
 		s := tinyStep(t, newDevice(t, cpu.FP64), "lmh", 0)
-		average, err := newAverage(s.model.Session.Dev, s.model.Session.Params, decay)
+		average, err := newAverage(s.model.Instance.Dev, s.model.Instance.Params, decay)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.opt.average = average
 		weights := func() []float64 {
-			v := s.model.Session.Params.Values()
+			v := s.model.Instance.Params.Values()
 			x := make([]float64, v.N)
-			s.model.Session.Dev.DownloadDoubles(x, v)
+			s.model.Instance.Dev.DownloadDoubles(x, v)
 			return x
 		}
 		var want []float64

@@ -19,7 +19,7 @@ type backward struct {
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
 // compiles it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read
 // after a run.
-func compileBackward(s *graph.Session, g *graph.Graph, cost *graph.Node, scale func(group string) float64,
+func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale func(group string) float64,
 	factorFrom int, retain ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
 	var wrt []*graph.Node

@@ -33,18 +33,18 @@ func TestBertTrainsAtItsOwnRate(t *testing.T) {
 	s := bertStep(t, dev, o, 16)
 	m := s.model
 	before := map[string][]float64{}
-	for _, p := range m.Session.Params.Specs {
-		before[p.Name] = doubles(dev, m.Session.Params.Value(p.Name))
+	for _, p := range m.Instance.Params.Specs {
+		before[p.Name] = doubles(dev, m.Instance.Params.Value(p.Name))
 	}
 	b := vseinfBatch(5, 6, 7)
 	if _, err := s.Run(b, o.LR, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range m.Session.Params.Specs {
+	for _, p := range m.Instance.Params.Specs {
 		if p.State {
 			continue
 		}
-		after, largest := doubles(dev, m.Session.Params.Value(p.Name)), 0.0
+		after, largest := doubles(dev, m.Instance.Params.Value(p.Name)), 0.0
 		for i, v := range before[p.Name] {
 			largest = max(largest, math.Abs(after[i]-v))
 		}

@@ -57,13 +57,13 @@ func TestBF16Copies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const steps = 8
 			train := func(s *Step) (losses []float64, params []float32) {
-				v := s.model.Session.Params.Values()
+				v := s.model.Instance.Params.Values()
 				params = make([]float32, v.N)
-				s.model.Session.Dev.DownloadFloats(params, v)
+				s.model.Instance.Dev.DownloadFloats(params, v)
 				losses = curveAt(t, s, steps, c.rate, c.batch)
-				s.model.Session.Dev.UploadFloats(v, params) // as loading a checkpoint does
+				s.model.Instance.Dev.UploadFloats(v, params) // as loading a checkpoint does
 				losses = append(losses, curveAt(t, s, 2, c.rate, c.batch)...)
-				s.model.Session.Dev.DownloadFloats(params, v)
+				s.model.Instance.Dev.DownloadFloats(params, v)
 				return losses, params
 			}
 			copied := c.step(bf16GPU(t, true, c.blas))

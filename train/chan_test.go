@@ -26,8 +26,8 @@ func chanStep(t testing.TB, dev device.Device, mask bool) *Step {
 func TestCHANTrains(t *testing.T) {
 	s := chanStep(t, newDevice(t, cpu.FP32), false)
 	a, b := vseinfBatch(1, 6, 12), vseinfBatch(2, 4, 5)
-	unused := s.model.Session.Params.Value("txt.fc.weight")
-	before := doubles(s.model.Session.Dev, unused)
+	unused := s.model.Instance.Params.Value("txt.fc.weight")
+	before := doubles(s.model.Instance.Dev, unused)
 	first := run(t, s, a).Loss
 	for range 40 {
 		run(t, s, a)
@@ -36,7 +36,7 @@ func TestCHANTrains(t *testing.T) {
 	if last := run(t, s, a).Loss; !(last < first/2) {
 		t.Errorf("the loss went from %v to %v in 40 steps", first, last)
 	}
-	if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
+	if !slices.Equal(doubles(s.model.Instance.Dev, unused), before) {
 		t.Error("weight decay changed a parameter without a gradient")
 	}
 	if n := testing.AllocsPerRun(10, func() { run(t, s, a); run(t, s, b) }); n != 0 {

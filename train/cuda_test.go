@@ -121,7 +121,7 @@ func TestCUDAAverage(t *testing.T) {
 	average := func(dev device.Device) []float64 {
 		s := tinyStep(t, dev, loss.LMH, 0)
 		var err error
-		if s.opt.average, err = newAverage(dev, s.model.Session.Params, 0.9); err != nil {
+		if s.opt.average, err = newAverage(dev, s.model.Instance.Params, 0.9); err != nil {
 			t.Fatal(err)
 		}
 		for range 6 {
@@ -129,7 +129,7 @@ func TestCUDAAverage(t *testing.T) {
 		}
 		out := make([]float64, s.opt.average.values.N)
 		if err := s.WithAverage(func() error {
-			dev.DownloadDoubles(out, s.model.Session.Params.Values())
+			dev.DownloadDoubles(out, s.model.Instance.Params.Values())
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ func (s *Step) DryRun(b *data.Batch) (err error) {
 	if s.recorder == nil {
 		return nil
 	}
-	dev := s.model.Session.Dev
-	if state := s.model.Session.Params.State(); state.N > 0 {
+	dev := s.model.Instance.Dev
+	if state := s.model.Instance.Params.State(); state.N > 0 {
 		saved, err := dev.Alloc(device.Float, state.N)
 		if err != nil {
 			return fmt.Errorf("allocate a copy of the running statistics: %w", err)

@@ -104,7 +104,7 @@ func TestGoldenTrainStep(t *testing.T) {
 					t.Fatal(err)
 				}
 				for name, v := range c.Params {
-					m.Session.Dev.UploadDoubles(m.Session.Params.Value(name), v.Data)
+					m.Instance.Dev.UploadDoubles(m.Instance.Params.Value(name), v.Data)
 				}
 				l := loss.DefaultOptions()
 				l.Name = map[string]string{"LMH": loss.LMH, "LSEH": loss.LSEH, "LSH": loss.LSH}[c.Config.Loss]
@@ -127,17 +127,17 @@ func TestGoldenTrainStep(t *testing.T) {
 				if l.NeedsSemantics() {
 					sem := matrix(t, c.Semantics, n)
 					sh.semantic = len(sem) / n
-					check(m.Session.FeedDoubles(inputSemantics, golden.Rows(sem, sh.semantic, order)))
+					check(m.Instance.FeedDoubles(inputSemantics, golden.Rows(sem, sh.semantic, order)))
 					images := c.ImageIDs
 					if images == nil {
 						for _, id := range c.CaptionIDs {
 							images = append(images, id/5)
 						}
 					}
-					check(m.Session.FeedInts(inputImages, golden.Rows(images, 1, order)))
+					check(m.Instance.FeedInts(inputImages, golden.Rows(images, 1, order)))
 				}
 				steps := c.Captions.Shape[1]
-				check(m.Session.FeedDoubles(models.InputRegions,
+				check(m.Instance.FeedDoubles(models.InputRegions,
 					golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
 				words, lengths := golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order)
 				captions := models.CaptionBatch{Lengths: lengths}
@@ -160,9 +160,9 @@ func TestGoldenTrainStep(t *testing.T) {
 					}
 				}
 				for name, want := range c.Expected.Params {
-					v := m.Session.Params.Value(name)
+					v := m.Instance.Params.Value(name)
 					got := make([]float64, v.N)
-					m.Session.Dev.DownloadDoubles(got, v)
+					m.Instance.Dev.DownloadDoubles(got, v)
 					golden.Close(t, name, got, want.Data, p.out)
 				}
 			})

@@ -64,8 +64,8 @@ func TestGSMNTrains(t *testing.T) {
 			t.Run(name+" "+precision, func(t *testing.T) {
 				s := gsmnStep(t, newDevice(t, precision), mode, loss.LMH)
 				a, b := gsmnBatch(1, 6, 12), gsmnBatch(2, 4, 5)
-				unused := s.model.Session.Params.Value("t2i.graph_convolution_3.params")
-				before := doubles(s.model.Session.Dev, unused)
+				unused := s.model.Instance.Params.Value("t2i.graph_convolution_3.params")
+				before := doubles(s.model.Instance.Dev, unused)
 				first := run(t, s, a).Loss
 				last := 0.0 // the mean of twenty steps: a hardest negative may change in any of them, and the loss jump
 				for i := range 120 {
@@ -77,7 +77,7 @@ func TestGSMNTrains(t *testing.T) {
 				if !(last < first/2) {
 					t.Errorf("the loss went from %v to %v in 120 steps", first, last)
 				}
-				if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
+				if !slices.Equal(doubles(s.model.Instance.Dev, unused), before) {
 					t.Error("a parameter without effect changed")
 				}
 				if n := testing.AllocsPerRun(5, func() { run(t, s, a); run(t, s, b) }); n != 0 {

@@ -20,7 +20,7 @@ type labels struct {
 func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
 
 // feed feeds the labels; padded gives every caption the same number of steps (models.Labels).
-func (l *labels) feed(s *graph.Session, b *data.Batch, sh shape, maxLength int, padded bool) error {
+func (l *labels) feed(s *graph.Instance, b *data.Batch, sh shape, maxLength int, padded bool) error {
 	columns := labelSteps(sh, maxLength) + 1
 	l.words, l.mask, l.steps = l.words[:0], l.mask[:0], l.steps[:0]
 	if len(l.row) != maxLength+1 {

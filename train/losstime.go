@@ -42,8 +42,8 @@ func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, err
 	if cap(t.scores) < v.N {
 		t.scores = make([]float32, v.N)
 	}
-	s.model.Session.Dev.DownloadFloats(t.scores[:v.N], v)
-	if err := s.model.Session.Feed(inputScores, t.scores[:v.N]); err != nil {
+	s.model.Instance.Dev.DownloadFloats(t.scores[:v.N], v)
+	if err := s.model.Instance.Feed(inputScores, t.scores[:v.N]); err != nil {
 		return 0, err
 	}
 	p, err := t.program(sh)
@@ -54,7 +54,7 @@ func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, err
 	if err := p.RunAll(); err != nil {
 		return 0, fmt.Errorf("time the loss: %w", err)
 	}
-	if err := s.model.Session.Dev.Sync(); err != nil {
+	if err := s.model.Instance.Dev.Sync(); err != nil {
 		return 0, err
 	}
 	return now().Sub(start), nil
@@ -64,7 +64,7 @@ func (t *LossTimer) program(sh lossShape) (*graph.Program, error) {
 	if p := t.programs[sh]; p != nil {
 		return p, nil
 	}
-	g := t.step.model.Session.Graph()
+	g := t.step.model.Instance.Graph()
 	var p *graph.Program
 	err := graph.Build(func() (err error) {
 		var c loss.Context
@@ -73,7 +73,7 @@ func (t *LossTimer) program(sh lossShape) (*graph.Program, error) {
 			c.Captions = c.Images
 		}
 		l := t.step.loss.Build(g, g.Input(inputScores, sh.n, sh.n), c, false)
-		p, err = graph.Compile(t.step.model.Session, g, []*graph.Node{l}, nil)
+		p, err = graph.Compile(t.step.model.Instance, g, []*graph.Node{l}, nil)
 		return err
 	})
 	if err == nil {

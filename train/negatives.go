@@ -72,7 +72,7 @@ func (s *Step) Last() Scored {
 	if s.last == nil {
 		return Scored{}
 	}
-	dev, v := s.model.Session.Dev, s.last.vm.View(s.last.scores)
+	dev, v := s.model.Instance.Dev, s.last.vm.View(s.last.scores)
 	b := Scored{Captions: s.captions, Scores: make([]float32, v.N), Constant: s.loss.Margin}
 	dev.DownloadFloats(b.Scores, v)
 	if s.last.margins != nil {

@@ -39,19 +39,19 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 				ra.Loss == 0 {
 				t.Errorf("loss %v and gradient norm %v became %v and %v", ra.Loss, ra.GradNorm, rb.Loss, rb.GradNorm)
 			}
-			ga, gb := doubles(a.model.Session.Dev, a.model.Session.Params.Grads()), doubles(s.model.Session.Dev,
-				s.model.Session.Params.Grads())
+			ga, gb := doubles(a.model.Instance.Dev, a.model.Instance.Params.Grads()), doubles(s.model.Instance.Dev,
+				s.model.Instance.Params.Grads())
 			for i := range ga {
 				if math.Abs(ga[i]-gb[i]) > 1e-9*ra.GradNorm {
 					t.Fatalf("gradient %d is %v, in another order %v", i, ga[i], gb[i])
 				}
 			}
-			for _, p := range a.model.Session.Params.Specs {
+			for _, p := range a.model.Instance.Params.Specs {
 				if !p.State {
 					continue
 				}
-				x, y := doubles(a.model.Session.Dev, a.model.Session.Params.Value(p.Name)), doubles(s.model.Session.Dev,
-					s.model.Session.Params.Value(p.Name))
+				x := doubles(a.model.Instance.Dev, a.model.Instance.Params.Value(p.Name))
+				y := doubles(s.model.Instance.Dev, s.model.Instance.Params.Value(p.Name))
 				for i := range x {
 					if math.Abs(x[i]-y[i]) > 1e-12 {
 						t.Fatalf("%s is %v, in another order %v", p.Name, x[i], y[i])

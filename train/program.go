@@ -113,7 +113,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
 		s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
-	g := s.model.Session.Graph()
+	g := s.model.Instance.Graph()
 	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {
 		s.buildScores(g, p, sh)
@@ -134,7 +134,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
 		var err error
-		if p.backward, err = compileBackward(s.model.Session, g, cost, s.opt.opt.scale, s.factorFrom,
+		if p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom,
 			retain...); err != nil {
 			return err
 		}

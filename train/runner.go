@@ -8,7 +8,7 @@ import (
 
 // runner makes the kernel calls of training steps on a device and fetches what the steps report.
 type runner interface {
-	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the session.
+	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the instance.
 	run(key callKey, generation int, calls func())
 	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls
 	// of the update follow: a device that runs behind its calls is given them and does nothing.
@@ -101,7 +101,7 @@ type recorder struct {
 
 type recorded struct {
 	rec        device.Recording // nil: not yet
-	generation [2]int           // of session and device
+	generation [2]int           // of instance and device
 }
 
 // maxRecordings bounds the memory that recordings take; the calls of steps with further keys are made one by one.
@@ -109,12 +109,12 @@ const maxRecordings = 256
 
 func (r *recorder) depth() int { return device.FetchSlots }
 
-func (r *recorder) run(key callKey, session int, calls func()) {
+func (r *recorder) run(key callKey, instance int, calls func()) {
 	if r.never || r.failed != "" {
 		calls()
 		return
 	}
-	e, generation := r.table[key], [2]int{session, r.dev.Generation()}
+	e, generation := r.table[key], [2]int{instance, r.dev.Generation()}
 	if e == nil && len(r.table) == maxRecordings {
 		calls()
 		return
@@ -124,7 +124,7 @@ func (r *recorder) run(key callKey, session int, calls func()) {
 			r.dev.Forget(e.rec)
 		}
 		calls() // which may move memory: what is recorded next finds everything where it stays
-		r.table[key] = &recorded{generation: [2]int{session, r.dev.Generation()}}
+		r.table[key] = &recorded{generation: [2]int{instance, r.dev.Generation()}}
 		return
 	}
 	if e.rec == nil {

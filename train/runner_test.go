@@ -146,7 +146,7 @@ func fill(b *data.Batch) *data.Batch {
 // poison makes everything that a step computes NaN, and leaves no trace but in memory that no later step may read.
 func poison(t *testing.T, s *Step, b *data.Batch) {
 	t.Helper()
-	dev, p := s.model.Session.Dev, s.model.Session.Params
+	dev, p := s.model.Instance.Dev, s.model.Instance.Params
 	var before [][]float64
 	for _, spec := range p.Specs {
 		before = append(before, doubles(dev, p.Value(spec.Name)))
@@ -221,9 +221,9 @@ func TestRecordedSteps(t *testing.T) {
 func TestNotFiniteOnTheDevice(t *testing.T) {
 	s := tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
 	state := func() (all []float32) {
-		for _, v := range []device.View{s.model.Session.Params.Values(), s.opt.m, s.opt.v} {
+		for _, v := range []device.View{s.model.Instance.Params.Values(), s.opt.m, s.opt.v} {
 			x := make([]float32, v.N)
-			s.model.Session.Dev.DownloadFloats(x, v)
+			s.model.Instance.Dev.DownloadFloats(x, v)
 			all = append(all, x...)
 		}
 		return all

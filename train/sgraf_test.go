@@ -43,8 +43,8 @@ func TestPairScorersTrain(t *testing.T) {
 				if last := mean(10); !(last < first/2) {
 					t.Errorf("the loss went from %v to %v", first, last)
 				}
-				if doubles(s.model.Session.Dev,
-					s.model.Session.Params.Value("sim.v_global_w.embedding_local.1.running_mean"))[0] == 0 {
+				if doubles(s.model.Instance.Dev,
+					s.model.Instance.Params.Value("sim.v_global_w.embedding_local.1.running_mean"))[0] == 0 {
 					t.Error("training leaves the running statistics as they were")
 				}
 				if n := testing.AllocsPerRun(5, func() { run(t, s, a); run(t, s, b) }); n != 0 {

@@ -45,11 +45,11 @@ func (p Position) Check(batches int) error {
 
 func (s *Step) extras() []models.Extra {
 	var out []models.Extra
-	for _, p := range s.model.Session.Params.Specs {
+	for _, p := range s.model.Instance.Params.Specs {
 		if p.State {
 			continue
 		}
-		lo, hi := s.model.Session.Params.Range(p.Name)
+		lo, hi := s.model.Instance.Params.Range(p.Name)
 		out = append(out, models.Extra{Name: "optim/m/" + p.Name, Shape: p.Shape, View: s.opt.m.Slice(lo, hi)},
 			models.Extra{Name: "optim/v/" + p.Name, Shape: p.Shape, View: s.opt.v.Slice(lo, hi)})
 		if a := s.opt.average; a != nil {
@@ -84,7 +84,7 @@ func (s *Step) RestoreState(c *models.Checkpoint) (State, error) {
 		return st, err
 	}
 	for _, e := range s.extras() {
-		if err := c.RestoreTensor(s.model.Session.Dev, e.Name, e.Shape, e.View); err != nil {
+		if err := c.RestoreTensor(s.model.Instance.Dev, e.Name, e.Shape, e.View); err != nil {
 			return st, err
 		}
 	}

@@ -63,13 +63,13 @@ type StepResult struct {
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
 func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
-	opt, err := newOptimiser(m.Session.Dev, m.Session.Params, o)
+	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
-	s.runner, s.recorder = newRunner(m.Session.Dev)
-	s.namer, _ = m.Session.Dev.(device.Namer)
+	s.runner, s.recorder = newRunner(m.Instance.Dev)
+	s.namer, _ = m.Instance.Dev.(device.Namer)
 	s.makes = s.calls
 	s.ReadFrom(nil)
 	return s, nil
@@ -124,7 +124,7 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	s.opt.count(p.updates, p.hypers, lr)
 	s.at(p.name)
 	s.last = p
-	s.runner.run(key, s.model.Session.Generation(), s.makes)
+	s.runner.run(key, s.model.Instance.Generation(), s.makes)
 	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.started = append(s.started, startedStep{p, lr, s.slot})
 	s.slot = (s.slot + 1) % s.Depth()
@@ -185,7 +185,7 @@ func (s *Step) ReadFrom(r *models.Resident) {
 
 // feed sets the inputs of a program.
 func (s *Step) feed(b *data.Batch, sh shape) error {
-	ses, captions := s.model.Session, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions,
+	ses, captions := s.model.Instance, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions,
 		Edges:     b.Edges,
 		EdgeStart: b.EdgeStart}
 	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows,

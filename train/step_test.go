@@ -23,7 +23,7 @@ func everyKind(t *testing.T, f func(t *testing.T, precision string, factorFrom i
 
 // numbers is everything that the next step depends on: weights, moments, updates.
 func numbers(s *Step) []float64 {
-	dev, p := s.model.Session.Dev, s.model.Session.Params
+	dev, p := s.model.Instance.Dev, s.model.Instance.Params
 	out := append(doubles(dev, p.Values()), doubles(dev, s.opt.m)...)
 	return append(append(out, doubles(dev, s.opt.v)...), float64(s.opt.steps))
 }
@@ -31,9 +31,9 @@ func numbers(s *Step) []float64 {
 // allNumbers adds the running statistics, which a step changes too.
 func allNumbers(s *Step) []float64 {
 	out := numbers(s)
-	for _, p := range s.model.Session.Params.Specs {
+	for _, p := range s.model.Instance.Params.Specs {
 		if p.State {
-			out = append(out, doubles(s.model.Session.Dev, s.model.Session.Params.Value(p.Name))...)
+			out = append(out, doubles(s.model.Instance.Dev, s.model.Instance.Params.Value(p.Name))...)
 		}
 	}
 	return out
@@ -110,7 +110,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 func TestStepRefusesGradientsThatOverflow(t *testing.T) {
 	for _, factorFrom := range []int{0, math.MaxInt} {
 		s := tinyStep(t, newDevice(t, cpu.FP32), loss.LMH, factorFrom)
-		dev, w := s.model.Session.Dev, s.model.Session.Params.Value("img.fc.weight")
+		dev, w := s.model.Instance.Dev, s.model.Instance.Params.Value("img.fc.weight")
 		x := doubles(dev, w)
 		for i := range x {
 			x[i] *= 1e-25
@@ -198,7 +198,7 @@ func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
 func TestStepSeesCollapse(t *testing.T) {
 	for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
 		s := tinyStep(t, newDevice(t, cpu.FP32), name, 0)
-		s.model.Session.Dev.Fill(s.model.Session.Params.Values(), 0)
+		s.model.Instance.Dev.Fill(s.model.Instance.Params.Values(), 0)
 		if r := run(t, s, tinyBatch(1, 6, 7)); r.Gap != 0 {
 			t.Errorf("%s: gap %v", name, r.Gap)
 		}

@@ -48,8 +48,8 @@ func TestVSEInfTrains(t *testing.T) {
 		t.Run(precision, func(t *testing.T) {
 			s := vseinfStep(t, newDevice(t, precision))
 			a, b := vseinfBatch(1, 6, 12), vseinfBatch(2, 4, 5)
-			unused := s.model.Session.Params.Value("img.mlp.bns.1.weight")
-			before := doubles(s.model.Session.Dev, unused)
+			unused := s.model.Instance.Params.Value("img.mlp.bns.1.weight")
+			before := doubles(s.model.Instance.Dev, unused)
 			first := run(t, s, a).Loss
 			for range 40 {
 				run(t, s, a)
@@ -58,10 +58,10 @@ func TestVSEInfTrains(t *testing.T) {
 			if last := run(t, s, a).Loss; !(last < first/2) {
 				t.Errorf("the loss went from %v to %v in 40 steps", first, last)
 			}
-			if doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.mlp.bns.0.running_mean"))[0] == 0 {
+			if doubles(s.model.Instance.Dev, s.model.Instance.Params.Value("img.mlp.bns.0.running_mean"))[0] == 0 {
 				t.Error("training leaves the running statistics as they were")
 			}
-			if !slices.Equal(doubles(s.model.Session.Dev, unused), before) {
+			if !slices.Equal(doubles(s.model.Instance.Dev, unused), before) {
 				t.Error("weight decay changed a parameter without a gradient")
 			}
 			if n := testing.AllocsPerRun(10, func() { run(t, s, a); run(t, s, b) }); n != 0 {

@@ -52,7 +52,8 @@ func TestVSRNTrains(t *testing.T) {
 			t.Errorf("%s: captioning loss %v became %v, retrieval loss %v became %v", mode, first.LossCaptioning,
 				last.LossCaptioning, retrieval(first), retrieval(last))
 		}
-		if v := doubles(s.model.Session.Dev, s.model.Session.Params.Value("img.Rs_GCN_1.W.1.running_var")); v[0] == 1 {
+		variance := s.model.Instance.Params.Value("img.Rs_GCN_1.W.1.running_var")
+		if v := doubles(s.model.Instance.Dev, variance); v[0] == 1 {
 			t.Errorf("%s: the running variance did not move", mode)
 		}
 		if n := testing.AllocsPerRun(2, func() { run(t, s, b) }); n != 0 {
@@ -100,7 +101,7 @@ func TestVSRNWithoutCaptioning(t *testing.T) {
 	if r := run(t, s, tinyBatch(1, 6, 9)); r.LossCaptioning != 0 {
 		t.Errorf("captioning loss %v", r.LossCaptioning)
 	}
-	if _, ok := s.model.Session.Params.Spec("cap.decoder.out.weight"); ok {
+	if _, ok := s.model.Instance.Params.Spec("cap.decoder.out.weight"); ok {
 		t.Error("the branch has parameters")
 	}
 }
@@ -115,9 +116,9 @@ func TestVSRNDuplicateParams(t *testing.T) {
 	b := tinyBatch(1, 6, 9)
 	a, c := run(t, once, b), run(t, twice, b)
 	var branch float64
-	for _, p := range once.model.Session.Params.Specs {
+	for _, p := range once.model.Instance.Params.Specs {
 		if p.Name[:4] == "cap." {
-			for _, g := range doubles(dev, once.model.Session.Params.Grad(p.Name)) {
+			for _, g := range doubles(dev, once.model.Instance.Params.Grad(p.Name)) {
 				branch += g * g
 			}
 		}
@@ -126,8 +127,8 @@ func TestVSRNDuplicateParams(t *testing.T) {
 		t.Errorf("gradient norm %v, want %v: %v and once more the branch", c.GradNorm, want, a.GradNorm)
 	}
 	const name = "cap.decoder.out.bias"
-	g := doubles(dev, twice.model.Session.Params.Grad(name))
-	lo, hi := twice.model.Session.Params.Range(name)
+	g := doubles(dev, twice.model.Instance.Params.Grad(name))
+	lo, hi := twice.model.Instance.Params.Range(name)
 	m := doubles(dev, twice.opt.m.Slice(lo, hi))
 	coef := math.Min(1, twice.opt.opt.Clip/(c.GradNorm+1e-6))
 	for i := range g { // two updates of the first moment with the gradient that was clipped twice
@@ -152,7 +153,7 @@ func TestLabelsOfABatch(t *testing.T) {
 		b.Words = append(b.Words, words...)
 	}
 	sh := shape{n: n, bucket: models.Bucket(b.L)}
-	if err := s.labels.feed(s.model.Session, b, sh, maxLength, false); err != nil {
+	if err := s.labels.feed(s.model.Instance, b, sh, maxLength, false); err != nil {
 		t.Fatal(err)
 	}
 	columns := labelSteps(sh, maxLength) + 1

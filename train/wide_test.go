@@ -27,10 +27,10 @@ func wideStep(t *testing.T, dev device.Device, network string) *Step {
 	// LSH: every pair has a gradient
 	s := newStep(t, dev, o, models.Dims{Regions: tinyRegions, Feature: wide, Vocab: tinyVocab}, loss.LSH,
 		DefaultOptimOptions())
-	for _, p := range s.model.Session.Params.Specs {
+	for _, p := range s.model.Instance.Params.Specs {
 		if strings.HasPrefix(p.Name, "img.Rs_GCN") && strings.HasSuffix(p.Name, ".W.1.weight") {
 			// 0 at first, which leaves the layers before it without a gradient
-			dev.Fill(s.model.Session.Params.Value(p.Name), 0.5)
+			dev.Fill(s.model.Instance.Params.Value(p.Name), 0.5)
 		}
 	}
 	return s
@@ -70,7 +70,7 @@ func TestWideStepsAgreeWithFloat64(t *testing.T) {
 				t.Errorf("loss %v, %v in float64", got.Loss, want.Loss)
 			}
 			compared := 0
-			for _, spec := range double.model.Session.Params.Specs {
+			for _, spec := range double.model.Instance.Params.Specs {
 				if spec.State {
 					continue
 				}
@@ -86,7 +86,7 @@ func TestWideStepsAgreeWithFloat64(t *testing.T) {
 						plainly)
 				}
 			}
-			if all := len(double.model.Session.Params.Specs); compared < all/2 {
+			if all := len(double.model.Instance.Params.Specs); compared < all/2 {
 				t.Errorf("only %d of %d parameters have a gradient", compared, all)
 			}
 		})
@@ -94,7 +94,7 @@ func TestWideStepsAgreeWithFloat64(t *testing.T) {
 }
 
 func gradient(s *Step, name string) []float64 {
-	return doubles(s.model.Session.Dev, s.model.Session.Params.Grad(name))
+	return doubles(s.model.Instance.Dev, s.model.Instance.Params.Grad(name))
 }
 
 func norm(x []float64) float64 { return distance(x, make([]float64, len(x))) }

@@ -49,7 +49,7 @@ func (t *training) checkpointSizes() (weights, last int64) {
 	if t.dev.Wide() {
 		element = 8
 	}
-	params := t.model.Session.Params
+	params := t.model.Instance.Params
 	best := element * int64(params.Count())
 	last = best + 2*element*int64(params.OptimisedSize())
 	weights = best

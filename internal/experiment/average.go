@@ -68,7 +68,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 	if err != nil {
 		return out, "", err
 	}
-	parts := []device.View{m.Session.Params.Values(), m.Session.Params.State()}
+	parts := []device.View{m.Instance.Params.Values(), m.Instance.Params.State()}
 	parts = slices.DeleteFunc(parts, func(v device.View) bool { return v.N == 0 })
 	sums := make([][]float64, len(parts))
 	for i, v := range parts {

@@ -209,7 +209,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 	streamed := r.Device
 	streamed.Resident = "never"
 	defer func() { err = explainDevice(err, streamed, "scored tiles that were kept (--work) are found again") }()
-	rep.Device, rep.Choice = t.Model.Session.Dev.Name(), t.Choice.Reason
+	rep.Device, rep.Choice = t.Model.Instance.Dev.Name(), t.Choice.Reason
 	rep.Measured[i].Device = rep.Device
 	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn,
 		Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}

@@ -258,7 +258,7 @@ func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 // lsehMargins computes margins as a training step does.
 func lsehMargins(l *Trained, o *loss.Options, vectors []float32, dim int, images []int32) ([]float64, error) {
 	const inVectors, inImages = "in.hardest.semantics", "in.hardest.images"
-	n, s := len(images), l.Model.Session
+	n, s := len(images), l.Model.Instance
 	g := s.Graph()
 	var m *graph.Node
 	var prog *graph.Program

@@ -82,7 +82,7 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 		return nil, nil
 	}
 	t.step.Record(t.cfg.Device.Capture != "never")
-	params, batch, d := t.model.Session.Params, t.cfg.Train.Batch, t.model.Dims
+	params, batch, d := t.model.Instance.Params, t.cfg.Train.Batch, t.model.Dims
 	n := int64(params.OptimisedSize())
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
 		Words:  longestCaption(t.train, &t.cfg.Model),
@@ -100,7 +100,7 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	if err := t.step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
 		return nil, err
 	}
-	p.Values = t.model.Session.SlabBytes()
+	p.Values = t.model.Instance.SlabBytes()
 	var err error
 	if t.train != nil && t.cfg.Device.Resident == "auto" {
 		if err = t.dryRun(batch, p.Words, semantic); err != nil {

@@ -290,7 +290,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		return position, plan, err
 	}
 	plan = Plan{RunDir: t.RunDir, Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
-		Parameters: t.model.Session.Params.Count(), TrainCaptions: t.train.NumCaptions(),
+		Parameters: t.model.Instance.Params.Count(), TrainCaptions: t.train.NumCaptions(),
 		TrainImages: t.train.NumImages(), DevImages: t.val.NumImages(), Batches: t.loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
 	return position, plan, t.checkSchedule(plan.Batches)

@@ -36,7 +36,7 @@ func TestQueriesKeysAndValuesAreOneProduct(t *testing.T) {
 		for _, n := range order {
 			specs = append(specs, graph.ParamSpec{Name: n, Shape: shape[n]})
 		}
-		s, err := graph.NewSession(c, specs)
+		s, err := graph.NewInstance(c, specs)
 		check(t, err)
 		check(t, s.Params.AllocGrads())
 		g := s.Graph()

@@ -26,7 +26,7 @@ func TestEvenBelongsToAProduct(t *testing.T) {
 	check(t, err)
 	defer dev.Close()
 	p := &products{Device: dev}
-	s, err := graph.NewSession(p, []graph.ParamSpec{{Name: "a", Shape: []int{3, 3}}, {Name: "b", Shape: []int{3, 3}}})
+	s, err := graph.NewInstance(p, []graph.ParamSpec{{Name: "a", Shape: []int{3, 3}}, {Name: "b", Shape: []int{3, 3}}})
 	check(t, err)
 	check(t, s.Params.AllocGrads())
 	g := s.Graph()

@@ -16,7 +16,7 @@ func TestFailureNamesTheNode(t *testing.T) {
 		dev, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)})
 		check(t, err)
 		emulator.Set(t, "defer", deferred, 0)
-		s, err := graph.NewSession(dev, []graph.ParamSpec{{Name: "fc.weight", Shape: []int{5, 3}},
+		s, err := graph.NewInstance(dev, []graph.ParamSpec{{Name: "fc.weight", Shape: []int{5, 3}},
 			{Name: "fc.bias", Shape: []int{5}}})
 		check(t, err)
 		g := s.Graph()

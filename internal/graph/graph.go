@@ -3,7 +3,7 @@
 //
 // An operation (Op) states its shape rule, its symbolic gradient and its execution in terms of the device interface
 // only. A Graph is one network at one shape; Compile turns it into a Program, which implements gorgonia.VM, allocates
-// nothing when it runs, and shares parameters, inputs and one slab of memory with all other programs of a Session.
+// nothing when it runs, and shares parameters, inputs and one slab of memory with all other programs of a Instance.
 //
 // What Gorgonia requires is kept inside this package: an op's function type is built anew at each call because
 // Gorgonia returns it to a pool; node identity is a 32-bit hash, so every op carries a serial number and what ApplyOp
@@ -64,7 +64,7 @@ func (g *Graph) InputInts(name string, shape ...int) *Node {
 }
 
 // Const returns the node of a float input whose values never change; Compile feeds it. The same name must mean the same
-// values in all graphs of a session.
+// values in all graphs of an instance.
 func (g *Graph) Const(name string, values []float64, shape ...int) *Node {
 	n := g.Input(name, shape...)
 	if n.Shape().TotalSize() != len(values) {

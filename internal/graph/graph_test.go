@@ -15,14 +15,14 @@ import (
 	"vsetrain/internal/philox"
 )
 
-func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Session {
+func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Instance {
 	t.Helper()
 	dev, err := cpu.New(cpu.Options{Threads: threads, Precision: precision})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	s, err := graph.NewSession(dev, specs)
+	s, err := graph.NewInstance(dev, specs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func check(t testing.TB, err error) {
 }
 
 // tower is a small two-tower network with parameters, n pairs.
-func tower(s *graph.Session, n int) (g *graph.Graph, cost *graph.Node, wrt []*graph.Node) {
+func tower(s *graph.Instance, n int) (g *graph.Graph, cost *graph.Node, wrt []*graph.Node) {
 	g = s.Graph()
 	x := g.Input("x", n, 6)
 	h := g.Activate(device.Tanh, g.Linear(graph.LinearTerm{X: x, W: g.Param("w1", 5, 6), B: g.Param("b1", 5)}))
@@ -257,7 +257,7 @@ var towerSpecs = []graph.ParamSpec{{Name: "w1", Shape: []int{5, 6}}, {Name: "b1"
 	{Name: "w2", Shape: []int{4, 5}}, {Name: "b2", Shape: []int{4}}}
 
 // run compiles the tower for n pairs, sends its gradients to the flat memory and returns cost and gradients.
-func runTower(t testing.TB, s *graph.Session, n int) (*graph.Program, func() []float64) {
+func runTower(t testing.TB, s *graph.Instance, n int) (*graph.Program, func() []float64) {
 	check(t, s.Params.AllocGrads())
 	for _, p := range towerSpecs {
 		s.Dev.UploadDoubles(s.Params.Value(p.Name), random(p.Name, p.Size()))

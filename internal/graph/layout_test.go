@@ -15,7 +15,7 @@ func TestOnePackingForAnInput(t *testing.T) {
 	dev, err := cpu.New(cpu.Options{Threads: 1})
 	check(t, err)
 	defer dev.Close()
-	s, err := graph.NewSession(dev, nil)
+	s, err := graph.NewInstance(dev, nil)
 	check(t, err)
 	g := s.Graph()
 	lengths := g.InputInts("lengths", 2)

@@ -50,8 +50,8 @@ type Op struct {
 	Alias bool
 	// Run executes the op.
 	Run func(d device.Device, c *Call)
-	// Nested, in place of Run, compiles what executes the op: programs of its own that share the session.
-	Nested func(s *Session) (func(d device.Device, c *Call), error)
+	// Nested, in place of Run, compiles what executes the op: programs of its own that share the instance.
+	Nested func(s *Instance) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
 	// Grad builds the backward nodes: one per argument, nil if there is no gradient. Wants says which arguments

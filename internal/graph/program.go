@@ -10,7 +10,7 @@ import (
 
 // Program is a compiled graph: a flat list of kernel calls. It implements gorgonia.VM.
 type Program struct {
-	s      *Session
+	s      *Instance
 	plan   *plan
 	instrs []*instr
 	inputs []inputArg
@@ -58,7 +58,7 @@ type Target struct {
 }
 
 // Compile plans the part of the graph that retain and targets need. The values of retain can be read after a run.
-func Compile(s *Session, g *Graph, retain []*Node, targets []Target) (*Program, error) {
+func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program, error) {
 	all := append([]*Node(nil), retain...)
 	for _, t := range targets {
 		all = append(all, t.Node)
@@ -272,7 +272,7 @@ func (p *Program) view(r ref) device.View {
 	}
 }
 
-// RunAll implements gorgonia.VM: it runs the program with the inputs fed to the session.
+// RunAll implements gorgonia.VM: it runs the program with the inputs fed to the instance.
 func (p *Program) RunAll() error {
 	if err := p.Prepare(); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (p *Program) RunAll() error {
 	return nil
 }
 
-// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the session. Run may
+// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance. Run may
 // follow.
 func (p *Program) Prepare() error {
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
@@ -320,7 +320,7 @@ func (p *Program) runNamed() {
 // Reset implements gorgonia.VM; programs have no state between runs.
 func (p *Program) Reset() {}
 
-// Close implements gorgonia.VM; the memory belongs to the session.
+// Close implements gorgonia.VM; the memory belongs to the instance.
 func (p *Program) Close() error {
 	p.instrs, p.inputs, p.bound = nil, nil, false
 	return nil

@@ -61,7 +61,7 @@ var regionCases = []opCase{
 	}},
 }
 
-func feedRegions(t *testing.T, s *graph.Session) {
+func feedRegions(t *testing.T, s *graph.Instance) {
 	t.Helper()
 	check(t, s.FeedInts(graph.InputStep, []int32{7, 1}))
 	check(t, s.FeedInts("labels", []int32{-1, 3, 1, 0, 5, -1, -1, 4, 4, 2, -1, -1, -1, 0, -1, -1, -1, -1}))

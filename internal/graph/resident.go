@@ -9,7 +9,7 @@ import (
 // Bind makes a float input a view of device memory, which programs read without a copy. The memory belongs to the
 // caller and must not change until they have run. The next Feed of the input ends the binding. A recording stores
 // addresses, so an input of a recorded program must not be bound.
-func (s *Session) Bind(name string, v device.View) {
+func (s *Instance) Bind(name string, v device.View) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
@@ -24,7 +24,7 @@ func (s *Session) Bind(name string, v device.View) {
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
 // (device.Resident.GatherLists), of which only the numbers are sent there. host is the same on the host, and read as
 // that of FeedInts.
-func (s *Session) FeedLists(name string, d device.Resident, values, starts device.View, lists []int32, width int,
+func (s *Instance) FeedLists(name string, d device.Resident, values, starts device.View, lists []int32, width int,
 	host []int32) error {
 	if len(host) != len(lists)*width {
 		return fmt.Errorf("input %s: %d lists of %d values, %d values on the host", name, len(lists), width, len(host))
@@ -50,7 +50,7 @@ func (s *Session) FeedLists(name string, d device.Resident, values, starts devic
 
 // Need returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0 if the
 // memory of programs compiled before is large enough.
-func (s *Session) Need(g *Graph, retain ...*Node) (int64, error) {
+func (s *Instance) Need(g *Graph, retain ...*Node) (int64, error) {
 	pl, err := newPlan(g.expr, retain, nil)
 	if err != nil {
 		return 0, err

@@ -16,7 +16,7 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 		dev, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)})
 		check(t, err)
 		emulator.Set(t, "defer", deferred, 0)
-		s, err := graph.NewSession(dev, nil)
+		s, err := graph.NewInstance(dev, nil)
 		check(t, err)
 		const n = 5 << 19 // more than the pinned buffers hold
 		g := s.Graph()

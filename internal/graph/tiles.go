@@ -41,7 +41,7 @@ func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, w
 	t.out = shape.TotalSize() / t.most
 	shape[0] = rows
 	op.Outs = []tensor.Shape{shape}
-	op.Nested = func(s *Session) (func(device.Device, *Call), error) { return t.forward(s) }
+	op.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.forward(s) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node {
 		bw := &Op{Name: op.Name + " gradient"}
 		for k, x := range in {
@@ -49,7 +49,7 @@ func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, w
 				bw.Outs = append(bw.Outs, x.Shape().Clone())
 			}
 		}
-		bw.Nested = func(s *Session) (func(device.Device, *Call), error) { return t.backward(s) }
+		bw.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.backward(s) }
 		grads := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
 		out := make([]*Node, len(in))
 		for k := range in {
@@ -109,7 +109,7 @@ func (t *tiles) graph(n int) (sub *Graph, out *Node) {
 	return sub, out
 }
 
-// tileProgram is the compiled graph of tiles of one size: its arguments are inputs of the nested session.
+// tileProgram is the compiled graph of tiles of one size: its arguments are inputs of the nested instance.
 type tileProgram struct {
 	rows  int
 	prog  *Program
@@ -118,7 +118,7 @@ type tileProgram struct {
 }
 
 // programs compiles the graphs of the tiles: all but the last have the same size.
-func (t *tiles) programs(s *Session, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram,
+func (t *tiles) programs(s *Instance, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram,
 	err error) {
 	sizes := []int{t.most}
 	if last := t.rows % t.most; last != 0 {
@@ -140,7 +140,7 @@ func (t *tiles) programs(s *Session, compile func(sub *Graph, out *Node, p *tile
 }
 
 // each runs the programs over the tiles: run is told the first row and the program, whose inputs are set.
-func (t *tiles) each(s *Session, all []*tileProgram, c *Call, run func(first int, p *tileProgram)) {
+func (t *tiles) each(s *Instance, all []*tileProgram, c *Call, run func(first int, p *tileProgram)) {
 	for first := 0; first < t.rows; first += t.most {
 		p := all[0]
 		if t.rows-first < t.most {
@@ -165,7 +165,7 @@ func (p *tileProgram) must() {
 	p.prog.Run()
 }
 
-func (t *tiles) forward(s *Session) (func(device.Device, *Call), error) {
+func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 	inner := s.inner()
 	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		p.prog, err = Compile(inner, sub, []*Node{out}, nil)
@@ -182,7 +182,7 @@ func (t *tiles) forward(s *Session) (func(device.Device, *Call), error) {
 	}, nil
 }
 
-func (t *tiles) backward(s *Session) (func(device.Device, *Call), error) {
+func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
 	inner := s.inner()
 	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		var wrt []*Node

@@ -146,11 +146,11 @@ func loadCache(path, key string, load func(*safetensors.File) error) (bool, erro
 func (e *encoder) key(ctx context.Context) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%+v\n%+v\n%s\n%s\n%d of %d\n", e.Model.Options, e.Model.Dims, e.Lexicon.Hash(),
-		e.Model.Session.Dev.Name(), e.Split.NumCaptions(), e.Split.CaptionsPerImage())
+		e.Model.Instance.Dev.Name(), e.Split.NumCaptions(), e.Split.CaptionsPerImage())
 	for _, p := range e.Model.Network.Params() {
-		v := e.Model.Session.Params.Value(p.Name)
+		v := e.Model.Instance.Params.Value(p.Name)
 		x := make([]float32, v.N)
-		e.Model.Session.Dev.DownloadFloats(x, v)
+		e.Model.Instance.Dev.DownloadFloats(x, v)
 		fmt.Fprintf(h, "%s %v\n", p.Name, p.Shape)
 		for part := range slices.Chunk(x, 1<<14) {
 			binary.Write(h, binary.LittleEndian, part)

@@ -80,7 +80,7 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 	for _, p := range nn.Collect(&net) {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
 	}
-	s, err := graph.NewSession(dev, specs)
+	s, err := graph.NewInstance(dev, specs)
 	check(t, err)
 	g := s.Graph() // in evaluation: the case has no dropout
 	var names []string
@@ -132,7 +132,7 @@ func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
 	for _, p := range nn.Collect(&net) {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
 	}
-	s, err := graph.NewSession(dev, specs)
+	s, err := graph.NewInstance(dev, specs)
 	check(t, err)
 	for _, kind := range []string{"weight", "bias"} {
 		end := -1

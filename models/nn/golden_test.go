@@ -102,7 +102,7 @@ func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n
 	b, steps, in := c.Inputs.X.Shape[0], c.Inputs.X.Shape[1], c.Inputs.X.Shape[2]
 	h := c.Params["weight_hh_l0"].Shape[1]
 	l := newLayout(c.Lengths, steps)
-	s, err := graph.NewSession(dev, nil)
+	s, err := graph.NewInstance(dev, nil)
 	fatal(t, err)
 	g := s.Graph()
 	names := []string{"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"}

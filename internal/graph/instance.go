@@ -7,28 +7,28 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Session is what all programs of one network on one device share: parameters, inputs and one slab of memory.
-type Session struct {
+// Instance is what all programs of one network on one device share: parameters, inputs and one slab of memory.
+type Instance struct {
 	Dev    device.Device
 	Params *Params
 
 	floats, ints slab
 	feed         map[string]*input
 	moves        int // of inputs
-	nested       *Session
+	nested       *Instance
 }
 
-// inner returns the session of the graphs inside ops: the same device and parameters, with inputs and a slab of its
+// inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and a slab of its
 // own.
-func (s *Session) inner() *Session {
+func (s *Instance) inner() *Instance {
 	if s.nested == nil {
-		s.nested = &Session{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
+		s.nested = &Instance{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
 	}
 	return s.nested
 }
 
-// bind sets an input to memory of an outer session, with its host values where it is int32.
-func (s *Session) bind(name string, v device.Ints) {
+// bind sets an input to memory of an outer instance, with its host values where it is int32.
+func (s *Instance) bind(name string, v device.Ints) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
@@ -38,7 +38,7 @@ func (s *Session) bind(name string, v device.Ints) {
 }
 
 // Generation changes when memory has moved that programs use.
-func (s *Session) Generation() int {
+func (s *Instance) Generation() int {
 	n := s.moves + s.floats.generation + s.ints.generation
 	if s.nested != nil {
 		n += s.nested.Generation()
@@ -46,17 +46,17 @@ func (s *Session) Generation() int {
 	return n
 }
 
-// NewSession allocates the parameters of a network on a device.
-func NewSession(dev device.Device, specs []ParamSpec) (*Session, error) {
+// NewInstance allocates the parameters of a network on a device.
+func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	p, err := NewParams(dev, specs)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Dev: dev, Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}, nil
+	return &Instance{Dev: dev, Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}, nil
 }
 
-// Graph returns an empty graph of the session's precision.
-func (s *Session) Graph() *Graph { return New(s.Dev.Wide()) }
+// Graph returns an empty graph of the instance's precision.
+func (s *Instance) Graph() *Graph { return New(s.Dev.Wide()) }
 
 // slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
 // that its views have to be computed again.
@@ -115,7 +115,7 @@ func (in *input) set(host []int32, bounded bool) {
 const shareFrom = 1 << 16
 
 // slot returns the memory of an input with capacity for n elements.
-func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
+func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
@@ -141,7 +141,7 @@ func (s *Session) slot(name string, t device.DType, n int) (*input, error) {
 
 // Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
 // read in place.
-func (s *Session) Feed(name string, values []float32) error {
+func (s *Instance) Feed(name string, values []float32) error {
 	if d, ok := s.Dev.(device.Sharer); ok && len(values) >= shareFrom && s.share(d, name, values) {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (s *Session) Feed(name string, values []float32) error {
 }
 
 // upload copies values to an input, large ones beside the kernels of the step before.
-func (s *Session) upload(dst device.View, values []float32) {
+func (s *Instance) upload(dst device.View, values []float32) {
 	if d, ok := s.Dev.(device.Streamer); ok && len(values) >= shareFrom {
 		d.StreamFloats(dst, values)
 		return
@@ -163,7 +163,7 @@ func (s *Session) upload(dst device.View, values []float32) {
 }
 
 // share makes the input name a view of values themselves, if the device can.
-func (s *Session) share(d device.Sharer, name string, values []float32) bool {
+func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
@@ -189,7 +189,7 @@ func (s *Session) share(d device.Sharer, name string, values []float32) bool {
 
 // FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given
 // width, and the others to zero. Only the numbers of the rows are sent to the device; they must be rows of the table.
-func (s *Session) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
+func (s *Instance) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
 	if len(rows)*width > n {
 		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
 	}
@@ -212,7 +212,7 @@ func (s *Session) FeedRows(name string, d device.Resident, t device.Table, rows 
 }
 
 // FeedDoubles sets a float input from float64.
-func (s *Session) FeedDoubles(name string, values []float64) error {
+func (s *Instance) FeedDoubles(name string, values []float64) error {
 	in, err := s.slot(name, device.Float, len(values))
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (s *Session) FeedDoubles(name string, values []float64) error {
 }
 
 // FeedInts sets an int32 input. The slice is read again when programs run, so it must stay unchanged until then.
-func (s *Session) FeedInts(name string, values []int32) error {
+func (s *Instance) FeedInts(name string, values []int32) error {
 	in, err := s.slot(name, device.Int32, len(values))
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *Session) FeedInts(name string, values []int32) error {
 
 // FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do
 // the same work for all values with this bound.
-func (s *Session) FeedBounded(name string, values, bound []int32) error {
+func (s *Instance) FeedBounded(name string, values, bound []int32) error {
 	if len(bound) != len(values) {
 		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
 	}
@@ -247,7 +247,7 @@ func (s *Session) FeedBounded(name string, values, bound []int32) error {
 
 // FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
 // rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
-func (s *Session) FeedPart(name string, values []float32, n int) error {
+func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
 		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
 	}
@@ -266,7 +266,7 @@ func (s *Session) FeedPart(name string, values []float32, n int) error {
 }
 
 // SlabBytes is the memory of the values that programs compute.
-func (s *Session) SlabBytes() int64 {
+func (s *Instance) SlabBytes() int64 {
 	n := 4 * int64(s.floats.view.N+s.ints.view.N)
 	if s.nested != nil {
 		n += s.nested.SlabBytes()
@@ -275,7 +275,7 @@ func (s *Session) SlabBytes() int64 {
 }
 
 // feedConst sets an input that is a constant.
-func (s *Session) feedConst(name string, l *leaf) error {
+func (s *Instance) feedConst(name string, l *leaf) error {
 	switch {
 	case l.ints != nil:
 		return s.FeedInts(name, l.ints)
