@@ -158,7 +158,11 @@ func (c *Collection) bars(path string) error {
 		names, shares = append(names, x.Axis), append(shares, x.Share)
 	}
 	first := c.Importance[0]
-	title := fmt.Sprintf("Main effects on %s, %d points after %d epochs", c.Metric, first.Points, first.Epochs)
+	epochs := "1 epoch"
+	if first.Epochs != 1 {
+		epochs = fmt.Sprintf("%d epochs", first.Epochs)
+	}
+	title := fmt.Sprintf("Main effects on %s, %d points after %s", c.Metric, first.Points, epochs)
 	if c.Overlap > 0 {
 		title += fmt.Sprintf("; they overlap (sum %.2f)", c.Overlap)
 	}

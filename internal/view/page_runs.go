@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"net/url"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"vsetrain/internal/config"
 )
 
 // runRow is a run in a table.
@@ -18,7 +15,9 @@ type runRow struct {
 	Data    string // last element of the data folder
 	Updated string
 	Values  []string // of the settings that differ, in a sweep
+	Class   string   // style of its curve there; "" where it has no colour of its own
 	Trial   trialNote
+	Top     int // epochs of the last rung that a trial of its sweep reached; 0 without rungs
 }
 
 func newRow(r *Run) runRow {
@@ -123,149 +122,37 @@ func (s *Server) runsPage(r *request) error {
 		Columns []column
 		Filter  string
 		Hidden  int
+		Folded  int // trials, which are on the pages of their sweeps
 		Full    bool
 		Counts  map[State]int
 		Total   int
 		Sweeps  []sweepRow
 	}
 	d.Filter, d.Full, d.Counts, d.Total = r.q.Get("q"), full, map[State]int{}, len(runs)
+	d.Sweeps = sweepsOf(runs)
+	trial := map[*Run]bool{}
+	for _, w := range d.Sweeps {
+		for _, t := range w.Trials {
+			trial[t] = true
+		}
+	}
+	folded := d.Filter == "" && !r.q.Has("trials") && len(trial) < len(runs)
 	for _, run := range runs {
 		d.Counts[run.State]++
+		if folded && trial[run] {
+			d.Folded++
+			continue
+		}
 		if row := newRow(run); row.matches(d.Filter) {
 			d.Rows = append(d.Rows, row)
 		}
 	}
-	d.Hidden = len(runs) - len(d.Rows)
+	d.Hidden = len(runs) - len(d.Rows) - d.Folded
 	r.sorted(d.Rows)
 	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network", Class: "wide"},
 		column{Key: "loss", Text: "Loss"},
-		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num"},
+		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num wide"},
 		column{Key: "best", Text: "Best M-Recall", Class: "num"},
 		column{Key: "state", Text: "State"}, column{Key: "updated", Text: "Updated", Class: "num wide"})
-	d.Sweeps = sweepsOf(runs)
 	return r.show("runs", frame{Title: "Runs", Tab: "runs", Part: r.partURL(), Data: d})
 }
-
-// sweepRow is a sweep: the runs in a folder named trials.
-type sweepRow struct {
-	ID, Name string
-	Trials   []*Run
-	Counts   map[State]int
-	Best     *Run
-}
-
-// sweepsOf finds the sweeps among runs that are in the order of their ids.
-func sweepsOf(runs []*Run) []sweepRow {
-	var out []sweepRow
-	at := map[string]int{}
-	for _, run := range runs {
-		folder, _ := path.Split(run.ID)
-		id, ok := strings.CutSuffix(strings.TrimSuffix(folder, "/"), "trials")
-		if !ok || id != "" && !strings.HasSuffix(id, "/") {
-			continue
-		}
-		id = path.Clean("./" + id)
-		if _, seen := at[id]; !seen {
-			at[id] = len(out)
-			name := id
-			if id == "." {
-				name = filepath.Base(filepath.Dir(filepath.Dir(run.Dir)))
-			}
-			out = append(out, sweepRow{ID: id, Name: name, Counts: map[State]int{}})
-		}
-		w := &out[at[id]]
-		w.Trials = append(w.Trials, run)
-		w.Counts[run.State]++
-		if run.HasBest && (w.Best == nil || run.Best.MRecall > w.Best.Best.MRecall) {
-			w.Best = run
-		}
-	}
-	return out
-}
-
-// sweepPage lists the sweeps, or the trials of one with the settings they vary.
-func (s *Server) sweepPage(r *request) error {
-	runs, _ := s.store.all(r.now)
-	sweeps := sweepsOf(runs)
-	id := r.q.Get("id")
-	var d struct {
-		Sweeps  []sweepRow
-		Sweep   *sweepRow
-		Keys    []string
-		Rows    []runRow
-		Columns []column
-		Plot    *plot
-		Waiting int      // trials without a run
-		Failed  []string // trials that failed before they had a run
-	}
-	if id == "" && len(sweeps) == 1 {
-		id = sweeps[0].ID
-	}
-	d.Sweeps = sweeps
-	if id == "" {
-		return r.show("sweep", frame{Title: "Sweeps", Tab: "sweep", Part: r.partURL(), Data: d})
-	}
-	i := slices.IndexFunc(sweeps, func(w sweepRow) bool { return w.ID == id })
-	if i < 0 {
-		return errNoRun
-	}
-	d.Sweep = &sweeps[i]
-	if !r.q.Has("sort") {
-		r.q.Set("sort", "best")
-		r.q.Set("desc", "1")
-	}
-	var configs []*config.Config
-	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
-	var best []curve
-	for _, t := range d.Sweep.Trials {
-		row := newRow(t)
-		row.Trial = readTrial(t.Dir)
-		d.Rows = append(d.Rows, row)
-		c := t.validations(path.Base(t.ID), "trial", mRecall)
-		if t == d.Sweep.Best { // drawn over the others
-			c.Class, best = class(0), []curve{c}
-		} else {
-			p.Curves = append(p.Curves, c)
-		}
-		if t.Config != nil {
-			configs = append(configs, t.Config)
-		}
-	}
-	p.Curves = append(p.Curves, best...)
-	d.Plot = newPlot(p)
-	d.Waiting, d.Failed = waiting(filepath.Join(s.opt.Dir, filepath.FromSlash(d.Sweep.ID)), d.Sweep.Trials)
-	keys, values := config.Differing(configs)
-	d.Keys = keys
-	for i, k := 0, 0; i < len(d.Rows); i++ {
-		row := &d.Rows[i]
-		row.Values = make([]string, len(keys))
-		if row.Config == nil {
-			continue
-		}
-		for j := range keys {
-			row.Values[j] = values[j][k]
-		}
-		k++
-	}
-	r.sorted(d.Rows)
-	d.Columns = r.columns(column{Key: "name", Text: "Trial"}, column{Key: "state", Text: "State"},
-		column{Key: "epochs", Text: "Epochs", Class: "num"},
-		column{Key: "best", Text: "Best M-Recall", Class: "num"})
-	return r.show("sweep", frame{Title: "Sweep " + d.Sweep.Name, Tab: "sweep", Part: r.partURL(), Data: d})
-}
-
-// Standing is how a trial stands in its sweep: one that has reached its present target rests, though its configuration
-// plans more.
-func (r *runRow) Standing() string {
-	switch {
-	case r.State == Running:
-	case r.Trial.Failed != "":
-		return "failed"
-	case r.State == Interrupted && r.Trial.Target > 0 && r.Epochs() >= float64(r.Trial.Target):
-		return "rests"
-	}
-	return string(r.State)
-}
-
-// TrialName is the name of a run in its sweep.
-func (r *Run) TrialName() string { return path.Base(r.ID) }

@@ -201,8 +201,9 @@ func TestSweepPage(t *testing.T) {
 	mustMkdir(t, filepath.Join(root, "lr/trials/t8"))
 	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
 	s := open(t, Options{Dir: root})
-	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>", "rests</span> <span class=\"note\">after "+
-		"2 epochs", `failed</span> <span class="note bad">loss is NaN`)
+	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>",
+		"paused</span> <span class=\"note wide\">after "+
+			"2 epochs", `failed</span> <span class="note bad">loss is NaN`)
 	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>",
 		"Best M-Recall <b>30.00</b>", ">t2</a>")
 	if strings.Contains(text, "loss.name") {
@@ -212,6 +213,73 @@ func TestSweepPage(t *testing.T) {
 	whole := open(t, Options{Dir: filepath.Join(root, "lr")})
 	whole.has("/sweep", "3 trials")
 	open(t, Options{Dir: runs}).has("/sweep", "No sweep below this folder")
+}
+
+// The best trials of a sweep have colours and names, rungs are lines, trials below the last one are paused, and the
+// figures of collect are shown by their names alone.
+func TestSweepRungsAndFigures(t *testing.T) {
+	root := t.TempDir()
+	sweep := filepath.Join(root, "deep/er")
+	for i := range 10 {
+		c := tiny()
+		c.Optim.LR = float64(i+1) / 1000
+		c.Train.Epochs = 1 + i/8
+		dir := filepath.Join(sweep, "trials", fmt.Sprint("t", i))
+		fakeRun(t, dir, c, line2(8*(1+i/8), float64(1+i/8), float64(10+i), true))
+		write(t, filepath.Join(dir, "result-1.json"), "{}")
+		if i >= 8 {
+			write(t, filepath.Join(dir, "result-2.json"), "{}")
+		}
+		write(t, filepath.Join(dir, "result-x.json"), "{}")
+	}
+	s := open(t, Options{Dir: root})
+	text := s.has("/sweep", `data-name="lr=0.01"`, `class="curve s0 dot"`, `class="curve s7 dot"`,
+		`class="curve trial dot"`, `rung <span class="note">at 1</span>`, `rung <span class="note">at 2</span>`,
+		"2 finished · 8 paused",
+		`paused</span> <span class="note wide">after 1 epoch</span>`, "draws which settings matter")
+	if strings.Contains(text, "train.epochs") || strings.Count(text, `<line class="curve s`) != 2*8 {
+		t.Error("epochs are a setting, or another number of trials than eight has a colour in the legend and the table")
+	}
+	mustMkdir(t, filepath.Join(sweep, "collect"))
+	write(t, filepath.Join(sweep, "collect/parallel.svg"), "<svg/>")
+	write(t, filepath.Join(sweep, "collect/secret.svg"), "<svg/>")
+	early := time.Now().Add(-time.Hour)
+	s.has("/sweep?id=deep%2Fer", `<img src="/figure?id=deep%2fer&amp;figure=parallel"`)
+	if err := os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early); err != nil {
+		t.Fatal(err)
+	}
+	s.has("/sweep", "There are newer results")
+	r, svg := s.ask("GET", "/figure?id=deep%2Fer&figure=parallel", nil)
+	if svg != "<svg/>" || r.Header.Get("Content-Type") != "image/svg+xml" ||
+		!strings.Contains(r.Header.Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("%s %q %v", r.Status, svg, r.Header)
+	}
+	for _, path := range []string{"figure=secret", "figure=importance", "figure=..%2Fcollect%2Fparallel",
+		"id=gone&figure=parallel"} {
+		if r, _ := s.ask("GET", "/figure?"+path, nil); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", path, r.Status)
+		}
+	}
+}
+
+// Trials of sweeps do not flood the table of runs, unless they are asked for or are all there is.
+func TestTrialsAreFolded(t *testing.T) {
+	root := t.TempDir()
+	fakeRun(t, filepath.Join(root, "single"), tiny(), line2(16, 2, 10, true))
+	for _, name := range []string{"a", "b"} {
+		fakeRun(t, filepath.Join(root, "lr/trials", name), tiny(), line2(16, 2, 20, true))
+	}
+	s := open(t, Options{Dir: root})
+	text := s.has("/", ">single</a>", "2 trials are on the pages of their sweeps", "3 runs")
+	if strings.Contains(text, "lr/trials/a") || strings.Contains(text, "do not match") {
+		t.Error("a trial is among the runs")
+	}
+	for _, path := range []string{"/?trials=1", "/?q=lr"} {
+		if text := s.has(path, ">lr/trials/a</a>", ">lr/trials/b</a>"); strings.Contains(text, "on the pages of") {
+			t.Errorf("%s folds trials", path)
+		}
+	}
+	open(t, Options{Dir: filepath.Join(root, "lr")}).has("/", ">trials/a</a>")
 }
 
 // The retrieval pages have the answers of search and the ranks of evaluation.

@@ -61,6 +61,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /picture", s.picture)
 	mux.Handle("GET /ranks.csv", s.page(s.ranksFile))
+	mux.Handle("GET /figure", s.page(s.sweepFigure))
 	mux.Handle("GET /assets/", assetHandler())
 	mux.Handle("POST /load", s.page(s.load))
 	mux.Handle("POST /rank", s.page(s.rank))

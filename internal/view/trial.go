@@ -6,15 +6,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"vsetrain/internal/regular"
 )
 
 // trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to
-// be trained to for now (successive halving raises it rung by rung), and failed.json, why it was given up.
+// be trained to for now (successive halving raises it rung by rung), result-N.json for each number of epochs that it
+// was measured after, and failed.json, why it was given up.
 type trialNote struct {
 	Target int    // 0 without
+	Rungs  []int  // epochs it was measured after, ascending
 	Failed string // "" without
 }
 
@@ -33,7 +37,26 @@ func readTrial(dir string) (n trialNote) {
 			n.Failed = f.Error
 		}
 	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return n
+	}
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".json"), "result-")
+		if epochs, err := strconv.Atoi(text); ok && err == nil && epochs > 0 {
+			n.Rungs = append(n.Rungs, epochs)
+		}
+	}
+	slices.Sort(n.Rungs)
 	return n
+}
+
+// Rung is how many epochs the trial was measured after last, 0 before.
+func (n trialNote) Rung() int {
+	if len(n.Rungs) == 0 {
+		return 0
+	}
+	return n.Rungs[len(n.Rungs)-1]
 }
 
 func readNote(path string) ([]byte, error) {
