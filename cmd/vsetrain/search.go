@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/pictures"
 	"vsetrain/internal/search"
 )
 
@@ -109,7 +110,7 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 	s := &searcher{app: a, opt: o}
 	if o.Images != "" {
 		var err error
-		if s.gallery, err = search.OpenGallery(o.Images); err != nil {
+		if s.gallery, err = pictures.OpenGallery(o.Images); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/pictures"
 	"vsetrain/internal/search"
 )
 
@@ -17,7 +18,7 @@ type searcher struct {
 	*app
 	opt     *searchOptions
 	index   *search.Index
-	gallery *search.Gallery // nil without
+	gallery *pictures.Gallery // nil without
 }
 
 // The JSON of a query. Ranks of hits count from 1.

@@ -16,6 +16,7 @@ var notConfig = []string{
 	"VSETRAIN_CUDA_DRIVER", // file of libcuda
 	"VSETRAIN_CUBLAS",      // file of cuBLAS
 	"VSETRAIN_NVML",        // file of NVIDIA's management library
+	"VSETRAIN_ONNXRUNTIME", // file of ONNX Runtime
 	"VSETRAIN_EMULATOR",    // built emulated driver of the tests, or how they execute the PTX
 	"VSETRAIN_DATA",        // real data of the tests
 	"VSETRAIN_GOLDEN",      // golden cases of the tests

@@ -44,6 +44,9 @@ func unknownKey(section *field, key string) string {
 	if near := nearest(key, section.keys()); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
+	if section.path == "" && section != root { // another file than a configuration
+		return "unknown key; the file has " + strings.Join(section.keys(), ", ")
+	}
 	if near := sameKey(key, paths()); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}

@@ -19,6 +19,7 @@ var makers = []string{
 	"internal/atomicfile/",
 	"internal/tfevents/writer.go", "internal/runfs/log.go", // appended to; readers know a torn end
 	"eval/work.go",                   // the same, with checksums
+	"internal/extract/work.go",       // the same
 	"internal/sweep/process.go",      // the output of a trial, appended to
 	"internal/runfs/lock_unix.go",    // locks: what they hold is for people
 	"internal/runfs/lock_other.go",   //

@@ -24,7 +24,7 @@ var levels = [][]string{
 		"internal/mapped", "internal/mlflow", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
-		"internal/onnx",
+		"internal/libraries", "internal/onnx", "internal/onnxruntime", "internal/pictures",
 		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
 		"internal/sparse", "internal/tile64", "internal/gemm", "internal/gemm/asmgen",
 		"internal/atomicfile", "internal/process", "internal/regular"},
@@ -37,8 +37,8 @@ var levels = [][]string{
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/report", "internal/search", "internal/sweep", "internal/view",
-		"internal/serve",
+	{"internal/config", "internal/experiment", "internal/extract", "internal/report", "internal/search",
+		"internal/sweep", "internal/view", "internal/serve",
 		"internal/figures",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
@@ -55,6 +55,9 @@ var sideways = map[string][]string{
 	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
 	"internal/mlflow":            {"internal/options"},
 	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
+	"internal/onnxruntime":       {"internal/libraries"},
+	"internal/pictures":          {"internal/regular"},
+	"internal/extract":           {"internal/config"},
 	"internal/gemm":              {"internal/par"},
 	"internal/gemm/asmgen":       {"internal/asm"},
 	"internal/vec/asmgen":        {"internal/asm"},
@@ -86,9 +89,9 @@ var sideways = map[string][]string{
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
-	"internal/search":     {"internal/config"},
-	"internal/serve":      {"internal/config", "internal/experiment"},
-	"internal/device/cpu": {"internal/device/devicetest"},
+	"internal/search":      {"internal/config"},
+	"internal/onnxruntime": {"internal/onnx"},
+	"internal/device/cpu":  {"internal/device/devicetest"},
 	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
 		"internal/device/cuda/emulator", "internal/device/cuda/null"},
 	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
@@ -99,25 +102,26 @@ var tests = map[string][]string{
 
 // outside says which packages may import what lies outside the module: a package, or all packages below a path.
 var outside = map[string][]string{
-	"github.com/spf13/cobra":       {"cmd/vsetrain"},
-	"github.com/spf13/pflag":       {"cmd/vsetrain"},
-	"github.com/spf13/viper":       {"internal/config"},
-	"github.com/chromedp":          {}, // drives a browser in tests
-	"go.yaml.in":                   {"internal/config", "internal/sweep"},
-	"github.com/vbauerster":        {"cmd/vsetrain/internal/ui"},
-	"golang.org/x/term":            {"cmd/vsetrain/internal/ui"},
-	"gorgonia.org/gorgonia":        {"internal/graph"},
-	"gorgonia.org/tensor":          {"internal/graph", "loss"},
-	"gorgonia.org/cu":              {"internal/device/cuda/driver"}, // build tag vsecu
-	"github.com/chewxy/hm":         {"internal/graph"},
-	"gonum.org/v1/gonum":           {"internal/gemm", "internal/sparse", "internal/stats"},
-	"gonum.org/v1/plot":            {"internal/report"},
-	"github.com/ebitengine/purego": {"internal/gemm", "internal/device/cuda/driver", "internal/device/cuda/emulator"},
-	"google.golang.org/protobuf":   {"internal/onnx"},
-	"k8s.io":                       {}, // tests alone
-	"sigs.k8s.io":                  {},
-	"flag":                         {},
-	"math/rand":                    {},
+	"github.com/spf13/cobra": {"cmd/vsetrain"},
+	"github.com/spf13/pflag": {"cmd/vsetrain"},
+	"github.com/spf13/viper": {"internal/config"},
+	"github.com/chromedp":    {}, // drives a browser in tests
+	"go.yaml.in":             {"internal/config", "internal/sweep"},
+	"github.com/vbauerster":  {"cmd/vsetrain/internal/ui"},
+	"golang.org/x/term":      {"cmd/vsetrain/internal/ui"},
+	"gorgonia.org/gorgonia":  {"internal/graph"},
+	"gorgonia.org/tensor":    {"internal/graph", "loss"},
+	"gorgonia.org/cu":        {"internal/device/cuda/driver"}, // build tag vsecu
+	"github.com/chewxy/hm":   {"internal/graph"},
+	"gonum.org/v1/gonum":     {"internal/gemm", "internal/sparse", "internal/stats"},
+	"gonum.org/v1/plot":      {"internal/report"},
+	"github.com/ebitengine/purego": {"internal/onnxruntime", "internal/gemm", "internal/device/cuda/driver",
+		"internal/device/cuda/emulator"},
+	"google.golang.org/protobuf": {"internal/onnx"},
+	"k8s.io":                     {}, // tests alone
+	"sigs.k8s.io":                {},
+	"flag":                       {},
+	"math/rand":                  {},
 	// of tests: the program links the suite of devicetest without it
 	"testing":   {"internal/device/cuda/emulator"},
 	"os/signal": {"cmd/vsetrain"},

@@ -213,6 +213,10 @@ func (p *literal) ints() ([]int, error) {
 	return dims, nil
 }
 
+// Header returns the bytes before the elements of a file, for files that are written piece by piece. It has the same
+// length for any number of rows, so that the number can be set in the end.
+func Header(dtype DType, shape []int) ([]byte, error) { return encodeHeader(dtype, shape) }
+
 // encodeHeader returns the bytes before the elements, a multiple of 64 long whatever the first dimension is.
 func encodeHeader(dtype DType, shape []int) ([]byte, error) {
 	var dims strings.Builder

@@ -3,8 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,49 +211,6 @@ func TestCacheOfTwoPrograms(t *testing.T) {
 	_, err = open(t, o).Outcomes(t.Context())
 	if !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "name another folder with --cache DIR") {
 		t.Errorf("a folder in use: %v", err)
-	}
-}
-
-func TestGallery(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"a.jpg", "b.png", "sub/c.jpg", "odd"} {
-		path := filepath.Join(dir, "pictures", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secret.jpg"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g, err := OpenGallery(filepath.Join(dir, "pictures"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[string]string{"a.jpg": "a.jpg", "a": "a.jpg", "b": "b.png", "sub/c": "sub/c.jpg",
-		"odd": "odd"} {
-		if path, err := g.Path(id); err != nil || path != filepath.Join(dir, "pictures", filepath.FromSlash(want)) {
-			t.Errorf("%s: %s, %v", id, path, err)
-		}
-	}
-	bad := []string{"../secret", "../secret.jpg", filepath.Join(dir, "secret.jpg"), "sub/../../secret", "", "sub",
-		"none", "a.jpg\x00"}
-	for _, id := range bad {
-		if path, err := g.Path(id); err == nil {
-			t.Errorf("%q is %s", id, path)
-		} else if !strings.Contains(fmt.Sprintf("%v", err), fs.ErrNotExist.Error()) {
-			t.Errorf("%q: %v", id, err)
-		}
-	}
-	if got := g.Missing(append([]string{"a", "odd"}, bad...)); !slices.Equal(got, bad) {
-		t.Errorf("missing %q", got)
-	}
-	for _, path := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "secret.jpg")} {
-		if _, err := OpenGallery(path); err == nil {
-			t.Errorf("%s is a gallery", path)
-		}
 	}
 }
 

@@ -66,7 +66,7 @@ type openNetwork struct {
 	done, total int
 	err         error
 	index       searcher // nil until it is open
-	pictures    *pictures
+	pictures    *splitPictures
 	outcomes    *search.Outcomes // nil until every query is ranked
 	ranking     bool
 	used        int // requests that read index now
@@ -222,7 +222,7 @@ func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, d
 	}
 	index, err := guarded(func() (searcher, error) { return s.opt.open(ctx, o) })
 	<-s.busy
-	var found *pictures
+	var found *splitPictures
 	if err == nil {
 		found, err = openPictures(s.opt.imagesOf(data), index)
 	}

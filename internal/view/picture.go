@@ -9,19 +9,19 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"vsetrain/internal/search"
+	"vsetrain/internal/pictures"
 )
 
-// pictures are the picture files of a split's images.
-type pictures struct {
+// splitPictures are the picture files of a split's images.
+type splitPictures struct {
 	dir     string
-	gallery *search.Gallery // nil without a folder
-	missing map[string]bool // ids without a picture
+	gallery *pictures.Gallery // nil without a folder
+	missing map[string]bool   // ids without a picture
 }
 
 // openPictures looks for the picture of every image; dir may be "".
-func openPictures(dir string, x searcher) (*pictures, error) {
-	p := &pictures{dir: dir, missing: map[string]bool{}}
+func openPictures(dir string, x searcher) (*splitPictures, error) {
+	p := &splitPictures{dir: dir, missing: map[string]bool{}}
 	n := x.Info().Images
 	ids := make([]string, n)
 	for i := range ids {
@@ -31,7 +31,7 @@ func openPictures(dir string, x searcher) (*pictures, error) {
 		return p, nil
 	}
 	var err error
-	if p.gallery, err = search.OpenGallery(dir); err != nil {
+	if p.gallery, err = pictures.OpenGallery(dir); err != nil {
 		return nil, err
 	}
 	for _, id := range p.gallery.Missing(ids) {
@@ -41,10 +41,10 @@ func openPictures(dir string, x searcher) (*pictures, error) {
 }
 
 // has reports whether an image has a picture.
-func (p *pictures) has(id string) bool { return p.gallery != nil && !p.missing[id] }
+func (p *splitPictures) has(id string) bool { return p.gallery != nil && !p.missing[id] }
 
 // open opens the picture of an id: below the folder and nowhere else, also where the file is a link.
-func (p *pictures) open(id string) (*os.File, error) {
+func (p *splitPictures) open(id string) (*os.File, error) {
 	if !p.has(id) {
 		return nil, fs.ErrNotExist
 	}

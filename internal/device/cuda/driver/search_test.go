@@ -178,11 +178,3 @@ func TestSearchFindsOthers(t *testing.T) {
 		t.Errorf("the driver in %q, want %q", cuda.Paths(), want)
 	}
 }
-
-// A configuration that includes itself ends.
-func TestLoaderConfCycle(t *testing.T) {
-	root := tree(t, map[string]string{"etc/ld.so.conf": "include ld.so.conf\n/opt/a\n"})
-	if got := loaderConf(root, "etc/ld.so.conf", 0); !slices.Contains(got, "/opt/a") {
-		t.Errorf("got %q", got)
-	}
-}

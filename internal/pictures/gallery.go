@@ -1,4 +1,4 @@
-package search
+package pictures
 
 import (
 	"fmt"
@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 )
+
+// Endings are those of picture files, in the order in which they are looked for.
+var Endings = []string{".jpg", ".jpeg", ".png", ".webp", ".gif"}
 
 // Gallery finds the picture files of images in a folder.
 type Gallery struct{ dir string }
@@ -21,10 +24,10 @@ func OpenGallery(dir string) (*Gallery, error) {
 	return &Gallery{dir}, nil
 }
 
-// Path returns the picture of an image id: the file of that name, or of that name with the ending .jpg, .jpeg or .png.
+// Path returns the picture of an image id: the file of that name, or of that name with one of Endings behind it.
 // An id that would leave the folder, and one without a file, is an error (fs.ErrNotExist).
 func (g *Gallery) Path(id string) (string, error) {
-	for _, end := range []string{"", ".jpg", ".jpeg", ".png"} {
+	for _, end := range append([]string{""}, Endings...) {
 		name := filepath.FromSlash(id + end)
 		if !filepath.IsLocal(name) {
 			continue

@@ -1,0 +1,260 @@
+// Package libraries looks for shared libraries where package managers of Linux, conda and pip put them. It looks for
+// files only and loads nothing.
+package libraries
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Wanted is a library with the file names that serve, best first; a name may be a pattern of filepath.Glob.
+type Wanted struct {
+	Name, Setting string // Setting is the environment variable that names the file
+	Files         []string
+	Install       string // what to install where it is missing
+}
+
+// Library is a library and where it was found.
+type Library struct {
+	Name    string   `json:"name"`
+	Path    string   `json:"path"`              // empty: not found
+	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
+	Others  []string `json:"others,omitempty"`  // files found behind it, to be tried where it does not start
+	Setting string   `json:"setting"`           // the environment variable that names the file
+	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into
+	Install string   `json:"install,omitempty"` // where it is missing: what to install
+}
+
+// Missing says that a library was not found, and what helps.
+func (l Library) Missing() string {
+	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install,
+		l.Setting)
+}
+
+// Paths are all files that were found, the best first.
+func (l Library) Paths() []string {
+	if l.Path == "" {
+		return nil
+	}
+	return append([]string{l.Path}, l.Others...)
+}
+
+// Find looks for a library in folders below root, "/" except in tests: the file that its setting names, and then no
+// other, or those in the folders, in their order. Of several files in one folder the newest comes first.
+func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
+	lib := Library{Name: w.Name, Setting: w.Setting}
+	if file := getenv(w.Setting); file != "" {
+		lib.Path, lib.From = file, "setting"
+		return lib
+	}
+	for _, p := range folders.list {
+		for _, file := range filesIn(root, p.dir, w.Files) {
+			switch {
+			case lib.Path == "":
+				lib.Path, lib.From = file, p.from
+			case file != lib.Path && !slices.Contains(lib.Others, file):
+				lib.Others = append(lib.Others, file)
+			}
+		}
+	}
+	if lib.Path == "" {
+		lib.Install = w.Install
+		for _, p := range folders.list {
+			lib.Tried = append(lib.Tried, p.dir)
+		}
+	}
+	return lib
+}
+
+// Folders are those in which libraries may lie, relative to the root; patterns of filepath.Glob.
+type Folders struct {
+	root   string
+	getenv func(string) string
+	list   []folder
+}
+
+type folder struct{ from, dir string }
+
+// NewFolders returns none yet.
+func NewFolders(root string, getenv func(string) string) *Folders {
+	return &Folders{root: root, getenv: getenv}
+}
+
+// Arch is the name that folders have for this processor.
+func Arch() string { return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] }
+
+// Add adds folders of a kind.
+func (f *Folders) Add(from string, dirs ...string) {
+	for _, d := range dirs {
+		f.list = append(f.list, folder{from, d})
+	}
+}
+
+// AddEnv adds folders below those that an environment variable lists.
+func (f *Folders) AddEnv(from, name string, below ...string) {
+	for _, prefix := range filepath.SplitList(f.getenv(name)) {
+		for _, b := range below {
+			if filepath.IsAbs(prefix) {
+				f.Add(from, filepath.Join(prefix, b))
+			}
+		}
+	}
+}
+
+// AddLoaderPath adds the folders of the loader: LD_LIBRARY_PATH, ld.so.conf, and its own.
+func (f *Folders) AddLoaderPath() {
+	const from = "loader path"
+	f.AddEnv(from, "LD_LIBRARY_PATH", "")
+	f.Add(from, loaderConf(f.root, "etc/ld.so.conf", 0)...)
+	f.Add(from, "/lib/"+Arch()+"-linux-gnu", "/usr/lib/"+Arch()+"-linux-gnu", "/lib64", "/usr/lib64", "/lib",
+		"/usr/lib")
+}
+
+// AddPip adds folders of pip's packages, such as torch/lib: VIRTUAL_ENV, .venv of the working folder, CONDA_PREFIX, the
+// user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, PYENV_ROOT, the system's.
+func (f *Folders) AddPip(inside ...string) {
+	const from = "pip"
+	beside := pythons(f.root, f.getenv)
+	for _, packages := range []string{"site-packages", "dist-packages"} {
+		for _, python := range []string{"lib/python3*", "lib64/python3*"} {
+			for _, name := range inside {
+				dir := filepath.Join(python, packages, name)
+				f.AddEnv(from, "VIRTUAL_ENV", dir)
+				f.AddEnv(from, "PWD", filepath.Join(".venv", dir), filepath.Join("venv", dir))
+				f.AddEnv(from, "CONDA_PREFIX", dir)
+				f.AddEnv(from, "HOME", filepath.Join(".local", dir))
+				for _, prefix := range beside {
+					f.Add(from, filepath.Join(prefix, dir))
+				}
+				f.AddEnv(from, "PYENV_ROOT", filepath.Join("versions/*", dir))
+				f.AddEnv(from, "HOME", filepath.Join(".pyenv/versions/*", dir))
+				f.Add(from, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
+			}
+		}
+	}
+}
+
+// loaderConf returns the folders that the loader's configuration and the files it includes name.
+func loaderConf(root, name string, depth int) []string {
+	b, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil || depth > 4 {
+		return nil
+	}
+	var dirs []string
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		pattern, include := strings.CutPrefix(line, "include ")
+		if !include {
+			if filepath.IsAbs(line) {
+				dirs = append(dirs, line)
+			}
+			continue
+		}
+		pattern = strings.TrimSpace(pattern)
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(filepath.Dir(name), pattern)
+		}
+		for _, file := range glob(root, pattern) {
+			dirs = append(dirs, loaderConf(root, file, depth+1)...)
+		}
+	}
+	return dirs
+}
+
+// pythons returns the folders of the Pythons in PATH: those above a bin, and those above the bin that python or python3
+// is a link into, one link after the other.
+func pythons(root string, getenv func(string) string) (prefixes []string) {
+	add := func(bin string) {
+		if p := filepath.Dir(bin); filepath.Base(bin) == "bin" && !slices.Contains(prefixes, p) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	for _, bin := range filepath.SplitList(getenv("PATH")) {
+		if !filepath.IsAbs(bin) {
+			continue
+		}
+		add(filepath.Clean(bin))
+		for _, name := range []string{"python3", "python"} {
+			file := filepath.Join(bin, name)
+			for range 8 {
+				to, err := os.Readlink(filepath.Join(root, file))
+				if err != nil {
+					break
+				}
+				if !filepath.IsAbs(to) {
+					to = filepath.Join(filepath.Dir(file), to)
+				}
+				file = to
+				add(filepath.Dir(file))
+			}
+		}
+	}
+	return prefixes
+}
+
+// filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest
+// folder.
+func filesIn(root, pattern string, files []string) (found []string) {
+	dirs := glob(root, pattern)
+	slices.SortStableFunc(dirs, func(a, b string) int { return compareNumbers(b, a) }) // cuda-12.10 before cuda-12.9
+	for _, f := range files {
+		for _, d := range dirs {
+			names := []string{filepath.Join(d, f)}
+			if strings.Contains(f, "*") {
+				names = glob(root, names[0])
+				slices.SortStableFunc(names, func(a, b string) int { return compareNumbers(b, a) })
+			}
+			for _, name := range names {
+				if info, err := os.Stat(filepath.Join(root, name)); err == nil && info.Mode()&fs.ModeType == 0 {
+					found = append(found, name)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// compareNumbers compares as text, but runs of digits as numbers.
+func compareNumbers(a, b string) int {
+	digits := func(s string) int {
+		n := 0
+		for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+			n++
+		}
+		return n
+	}
+	for a != "" && b != "" {
+		if i, j := digits(a), digits(b); i > 0 && j > 0 {
+			x, y := strings.TrimLeft(a[:i], "0"), strings.TrimLeft(b[:j], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[i:], b[j:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// glob returns the paths below root that match, relative to it, with a leading slash.
+func glob(root, pattern string) []string {
+	names, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil {
+		return nil // a folder whose name is a bad pattern holds no library
+	}
+	for i, n := range names {
+		names[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(n, filepath.Clean(root)), "/")
+	}
+	return names
+}

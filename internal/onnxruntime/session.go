@@ -1,0 +1,62 @@
+package onnxruntime
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNone says that ONNX Runtime cannot be loaded at all: it is in the error of Open.
+var ErrNone = errors.New("ONNX Runtime was not found")
+
+// Port is an input or output of a model.
+type Port struct {
+	Name  string
+	Float bool    // it is a tensor of float32
+	Shape []int64 // -1 for axes that are known when the model runs
+}
+
+// Options say how a model runs.
+type Options struct {
+	Threads int // within an operator; 0 is all processors
+}
+
+// Session is a model that has been loaded. Run may be called by several goroutines at once.
+type Session struct {
+	Inputs, Outputs []Port
+	Library         string // path of the library
+	Version         string // of ONNX Runtime
+	handle
+}
+
+// Tensor are values with their shape.
+type Tensor struct {
+	Shape  []int64
+	Values []float32
+}
+
+// elements returns the product of a shape.
+func elements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Find returns the port of a name, or the only one where the name is empty.
+func Find(kind string, ports []Port, name string) (Port, error) {
+	var names []string
+	for _, p := range ports {
+		if p.Name == name || name == "" && len(ports) == 1 {
+			if !p.Float {
+				return p, fmt.Errorf("%s %q is no tensor of float32", kind, p.Name)
+			}
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	if name == "" {
+		return Port{}, fmt.Errorf("the model has %d %ss, %q; name one", len(ports), kind, names)
+	}
+	return Port{}, fmt.Errorf("the model has no %s %q; it has %q", kind, name, names)
+}

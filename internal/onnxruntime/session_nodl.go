@@ -1,0 +1,18 @@
+//go:build !((linux || darwin) && (amd64 || arm64)) || nodl
+
+package onnxruntime
+
+import "fmt"
+
+type handle struct{}
+
+// Open returns ErrNone.
+func Open(string, func(string) string, Options) (*Session, error) {
+	return nil, fmt.Errorf("%w: this program loads no libraries (docs/faq.md)", ErrNone)
+}
+
+// Run returns ErrNone.
+func (s *Session) Run(string, Tensor, string) (Tensor, error) { return Tensor{}, ErrNone }
+
+// Close does nothing.
+func (s *Session) Close() {}

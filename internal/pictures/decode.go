@@ -1,0 +1,166 @@
+package pictures
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	_ "image/jpeg" // decoders
+	_ "image/png"
+	"io"
+
+	_ "golang.org/x/image/webp"
+
+	"vsetrain/internal/regular"
+)
+
+// Limits of a picture: the bytes of its file, and its pixels.
+const (
+	MaxBytes  = 256 << 20
+	MaxPixels = 120_000_000
+)
+
+// formats are the names of the decoders that are used, as package image has them.
+var formats = map[string]bool{"jpeg": true, "png": true, "webp": true, "gif": true}
+
+// RGB is a picture of 8-bit red, green and blue, row by row.
+type RGB struct {
+	Width, Height int
+	Pix           []byte // [Height, Width, 3]
+}
+
+func newRGB(width, height int) *RGB {
+	return &RGB{Width: width, Height: height, Pix: make([]byte, 3*width*height)}
+}
+
+// Open reads a picture file.
+func Open(path string) (*RGB, error) {
+	b, err := regular.ReadFile(path, MaxBytes, "a picture")
+	if err != nil {
+		return nil, err
+	}
+	p, err := Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Decode reads a picture and turns it as its EXIF orientation says. Transparency is left out: the colours are those
+// behind it.
+func Decode(b []byte) (*RGB, error) {
+	c, format, err := image.DecodeConfig(bytes.NewReader(b))
+	switch {
+	case err != nil || !formats[format]:
+		return nil, fmt.Errorf("expected a JPEG, PNG, WebP or GIF: %w", cmpErr(err, errors.New("found "+format)))
+	case c.Width < 1 || c.Height < 1:
+		return nil, fmt.Errorf("a picture of %d x %d pixels", c.Width, c.Height)
+	case c.Width > MaxPixels/c.Height:
+		return nil, fmt.Errorf("a picture of %d x %d pixels; expected at most %d million, make it smaller", c.Width,
+			c.Height, MaxPixels/1_000_000)
+	}
+	var img image.Image
+	if format == "gif" {
+		img, err = gif.Decode(bytes.NewReader(b)) // the first frame
+	} else {
+		img, _, err = image.Decode(bytes.NewReader(b))
+	}
+	if err == io.ErrUnexpectedEOF {
+		err = errors.New("the file ends too early")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("broken %s: %w", format, err)
+	}
+	convert := color.YCbCrToRGB
+	if format == "webp" {
+		convert = videoToRGB
+	}
+	return toRGB(img, c.Width, c.Height, convert).turned(orientation(b)), nil
+}
+
+// videoToRGB converts the colours of a lossy WebP, whose luma is 16 to 235 (webmproject/libwebp, src/dsp/yuv.h). Those
+// of a JPEG use all of 0 to 255.
+func videoToRGB(y, cb, cr byte) (r, g, b byte) {
+	luma := int(y) * 19077 >> 8
+	clip := func(v int) byte { return byte(min(255, max(0, v>>6))) }
+	return clip(luma + int(cr)*26149>>8 - 14234), clip(luma - int(cb)*6419>>8 - int(cr)*13320>>8 + 8708),
+		clip(luma + int(cb)*33050>>8 - 17685)
+}
+
+func cmpErr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// toRGB converts an image to a picture of a size. The first frame of a GIF may be smaller; around it the picture is
+// black.
+func toRGB(img image.Image, width, height int, convert func(y, cb, cr byte) (r, g, b byte)) *RGB {
+	p, r := newRGB(width, height), img.Bounds()
+	r = r.Intersect(image.Rect(0, 0, width, height))
+	var pixel func(x, y int) (red, green, blue byte)
+	switch m := img.(type) {
+	case *image.YCbCr:
+		pixel = func(x, y int) (byte, byte, byte) {
+			c := m.COffset(x, y)
+			return convert(m.Y[m.YOffset(x, y)], m.Cb[c], m.Cr[c])
+		}
+	case *image.NYCbCrA:
+		pixel = func(x, y int) (byte, byte, byte) {
+			c := m.COffset(x, y)
+			return convert(m.Y[m.YOffset(x, y)], m.Cb[c], m.Cr[c])
+		}
+	case *image.NRGBA:
+		pixel = func(x, y int) (byte, byte, byte) { s := m.Pix[m.PixOffset(x, y):]; return s[0], s[1], s[2] }
+	case *image.RGBA: // opaque, or the decoder would not have chosen it
+		pixel = func(x, y int) (byte, byte, byte) { s := m.Pix[m.PixOffset(x, y):]; return s[0], s[1], s[2] }
+	case *image.Gray:
+		pixel = func(x, y int) (byte, byte, byte) { v := m.Pix[m.PixOffset(x, y)]; return v, v, v }
+	default:
+		pixel = func(x, y int) (byte, byte, byte) {
+			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
+			return c.R, c.G, c.B
+		}
+	}
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		row := p.Pix[3*(y*width+r.Min.X):]
+		for x := r.Min.X; x < r.Max.X; x++ {
+			row[0], row[1], row[2] = pixel(x, y)
+			row = row[3:]
+		}
+	}
+	return p
+}
+
+// turned returns the picture upright, given its EXIF orientation: 1 is upright, 2 to 8 are mirrored, turned or both.
+func (p *RGB) turned(orientation int) *RGB {
+	if orientation < 2 || orientation > 8 {
+		return p
+	}
+	w, h := p.Width, p.Height
+	out := newRGB(w, h)
+	if orientation >= 5 {
+		out.Width, out.Height = h, w
+	}
+	for y := range out.Height {
+		for x := range out.Width {
+			sx, sy := x, y
+			if orientation >= 5 {
+				sx, sy = y, x
+			}
+			switch orientation {
+			case 2, 7, 3, 8: // from the right
+				sx = w - 1 - sx
+			}
+			switch orientation {
+			case 3, 4, 6, 7: // from the bottom
+				sy = h - 1 - sy
+			}
+			copy(out.Pix[3*(y*out.Width+x):][:3], p.Pix[3*(sy*w+sx):][:3])
+		}
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+package pictures
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// gradient is a picture with something in every pixel and channel.
+func gradient(width, height int) *RGB {
+	p := newRGB(width, height)
+	for y := range height {
+		for x := range width {
+			copy(p.Pix[3*(y*width+x):], []byte{byte(x*37 + y*11), byte(x*x*5 + y*29), byte(x * y * 7)})
+		}
+	}
+	return p
+}
+
+// What Pillow 13.0 gives for np.stack([x*37 + y*11, x*x*5 + y*29, x*y*7], -1) % 256 of 11 x 7 pixels: the first pixel,
+// the sum of all values, the beginning of their SHA-256.
+func TestResizeAsPillow(t *testing.T) {
+	for _, c := range []struct {
+		filter        Filter
+		width, height int
+		want          string
+	}{
+		{Bilinear, 5, 3, "[39 31 5] 4736 21c11191e638d424"},
+		{Bilinear, 20, 9, "[0 0 0] 56903 aedbc46e5959c505"},
+		{Bilinear, 11, 4, "[6 15 0] 13867 e9d5c47af316b7ac"},
+		{Bilinear, 4, 7, "[42 11 0] 8897 ddad998d16d4397f"},
+		{Bilinear, 1, 1, "[122 125 85] 332 d59aaa1275d93fad"},
+		{Bicubic, 5, 3, "[32 24 3] 4743 c7c23ba76cdaec43"},
+		{Bicubic, 20, 9, "[0 0 0] 56814 041e3b626bbbd622"},
+		{Bicubic, 11, 4, "[4 12 0] 13863 2abd295409d77ba4"},
+		{Bicubic, 4, 7, "[35 6 0] 8866 87e084b424296030"},
+		{Bicubic, 1, 1, "[120 124 84] 328 a2b9ddb242dc7754"},
+	} {
+		p := gradient(11, 7).Resize(c.width, c.height, c.filter)
+		sum, hash := 0, sha256.Sum256(p.Pix)
+		for _, v := range p.Pix {
+			sum += int(v)
+		}
+		if got := fmt.Sprint(p.Pix[:3], sum, " "+hex.EncodeToString(hash[:8])); got != c.want || p.Width != c.width ||
+			p.Height != c.height {
+			t.Errorf("%d x %d, support %v: %s, want %s", c.width, c.height, c.filter.support, got, c.want)
+		}
+	}
+	if c := gradient(11, 7).Crop(2, 3, 4, 2); c.Pix[0] != 2*37+3*11 || c.Pix[3*(4+1)] != (3*37+4*11)%256 {
+		t.Errorf("crop %v", c.Pix)
+	}
+}
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// six is a picture of the grey values 1 2 3, 4 5 6.
+func six() *image.Gray {
+	m := image.NewGray(image.Rect(0, 0, 3, 2))
+	copy(m.Pix, []byte{1, 2, 3, 4, 5, 6})
+	return m
+}
+
+// greys are the rows of a picture.
+func greys(p *RGB) (s string) {
+	for y := range p.Height {
+		for x := range p.Width {
+			s += fmt.Sprint(p.Pix[3*(y*p.Width+x)])
+		}
+		s += "/"
+	}
+	return strings.TrimSuffix(s, "/")
+}
+
+// tiff is an EXIF directory with an orientation.
+func tiff(orientation byte) []byte {
+	return []byte{'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0}
+}
+
+// chunk is a chunk of a PNG.
+func chunk(name string, data []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+	b = append(append(b, name...), data...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+}
+
+// The pictures are those of PIL.ImageOps.exif_transpose.
+func TestOrientation(t *testing.T) {
+	var b bytes.Buffer
+	fatal(t, png.Encode(&b, six()))
+	const head = 8 + 12 + 13 // signature and IHDR
+	for i, want := range []string{"123/456", "321/654", "654/321", "456/123", "14/25/36", "41/52/63", "63/52/41",
+		"36/25/14"} {
+		p, err := Decode(bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil))
+		fatal(t, err)
+		if got := greys(p); got != want {
+			t.Errorf("orientation %d: %s, want %s", i+1, got, want)
+		}
+	}
+	// a WebP that Pillow wrote, of orientation 8
+	webp, err := base64.StdEncoding.DecodeString("UklGRloAAABXRUJQVlA4WAoAAAAIAAAAAgAAAQAAVlA4TBkAAAAvAkAAAC+QmfMfAd" +
+		"S0bcCGOv9yakT/Y3oBAEVYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAgAAAAAAAA=")
+	fatal(t, err)
+	p, err := Decode(webp)
+	fatal(t, err)
+	if greys(p) != "36/25/14" {
+		t.Errorf("WebP: %s", greys(p))
+	}
+	b.Reset()
+	fatal(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
+	exif := append([]byte("Exif\x00\x00"), tiff(6)...)
+	app1 := append([]byte{0xff, 0xe1, 0, byte(2 + len(exif))}, exif...)
+	p, err = Decode(bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil))
+	fatal(t, err)
+	if p.Width != 8 || p.Height != 16 {
+		t.Errorf("JPEG: %d x %d", p.Width, p.Height)
+	}
+}
+
+// Every kind of image in memory gives its colours; transparent pixels keep theirs, a smaller first frame its place.
+func TestDecodeColours(t *testing.T) {
+	c := color.NRGBA{200, 100, 50, 0}
+	transparent := image.NewNRGBA(image.Rect(0, 0, 2, 1))
+	transparent.SetNRGBA(1, 0, c)
+	wide := image.NewNRGBA64(image.Rect(0, 0, 2, 1))
+	wide.SetNRGBA64(1, 0, color.NRGBA64{200 << 8, 100 << 8, 50 << 8, 0xffff})
+	paletted := image.NewPaletted(image.Rect(1, 0, 2, 1), color.Palette{color.Black, color.NRGBA{200, 100, 50, 255}})
+	paletted.SetColorIndex(1, 0, 1)
+	for i, m := range []image.Image{transparent, wide, paletted} {
+		var b bytes.Buffer
+		if i < 2 {
+			fatal(t, png.Encode(&b, m))
+		} else {
+			fatal(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
+				Config: image.Config{Width: 2, Height: 1, ColorModel: paletted.Palette}}))
+		}
+		p, err := Decode(b.Bytes())
+		fatal(t, err)
+		if !bytes.Equal(p.Pix, []byte{0, 0, 0, 200, 100, 50}) {
+			t.Errorf("%T: %v", m, p.Pix)
+		}
+	}
+}
+
+// A lossy WebP has other luma than a JPEG: Pillow reads this one of 16 x 16 pixels, that it wrote, as 201, 60, 30.
+func TestWebPColours(t *testing.T) {
+	b, err := base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
+		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA")
+	fatal(t, err)
+	p, err := Decode(b)
+	fatal(t, err)
+	if at := p.Pix[3*(8*16+8):][:3]; !bytes.Equal(at, []byte{201, 60, 30}) {
+		t.Errorf("%v, want 201 60 30", at)
+	}
+}
+
+// A small file that says it is a huge picture is refused before memory is taken for it.
+func TestDecodeErrors(t *testing.T) {
+	var b bytes.Buffer
+	fatal(t, png.Encode(&b, six()))
+	bomb := bytes.Clone(b.Bytes())
+	binary.BigEndian.PutUint32(bomb[16:], 50_000)
+	binary.BigEndian.PutUint32(bomb[20:], 40_000)
+	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+	}{
+		{"bomb", "a picture of 50000 x 40000 pixels; expected at most 120 million, make it smaller", bomb},
+		{"cut", "broken png: png: invalid format: not enough pixel data", b.Bytes()[:50]},
+		{"text", "expected a JPEG, PNG, WebP or GIF: image: unknown format", []byte("a text")},
+		{"empty", "expected a JPEG, PNG, WebP or GIF: image: unknown format", nil},
+	} {
+		if _, err := Decode(c.data); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.png")
+	fatal(t, os.WriteFile(path, []byte("x"), 0o644))
+	if _, err := Open(path); err == nil || !strings.HasPrefix(err.Error(), path+": expected a JPEG") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Whatever the bytes are, nothing panics, and a picture has the pixels it says.
+func FuzzDecode(f *testing.F) {
+	var b bytes.Buffer
+	fatalF := func(err error) {
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	fatalF(png.Encode(&b, six()))
+	f.Add(b.Bytes())
+	b.Reset()
+	fatalF(jpeg.Encode(&b, six(), nil))
+	f.Add(b.Bytes())
+	f.Add(append([]byte("RIFF\x00\x00\x00\x00WEBPEXIF\x1a\x00\x00\x00"), tiff(3)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		orientation(b)
+		if c, _, err := image.DecodeConfig(bytes.NewReader(b)); err != nil || c.Width > 1<<20/max(1, c.Height) {
+			return
+		}
+		if p, err := Decode(b); err == nil && len(p.Pix) != 3*p.Width*p.Height {
+			t.Errorf("%d x %d pixels of %d bytes", p.Width, p.Height, len(p.Pix))
+		}
+	})
+}
