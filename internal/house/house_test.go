@@ -91,6 +91,7 @@ var sideways = map[string][]string{
 var tests = map[string][]string{
 	"internal/search":      {"internal/config"},
 	"internal/onnxruntime": {"internal/onnx"},
+	"internal/serve":       {"internal/config", "internal/experiment"},
 	"internal/device/cpu":  {"internal/device/devicetest"},
 	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
 		"internal/device/cuda/emulator", "internal/device/cuda/null"},

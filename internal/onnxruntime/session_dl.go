@@ -137,9 +137,11 @@ func load(path string) (_ *library, err error) {
 		to   *uintptr
 		call func() error
 	}{
-		{&lib.env, func() error { return lib.call(fnCreateEnv, logFatal, addr(name), addr(out)) }},
-		{&lib.memory, func() error { return lib.call(fnCreateCPUMemoryInfo, 1, 0, addr(out)) }},
-		{&lib.allocator, func() error { return lib.call(fnAllocatorWithDefaults, addr(out)) }},
+		{&lib.env, func() error {
+			return lib.call(fnCreateEnv, logFatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(out)))
+		}},
+		{&lib.memory, func() error { return lib.call(fnCreateCPUMemoryInfo, 1, 0, uintptr(unsafe.Pointer(out))) }},
+		{&lib.allocator, func() error { return lib.call(fnAllocatorWithDefaults, uintptr(unsafe.Pointer(out))) }},
 	} {
 		if err := c.call(); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -151,7 +153,10 @@ func load(path string) (_ *library, err error) {
 	return lib, nil
 }
 
-// call calls a function that returns a status.
+// call calls a function that returns a status. What is converted to uintptr in its arguments lies on the heap and stays
+// there until it returns.
+//
+//go:uintptrescapes
 func (l *library) call(fn int, args ...uintptr) error {
 	status, _, _ := purego.SyscallN(l.api[fn], args...)
 	if status == 0 {
@@ -179,7 +184,7 @@ type results struct {
 
 func (s *Session) open(model string, threads int) error {
 	l, out, path := s.lib, new(results), cstring(model)
-	if err := l.call(fnCreateSessionOptions, addr(&out.object)); err != nil {
+	if err := l.call(fnCreateSessionOptions, uintptr(unsafe.Pointer(&out.object))); err != nil {
 		return err
 	}
 	options := out.object
@@ -189,7 +194,7 @@ func (s *Session) open(model string, threads int) error {
 			return err
 		}
 	}
-	err := l.call(fnCreateSession, l.env, addr(path), options, addr(&out.object))
+	err := l.call(fnCreateSession, l.env, uintptr(unsafe.Pointer(path)), options, uintptr(unsafe.Pointer(&out.object)))
 	runtime.KeepAlive(path)
 	if err != nil {
 		return err
@@ -205,23 +210,24 @@ func (s *Session) open(model string, threads int) error {
 // ports describes the inputs or outputs of the model.
 func (s *Session) ports(count, name, info int) (ports []Port, err error) {
 	l, out := s.lib, new(results)
-	if err := l.call(count, s.session, addr(&out.count)); err != nil {
+	if err := l.call(count, s.session, uintptr(unsafe.Pointer(&out.count))); err != nil {
 		return nil, err
 	}
 	for i := range out.count {
 		var p Port
-		if err := l.call(name, s.session, i, l.allocator, addr(&out.object)); err != nil {
+		if err := l.call(name, s.session, i, l.allocator, uintptr(unsafe.Pointer(&out.object))); err != nil {
 			return nil, err
 		}
 		p.Name = text(out.object)
 		if err := l.call(fnAllocatorFree, l.allocator, out.object); err != nil {
 			return nil, err
 		}
-		if err := l.call(info, s.session, i, addr(&out.object)); err != nil {
+		if err := l.call(info, s.session, i, uintptr(unsafe.Pointer(&out.object))); err != nil {
 			return nil, err
 		}
 		kind := out.object
-		if err = l.call(fnCastTypeInfoToTensorInfo, kind, addr(&out.object)); err == nil && out.object != 0 {
+		err = l.call(fnCastTypeInfoToTensorInfo, kind, uintptr(unsafe.Pointer(&out.object)))
+		if err == nil && out.object != 0 {
 			p.Float, p.Shape, err = l.shape(out.object)
 		}
 		l.release(fnReleaseTypeInfo, kind)
@@ -236,17 +242,17 @@ func (s *Session) ports(count, name, info int) (ports []Port, err error) {
 // shape reads an OrtTensorTypeAndShapeInfo.
 func (l *library) shape(info uintptr) (float bool, shape []int64, err error) {
 	out := new(results)
-	if err := l.call(fnTensorElementType, info, addr(&out.kind)); err != nil {
+	if err := l.call(fnTensorElementType, info, uintptr(unsafe.Pointer(&out.kind))); err != nil {
 		return false, nil, err
 	}
-	if err := l.call(fnDimensionsCount, info, addr(&out.count)); err != nil {
+	if err := l.call(fnDimensionsCount, info, uintptr(unsafe.Pointer(&out.count))); err != nil {
 		return false, nil, err
 	}
 	if out.count > maxRank {
 		return false, nil, fmt.Errorf("a tensor of %d axes, expected at most %d", out.count, maxRank)
 	}
 	if out.count > 0 {
-		if err := l.call(fnDimensions, info, addr(&out.dims), out.count); err != nil {
+		if err := l.call(fnDimensions, info, uintptr(unsafe.Pointer(&out.dims)), out.count); err != nil {
 			return false, nil, err
 		}
 	}
@@ -268,13 +274,14 @@ func (s *Session) Run(input string, x Tensor, output string) (y Tensor, err erro
 	}
 	c := &passed{inputName: cstring(input), outputName: cstring(output)}
 	copy(c.shape[:], x.Shape)
-	if err := l.call(fnCreateTensorWithData, l.memory, addr(&x.Values[0]), uintptr(4*len(x.Values)),
-		addr(&c.shape), uintptr(n), elementFloat, addr(&c.input)); err != nil {
+	if err := l.call(fnCreateTensorWithData, l.memory, uintptr(unsafe.Pointer(&x.Values[0])), uintptr(4*len(x.Values)),
+		uintptr(unsafe.Pointer(&c.shape)), uintptr(n), elementFloat, uintptr(unsafe.Pointer(&c.input))); err != nil {
 		return y, err
 	}
 	defer l.release(fnReleaseValue, c.input)
-	err = l.call(fnRun, s.session, 0, addr(&c.inputName), addr(&c.input), 1, addr(&c.outputName), 1,
-		addr(&c.output))
+	err = l.call(fnRun, s.session, 0, uintptr(unsafe.Pointer(&c.inputName)), uintptr(unsafe.Pointer(&c.input)), 1,
+		uintptr(unsafe.Pointer(&c.outputName)), 1,
+		uintptr(unsafe.Pointer(&c.output)))
 	runtime.KeepAlive(x.Values)
 	runtime.KeepAlive(c)
 	if err != nil {
@@ -282,7 +289,7 @@ func (s *Session) Run(input string, x Tensor, output string) (y Tensor, err erro
 	}
 	defer l.release(fnReleaseValue, c.output)
 	out := new(results)
-	if err := l.call(fnTensorTypeAndShape, c.output, addr(&out.object)); err != nil {
+	if err := l.call(fnTensorTypeAndShape, c.output, uintptr(unsafe.Pointer(&out.object))); err != nil {
 		return y, err
 	}
 	info := out.object
@@ -294,7 +301,7 @@ func (s *Session) Run(input string, x Tensor, output string) (y Tensor, err erro
 	if err != nil {
 		return y, err
 	}
-	if err := l.call(fnTensorData, c.output, addr(&out.object)); err != nil {
+	if err := l.call(fnTensorData, c.output, uintptr(unsafe.Pointer(&out.object))); err != nil {
 		return y, err
 	}
 	y = Tensor{Shape: shape, Values: make([]float32, elements(shape))}
@@ -309,9 +316,6 @@ func (s *Session) Close() {
 		s.session = 0
 	}
 }
-
-// addr is the address of something on the heap.
-func addr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // pointer is an address that the library returned: memory that Go does not move.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
