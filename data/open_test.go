@@ -208,7 +208,7 @@ func TestOpenErrors(t *testing.T) {
 			}
 			f.WriteInts(make([]int64, 10))
 			f.Close()
-		}, OpenOptions{}, []string{"found int32", "scale", "astype"}},
+		}, OpenOptions{}, []string{"found int32", "scale", "--scale S"}},
 		{"bad dtype option", nil, OpenOptions{FeatureDType: "f8"}, []string{`feature type "f8"`}},
 		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{},
 			[]string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},

@@ -21,6 +21,8 @@ type dataConvertOptions struct {
 	Features   string
 	Boxes      string
 	Sizes      string
+	Scale      float64
+	Grid       string
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
@@ -33,14 +35,16 @@ in constant memory. A SOURCE is
 
   .tsv    bottom-up-attention's file with base64 arrays; several parts may be given, - reads one from stdin
   .npz    a NumPy archive of a whole split, or a folder with one archive per image
-  .npy    features to store in another type; --out names the new file
+  .npy    features to store in another type; --out names the new file. --scale multiplies them, as codes of uint8
+          need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions
 
 Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
 ids takes every image in the order of the source.`,
 		Example: "  vsetrain data convert trainval_36.tsv --out data/coco " +
 			`--split train=train_ids.txt --split dev=dev_ids.txt
   vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16
-  vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16`,
+  vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16
+  vsetrain data convert grid.npy --out data/mine/test_ims.npy --grid nchw --scale 0.0123   # uint8 codes`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args) },
 	}
@@ -56,6 +60,8 @@ ids takes every image in the order of the source.`,
 	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
 	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
 	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
+	f.Float64Var(&o.Scale, "scale", 0, "multiply the numbers of a .npy; integers need it, 1 takes them as they are")
+	f.StringVar(&o.Grid, "grid", "", "axes of a .npy that holds grids: nchw or nhwc")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
 	must(c.MarkFlagRequired("out"))
 	return c
@@ -107,17 +113,28 @@ func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.P
 	if err := o.checkOut(first, ext == ".npy" && single); err != nil {
 		return nil, err
 	}
+	array := ext == ".npy" && single
 	switch {
+	case !array && (o.Scale != 0 || o.Grid != ""):
+		return nil, usagef("--scale and --grid are for a .npy file, found %s", strings.Join(sources, " "))
 	case ext == ".tsv":
 		return func(p convert.Progress) (*convert.Report, error) { return convert.TSV(tsv, p) }, check(tsv.Validate())
 	case (ext == ".npz" || info.IsDir()) && single:
 		return func(p convert.Progress) (*convert.Report, error) { return convert.NPZ(npz, p) }, check(npz.Validate())
-	case ext == ".npy" && single:
+	case array:
+		if err := check(o.retype().Validate()); err != nil {
+			return nil, err
+		}
 		return func(p convert.Progress) (*convert.Report, error) {
-			return nil, convert.Retype(first, o.Out, o.Target.DType, o.Force, p)
+			return nil, convert.Retype(first, o.Out, o.retype(), p)
 		}, nil
 	}
 	return nil, usagef("%s: expected .tsv files, or one .npz, .npy or folder of .npz", strings.Join(sources, " "))
+}
+
+// retype are the options of a .npy source.
+func (o *dataConvertOptions) retype() convert.RetypeOptions {
+	return convert.RetypeOptions{DType: o.Target.DType, Scale: o.Scale, Grid: o.Grid, Force: o.Force}
 }
 
 // checkOut returns an error where --out names a folder and a file is written, or the other way round.

@@ -4,10 +4,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/npy"
@@ -228,10 +230,10 @@ func TestRetype(t *testing.T) {
 	if err := npy.WriteFloat32(src, []int{2, 3, 5}, p.features); err != nil {
 		t.Fatal(err)
 	}
-	if err := Retype(src, h, npy.F16, false, nil); err != nil {
+	if err := Retype(src, h, RetypeOptions{DType: npy.F16}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := Retype(h, back, npy.F32, false, nil); err != nil {
+	if err := Retype(h, back, RetypeOptions{DType: npy.F32}, nil); err != nil {
 		t.Fatal(err)
 	}
 	f := opened(t, dir, "h.npy")
@@ -251,22 +253,22 @@ func TestRetype(t *testing.T) {
 			t.Errorf("row %d changed: %v, %v", i, x, y)
 		}
 	}
-	expectError(t, Retype(src, h, npy.F16, false, nil), "already exists")
-	if err := Retype(src, src, npy.F16, true, nil); err != nil {
+	expectError(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
+	if err := Retype(src, src, RetypeOptions{DType: npy.F16, Force: true}, nil); err != nil {
 		t.Errorf("in place: %v", err)
 	}
 	p.features[7] = 1e5
 	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
 		t.Fatal(err)
 	}
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F16, false, nil), "row 0", "100000")
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
 	p.features[7] = float32(math.Inf(1))
 	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
 		t.Fatal(err)
 	}
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F32, false, nil), "row 0",
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
 		"region 1, channel 2 is +Inf")
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), npy.F64, false, nil), "feature type")
+	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
 }
 
 // Retype makes float32 of float64, and says what to do with what it does not take.
@@ -275,11 +277,21 @@ func TestRetypeTypes(t *testing.T) {
 	for _, c := range []struct {
 		dtype npy.DType
 		shape []int
-		want  string
+		scale float64
+		grid  string
+		want  string // error, or the result
 	}{
-		{npy.F64, []int{2, 3}, ""},
-		{npy.U8, []int{2, 3}, "found uint8; its numbers stand for others"},
-		{npy.F32, []int{1, 6, 1, 1}, "a.reshape(N, C, -1).transpose(0, 2, 1)"},
+		{npy.F64, []int{2, 3}, 0, "", "[2 3] 1 2 3 4 5 6"},
+		{npy.F32, []int{2, 3}, 10, "", "[2 3] 10 20 30 40 50 60"},
+		{npy.U8, []int{2, 3}, 0.5, "", "[2 3] 0.5 1 1.5 2 2.5 3"},
+		{npy.I64, []int{1, 2, 3}, 1, "", "[1 2 3] 1 2 3 4 5 6"},
+		{npy.U8, []int{2, 3}, 0, "", "found uint8; its numbers stand for others: say with --scale"},
+		{npy.F32, []int{1, 3, 1, 2}, 0, "", "--grid nchw"},
+		{npy.F32, []int{1, 3, 1, 2}, 0, "nchw", "[1 2 3] 1 3 5 2 4 6"},
+		{npy.U8, []int{1, 1, 2, 3}, 2, "nhwc", "[1 2 3] 2 4 6 8 10 12"},
+		{npy.F32, []int{2, 3}, 0, "nchw", "--grid nchw expects 4 axes"},
+		{npy.F32, []int{2, 3}, math.Inf(1), "", "scale: expected a number > 0"},
+		{npy.F32, []int{2, 3}, 0, "hwc", "grid: expected nchw or nhwc"},
 	} {
 		src, dst := filepath.Join(dir, "src.npy"), filepath.Join(dir, "dst.npy")
 		w, err := npy.Create(src, c.dtype, c.shape)
@@ -292,10 +304,23 @@ func TestRetypeTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = Retype(src, dst, npy.F32, true, nil); c.want == "" && err != nil {
-			t.Error(err)
-		} else if c.want != "" {
+		err = Retype(src, dst, RetypeOptions{DType: npy.F32, Scale: c.scale, Grid: c.grid, Force: true}, nil)
+		if !strings.HasPrefix(c.want, "[") {
 			expectError(t, err, c.want)
+			continue
 		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		f, err := npy.Open(dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := f.Float64s()
+		if got := fmt.Sprint(f.Shape) + " " + strings.Trim(fmt.Sprint(v), "[]"); err != nil || got != c.want {
+			t.Errorf("%v %s: %s, %v, want %s", c.shape, c.dtype, got, err, c.want)
+		}
+		f.Close()
 	}
 }

@@ -51,6 +51,42 @@ func (f *File) ReadRow(dst []float32, row int) (err error) {
 	return nil
 }
 
+// ReadScaled writes a row into dst, its numbers of any type times scale, rounded to float32.
+func (f *File) ReadScaled(dst []float32, row int, scale float64) (err error) {
+	switch {
+	case f.DType == Object || f.Fortran:
+		return fmt.Errorf("npy: %s: expected numbers in C order; %s", f.Path, f.Rewrite())
+	case row < 0 || row >= f.rows || len(dst) != f.rowLen:
+		return fmt.Errorf("npy: %s: row %d of %d, %d elements of %d", f.Path, row, f.rows, len(dst), f.rowLen)
+	}
+	size := f.rowLen * f.DType.Size()
+	at := f.offset + int64(row)*int64(size)
+	var b []byte
+	if f.mapped != nil {
+		defer f.mapped.Recover(mapped.Watch(), &err)
+		b = f.mapped.Bytes()[at : at+int64(size)]
+	} else {
+		b = make([]byte, size)
+		if err := f.readAt(b, at); err != nil {
+			return err
+		}
+	}
+	for i := range dst {
+		switch f.DType {
+		case F16, F32, F64:
+			dst[i] = float32(scale * floatAt(f.DType, b, i))
+		default:
+			dst[i] = float32(scale * float64(intAt(f.DType, b, i)))
+		}
+	}
+	return nil
+}
+
+// Whole reports whether the elements are integers.
+func (f *File) Whole() bool {
+	return f.DType != F16 && f.DType != F32 && f.DType != F64 && f.DType != Object
+}
+
 // Rewrite says how an array whose rows cannot be read as float32 is made one whose rows can.
 func (f *File) Rewrite() string {
 	const in = "rewrite it in Python: "
@@ -60,8 +96,8 @@ func (f *File) Rewrite() string {
 	case Object:
 		return in + "np.save(f, np.stack(a).astype(np.float32))"
 	}
-	return "its numbers stand for others: multiply them by the scale they were made with, and " + in +
-		"np.save(f, (scale * a).astype(np.float32))"
+	return "its numbers stand for others: `vsetrain data convert " + f.Path + " --out NEW.npy --scale S` multiplies " +
+		"them by the scale they were made with"
 }
 
 // GridRemedy says how the features of a convolutional network, [N, C, H, W], become regions; "" for other shapes.
@@ -69,8 +105,8 @@ func GridRemedy(shape []int) string {
 	if len(shape) != 4 {
 		return ""
 	}
-	return "; make the places of a grid [N, C, H, W] regions in Python: " +
-		"np.save(f, np.ascontiguousarray(a.reshape(N, C, -1).transpose(0, 2, 1)))"
+	return "; `vsetrain data convert FILE.npy --out NEW.npy --grid nchw` makes the places of a grid [N, C, H, W] " +
+		"regions, --grid nhwc those of [N, H, W, C]"
 }
 
 func (f *File) readAt(b []byte, at int64) error {
