@@ -71,7 +71,8 @@ func (a *PairAttentionArgs) Views(c *Checker) {
 // whose other rows are left alone; Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖
 // for the gradient of a device that does not compute them again. Filter is used if it exists.
 //
-// The gradient reads DNodes and writes DImages, DRows, DWeights, DW and DBias.
+// The gradient reads DNodes and all of these but Bias, which Nodes and Norms hold, and writes DImages, DRows, DWeights,
+// DW and DBias.
 type SimilarityArgs struct {
 	B, R, E, S int
 	Global     bool
@@ -102,13 +103,13 @@ func (a *SimilarityArgs) Views(c *Checker) {
 	c.floats("Images", &a.Images, images)
 	c.floats("Rows", &a.Rows, rows*a.E)
 	c.floats("W", &a.W, a.S*a.E)
-	c.floats("Bias", &a.Bias, a.S)
 	c.floats("Nodes", &a.Nodes, nodes*a.S)
 	c.floats("Norms", &a.Norms, a.B*rows)
 	if a.Filter.Present() {
 		a.Filter.views(c, a.S, nodes, a.B*captions)
 	}
 	if !c.Grad() {
+		c.floats("Bias", &a.Bias, a.S)
 		return
 	}
 	if !a.Filter.Present() {
