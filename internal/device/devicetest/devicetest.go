@@ -87,15 +87,21 @@ var suite = []struct {
 
 // Run tests every kernel of the devices that newDevice returns.
 func Run[S Runner[S]](t S, newDevice func(t S) device.Device) {
-	families(t, newDevice, func(string) bool { return true })
+	families(t, newDevice, false, func(string) bool { return true })
 }
 
 // RunOnly is Run for the named kernel families: for variants of a device that differ in nothing else.
 func RunOnly[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
-	families(t, newDevice, func(name string) bool { return slices.Contains(names, name) })
+	families(t, newDevice, false, func(name string) bool { return slices.Contains(names, name) })
 }
 
-func families[S Runner[S]](t S, newDevice func(t S) device.Device, chosen func(name string) bool) {
+// RunPlain is RunOnly for a device that sums float32 values in float32 alone. Where terms nearly cancel, the result may
+// be off by what their sum is.
+func RunPlain[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
+	families(t, newDevice, true, func(name string) bool { return slices.Contains(names, name) })
+}
+
+func families[S Runner[S]](t S, newDevice func(t S) device.Device, plain bool, chosen func(name string) bool) {
 	for _, s := range suite {
 		if !chosen(s.name) {
 			continue
@@ -104,6 +110,7 @@ func families[S Runner[S]](t S, newDevice func(t S) device.Device, chosen func(n
 			d := newDevice(t)
 			defer closeDevice(t, d)
 			h := newHarness(t, d, s.name)
+			h.plainSums = plain
 			s.test(h)
 			h.release()
 		})

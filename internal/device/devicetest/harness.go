@@ -23,6 +23,8 @@ type harness struct {
 	short    bool                              // transcript only: no references, no allocation count
 	without  func(pair int) bool               // where set, pairs of an image and a caption without gradient
 	watch    func(difference, allowed float64) // of every comparison; in place of allocation counts
+	// plainSums: the device sums float32 values in float32 alone.
+	plainSums bool
 }
 
 // tolerances are relative to the largest expected magnitude of a result.
@@ -270,6 +272,25 @@ func (h *harness) equalTo(what string, v device.View, want []float64, limit floa
 		h.errorf("%s: %v", what, err)
 	}
 	h.observe(got, want, limit)
+}
+
+// equalWithin is equal with an allowance of its own for each element.
+func (h *harness) equalWithin(what string, v device.View, want []float64, rel float64, off []float64) {
+	h.t.Helper()
+	got, limit := h.read(v), rel*magnitude(want)
+	if h.record != nil {
+		*h.record = append(*h.record, got...)
+	}
+	if h.short {
+		return
+	}
+	for i := range got {
+		if err := near(got[i:i+1], want[i:i+1], limit+off[i]); err != nil {
+			h.errorf("%s: %d of %d: %v", what, i, len(got), err)
+			return
+		}
+		h.observe(got[i:i+1], want[i:i+1], limit+off[i])
+	}
 }
 
 func (h *harness) equalInts(what string, v device.View, want []int32) {

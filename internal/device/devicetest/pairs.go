@@ -248,7 +248,7 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 		a.DNodes = h.in(d)
 	}
 	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
-	a.Bias = device.View{} // not read
+	a.Bias = device.View{}                                // not read
 	h.outputs("SimilaritiesGrad", &a)
 	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
 	if !global {
