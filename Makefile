@@ -56,9 +56,16 @@ test-orders: ## run conformance, golden cases and small trainings on the emulate
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
 	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
 
-test-ptx: ## run them on the PTX of the kernels, every launch compared with the sources bit by bit, then with the rounding of a GPU
-	@set -e; for how in ptx ptx-fused; do echo "VSETRAIN_EMULATOR=$$how"; \
-	VSETRAIN_EMULATOR=$$how $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
+ON_PTX := $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train
+test-ptx: ## run them on the PTX of the kernels, every launch compared with the sources bit by bit: two minutes
+	VSETRAIN_EMULATOR=ptx $(ON_PTX)
+
+test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
+	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
+	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/experiment
+
+bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
+	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/experiment/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/experiment
 
 NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
@@ -101,11 +108,17 @@ registers: ## write the registers of the kernels anew, and their table in docs (
 emulator: ## build the emulated CUDA driver into bin/ (needs g++)
 	bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels bin/libcuda_emulated.so
 
-gpu-check-emulated: build emulator ## run scripts/gpu-check.sh on the emulated driver: tiny, no times
-	scripts/gpu-check.sh --emulated --out bin/gpu-check
+gpu-check-emulated: gpu-pack ## unpack what gpu-pack made into an empty folder and run it on the emulated driver: tiny, no times
+	rm -rf bin/gpu-check && mkdir -p bin/gpu-check && tar xzf bin/gpu-check.tar.gz -C bin/gpu-check
+	cd bin/gpu-check && scripts/gpu-check.sh --emulated A B C
 
+# With the emulated driver, where g++ is there to build it.
+GPU_PACK := bin/vsetrain bin/models.test scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-steps.sh scripts/gpu-check-report.awk \
+	scripts/torch_peer.py scripts/peer testdata/torch/vseinf-bert/bert testdata/golden
 gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bin/gpu-check.tar.gz
-	tar czf bin/gpu-check.tar.gz --exclude=__pycache__ bin/vsetrain scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-report.awk scripts/torch_peer.py scripts/peer testdata/torch/vseinf-bert/bert
+	$(GO) test -c -trimpath -ldflags '-s -w' -o bin/models.test ./models
+	@rm -f bin/libcuda_emulated.so; if command -v g++ >/dev/null; then $(MAKE) --no-print-directory emulator; fi
+	tar czf bin/gpu-check.tar.gz --exclude=__pycache__ $(GPU_PACK) $$(ls bin/libcuda_emulated.so 2>/dev/null)
 
 demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
 	bash scripts/demo.sh bin/vsetrain

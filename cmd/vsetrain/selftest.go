@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/device/cuda/driver"
+	"vsetrain/internal/device/cuda/measure"
 	"vsetrain/internal/device/devicetest"
 	"vsetrain/internal/experiment"
 )
@@ -18,6 +20,8 @@ type selftestOptions struct {
 	experiment.SelftestRequest
 	JSON      bool
 	InProcess bool
+	Bits      bool
+	Plant     string
 	Events    bool // print a line of JSON for each event, for the process that started this one
 }
 
@@ -37,10 +41,15 @@ has products in it also in reduced precisions (tf32, bf16, own-bf16), and with o
 
 A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
 and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
-for all, for tools that watch one process.`,
+for all, for tools that watch one process.
+
+--bits trains every network for some steps on vsetrain's own products and compares losses and weights bit by bit
+with what the arithmetic of IEEE 754 makes of the kernels, which the program holds. It names the network that
+differs, and the step from which on it does.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
-  compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,
+  compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32
+  compute-sanitizer --tool racecheck vsetrain selftest --plant race`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
@@ -51,6 +60,10 @@ for all, for tools that watch one process.`,
 		"own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
+	f.BoolVar(&o.Bits, "bits", false, "compare small trainings of all networks, on vsetrain's own products, with the "+
+		"bits that they must have")
+	f.StringVar(&o.Plant, "plant", "", "only run a kernel with a `MISTAKE` that a sanitizer must find: "+
+		strings.Join(measure.Plants(), " or "))
 	f.BoolVar(&o.Events, "events", false, "print events")
 	must(f.MarkHidden("events"))
 	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"},
@@ -61,6 +74,9 @@ for all, for tools that watch one process.`,
 }
 
 func (o *selftestOptions) check() error {
+	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
+		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
+	}
 	known := experiment.SelftestVariants(o.Kind)
 	if len(known) == 0 {
 		return usagef("--device %q: expected cuda or cpu", o.Kind)
@@ -92,6 +108,12 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	switch {
+	case o.Plant != "":
+		return o.plant(a)
+	case o.Bits:
+		return o.bits(ctx, a)
+	}
 	if o.Events {
 		return o.report(ctx, a)
 	}
@@ -137,8 +159,50 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	case r.Failed > 0:
 		return fmt.Errorf("selftest: %d of %d tests of kernel families failed", r.Failed, tests)
 	case !o.JSON:
-		a.Printf("%s\n", a.Paint(ui.Green, fmt.Sprintf("%d tests of kernel families passed", tests)))
+		kernels := 0
+		for _, x := range r.Results {
+			kernels += x.Kernels
+		}
+		passed := fmt.Sprintf("%d tests of kernel families passed", tests)
+		if kernels > 0 {
+			passed += fmt.Sprintf(", %d kernels were started", kernels)
+		}
+		a.Printf("%s\n", a.Paint(ui.Green, passed))
 	}
+	return nil
+}
+
+// bits trains and compares.
+func (o *selftestOptions) bits(ctx context.Context, a *app) error {
+	same, differ := 0, 0
+	if err := experiment.CompareBits(ctx, a.getenv, func(network, difference string) {
+		if difference == "" {
+			same++
+			a.Printf("%-16s %s\n", network, a.Paint(ui.Green, "ok"))
+			return
+		}
+		differ++
+		a.Printf("%-16s %s %s\n", network, a.Paint(ui.Red, "FAILED"), difference)
+	}); err != nil {
+		return fmt.Errorf("selftest: %w", err)
+	}
+	if differ > 0 {
+		return fmt.Errorf("selftest: %d of %d trainings have other bits than predicted", differ, same+differ)
+	}
+	a.Printf("%d trainings have the bits that are predicted\n", same)
+	return nil
+}
+
+// plant makes the mistake that was asked for.
+func (o *selftestOptions) plant(a *app) error {
+	lib, _ := driver.Search("/", a.getenv)
+	if lib.Path == "" {
+		return fmt.Errorf("selftest: no GPU to plant a mistake on: %s", lib.Missing())
+	}
+	if err := measure.Plant(measure.Request{Driver: lib.Path}, o.Plant); err != nil {
+		return fmt.Errorf("selftest: the mistake is noticed: %w", err)
+	}
+	a.Printf("a kernel with the mistake %q ran, and nobody noticed\n", o.Plant)
 	return nil
 }
 

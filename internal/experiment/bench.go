@@ -104,7 +104,8 @@ type bench struct {
 	BenchRequest
 	training
 	rep     BenchReport
-	batches []*data.Batch // synthetic
+	batches []*data.Batch                 // synthetic
+	opener  func() (device.Device, error) // of the device, where the configuration does not choose it
 	next    int
 }
 

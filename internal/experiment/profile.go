@@ -15,6 +15,10 @@ import (
 
 // openDevice starts the device of the request, or one that computes nothing.
 func (b *bench) openDevice() (device.Device, Choice, error) {
+	if b.opener != nil {
+		d, err := b.opener()
+		return d, Choice{}, err
+	}
 	if b.Model == "" {
 		return chooseDevice(b.cfg.Device, b.BenchRequest.BLAS)
 	}

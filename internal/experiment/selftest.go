@@ -31,6 +31,7 @@ type SelftestResult struct {
 	Difference  float64  `json:"difference"` // of the comparison that came closest to its bound
 	Allowed     float64  `json:"allowed"`
 	Seconds     float64  `json:"seconds"`
+	Kernels     int      `json:"kernels,omitempty"` // that were started on a GPU
 	Failures    []string `json:"failures,omitempty"`
 }
 
@@ -121,11 +122,11 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 				d = next
 				opened(v.name, d.Name(), "")
 			}
-			start := time.Now()
+			before, start := launched(d), time.Now()
 			m := devicetest.Measure(d, family, v.rounds)
 			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons,
 				Difference: m.Difference, Allowed: m.Allowed,
-				Seconds: time.Since(start).Seconds(), Failures: m.Failures}
+				Seconds: time.Since(start).Seconds(), Failures: m.Failures, Kernels: launched(d) - before}
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
 				var failed *device.Failed
 				if errors.As(d.Sync(), &failed) {
@@ -146,6 +147,14 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 		}
 	}
 	return nil
+}
+
+// launched is how many kernels a GPU was given so far.
+func launched(d device.Device) int {
+	if l, ok := d.(cuda.Launcher); ok {
+		return l.Launched()
+	}
+	return 0
 }
 
 // open starts the device, or says why this variant is not available.

@@ -33,6 +33,9 @@ type Library struct {
 
 // Missing says that a library was not found, and what helps.
 func (l Library) Missing() string {
+	if l.From == none {
+		return fmt.Sprintf("%s is turned off by %s=none", l.Name, l.Setting)
+	}
 	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install,
 		l.Setting)
 }
@@ -45,11 +48,19 @@ func (l Library) Paths() []string {
 	return append([]string{l.Path}, l.Others...)
 }
 
+// none in place of a file is a library that is not to be used.
+const none = "none"
+
 // Find looks for a library in folders below root, "/" except in tests: the file that its setting names, and then no
 // other, or those in the folders, in their order. Of several files in one folder the newest comes first.
 func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
 	lib := Library{Name: w.Name, Setting: w.Setting}
-	if file := getenv(w.Setting); file != "" {
+	switch file := getenv(w.Setting); file {
+	case "":
+	case none:
+		lib.From = none
+		return lib
+	default:
 		lib.Path, lib.From = file, "setting"
 		return lib
 	}

@@ -35,6 +35,19 @@ func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 	return all, d.wait()
 }
 
+// Launcher is implemented by the devices of this package.
+type Launcher interface {
+	// Launched is how many kernels were started so far; those of a recording count once.
+	Launched() int
+}
+
+// Launched implements Launcher.
+func (d *dev) Launched() (n int) {
+	d.run(func() error { n = d.launched; return nil })
+	d.wait()
+	return n
+}
+
 // Multiplier is implemented by the devices of this package.
 type Multiplier interface {
 	// BLAS is the file of the cuBLAS that computes products, and its version, both empty where there is none.

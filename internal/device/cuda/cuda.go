@@ -87,6 +87,7 @@ type dev struct {
 	copies    driver.Stream // of values that are streamed
 	modules   []*module
 	functions []function // by kernel
+	launched  int        // kernels so far, those of recordings once
 
 	queue
 	bf16    copies // of operands

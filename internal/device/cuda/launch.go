@@ -96,6 +96,7 @@ func (f *function) launch(d *dev, c *command) error {
 			return err
 		}
 	}
+	d.launched++
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }
 

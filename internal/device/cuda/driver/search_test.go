@@ -178,3 +178,13 @@ func TestSearchFindsOthers(t *testing.T) {
 		t.Errorf("the driver in %q, want %q", cuda.Paths(), want)
 	}
 }
+
+// A library that is turned off is not found, and says why.
+func TestSearchNone(t *testing.T) {
+	_, blas := Search(tree(t, map[string]string{"usr/lib/libcublas.so.12": ""}), func(name string) string {
+		return map[string]string{"VSETRAIN_CUBLAS": "none"}[name]
+	})
+	if blas.Path != "" || blas.Paths() != nil || blas.Missing() != "cuBLAS is turned off by VSETRAIN_CUBLAS=none" {
+		t.Errorf("found %q, and says %q", blas.Path, blas.Missing())
+	}
+}

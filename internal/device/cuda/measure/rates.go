@@ -25,6 +25,23 @@ type bench struct {
 	free   []func() error
 }
 
+// open makes the context and a stream.
+func (b *bench) open(index int) error {
+	context, err := b.Retain(index)
+	if err != nil {
+		return err
+	}
+	b.free = append(b.free, func() error { return cmp.Or(b.SetCurrent(0), b.Release(index)) })
+	if err := b.SetCurrent(context); err != nil {
+		return err
+	}
+	if b.stream, err = b.NewStream(); err != nil {
+		return err
+	}
+	b.free = append(b.free, func() error { return b.DestroyStream(b.stream) })
+	return nil
+}
+
 func (b *bench) close() (err error) {
 	for i := len(b.free) - 1; i >= 0; i-- {
 		err = cmp.Or(err, b.free[i]())
@@ -42,18 +59,9 @@ func (rep *Report) copies(r Request) (err error) {
 	}
 	b := &bench{Driver: drv, now: r.Now}
 	defer func() { err = cmp.Or(err, b.close()) }()
-	context, err := drv.Retain(r.Index)
-	if err != nil {
+	if err := b.open(r.Index); err != nil {
 		return err
 	}
-	b.free = append(b.free, func() error { return cmp.Or(drv.SetCurrent(0), drv.Release(r.Index)) })
-	if err := drv.SetCurrent(context); err != nil {
-		return err
-	}
-	if b.stream, err = drv.NewStream(); err != nil {
-		return err
-	}
-	b.free = append(b.free, func() error { return drv.DestroyStream(b.stream) })
 	free, total, err := drv.Memory()
 	if err != nil {
 		return err
