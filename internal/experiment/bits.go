@@ -16,7 +16,6 @@ import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/driver"
-	"vsetrain/loss"
 	"vsetrain/models"
 )
 
@@ -68,7 +67,7 @@ func bitConfig(name string) *config.Config {
 	c.Model.VSRN.Caption = false // its decoder has sizes of its own, 512 and 2000, which take minutes on a processor
 	b := &c.Model.Bert
 	b.Layers, b.Hidden, b.Heads, b.Intermediate, b.Positions = 2, 24, 3, 40, 64
-	c.Loss.Name, c.Train.Batch, c.Optim.LR = loss.LMH, 4, 1e-3
+	c.Train.Batch, c.Optim.LR = 4, 1e-3
 	c.Device = device.Options{Kind: "cuda", Threads: 1, Precision: "fp32", Capture: "auto", Resident: "auto"}
 	return &c
 }
@@ -102,7 +101,7 @@ func TrainBits(ctx context.Context, dev func() (device.Device, error), network s
 
 // sum is a checksum of the parameters, in float32, and of what is stored beside them.
 func (b *bench) sum() (string, error) {
-	p := b.model.Session.Params
+	p := b.model.Instance.Params
 	h := sha256.New()
 	for _, v := range []device.View{p.Values(), p.State()} {
 		if v.N == 0 {
