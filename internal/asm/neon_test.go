@@ -23,7 +23,7 @@ func TestWordsAreTheirMnemonics(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("../*/*_arm64.s")
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) < 5 {
 		t.Fatalf("files of assembly: %v, %v", files, err)
 	}
 	word := regexp.MustCompile(`(?m)WORD \$(0x[0-9a-f]{8}) // (.+)$`)

@@ -1,7 +1,7 @@
 // Package half converts between float32 and IEEE 754 half precision: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 //
 // Region features stored so take half the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C
-// both directions run eight values an instruction; the scalar code gives the same bits.
+// and on arm64 both directions run eight values at a time; the scalar code gives the same bits.
 //
 // Why not x448/float16: it converts one value at a time, which would be the slowest part of reading features.
 package half
@@ -49,10 +49,10 @@ func halfFromBits(b uint32) uint16 {
 // Decode decodes len(dst) halves from src (2 bytes each, little-endian).
 func Decode(dst []float32, src []byte) {
 	n := 0
-	if hasF16C && len(dst) >= 8 {
+	if hasVectors && len(dst) >= 8 {
 		n = len(dst) &^ 7
 		_ = src[2*n-1]
-		decodeF16C(&dst[0], &src[0], n)
+		decodeVectors(&dst[0], &src[0], n)
 	}
 	for i := n; i < len(dst); i++ {
 		dst[i] = Float32(binary.LittleEndian.Uint16(src[2*i:]))
@@ -63,10 +63,10 @@ func Decode(dst []float32, src []byte) {
 // for a half, -1 if there is none.
 func Encode(dst []byte, src []float32) int {
 	n := 0
-	if hasF16C && len(src) >= 8 {
+	if hasVectors && len(src) >= 8 {
 		n = len(src) &^ 7
 		_ = dst[2*n-1]
-		encodeF16C(&dst[0], &src[0], n)
+		encodeVectors(&dst[0], &src[0], n)
 	}
 	for i := n; i < len(src); i++ {
 		binary.LittleEndian.PutUint16(dst[2*i:], halfFromBits(math.Float32bits(src[i])))

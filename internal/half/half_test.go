@@ -68,8 +68,8 @@ func TestRounding(t *testing.T) {
 }
 
 func TestHardwareEqualsScalar(t *testing.T) {
-	if !hasF16C {
-		t.Skip("this processor has no F16C: there is only the scalar code")
+	if !hasVectors {
+		t.Skip("this processor converts no vectors: there is only the scalar code")
 	}
 	src := make([]byte, 2<<16)
 	for i := range 1 << 16 {

@@ -3,13 +3,13 @@
 //	c[i, j] += Σ_t a[t, i] b[t, j]    i < Rows, j < Columns, t < n in ascending order
 //
 // Both operands are panels: row t of a lies at a[t·stride], row t of b at b[t·Columns]. b is float64, or float32 that
-// is widened. Assembly stands behind it on amd64 with AVX-512 or AVX2 and FMA; elsewhere plain Go runs. Where all
-// products are exact, as those of float32 values are, every kernel gives the same bits.
+// is widened. Assembly stands behind it on amd64 with AVX-512 or AVX2 and FMA, and on arm64; elsewhere plain Go runs.
+// Where all products are exact, as those of float32 values are, every kernel gives the same bits.
 //
 // Why not gonum: it has no product of float64 with float32, and its float64 product takes a matrix, not packed panels.
 package tile64
 
-// The size of a tile: its sums fit in half the registers of AVX-512; AVX2 takes it in four parts.
+// The size of a tile: its sums fit in half the registers of AVX-512; AVX2 and NEON take it in four parts.
 const (
 	Rows    = 8
 	Columns = 16
@@ -17,7 +17,7 @@ const (
 
 // Kernel is one implementation. c is [Rows, Columns], and a has Rows values in each of its n rows.
 type Kernel struct {
-	Name   string // "avx512", "avx2", "generic"
+	Name   string // "avx512", "avx2", "neon", "generic"
 	Double func(n int, a []float64, stride int, b, c []float64)
 	Single func(n int, a []float64, stride int, b []float32, c []float64)
 }

@@ -25,11 +25,6 @@ func Available() (list []Kernel) {
 	return append(list, Kernel{"generic", generic[float64], generic[float32]})
 }
 
-// check panics where a slice is too short for n > 0 rows.
-func check[B float32 | float64](n int, a []float64, stride int, b []B, c []float64) {
-	_, _, _ = a[(n-1)*stride+Rows-1], b[n*Columns-1], c[Rows*Columns-1]
-}
-
 // whole gives a kernel of a whole tile the signature of Kernel.
 func whole[B float32 | float64](f func(n int, a *float64, stride int, b *B, c *float64)) func(int, []float64, int, []B,
 	[]float64) {
@@ -37,22 +32,6 @@ func whole[B float32 | float64](f func(n int, a *float64, stride int, b *B, c *f
 		if n > 0 {
 			check(n, a, stride, b, c)
 			f(n, &a[0], stride, &b[0], &c[0])
-		}
-	}
-}
-
-// parts covers the tile by four calls of a kernel of 4 rows and 8 columns.
-func parts[B float32 | float64](f func(n int, a *float64, stride int, b *B, c *float64)) func(int, []float64, int, []B,
-	[]float64) {
-	return func(n int, a []float64, stride int, b []B, c []float64) {
-		if n == 0 {
-			return
-		}
-		check(n, a, stride, b, c)
-		for i := 0; i < Rows; i += 4 {
-			for j := 0; j < Columns; j += 8 {
-				f(n, &a[i], stride, &b[j], &c[i*Columns+j])
-			}
 		}
 	}
 }

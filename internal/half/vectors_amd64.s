@@ -8,8 +8,8 @@ TEXT ·cpuid1ECX(SB), NOSPLIT, $0-4
 	MOVL CX, ret+0(FP)
 	RET
 
-// func decodeF16C(dst *float32, src *byte, n int)
-TEXT ·decodeF16C(SB), NOSPLIT, $0-24
+// func decodeVectors(dst *float32, src *byte, n int)
+TEXT ·decodeVectors(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -44,8 +44,8 @@ toDone:
 	VZEROUPPER
 	RET
 
-// func encodeF16C(dst *byte, src *float32, n int)
-TEXT ·encodeF16C(SB), NOSPLIT, $0-24
+// func encodeVectors(dst *byte, src *float32, n int)
+TEXT ·encodeVectors(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
