@@ -71,6 +71,9 @@ NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
 	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded' ./internal/device/cpu ./internal/gemm ./internal/vec ./internal/sparse ./eval ./loss ./models/... ./train
 
+test-arm64: ## run tests of kernels, golden cases and a resumed training of the arm64 program in qemu (qemu-user): three minutes
+	GO=$(GO) bash scripts/test-arm64.sh
+
 test-long: test test-combined ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
