@@ -135,6 +135,20 @@ cross: ## build for every supported system into bin/, the static builds for Linu
 	  esac; \
 	done
 
+# The time of everything in a release: that of the commit.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
+	rm -rf bin/release
+	$(GO) run ./internal/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release $(TARGETS)
+	rm -rf bin/release/build
+
+release-check: ## make the release for one system twice, compare them byte by byte, and install its wheel
+	GO=$(GO) bash scripts/release-check.sh
+
+PREFIX ?= /usr/local
+install: build ## install the program, man pages and completions into PREFIX (/usr/local) below DESTDIR
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) bash scripts/install.sh bin/vsetrain '$(DESTDIR)$(PREFIX)'
+
 bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 	bin/vsetrain bench --config $(CONFIG)
 

@@ -29,3 +29,5 @@ VSETRAIN_WORLDS=1000 "$go" test -v -run 'Coverage|Uniform' ./internal/stats
 bash scripts/kill-resume.sh 50
 
 bash scripts/precisions.sh
+
+make release-check

@@ -39,7 +39,7 @@ var levels = [][]string{
 	{"train"},
 	{"internal/config", "internal/experiment", "internal/extract", "internal/report", "internal/search",
 		"internal/sweep", "internal/view", "internal/serve",
-		"internal/figures",
+		"internal/figures", "internal/release",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -121,7 +121,8 @@ var outside = map[string][]string{
 	"google.golang.org/protobuf": {"internal/onnx"},
 	"k8s.io":                     {}, // tests alone
 	"sigs.k8s.io":                {},
-	"flag":                       {},
+	"flag":                       {"internal/release"},
+	"github.com/CycloneDX":       {"internal/release"},
 	"math/rand":                  {},
 	// of tests: the program links the suite of devicetest without it
 	"testing":   {"internal/device/cuda/emulator"},

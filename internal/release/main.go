@@ -1,0 +1,216 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"vsetrain/internal/atomicfile"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.Go, "go", "go", "the go command")
+	flag.StringVar(&o.LDFlags, "ldflags", "", "flags of the linker, which hold version and commit")
+	flag.StringVar(&o.Out, "out", "bin/release", "folder to write to")
+	flag.Int64Var(&o.Epoch, "epoch", 0, "time of all files in seconds since 1970: that of the commit")
+	flag.Parse()
+	o.Targets = flag.Args()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	Go, LDFlags, Out string
+	Epoch            int64
+	Targets          []string // linux/amd64
+}
+
+// built is what archives and wheels are made of.
+type built struct {
+	Version  string
+	Epoch    time.Time
+	Program  entry   // for one system
+	Shared   []entry // for all: LICENSE, NOTICE, README.md, man pages, completions
+	Licences []entry
+	SBOM     entry
+}
+
+// entry is a file of an archive.
+type entry struct {
+	Name string // with slashes
+	Exec bool
+	Data []byte
+}
+
+func (o *options) run() error {
+	if o.Epoch <= 0 || len(o.Targets) == 0 {
+		return fmt.Errorf("expected -epoch and targets such as linux/amd64")
+	}
+	host, err := o.build(runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	b := built{Epoch: time.Unix(o.Epoch, 0).UTC()}
+	if b.Version, err = version(host); err != nil {
+		return err
+	}
+	if b.Shared, err = o.shared(host); err != nil {
+		return err
+	}
+	python, err := files("python/vsetrain", "vsetrain", ".py", ".typed")
+	if err != nil {
+		return err
+	}
+	sums := map[string][]byte{}
+	for _, target := range o.Targets {
+		goos, goarch, _ := strings.Cut(target, "/")
+		made, err := o.pack(&b, python, goos, goarch)
+		if err != nil {
+			return fmt.Errorf("%s: %w", target, err)
+		}
+		for name, data := range made {
+			sum := sha256.Sum256(data)
+			sums[name] = sum[:]
+			if err := atomicfile.WriteFile(filepath.Join(o.Out, name), atomicfile.Bytes(data)); err != nil {
+				return err
+			}
+			fmt.Printf("%s %.1f MB\n", filepath.Join(o.Out, name), float64(len(data))/1e6)
+		}
+	}
+	return atomicfile.WriteFile(filepath.Join(o.Out, "SHA256SUMS"), atomicfile.Bytes(checksums(sums)))
+}
+
+// pack makes the files of one system, by their names.
+func (o *options) pack(b *built, python []entry, goos, goarch string) (map[string][]byte, error) {
+	program, err := o.build(goos, goarch)
+	if err != nil {
+		return nil, err
+	}
+	if b.Program.Data, err = os.ReadFile(program); err != nil {
+		return nil, err
+	}
+	b.Program.Name, b.Program.Exec = "vsetrain", true
+	modules, err := modulesOf(program, o.Go)
+	if err != nil {
+		return nil, err
+	}
+	if b.Licences, err = licences(modules); err != nil {
+		return nil, err
+	}
+	sbom, err := bill(b, modules, goos, goarch)
+	if err != nil {
+		return nil, err
+	}
+	b.SBOM = entry{Name: "vsetrain.cdx.json", Data: sbom}
+	name := fmt.Sprintf("vsetrain-%s-%s-%s", b.Version, goos, goarch)
+	made := map[string][]byte{name + ".cdx.json": sbom}
+	if made[name+".tar.gz"], err = archive(name, b); err != nil {
+		return nil, err
+	}
+	wheel, data, err := wheel(b, python, goos, goarch)
+	if err != nil {
+		return nil, err
+	}
+	made[wheel] = data
+	return made, nil
+}
+
+// build compiles the program for a system and returns its path.
+func (o *options) build(goos, goarch string) (string, error) {
+	out := filepath.Join(o.Out, "build", goos+"-"+goarch, "vsetrain")
+	c := exec.Command(o.Go, "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", out, "./cmd/vsetrain")
+	c.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+	if text, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build for %s/%s: %w\n%s", goos, goarch, err, text)
+	}
+	return out, nil
+}
+
+// version asks the program for its version.
+func version(program string) (string, error) {
+	out, err := exec.Command(program, "version", "--json").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s version: %w", program, err)
+	}
+	var v struct{ Version string }
+	if err := json.Unmarshal(out, &v); err != nil || v.Version == "" {
+		return "", fmt.Errorf("%s version --json prints %q", program, out)
+	}
+	return v.Version, nil
+}
+
+// shared makes what is the same for all systems.
+func (o *options) shared(program string) (all []entry, err error) {
+	for _, name := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CITATION.cff"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entry{Name: name, Data: data})
+	}
+	man := filepath.Join(o.Out, "build", "man")
+	if err := os.RemoveAll(man); err != nil {
+		return nil, err
+	}
+	c := exec.Command(program, "man", "--dir", man)
+	c.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Epoch))
+	if text, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("man pages: %w\n%s", err, text)
+	}
+	pages, err := files(man, "man/man1", ".1")
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, pages...)
+	for shell, name := range map[string]string{"bash": "vsetrain", "zsh": "_vsetrain", "fish": "vsetrain.fish"} {
+		text, err := exec.Command(program, "completion", shell).Output()
+		if err != nil {
+			return nil, fmt.Errorf("completion for %s: %w", shell, err)
+		}
+		all = append(all, entry{Name: path.Join("completions", shell, name), Data: text})
+	}
+	return all, nil
+}
+
+// files reads the files below dir with one of the endings; to is what dir is called in the archive.
+func files(dir, to string, endings ...string) (all []entry, err error) {
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !slices.Contains(endings, filepath.Ext(name)) {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		all = append(all, entry{Name: path.Join(to, filepath.ToSlash(rel)), Data: data})
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s: no files that end in %s", dir, strings.Join(endings, " or "))
+	}
+	return all, err
+}
+
+// checksums is the file that sha256sum --check reads.
+func checksums(sums map[string][]byte) []byte {
+	var lines []string
+	for name, sum := range sums {
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sum, name))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
+	return []byte(strings.Join(lines, ""))
+}

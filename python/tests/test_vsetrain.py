@@ -1,0 +1,138 @@
+"""Tests of the Python package with the files of a run: python -m unittest, in a folder that holds them.
+
+The folder has runs/demo, scores.npy, ranks.csv, test.json, images.npy, captions.npy and captions.safetensors, which the
+program wrote (cmd/vsetrain/testdata/script/python_package.txtar).
+"""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import vsetrain  # noqa: E402
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.run_ = vsetrain.Run("runs/demo")
+
+    def test_validations(self):
+        curve = self.run_.validations
+        self.assertEqual(curve["m_recall"].shape, curve["epoch"].shape)
+        self.assertEqual(curve["step"].dtype, np.int64)
+        self.assertEqual(curve["best"].dtype, bool)
+        self.assertEqual(curve["m_recall"].max(), self.run_.best["m_recall"])
+        six = [curve[f"{d}_r{k}"] for d in ("i2t", "t2i") for k in (1, 5, 10)]
+        np.testing.assert_allclose(np.mean(six, axis=0), curve["m_recall"])
+
+    def test_train(self):
+        steps = self.run_.train
+        self.assertTrue(np.all(np.diff(steps["step"]) > 0))
+        self.assertTrue(np.all(np.isfinite(steps["loss"])))
+        self.assertNotIn("kind", steps)
+
+    def test_a_line_that_is_being_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "config.yaml").touch()
+            (Path(folder) / "metrics.jsonl").write_text('{"kind":"train","step":1}\n{"kind":"tr')
+            self.assertEqual(vsetrain.Run(folder).train["step"].tolist(), [1])
+            (Path(folder) / "metrics.jsonl").write_text('{"kind":"train","step":1}\n{"kind":"tr\n')
+            with self.assertRaisesRegex(ValueError, "metrics.jsonl:2: "):
+                vsetrain.Run(folder).train
+            (Path(folder) / "metrics.jsonl").write_text(
+                '{"kind":"train","a":1,"b":"x"}\n{"kind":"train","a":0.5,"c":true}\n')
+            columns = vsetrain.Run(folder).train
+            self.assertEqual(columns["a"].tolist(), [1, 0.5])
+            self.assertEqual(columns["b"].tolist(), ["x", None])
+            self.assertIsNone(vsetrain.Run(folder).best)
+            self.assertIsNone(vsetrain.Run(folder).test)
+
+    def test_what_else_a_run_has(self):
+        self.assertEqual(self.run_.name, "demo")
+        self.assertIn("train", self.run_.sessions[0]["command"])
+        self.assertIn("<unk>", self.run_.vocabulary)
+        weights = self.run_.weights()
+        self.assertEqual(weights["img.fc.weight"].dtype, np.float32)
+        self.assertEqual(weights["img.fc.weight"].ndim, 2)
+        self.assertTrue(any(name.startswith("optim/") for name in self.run_.weights("last")))
+        self.assertEqual([r.path for r in vsetrain.find_runs(".")], [Path("runs/demo")])
+        with self.assertRaisesRegex(FileNotFoundError, "no run directory"):
+            vsetrain.Run("runs")
+
+    def test_config(self):
+        try:
+            import yaml  # noqa: F401
+        except ImportError:
+            self.skipTest("PyYAML is missing")
+        self.assertEqual(self.run_.config["model"]["embed_dim"], 8)
+        self.assertIsInstance(self.run_.config["optim"]["lr"], float)
+
+
+class Files(unittest.TestCase):
+    def test_embeddings(self):
+        images, captions = vsetrain.read_embeddings("images.npy"), vsetrain.read_embeddings("captions.npy")
+        self.assertEqual(images.vectors.dtype, np.float32)
+        self.assertTrue(images.vectors.flags.c_contiguous)
+        self.assertEqual(len(captions), 5 * len(images))
+        self.assertEqual(captions.ids[7], images.ids[1] + "#2")
+        np.testing.assert_allclose(np.linalg.norm(images.vectors, axis=1), 1, atol=1e-6)
+        np.testing.assert_allclose(images.vectors @ captions.vectors.T, vsetrain.read_scores("scores.npy"), atol=1e-5)
+        other = vsetrain.read_embeddings("captions.safetensors")
+        np.testing.assert_array_equal(other.vectors, captions.vectors)
+        self.assertEqual(other.ids, captions.ids)
+
+    def test_ranks(self):
+        want = json.loads(Path("test.json").read_text())
+        ranks = vsetrain.rank(vsetrain.read_scores("scores.npy"))
+        stored = vsetrain.read_ranks("ranks.csv")
+        for field in ("i2t", "t2i", "i2t_first", "t2i_first"):
+            np.testing.assert_array_equal(getattr(ranks, field), getattr(stored, field), field)
+        self.assertAlmostEqual(ranks.m_recall, want["m_recall"], 9)
+        self.assertAlmostEqual(ranks.recalls()["i2t_r5"], want["i2t"]["r5"], 9)
+
+    def test_equal_scores(self):
+        ranks = vsetrain.rank(np.zeros((2, 4), np.float32))
+        self.assertEqual(ranks.i2t.tolist(), [2, 0])  # the larger number ranks first
+        self.assertEqual(ranks.t2i.tolist(), [1, 1, 0, 0])
+        self.assertEqual(ranks.i2t_first.tolist(), [3, 3])
+        with self.assertRaisesRegex(ValueError, "as many captions"):
+            vsetrain.rank(np.zeros((2, 3)))
+
+    def test_damaged_files(self):
+        whole = Path("captions.safetensors").read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "x.safetensors"
+            for data, message in ((b"", "no safetensors"), (whole[:100], "no safetensors"), (whole[:-1], "do not fit"),
+                                  (b"\xff" * 64, "no safetensors"),
+                                  (whole.replace(b'"F32"', b'"F99"'), "has the type F99")):
+                path.write_bytes(data)
+                with self.assertRaisesRegex(ValueError, message):
+                    vsetrain.read_safetensors(path)
+            (Path(folder) / "ranks.csv").write_text("direction,query,rank,top1\ni2t,0,1,2\ni2t,2,1,2\n")
+            with self.assertRaisesRegex(ValueError, "ranks.csv:3: .*expected 1"):
+                vsetrain.read_ranks(Path(folder) / "ranks.csv")
+            np.save(Path(folder) / "few.npy", np.zeros((3, 2), np.float32))
+            (Path(folder) / "few_ids.txt").write_text("a\nb\n")
+            with self.assertRaisesRegex(ValueError, "an id for each row"):
+                vsetrain.read_embeddings(Path(folder) / "few.npy")
+
+    def test_program(self):
+        old = os.environ["PATH"]
+        with tempfile.TemporaryDirectory() as folder:
+            fake = Path(folder) / "vsetrain"
+            fake.touch(mode=0o755)
+            os.environ["PATH"] = folder
+            try:
+                self.assertTrue(vsetrain.program().endswith("vsetrain"))
+            finally:
+                os.environ["PATH"] = old
+
+
+if __name__ == "__main__":
+    unittest.main()
