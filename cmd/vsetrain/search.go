@@ -21,6 +21,7 @@ type searchOptions struct {
 	Checkpoints []string
 	Query       string // "-" reads one a line from standard input
 	Image       string
+	Extractor   string
 	K, Captions int
 	Shortlist   string
 	Depth       int
@@ -32,7 +33,7 @@ type searchOptions struct {
 func newCmdSearch(a *app) *cobra.Command {
 	o := &searchOptions{}
 	c := &cobra.Command{
-		Use:   "search [CHECKPOINT...] QUERY | - | --image ID",
+		Use:   "search [CHECKPOINT...] QUERY | - | --image ID | --image FILE",
 		Short: "Find images for a caption, or captions for an image",
 		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image
 the captions that fit an image. Every candidate is scored; results show the score, the id of the ids file and
@@ -46,11 +47,15 @@ queries are read from standard input, one a line, and answered one after the oth
 SAF, SGR, GSMN, SCAN and CHAN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks
 candidates and the pair scorer orders them.
 
+--image takes an image of the split, or the file of any picture: its features are computed with the model that made
+those of the data set ('vsetrain data extract' records it; --extractor names it otherwise).
+
 A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
 ($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and
 data finds them; other weights, features or captions are encoded again.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
+  vsetrain search runs/vseinf-mine --image holiday.jpg --extractor resnet101.onnx
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
   vsetrain search two men play chess --checkpoint runs/saf --checkpoint runs/sgr --images pictures/f30k`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -66,6 +71,9 @@ data finds them; other weights, features or captions are encoded again.`,
 			case o.Image != "" && len(args) > 0:
 				return usagef("expected a query or --image, found both")
 			}
+			if o.Extractor != "" && o.Image == "" {
+				return usagef("--extractor is for a picture: add --image FILE")
+			}
 			if len(o.Checkpoints) == 0 {
 				return usagef("which network? name a run or a checkpoint before the query, or with --checkpoint")
 			}
@@ -80,7 +88,8 @@ data finds them; other weights, features or captions are encoded again.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
-	f.StringVar(&o.Image, "image", "", "find captions for the image with this `ID`, or number")
+	f.StringVar(&o.Image, "image", "", "find captions for the image with this `ID`, or number, or for a picture file")
+	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for a picture file; empty is the recorded one")
 	f.IntVar(&o.K, "k", 10, "number of results")
 	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
 	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
@@ -115,10 +124,13 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 		}
 	}
 	var err error
-	if s.index, err = o.open(ctx, a); err != nil {
+	if s.index, err = o.open(ctx, s); err != nil {
 		return err
 	}
 	defer s.index.Close()
+	if s.extractor != nil {
+		defer s.extractor.Close()
+	}
 	switch {
 	case o.Image != "":
 		return s.image(ctx, o.Image)
@@ -130,7 +142,8 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 
 // open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at
 // once: nothing is being written then.
-func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error) {
+func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, error) {
+	a := s.app
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars, start := phases{app: a}, time.Now()
@@ -145,8 +158,12 @@ func (o *searchOptions) open(ctx context.Context, a *app) (*search.Index, error)
 	asked := search.TextQueries
 	if o.Image != "" {
 		asked = search.ImageQueries
+		err = s.openPicture(x)
 	}
-	if err := x.Prepare(ctx, asked); err != nil {
+	if err == nil {
+		err = x.Prepare(ctx, asked)
+	}
+	if err != nil {
 		x.Close()
 		return nil, err
 	}

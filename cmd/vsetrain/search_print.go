@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +20,9 @@ type searcher struct {
 	opt     *searchOptions
 	index   *search.Index
 	gallery *pictures.Gallery // nil without
+
+	photo     *pictures.RGB // of --image FILE, with what computes its features; nil without
+	extractor *search.Extractor
 }
 
 // The JSON of a query. Ranks of hits count from 1.
@@ -26,6 +30,7 @@ type (
 	searchJSON struct {
 		Query   string     `json:"query,omitempty"`
 		Image   *imageJSON `json:"image,omitempty"` // of a query by image
+		File    string     `json:"file,omitempty"`  // of a query by picture
 		Match   *int       `json:"match,omitempty"` // rank of its best own caption, from 1
 		Unknown []string   `json:"unknown,omitempty"`
 		Scored  int        `json:"scored,omitempty"`
@@ -76,6 +81,9 @@ func (s *searcher) text(ctx context.Context, query string) error {
 }
 
 func (s *searcher) image(ctx context.Context, id string) error {
+	if s.extractor != nil {
+		return s.picture(ctx, id)
+	}
 	i, err := s.index.FindImage(id)
 	if err != nil {
 		return err
@@ -115,6 +123,45 @@ func (s *searcher) image(ctx context.Context, id string) error {
 		s.Printf("none of its own captions is in the shortlist\n")
 	default:
 		s.Printf("its own captions are marked *, the best has rank %d of %d\n", *out.Match, a.Scored)
+	}
+	return nil
+}
+
+// openPicture opens the picture file that --image names, if it names one and no image of the split, with its model.
+func (s *searcher) openPicture(x *search.Index) (err error) {
+	path := s.opt.Image
+	_, unknown := x.FindImage(path)
+	if st, e := os.Stat(path); s.opt.Extractor == "" && (unknown == nil || e != nil || !st.Mode().IsRegular()) {
+		return nil
+	}
+	if s.photo, err = pictures.Open(path); err != nil {
+		return fmt.Errorf("picture: %w", err)
+	}
+	s.extractor, err = x.OpenExtractor(s.opt.Extractor, s.getenv)
+	return err
+}
+
+// picture finds captions for the picture file that was opened.
+func (s *searcher) picture(ctx context.Context, path string) error {
+	a, err := s.extractor.OfPicture(ctx, s.photo, s.opt.K)
+	if err != nil {
+		return err
+	}
+	s.latency(a, "captions")
+	out := searchJSON{File: path, Scored: a.Scored, TookMS: milliseconds(a.Took)}
+	k := s.index.Info().CaptionsPerImage
+	for at, h := range a.Hits {
+		of := s.describe(h.Index / k)
+		of.Captions = nil
+		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index,
+			Text: s.index.Caption(h.Index)})
+	}
+	if s.opt.JSON {
+		return s.encode(out)
+	}
+	s.Printf("%s\n", s.Paint(ui.Bold, clean(path)))
+	for _, h := range out.Hits {
+		s.Printf("%3d  %8.4f   %s\n", h.Rank, h.Score, s.fit("               " + clean(h.Text))[15:])
 	}
 	return nil
 }

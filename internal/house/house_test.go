@@ -73,7 +73,7 @@ var sideways = map[string][]string{
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
 	"internal/figures":           {"internal/config"},
-	"internal/search":            {"internal/experiment"},
+	"internal/search":            {"internal/experiment", "internal/extract"},
 	"internal/serve":             {"internal/search"},
 	// trials are runs
 	"internal/sweep": {"internal/config", "internal/experiment", "internal/report"},

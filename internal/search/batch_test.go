@@ -105,11 +105,11 @@ func TestRows(t *testing.T) {
 	}
 	var features []float32
 	for _, i := range []int{1, 3} {
-		f, _, err := m.readImage(i)
+		p, err := m.readImage(i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		features = append(features, f...)
+		features = append(features, p.features...)
 	}
 	if rows, err = x.ImageRows(t.Context(), features); err != nil ||
 		!slices.Equal(rows, slices.Concat(images[m.dim:2*m.dim], images[3*m.dim:4*m.dim])) {

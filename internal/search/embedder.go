@@ -145,18 +145,39 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 	if images, ready := m.images.made(); ready {
 		return images[i*m.dim : (i+1)*m.dim], nil
 	}
-	features, _, err := m.readImage(i)
+	p, err := m.readImage(i)
+	if err != nil {
+		return nil, err
+	}
+	return m.embed(p)
+}
+
+// embed returns the embedding of an image.
+func (m *embedder) embed(p picture) ([]float32, error) {
+	b, err := m.batch(p)
 	if err != nil {
 		return nil, err
 	}
 	q := make([]float32, m.dim)
 	m.mu.Lock()
-	err = m.Runner.Embeds.Images(q, models.ImageBatch{N: 1, Features: features})
+	err = m.Runner.Embeds.Images(q, b)
 	m.mu.Unlock()
 	if err == nil {
 		err = finite("image", q, m.dim)
 	}
 	return q, err
+}
+
+func (m *embedder) picture(ctx context.Context, dst []float64, p picture, of []int32) error {
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := m.embed(p)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, captions, q, of, true)
 }
 
 func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error) {

@@ -21,6 +21,8 @@ type member interface {
 	caption(ctx context.Context, dst []float64, c int, of []int32) error
 	// image scores captions with image i of the split.
 	image(ctx context.Context, dst []float64, i int, of []int32) error
+	// picture scores captions with a picture that is not in the split.
+	picture(ctx context.Context, dst []float64, p picture, of []int32) error
 	// all is the score matrix of the split, computed on a pool that no query waits for.
 	all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	// prepare makes the encodings of sides of the split, and the graphs of typed queries where text is set.
@@ -98,20 +100,19 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim()}, nil
 }
 
-// readImage returns the features [regions, dim] of an image, and its boxes [regions, 4] where the network looks at
-// them.
-func (e *encoder) readImage(i int) (features, boxes []float32, err error) {
+// readImage returns an image of the split, with boxes where the network looks at them.
+func (e *encoder) readImage(i int) (p picture, err error) {
 	s := e.Split
 	row := s.RowOf(i)
-	features = make([]float32, s.Regions()*s.Dim())
-	if err := s.ReadImage(features, row); err != nil {
-		return nil, nil, err
+	p.features = make([]float32, s.Regions()*s.Dim())
+	if err := s.ReadImage(p.features, row); err != nil {
+		return p, err
 	}
 	if e.Model.Options.Traits().Boxes {
-		boxes = make([]float32, 4*s.Regions())
-		err = s.ReadBoxes(boxes, row)
+		p.boxes = make([]float32, 4*s.Regions())
+		err = s.ReadBoxes(p.boxes, row)
 	}
-	return features, boxes, err
+	return p, err
 }
 
 // words returns the ids of a query, as training tokenises captions.

@@ -147,21 +147,39 @@ func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) er
 	if err != nil {
 		return err
 	}
-	images, ready := s.images.made()
+	if images, ready := s.images.made(); ready {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.withImage(ctx, dst, images, i, all, of)
+	}
+	p, err := s.readImage(i) // the others need not be encoded for it
+	if err != nil {
+		return err
+	}
+	return s.picture(ctx, dst, p, of)
+}
+
+func (s *scorer) picture(ctx context.Context, dst []float64, p picture, of []int32) error {
+	all, err := s.captionSet(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := s.batch(p)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !ready { // the others need not be encoded for it
-		features, boxes, err := s.readImage(i)
-		if err != nil {
-			return err
-		}
-		images = &models.EncodedSet{}
-		if err := s.Runner.Pairs.AppendImages(images, models.ImageBatch{N: 1, Features: features, Boxes: boxes},
-			1); err != nil {
-			return err
-		}
-		i = 0
+	images := &models.EncodedSet{}
+	if err := s.Runner.Pairs.AppendImages(images, b, 1); err != nil {
+		return err
 	}
+	return s.withImage(ctx, dst, images, 0, all, of)
+}
+
+// withImage scores captions with image i of a set.
+func (s *scorer) withImage(ctx context.Context, dst []float64, images *models.EncodedSet, i int, all *orderedCaptions,
+	of []int32) error {
 	captions, to, capacity := all.EncodedSet, all.order, all.capacity // to: index in dst
 	if of != nil {
 		positions := make([]int32, len(of))
