@@ -14,12 +14,35 @@ func cpuModel() string {
 	if err != nil {
 		return runtime.GOARCH
 	}
-	for line := range strings.Lines(string(b)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
+	return modelIn(string(b), runtime.GOARCH)
+}
+
+// armCores are cores of arm64 by implementer and part, as Linux writes them: it knows no names.
+var armCores = map[string]string{
+	"0x41 0xd08": "Cortex-A72", "0x41 0xd0b": "Cortex-A76", "0x41 0xd0c": "Neoverse N1", "0x41 0xd40": "Neoverse V1",
+	"0x41 0xd49": "Neoverse N2", "0x41 0xd4f": "Neoverse V2", "0xc0 0xac3": "AmpereOne",
+}
+
+// modelIn returns the model name of the first processor in a /proc/cpuinfo; of an arm64 it is that of the core, or its
+// numbers. other is for a text that says nothing of it.
+func modelIn(cpuinfo, other string) string {
+	first := map[string]string{}
+	for line := range strings.Lines(cpuinfo) {
+		key, value, _ := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); first[key] == "" {
+			first[key] = strings.TrimSpace(value)
 		}
 	}
-	return runtime.GOARCH
+	implementer, part := first["CPU implementer"], first["CPU part"]
+	switch name := armCores[implementer+" "+part]; {
+	case first["model name"] != "":
+		return first["model name"]
+	case name != "":
+		return name
+	case part != "":
+		return other + " core " + part + " of implementer " + implementer
+	}
+	return other
 }
 
 // memoryBytes returns the size of main memory, 0 when unknown.
