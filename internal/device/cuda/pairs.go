@@ -67,7 +67,7 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	}
 	l.first, l.wordCaption, l.wordNode = cut(l.captions+1), cut(l.words), cut(l.words)
 	l.nodeCaption, l.captionNode = cut(l.nodes), cut(l.captions)
-	d.each(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
+	d.warps(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
 		on).int(l.captions, l.words)
 	return l
 }

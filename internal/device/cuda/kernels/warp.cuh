@@ -22,6 +22,12 @@ VSE_INLINE double warp_total(double v) {
   return v;
 }
 
+// warp_count is warp_sum of integers.
+VSE_INLINE int warp_count(int v) {
+  for (int d = 16; d > 0; d >>= 1) v += (int)as_bits(__shfl_xor_sync(0xffffffffu, as_float((u32)v), d));
+  return v;
+}
+
 // eight_sum is the sum over eight neighbouring lanes.
 VSE_INLINE float eight_sum(float v) {
   for (int d = 4; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
