@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
@@ -39,7 +40,10 @@ type Options struct {
 	// (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the same way in every step.
 	// For tests.
 	RoundFrom int
-	Limits    Limits
+	// BaseKernels refuses the kernels that multiply on tensor cores themselves (kernels/*_sm80.cu), as the environment
+	// variable VSETRAIN_CUDA_KERNELS=base does.
+	BaseKernels bool
+	Limits      Limits
 }
 
 // Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
@@ -80,6 +84,7 @@ type dev struct {
 	info      driver.Info
 	index     int
 	precision string
+	tensor    bool // kernels of *_sm80.cu, whose operands are bfloat16
 	limits    Limits
 	warnings  []string
 	context   driver.Context
@@ -140,6 +145,13 @@ const oldest = 11040
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	switch v := os.Getenv("VSETRAIN_CUDA_KERNELS"); v {
+	case "":
+	case "base":
+		o.BaseKernels = true
+	default:
+		return nil, fmt.Errorf("device: cuda: VSETRAIN_CUDA_KERNELS=%s: expected base, or nothing", v)
 	}
 	drv, err := o.On, error(nil)
 	if drv == nil {
@@ -203,6 +215,7 @@ func (d *dev) begin(o Options) (err error) {
 		return fmt.Errorf("%s has compute capability %d.%d, the kernels need 7.5 (Turing) or later", d.info.Name,
 			d.info.Major, d.info.Minor)
 	}
+	d.tensor = d.precision == BF16 && d.info.Major >= 8 && !o.BaseKernels
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}

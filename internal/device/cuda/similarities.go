@@ -10,6 +10,7 @@ var (
 	kernelSimilarityNodes       = entryOf("similarity_nodes")
 	kernelSimilarityNodesGrad   = entryOf("similarity_nodes_grad")
 	kernelSimilaritySquaresGrad = entryOf("similarity_squares_grad")
+	kernelSimilarityGlobalGrad  = entryOf("similarity_global_grad")
 	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
 )
 
@@ -33,6 +34,8 @@ type similarities struct {
 	// Where products read bfloat16: z, and then the gradient of the contexts, and the gradient of W z.
 	half                   bool
 	squares16, innerGrad16 driver.Ptr
+
+	contexts contexts
 }
 
 // halves is the number of floats that n bfloat16 take.
@@ -61,6 +64,7 @@ func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
 	s.images, s.values = d.pointer(a.Images), d.pointer(a.Rows)
 	s.w = d.pointer(a.W)
 	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
+	s.contexts.set(d, &a)
 	s.out, s.norms = d.pointer(a.Nodes), d.pointer(a.Norms)
 	if a.Filter.Present() {
 		s.filter.set(d, &a.Filter)
@@ -104,6 +108,10 @@ func (s *similarities) firstNorm(t *similarityTile) driver.Ptr {
 // square computes z of a tile from the contexts, which it computes into context, with their norms where norm is not 0.
 func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Ptr) (x driver.Ptr) {
 	a := &s.a
+	if s.contexts.on {
+		s.packedSquares(d, t)
+		return 0
+	}
 	x = s.image(t)
 	if !a.Global {
 		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x,
@@ -128,12 +136,20 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	if s.half {
 		pair += halves(a.E)
 	}
+	single := !s.half || !s.contexts.on // z is there in float32
+	if !single {
+		pair -= a.E
+	}
 	rows, _ := s.cut(d, pair)
-	w := d.workspace(rows * pair)
-	s.squares, s.inner = w.cut(rows*a.E), w.cut(rows*a.S)
+	w := d.workspace(s.packedFloats() + rows*pair)
+	s.cutPacked(&w)
+	if single {
+		s.squares = w.cut(rows * a.E)
+	}
 	if s.half {
 		s.squares16 = w.cut(rows * halves(a.E))
 	}
+	s.inner = w.cut(rows * a.S)
 	for t := (similarityTile{}); s.next(&t); {
 		s.square(d, &t, s.squares, 0)
 		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares),
@@ -170,6 +186,9 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 		return
 	}
 	pair := 2*a.E + a.S + 1
+	if s.contexts.on {
+		pair = a.E + a.S // neither contexts nor their norms
+	}
 	if filtered {
 		pair += a.S
 	}
@@ -178,13 +197,18 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 	}
 	rows, tiles := s.cut(d, pair)
 	sums := tallFloats(tiles, rows, a.S)
-	w := d.workspace(rows*pair + 2*sums)
-	context, norm := w.cut(rows*a.E), w.cut(rows)
-	s.squares, s.inner = w.cut(rows*a.E), w.cut(rows*a.S)
-	bias := tallSum{part: w.cut(sums), cols: a.S}
+	w := d.workspace(s.packedGradFloats() + rows*pair + 2*sums)
+	s.cutPackedGrad(&w)
+	s.squares = w.cut(rows * a.E)
 	if s.half {
 		s.squares16, s.innerGrad16 = w.cut(rows*halves(a.E)), w.cut(rows*halves(a.S))
 	}
+	var context, norm driver.Ptr
+	if !s.contexts.on {
+		context, norm = w.cut(rows*a.E), w.cut(rows)
+	}
+	s.inner = w.cut(rows * a.S)
+	bias := tallSum{part: w.cut(sums), cols: a.S}
 	if filtered {
 		s.filter.parts, s.filter.sum = w.cut(rows*a.S), tallSum{part: w.cut(sums), cols: a.S}
 	}
@@ -204,14 +228,20 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 			halfA: s.half, halfB: s.half})
 		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
 			c: s.squares, ldc: a.E})
-		d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
-			s.row(&t)).
-			int(t.images, t.rows, a.E).flag(a.Global).flag(t.i0 > 0)
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
+			n := t.rows * a.E
+			d.each(kernelSimilarityGlobalGrad, n).ptr(s.squares, at(dRows, t.r0*a.E), x, s.row(&t)).int(t.images, a.E).
+				flag(t.i0 > 0).long(n)
 			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows,
 				a.E).flag(t.r0 > 0).long(t.images * a.E)
 			continue
+		}
+		if s.contexts.on {
+			s.packedSquaresGrad(d, &t, at(dRows, t.r0*a.E))
+		} else {
+			d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
+				s.row(&t)).int(t.images, t.rows, a.E).flag(t.i0 > 0)
 		}
 		dContext := either(s.half, s.squares16, s.squares)
 		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E,

@@ -60,7 +60,10 @@ VSE_INLINE float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }
 VSE_INLINE double sqrt(double x) { return __nvvm_sqrt_rn_d(x); }
 #endif
 
-#define KERNEL extern "C" __global__ void __launch_bounds__(256)
+#ifndef VSE_THREADS
+#define VSE_THREADS 256  // of a block, at most; a file of kernels may ask for more
+#endif
+#define KERNEL extern "C" __global__ void __launch_bounds__(VSE_THREADS)
 
 typedef long long i64;
 typedef unsigned u32;

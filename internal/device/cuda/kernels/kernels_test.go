@@ -79,7 +79,11 @@ func TestModules(t *testing.T) {
 				break
 			}
 		}
-		for _, line := range []string{".version 7.0", ".target sm_75", ".address_size 64"} {
+		target := ".target sm_75"
+		if strings.HasSuffix(m.Name, "_sm80") {
+			target = ".target sm_80"
+		}
+		for _, line := range []string{".version 7.0", target, ".address_size 64"} {
 			if !bytes.Contains(m.PTX, []byte("\n"+line+"\n")) {
 				t.Errorf("%s.ptx has no line %q", m.Name, line)
 			}

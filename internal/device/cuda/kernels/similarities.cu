@@ -101,33 +101,58 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* parts, const float* 
   }
 }
 
-// The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add; with
-// global it is the gradient of the image's vector by this row. A block walks through the images of one row.
+// The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add. A
+// block walks through the images of one row.
 // Cost: read 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e;
 // flight 8; turns ceil(rows*block/resident)*images*(2*e/block/2+1.5)
 KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c,
-                               int images, int rows, int e, int global, int add) {
+                               int images, int rows, int e, int add) {
   i64 j = blockIdx.x;
   const float* v = c + j * e;
   float* dv = drows + j * e;
   for (i64 b = 0; b < images; b++) {
     i64 t = b * rows + j;
-    const float* u = x + (global ? b : t) * e;
-    float *d = dz + t * e, n = global ? 1.0f : norm[t], f = global ? 1.0f : 1.0f / (n + PAIR_EPS), dot = 0;
+    const float* u = x + t * e;
+    float *d = dz + t * e, n = norm[t], f = 1.0f / (n + PAIR_EPS), dot = 0;
     int sum = add || b > 0;
     for (int k = threadIdx.x; k < e; k += blockDim.x) {
       float y = u[k] * f, dd = 2 * (y - v[k]) * d[k];
       dot += dd * y;
       dv[k] = sum ? dv[k] - dd : -dd;
-      if (global) d[k] = dd;
     }
-    if (global) continue;
     Unit g = unit_(n, block_sum(dot));
     for (int k = threadIdx.x; k < e; k += blockDim.x) {
       float dd = 2 * (u[k] * f - v[k]) * d[k], to = g.u * dd + g.v * f * u[k];
       if (half) half[t * e + k] = bf16_of(to);
       else d[k] = to;
     }
+  }
+}
+
+// The same where the rows meet the vector of each image as it is: dz becomes the gradient of the vector by this row. A
+// thread walks through the images for one value of a row.
+// Cost: read 4*images*count+4*images*e; write 4*images*count+4*count; flop 4*images*count; flight 32; turns
+// ceil(gx*block/resident)*images/8
+KERNEL similarity_global_grad(float* dz, float* drows, const float* x, const float* c, int images, int e, int add,
+                              i64 count) {
+  EACH(i, count) {
+    const float* u = x + i % e;
+    float v = c[i], s = add ? drows[i] : 0;
+    for (i64 b = 0; b < images; b += 8) {
+      float d[8], y[8];  // eight images are on their way at a time
+      for (int j = 0; j < 8; j++) {
+        bool there = b + j < images;
+        d[j] = there ? dz[(b + j) * count + i] : 0;
+        y[j] = there ? u[(b + j) * e] : 0;
+      }
+      for (int j = 0; j < 8; j++) {
+        if (b + j >= images) continue;
+        float dd = 2 * (y[j] - v) * d[j];
+        s -= dd;
+        dz[(b + j) * count + i] = dd;
+      }
+    }
+    drows[i] = s;
   }
 }
 

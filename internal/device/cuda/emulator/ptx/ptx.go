@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -144,6 +145,8 @@ func (k *kernel) instruction(s statement) (string, error) {
 		return k.call("set(%s, (uint32_t)emu::shuffle(as<uint32_t>(%s), as<uint32_t>(%s), emu::kXor, "+
 			"as<uint32_t>(%s)));",
 			s.args[0], s.args[4], s.args[1], s.args[2])
+	case s.op == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" && n == 4:
+		return k.multiply(s, unknown)
 	case s.op == "split":
 		return k.split(s)
 	case s.op == "mov.b64" && n == 2 && strings.HasPrefix(s.args[1], "{"):
@@ -257,6 +260,20 @@ func (k *kernel) access(s statement, f []string) (string, error) {
 		c += one
 	}
 	return c + " }", nil
+}
+
+// multiply is a product of tiles in the registers of a warp.
+func (k *kernel) multiply(s statement, unknown error) (string, error) {
+	var lists [4][]string // D, A, B, C
+	for i, n := range [4]int{4, 4, 2, 4} {
+		if lists[i] = operands(strings.Trim(s.args[i], "{}")); len(lists[i]) != n {
+			return "", unknown
+		}
+	}
+	d, a, b, c := lists[0], lists[1], lists[2], lists[3]
+	return k.call("{ float d[4] = {as<float>(%s), as<float>(%s), as<float>(%s), as<float>(%s)}; uint32_t a[4] = {%s, "+
+		"%s, %s, %s}, b[2] = {%s, %s}; emu::mma(d, a, b); set(%s, d[0]); set(%s, d[1]); set(%s, d[2]); "+
+		"set(%s, d[3]); }", slices.Concat(c, a, b, d)...)
 }
 
 // split takes a register apart, the lower half first; tmp stands for a half that is not wanted. The first operands are

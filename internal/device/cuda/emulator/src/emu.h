@@ -25,8 +25,10 @@ struct Coordinates { Dim thread, block, block_dim, grid_dim; };
 extern Coordinates now; // set before a fiber runs
 
 void barrier(int line);
-enum Shuffle { kXor, kDown, kIndex };
+enum Shuffle { kXor, kDown, kIndex, kMultiply };
 uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
+// mma.sync.m16n8k16 of bfloat16 in a warp (kernels/mma.cuh): c += A B, the products added to c in the order of k.
+void mma(float* c, const uint32_t* a, const uint32_t* b);
 
 // A kernel as the fake driver finds it: by name, called with the addresses of its parameters.
 struct Kernel { const char* name; void (*call)(void** parameters); int count; const int* sizes; };

@@ -54,6 +54,7 @@ struct Fiber {
   uint8_t parity;  // shuffles alternate between two values, so that a quick lane does not overwrite what a slow one has
                    // yet to read
   uint64_t value[2];
+  uint32_t tiles[2][6];  // of a product: what the lane has of A and of B
   uint32_t mask;
   Shuffle kind;
   int line;
@@ -112,6 +113,30 @@ uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
   int from = kind == kXor ? lane ^ argument : kind == kDown ? lane + argument : argument & 31;
   if (from > 31 || base + from >= threads || !(mask >> from & 1)) return value;
   return fibers[base + from].value[p];
+}
+
+// half_of is the value of a bfloat16.
+static float half_of(uint32_t two, int upper) {
+  uint32_t u = upper ? two & 0xffff0000u : two << 16;
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+void mma(float* c, const uint32_t* a, const uint32_t* b) {
+  int me = current, lane = me & 31, base = me & ~31, p = fibers[me].parity;
+  if (threads - base < 32) fail("a product of a warp of %d threads", threads - base);
+  memcpy(fibers[me].tiles[p], a, 16);
+  memcpy(fibers[me].tiles[p] + 4, b, 8);
+  shuffle(0xffffffffu, 0, kMultiply, lane);
+  for (int i = 0; i < 4; i++) {
+    int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; k++) {
+      uint32_t x = fibers[base + row % 8 * 4 + k % 8 / 2].tiles[p][row / 8 + k / 8 * 2],
+               y = fibers[base + column * 4 + k % 8 / 2].tiles[p][4 + k / 8];
+      c[i] += half_of(x, k % 2) * half_of(y, k % 2);
+    }
+  }
 }
 
 static void resume(int i) {

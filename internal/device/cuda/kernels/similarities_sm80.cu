@@ -1,0 +1,173 @@
+// Similarity vectors of the words of a tile of pairs (device.SimilarityArgs) where the contexts are made on tensor
+// cores, and not written to memory: x = Σ_k α_k V_k of operands in bfloat16, as the product does that similarities.cu
+// follows.
+//
+//   z = (x/(‖x‖ + ε) - c)²    back, with y = x/(‖x‖ + ε):  dd = 2 (y - c)∘dz    dc = -Σ_images dd    dx = l2'(dd)
+//
+// A block makes the contexts of 16 words with the images of a group in turn; a warp has kColumns columns of them. A
+// lane has eight neighbouring values of a row: column 32q + 8t + 2j + i of an image is column 2t + i of tile 4q + j.
+#define VSE_THREADS 512
+#include "mma.cuh"
+
+enum { kWarps = 16, kTiles = 8, kColumns = 64, kWide = 1024 };  // kWide: columns of a block (Go: contextColumns)
+
+// packed [images, tiles, steps, 32]: the regions of the images as operands B, 8 columns a tile, 16 regions a step; a
+// lane has two words. Columns and regions that are not there are 0.
+// Cost: read 4*images*r*e; write 8*count; flop 6*images*r*e; flight 16
+KERNEL similarity_pack(u32* packed, const float* regions, int images, int r, int e, int tiles, int steps, i64 count) {
+  EACH(i, count) {
+    int lane = (int)(i % 32), step = (int)(i / 32 % steps), tile = (int)(i / (32 * steps) % tiles), g = lane / 4;
+    i64 image = i / (32 * (i64)steps * tiles);
+    int k = tile / 4 * 32 + g / 2 * 8 + tile % 4 * 2 + g % 2, row = 16 * step + lane % 4 * 2;
+    const float* x = regions + image * r * e + k;
+    float v[4];
+    for (int j = 0; j < 4; j++) {
+      int at = row + j % 2 + j / 2 * 8;
+      v[j] = k < e && at < r ? x[(i64)at * e] : 0;
+    }
+    Two w = {two_(v[0], v[1]), two_(v[2], v[3])};
+    *(Two*)(packed + 2 * i) = w;
+  }
+}
+
+// x += α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp.
+VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, int n, i64 all, int r, int tiles,
+                          int steps) {
+  int lane = threadIdx.x & 31, first = threadIdx.x / 32 * kTiles, g = lane / 4;
+  UNROLL for (int j = 0; j < kTiles; j++)
+    for (int i = 0; i < 4; i++) x[j][i] = 0;
+  for (int step = 0; step < steps; step++) {
+    u32 a[4], b[kTiles][2];
+    for (int j = 0; j < 4; j++) {
+      int word = g + j % 2 * 8, k = 16 * step + lane % 4 * 2 + j / 2 * 8;
+      const float* w = alpha + word * all + k;
+      a[j] = two_(word < n && k < r ? w[0] : 0, word < n && k + 1 < r ? w[1] : 0);
+    }
+    UNROLL for (int j = 0; j < kTiles; j++) {
+      Two w = {0, 0};
+      if (first + j < tiles) w = *(const Two*)(packed + 2 * (((i64)(first + j) * steps + step) * 32 + lane));
+      b[j][0] = w[0], b[j][1] = w[1];
+    }
+    UNROLL for (int j = 0; j < kTiles; j++) mma_(x[j], a, b[j]);
+  }
+}
+
+// The sums of low and high over the rows g and g + 8 of a block, to every lane that has such a row.
+VSE_INLINE void row_sums(float* low, float* high, float (*part)[kWarps + 1]) {
+  for (int d = 1; d < 4; d <<= 1) {
+    *low += __shfl_xor_sync(0xffffffffu, *low, d);
+    *high += __shfl_xor_sync(0xffffffffu, *high, d);
+  }
+  int lane = threadIdx.x & 31, g = lane / 4, warp = threadIdx.x / 32;
+  __syncthreads();  // what an earlier call left has been read
+  if (lane % 4 == 0) part[g][warp] = *low, part[g + 8][warp] = *high;
+  __syncthreads();
+  *low = *high = 0;
+  for (int w = 0; w < kWarps; w++) *low += part[g][w], *high += part[g + 8][w];
+}
+
+// z of the words from 16·blockIdx.x on with the images of group blockIdx.y, per images each, to half or to z.
+// Cost: read 4*rows*images*r+2*images*steps*16*e+4*rows*e; write 4*rows*images*e*(1-half)+2*rows*images*e*half; flop
+// 6*rows*images*e; mma 2*gx*16*images*steps*16*e; turns ceil(gx*gy*block/resident)*per*(1+0.4*(steps+1))
+KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* packed, const float* c, i64 all,
+                           int rows, int images, int r, int e, int tiles, int steps, int per, int wide) {
+  __shared__ float part[16][kWarps + 1];
+  int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
+  int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
+  int last = ((int)blockIdx.y + 1) * per;
+  if (last > images) last = images;
+  for (i64 b = blockIdx.y * per; b < last; b++) {
+    float x[kTiles][4], low = 0, high = 0;
+    contexts_(x, alpha + first * all + b * r, packed + 2 * b * tiles * steps * 32, n, all, r, tiles, steps);
+    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
+    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
+    row_sums(&low, &high, part);
+    UNROLL for (int side = 0; side < 2; side++) {
+      int word = g + 8 * side;
+      float f = 1.0f / (sqrtf(side ? high : low) + PAIR_EPS);
+      if (word >= n) continue;
+      const float* v = c + (i64)(first + word) * e;
+      i64 to = (b * rows + first + word) * e;
+      UNROLL for (int q = 0; q < 2; q++) {
+        int k = column + 32 * q;
+        float y[8], w[8];
+        read_eight(w, v, k, e, wide);
+        UNROLL for (int j = 0; j < 8; j++) {
+          float d = x[4 * q + j / 2][2 * side + j % 2] * f - w[j];
+          y[j] = d * d;
+        }
+        if (half) write_eight_halves(half + to, y, k, e, wide);
+        else write_eight(z + to, y, k, e, wide);
+      }
+    }
+  }
+}
+
+// From dz the gradient of the contexts, to half or dx, which may be dz; and of every group Σ_images dd, [groups, rows,
+// e]. What a thread reads of dz it alone writes.
+// Cost: read 4*rows*images*r+2*images*steps*16*e+4*rows*e+4*rows*images*e; write
+// 4*rows*images*e*(1-half)+2*rows*images*e*half+4*gy*rows*e; flop 20*rows*images*e; mma 2*gx*16*images*steps*16*e;
+// turns ceil(gx*gy*block*2/resident)*per*(2+0.4*(steps+2))
+KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float* dz, const float* alpha,
+                                const u32* packed, const float* c, i64 all, int rows, int images, int r, int e,
+                                int tiles, int steps, int per, int wide) {
+  __shared__ float part[16][kWarps + 1];
+  int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
+  int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
+  int last = ((int)blockIdx.y + 1) * per;
+  if (last > images) last = images;
+  float dv[2][2][8];
+  UNROLL for (int side = 0; side < 2; side++)
+    UNROLL for (int q = 0; q < 2; q++)
+      UNROLL for (int j = 0; j < 8; j++) dv[side][q][j] = 0;
+  for (i64 b = blockIdx.y * per; b < last; b++) {
+    float x[kTiles][4], low = 0, high = 0;
+    contexts_(x, alpha + first * all + b * r, packed + 2 * b * tiles * steps * 32, n, all, r, tiles, steps);
+    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
+    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
+    row_sums(&low, &high, part);
+    float norm[2] = {sqrtf(low), sqrtf(high)}, dot[2] = {0, 0};
+    UNROLL for (int side = 0; side < 2; side++) {
+      int word = g + 8 * side;
+      float f = 1.0f / (norm[side] + PAIR_EPS);
+      if (word >= n) continue;
+      UNROLL for (int q = 0; q < 2; q++) {
+        int k = column + 32 * q;
+        float w[8], d[8];
+        read_eight(w, c + (i64)(first + word) * e, k, e, wide);
+        read_eight(d, dz + (b * rows + first + word) * e, k, e, wide);
+        UNROLL for (int j = 0; j < 8; j++) {
+          float y = x[4 * q + j / 2][2 * side + j % 2] * f, dd = 2 * (y - w[j]) * d[j];
+          dot[side] += dd * y;
+          dv[side][q][j] -= dd;
+        }
+      }
+    }
+    row_sums(&dot[0], &dot[1], part);
+    UNROLL for (int side = 0; side < 2; side++) {
+      int word = g + 8 * side;
+      float f = 1.0f / (norm[side] + PAIR_EPS);
+      Unit u = unit_(norm[side], dot[side]);
+      if (word >= n) continue;
+      i64 to = (b * rows + first + word) * e;
+      UNROLL for (int q = 0; q < 2; q++) {
+        int k = column + 32 * q;
+        float w[8], d[8];
+        read_eight(w, c + (i64)(first + word) * e, k, e, wide);
+        read_eight(d, dz + to, k, e, wide);
+        UNROLL for (int j = 0; j < 8; j++) {
+          float y = x[4 * q + j / 2][2 * side + j % 2] * f;
+          d[j] = u.u * (2 * (y - w[j]) * d[j]) + u.v * y;
+        }
+        if (half) write_eight_halves(half + to, d, k, e, wide);
+        else write_eight(dx + to, d, k, e, wide);
+      }
+    }
+  }
+  UNROLL for (int side = 0; side < 2; side++) {
+    int word = g + 8 * side;
+    if (word >= n) continue;
+    float* to = drows + ((i64)blockIdx.y * rows + first + word) * e;
+    UNROLL for (int q = 0; q < 2; q++) write_eight(to, dv[side][q], column + 32 * q, e, wide);
+  }
+}

@@ -1,0 +1,117 @@
+package cuda_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/philox"
+)
+
+// tensorCase is a device on which kernels of compute capability 8.0 and the base kernels do the same call.
+func tensorCase(t *testing.T, o cuda.Options, lengths ...int32) *pairCase {
+	t.Helper()
+	o.Precision = cuda.BF16
+	c := &pairCase{t: t, d: open(t, o), rng: philox.NewKey(5, "tensor").Stream(0)}
+	c.lengths.Host = lengths
+	c.lengths.View = c.place(device.Int32, len(lengths))
+	c.d.UploadInts(c.lengths.View, lengths)
+	return c
+}
+
+// contexts are the results of Similarities and of its gradient with words.
+func (c *pairCase) contexts(b, r, e, s int) [][]float64 {
+	defer c.d.Close()
+	words := 0
+	for _, n := range c.lengths.Host {
+		words += int(n)
+	}
+	nodes := b * (words + len(c.lengths.Host))
+	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
+		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e), Bias: c.in(s), Nodes: c.out(nodes * s),
+		Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(nodes * s), DImages: c.out(b * r * e),
+		DRows: c.out(words * e), DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
+	c.d.Fill(a.Nodes, 0) // captions have no row here
+	c.d.Similarities(a)
+	c.d.SimilaritiesGrad(a)
+	c.read(a.Nodes, a.Norms, a.DImages, a.DRows, a.DWeights, a.DW, a.DBias)
+	if err := c.d.Sync(); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.results
+}
+
+// nearly fails where a result of the kernels of 8.0 is further from that of the base kernels than the order of sums and
+// what a rounded operand makes of it allow, by the size of the result.
+func nearly(t *testing.T, what string, got, want [][]float64, bound float64) {
+	t.Helper()
+	for n := range want {
+		size, most := 0.0, 0.0
+		for i, v := range want[n] {
+			size = max(size, math.Abs(v))
+			if d := math.Abs(got[n][i] - v); !(d <= most) {
+				most = d
+			}
+		}
+		if !(most <= bound*size) || size == 0 {
+			t.Errorf("%s: result %d is off by %.3g of %.3g", what, n, most, size)
+		}
+	}
+}
+
+// Contexts on tensor cores give what the product and the kernels behind it give, in tiles and in every order of the
+// threads; one that is more than the kernel takes, and a GPU without such cores, are left to the base kernels.
+func TestContextsOnTensorCores(t *testing.T) {
+	for _, c := range []struct {
+		b, r, e, s int
+		lengths    []int32
+		same       bool // nothing is left to the tensor cores
+	}{
+		{5, 36, 72, 8, []int32{17, 1, 4}, false}, {3, 1, 8, 4, []int32{2}, false},
+		{2, 17, 35, 4, []int32{3, 40}, false},
+		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true},
+	} {
+		for _, from := range []int{1, math.MaxInt} {
+			o := cuda.Options{RoundFrom: from}
+			for i, tile := range []int{0, 40_000} {
+				o.Limits.TileBytes = tile
+				what := fmt.Sprintf("%+v, operands in memory from %d, tiles of %d", c, from, tile)
+				emulator.Set(t, "order", 0, 0)
+				got := tensorCase(t, o, c.lengths...).contexts(c.b, c.r, c.e, c.s)
+				base := o
+				base.BaseKernels = true
+				want := tensorCase(t, base, c.lengths...).contexts(c.b, c.r, c.e, c.s)
+				nearly(t, what, got, want, 3e-3)
+				if same := slices.EqualFunc(got, want, slices.Equal); same != c.same {
+					t.Errorf("%s: the bits of the base kernels: %v", what, same)
+				}
+				if i > 0 || c.e > 100 {
+					continue
+				}
+				emulator.Set(t, "order", 2, 0)
+				if other := tensorCase(t, o, c.lengths...).contexts(c.b, c.r, c.e, c.s); !slices.EqualFunc(other, got,
+					slices.Equal) {
+					t.Errorf("%s: other bits where threads run in another order", what)
+				}
+			}
+		}
+	}
+	emulator.Set(t, "capability", 75, 90)
+	turing := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
+	emulator.Set(t, "capability", 80, 90)
+	t.Setenv("VSETRAIN_CUDA_KERNELS", "base")
+	refused := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
+	t.Setenv("VSETRAIN_CUDA_KERNELS", "")
+	ampere := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
+	if !slices.EqualFunc(turing, refused, slices.Equal) || slices.EqualFunc(turing, ampere, slices.Equal) {
+		t.Error("the kernels of compute capability 8.0 are not chosen by the GPU and the environment alone")
+	}
+	t.Setenv("VSETRAIN_CUDA_KERNELS", "bse")
+	if _, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}); err == nil {
+		t.Error("VSETRAIN_CUDA_KERNELS=bse is no error")
+	}
+}
