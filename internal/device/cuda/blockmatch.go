@@ -39,7 +39,13 @@ type blockMatch struct {
 	tile16, z16 driver.Ptr
 }
 
-const matchTile = 16
+const (
+	matchTile    = 16
+	matchRegions = 64  // of a block of match_regions
+	gramBlocks   = 16  // of nodes, of a block of match_gram_grad
+	gramColumns  = 256 // of a part of its sums, at least
+	gramParts    = 16  // at most
+)
 
 // panel hands out consecutive parts of scratch memory.
 type panel struct{ next driver.Ptr }
@@ -120,8 +126,8 @@ func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 	m, _ := d.beginMatch(a, false)
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
-		d.start(kernelMatchRegions, threads, (m.columns()+threads-1)/threads, m.c.n, 1).ptr(m.regMatch, m.regCtx,
-			m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
+		d.start(kernelMatchRegions, threads, (m.columns()+matchRegions-1)/matchRegions, m.c.n, 1).ptr(m.regMatch,
+			m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
 			m.c.starts, m.c.squaresAt).int(m.t, m.all, m.image, m.columns(), a.R, a.E, a.Blocks)
 		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx,
 			m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
@@ -137,9 +143,12 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 	dWordMatch, dRegMatch := d.pointer(a.DWordMatch), d.pointer(a.DRegionMatch)
 	dWords, dRegions := d.pointer(a.DWords), d.pointer(a.DRegions)
 	dWordAtt, dRegAtt := d.pointer(a.DWordAttention), d.pointer(a.DRegionAttention)
-	dCapGrams, dImgGrams := p.take(m.c.squares*a.Blocks), p.take(a.B*a.Blocks*a.R*a.R)
+	grams := m.c.squares * a.Blocks
+	dCapGrams, dImgGrams := p.take(grams), p.take(a.B*a.Blocks*a.R*a.R)
 	wordPull, regPull := p.take(m.t*a.Blocks), p.take(m.all*a.Blocks)
-	slopes := panel{d.need(scratchSums, 4*3*m.per*(wordSlopes+regionSlopes))}
+	parts := max(1, min(gramParts, m.per*a.R/gramColumns))
+	slopes := panel{d.need(scratchSums, 4*(3*m.per*(wordSlopes+regionSlopes)+parts*grams))}
+	gramPart := slopes.take(parts * grams)
 	var word, region [3]driver.Ptr // dot, square and pull
 	for i := range word {
 		word[i], region[i] = slopes.take(m.per*wordSlopes), slopes.take(m.per*regionSlopes)
@@ -159,9 +168,10 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
 			m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
 			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
-		d.start(kernelMatchGramGrad, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(dCapGrams, m.regionAtt, region[1],
-			m.c.starts, m.c.squaresAt).
-			int(m.all, m.image, columns, a.R, m.tiles).flag(later)
+		d.start(kernelMatchGramGrad, threads, m.c.n, (a.Blocks+gramBlocks-1)/gramBlocks, parts*m.tiles*m.tiles).
+			ptr(gramPart, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
+			int(m.all, m.image, columns, a.R, a.Blocks, m.tiles, parts).long(grams)
+		d.sumSlices(dCapGrams, gramPart, grams, parts, grams, later)
 		half := m.tile16 != 0
 		dz := func(b int) driver.Ptr {
 			if half {

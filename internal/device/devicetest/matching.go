@@ -130,6 +130,8 @@ func testBlockMatch(h *harness) {
 			32, 16},
 		// more words than a piece takes
 		{pairSizes{3, 5, []int32{2, 9, 4}}, 48, 16}, {pairSizes{1, 2, repeat(30, 9)}, 6, 3},
+		// a long caption, and more blocks and regions than a GPU takes at once
+		{pairSizes{15, 36, []int32{40, 3}}, 34, 17},
 	} {
 		h.blockMatch(n, s)
 	}

@@ -60,34 +60,60 @@ VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const flo
   return c;
 }
 
-// The matches of the regions of a group with caption blockIdx.y: a thread for each region.
-// Cost: read 4*columns*gy*blocks*(2*words+1); write 8*columns*gy*blocks; flop columns*gy*blocks*words*(words+6); turns
-// blocks*words*(words+4)/8
+enum { kRegions = 64, kTogether = 4, kWords = 32 };  // of match_regions (Go: matchRegions)
+
+// The matches of the regions of a group with caption blockIdx.y. A block takes kRegions regions, and kTogether blocks
+// of nodes at a time; weights and Gram matrices of up to kWords words lie in shared memory.
+// Cost: read 4*columns*gy*words*(blocks+1)+4*gy*blocks*words*words; write 8*columns*gy*blocks; flop
+// columns*gy*blocks*words*(words+6); turns ceil(4*gx*gy*block/resident)*ceil(blocks/4)*(2+words/4)
 KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
                      const float* regions, const float* grams, const float* word_norm, const float* region_norm,
                      const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,
                      int blocks) {
-  int c = blockIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-  if (col >= columns) return;
+  __shared__ float weights[kWords][kRegions], gram[kTogether][kWords * kWords];
+  int c = blockIdx.y, x = threadIdx.x % kRegions, y = threadIdx.x / kRegions, col = blockIdx.x * kRegions + x;
+  bool there = col < columns;
   Item it = item_of(starts, squares, c, 0);
-  int i = col / r, k = col - i * r, width = e / blocks;
+  int i = col / r, k = col - i * r, width = e / blocks, n = it.n, staged = n <= kWords;
   i64 row = (i64)image * r + col, at = (((i64)(image + i) * gridDim.y + c) * r + k) * blocks;
   const float* a = alpha + it.first * all + row;
-  for (int b = 0; b < blocks; b++) {
-    const float *g = grams + blocks * it.square + (i64)b * it.n * it.n,
+  if (staged)
+    for (int j = y; j < n; j += kTogether) weights[j][x] = there ? a[(i64)j * all] : 0;
+  for (int b0 = 0; b0 < blocks; b0 += kTogether) {
+    int b = b0 + y;
+    __syncthreads();
+    if (staged)
+      for (int p = threadIdx.x; p < kTogether * n * n; p += 256)
+        if (b0 + p / (n * n) < blocks)
+          gram[p / (n * n)][p % (n * n)] = grams[blocks * it.square + (i64)(b0 + p / (n * n)) * n * n + p % (n * n)];
+    __syncthreads();
+    if (!there || b >= blocks) continue;
+    const float *g = grams + blocks * it.square + (i64)b * n * n,
                 *products = tile + ((i64)b * t + it.first) * columns + col;
     float dot = 0, square = 0, size = 0;
-    for (int j = 0; j < it.n; j++) {
-      float weight = a[(i64)j * all], s = weight * g[j * it.n + j];
-      for (int l = 0; l < j; l++) s += 2 * a[(i64)l * all] * g[j * it.n + l];
-      dot += weight * products[(i64)j * columns];
-      square += s * weight;
-      size += weight * word_norm[(it.first + j) * blocks + b];
+    for (int j0 = 0; j0 < n; j0 += 4) {
+      float product[4], norm[4];  // of four words, on their way at a time
+      UNROLL for (int q = 0; q < 4; q++) {
+        product[q] = j0 + q < n ? products[(i64)(j0 + q) * columns] : 0;
+        norm[q] = j0 + q < n ? word_norm[(it.first + j0 + q) * blocks + b] : 0;
+      }
+      UNROLL for (int q = 0; q < 4; q++) {
+        int j = j0 + q;
+        if (j < n) {
+          float weight = staged ? weights[j][x] : a[(i64)j * all], s = 0;
+          for (int l = 0; l < j; l++)
+            s += staged ? weights[l][x] * gram[y][j * n + l] : a[(i64)l * all] * g[j * n + l];
+          s = 2 * s + weight * (staged ? gram[y][j * n + j] : g[j * n + j]);
+          dot += weight * product[q];
+          square += s * weight;
+          size += weight * norm[q];
+        }
+      }
     }
-    Cosine x = cosine(dot, square, size, region_norm[row * blocks + b], regions + row * e + b * width,
-                      words + it.first * e + b * width, a, all, it.n, e, width);
-    match[at + b] = x.cos;
-    context[at + b] = x.norm;
+    Cosine v = cosine(dot, square, size, region_norm[row * blocks + b], regions + row * e + b * width,
+                      words + it.first * e + b * width, a, all, n, e, width);
+    match[at + b] = v.cos;
+    context[at + b] = v.norm;
   }
 }
 

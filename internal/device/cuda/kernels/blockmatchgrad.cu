@@ -83,34 +83,47 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
   dbeta[at] = db;
 }
 
-// dG^b_jl = Σ over the regions of a group of ds·α_j·α_l, for the blocks of every caption; with add on top of what is
-// there. A block makes 16 × 16 sums.
-// Cost: read gx*gy*gz*12*16*columns; write gx*gy*words*words*4; flop gx*gy*gz*512*columns; turns 2*columns/32
-KERNEL match_gram_grad(float* dgrams, const float* alpha, const float* region_square, const int* starts,
-                       const i64* squares, int all, int image, int columns, int r, int tiles, int add) {
-  __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
-  int c = blockIdx.x, captions = gridDim.x, b = blockIdx.y, blocks = gridDim.y;
+enum { kSome = 16 };  // blocks that a thread of match_gram_grad sums (Go: gramBlocks)
+
+// dG^b_jl = Σ ds·α_j·α_l over one of the parts of the regions of a group, for the blocks of every caption: part [parts,
+// as grams]. A block makes 16 × 16 sums for kSome blocks of nodes, so that α is read once for them; blockIdx.z says
+// which of the sums, and of which part. What part is to be written begins size floats behind the one before.
+// Cost: read 4*gx*columns*(2*words+blocks); write 4*gx*blocks*words*words*parts; flop
+// gx*gy*(words/16+0.55)*(words/16+0.55)*34*256*columns; turns columns/parts/32*2
+KERNEL match_gram_grad(float* part, const float* alpha, const float* region_square, const int* starts,
+                       const i64* squares, int all, int image, int columns, int r, int blocks, int tiles, int parts,
+                       i64 size) {
+  __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1], ts[kDepth][kSome];
+  int c = blockIdx.x, captions = gridDim.x, b0 = blockIdx.y * kSome, square = tiles * tiles;
   Item it = item_of(starts, squares, c, 0);
-  int j0 = (int)blockIdx.z / tiles * kTile, l0 = (int)blockIdx.z % tiles * kTile;
+  int which = blockIdx.z % square, slice = blockIdx.z / square, j0 = which / tiles * kTile, l0 = which % tiles * kTile;
   if (j0 >= it.n || l0 >= it.n) return;
-  int j = j0 + threadIdx.x / 16, l = l0 + threadIdx.x % 16;
+  int y = threadIdx.x / 16, x = threadIdx.x % 16, per = (columns + parts - 1) / parts, lo = slice * per;
+  int hi = lo + per < columns ? lo + per : columns;
   const float* a = alpha + it.first * all + (i64)image * r;
-  float s = 0;
-  for (int k0 = 0; k0 < columns; k0 += kDepth) {
+  float s[kSome];
+  for (int b = 0; b < kSome; b++) s[b] = 0;
+  for (int k0 = lo; k0 < hi; k0 += kDepth) {
     __syncthreads();
     for (int p = threadIdx.x; p < kTile * kDepth; p += 256) {
-      int row = p / kDepth, k = p % kDepth, col = k0 + k, i = col / r;
-      float ds = col < columns ? region_square[(((i64)i * captions + c) * r + (col - i * r)) * blocks + b] : 0;
-      ta[row][k] = j0 + row < it.n && col < columns ? a[(i64)(j0 + row) * all + col] * ds : 0;
-      tb[row][k] = l0 + row < it.n && col < columns ? a[(i64)(l0 + row) * all + col] : 0;
+      int row = p / kDepth, k = p % kDepth, col = k0 + k;
+      ta[row][k] = j0 + row < it.n && col < hi ? a[(i64)(j0 + row) * all + col] : 0;
+      tb[row][k] = l0 + row < it.n && col < hi ? a[(i64)(l0 + row) * all + col] : 0;
+      int b = p % kSome, at = k0 + p / kSome, i = at / r;
+      ts[p / kSome][b] = at < hi && b0 + b < blocks
+                             ? region_square[(((i64)i * captions + c) * r + (at - i * r)) * blocks + b0 + b]
+                             : 0;
     }
     __syncthreads();
-    int depth = columns - k0 < kDepth ? columns - k0 : kDepth;
-    for (int k = 0; k < depth; k++) s += ta[j - j0][k] * tb[l - l0][k];
+    for (int k = 0; k < kDepth; k++) {
+      float v = ta[y][k] * tb[x][k];
+      for (int b = 0; b < kSome; b++) s[b] += ts[k][b] * v;
+    }
   }
-  if (j >= it.n || l >= it.n) return;
-  float* to = dgrams + blocks * it.square + ((i64)b * it.n + j) * it.n + l;
-  *to = add ? *to + s : s;
+  if (j0 + y >= it.n || l0 + x >= it.n) return;
+  float* to = part + slice * size + blocks * it.square + (j0 + y) * it.n + l0 + x;
+  for (int b = 0; b < kSome; b++)
+    if (b0 + b < blocks) to[(i64)(b0 + b) * it.n * it.n] = s[b];
 }
 
 // out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null

@@ -69,6 +69,8 @@ typedef long long i64;
 typedef unsigned u32;
 typedef unsigned long long u64;
 
+#define UNROLL _Pragma("unroll")  // arrays of a thread lie in registers where all indices are known
+
 // Elementwise kernels: i runs over n elements in steps of the whole grid.
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
 

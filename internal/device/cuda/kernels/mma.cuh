@@ -8,8 +8,6 @@
 #pragma once
 #include "pairs.cuh"
 
-#define UNROLL _Pragma("unroll")  // arrays of a thread lie in registers where all indices are known
-
 // mma_ is c += A B. Products are exact, sums are float32; in which order a GPU adds is not specified. The emulator adds
 // them to c one by one, k from 0 on.
 #if defined(VSE_EMULATOR)
