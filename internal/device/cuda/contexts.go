@@ -14,11 +14,10 @@ var (
 // contexts make the contexts of words where they are needed, on tensor cores, in place of a product that writes them
 // (similarities_sm80.cu): z and the gradient of the contexts are all that is written of a pair and a column.
 type contexts struct {
-	on           bool
-	tiles, steps int // 8 columns and 16 regions of a tile of an image
-	wide         bool
-	packed       driver.Ptr // regions of the images of a tile of pairs
-	drows        driver.Ptr // sums of the groups of images of a tile of pairs
+	on     bool
+	steps  int        // of 16 regions
+	packed driver.Ptr // regions of the images of a tile of pairs
+	drows  driver.Ptr // sums of the groups of images of a tile of pairs
 }
 
 const (
@@ -28,20 +27,19 @@ const (
 	contextBlocks  = 264 // from which a launch keeps a large GPU busy
 )
 
-// set decides by the sizes alone, so that a product of smaller or larger operands is computed in the same way.
+// set decides by the sizes and by where words lie: eight values are read at once.
 func (c *contexts) set(d *dev, a *device.SimilarityArgs) {
-	c.on = d.tensor && !a.Global && a.E <= contextColumns
-	c.tiles, c.steps = (a.E+31)/32*4, (a.R+15)/16
-	c.wide = a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
+	c.on = d.tensor && !a.Global && a.E <= contextColumns && a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
+	c.steps = (a.R + 15) / 16
 }
 
-// packedFloats is the workspace of the regions, of an image each tile may have more; the parts behind it begin at a
+// packedFloats is the workspace of the regions: 8 columns of 16 regions are 64 words. What lies behind it begins at a
 // multiple of 16 bytes.
 func (s *similarities) packedFloats() int {
 	if !s.contexts.on {
 		return 0
 	}
-	return s.tileI * s.contexts.tiles * s.contexts.steps * 64
+	return s.tileI * s.contexts.steps * contextColumns / 8 * 64
 }
 
 func (s *similarities) cutPacked(w *workspace) { s.contexts.packed = w.cut(s.packedFloats()) }
@@ -71,12 +69,12 @@ func (s *similarities) groups(images, rows int) (count, per int) {
 // packedSquares computes z of a tile.
 func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	a, c := &s.a, &s.contexts
-	n := t.images * c.tiles * c.steps * 32
-	d.each(kernelSimilarityPack, n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.tiles, c.steps).long(n)
+	n := t.images * c.steps * contextColumns / 8 * 32
+	d.each(kernelSimilarityPack, n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.steps).long(n)
 	groups, per := s.groups(t.images, t.rows)
 	d.start(kernelSimilarityContexts, contextThreads, (t.rows+contextRows-1)/contextRows, groups, 1).
 		ptr(s.squares, s.squares16, at(s.weights, s.weight(t)), c.packed, s.row(t)).long(a.B*a.R).
-		int(t.rows, t.images, a.R, a.E, c.tiles, c.steps, per).flag(c.wide)
+		int(t.rows, t.images, a.R, a.E, c.steps, per)
 }
 
 // packedSquaresGrad computes the gradient of the contexts of a tile, whose regions are packed, and adds to dRows.
@@ -85,7 +83,7 @@ func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver
 	groups, per := s.groups(t.images, t.rows)
 	d.start(kernelSimilarityContextsGrad, contextThreads, (t.rows+contextRows-1)/contextRows, groups, 1).
 		ptr(s.squares, s.squares16, c.drows, s.squares, at(s.weights, s.weight(t)), c.packed, s.row(t)).long(a.B*a.R).
-		int(t.rows, t.images, a.R, a.E, c.tiles, c.steps, per).flag(c.wide)
+		int(t.rows, t.images, a.R, a.E, c.steps, per)
 	n := t.rows * a.E
 	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
 }

@@ -145,7 +145,7 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 
 func testSimilarities(h *harness) {
 	for _, lengths := range h.lengthCases() {
-		for _, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}} {
+		for _, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}, {2, 20, 24, 3}} {
 			for _, global := range []bool{false, true} {
 				h.similarities(lengths, s[0], s[1], s[2], s[3], global, false)
 				h.similarities(lengths, s[0], s[1], s[2], s[3], global, true)

@@ -65,7 +65,7 @@ enum { kRegions = 64, kTogether = 4, kWords = 32 };  // of match_regions (Go: ma
 // The matches of the regions of a group with caption blockIdx.y. A block takes kRegions regions, and kTogether blocks
 // of nodes at a time; weights and Gram matrices of up to kWords words lie in shared memory.
 // Cost: read 4*columns*gy*words*(blocks+1)+4*gy*blocks*words*words; write 8*columns*gy*blocks; flop
-// columns*gy*blocks*words*(words+6); turns ceil(4*gx*gy*block/resident)*ceil(blocks/4)*(2+words/4)
+// columns*gy*blocks*words*(words+6); turns ceil(2.7*gx*gy*block/resident)*ceil(blocks/4)*(2+words/2)
 KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
                      const float* regions, const float* grams, const float* word_norm, const float* region_norm,
                      const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,
@@ -91,19 +91,25 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
     const float *g = grams + blocks * it.square + (i64)b * n * n,
                 *products = tile + ((i64)b * t + it.first) * columns + col;
     float dot = 0, square = 0, size = 0;
-    for (int j0 = 0; j0 < n; j0 += 4) {
-      float product[4], norm[4];  // of four words, on their way at a time
-      UNROLL for (int q = 0; q < 4; q++) {
+    for (int j0 = 0; j0 < n; j0 += 2) {
+      float product[2], norm[2];  // of two words, on their way at a time
+      UNROLL for (int q = 0; q < 2; q++) {
         product[q] = j0 + q < n ? products[(i64)(j0 + q) * columns] : 0;
         norm[q] = j0 + q < n ? word_norm[(it.first + j0 + q) * blocks + b] : 0;
       }
-      UNROLL for (int q = 0; q < 4; q++) {
+      UNROLL for (int q = 0; q < 2; q++) {
         int j = j0 + q;
         if (j < n) {
-          float weight = staged ? weights[j][x] : a[(i64)j * all], s = 0;
-          for (int l = 0; l < j; l++)
-            s += staged ? weights[l][x] * gram[y][j * n + l] : a[(i64)l * all] * g[j * n + l];
-          s = 2 * s + weight * (staged ? gram[y][j * n + j] : g[j * n + j]);
+          float weight, s = 0;
+          if (staged) {
+            weight = weights[j][x];
+            for (int l = 0; l < j; l++) s += weights[l][x] * gram[y][j * n + l];
+            s = 2 * s + weight * gram[y][j * n + j];
+          } else {
+            weight = as_float(*(const u32*)(a + (i64)j * all));  // not one load of either memory
+            _Pragma("unroll 1") for (int l = 0; l < j; l++) s += a[(i64)l * all] * g[j * n + l];
+            s = 2 * s + weight * g[j * n + j];
+          }
           dot += weight * product[q];
           square += s * weight;
           size += weight * norm[q];

@@ -28,32 +28,21 @@ typedef float Four __attribute__((vector_size(16)));
 typedef u32 Two __attribute__((vector_size(8)));
 typedef u32 Quad __attribute__((vector_size(16)));
 
-// Eight neighbouring values from column k on of a row of e; wide says that they are all there and lie at a multiple of
-// 16 bytes. Values behind the row are 0.
-VSE_INLINE void read_eight(float* v, const float* row, int k, int e, int wide) {
-  if (wide && k < e) {
-    Four x = *(const Four*)(row + k), y = *(const Four*)(row + k + 4);
-    for (int i = 0; i < 4; i++) v[i] = x[i], v[4 + i] = y[i];
-    return;
-  }
-  UNROLL for (int i = 0; i < 8; i++) v[i] = k + i < e ? row[k + i] : 0;
+// Eight neighbouring values from column k on of a row of e, a multiple of 8, that begins at a multiple of 16 bytes; 0
+// behind the row.
+VSE_INLINE void read_eight(float* v, const float* row, int k, int e) {
+  Four x = {0, 0, 0, 0}, y = x;
+  if (k < e) x = *(const Four*)(row + k), y = *(const Four*)(row + k + 4);
+  UNROLL for (int i = 0; i < 4; i++) v[i] = x[i], v[4 + i] = y[i];
 }
-VSE_INLINE void write_eight(float* row, const float* v, int k, int e, int wide) {
-  if (wide && k < e) {
-    Four x = {v[0], v[1], v[2], v[3]}, y = {v[4], v[5], v[6], v[7]};
-    *(Four*)(row + k) = x;
-    *(Four*)(row + k + 4) = y;
-    return;
-  }
-  UNROLL for (int i = 0; i < 8; i++)
-    if (k + i < e) row[k + i] = v[i];
+VSE_INLINE void write_eight(float* row, const float* v, int k, int e) {
+  if (k >= e) return;
+  Four x = {v[0], v[1], v[2], v[3]}, y = {v[4], v[5], v[6], v[7]};
+  *(Four*)(row + k) = x;
+  *(Four*)(row + k + 4) = y;
 }
-VSE_INLINE void write_eight_halves(bf16* row, const float* v, int k, int e, int wide) {
-  if (wide && k < e) {
-    Quad x = {two_(v[0], v[1]), two_(v[2], v[3]), two_(v[4], v[5]), two_(v[6], v[7])};
-    *(Quad*)(row + k) = x;
-    return;
-  }
-  UNROLL for (int i = 0; i < 8; i++)
-    if (k + i < e) row[k + i] = bf16_of(v[i]);
+VSE_INLINE void write_eight_halves(bf16* row, const float* v, int k, int e) {
+  if (k >= e) return;
+  Quad x = {two_(v[0], v[1]), two_(v[2], v[3]), two_(v[4], v[5]), two_(v[6], v[7])};
+  *(Quad*)(row + k) = x;
 }

@@ -9,16 +9,17 @@
 #define VSE_THREADS 512
 #include "mma.cuh"
 
-enum { kWarps = 16, kTiles = 8, kColumns = 64, kWide = 1024 };  // kWide: columns of a block (Go: contextColumns)
+enum { kWarps = 16, kTiles = 8, kColumns = 64 };  // of a warp: tiles, columns (Go: contextColumns of all warps)
 
-// packed [images, tiles, steps, 32]: the regions of the images as operands B, 8 columns a tile, 16 regions a step; a
-// lane has two words. Columns and regions that are not there are 0.
+// packed [images, steps, 128, 32]: the regions of the images as operands B, 16 regions a step, 8 columns a tile; a lane
+// has two words. Columns and regions that are not there are 0.
 // Cost: read 4*images*r*e; write 8*count; flop 6*images*r*e; flight 16
-KERNEL similarity_pack(u32* packed, const float* regions, int images, int r, int e, int tiles, int steps, i64 count) {
+KERNEL similarity_pack(u32* packed, const float* regions, int images, int r, int e, int steps, i64 count) {
   EACH(i, count) {
-    int lane = (int)(i % 32), step = (int)(i / 32 % steps), tile = (int)(i / (32 * steps) % tiles), g = lane / 4;
-    i64 image = i / (32 * (i64)steps * tiles);
-    int k = tile / 4 * 32 + g / 2 * 8 + tile % 4 * 2 + g % 2, row = 16 * step + lane % 4 * 2;
+    int lane = (int)(i % 32), tile = (int)(i / 32 % (kWarps * kTiles)), g = lane / 4;
+    i64 step = i / (32 * kWarps * kTiles), image = step / steps;
+    step -= image * steps;
+    int k = tile / 4 * 32 + g / 2 * 8 + tile % 4 * 2 + g % 2, row = 16 * (int)step + lane % 4 * 2;
     const float* x = regions + image * r * e + k;
     float v[4];
     for (int j = 0; j < 4; j++) {
@@ -31,12 +32,12 @@ KERNEL similarity_pack(u32* packed, const float* regions, int images, int r, int
 }
 
 // x += α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp.
-VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, int n, i64 all, int r, int tiles,
-                          int steps) {
-  int lane = threadIdx.x & 31, first = threadIdx.x / 32 * kTiles, g = lane / 4;
+VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, int n, i64 all, int r, int steps) {
+  int lane = threadIdx.x & 31, g = lane / 4;
+  packed += 2 * (threadIdx.x / 32 * kTiles * 32 + lane);
   UNROLL for (int j = 0; j < kTiles; j++)
     for (int i = 0; i < 4; i++) x[j][i] = 0;
-  for (int step = 0; step < steps; step++) {
+  for (int step = 0; step < steps; step++, packed += 64 * kWarps * kTiles) {
     u32 a[4], b[kTiles][2];
     for (int j = 0; j < 4; j++) {
       int word = g + j % 2 * 8, k = 16 * step + lane % 4 * 2 + j / 2 * 8;
@@ -44,8 +45,7 @@ VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, 
       a[j] = two_(word < n && k < r ? w[0] : 0, word < n && k + 1 < r ? w[1] : 0);
     }
     UNROLL for (int j = 0; j < kTiles; j++) {
-      Two w = {0, 0};
-      if (first + j < tiles) w = *(const Two*)(packed + 2 * (((i64)(first + j) * steps + step) * 32 + lane));
+      Two w = *(const Two*)(packed + 64 * j);
       b[j][0] = w[0], b[j][1] = w[1];
     }
     UNROLL for (int j = 0; j < kTiles; j++) mma_(x[j], a, b[j]);
@@ -70,7 +70,7 @@ VSE_INLINE void row_sums(float* low, float* high, float (*part)[kWarps + 1]) {
 // Cost: read 4*rows*images*r+2*images*steps*16*e+4*rows*e; write 4*rows*images*e*(1-half)+2*rows*images*e*half; flop
 // 6*rows*images*e; mma 2*gx*16*images*steps*16*e; turns ceil(gx*gy*block/resident)*per*(1+0.4*(steps+1))
 KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* packed, const float* c, i64 all,
-                           int rows, int images, int r, int e, int tiles, int steps, int per, int wide) {
+                           int rows, int images, int r, int e, int steps, int per) {
   __shared__ float part[16][kWarps + 1];
   int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
   int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
@@ -78,7 +78,7 @@ KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* 
   if (last > images) last = images;
   for (i64 b = blockIdx.y * per; b < last; b++) {
     float x[kTiles][4], low = 0, high = 0;
-    contexts_(x, alpha + first * all + b * r, packed + 2 * b * tiles * steps * 32, n, all, r, tiles, steps);
+    contexts_(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
     UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
     UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
     row_sums(&low, &high, part);
@@ -91,13 +91,13 @@ KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* 
       UNROLL for (int q = 0; q < 2; q++) {
         int k = column + 32 * q;
         float y[8], w[8];
-        read_eight(w, v, k, e, wide);
+        read_eight(w, v, k, e);
         UNROLL for (int j = 0; j < 8; j++) {
           float d = x[4 * q + j / 2][2 * side + j % 2] * f - w[j];
           y[j] = d * d;
         }
-        if (half) write_eight_halves(half + to, y, k, e, wide);
-        else write_eight(z + to, y, k, e, wide);
+        if (half) write_eight_halves(half + to, y, k, e);
+        else write_eight(z + to, y, k, e);
       }
     }
   }
@@ -110,7 +110,7 @@ KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* 
 // turns ceil(gx*gy*block*2/resident)*per*(2+0.4*(steps+2))
 KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float* dz, const float* alpha,
                                 const u32* packed, const float* c, i64 all, int rows, int images, int r, int e,
-                                int tiles, int steps, int per, int wide) {
+                                int steps, int per) {
   __shared__ float part[16][kWarps + 1];
   int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
   int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
@@ -122,7 +122,7 @@ KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float
       UNROLL for (int j = 0; j < 8; j++) dv[side][q][j] = 0;
   for (i64 b = blockIdx.y * per; b < last; b++) {
     float x[kTiles][4], low = 0, high = 0;
-    contexts_(x, alpha + first * all + b * r, packed + 2 * b * tiles * steps * 32, n, all, r, tiles, steps);
+    contexts_(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
     UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
     UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
     row_sums(&low, &high, part);
@@ -134,8 +134,8 @@ KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float
       UNROLL for (int q = 0; q < 2; q++) {
         int k = column + 32 * q;
         float w[8], d[8];
-        read_eight(w, c + (i64)(first + word) * e, k, e, wide);
-        read_eight(d, dz + (b * rows + first + word) * e, k, e, wide);
+        read_eight(w, c + (i64)(first + word) * e, k, e);
+        read_eight(d, dz + (b * rows + first + word) * e, k, e);
         UNROLL for (int j = 0; j < 8; j++) {
           float y = x[4 * q + j / 2][2 * side + j % 2] * f, dd = 2 * (y - w[j]) * d[j];
           dot[side] += dd * y;
@@ -153,14 +153,14 @@ KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float
       UNROLL for (int q = 0; q < 2; q++) {
         int k = column + 32 * q;
         float w[8], d[8];
-        read_eight(w, c + (i64)(first + word) * e, k, e, wide);
-        read_eight(d, dz + to, k, e, wide);
+        read_eight(w, c + (i64)(first + word) * e, k, e);
+        read_eight(d, dz + to, k, e);
         UNROLL for (int j = 0; j < 8; j++) {
           float y = x[4 * q + j / 2][2 * side + j % 2] * f;
           d[j] = u.u * (2 * (y - w[j]) * d[j]) + u.v * y;
         }
-        if (half) write_eight_halves(half + to, d, k, e, wide);
-        else write_eight(dx + to, d, k, e, wide);
+        if (half) write_eight_halves(half + to, d, k, e);
+        else write_eight(dx + to, d, k, e);
       }
     }
   }
@@ -168,6 +168,6 @@ KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float
     int word = g + 8 * side;
     if (word >= n) continue;
     float* to = drows + ((i64)blockIdx.y * rows + first + word) * e;
-    UNROLL for (int q = 0; q < 2; q++) write_eight(to, dv[side][q], column + 32 * q, e, wide);
+    UNROLL for (int q = 0; q < 2; q++) write_eight(to, dv[side][q], column + 32 * q, e);
   }
 }
