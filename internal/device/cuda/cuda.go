@@ -41,7 +41,7 @@ type Options struct {
 	// For tests.
 	RoundFrom int
 	// BaseKernels refuses the kernels that multiply on tensor cores themselves (kernels/*_sm80.cu), as the environment
-	// variable VSETRAIN_CUDA_KERNELS=base does.
+	// variable VSETRAIN_KERNELS=base does.
 	BaseKernels bool
 	Limits      Limits
 }
@@ -146,12 +146,12 @@ func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	switch v := os.Getenv("VSETRAIN_CUDA_KERNELS"); v {
+	switch v := os.Getenv("VSETRAIN_KERNELS"); v {
 	case "":
 	case "base":
 		o.BaseKernels = true
 	default:
-		return nil, fmt.Errorf("device: cuda: VSETRAIN_CUDA_KERNELS=%s: expected base, or nothing", v)
+		return nil, fmt.Errorf("device: cuda: VSETRAIN_KERNELS=%s: expected base, or nothing", v)
 	}
 	drv, err := o.On, error(nil)
 	if drv == nil {

@@ -103,15 +103,15 @@ func TestContextsOnTensorCores(t *testing.T) {
 	emulator.Set(t, "capability", 75, 90)
 	turing := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
 	emulator.Set(t, "capability", 80, 90)
-	t.Setenv("VSETRAIN_CUDA_KERNELS", "base")
+	t.Setenv("VSETRAIN_KERNELS", "base")
 	refused := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
-	t.Setenv("VSETRAIN_CUDA_KERNELS", "")
+	t.Setenv("VSETRAIN_KERNELS", "")
 	ampere := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4)
 	if !slices.EqualFunc(turing, refused, slices.Equal) || slices.EqualFunc(turing, ampere, slices.Equal) {
 		t.Error("the kernels of compute capability 8.0 are not chosen by the GPU and the environment alone")
 	}
-	t.Setenv("VSETRAIN_CUDA_KERNELS", "bse")
+	t.Setenv("VSETRAIN_KERNELS", "bse")
 	if _, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}); err == nil {
-		t.Error("VSETRAIN_CUDA_KERNELS=bse is no error")
+		t.Error("VSETRAIN_KERNELS=bse is no error")
 	}
 }

@@ -1,6 +1,7 @@
 // Block cosines of nodes and their contexts (device.BlockMatchArgs; the formulas of device/cpu/blockmatch.go), for a
 // group of images: columns are its regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b
 // [blocks, images, t, r] come from batched products.
+#define VSE_BLOCKS 2
 #include "items.cuh"
 #include "warp.cuh"
 
@@ -62,10 +63,37 @@ VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const flo
 
 enum { kRegions = 64, kTogether = 4, kWords = 32 };  // of match_regions (Go: matchRegions)
 
+// What a cosine is made of for the n words of a caption, whose weights lie stride apart: Σ weight·product, the squared
+// norm Σ weight·(G weight), and Σ weight·norm. Staged are weights and G in shared memory.
+struct Terms { float dot, square, size; };
+template <bool staged>
+VSE_INLINE Terms terms_(const float* weights, i64 stride, const float* g, const float* products, i64 columns,
+                        const float* norms, int blocks, int n) {
+  Terms u = {0, 0, 0};
+  for (int j0 = 0; j0 < n; j0 += 4) {
+    float product[4], norm[4];  // of four words, on their way at a time
+    UNROLL for (int q = 0; q < 4; q++) {
+      product[q] = j0 + q < n ? products[(j0 + q) * columns] : 0;
+      norm[q] = j0 + q < n ? norms[(j0 + q) * blocks] : 0;
+    }
+    UNROLL for (int q = 0; q < 4; q++) {
+      int j = j0 + q;
+      if (j < n) {
+        float weight = weights[j * stride], s = 0;
+        for (int l = 0; l < j; l++) s += weights[l * stride] * g[j * n + l];
+        u.dot += weight * product[q];
+        u.square += (2 * s + weight * g[j * n + j]) * weight;
+        u.size += weight * norm[q];
+      }
+    }
+  }
+  return u;
+}
+
 // The matches of the regions of a group with caption blockIdx.y. A block takes kRegions regions, and kTogether blocks
 // of nodes at a time; weights and Gram matrices of up to kWords words lie in shared memory.
 // Cost: read 4*columns*gy*words*(blocks+1)+4*gy*blocks*words*words; write 8*columns*gy*blocks; flop
-// columns*gy*blocks*words*(words+6); turns ceil(2.7*gx*gy*block/resident)*ceil(blocks/4)*(2+words/2)
+// columns*gy*blocks*words*(words+6); turns ceil(4*gx*gy*block/resident)*ceil(blocks/4)*(2+words/4)
 KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
                      const float* regions, const float* grams, const float* word_norm, const float* region_norm,
                      const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,
@@ -88,35 +116,11 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
           gram[p / (n * n)][p % (n * n)] = grams[blocks * it.square + (i64)(b0 + p / (n * n)) * n * n + p % (n * n)];
     __syncthreads();
     if (!there || b >= blocks) continue;
-    const float *g = grams + blocks * it.square + (i64)b * n * n,
+    const float *g = grams + blocks * it.square + (i64)b * n * n, *norms = word_norm + it.first * blocks + b,
                 *products = tile + ((i64)b * t + it.first) * columns + col;
-    float dot = 0, square = 0, size = 0;
-    for (int j0 = 0; j0 < n; j0 += 2) {
-      float product[2], norm[2];  // of two words, on their way at a time
-      UNROLL for (int q = 0; q < 2; q++) {
-        product[q] = j0 + q < n ? products[(i64)(j0 + q) * columns] : 0;
-        norm[q] = j0 + q < n ? word_norm[(it.first + j0 + q) * blocks + b] : 0;
-      }
-      UNROLL for (int q = 0; q < 2; q++) {
-        int j = j0 + q;
-        if (j < n) {
-          float weight, s = 0;
-          if (staged) {
-            weight = weights[j][x];
-            for (int l = 0; l < j; l++) s += weights[l][x] * gram[y][j * n + l];
-            s = 2 * s + weight * gram[y][j * n + j];
-          } else {
-            weight = as_float(*(const u32*)(a + (i64)j * all));  // not one load of either memory
-            _Pragma("unroll 1") for (int l = 0; l < j; l++) s += a[(i64)l * all] * g[j * n + l];
-            s = 2 * s + weight * g[j * n + j];
-          }
-          dot += weight * product[q];
-          square += s * weight;
-          size += weight * norm[q];
-        }
-      }
-    }
-    Cosine v = cosine(dot, square, size, region_norm[row * blocks + b], regions + row * e + b * width,
+    Terms u = staged ? terms_<true>(&weights[0][x], kRegions, gram[y], products, columns, norms, blocks, n)
+                     : terms_<false>(a, all, g, products, columns, norms, blocks, n);
+    Cosine v = cosine(u.dot, u.square, u.size, region_norm[row * blocks + b], regions + row * e + b * width,
                       words + it.first * e + b * width, a, all, n, e, width);
     match[at + b] = v.cos;
     context[at + b] = v.norm;

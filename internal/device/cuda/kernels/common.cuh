@@ -63,7 +63,11 @@ VSE_INLINE double sqrt(double x) { return __nvvm_sqrt_rn_d(x); }
 #ifndef VSE_THREADS
 #define VSE_THREADS 256  // of a block, at most; a file of kernels may ask for more
 #endif
+#ifdef VSE_BLOCKS  // of a multiprocessor that the compiler aims at; more of them would spill registers
+#define KERNEL extern "C" __global__ void __launch_bounds__(VSE_THREADS, VSE_BLOCKS)
+#else
 #define KERNEL extern "C" __global__ void __launch_bounds__(VSE_THREADS)
+#endif
 
 typedef long long i64;
 typedef unsigned u32;

@@ -121,6 +121,9 @@ func (k *kernel) declare(line string, inside *bool) error {
 		k.threads = atoi(f[1])
 		return nil
 	}
+	if strings.HasPrefix(line, ".minnctapersm ") { // for the assembler
+		return nil
+	}
 	switch line {
 	case ")":
 	case "{":
