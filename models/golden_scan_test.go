@@ -46,25 +46,34 @@ type scanInputs struct {
 
 // SCAN whole, every option: scores, loss, and the gradients of every parameter and of the features.
 func TestGoldenSCAN(t *testing.T) {
-	var file struct {
-		Shared scanInputs
-		Cases  []scanCase
-	}
-	golden.Load(t, "scan.json", &file)
-	ran := 0
-	for _, c := range file.Cases {
-		if c.Config.Attention == "" { // scores_all: TestGoldenSCANScores
-			continue
-		}
-		c.fill(&file.Shared)
-		for _, p := range everywhere {
-			ran++
-			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.run(t, p) })
-		}
-	}
-	if ran == 0 {
+	cases := scanCases(t)
+	if len(cases) == 0 {
 		t.Fatal("no cases")
 	}
+	for _, c := range cases {
+		if c.Expected.Loss == nil && !strings.HasPrefix(c.Name, "zero_region") {
+			t.Errorf("case %s has no gradients", c.Name)
+		}
+		for _, p := range everywhere {
+			t.Run(c.Name+" "+p.name, func(t *testing.T) { c.network().run(t, c.options(t), p) })
+		}
+	}
+}
+
+// scanCases reads the cases of the whole network; those of scores_all belong to TestGoldenSCANScores.
+func scanCases(t *testing.T) (cases []*scanCase) {
+	var file struct {
+		Shared scanInputs
+		Cases  []*scanCase
+	}
+	golden.Load(t, "scan.json", &file)
+	for _, c := range file.Cases {
+		if c.Config.Attention != "" {
+			c.fill(&file.Shared)
+			cases = append(cases, c)
+		}
+	}
+	return cases
 }
 
 // fill takes what a case does not say from what they share.
@@ -82,79 +91,31 @@ func (c *scanCase) fill(shared *scanInputs) {
 	in.Lengths, in.Captions, in.LossWeights = shared.Lengths, shared.Captions, shared.LossWeights
 }
 
-func (c *scanCase) run(t *testing.T, p precision) {
-	cfg, n, l := c.Config, len(c.Lengths), c.Captions.Shape[1]
-	images := c.Inputs.Images
-	order := golden.ByLength(c.Lengths)
-	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
-	o := DefaultOptions()
-	embed := c.ParamsText["embed.weight"].Shape
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = SCAN, "gru", c.ParamsImage["fc.bias"].Shape[0], embed[1]
+func (c *scanCase) options(t *testing.T) Options {
+	cfg, o := c.Config, DefaultOptions()
+	o.Network, o.TextEncoder = SCAN, "gru"
+	o.EmbedDim, o.WordDim = c.ParamsImage["fc.bias"].Shape[0], c.ParamsText["embed.weight"].Shape[1]
 	if cfg.Both {
 		o.TextEncoder = "bigru"
 	}
 	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: scanAggregates[cfg.Aggregate], Norm: cfg.Norm,
-		Lambda:    cfg.Lambda.(float64),
-		LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm", NoImgNorm: cfg.NoImgNorm,
-		NoTxtNorm: cfg.NoTxtNorm}
+		Lambda: cfg.Lambda.(float64), LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm",
+		NoImgNorm: cfg.NoImgNorm, NoTxtNorm: cfg.NoTxtNorm}
 	fatal(t, o.Validate())
-	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2],
-		Vocab: embed[0]})
-	fatal(t, err)
-	setParams(t, m, "img", c.ParamsImage)
-	setParams(t, m, "txt", c.ParamsText)
-	fatal(t, m.Instance.Params.AllocGrads())
-	net, _ := m.PairScorer()
-	g := m.Instance.Graph()
-	g.Training = true
-	feeder := NewFeeder(m, nil, false)
-	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
-	in := m.ImageInputs(g, n)
-	scores := net.Pairs(g, net.Images(g, in), net.Words(g, captions))
-	loss := g.WeightedSum(scores, g.Input("weights", n, n))
-	want := map[string]golden.Tensor{}
-	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage,
-		"txt.": c.Expected.GradsText} {
-		for name, v := range grads {
-			want[part+name] = v
-		}
+	return o
+}
+
+// network is the case in the form that all networks share.
+func (c *scanCase) network() *networkCase {
+	n := &networkCase{Name: c.Name, Vocab: c.ParamsText["embed.weight"].Shape[0], Lengths: c.Lengths,
+		Captions: c.Captions, Weights: c.LossWeights,
+		Params: part(part(nil, "img", c.ParamsImage), "txt", c.ParamsText)}
+	n.Inputs.Images, n.Expected.Scores = c.Inputs.Images, c.Expected.Scores
+	if c.Expected.GradsImage != nil {
+		n.Expected.Loss, n.Expected.GradImages = c.Expected.Loss, c.Expected.GradImages
+		n.Expected.Grads = part(part(nil, "img", c.Expected.GradsImage), "txt", c.Expected.GradsText)
 	}
-	wrt, names := []*graph.Node{in.Regions}, []string{"features"}
-	want["features"] = c.Expected.GradImages
-	for _, p := range m.Network.Params() {
-		wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
-	}
-	retain := []*graph.Node{scores, loss}
-	forwardOnly := c.Expected.GradsImage == nil
-	var grads []*graph.Node
-	if !forwardOnly {
-		grads, err = g.Gradients(loss, wrt...)
-		fatal(t, err)
-	} else if !strings.HasPrefix(c.Name, "zero_region") {
-		t.Fatal("a case without gradients")
-	}
-	prog, err := graph.Compile(m.Instance, g, append(retain, grads...), nil)
-	fatal(t, err)
-	fatal(t, m.Instance.FeedDoubles(InputRegions, images.Data))
-	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
-	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
-	for range 2 { // a second run must see nothing of the first
-		fatal(t, prog.RunAll())
-	}
-	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
-	if forwardOnly {
-		return
-	}
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{*c.Expected.Loss}, p.out)
-	for i, name := range names {
-		if _, ok := want[name]; !ok {
-			t.Fatalf("the case has no gradient of %s", name)
-		}
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i]), want[name].Data, p.grad)
-	}
-	if len(want) != len(names) {
-		t.Errorf("the case has %d gradients, the network %d", len(want), len(names))
-	}
+	return n
 }
 
 // All combinations of attention, norm and aggregation on given embeddings.

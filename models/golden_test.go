@@ -9,7 +9,6 @@ import (
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/device/toy"
 	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
 )
 
 type precision struct {
@@ -88,72 +87,16 @@ func TestGoldenVSEPP(t *testing.T) {
 		}
 	}
 	golden.Load(t, "vsepp.json", &c)
-	cfg := c.ConfigRaw
-	n, l := len(c.Lengths), c.Captions.Shape[1]
-	order := golden.ByLength(c.Lengths)
-	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
+	o := DefaultOptions()
+	o.EmbedDim, o.WordDim = c.ConfigRaw["embed"], c.ConfigRaw["word_dim"]
+	n := networkCase{Vocab: c.ConfigRaw["vocab"], Lengths: c.Lengths, Captions: c.Captions, Weights: c.LossWeights,
+		Params: part(part(nil, "img", c.ParamsImage), "txt", c.ParamsText)}
+	n.Inputs.Images = c.Inputs.Images
+	n.Expected.ImageEmb, n.Expected.TextEmb = &c.Expected.ImageEmb, &c.Expected.TextEmb
+	n.Expected.Scores, n.Expected.Loss, n.Expected.GradImages = c.Expected.Scores, &c.Expected.Loss,
+		c.Expected.GradImages
+	n.Expected.Grads = part(part(nil, "img", c.Expected.GradsImage), "txt", c.Expected.GradsText)
 	for _, p := range everywhere {
-		t.Run(p.name, func(t *testing.T) {
-			o := DefaultOptions()
-			o.EmbedDim, o.WordDim = cfg["embed"], cfg["word_dim"]
-			m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: cfg["regions"], Feature: cfg["img_dim"],
-				Vocab: cfg["vocab"]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			setParams(t, m, "img", c.ParamsImage)
-			setParams(t, m, "txt", c.ParamsText)
-			if err := m.Instance.Params.AllocGrads(); err != nil {
-				t.Fatal(err)
-			}
-			g := m.Instance.Graph()
-			regions := m.ImageInputs(g, n).Regions
-			im := m.Embedder().Images(g, regions)
-			txt := m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))
-			scores := m.Embedder().Scores(g, im, txt)
-			loss := g.WeightedSum(scores, g.Input("weights", n, n))
-			wrt := []*graph.Node{regions}
-			for _, p := range m.Network.Params() {
-				wrt = append(wrt, p.Node(g))
-			}
-			grads, err := g.Gradients(loss, wrt...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im, txt, scores, loss}, grads...), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)); err != nil {
-				t.Fatal(err)
-			}
-			if err := NewFeeder(m, nil, false).Captions(captionBatch(words, lengths, l)); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 { // a second run must see nothing of the first
-				if err := prog.RunAll(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			golden.Close(t, "image embeddings", prog.Doubles(im), c.Expected.ImageEmb.Data, p.out)
-			golden.Close(t, "caption embeddings", prog.Doubles(txt), golden.Rows(c.Expected.TextEmb.Data, cfg["embed"],
-				order), p.out)
-			golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
-			golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
-			golden.Close(t, "images gradient", prog.Doubles(grads[0]), c.Expected.GradImages.Data, p.grad)
-			want := map[string]golden.Tensor{}
-			for name, v := range c.Expected.GradsImage {
-				want["img."+name] = v
-			}
-			for name, v := range c.Expected.GradsText {
-				want["txt."+name] = v
-			}
-			for i, param := range m.Network.Params() {
-				golden.Close(t, param.Name+" gradient", prog.Doubles(grads[i+1]), want[param.Name].Data, p.grad)
-			}
-		})
+		t.Run(p.name, func(t *testing.T) { n.run(t, o, p) })
 	}
 }

@@ -28,8 +28,8 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// dir returns the folder of golden cases and fails the test where it does not exist.
-func dir(t T) string {
+// Dir returns the folder of golden cases and fails the test where it does not exist.
+func Dir(t T) string {
 	t.Helper()
 	dir := os.Getenv("VSETRAIN_GOLDEN")
 	if dir == "" {
@@ -45,7 +45,7 @@ func dir(t T) string {
 // Load decodes one golden file into v.
 func Load(t T, name string, v any) {
 	t.Helper()
-	path := filepath.Join(dir(t), name)
+	path := filepath.Join(Dir(t), name)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,230 @@
+package models
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/golden"
+	"vsetrain/internal/graph"
+	"vsetrain/internal/options"
+)
+
+// networkCase is what a reference computed of a whole network.
+type networkCase struct {
+	Name string
+	// Settings are the options by their keys under model, such as "scan.attention".
+	Settings map[string]json.RawMessage
+	Vocab    int
+	Lengths  []int32       // [N]
+	Captions golden.Tensor // [N, L] word ids; what lies behind a caption is not read
+	Inputs   struct {
+		Images golden.Tensor  // [N, R, D]
+		Boxes  *golden.Tensor // [N, R, 4], of networks that read boxes
+	}
+	Params   map[string]golden.Tensor // by their stored names, "img.fc.weight"
+	Weights  golden.Tensor            `json:"loss_weights"` // [N, N]; the loss is their sum with the scores
+	Expected struct {
+		ImageEmb, TextEmb *golden.Tensor           // [N, E], of embedders that tell them
+		Scores            golden.Tensor            // [N, N]
+		Loss              *float64                 // nil, as Grads, for a case of scores alone
+		Grads             map[string]golden.Tensor // of all parameters
+		GradImages        golden.Tensor            `json:"grad_images"`
+	}
+}
+
+// A network whose reference wrote testdata/golden/NAME.json with cases in the form of networkCase is compared with all
+// of them: scores, loss, and the gradients of every parameter and of the features.
+func TestGoldenNetworks(t *testing.T) {
+	for _, name := range Available() {
+		cases, err := networkCases(t, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its cases have a form and a test of their own
+		}
+		fatal(t, err)
+		for _, c := range cases {
+			for _, p := range everywhere {
+				t.Run(name+" "+c.Name+" "+p.name, func(t *testing.T) { c.run(t, c.options(t, name), p) })
+			}
+		}
+	}
+}
+
+// networkCases reads the cases of a network, fs.ErrNotExist where none has this form.
+func networkCases(t *testing.T, network string) ([]*networkCase, error) {
+	file := network + ".json"
+	if _, err := os.Stat(filepath.Join(golden.Dir(t), file)); err != nil {
+		return nil, err
+	}
+	var raw struct{ Cases []json.RawMessage }
+	golden.Load(t, file, &raw)
+	var cases []*networkCase
+	for _, b := range raw.Cases {
+		var form struct{ Settings json.RawMessage }
+		if err := json.Unmarshal(b, &form); err != nil {
+			return nil, err
+		}
+		if form.Settings == nil {
+			continue
+		}
+		c := new(networkCase)
+		if err := json.Unmarshal(b, c); err != nil {
+			return nil, err
+		}
+		if c.Expected.Loss == nil {
+			t.Errorf("%s: case %s has no loss and gradients", file, c.Name)
+		}
+		cases = append(cases, c)
+	}
+	if len(cases) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	return cases, nil
+}
+
+// options are the default ones but for the settings of the case.
+func (c *networkCase) options(t *testing.T, network string) Options {
+	o := DefaultOptions()
+	o.Network = network
+	o.TextEncoder = o.Traits().TextEncoders[0]
+	for key, value := range c.Settings {
+		v := reflect.ValueOf(&o).Elem()
+		for part := range strings.SplitSeq(key, ".") {
+			i := -1
+			if v.Kind() == reflect.Struct {
+				i = slices.IndexFunc(options.Fields(v.Type()), func(f reflect.StructField) bool {
+					name, _ := options.Key(f)
+					return name == part
+				})
+			}
+			if i < 0 {
+				t.Fatalf("case %s: no option model.%s", c.Name, key)
+			}
+			v = v.Field(i)
+		}
+		if err := json.Unmarshal(value, v.Addr().Interface()); err != nil {
+			t.Fatalf("case %s: model.%s: %v", c.Name, key, err)
+		}
+	}
+	fatal(t, o.Validate())
+	return o
+}
+
+func (c *networkCase) run(t *testing.T, o Options, p precision) {
+	images, n, l := c.Inputs.Images, len(c.Lengths), c.Captions.Shape[1]
+	order := golden.ByLength(c.Lengths)
+	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
+	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2],
+		Vocab: c.Vocab})
+	fatal(t, err)
+	for _, param := range m.Network.Params() {
+		if _, ok := c.Params[param.Name]; !ok {
+			t.Fatalf("the case has no parameter %s", param.Name)
+		}
+	}
+	setParams(t, m, "", c.Params)
+	fatal(t, m.Instance.Params.AllocGrads())
+	g := m.Instance.Graph()
+	g.Training = true
+	feeder := NewFeeder(m, nil, false)
+	in := m.ImageInputs(g, n)
+	var scores *graph.Node
+	var embeddings []*graph.Node
+	if net, ok := m.PairScorer(); ok {
+		captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
+		scores = net.Pairs(g, net.Images(g, in), net.Words(g, captions))
+	} else {
+		e := m.Embedder()
+		embeddings = []*graph.Node{e.Images(g, in.Regions), e.Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
+		scores = e.Scores(g, embeddings[0], embeddings[1])
+	}
+	loss := g.WeightedSum(scores, g.Input("weights", n, n))
+	wrt, names := []*graph.Node{in.Regions}, []string{"features"}
+	for _, p := range m.Network.Params() {
+		wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
+	}
+	var grads []*graph.Node
+	if c.Expected.Loss != nil {
+		grads, err = g.Gradients(loss, wrt...)
+		fatal(t, err)
+	}
+	prog, err := graph.Compile(m.Instance, g, slices.Concat([]*graph.Node{scores, loss}, embeddings, grads), nil)
+	fatal(t, err)
+	fatal(t, m.Instance.FeedDoubles(InputRegions, images.Data))
+	if c.Inputs.Boxes != nil {
+		fatal(t, m.Instance.FeedDoubles(InputBoxes, c.Inputs.Boxes.Data))
+	}
+	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.Weights.Data, n, order)))
+	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
+	for range 2 { // a second run must see nothing of the first
+		fatal(t, prog.RunAll())
+	}
+	want := &c.Expected
+	if want.ImageEmb != nil && want.TextEmb != nil {
+		golden.Close(t, "image embeddings", prog.Doubles(embeddings[0]), want.ImageEmb.Data, p.out)
+		golden.Close(t, "caption embeddings", prog.Doubles(embeddings[1]), golden.Rows(want.TextEmb.Data,
+			o.EmbedDim, order), p.out)
+	}
+	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(want.Scores.Data, n, order), p.out)
+	if want.Loss == nil {
+		return
+	}
+	golden.Close(t, "loss", prog.Doubles(loss), []float64{*want.Loss}, p.out)
+	gradients := maps.Clone(want.Grads)
+	gradients["features"] = want.GradImages
+	for i, name := range names {
+		if _, ok := gradients[name]; !ok {
+			t.Fatalf("the case has no gradient of %s", name)
+		}
+		golden.Close(t, name+" gradient", prog.Doubles(grads[i]), gradients[name].Data, p.grad)
+	}
+	if len(gradients) != len(names) {
+		t.Errorf("the case has %d gradients, the network %d", len(gradients), len(names))
+	}
+}
+
+// part adds the tensors of a part of a network to others, under their stored names.
+func part(to map[string]golden.Tensor, name string, of map[string]golden.Tensor) map[string]golden.Tensor {
+	if to == nil {
+		to = map[string]golden.Tensor{}
+	}
+	for k, v := range of {
+		to[name+"."+k] = v
+	}
+	return to
+}
+
+// A case of SCAN in the form of networkCase, written to a file and read again, is the case it was.
+func TestFormOfGoldenNetworks(t *testing.T) {
+	cases := scanCases(t)
+	c := cases[0].network()
+	c.Settings = map[string]json.RawMessage{}
+	for key, value := range map[string]string{"text_encoder": `"bigru"`, "embed_dim": "6", "word_dim": "3",
+		"scan.aggregate": `"lse"`} {
+		c.Settings[key] = json.RawMessage(value)
+	}
+	b, err := json.Marshal(map[string]any{"cases": []any{c}})
+	fatal(t, err)
+	dir := t.TempDir()
+	t.Setenv("VSETRAIN_GOLDEN", dir)
+	fatal(t, os.WriteFile(filepath.Join(dir, SCAN+".json"), b, 0o666))
+	read, err := networkCases(t, SCAN)
+	fatal(t, err)
+	if len(read) != 1 {
+		t.Fatalf("%d cases", len(read))
+	}
+	if o := read[0].options(t, SCAN); o != cases[0].options(t) {
+		t.Errorf("options %+v", o)
+	}
+	read[0].run(t, cases[0].options(t), precisions[0])
+	if _, err := networkCases(t, CHAN); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a network without cases: %v", err)
+	}
+}
