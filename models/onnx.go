@@ -38,7 +38,10 @@ const (
 // ONNX returns the encoders of a model. A network that scores pairs has none.
 func (m *Model) ONNX() (*ONNX, error) {
 	n, ok := m.Network.(onnxNetwork)
-	if !ok {
+	switch {
+	case !ok && m.Options.Traits().Embeds:
+		return nil, fmt.Errorf("network %s is not written in the operations of ONNX", m.Options.Network)
+	case !ok:
 		return nil, fmt.Errorf("network %s scores pairs of an image and a caption, so it has no encoders of one "+
 			"embedding each; expected one of %v", m.Options.Network, Having(func(t Traits) bool { return t.Embeds }))
 	}

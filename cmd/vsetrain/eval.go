@@ -57,7 +57,7 @@ docs/judgements.md describes the files.
 of a paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an
 ensemble. With --judgements their measures are compared too.
 
-SAF, SGR, GSMN, SCAN and CHAN score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
+` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
 5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json

@@ -44,7 +44,7 @@ for eval; several are an ensemble. Where no --checkpoint is given, the arguments
 paths name them. The query is tokenised as in training; words that the network does not know are named. With -
 queries are read from standard input, one a line, and answered one after the other with the network loaded once.
 
-SAF, SGR, GSMN, SCAN and CHAN look at every pair. With --shortlist an embedder (VSE++, VSRN, VSE-infinity) picks
+` + pairScorers() + ` look at every pair. With --shortlist an embedder (` + embedders() + `) picks
 candidates and the pair scorer orders them.
 
 --image takes an image of the split, or the file of any picture: its features are computed with the model that made

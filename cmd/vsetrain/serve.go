@@ -50,8 +50,8 @@ Ctrl-C or SIGTERM: POST /v1/search finds images for a caption or an embedding, P
 of captions and region features, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest.
 
 A checkpoint is what search takes; several are an ensemble. The scores are those of search. Queries that arrive
-together are answered together. SAF, SGR, GSMN, SCAN and CHAN look at every pair of the query and an image, so
-they need --shortlist with an embedder (VSE++, VSRN, VSE-infinity) that picks the candidates.
+together are answered together. ` + pairScorers() + ` look at every pair of the query and an image, so
+they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
 
 The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
 token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it

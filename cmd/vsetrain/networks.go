@@ -1,0 +1,20 @@
+package main
+
+import (
+	"strings"
+
+	"vsetrain/models"
+)
+
+// networks lists all networks in help texts, by the names of the configuration; pairScorers and embedders list those of
+// either kind.
+func networks() string    { return inWords("and", func(models.Traits) bool { return true }) }
+func pairScorers() string { return inWords("and", func(t models.Traits) bool { return !t.Embeds }) }
+func embedders() string   { return inWords("or", func(t models.Traits) bool { return t.Embeds }) }
+
+// inWords joins names as a sentence does: "saf, sgr and gsmn".
+func inWords(join string, is func(models.Traits) bool) string {
+	names := models.Having(is)
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " " + join + " " + names[last]
+}
