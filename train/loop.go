@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/device"
 )
 
 // Source delivers the batches of training in order, from the position it was opened at.
@@ -50,6 +51,7 @@ type StepInfo struct {
 	StepResult         StepResult
 	Batch              int
 	Duration, DataWait time.Duration
+	Usage              *device.Usage // of the device, at some moment of the last second; nil where it does not tell
 }
 
 // ValidationInfo is what a validation reports.

@@ -14,6 +14,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
 	"vsetrain/train"
@@ -278,8 +279,20 @@ func (v *trainView) Step(i train.StepInfo) {
 	smooth(&v.loss, i.StepResult.Loss)
 	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
 	v.step = i.Position.Step
-	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%", i.EpochPosition, v.loss,
-		v.rate, 100*v.wait))
+	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%%s", i.EpochPosition, v.loss,
+		v.rate, 100*v.wait, gpuUsage(i.Usage)))
+}
+
+// gpuUsage is the part of the progress bar about the GPU, empty where it tells nothing.
+func gpuUsage(u *device.Usage) string {
+	if u == nil {
+		return ""
+	}
+	s := "  GPU"
+	if u.Busy >= 0 {
+		s += fmt.Sprintf(" %d %%", u.Busy)
+	}
+	return s + fmt.Sprintf(" %.1f of %.1f GB", float64(u.Used)/1e9, float64(u.Total)/1e9)
 }
 
 // Validating implements experiment.Observer.

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/train"
 )
@@ -34,6 +35,22 @@ func TestStartedLines(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), c.want) {
 			t.Errorf("%q does not say %q", &out, c.want)
+		}
+	}
+}
+
+// The progress bar has what the GPU tells.
+func TestGPUUsage(t *testing.T) {
+	for _, c := range []struct {
+		u    *device.Usage
+		want string
+	}{
+		{nil, ""},
+		{&device.Usage{Used: 15e8, Total: 80e9, Busy: 93}, "  GPU 93 % 1.5 of 80.0 GB"},
+		{&device.Usage{Used: 15e8, Total: 80e9, Busy: -1}, "  GPU 1.5 of 80.0 GB"},
+	} {
+		if got := gpuUsage(c.u); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.u, got, c.want)
 		}
 	}
 }

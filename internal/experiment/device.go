@@ -89,7 +89,8 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	if o.Precision == cpu.FP64 {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")
 	}
-	d, err := openGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index})
+	d, err := openGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index,
+		NVML: driver.SearchNVML("/", os.Getenv).Path})
 	return d, blas, err
 }
 

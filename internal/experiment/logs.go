@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/tfevents"
 	"vsetrain/train"
@@ -44,6 +45,12 @@ type StepRecord struct {
 	StepMS       float64   `json:"step_ms"`
 	DataWaitMS   float64   `json:"data_wait_ms"`
 	CaptionsPerS float64   `json:"captions_per_s"`
+	// Of the GPU and all its programs, as NVML tells it; absent without.
+	GPUMemoryMB      *float64 `json:"gpu_memory_mb,omitempty"` // in use
+	GPUMemoryTotalMB *float64 `json:"gpu_memory_total_mb,omitempty"`
+	GPUBusy          *float64 `json:"gpu_busy,omitempty"` // per cent of the last moment
+	GPUWatts         *float64 `json:"gpu_watts,omitempty"`
+	GPUCelsius       *float64 `json:"gpu_celsius,omitempty"`
 	// Different captions among the hard negatives of all images (train.Negatives).
 	HardCaptions int `json:"hard_captions"`
 	HardImages   int `json:"hard_images"` // different images among those of all captions
@@ -158,7 +165,25 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegati
 	if similar != nil {
 		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
 	}
+	r.gpu(i.Usage)
 	return l.write(r, now, r.Step, r.scalars())
+}
+
+// gpu keeps what the device tells of itself.
+func (r *StepRecord) gpu(u *device.Usage) {
+	if u == nil {
+		return
+	}
+	keep := func(to **float64, v float64) {
+		if v >= 0 {
+			*to = &v
+		}
+	}
+	keep(&r.GPUMemoryMB, float64(u.Used>>20))
+	keep(&r.GPUMemoryTotalMB, float64(u.Total>>20))
+	keep(&r.GPUBusy, float64(u.Busy))
+	keep(&r.GPUWatts, u.Watts)
+	keep(&r.GPUCelsius, float64(u.Celsius))
 }
 
 // scalars returns the values of a step by the names that they have in TensorBoard and MLflow.
@@ -171,6 +196,12 @@ func (r *StepRecord) scalars() map[string]float64 {
 	if r.ActiveCaptions != nil && r.ActiveImages != nil {
 		s["train/hard_captions_active"] = float64(*r.ActiveCaptions)
 		s["train/hard_images_active"] = float64(*r.ActiveImages)
+	}
+	for name, v := range map[string]*float64{"gpu/memory_mb": r.GPUMemoryMB, "gpu/busy": r.GPUBusy,
+		"gpu/watts": r.GPUWatts, "gpu/celsius": r.GPUCelsius} {
+		if v != nil {
+			s[name] = *v
+		}
 	}
 	if r.Captioning != 0 {
 		s["train/loss_captioning"] = r.Captioning

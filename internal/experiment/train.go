@@ -133,6 +133,8 @@ type training struct {
 	tracker    *tracker // nil without a server
 	untracked  bool     // the person knows that it does not answer
 	warned     bool
+	gauged     time.Time        // when the use of the device was looked at last
+	used       *device.Usage    // what it was then
 	resident   *models.Resident // what of the training split is on the device; may be nil
 	validation *models.Runner
 	callByCall string       // what the plan said
@@ -360,6 +362,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 }
 
 func (t *training) onStep(i train.StepInfo) error {
+	i.Usage = t.usage()
 	t.Observer.Step(i)
 	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
 		t.callByCall = why
@@ -376,6 +379,21 @@ func (t *training) onStep(i train.StepInfo) error {
 	err = t.logs.step(i, b.Negatives(), similar)
 	t.tracked()
 	return err
+}
+
+// usage looks at the device once a second.
+func (t *training) usage() *device.Usage {
+	g, ok := t.dev.(device.Gauge)
+	if !ok {
+		return nil
+	}
+	if now := t.Now(); now.Sub(t.gauged) >= time.Second {
+		t.gauged, t.used = now, nil
+		if u, ok := g.Usage(); ok {
+			t.used = &u
+		}
+	}
+	return t.used
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.

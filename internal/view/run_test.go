@@ -123,3 +123,19 @@ func TestRanksFile(t *testing.T) {
 	}
 	s.has("/queries?r=sub%2Ftwo", `href="/ranks.csv?ck=best&amp;r=sub%2Ftwo&amp;split=test" download`)
 }
+
+// What the GPU told with the last step is on the page of its run, as far as it told it.
+func TestGPUOnTheRunPage(t *testing.T) {
+	root := t.TempDir()
+	step := `{"kind":"train","step":1,"epoch":1,"loss":1,"lr":1,"grad_norm":1,"step_ms":1,"captions_per_s":9`
+	fakeRun(t, filepath.Join(root, "whole"), tiny(), step+`,"gpu_memory_mb":2000,"gpu_memory_total_mb":143771,"gpu_busy":87,`+
+		`"gpu_watts":312,"gpu_celsius":41}`+"\n")
+	fakeRun(t, filepath.Join(root, "part"), tiny(), step+`,"gpu_memory_mb":700,"gpu_memory_total_mb":9000}`+"\n")
+	s := open(t, Options{Dir: root})
+	s.has("/run?id=whole", "<dt>GPU memory</dt><dd>2000 of 143771 MB</dd>",
+		"<dt>GPU in use</dt><dd>87 %, 312 W, 41 °C</dd>")
+	s.has("/run?id=part", "<dt>GPU memory</dt><dd>700 of 9000 MB</dd>")
+	if _, text := s.ask("GET", "/run?id=part", nil); strings.Contains(text, "GPU in use") {
+		t.Error("a part of a GPU does not tell how much it is used")
+	}
+}

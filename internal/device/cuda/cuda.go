@@ -33,6 +33,7 @@ type Options struct {
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS      []string
+	NVML      string // path of NVML, which tells how the GPU is used (device.Gauge); empty: it does not
 	Index     int    // which GPU
 	Precision string // fp32 (also ""), tf32 or bf16
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
@@ -87,6 +88,7 @@ type dev struct {
 	tensor    bool // kernels of *_sm80.cu, whose operands are bfloat16
 	limits    Limits
 	warnings  []string
+	monitor   driver.Monitor // nil without NVML
 	context   driver.Context
 	stream    driver.Stream // of the kernels
 	copies    driver.Stream // of values that are streamed
@@ -119,6 +121,7 @@ var (
 	_ device.Streamer = (*dev)(nil)
 	_ device.Namer    = (*dev)(nil)
 	_ device.Warner   = (*dev)(nil)
+	_ device.Gauge    = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
@@ -231,6 +234,9 @@ func (d *dev) begin(o Options) (err error) {
 	if err = d.staging.open(d.drv); err != nil {
 		return err
 	}
+	if err = d.watch(o.NVML); err != nil {
+		return err
+	}
 	if err = d.find(); err != nil {
 		return err
 	}
@@ -322,6 +328,9 @@ func (d *dev) end() (first error) {
 		if r.ptr != 0 {
 			keep(d.drv.Free(r.ptr))
 		}
+	}
+	if d.monitor != nil {
+		keep(d.monitor.Close())
 	}
 	if d.blas != nil {
 		keep(d.blas.Close())

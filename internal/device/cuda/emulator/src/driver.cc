@@ -61,6 +61,7 @@ long defer_work, no_device, memory = 4ll << 30, driver_version = 13000, devices 
 long no_capture;      // recording fails: 1 where it begins, 2 where it ends, 3 where the graph is made ready
 long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NVIDIA's reference allows
 long lose;            // the GPU is lost at this launch from now on; 0 never
+long others;          // bytes of memory that other processes hold
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
 int context_object, broken;
 thread_local void* context;
@@ -147,6 +148,7 @@ static std::map<std::string, long*> settings() {
           {"no_capture", &no_capture},
           {"free_waits", &free_waits},
           {"lose", &lose},
+          {"others", &others},
           {"mode", &mode},
           {"taken", &taken},
           {"no_blas", &emu_no_blas},
@@ -231,14 +233,14 @@ Result cuCtxSynchronize() { READY; flush_all(); return broken; }
 Result cuMemGetInfo_v2(size_t* available, size_t* total) {
   READY;
   *total = memory;
-  *available = memory - std::min((size_t)memory, emu::allocated());
+  *available = memory - std::min((size_t)memory, emu::allocated() + others);
   return kOK;
 }
 Result cuMemAlloc_v2(Address* p, size_t n) {
   READY;
   NOT_RECORDED;
   if (n == 0) return kInvalidValue;
-  void* q = emu::allocated() + n > (size_t)memory ? nullptr : emu::allocate(n);
+  void* q = emu::allocated() + others + n > (size_t)memory ? nullptr : emu::allocate(n);
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
 Result cuMemFree_v2(Address p) {

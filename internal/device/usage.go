@@ -1,0 +1,15 @@
+package device
+
+// Usage is how a device is used at this moment, by all programs. A number that the device does not tell is -1.
+type Usage struct {
+	Used, Total int64 // bytes of memory
+	Busy        int   // per cent of the last moment in which it computed
+	Celsius     int
+	Watts       float64
+}
+
+// Gauge is implemented by devices that tell how they are used.
+type Gauge interface {
+	// Usage takes a millisecond or so; false where the device does not tell.
+	Usage() (Usage, bool)
+}
