@@ -279,8 +279,8 @@ func (v *trainView) Step(i train.StepInfo) {
 	smooth(&v.loss, i.StepResult.Loss)
 	smooth(&v.wait, i.DataWait.Seconds()/i.Duration.Seconds())
 	v.step = i.Position.Step
-	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%%s", i.EpochPosition, v.loss,
-		v.rate, 100*v.wait, gpuUsage(i.Usage)))
+	v.bar.Set(v.step, fmt.Sprintf("epoch %.2f  loss %.2f  %.0f captions/s  data wait %.1f %%%s", i.EpochPosition,
+		v.loss, v.rate, 100*v.wait, gpuUsage(i.Usage)))
 }
 
 // gpuUsage is the part of the progress bar about the GPU, empty where it tells nothing.

@@ -128,8 +128,8 @@ func TestRanksFile(t *testing.T) {
 func TestGPUOnTheRunPage(t *testing.T) {
 	root := t.TempDir()
 	step := `{"kind":"train","step":1,"epoch":1,"loss":1,"lr":1,"grad_norm":1,"step_ms":1,"captions_per_s":9`
-	fakeRun(t, filepath.Join(root, "whole"), tiny(), step+`,"gpu_memory_mb":2000,"gpu_memory_total_mb":143771,"gpu_busy":87,`+
-		`"gpu_watts":312,"gpu_celsius":41}`+"\n")
+	told := `,"gpu_memory_mb":2000,"gpu_memory_total_mb":143771,"gpu_busy":87,"gpu_watts":312,"gpu_celsius":41}`
+	fakeRun(t, filepath.Join(root, "whole"), tiny(), step+told+"\n")
 	fakeRun(t, filepath.Join(root, "part"), tiny(), step+`,"gpu_memory_mb":700,"gpu_memory_total_mb":9000}`+"\n")
 	s := open(t, Options{Dir: root})
 	s.has("/run?id=whole", "<dt>GPU memory</dt><dd>2000 of 143771 MB</dd>",

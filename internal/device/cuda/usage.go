@@ -35,8 +35,8 @@ func (d *dev) watch(path string) error {
 		if len(others) > 0 {
 			by = " (" + strings.Join(others, ", ") + ")"
 		}
-		d.warn("other programs use this GPU%s: %s of its %s are free, and they take time from each other; end them, or "+
-			"choose another GPU with device.index", by, device.Size(int64(free)), device.Size(int64(total)))
+		d.warn("other programs use this GPU%s: %s of its %s are free, and they take time from each other; end them, "+
+			"or choose another GPU with device.index", by, device.Size(int64(free)), device.Size(int64(total)))
 	}
 	return nil
 }

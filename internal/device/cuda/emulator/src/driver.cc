@@ -223,7 +223,7 @@ Result cuDeviceGetPCIBusId(char* bus, int length, int device) {
 }
 Result cuDevicePrimaryCtxRetain(void** c, int) {
   return !initialized              ? kNotInitialized
-         : mode == 2 || mode && taken ? kUnavailable
+         : mode == 2 || (mode && taken) ? kUnavailable
          : broken                  ? broken
                                    : (retained = true, *c = &context_object, kOK);
 }
