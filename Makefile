@@ -135,6 +135,10 @@ cross: ## build for every supported system into bin/, the static builds for Linu
 	  esac; \
 	done
 
+docs: ## render README.md and docs/ to a static site in bin/site
+	rm -rf bin/site
+	$(GO) run ./internal/site bin/site
+
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
