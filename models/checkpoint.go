@@ -208,7 +208,7 @@ func FindCheckpoint(path string) (string, error) {
 	return "", noCheckpoint(path)
 }
 
-// noCheckpoint says what to name instead of a directory without a checkpoint: the runs in it, if there are any.
+// noCheckpoint lists what to name instead of a directory without a checkpoint: the runs in it, if there are any.
 func noCheckpoint(dir string) error {
 	runs, _ := runfs.FindRuns(dir)
 	if len(runs) == 1 && runs[0] == "." {

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/torchfile"
 )
 
-// ExportOptions say how the options of a checkpoint are written.
+// ExportOptions are the choices of ExportReference.
 type ExportOptions struct {
 	// Namespace writes them as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only
 	// with weights_only=False; otherwise they are a dict.

@@ -31,8 +31,8 @@ type ImageBatch struct {
 	Features []float32
 	Boxes    []float32 // [N, R, 4], of networks that need them
 	Rows     []int32   // [N] rows of the feature file
-	// Counts [N] says how many regions each image has; nil is all R. RegionRows [Σ Counts] number these regions, all
-	// regions of the feature file taken as one list, where the features stay on the device.
+	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
+	// all regions of the feature file taken as one list, where the features stay on the device.
 	Counts, RegionRows []int32
 }
 

@@ -20,7 +20,7 @@ type onnxNetwork interface {
 // ONNX are the two encoders of an embedder, and what a program has to know to run them.
 type ONNX struct {
 	Images, Captions *onnx.Graph
-	// AnyRegions says that images of any number of regions can be embedded.
+	// AnyRegions: images of any number of regions can be embedded.
 	AnyRegions                           bool
 	NormalisedImages, NormalisedCaptions bool
 	// Score is how an image and a caption are compared: "dot", or "order" for -‖max(0, c - i)‖.

@@ -47,7 +47,7 @@ func (Options) MoreTags(key string) reflect.StructTag {
 	return ""
 }
 
-// encoderDoc says which text encoders the networks are defined with.
+// encoderDoc lists the text encoders that the networks are defined with.
 func encoderDoc(networks []string) string {
 	var kinds []string
 	of := map[string][]string{}

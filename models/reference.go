@@ -91,7 +91,7 @@ func (r *Reference) settings() map[string]any {
 	return plain
 }
 
-// instead says what a dict holds in place of a list under "model".
+// instead describes what a dict holds in place of a list under "model".
 func instead(top *torchfile.Dict, model any, there bool) string {
 	if there {
 		return "a " + pickle.TypeName(model) + " there"

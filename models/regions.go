@@ -30,7 +30,7 @@ type paddedRegions struct {
 }
 
 // linear is a layer on the regions of B images with R rows each: [B·R, E]. The input of dropped regions is 0, so the
-// bias is all that they have. mask and attended [B, R] say which regions are there, and which to attend to.
+// bias is all that they have. mask and attended [B, R] are those of the inputs.
 func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear, r int) (x, mask,
 	attended *graph.Node) {
 	b, d, e := graph.Dim(regions, 0), l.Weight.Shape[1], l.Weight.Shape[0]

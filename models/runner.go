@@ -97,7 +97,7 @@ func (r *EmbedRunner) Scores(dst, images, captions []float32, ni, nc int) error 
 }
 
 // RegionEncoder is a network that sees an image as features of its regions in the space of the embeddings, VSRN: their
-// products with the embedding say which regions it attends to.
+// products with the embedding show which regions it attends to.
 type RegionEncoder interface {
 	Embedder
 	// ImagesAndRegions embeds regions [B, R·D] as Images does, and returns the features of the regions [B, R, E] after

@@ -10,8 +10,8 @@ package models
 //	score    ln(Σ_j e^(λ' r_j))/λ', or the mean, the sum or the maximum of the r_j
 //
 // with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published,
-// or as SCANOptions.Norm says. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the sources its
-// product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
+// or the form that SCANOptions.Norm names. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the
+// sources its product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
 
 import (
 	"vsetrain/internal/device"

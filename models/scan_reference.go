@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// The checkpoints of kuanghuei/SCAN: two state dicts, of images and text. What the tensors do not tell comes from the
-// options.
+// The checkpoints of kuanghuei/SCAN: two state dicts, of images and text. What does not follow from the tensors comes
+// from the options.
 var (
 	scanAggregates = map[string]string{"LogSumExp": "lse", "Mean": "mean", "Max": "max", "Sum": "sum"}
 	scanFlags      = map[string]func(o *SCANOptions) *bool{

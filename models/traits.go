@@ -7,13 +7,13 @@ import (
 	"vsetrain/internal/options"
 )
 
-// Traits are what the rest of the program asks about a network without building it. The network's own file declares
-// them for its options.
+// Traits are what the rest of the program needs to know of a network without building it. The network's own file
+// declares them for its options.
 type Traits struct {
 	Title   string // as papers write it
 	Variant string // of the options, behind the title in tables; may be empty
 	Order   int    // in tables, from 1
-	// Apart says that the LSEH paper lists the network in a table of its own, and not in its summary.
+	// Apart: the LSEH paper lists the network in a table of its own, and not in its summary.
 	Apart bool
 
 	TextEncoders []string // those it is defined with, the published one first

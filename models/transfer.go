@@ -20,7 +20,7 @@ type downloader struct {
 	bytes  []byte // of the elements; on a little-endian machine the same memory
 }
 
-// littleEndian tells whether elements lie in memory as in files.
+// littleEndian reports whether elements lie in memory as in files.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 const downloadPiece = 1 << 18 // elements

@@ -80,7 +80,8 @@ type Hooks struct {
 	Warn func(error) error
 	// Save stores the state of the run, behind the validation v or, where that is nil, as it was interrupted.
 	Save func(p Position, v *ValidationInfo) error
-	// Due says that Step looks at what a step left behind, so that the next one is not started before; nil is always.
+	// Due reports that Step looks at what a step left behind, so that the next one is not started before; nil is
+	// always.
 	Due func(step int64) bool
 }
 

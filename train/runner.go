@@ -36,7 +36,7 @@ func newRunner(dev device.Device) (runner, *recorder) {
 	return &direct{dev: dev}, nil
 }
 
-// direct is the runner of a device that records nothing: calls are made when they are asked for, one step at a time.
+// direct is the runner of a device that records nothing: every call is made at once, one step at a time.
 type direct struct {
 	dev     device.Device
 	scalar  [1]float64
@@ -168,7 +168,7 @@ func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
 	return s.values, x[s.scalars:], nil
 }
 
-// why says why steps are not recorded, empty if they are.
+// why is the reason why steps are not recorded, empty if they are.
 func (r *recorder) why() string {
 	if r.never {
 		return "device.capture is never"
@@ -202,7 +202,7 @@ func (s *Step) Recordings() (recorded, replayed int) {
 // Depth is how many steps may be started and not finished.
 func (s *Step) Depth() int { return s.runner.depth() }
 
-// at says what the calls that follow belong to, on a device.Namer.
+// at names what the calls that follow belong to, on a device.Namer.
 func (s *Step) at(what string) {
 	if s.namer != nil {
 		s.namer.At(what)

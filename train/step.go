@@ -178,7 +178,7 @@ func (s *Step) Finish() (StepResult, error) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// ReadFrom says what of the training split stays on the device; nil, as at first, is nothing.
+// ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
 }

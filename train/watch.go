@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// CollapseError says that the images and captions of a run have all got nearly the same embedding: the hardest negative
-// of every row and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of all pairs
-// cancel.
+// CollapseError means that the images and captions of a run have all got nearly the same embedding: the hardest
+// negative of every row and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of
+// all pairs cancel.
 type CollapseError struct {
 	Steps  int
 	Step   int64

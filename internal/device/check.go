@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Checker is told the views of one kernel call, with their sizes, by the method Views of the argument struct, or by the
+// Checker gets the views of one kernel call, with their sizes, by the method Views of the argument struct, or by the
 // function beside the interface where a kernel has no struct. It refuses, with a panic that names kernel and argument,
 // a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that the kernel
 // works on. Behind it a device need not look at sizes again.
@@ -16,7 +16,7 @@ type Checker struct {
 	Device string // of messages
 	Kernel string
 	Memory Inspector
-	// Visit, where it is set, is asked for every view in place of the check: to list or to make them.
+	// Visit, where it is set, is called for every view in place of the check: to list or to make them.
 	Visit func(Operand) View
 }
 
@@ -35,7 +35,7 @@ type Operand struct {
 	Rule Rule
 }
 
-// Rule says what else holds for a view.
+// Rule is what else holds for a view.
 type Rule uint8
 
 // The rules.

@@ -66,7 +66,7 @@ type Ints struct {
 	Host []int32
 	// Layout keeps the packing of these values as lengths, for all kernels of a run; nil is a value that is given once.
 	Layout *Layout
-	// Bounded says that Host is an upper bound of the values in device memory: it has as many items, and neither their
+	// Bounded: Host is an upper bound of the values in device memory: it has as many items, and neither their
 	// sum nor the largest of them is smaller. Only a Recorder is given such lengths.
 	Bounded bool
 }

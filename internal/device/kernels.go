@@ -10,7 +10,7 @@ type Products interface {
 // TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
 // operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
-// accumulated in float32, unless Exact asks for float32 products. Even says that the values of a row of op(A), and
+// accumulated in float32; Exact products are those of float32. Even means that the values of a row of op(A), and
 // those of a column of op(B), are of one size, as those of vectors of length 1 are: float32 products may then be exact
 // to the largest of them and not to each.
 //

@@ -55,7 +55,7 @@ type Layout struct {
 	made    bool
 }
 
-// Reset says that the input has new values.
+// Reset forgets what is packed: the input has new values.
 func (l *Layout) Reset() { l.made = false }
 
 // Packing returns the layout of sequences with these lengths (Host), which must be in descending order.

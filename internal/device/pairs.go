@@ -151,7 +151,7 @@ func (f *Filter) views(c *Checker, size, nodes, pairs int) {
 	}
 }
 
-// Present tells whether there is a filter.
+// Present reports whether there is a filter.
 func (f *Filter) Present() bool { return f.W.Present() }
 
 // ReasonArgs: for the nodes X [n, S] of a pair,

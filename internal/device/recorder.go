@@ -72,7 +72,7 @@ type Recording any
 // Namer is implemented by devices whose kernels run behind their calls: what fails is then said with what it belongs
 // to.
 type Namer interface {
-	// At says what the calls that follow belong to, such as a node of a graph with its shapes; empty is nothing in
+	// At names what the calls that follow belong to, such as a node of a graph with its shapes; empty is nothing in
 	// particular. A recording belongs to what was said before Record.
 	At(what string)
 }

@@ -44,7 +44,7 @@ type Op struct {
 	Temp  []int // floats of scratch memory
 	// OutSize is the number of floats behind result 0 if it is larger than its shape.
 	OutSize int
-	// Outer says that a result is the product of two arguments: result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
+	// Outer: a result is the product of two arguments, result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
 	Outer *Outer
 	// Alias: result 0 is the memory of argument 0; Run is nil.
 	Alias bool
@@ -54,7 +54,7 @@ type Op struct {
 	Nested func(s *Instance) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
-	// Grad builds the backward nodes: one per argument, nil if there is no gradient. Wants says which arguments
+	// Grad builds the backward nodes: one per argument, nil if there is no gradient. Wants lists which arguments
 	// have one.
 	Grad  func(in []*Node, out, dout *Node) []*Node
 	Wants []bool

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even says that its products are even
+// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even: its products are even
 // (device.GemmArgs).
 type LinearTerm struct {
 	X, W, B *Node
@@ -61,7 +61,7 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	return g.apply(op)
 }
 
-// MatMulT computes A Bᵀ for A [M, K] and B [N, K]: the similarities of two sets of embeddings. exact asks for float32
+// MatMulT computes A Bᵀ for A [M, K] and B [N, K]: the similarities of two sets of embeddings. exact is for float32
 // products also in precision bf16.
 func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
 	m, k, n := Dim(a, 0), Dim(a, 1), Dim(b, 0)

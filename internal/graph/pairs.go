@@ -181,7 +181,7 @@ type ReasonWeights struct {
 //
 //	ReLU(Out softmax(Q Kᵀ) X + OutBias)    Q = Query X + QueryBias    K = Key X + KeyBias
 //
-// first asks for node 0 of every pair alone: [B·C, S]. softmax runs along rows, in which Q Kᵀ = X (Queryᵀ Key) Xᵀ + 1
+// first computes node 0 of every pair alone: [B·C, S]. softmax runs along rows, in which Q Kᵀ = X (Queryᵀ Key) Xᵀ + 1
 // (Keyᵀ QueryBias)ᵀ Xᵀ + terms that are constant and cancel. So one product with M = Queryᵀ Key replaces two, and
 // KeyBias has the gradient 0.
 func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights) *Node {

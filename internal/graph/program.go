@@ -24,7 +24,7 @@ type Program struct {
 
 var _ G.VM = (*Program)(nil)
 
-// instr is one kernel call; the refs say where its views come from.
+// instr is one kernel call; the refs are the places that its views come from.
 type instr struct {
 	name string
 	at   string // the node, for a device.Namer
@@ -176,7 +176,7 @@ func (p *Program) describe(name string, n *Node) string {
 	return s + fmt.Sprintf(" %v", n.Shape())
 }
 
-// arg says where the value of a node lies.
+// arg returns where the value of a node lies.
 func (p *Program) arg(n *Node) (ref, error) {
 	elems := max(1, n.Shape().TotalSize())
 	for { // an alias of a leaf has the leaf's memory

@@ -73,7 +73,7 @@ func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
 	op := &Op{Name: fmt.Sprintf("gru %d→%d", in, h)}
 	words, counts, weights := op.arg(x, true), op.arg(lengths, false), op.gru(w, in, h)
 	gates, prev := op.save(rows*4*h), op.save(rows*h)
-	var y, other int // the result, and what nobody asks for
+	var y, other int // the result, and what nobody reads
 	if final {
 		y, other = op.result(b, h), op.scratch(rows*h)
 	} else {

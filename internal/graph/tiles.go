@@ -139,7 +139,7 @@ func (t *tiles) programs(s *Instance, compile func(sub *Graph, out *Node, p *til
 	return all, nil
 }
 
-// each runs the programs over the tiles: run is told the first row and the program, whose inputs are set.
+// each runs the programs over the tiles: run gets the first row and the program, whose inputs are set.
 func (t *tiles) each(s *Instance, all []*tileProgram, c *Call, run func(first int, p *tileProgram)) {
 	for first := 0; first < t.rows; first += t.most {
 		p := all[0]

@@ -139,7 +139,7 @@ func positions(g *onnx.Graph, x onnx.Value) onnx.Value {
 	return g.Op("Range", []onnx.Value{g.Int(0), g.Axis(x, 1), g.Int(1)})
 }
 
-// within tells for every position of x [B, n, …] whether it lies before the end, lengths [B]: [B, n] bool.
+// within reports for every position of x [B, n, …] whether it lies before the end, lengths [B]: [B, n] bool.
 func within(g *onnx.Graph, x, lengths onnx.Value) onnx.Value {
 	return g.Op("Less", []onnx.Value{g.Unsqueeze(positions(g, x), 0), g.Unsqueeze(lengths, 1)})
 }

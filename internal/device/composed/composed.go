@@ -87,7 +87,7 @@ func (d *Device) check(kernel string) *device.Checker {
 	return &d.checker
 }
 
-// Sync implements device.Core; it also says what no memory was found for.
+// Sync implements device.Core; it also returns what no memory was found for.
 func (d *Device) Sync() error {
 	if err := d.Core.Sync(); err != nil {
 		return err

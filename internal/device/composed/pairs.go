@@ -44,7 +44,7 @@ func (k pairs) PairAttentionGrad(a device.PairAttentionArgs) {
 	k.applyGrad(device.LeakyReLU, leak, a.DScores, scores, x, d)
 }
 
-// nodes says where the rows of a kind lie among the nodes of all pairs: rows [B, rows], in the order of images.
+// nodes is where the rows of a kind lie among the nodes of all pairs: rows [B, rows], in the order of images.
 type nodes struct {
 	b, rows  int
 	lengths  []int32

@@ -18,9 +18,9 @@ type reasoning struct {
 	shape  device.SegmentProductsArgs
 	y      device.View // X M + v
 	p      device.View // softmax(Y Xᵀ), rows of Longest
-	mixed  device.View // what goes into the last layer, of the nodes that are asked for
+	mixed  device.View // what goes into the last layer, of the nodes that are wanted
 	first  device.Ints // with First the first node of every pair
-	rows   int         // that are asked for
+	rows   int         // that are wanted
 }
 
 func (k pairs) reason(a *device.ReasonArgs) reasoning {

@@ -31,7 +31,7 @@ func (m *matchSparse[T]) find() {
 	m.d.pool.For(m.a.B, m)
 }
 
-// has tells whether an image has a gradient with caption c.
+// has reports whether an image has a gradient with caption c.
 func (m *matchSparse[T]) has(image, c int) bool { return m.pairs[image*m.c+c] }
 
 // take chooses the words of the group and returns their vectors.

@@ -104,7 +104,7 @@ func nodesOfImage(a device.NodeMeansArgs) (rows, pairs int) {
 	return rows * a.H, len(a.Lengths.Host) * a.H
 }
 
-// nodeRows says where the nodes of pairs lie.
+// nodeRows are the places of the nodes of pairs.
 type nodeRows struct {
 	first []int // of each caption, and the total T at the end
 }

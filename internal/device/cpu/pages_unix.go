@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapPages asks the system for zeroed pages outside the Go heap, which the garbage collector need not count.
+// mapPages maps zeroed pages outside the Go heap, which the garbage collector need not count.
 func mapPages(bytes int) ([]byte, error) {
 	p, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -100,7 +100,7 @@ func (p *attentionPiece[T]) grad() {
 	}
 }
 
-// some tells whether the image whose regions begin at col has a gradient with the caption.
+// some reports whether the image whose regions begin at col has a gradient with the caption.
 func (p *attentionPiece[T]) some(col int) bool {
 	for w := p.w0; w < p.w1; w++ {
 		if !p.l.ops.Zero(p.l.dWeights[w*p.ld+col:][:p.r]) {

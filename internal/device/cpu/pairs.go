@@ -43,7 +43,7 @@ func lane(images, i int) (lo, hi int) {
 	return i * images / n, (i + 1) * images / n
 }
 
-// pairLayout says where the words and nodes of captions lie.
+// pairLayout is where the words and nodes of captions lie.
 type pairLayout struct {
 	lengths  []int32
 	first    []int // first word of each caption, and the total T

@@ -227,7 +227,7 @@ func (l *sortPool[T]) Do(worker, b int) {
 	}
 }
 
-// fetch asks for the n rows of an item, which strips read a little of at a time.
+// fetch prefetches the n rows of an item, which strips read a little of at a time.
 func (l *sortPool[T]) fetch(m []T, b, n int) {
 	for p := range n {
 		at := l.at(b, p)

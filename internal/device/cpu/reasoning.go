@@ -154,7 +154,7 @@ func (k *reasonPiece[T]) run() {
 	k.w.pairs, k.rows = k.w.pairs[:0], 0
 }
 
-// dense tells whether no pair lies between those of the block, so that their nodes are one range.
+// dense reports whether no pair lies between those of the block, so that their nodes are one range.
 func (k *reasonPiece[T]) dense() bool {
 	n := len(k.w.pairs)
 	return k.w.pairs[n-1]-k.w.pairs[0] == n-1

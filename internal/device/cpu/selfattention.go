@@ -85,7 +85,7 @@ type head[T vec.Float] struct {
 }
 
 // Do works on the heads of caption b. Each takes a few columns of many rows far apart, which the processor does not
-// foresee, so all rows are asked for at the beginning.
+// foresee, so all rows are prefetched at the beginning.
 func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	n := int(l.a.Lengths.Host[b])
 	l.fetch(b, n)
@@ -103,7 +103,7 @@ func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	}
 }
 
-// fetch asks for what the n rows of caption b read and write.
+// fetch prefetches what the n rows of caption b read and write.
 func (l *selfAttentionLoop[T]) fetch(b, n int) {
 	for r := l.start[b]; r < l.start[b]+n; r++ {
 		for _, m := range [...][]T{l.q, l.k, l.v, l.dq, l.dk, l.dv} {

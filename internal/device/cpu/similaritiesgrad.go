@@ -111,7 +111,7 @@ func (l *similarities[T]) active(b, at, n int) similarityRows {
 	return similarityRows{b: b, at: at, n: end - at}
 }
 
-// without tells whether row j has no gradient with image b.
+// without reports whether row j has no gradient with image b.
 func (l *similarities[T]) without(b, j int) bool {
 	node, size := b*l.nodes+l.node[j], l.a.S
 	if f := &l.filter; f.w != nil {

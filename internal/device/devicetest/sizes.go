@@ -181,7 +181,7 @@ func (f *filler) size(v reflect.Value, name string) int64 {
 	return 2
 }
 
-// sizes calls a kernel with the views that its declaration asks for, the optional ones if they are given, then with
+// sizes calls a kernel with the views of its declaration, the optional ones if they are given, then with
 // each of them wrong, and returns what was declared.
 func (h *harness) sizes(kernel string, given bool, declare func(*device.Checker), call func()) (all []device.Operand) {
 	h.t.Helper()
