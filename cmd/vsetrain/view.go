@@ -59,6 +59,8 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the "+
 		"folder of the data set")
+	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for pictures sent to the search page; empty is "+
+		"the one that 'data extract' recorded")
 	o.cache.add(c)
 	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost "+
 		"and addresses; may be repeated")
@@ -77,7 +79,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	o.BLAS = a.getenv("VSETRAIN_BLAS")
+	o.BLAS, o.Getenv = a.getenv("VSETRAIN_BLAS"), a.getenv
 	o.Cache, o.CacheLimit = o.cache.folder()
 	o.Warn = a.warn
 	l, err := listenOn(o.Listen, viewPort)

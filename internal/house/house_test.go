@@ -78,8 +78,9 @@ var sideways = map[string][]string{
 	// trials are runs
 	"internal/sweep": {"internal/config", "internal/experiment", "internal/report"},
 	// a page on what they tell
-	"internal/view": {"internal/config", "internal/experiment", "internal/report", "internal/search"},
-	"cmd/vsetrain":  {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+	"internal/view": {"internal/config", "internal/experiment", "internal/extract", "internal/report",
+		"internal/search"},
+	"cmd/vsetrain": {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx"},
 	"internal/device/cuda/measure":  {"internal/device", "internal/device/cuda", "internal/device/cuda/driver"},

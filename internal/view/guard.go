@@ -57,7 +57,11 @@ func guard(hosts []string, next http.Handler) http.Handler {
 			http.Error(w, "the query is too long", http.StatusRequestURITooLong)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		limit := int64(maxBody)
+		if r.URL.Path == "/upload" {
+			limit = maxUpload
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		next.ServeHTTP(w, r)
 	})
 }

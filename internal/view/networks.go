@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/search"
 )
 
-// searcher is what the pages need of an index; *search.Index is one.
+// searcher is what the pages need of an index; *index is one.
 type searcher interface {
 	Info() search.Info
 	Image(i int) search.Image
@@ -20,20 +20,10 @@ type searcher interface {
 	Text(ctx context.Context, query string, k int) (search.Answer, error)
 	OfImage(ctx context.Context, i, k int) (search.Answer, error)
 	OfCaption(ctx context.Context, c, k int) (search.Answer, error)
+	OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error)
+	HasExtractor() bool
 	Outcomes(ctx context.Context) (*search.Outcomes, error)
 	Close() error
-}
-
-func openIndex(ctx context.Context, o search.Options) (searcher, error) {
-	x, err := search.Open(o)
-	if err != nil {
-		return nil, err // not a nil *search.Index in the interface
-	}
-	if err := x.Prepare(ctx, search.AllQueries); err != nil {
-		x.Close()
-		return nil, err
-	}
-	return x, nil
 }
 
 // networkKey says which network retrieves from which split.

@@ -19,7 +19,11 @@ type Options struct {
 	Dir    string // folder of runs, at any depth up to five, or one run
 	Data   string // data set that networks retrieve from; "" is the one each run was trained on
 	Images string // folder of pictures; "" is the folder images of the data set, if there is one
-	Cache  string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
+	// Extractor is the model of ONNX for pictures that are sent to the page; "" is the one that 'data extract'
+	// recorded. Getenv reads the environment, for the library that runs it.
+	Extractor string
+	Getenv    func(string) string
+	Cache     string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
 	// CacheLimit bounds a cache that nobody asked for, see search.Options; 0 does not.
 	CacheLimit int64
 	Hosts      []string // host names under which the page may be called, beside localhost and IP addresses

@@ -20,7 +20,8 @@ type picked struct {
 	State       progressOf
 	Asked, Open bool
 	Info        search.Info
-	NoPicture   int // images without a picture
+	Pictures    bool // pictures that are sent can be asked for
+	NoPicture   int  // images without a picture
 	NoFolder    bool
 	Data        string
 	Page        string // path of the page that asks
@@ -76,6 +77,7 @@ func (s *Server) pick(r *request) (*picked, error) {
 		p.network, p.release, p.Open = b, release, true
 		p.Info = b.index.Info()
 		p.NoPicture, p.NoFolder = len(b.pictures.missing), b.pictures.gallery == nil
+		p.Pictures = b.index.HasExtractor()
 	}
 	return p, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/pictures"
 	"vsetrain/internal/search"
 )
 
@@ -53,7 +54,14 @@ func (f *fake) Text(_ context.Context, q string, _ int) (search.Answer, error) {
 	}
 	return f.answer()
 }
-func (f *fake) OfImage(context.Context, int, int) (search.Answer, error)   { return f.answer() }
+func (f *fake) OfImage(context.Context, int, int) (search.Answer, error) { return f.answer() }
+func (f *fake) HasExtractor() bool                                       { return true }
+func (f *fake) OfPicture(_ context.Context, b []byte, _ int) (search.Answer, error) {
+	if _, err := pictures.Decode(b); err != nil {
+		return search.Answer{}, &badRequest{err.Error()}
+	}
+	return f.answer()
+}
 func (f *fake) OfCaption(context.Context, int, int) (search.Answer, error) { return f.answer() }
 func (f *fake) Outcomes(context.Context) (*search.Outcomes, error) {
 	var out search.Outcomes

@@ -30,7 +30,7 @@ func New(o Options) (*Server, error) {
 		o.Now = time.Now
 	}
 	if o.open == nil {
-		o.open = openIndex
+		o.open = o.openIndex
 	}
 	s := &Server{opt: o, store: newStore(o.Dir), measures: newMeasures()}
 	s.networks = newNetworks(&s.opt)
@@ -65,6 +65,8 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /assets/", assetHandler())
 	mux.Handle("POST /load", s.page(s.load))
 	mux.Handle("POST /rank", s.page(s.rank))
+	mux.Handle("POST /upload", s.page(s.uploadPage))
+	mux.Handle("GET /upload", s.page(s.afterUpload))
 	mux.Handle("POST /theme", s.page(s.theme))
 	mux.Handle("GET /", s.page(func(*request) error { return errNotFound }))
 	return guard(s.opt.Hosts, mux)

@@ -1,0 +1,95 @@
+package view
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// send posts a form with one file.
+func (s *site) send(path, field, file string, content []byte, header ...string) (int, string) {
+	s.t.Helper()
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	w, err := form.CreateFormFile(field, file)
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err == nil {
+		err = form.Close()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequest("POST", s.URL+path, &b)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// A picture that is sent finds captions; its name, its size, its kind and where the form comes from are held against
+// nothing but the rules.
+func TestUpload(t *testing.T) {
+	s := open(t, Options{Dir: runs, open: opensFake(&fake{})})
+	p := &picked{Key: networkKey{"one", "best", "test"}}
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		t.Fatal(err)
+	}
+	to := p.URL("/upload")
+	if status, text := s.send(to, "picture", "a.png", picture.Bytes()); status != http.StatusBadRequest ||
+		!strings.Contains(text, "open the network first") {
+		t.Errorf("before it is open: %d", status)
+	}
+	s.load(p.Key)
+	if text := s.get(p.URL("/search")); !strings.Contains(text, `enctype="multipart/form-data"`) {
+		t.Error("the search page has no form for a picture")
+	}
+	status, text := s.send(to, "picture", "../../etc/passwd", picture.Bytes())
+	if status != http.StatusOK || !strings.Contains(text, "2 of 2 captions") || strings.Contains(text, "passwd") ||
+		strings.Contains(text, "<script>alert") {
+		t.Errorf("%d: %s", status, text)
+	}
+	for name, c := range map[string]struct {
+		field, want string
+		content     []byte
+		header      []string
+		status      int
+	}{
+		"text":    {"picture", "expected a JPEG, PNG, WebP or GIF", []byte("no picture"), nil, 400},
+		"field":   {"file", "expected a form with a picture", picture.Bytes(), nil, 400},
+		"large":   {"picture", "too large; expected at most 32 MiB", make([]byte, maxUpload), nil, 400},
+		"foreign": {"picture", "cross-origin", picture.Bytes(), []string{"Sec-Fetch-Site", "cross-site"}, 403},
+	} {
+		if status, text := s.send(to, c.field, "a.png", c.content, c.header...); status != c.status ||
+			!strings.Contains(text, c.want) {
+			t.Errorf("%s: %d, %q lacks %q", name, status, text, c.want)
+		}
+	}
+	// other forms keep their small limit
+	if status, _ := s.send("/theme", "theme", "a", make([]byte, 2*maxBody)); status == http.StatusOK {
+		t.Error("a large form is read elsewhere")
+	}
+	if r, _ := s.ask("GET", to, nil); r.StatusCode != http.StatusSeeOther && r.Request.URL.Path != "/search" {
+		t.Errorf("GET leads to %s", r.Request.URL)
+	}
+}
