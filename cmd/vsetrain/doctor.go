@@ -14,6 +14,7 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/internal/gemm"
 	"vsetrain/internal/par"
+	"vsetrain/internal/vec"
 )
 
 type doctorOptions struct {
@@ -46,6 +47,7 @@ type diagnosis struct {
 	GEMMGflops      float64          `json:"gemm_gflops,omitempty"`
 	BF16            string           `json:"gemm_bf16"`
 	BF16Gflops      float64          `json:"gemm_bf16_gflops,omitempty"`
+	Vectors         string           `json:"vectors"` // the kernels of elementwise functions and sums
 	Dir             string           `json:"dir"`
 	DiskFree        int64            `json:"disk_free_bytes"`
 	DiskWrite       float64          `json:"disk_write_bytes_per_s,omitempty"`
@@ -148,7 +150,7 @@ func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 			return err
 		}
 	}
-	d.GEMM, d.BF16 = e.Name(), e.BF16Name()
+	d.GEMM, d.BF16, d.Vectors = e.Name(), e.BF16Name(), vec.Best().Name
 	if !quick {
 		const n = doctorShape
 		d.GEMMGflops = gemm.Measure(e, n, n, n, false, false, gemm.Float32, 300*time.Millisecond)
@@ -200,9 +202,12 @@ func (d *diagnosis) print(a *app) {
 	line("memory", "%s", memory)
 	line("products", "fp32 %s%s", d.GEMM, d.speed(d.GEMMGflops))
 	line("", "bf16 %s%s", d.BF16, d.speed(d.BF16Gflops))
-	if d.BLAS == "" {
-		line("", "own kernels (VSETRAIN_BLAS=openblas or mkl asks for a library)")
+	if libraries := gemm.Libraries(); d.BLAS == "" && len(libraries) > 0 {
+		line("", "own kernels (VSETRAIN_BLAS=%s asks for a library)", strings.Join(libraries, " or "))
+	} else if d.BLAS == "" {
+		line("", "own kernels")
 	}
+	line("vectors", "%s", d.Vectors)
 	disk := d.Dir
 	if d.DiskFree > 0 {
 		disk += ": " + ui.Bytes(d.DiskFree) + " free"

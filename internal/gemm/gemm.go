@@ -3,7 +3,7 @@ package gemm
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"strings"
 
 	"vsetrain/internal/par"
 )
@@ -139,8 +139,8 @@ func notAvailable(name string, kernels []*kernel) error {
 	for _, k := range kernels {
 		s += k.name + ", "
 	}
-	return fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %sgonum, openblas, mkl%s", name, s,
-		map[bool]string{true: ", accelerate"}[runtime.GOOS == "darwin"])
+	return fmt.Errorf("gemm: kernel %q is not available on this CPU; available: %s%s", name, s,
+		strings.Join(append([]string{"gonum"}, Libraries()...), ", "))
 }
 
 // Name is the float32 implementation in use, e.g. "amx", "avx512" or "openblas 0.3.21 (libopenblas.so.0)".

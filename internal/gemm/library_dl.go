@@ -21,6 +21,14 @@ var libraryNames = map[string][]string{
 	"mkl":        {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
 }
 
+// Libraries are the libraries that Options.Kernel may ask for in this program.
+func Libraries() []string {
+	if runtime.GOOS == "darwin" {
+		return []string{"openblas", "mkl", "accelerate"}
+	}
+	return []string{"openblas", "mkl"}
+}
+
 // blasLibrary calls the Fortran sgemm_ of a shared library. Fortran passes every argument by address, so the
 // call needs integer registers only. It is column major: C' = op(B)' op(A)'.
 type blasLibrary struct {

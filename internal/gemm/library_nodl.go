@@ -4,6 +4,9 @@ package gemm
 
 import "fmt"
 
+// Libraries are the libraries that Options.Kernel may ask for in this program: it loads none.
+func Libraries() []string { return nil }
+
 func openLibrary(kind string, _ int) (library, error) {
 	return nil, fmt.Errorf("gemm: %s: %w: this program loads no libraries (docs/faq.md); choose another kernel", kind,
 		ErrNoLibrary)
