@@ -3,6 +3,8 @@ package sweep
 import (
 	"strings"
 	"testing"
+
+	"vsetrain/loss"
 )
 
 // Every mistake and its whole message after the name of the file.
@@ -31,7 +33,8 @@ var bad = map[string]struct{ text, want string }{
 	"range out of range": {"method: random\ntrials: 3\naxes: [{param: optim.decay, range: {from: 0.5, to: 2}}]\n",
 		`s.yaml:3:8: optim.decay: expected a number in (0, 1], found 2`},
 	"wrong choice": {"axes: [{param: loss.name, choices: [lmh, lsehh]}]\n",
-		`s.yaml:1:42: loss.name: expected one of lsh, lmh, lseh, luwm, found "lsehh"; did you mean lseh?`},
+		"s.yaml:1:42: loss.name: expected one of " + strings.Join(loss.Names(), ", ") +
+			`, found "lsehh"; did you mean lseh?`},
 	"value twice": {"axes: [{param: train.batch, values: [16, 16]}]\n",
 		`s.yaml:1:42: axes[0]: 16 is there twice`},
 	"axis twice": {"axes: [{param: train.batch, values: [16]}, {param: train.batch, values: [32]}]\n",
