@@ -3,6 +3,9 @@ package data
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"vsetrain/internal/npy"
 	"vsetrain/internal/pickle"
@@ -27,6 +30,14 @@ var boxNames, sizeNames = []string{"_boxes.npy", "_ims_bbx.npy"}, []string{"_siz
 
 // HasBoxes reports whether the split was opened with boxes.
 func (s *Split) HasBoxes() bool { return s.boxes != nil }
+
+// BoxesStored reports whether a data set holds boxes of a split.
+func BoxesStored(dir, split string) bool {
+	return slices.ContainsFunc(boxNames, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, split+name))
+		return err == nil
+	})
+}
 
 // ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes
 // that are not inside the picture are an error.

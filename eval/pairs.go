@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -75,6 +76,25 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 		return nil, nil, fmt.Errorf("encode captions of split %s: %w", s.Name(), err)
 	}
 	return captions, order, nil
+}
+
+// EncodePairCaption encodes one caption of a split with a PairScorer, and returns the ids of its words.
+func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, caption int) (
+	set *models.EncodedSet, words []int32, err error) {
+	o := EncodeOptions{Batch: 1}
+	l, err := data.NewCaptionLoader(s, v, []int32{int32(caption)}, o.loader())
+	if err != nil {
+		return nil, nil, err
+	}
+	set = &models.EncodedSet{}
+	err = drain(ctx, l, func(b *data.Batch) error {
+		words = slices.Clone(captionBatch(b).Words)
+		return r.AppendCaptions(set, captionBatch(b), 1)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode caption %d of split %s: %w", caption, s.Name(), err)
+	}
+	return set, words, nil
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.

@@ -38,7 +38,7 @@ func init() {
 		o.GSMN = GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"}
 	}, traits: func(o *Options) Traits {
 		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"},
-			AnyRegions: true, Boxes: true,
+			AnyRegions: true, WordAttention: true, Boxes: true,
 			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true",
 			StoredWords: true}
 		if o.GSMN.Mode == "dense" {
@@ -159,6 +159,16 @@ func (n *gsmn) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	x := g.L2Norm(n.Text.rows(g, c), 1, 1e-8)
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Edges: c.Edges, EdgeStart: c.EdgeStart}
 }
+
+// Attention computes the attention of the words to the regions, which graph.CrossMatch computes within.
+func (n *gsmn) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	v := images.Values[0]
+	return g.PairAttention(g.Reshape(v, graph.Dim(v, 0), n.dims.Regions, n.embed), captions.Words[0], captions.Lengths,
+		graph.PairAttentionOptions{Lambda: n.opt.Lambda})
+}
+
+// AttendsWords reports that words attend to regions; regions attend to words as well.
+func (n *gsmn) AttendsWords() bool { return false }
 
 // Pairs scores all pairs.
 func (n *gsmn) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {

@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
@@ -132,17 +133,22 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 	if err != nil {
 		return nil, err
 	}
+	return e, r.feedTile(images, i0, i1, captions, c0, c1, capacity)
+}
+
+// feedTile feeds the values of a tile.
+func (r *PairRunner) feedTile(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
 	s := r.Model.Instance
 	for k := range images.Values {
 		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1),
 			images.resident.rows(k, i0, i1)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for k := range captions.Values {
 		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1),
 			captions.resident.rows(k, c0, c1)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for k := range captions.Words {
@@ -151,14 +157,14 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 			s.Bind(name, on)
 		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]),
 			capacity*v.Width); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := s.FeedInts(InputLengths, captions.Length[c0:c1]); err != nil {
-		return nil, err
+		return err
 	}
 	edges, start := captions.edgesOf(c0, c1)
-	return e, r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
+	return r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
 }
 
 // feedRows feeds values: those on the device, if they are resident.
@@ -172,11 +178,17 @@ func (r *PairRunner) feedRows(name string, values []float32, on device.View) err
 
 // nodes are the scores of a tile.
 func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *EncodedSet) *graph.Node {
-	var im EncodedImages
+	im, c := r.inputs(g, key, images, captions)
+	return r.net.Pairs(g, im, c)
+}
+
+// inputs are the values of a tile.
+func (r *PairRunner) inputs(g *graph.Graph, key tileShape, images, captions *EncodedSet) (im EncodedImages,
+	c EncodedCaptions) {
 	for k, v := range images.Values {
 		im.Values = append(im.Values, g.Input(fmt.Sprintf(inImages, k), key.images, v.Width))
 	}
-	c := EncodedCaptions{Lengths: g.InputInts(InputLengths, key.captions)}
+	c.Lengths = g.InputInts(InputLengths, key.captions)
 	c.Edges, c.EdgeStart = r.Model.edgeInputs(g, key.captions, key.capacity)
 	for k, v := range captions.Words {
 		c.Words = append(c.Words, g.Input(fmt.Sprintf(inWords, k), key.capacity, v.Width))
@@ -184,7 +196,42 @@ func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *Enco
 	for k, v := range captions.Values {
 		c.Values = append(c.Values, g.Input(fmt.Sprintf(inCaptions, k), key.captions, v.Width))
 	}
-	return r.net.Pairs(g, im, c)
+	return im, c
+}
+
+// Attention computes how the words of caption c of a set attend to the regions of image i of a set, or with
+// WordAttender.AttendsWords the regions to the words: the weights [words of the caption, R]. A network that is no
+// WordAttender is an error.
+func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, c int) ([]float32, error) {
+	net, ok := r.net.(WordAttender)
+	if !ok {
+		return nil, fmt.Errorf("the words of network %s attend to no regions; those of %s do",
+			r.Model.Options.Network, strings.Join(Having(func(t Traits) bool { return t.WordAttention }), ", "))
+	}
+	words, regions := int(captions.Length[c]), r.Model.Dims.Regions
+	key := tileShape{1, 1, Bucket(words)}
+	g := r.Model.Instance.Graph()
+	e, err := r.Model.compile(g, func() *graph.Node {
+		im, text := r.inputs(g, key, images, captions)
+		return net.Attention(g, im, text)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.feedTile(images, i, i+1, captions, c, c+1, key.capacity); err != nil {
+		return nil, err
+	}
+	weights := make([]float32, key.capacity*regions)
+	if err := r.Model.run(e, weights); err != nil {
+		return nil, err
+	}
+	return weights[:words*regions], nil
+}
+
+// AttendsWords reports whether the weights of Attention are those of regions over words.
+func (r *PairRunner) AttendsWords() bool {
+	net, ok := r.net.(WordAttender)
+	return ok && net.AttendsWords()
 }
 
 func (r *PairRunner) compile(build func(g *graph.Graph) *pairEncoder) (e *pairEncoder, err error) {

@@ -21,6 +21,16 @@ type PairScorer interface {
 	Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node
 }
 
+// WordAttender is a PairScorer that compares a word with what it attends to among the regions.
+type WordAttender interface {
+	PairScorer
+	// Attention computes the weights that Pairs compares with: [capacity, B·R], for every word those of the regions of
+	// every image. They sum to 1 over the regions of an image; where AttendsWords is true the regions attend, and the
+	// weights of a region sum to 1 over the words of a caption.
+	Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node
+	AttendsWords() bool
+}
+
 // ImageInputs are the inputs of an image encoder.
 type ImageInputs struct {
 	Regions *graph.Node // [B, R·D]

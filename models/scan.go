@@ -27,7 +27,7 @@ func init() {
 		o.SCAN = SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
 	}, traits: func(*Options) Traits {
 		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
-			AnyRegions: true}
+			AnyRegions: true, WordAttention: true}
 	}}
 }
 
@@ -115,24 +115,43 @@ func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	v := g.Reshape(images[0], b*r, n.embed)
-	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
+	a, w := n.weights(g, v, words, lengths)
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	norms := func(x *graph.Node) *graph.Node {
 		return g.Map(device.Sqrt, 0, g.Sum(g.Multiply(x, x), graph.AlongRows(n.embed)))
 	}
-	if n.opt.Attention == "t2i" {
-		w := n.attend(g, a, ofWords, ofRegions)
+	if !n.AttendsWords() {
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
 		queries := g.Spread(norms(words), graph.AlongRows(b), capacity, b)
 		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
 		return g.SwapAxes(n.score(g, local, ofWords))
 	}
-	w := n.attend(g, a, ofRegions, ofWords)
 	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
 	queries := g.Repeat(norms(v), c)
 	local := n.local(g, a, w, mixed, queries, ofWords)
 	return g.SwapAxes(g.Reshape(n.score(g, local, ofRegions), c, b))
 }
+
+// weights computes the products of words [capacity, E] and regions [B·R, E], and the attention that comes of them:
+// [capacity, B·R] each.
+func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node) (products, weights *graph.Node) {
+	products = g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
+	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(n.dims.Regions)
+	if n.AttendsWords() {
+		return products, n.attend(g, products, ofRegions, ofWords)
+	}
+	return products, n.attend(g, products, ofWords, ofRegions)
+}
+
+// Attention computes the attention of the words to the regions, with attention i2t that of the regions to the words.
+func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	v := images.Values[0]
+	_, w := n.weights(g, g.Reshape(v, graph.Dim(v, 0)*n.dims.Regions, n.embed), captions.Words[0], captions.Lengths)
+	return w
+}
+
+// AttendsWords reports whether regions attend to words.
+func (n *scan) AttendsWords() bool { return n.opt.Attention == "i2t" }
 
 // attend turns the products a into the weights of the sources.
 func (n *scan) attend(g *graph.Graph, a *graph.Node, queries, sources graph.Axis) *graph.Node {

@@ -39,7 +39,7 @@ func init() {
 			o.SGRAF = SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4}
 		}, traits: func(*Options) Traits {
 			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf",
-				TextEncoders: []string{"bigru"}}
+				TextEncoders: []string{"bigru"}, WordAttention: true}
 		}}
 	}
 }
@@ -197,14 +197,23 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 		Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }
 
+// Attention computes the attention of the words to the regions.
+func (n *sgraf) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
+	v := images.Values[0]
+	return g.PairAttention(g.Reshape(v, graph.Dim(v, 0), n.dims.Regions, n.embed), captions.Words[0], captions.Lengths,
+		graph.PairAttentionOptions{Lambda: sgrafSmooth, Even: true})
+}
+
+// AttendsWords reports that words attend to regions.
+func (n *sgraf) AttendsWords() bool { return false }
+
 // Pairs scores all pairs.
 func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v, words, lengths := images.Values[0], captions.Words[0], captions.Lengths
 	b, c := graph.Dim(v, 0), graph.Dim(lengths, 0)
 	v = g.Reshape(v, b, n.dims.Regions, n.embed)
 	sim := &n.Sim
-	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: g.PairAttention(v, words, lengths,
-		graph.PairAttentionOptions{Lambda: sgrafSmooth, Even: true}),
+	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: n.Attention(g, images, captions),
 		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths,
 		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g),
 		GlobalB: sim.Global.Bias.Node(g)}

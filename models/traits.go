@@ -22,6 +22,9 @@ type Traits struct {
 	AnyRegions   bool     // the weights serve images of any number of regions
 	Attention    bool     // it is a RegionEncoder, whose attention can be shown
 
+	// it is a WordAttender, whose attention can be shown
+	WordAttention bool
+
 	Boxes bool // it looks at the boxes of the regions
 	// training divides boxes again at every use, as the released GSMN code (data.FieldDecayedBoxes)
 	DecayedBoxes bool

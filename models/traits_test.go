@@ -58,6 +58,9 @@ func TestTraits(t *testing.T) {
 		if _, attends := n.(RegionEncoder); attends != traits.Attention {
 			t.Errorf("%s: a region encoder: %v, declared %v", name, attends, traits.Attention)
 		}
+		if _, attends := n.(WordAttender); attends != traits.WordAttention {
+			t.Errorf("%s: words attend: %v, declared %v", name, attends, traits.WordAttention)
+		}
 	}
 	got := Having(func(t Traits) bool { return t.Embeds })
 	for _, name := range []string{VSEPP, VSRN, VSEInf} {

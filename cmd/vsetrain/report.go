@@ -20,6 +20,7 @@ import (
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
 	"vsetrain/internal/runfs"
+	"vsetrain/models"
 )
 
 type reportOptions struct {
@@ -43,7 +44,7 @@ func newCmdReport(a *app) *cobra.Command {
 		Short: "Turn runs into the tables and figures of the paper",
 		Long: `Compare run directories, finished or still running: training efficiency and learning curves,
 recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
-VSRN and computation time.
+VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. Runs of different data sets have sections of their own and are
@@ -94,8 +95,8 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
 	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds "+
 		"SPLIT_svd.npy in the data folder")
-	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`; repeat for "+
-		"more")
+	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`, and where "+
+		"the words of its first caption look in SAF, SGR, GSMN and SCAN; repeat for more")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
 	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
 	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
@@ -172,7 +173,7 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 	if opt.Hardest, err = o.hardest(ctx, a, sets); err != nil {
 		return err
 	}
-	if opt.Attention, err = o.attention(ctx, a, sets); err != nil {
+	if opt.Attention, opt.Words, err = o.attention(ctx, a, sets); err != nil {
 		return err
 	}
 	o.bars.close()
@@ -299,24 +300,34 @@ func (o *reportOptions) hardest(ctx context.Context, a *app,
 }
 
 func (o *reportOptions) attention(ctx context.Context, a *app,
-	sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention, error) {
+	sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention,
+	map[*report.DataSet][]*experiment.WordAttention, error) {
 	if len(o.Attention) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	out := map[*report.DataSet][]experiment.Attention{}
+	images := map[*report.DataSet][]experiment.Attention{}
+	words := map[*report.DataSet][]*experiment.WordAttention{}
 	for _, d := range sets {
 		for _, r := range d.Reasoners() {
 			maps, err := experiment.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			out[d] = append(out[d], maps...)
+			images[d] = append(images[d], maps...)
+		}
+		for _, r := range d.WordAttenders() {
+			maps, err := experiment.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			if err != nil {
+				return nil, nil, err
+			}
+			words[d] = append(words[d], maps...)
 		}
 	}
-	if len(out) == 0 {
-		return nil, usagef("--attention: none of the runs is of network vsrn, whose attention is defined")
+	if len(images)+len(words) == 0 {
+		return nil, nil, usagef("--attention: none of the runs is of a network whose attention is defined: %s",
+			strings.Join(models.Having(func(t models.Traits) bool { return t.Attention || t.WordAttention }), ", "))
 	}
-	return out, nil
+	return images, words, nil
 }
 
 func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) error {

@@ -99,10 +99,6 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 	}
 	defer l.Close()
 	s := l.Split
-	byID := map[string]int{}
-	for i := range s.NumImages() {
-		byID[s.ImageID(s.RowOf(i))] = i
-	}
 	if l.Runner.Embeds == nil {
 		return nil, fmt.Errorf("%s: network %s scores pairs; attention is that of %s", l.Found, l.Model.Options.Network,
 			strings.Join(models.Having(func(t models.Traits) bool { return t.Attention }), ", "))
@@ -111,16 +107,15 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 	regions, boxes := make([]float32, k*s.Dim()), make([]float32, 4*k)
 	image, features := make([]float32, e), make([]float32, k*e)
 	var out []Attention
-	for _, id := range ids {
+	numbers, err := imagesByID(s, ids)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range numbers {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		i, ok := byID[id]
-		if !ok {
-			return nil, fmt.Errorf("%s: split %s has no image with the id %q; ids are like %q", s.Dir(), s.Name(), id,
-				s.ImageID(0))
-		}
-		row := s.RowOf(i)
+		id, row := ids[n], s.RowOf(i)
 		if err := s.ReadImage(regions, row); err != nil {
 			return nil, err
 		}

@@ -255,3 +255,37 @@ func TestTiming(t *testing.T) {
 		t.Errorf("%+v", figures)
 	}
 }
+
+// Each word of a caption has a map with the outlines of the boxes, where there is no picture; those at start and end
+// have none.
+func TestWordGallery(t *testing.T) {
+	one := experiment.Attention{ImageID: "7", Width: 400, Height: 200,
+		Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}}}
+	a := &experiment.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
+	for i, w := range []string{"<start>", "a", "dog", "<end>"} {
+		m := experiment.WordMap{Word: w, Attention: one}
+		m.Scores = []float64{0.25 * float64(i), 1 - 0.25*float64(i)}
+		a.Words = append(a.Words, m)
+	}
+	g, err := wordGallery([]*experiment.WordAttention{a}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := g.Rows[0]
+	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75" ||
+		row.Cards[1].File != "words-1-7-02-dog" || row.Label != "runs/saf: “a dog”, image 7, score 0.500" {
+		t.Fatalf("%+v", row)
+	}
+	if !strings.Contains(g.Note, "regions attend to words") || !strings.Contains(g.Note, "cells of a grid") {
+		t.Errorf("%q", g.Note)
+	}
+	img, err := png.Decode(bytes.NewReader(row.Cards[0].PNG))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
+	if b := img.Bounds(); b.Dx() != 200 || b.Dy() != 100 || at(150, 25) != heatColor(1) ||
+		at(50, 50) != heatColor(1./3) || at(50, 99) == at(50, 50) {
+		t.Errorf("%v: %v, %v, edge %v", b, at(150, 25), at(50, 50), at(50, 99))
+	}
+}

@@ -16,6 +16,7 @@ type Options struct {
 	Paper     bool                               // show the paper's spread of the recalls, see recallTable
 	Hardest   map[*DataSet][]*experiment.Hardest // hard negatives of a caption
 	Attention map[*DataSet][]experiment.Attention
+	Words     map[*DataSet][]*experiment.WordAttention // of networks whose words attend to regions
 	Timing    []*experiment.SamplesReport
 	Pictures  *Pictures // nil shows ids in place of pictures
 }
@@ -180,6 +181,14 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	if a := o.Attention[d]; len(a) > 0 {
 		s = section("attention", "Attention of VSRN")
 		g, err := attentionGallery(a, o.Pictures)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, Item{Gallery: g})
+	}
+	if a := o.Words[d]; len(a) > 0 {
+		s = section("words", "Attention of words")
+		g, err := wordGallery(a, o.Pictures)
 		if err != nil {
 			return err
 		}

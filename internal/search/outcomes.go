@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"vsetrain/eval"
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/par"
 )
 
@@ -19,6 +20,15 @@ type Outcome struct {
 
 // Margin is by how much the best wrong candidate beats the match; negative where the match is first.
 func (o Outcome) Margin() float64 { return o.Wrong.Score - o.Match.Score }
+
+// Attention computes how the words of caption c attend to the regions of image i in the network, the first of an
+// ensemble; it is an error of a network whose words do not.
+func (x *Index) Attention(ctx context.Context, i, c int) (*experiment.WordAttention, error) {
+	e := x.members[0].common()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.AttendWords(ctx, i, c)
+}
 
 // Outcomes are those of all queries of a split.
 type Outcomes struct {

@@ -177,6 +177,19 @@ func (s *site) load(key networkKey) {
 	s.t.Fatalf("not open after 12 s: %+v", p)
 }
 
+// loadOnly opens a network that scores pairs, which are not ranked.
+func (s *site) loadOnly(key networkKey) {
+	s.t.Helper()
+	s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
+	for range 600 {
+		if p, asked := s.server.networks.state(key); asked && !p.Loading {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.t.Fatal("not open after 12 s")
+}
+
 // fakeRun writes a run directory by hand.
 func fakeRun(t *testing.T, dir string, c *config.Config, metrics string) {
 	t.Helper()

@@ -23,6 +23,7 @@ type searcher interface {
 	OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error)
 	HasExtractor() bool
 	Outcomes(ctx context.Context) (*search.Outcomes, error)
+	Attention(ctx context.Context, i, c int) (*experiment.WordAttention, error)
 	Close() error
 }
 

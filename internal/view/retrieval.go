@@ -110,6 +110,7 @@ type figure struct {
 	Score       float64
 	Rank        int // from 1; 0 is none
 	Own         bool
+	Look        string // address of the attention of a caption to it; "" without
 }
 
 // figure describes image i.
@@ -125,6 +126,11 @@ func (p *picked) figure(i int) figure {
 	return f
 }
 
+// attends reports whether the words of the network attend to regions.
+func (p *picked) attends() bool {
+	return p.Run != nil && p.Run.Config != nil && p.Run.Config.Model.Traits().WordAttention
+}
+
 // line is a caption in a page.
 type line struct {
 	Index int
@@ -134,6 +140,7 @@ type line struct {
 	Rank  int // from 1; 0 is none
 	Own   bool
 	Image figure // of the image it describes
+	Look  string // address of its attention to an image; "" where its words attend to nothing
 }
 
 func (p *picked) line(c int) line {
@@ -273,6 +280,9 @@ func (s *Server) searchPage(r *request) error {
 		for i, h := range a.Hits {
 			f := p.figure(h.Index)
 			f.Score, f.Rank, f.Own = h.Score, i+1, h.Index == own
+			if d.Caption != nil {
+				f.Look = p.look(h.Index, d.Caption.Index)
+			}
 			d.Hits = append(d.Hits, f)
 		}
 		d.TookMS = float64(a.Took.Microseconds()) / 1000
@@ -310,6 +320,7 @@ func (s *Server) imagePage(r *request) error {
 		out := s.networks.ranks(p.network)
 		for c := i * k; c < (i+1)*k && c < p.Info.Captions; c++ {
 			l := p.line(c)
+			l.Look = p.look(i, c)
 			if out != nil {
 				l.Rank = out.Captions[c].Rank + 1
 			}
@@ -324,7 +335,7 @@ func (s *Server) imagePage(r *request) error {
 		}
 		for n, h := range a.Hits {
 			l := p.line(h.Index)
-			l.Score, l.Rank, l.Own = h.Score, n+1, h.Index/k == i
+			l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, h.Index/k == i, p.look(i, h.Index)
 			d.Hits = append(d.Hits, l)
 		}
 		d.TookMS = float64(a.Took.Microseconds()) / 1000

@@ -139,3 +139,44 @@ func TestGPUOnTheRunPage(t *testing.T) {
 		t.Error("a part of a GPU does not tell how much it is used")
 	}
 }
+
+// The words of a caption are drawn over the picture, with the weights that the network computes; networks without such
+// weights have no links to them.
+func TestAttentionPage(t *testing.T) {
+	root := t.TempDir()
+	c := tiny()
+	c.Model.Network, c.Model.TextEncoder, c.Train.MaxSteps = "saf", "bigru", 2
+	if err := trainTo(t.Context(), c, filepath.Join(root, "saf"), nil); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: root})
+	key := networkKey{"saf", "last", "test"}
+	s.loadOnly(key)
+	s.has("/image?r=saf&ck=last&split=test&i=2", `href="/attention?c=11&amp;ck=last&amp;i=2&amp;r=saf&amp;split=test"`)
+	text := s.has("/attention?r=saf&ck=last&split=test&i=2&c=11", "The weights of a word sum to 1",
+		`<image href="/picture?ck=last&amp;i=2`, `class="most"`, `fill-opacity="0.600"`)
+	if strings.Contains(text, "cells of a grid") || strings.Contains(text, "start&gt;") {
+		t.Error("boxes are there, and <start> is no word of the caption")
+	}
+	a, err := s.server.networks.all[key].index.Attention(t.Context(), 2, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 {
+		t.Errorf("%d figures of %d words", n, len(a.Words))
+	}
+	for _, bad := range []string{"i=99&c=11", "i=2&c=-1", "i=2"} {
+		if r, _ := s.ask("GET", "/attention?r=saf&ck=last&split=test&"+bad, nil); r.StatusCode != 400 {
+			t.Errorf("%s: %s", bad, r.Status)
+		}
+	}
+	plain := open(t, Options{Dir: runs})
+	plain.load(networkKey{"one", "best", "test"})
+	if text := plain.get("/image?r=one&i=2"); strings.Contains(text, "/attention") {
+		t.Error("VSE++ has a link to its attention")
+	}
+	if r, text := plain.ask("GET", "/attention?r=one&i=2&c=11", nil); r.StatusCode != 400 ||
+		!strings.Contains(text, "attend to no regions") {
+		t.Errorf("%s", r.Status)
+	}
+}

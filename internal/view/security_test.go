@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/pictures"
 	"vsetrain/internal/search"
 )
@@ -71,6 +72,11 @@ func (f *fake) Outcomes(context.Context) (*search.Outcomes, error) {
 		out.Images, out.Captions = append(out.Images, o), append(out.Captions, o)
 	}
 	return &out, nil
+}
+func (f *fake) Attention(_ context.Context, i, c int) (*experiment.WordAttention, error) {
+	m := experiment.WordMap{Word: f.Caption(c), Attention: experiment.Attention{Width: 2, Height: 1,
+		Boxes: [][4]float64{{0, 0, 1, 1}}, Scores: []float64{1}}}
+	return &experiment.WordAttention{Text: f.Caption(c), Words: []experiment.WordMap{m, m, m}}, nil
 }
 func (f *fake) Close() error {
 	if f.closed != nil {

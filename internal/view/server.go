@@ -55,7 +55,8 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*request) error{
 		"/{$}": s.runsPage, "/run": s.runPage, "/compare": s.comparePage, "/sweep": s.sweepPage,
-		"/search": s.searchPage, "/image": s.imagePage, "/queries": s.queriesPage, "/mistakes": s.mistakesPage,
+		"/search": s.searchPage, "/image": s.imagePage, "/attention": s.attentionPage,
+		"/queries": s.queriesPage, "/mistakes": s.mistakesPage,
 	} {
 		mux.Handle("GET "+path, s.page(page))
 	}
