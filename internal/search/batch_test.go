@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/par"
+	"vsetrain/models"
 )
 
 // Every query of a batch has the answer it has alone, bit for bit: of embedders together, of pair scorers with a
@@ -80,6 +81,32 @@ func TestVectorQueries(t *testing.T) {
 	var none *NoEmbeddingError
 	if r := open(t, order).Batch(t.Context(), []Query{{Vector: rows}}); !errors.As(r[0].Err, &none) {
 		t.Errorf("a pair scorer takes a vector: %+v", r[0])
+	}
+}
+
+// Scores that are no dot products are answered too, of captions and of vectors.
+func TestBatchOfOtherScores(t *testing.T) {
+	run := trainRun(t, makeWorld(t, 1), func(m *models.Options) { m.VSEPP.Measure, m.VSEPP.UseAbs = "order", true })
+	x := open(t, Options{Checkpoints: []string{run}})
+	if err := x.PrepareBatches(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	query := x.Caption(7)
+	want, err := x.Text(t.Context(), query, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, _, err := x.CaptionRows(t.Context(), []string{query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range x.Batch(t.Context(), []Query{{Text: query, K: 5}, {Vector: row, K: 5}}) {
+		if r.Err != nil || !slices.Equal(r.Hits, want.Hits) || r.Scored != 12 {
+			t.Errorf("query %d: %+v, want %+v", i, r, want)
+		}
+	}
+	if r := x.Batch(t.Context(), []Query{{Text: "zyzzyva"}}); !Refused(r[0].Err) {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -80,7 +80,7 @@ def read_embeddings(path: PathLike) -> Embeddings:
 
 def read_scores(path: PathLike) -> np.ndarray:
     """Read what ``vsetrain eval --save-scores`` wrote: float32 [images, captions], which stay on disk."""
-    scores = np.load(path, mmap_mode="r", allow_pickle=False)
+    scores: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     if scores.ndim != 2 or scores.shape[0] == 0 or scores.shape[1] % scores.shape[0]:
         raise ValueError(f"{path}: scores {scores.shape}; expected [images, captions], as many captions for each image")
     return scores

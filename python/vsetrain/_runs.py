@@ -63,27 +63,33 @@ class Run:
         import yaml
 
         with open(self.path / "config.yaml", encoding="utf-8") as f:
-            return yaml.safe_load(f)
+            settings: Dict[str, Any] = yaml.safe_load(f)
+        return settings
 
     @property
     def sessions(self) -> List[Dict[str, Any]]:
         """A record for each process that worked on the run: program, machine, command."""
-        return json.loads((self.path / "env.json").read_text(encoding="utf-8"))["sessions"]
+        sessions: List[Dict[str, Any]] = self._json("env.json")["sessions"]
+        return sessions
 
     @property
     def test(self) -> Optional[Dict[str, Any]]:
         """What ``vsetrain report --test`` measured of the best weights; None where nothing has been measured."""
-        path = self.path / "test.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return self._json("test.json") if (self.path / "test.json").exists() else None
 
     @property
     def vocabulary(self) -> Dict[str, int]:
         """The number of each word."""
-        return json.loads((self.path / "vocab.json").read_text(encoding="utf-8"))["word2idx"]
+        numbers: Dict[str, int] = self._json("vocab.json")["word2idx"]
+        return numbers
 
     def weights(self, checkpoint: str = "best") -> Dict[str, np.ndarray]:
         """The tensors of a checkpoint by their names; they stay on disk until they are read."""
         return read_safetensors(self.path / "checkpoints" / f"{checkpoint}.safetensors")[0]
+
+    def _json(self, name: str) -> Dict[str, Any]:
+        content: Dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        return content
 
 
 def find_runs(path: PathLike, depth: int = 5) -> List[Run]:
