@@ -1,6 +1,7 @@
 package view
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,5 +179,39 @@ func TestAttentionPage(t *testing.T) {
 	if r, text := plain.ask("GET", "/attention?r=one&i=2&c=11", nil); r.StatusCode != 400 ||
 		!strings.Contains(text, "attend to no regions") {
 		t.Errorf("%s", r.Status)
+	}
+}
+
+// A second run answers the same beside the first: each says where the other has an image. It is opened by a button,
+// which comes back to the page.
+func TestTwoRunsSideBySide(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	s.load(networkKey{"one", "best", "test"})
+	path := "/search?r=one&c=11&b=sub%2Ftwo"
+	s.has(path, "<h2>one</h2>", "<h2>sub/two</h2>", "Its test split has to be encoded first",
+		`name="back" value="/search?r=one&amp;c=11&amp;b=sub%2Ftwo"`)
+	r, _ := s.ask("POST", "/load", url.Values{"r": {"sub/two"}, "back": {path}})
+	if got := r.Header.Get("Location"); got != path {
+		t.Errorf("back to %q", got)
+	}
+	if r, _ := s.ask("POST", "/load", url.Values{"r": {"sub/two"}, "back": {"https://elsewhere/x"}}); r.Header.Get(
+		"Location") != "/x" {
+		t.Errorf("back to %q", r.Header.Get("Location"))
+	}
+	s.load(networkKey{"sub/two", "best", "test"})
+	text := s.has(path, "the image of this caption has rank", `<option value="sub/two" selected>`)
+	if n := strings.Count(text, `<figure class="card`); n != 16 {
+		t.Errorf("%d cards, want 8 of each run", n)
+	}
+	there := strings.Count(text, `<span class="note">there `)
+	if there != 16 { // all 8 images are among the results of both
+		t.Errorf("%d cards tell of the other run", there)
+	}
+	s.has("/search?r=one&q=a+photo&b=sub%2Ftwo", `<span class="note">there `)
+	if text := s.get("/search?r=one&q=a+photo"); strings.Contains(text, "there ") {
+		t.Error("one run alone tells of another")
+	}
+	if r, _ := s.ask("GET", "/search?r=one&c=1&b=gone", nil); r.StatusCode != 404 {
+		t.Errorf("a run that is not there: %s", r.Status)
 	}
 }
