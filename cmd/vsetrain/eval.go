@@ -93,7 +93,7 @@ ensemble. With --judgements their measures are compared too.
 			if o.Batch < 1 {
 				return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
 			}
-			if err := o.Device.Validate(); err != nil {
+			if err := o.Device.ValidateFixed(); err != nil {
 				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 			}
 			return o.run(c.Context(), a, pair)

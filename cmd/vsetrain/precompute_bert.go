@@ -53,7 +53,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	if !slices.Contains(models.SentencePools, o.Pool) {
 		return usagef("--pool %s; expected pooler, cls or mean", o.Pool)
 	}
-	if err := o.Device.Validate(); err != nil {
+	if err := o.Device.ValidateFixed(); err != nil {
 		return usagef("--%v", err)
 	}
 	if o.Batch < 1 {

@@ -127,7 +127,7 @@ func (o *reportOptions) check() error {
 		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; "+
 			"expected judgements with several positives (.json)", o.Judgements[i])
 	}
-	if err := o.Device.Validate(); err != nil {
+	if err := o.Device.ValidateFixed(); err != nil {
 		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 	}
 	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {

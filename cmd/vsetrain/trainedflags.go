@@ -35,7 +35,7 @@ func (o *trainedFlags) check() error {
 	if o.Split == "" {
 		return usagef("--split: expected the name of a split, such as test")
 	}
-	if err := o.Device.Validate(); err != nil {
+	if err := o.Device.ValidateFixed(); err != nil {
 		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 	}
 	return nil

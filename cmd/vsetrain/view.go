@@ -45,7 +45,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,
 		Args: oneArg("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.Device.Validate(); err != nil {
+			if err := o.Device.ValidateFixed(); err != nil {
 				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
 			}
 			o.Dir = args[0]

@@ -18,9 +18,18 @@ type Options struct {
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
-	// Precision: fp32; tf32 (CUDA products with 10-bit mantissa); bf16 (bfloat16 products, float32 sums and master
-	// weights); fp64 (generic kernels, for checking).
-	Precision string `yaml:"precision" enum:"fp32|tf32|bf16|fp64" doc:"fp32; tf32 (cuda); bf16 products with fp32 sums and weights; fp64 for checking"`
+	// Precision: fp32; auto (bf16 on a GPU that has units for it, elsewhere fp32); tf32 (CUDA products with 10-bit
+	// mantissa); bf16 (bfloat16 products, float32 sums and master weights); fp64 (generic kernels, for checking).
+	Precision string `yaml:"precision" enum:"fp32|auto|tf32|bf16|fp64" doc:"fp32; auto takes bf16 on a GPU with units for it and fp32 elsewhere, once for a run; tf32 (cuda); bf16 products with fp32 sums and weights; fp64 for checking"`
+}
+
+// PrecisionAuto is the precision that the device chooses.
+const PrecisionAuto = "auto"
+
+// Precise is implemented by devices that choose a precision for PrecisionAuto; others compute in fp32 then.
+type Precise interface {
+	// Precision is the one it computes in.
+	Precision() string
 }
 
 // DefaultOptions returns fp32 on the best device there is.
@@ -46,4 +55,13 @@ func (o *Options) Validate() error {
 			Remedy: "the cpu reads features where they are"}
 	}
 	return nil
+}
+
+// ValidateFixed is Validate for what is measured: its precision is named with the results, so it cannot be auto.
+func (o *Options) ValidateFixed() error {
+	if o.Precision == PrecisionAuto {
+		return &options.Error{Key: "precision", Found: `"auto"`, Expected: "fp32, tf32, bf16 or fp64",
+			Remedy: "auto is for training, whose run keeps what it chose"}
+	}
+	return o.Validate()
 }

@@ -3,6 +3,8 @@ package experiment
 import (
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/eval"
@@ -80,5 +82,37 @@ func TestScoresOfPyTorchOnEmulatedGPU(t *testing.T) {
 		if d := worst(got, want); !(d <= 5e-6) {
 			t.Errorf("%s: largest difference of a score %g, want at most 5e-6", fixture, d)
 		}
+	}
+}
+
+// The precision that auto picks on a GPU learns what fp32 learns: both come to the same recalls.
+func TestAutoPrecisionLearnsTheSame(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	run := func(precision, picked string) (losses []float64, recall float64) {
+		c := tinyConfig()
+		c.Device.Kind, c.Device.Precision = "cuda", precision
+		c.Train.Overfit, c.Train.Epochs, c.Train.MaxSteps, c.Train.ValStep, c.Optim.LRUpdate = 2, 99, 30, 30, 99
+		w := &watcher{onStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
+		if _, err := Train(t.Context(), request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(w.plan.Device, picked) || c.Device.Precision != precision {
+			t.Errorf("%s: %s, expected %s; the options say %s now", precision, w.plan.Device, picked,
+				c.Device.Precision)
+		}
+		return losses, w.validations[len(w.validations)-1].Metrics.MRecall
+	}
+	single, want := run("fp32", "fp32")
+	picked, got := run(device.PrecisionAuto, "bf16")
+	if slices.Equal(single, picked) {
+		t.Error("the losses are the same bits: auto did not round")
+	}
+	t.Logf("M-Recall %.2f, %.2f in fp32", got, want)
+	const learned, points = 70, 4
+	if math.Abs(got-want) > points || !(want > learned) {
+		t.Errorf("M-Recall %.2f, %.2f in fp32; expected at most %d points between them, and more than %d", got, want,
+			points, learned)
 	}
 }

@@ -13,7 +13,9 @@ import (
 
 // Choice says how a device was chosen.
 type Choice struct {
-	Reason string // of device.kind auto; empty if the device was named
+	Reason string // of what was left to auto, device.kind and device.precision; empty where nothing was
+	// Precision is the one that is computed in: device.precision, or what auto chose.
+	Precision string
 	// Warnings are what makes the device slow or other than asked for.
 	Warnings []error
 }
@@ -22,6 +24,34 @@ type Choice struct {
 // are there, otherwise the CPU; a GPU that is there and cannot be used is a warning. One that was asked for by its
 // number and does not exist is an error in any case. blas chooses the matrix product of the CPU ("" is the fastest).
 func chooseDevice(o device.Options, blas string) (device.Device, Choice, error) {
+	d, c, err := chooseKind(o, blas)
+	if c.Precision = precisionOf(d, o); err != nil || o.Precision != device.PrecisionAuto {
+		return d, c, err
+	}
+	why := "this device has no units for another one that are sure to be faster"
+	if c.Precision == cuda.BF16 {
+		why = "the GPU multiplies bfloat16 faster; sums and weights stay float32"
+	}
+	if c.Reason != "" {
+		c.Reason += "; "
+	}
+	c.Reason += fmt.Sprintf("device.precision auto chose %s: %s", c.Precision, why)
+	return d, c, nil
+}
+
+// precisionOf is the precision of the options, or what the device chose for auto.
+func precisionOf(d device.Device, o device.Options) string {
+	if o.Precision != device.PrecisionAuto {
+		return o.Precision
+	}
+	if p, ok := d.(device.Precise); ok {
+		return p.Precision()
+	}
+	return cpu.FP32
+}
+
+// chooseKind is chooseDevice, without what is said of the precision.
+func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
 	warn := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Errorf(format, args...)) }
 	if o.Kind == "cuda" || o.Kind == "auto" {
@@ -55,6 +85,9 @@ func chooseDevice(o device.Options, blas string) (device.Device, Choice, error) 
 		c.Reason = "device.kind auto chose the CPU: " + err.Error()
 	}
 	precision := o.Precision
+	if precision == device.PrecisionAuto {
+		precision = cpu.FP32
+	}
 	if precision == "tf32" { // a product precision of NVIDIA GPUs; the CPU has nothing between fp32 and bf16
 		precision = cpu.FP32
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 )
 
@@ -78,6 +79,9 @@ func (t *training) openRun() error {
 	}
 	if err := LocateRun(t.RunDir, &earlier.Config); err != nil {
 		return fmt.Errorf("resume: %w", err)
+	}
+	if t.cfg.Device.Precision == device.PrecisionAuto { // which was chosen when the run began
+		t.compute(earlier.Config.Device.Precision)
 	}
 	if err := sameRun(&earlier.Config, t.cfg); err != nil {
 		return fmt.Errorf("resume %s: %w", t.RunDir, err)

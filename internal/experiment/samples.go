@@ -112,7 +112,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if t.dev, err = OpenDevice(c.Device, r.BLAS, r.Warn); err != nil {
 		return err
 	}
-	rep.Device = t.dev.Name()
+	rep.Device, rep.Precision = t.dev.Name(), precisionOf(t.dev, c.Device)
 	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
 		return err
 	}

@@ -263,6 +263,8 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if t.dev, choice, err = chooseDevice(c.Device, t.BLAS); err != nil {
 		return position, plan, err
 	}
+	t.compute(choice.Precision)
+	c = t.cfg
 	t.warnings = append(choice.Warnings, t.warnings...)
 	t.pool = par.New(c.Device.Threads)
 	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
@@ -296,6 +298,18 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		TrainImages: t.train.NumImages(), DevImages: t.val.NumImages(), Batches: t.loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
 	return position, plan, t.checkSchedule(plan.Batches)
+}
+
+// compute fixes the precision of the run, which its configuration keeps: a run that is resumed elsewhere goes on in it.
+func (t *training) compute(precision string) {
+	for _, c := range []**config.Config{&t.cfg, &t.named} {
+		if *c == nil {
+			continue
+		}
+		resolved := **c
+		resolved.Device.Precision = precision
+		*c = &resolved
+	}
 }
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.

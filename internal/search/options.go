@@ -55,7 +55,7 @@ func (o *Options) Validate() error {
 	if o.Device == (device.Options{}) {
 		return nil
 	}
-	return o.Device.Validate()
+	return o.Device.ValidateFixed()
 }
 
 // trained is the request for one checkpoint.

@@ -64,7 +64,7 @@ func (o *Options) Validate() error {
 	if o.Device == (device.Options{}) {
 		return nil
 	}
-	return o.Device.Validate()
+	return o.Device.ValidateFixed()
 }
 
 // imagesOf returns the folder of pictures for a data set, "" if there is none.

@@ -32,10 +32,11 @@ type Options struct {
 	On driver.Driver
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
-	BLAS      []string
-	NVML      string // path of NVML, which tells how the GPU is used (device.Gauge); empty: it does not
-	Index     int    // which GPU
-	Precision string // fp32 (also ""), tf32 or bf16
+	BLAS  []string
+	NVML  string // path of NVML, which tells how the GPU is used (device.Gauge); empty: it does not
+	Index int    // which GPU
+	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 where the GPU has units for it, else fp32.
+	Precision string
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
 	// and does not round float32 itself; 0 means 2²⁹, from which a kernel of its own that rounds an operand should pay
 	// (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the same way in every step.
@@ -70,7 +71,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
 	}
 	switch o.Precision {
-	case "", FP32, TF32, BF16:
+	case "", FP32, TF32, BF16, device.PrecisionAuto:
 		return nil
 	}
 	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
@@ -122,6 +123,7 @@ var (
 	_ device.Namer    = (*dev)(nil)
 	_ device.Warner   = (*dev)(nil)
 	_ device.Gauge    = (*dev)(nil)
+	_ device.Precise  = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
@@ -219,6 +221,13 @@ func (d *dev) begin(o Options) (err error) {
 			d.info.Major, d.info.Minor)
 	}
 	d.tensor = d.precision == BF16 && d.info.Major >= 8 && !o.BaseKernels
+	if d.precision == device.PrecisionAuto {
+		d.precision = FP32
+		if d.info.Major >= 8 {
+			d.precision = BF16
+		}
+		d.bf16.on = d.precision == BF16
+	}
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}
@@ -245,6 +254,9 @@ func (d *dev) begin(o Options) (err error) {
 	}
 	return d.checkPrecision()
 }
+
+// Precision implements device.Precise.
+func (d *dev) Precision() string { return d.precision }
 
 // Warnings implements device.Warner.
 func (d *dev) Warnings() []string { return d.warnings }
