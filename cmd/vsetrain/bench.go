@@ -21,7 +21,7 @@ type benchOptions struct {
 	experiment.BenchRequest
 	JSON bool
 
-	Profile bool
+	Profile, Eval bool
 
 	Samples             string
 	Losses              []string
@@ -44,6 +44,9 @@ arithmetic of the network with the fastest large matrix product in the same proc
 With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
 a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
 that is there, beside its prediction.
+
+With --model and --eval it predicts, in place of a step, the evaluation of COCO's 5,000 test images with their
+25,000 captions by a network that looks at pairs.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
 of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.
@@ -75,6 +78,8 @@ of ten growing subsets of the training images, for each of several losses, and t
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
 	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
 	f.StringVar(&o.Model, "model", "", "predict the step on `GPU`: "+strings.Join(model.Names(), ", "))
+	f.BoolVar(&o.Eval, "eval", false, "predict, in place of a step, the evaluation of 5,000 images and 25,000 "+
+		"captions by a network that looks at pairs")
 	f.BoolVar(&o.Profile, "profile", false, "time every kernel of a step on the GPU, beside its prediction")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
 	return c
@@ -96,7 +101,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	bars := phases{app: a}
 	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), time.Now, peakMemory
-	if o.Model != "" || o.Profile {
+	if o.Model != "" || o.Profile || o.Eval {
 		return o.runProfile(ctx, a)
 	}
 	o.Progress = func(done, total int) { bars.show("bench", done, total) }

@@ -6,12 +6,23 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"vsetrain/internal/device/cuda/model"
 	"vsetrain/internal/experiment"
 )
 
 // runProfile prints the table of the kernels of a step.
 func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
-	t, err := experiment.Profile(ctx, o.BenchRequest, o.Profile)
+	if o.Eval && (o.Model == "" || o.Profile) {
+		return usagef("--eval predicts: name a GPU with --model, and leave out --profile")
+	}
+	predict, what := func() (*model.Table, error) {
+		return experiment.Profile(ctx, o.BenchRequest, o.Profile)
+	}, "a training step"
+	if o.Eval {
+		predict = func() (*model.Table, error) { return experiment.PredictEvaluation(ctx, o.BenchRequest) }
+		what = fmt.Sprintf("an evaluation of %d images and %d captions", experiment.EvalImages, experiment.EvalCaptions)
+	}
+	t, err := predict()
 	if err != nil {
 		return err
 	}
@@ -19,8 +30,8 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
 		return json.NewEncoder(a.Out).Encode(t)
 	}
 	c := o.Config
-	a.Printf("%s, loss %s, batch %d, %s: a training step on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
-		c.Device.Precision, t.GPU)
+	a.Printf("%s, loss %s, batch %d, %s: %s on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
+		c.Device.Precision, what, t.GPU)
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "kernel\tcalls\tMB\tGFLOP\tpredicted ms\t%s\n", measuredHead(o.Profile))
 	t.Sum.Name = "sum"

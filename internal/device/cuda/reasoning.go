@@ -108,15 +108,15 @@ func (r *reasoning) next(t *reasonTile) bool {
 }
 
 // square computes c = a·b + beta·c for the queries of a tile and a weight [S, S].
-func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr,
-	beta float64) {
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b driver.Ptr, beta float64) {
 	s := r.a.S
 	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b,
-		ldb: s, c: c, ldc: s, bias: bias})
+		ldb: s, c: c, ldc: s})
 }
 
-// attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries.
-func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking operand, q driver.Ptr) {
+// attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries,
+// which are not kept (X M alone) where nothing reads them.
+func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking operand, q driver.Ptr) {
 	asking, q = operand{ptr: t.x}, r.q
 	if r.y != 0 {
 		q = at(r.y, t.i0*r.nodes*r.a.S)
@@ -125,17 +125,20 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh bool) (asking operand, q
 		asking = r.operand(r.gather16, r.gather)
 		d.warps(kernelReasonGather, t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
 	}
+	v := driver.Ptr(0)
 	if fresh || r.y == 0 {
-		r.square(d, t, q, asking, false, r.m, r.v, 0)
+		r.square(d, t, q, asking, false, r.m, 0)
+		v = r.v
 	}
-	r.dots(d, t, r.weights, 0, q)
+	r.dots(d, t, r.weights, 0, q, v, v != 0 && (keep || r.y != 0))
 	return asking, q
 }
 
-// dots computes softmax(y·x), or its gradient where a are the weights.
-func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y driver.Ptr) {
-	d.warps(kernelReasonWeights, t.n).ptr(to, a, y, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
-		r.a.S).long(t.n)
+// dots computes softmax(y·x), or its gradient where a are the weights; where v is not 0 it is added to y, which keeps
+// the sum with keep.
+func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y, v driver.Ptr, keep bool) {
+	d.warps(kernelReasonWeights, t.n).ptr(to, y, a, v, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+		r.a.S).flag(keep).long(t.n)
 }
 
 // mix writes to, half or both; the other is 0.
@@ -155,10 +158,10 @@ func (d *dev) GraphReason(a device.ReasonArgs) {
 	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
 	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
 	for t := (reasonTile{}); r.next(&t); {
-		r.attend(d, &t, true)
+		r.attend(d, &t, true, false)
 		r.mix(d, &t, r.single(r.e), r.e16, r.weights)
 		out := at(r.out, t.i0*r.queries*a.S)
-		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, 0)
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0)
 		copy := driver.Ptr(0)
 		if r.half && !a.First {
 			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
@@ -199,21 +202,21 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 		d.each(kernelReasonOutGrad, t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
 		bias.add(d, r.dP, 0, t.n)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
-		r.square(d, &t, r.dE, dP, false, r.w, 0, 0)
-		asking, q := r.attend(d, &t, false)
-		r.dots(d, &t, r.dWeights, r.weights, r.dE)
+		r.square(d, &t, r.dE, dP, false, r.w, 0)
+		asking, q := r.attend(d, &t, false, true)
+		r.dots(d, &t, r.dWeights, r.weights, r.dE, 0, false)
 		dx := at(dX, t.i0*r.nodes*s)
 		if a.First {
 			r.mix(d, &t, r.single(r.e), r.e16, r.weights)
 			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
-			r.square(d, &t, r.back, dQ, true, r.m, 0, 0)
+			r.square(d, &t, r.back, dQ, true, r.m, 0)
 			nodes := t.images * r.nodes
 			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
 				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
 		} else {
 			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
 				r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
-			r.square(d, &t, dx, dQ, true, r.m, 0, 1)
+			r.square(d, &t, dx, dQ, true, r.m, 1)
 		}
 		r.sum(d, &t, dW, dP, e)
 		r.sum(d, &t, dM, asking, dQ)

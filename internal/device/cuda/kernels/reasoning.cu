@@ -23,15 +23,17 @@ VSE_INLINE Graph query_(const int* first, const int* captions, i64 r, int nodes,
   return graph_(first, b, per ? p : captions[p], nodes);
 }
 
-// out = softmax(y·x) where a is null, otherwise a∘(y·x - Σ a∘(y·x)).
-// Cost: read 4*units*s*2+4*units*row_width*a; write 4*units*(words+1); flop 2*units*(words+1)*s; flight 32; turns
-// units/(gx*block/32)*(ceil((words+1)/8)*s/32+6)
-KERNEL reason_weights(float* out, const float* a, const float* y, const float* x, const int* first, const int* captions,
-                      int nodes, int per, int row_width, int s, i64 units) {
+// out = softmax(y·x) where a is null, otherwise a∘(y·x - Σ a∘(y·x)). Where v is there it is added to y, which keeps the
+// sum where keep is not 0.
+// Cost: read 4*units*s*2+4*units*row_width*a; write 4*units*(words+1)+4*units*s*keep; flop 2*units*(words+1)*s; flight
+// 32; turns units/(gx*block/32)*(ceil((words+1)/8)*s/32+6)
+KERNEL reason_weights(float* out, float* y, const float* a, const float* v, const float* x, const int* first,
+                      const int* captions, int nodes, int per, int row_width, int s, int keep, i64 units) {
   WARPS(r, units) {
     Graph g = query_(first, captions, r, nodes, per);
     float* to = out + r * row_width;
-    warp_dots(to, y + r * s, x + g.base * s, g.n, s);
+    if (keep) LANES(i, s) y[r * s + i] += v[i];
+    warp_dots(to, y + r * s, x + g.base * s, g.n, s, v && !keep, v);
     if (a) {
       float mean = 0;
       DOTS(k, g.n) mean += a[r * row_width + k] * to[k];

@@ -61,6 +61,27 @@ func Predict(g GPU, b Batch, calls []driver.Call) (*Table, error) {
 	return t, nil
 }
 
+// Add adds the lines of a table, times over; calls are rounded to whole ones.
+func (t *Table) Add(o *Table, times float64) {
+	at := map[string]int{}
+	for i, l := range t.Lines {
+		at[l.Name] = i
+	}
+	for _, l := range o.Lines {
+		l.Calls = int(math.Round(float64(l.Calls) * times))
+		l.Bytes, l.Flop, l.Predicted, l.Measured = l.Bytes*times, l.Flop*times, l.Predicted*times, l.Measured*times
+		i, ok := at[l.Name]
+		if !ok {
+			i = len(t.Lines)
+			at[l.Name] = i
+			t.Lines = append(t.Lines, Line{Name: l.Name})
+		}
+		t.Lines[i].add(l)
+		t.Sum.add(l)
+	}
+	slices.SortStableFunc(t.Lines, func(a, b Line) int { return cmp.Compare(b.Predicted, a.Predicted) })
+}
+
 func (l *Line) add(o Line) {
 	l.Calls += o.Calls
 	l.Bytes += o.Bytes
