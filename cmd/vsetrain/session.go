@@ -5,9 +5,13 @@ import (
 	"runtime"
 	"time"
 
+	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/internal/build"
 	"vsetrain/internal/runfs"
 )
+
+// freeMemory returns the bytes of main memory that this process can get, 0 when unknown.
+func freeMemory() int64 { return probe.FreeMemory("/") }
 
 // session describes build, machine and process, for env.json and bug reports.
 func session(now time.Time) runfs.Env {

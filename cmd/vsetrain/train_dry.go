@@ -15,7 +15,7 @@ import (
 func dryRequest(a *app, cfg *config.Config, dir string) (experiment.TrainRequest, *trainView) {
 	w := &trainView{app: a, cfg: cfg, dry: true, resident: phases{app: a}}
 	return experiment.TrainRequest{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
-		Now: time.Now, Observer: w, FreeDisk: probe.Free,
+		Now: time.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }}, w
 }
 

@@ -20,9 +20,13 @@ const (
 func (t *training) advice(batches int) (out []error) {
 	c := t.cfg
 	if batches < fewBatches && c.Train.Epochs > 1 {
-		out = append(out, fmt.Errorf("an epoch has only %d steps: train.batch is %d of %d captions, "+
+		steps := "1 step"
+		if batches != 1 {
+			steps = fmt.Sprintf("%d steps", batches)
+		}
+		out = append(out, fmt.Errorf("an epoch has only %s: train.batch is %d of %d captions, "+
 			"and each batch is one update of the weights; lower train.batch",
-			batches, c.Train.Batch, t.train.NumCaptions()))
+			steps, c.Train.Batch, t.train.NumCaptions()))
 	}
 	if c.Optim.LR > highLR {
 		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, "+
@@ -61,6 +65,22 @@ func (t *training) checkpointSizes() (weights, last int64) {
 		weights += int64(k) * best
 	}
 	return weights, last
+}
+
+// checkMemory warns of a main memory that does not hold what every step needs, on a device that computes there: the
+// weights, two moments for each that is optimised, and their average where one is kept. Values and inputs of a step
+// come on top.
+func (t *training) checkMemory() {
+	if _, own := t.dev.(device.Resident); own || t.FreeMemory == nil {
+		return
+	}
+	free := t.FreeMemory()
+	_, need := t.checkpointSizes() // last holds just these
+	if free > 0 && need > free {
+		t.warnings = append(t.warnings, fmt.Errorf("weights and optimiser alone need %s of memory, and %s are "+
+			"available: the run may be ended by the system; free some memory, or train a smaller network "+
+			"(model.embed_dim, model.word_dim)", device.Size(need), device.Size(free)))
+	}
 }
 
 // freeDisk returns the bytes that may still be written to the run directory, or to the folder in which it will be made;

@@ -96,6 +96,24 @@ func TestDiskTooSmall(t *testing.T) {
 	}
 }
 
+// A memory that does not hold weights and optimiser is told of before the first step; the run goes on.
+func TestLittleMemoryIsForeseen(t *testing.T) {
+	c := tinyConfig()
+	c.Train.MaxSteps = 1
+	for free, warns := range map[int64]bool{1000: true, 1 << 40: false, 0: false} {
+		w := &watcher{}
+		r := request(c, filepath.Join(t.TempDir(), "run"), w)
+		r.FreeMemory = func() int64 { return free }
+		if _, err := Train(t.Context(), r); err != nil || (len(w.warnings) > 0) != warns {
+			t.Errorf("%d bytes: %v, %v", free, w.warnings, err)
+		}
+		if warns && !strings.Contains(w.warnings[0].Error(),
+			"weights and optimiser alone need ") {
+			t.Errorf("%v", w.warnings)
+		}
+	}
+}
+
 // Every line of the metrics says when it was written, and the events begin with the settings of the run.
 func TestTimesAndSettings(t *testing.T) {
 	c := tinyConfig()

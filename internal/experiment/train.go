@@ -73,6 +73,8 @@ type TrainRequest struct {
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
 	FreeDisk func(dir string) (int64, error)
+	// FreeMemory returns the bytes of main memory that are available, 0 when unknown; nil does not look.
+	FreeMemory func() int64
 	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
 	// locked, with that of the run so far, 0 without one; nil is not called.
 	Saved func(step int64)
@@ -278,6 +280,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if err := t.checkDisk(); err != nil {
 		return position, plan, err
 	}
+	t.checkMemory()
 	if position, err = t.initialise(); err != nil {
 		return position, plan, err
 	}

@@ -99,6 +99,16 @@ func Available(root string) int64 {
 	return 0
 }
 
+// FreeMemory returns the memory that the process can get, in bytes, 0 when unknown: what is available, and no more than
+// its control group allows.
+func FreeMemory(root string) int64 {
+	free := Available(root)
+	if most := ControlGroup(root).Memory; free > 0 && most > 0 {
+		free = min(free, most)
+	}
+	return free
+}
+
 // Load returns the mean number of running processes of the last minute, 0 when unknown.
 func Load(root string) float64 {
 	if f := fields(filepath.Join(root, "proc/loadavg")); len(f) > 0 {

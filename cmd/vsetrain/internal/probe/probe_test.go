@@ -60,6 +60,21 @@ func TestControlGroup(t *testing.T) {
 	}
 }
 
+// What a control group allows bounds what is available.
+func TestFreeMemory(t *testing.T) {
+	files := map[string]string{"proc/meminfo": "MemAvailable: 42 kB\n"}
+	if got := FreeMemory(tree(t, files)); got != 42<<10 {
+		t.Errorf("%d bytes", got)
+	}
+	files["proc/self/cgroup"], files["sys/fs/cgroup/memory.max"] = "0::/\n", "5000\n"
+	if got := FreeMemory(tree(t, files)); got != 5000 {
+		t.Errorf("%d bytes of a group with 5000", got)
+	}
+	if got := FreeMemory(t.TempDir()); got != 0 {
+		t.Errorf("%d bytes of nothing", got)
+	}
+}
+
 func TestProc(t *testing.T) {
 	root := tree(t, map[string]string{
 		"proc/meminfo": "MemTotal: 100 kB\nMemAvailable:      42 kB\n", "proc/loadavg": "1.25 0.5 0.1 1/2 3\n",
