@@ -19,6 +19,9 @@ import tempfile
 import numpy as np
 import onnxruntime
 
+# words that word_tokenize cuts in two
+CUT = re.compile(r"\b(cannot|gimme|gonna|gotta|lemme|wanna)\b", re.IGNORECASE)
+
 
 def session(path):
     options = onnxruntime.SessionOptions()
@@ -29,8 +32,9 @@ def session(path):
 
 def embed(program, arguments, folder, of):
     out = os.path.join(folder, of + ".npy")
-    subprocess.run([program, "embed", *arguments, "--of", of, "--out", out], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    done = subprocess.run([program, "embed", *arguments, "--of", of, "--out", out], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{program} embed: {done.stderr.strip()}")
     return np.load(out)
 
 
@@ -113,7 +117,7 @@ def main():
 
     with open(os.path.join(o.data, o.split + "_caps.txt"), encoding="utf-8") as f:
         texts = [line.strip() for line in f]
-    plain = [i for i, t in enumerate(texts) if re.fullmatch(r"[A-Za-z ]+\.?", t)]
+    plain = [i for i, t in enumerate(texts) if re.fullmatch(r"[A-Za-z ]+\.?", t) and not CUT.search(t)]
     encode = encoder(o.dir, how["tokenisation"])
     ids = [encode(texts[i]) for i in plain]
     if not ids:
