@@ -1,12 +1,16 @@
 package cuda
 
-import "time"
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
 
 // Compiler is implemented by the devices of this package.
 type Compiler interface {
-	// Compile loads the kernels that are not loaded yet, which the driver compiles unless it kept them from an earlier
-	// start (docs/cuda.md), and says how long each file of them took. A training loads those that it uses, when it uses
-	// them.
+	// Compile loads the kernels for this GPU that are not loaded yet, which the driver compiles unless it kept
+	// them from an earlier start (docs/cuda.md), and says how long each file of them took. A training loads those
+	// that it uses, when it uses them.
 	Compile(now func() time.Time) ([]Compiled, error)
 }
 
@@ -21,7 +25,7 @@ type Compiled struct {
 func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 	d.run(func() error {
 		for _, m := range d.modules {
-			if m.handle != 0 {
+			if m.handle != 0 || m.target() > 10*d.info.Major+d.info.Minor {
 				continue
 			}
 			start := now()
@@ -33,6 +37,14 @@ func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 		return nil
 	})
 	return all, d.wait()
+}
+
+// target is the compute capability that the PTX needs: 80 for 8.0.
+func (m *module) target() (capability int) {
+	if _, rest, ok := bytes.Cut(m.PTX, []byte(".target sm_")); ok {
+		fmt.Fscan(bytes.NewReader(rest), &capability)
+	}
+	return capability
 }
 
 // Launcher is implemented by the devices of this package.

@@ -220,7 +220,6 @@ func (d *dev) begin(o Options) (err error) {
 		return fmt.Errorf("%s has compute capability %d.%d, the kernels need 7.5 (Turing) or later", d.info.Name,
 			d.info.Major, d.info.Minor)
 	}
-	d.tensor = d.precision == BF16 && d.info.Major >= 8 && !o.BaseKernels
 	if d.precision == device.PrecisionAuto {
 		d.precision = FP32
 		if d.info.Major >= 8 {
@@ -228,6 +227,7 @@ func (d *dev) begin(o Options) (err error) {
 		}
 		d.bf16.on = d.precision == BF16
 	}
+	d.tensor = d.precision == BF16 && d.info.Major >= 8 && !o.BaseKernels
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}
