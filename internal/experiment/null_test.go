@@ -99,7 +99,7 @@ var budgets = map[string][2]budget{
 	"vseinf-bert": {{942, 4804, 0}, {947, 6441, 10.41}},
 	models.SAF:    {{427, 1908, 0}, {436, 2360, 5.74}},
 	models.SGR:    {{522, 3501, 0}, {554, 4859, 10.66}},
-	models.GSMN:   {{431, 1046, 0}, {443, 1379, 3.71}},
+	models.GSMN:   {{386, 1046, 0}, {398, 1379, 3.41}},
 }
 
 // hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much

@@ -34,7 +34,7 @@ type blockMatch struct {
 	regMatch, regCtx   driver.Ptr
 	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
 	capGrams, imgGrams driver.Ptr
-	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [Blocks, images, T, R]
+	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [images, T, Blocks, R]
 	// what the gradient multiplies of them, as bfloat16; 0 where its products read float32
 	tile16, z16 driver.Ptr
 }
@@ -112,12 +112,10 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 		strideA: m.width,
 		b:       at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t *
 			m.columns(), count: a.Blocks})
-	for b := range a.Blocks {
-		d.multiply(&product{m: m.t, n: a.R, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R,
-			b: at(m.imgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldb: a.R,
-			strideB: a.Blocks * a.R * a.R, c: at(m.z, b*m.images*m.t*a.R), ldc: a.R, strideC: m.t * a.R,
-			count: m.images, exact: true})
-	}
+	wide := a.Blocks * a.R
+	d.multiply(&product{m: m.t, n: wide, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R,
+		b: at(m.imgGrams, m.image*wide*a.R), ldb: wide, strideB: wide * a.R, c: m.z, ldc: wide, strideC: m.t * wide,
+		count: m.images, exact: true})
 }
 
 // BlockMatch implements device.Matching.
@@ -173,19 +171,11 @@ func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 			int(m.all, m.image, columns, a.R, a.Blocks, m.tiles, parts).long(grams)
 		d.sumSlices(dCapGrams, gramPart, grams, parts, grams, later)
 		half := m.tile16 != 0
-		dz := func(b int) driver.Ptr {
-			if half {
-				return m.z16 + driver.Ptr(2*b*m.images*m.t*a.R)
-			}
-			return at(m.z, b*m.images*m.t*a.R)
-		}
 		dA := either(half, m.tile16, m.tile)
-		for b := range a.Blocks {
-			d.multiply(&product{transA: true, m: a.R, n: a.R, k: m.t, alpha: 1, a: dz(b), halfA: half, lda: a.R,
-				strideA: m.t * a.R, b: m.ofGroup(m.wordAtt), ldb: m.all,
-				strideB: a.R, c: at(dImgGrams, (m.image*a.Blocks+b)*a.R*a.R), ldc: a.R, strideC: a.Blocks * a.R * a.R,
-				count: m.images})
-		}
+		wide := a.Blocks * a.R
+		d.multiply(&product{transA: true, m: a.R, n: wide, k: m.t, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all,
+			strideA: a.R, b: either(half, m.z16, m.z), halfB: half, ldb: wide, strideB: m.t * wide,
+			c: at(dImgGrams, m.image*wide*a.R), ldc: wide, strideC: wide * a.R, count: m.images})
 		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns,
 			strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
 			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})

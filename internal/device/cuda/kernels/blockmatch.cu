@@ -1,13 +1,14 @@
 // Block cosines of nodes and their contexts (device.BlockMatchArgs; the formulas of device/cpu/blockmatch.go), for a
 // group of images: columns are its regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b
-// [blocks, images, t, r] come from batched products.
+// [images, t, blocks, r] come from batched products.
 #define VSE_BLOCKS 2
 #include "items.cuh"
 #include "warp.cuh"
 
 enum { kTile = 16, kDepth = 32 };
 
-// G^b_jl = x_j^b·x_l^b [blocks, n, n] of every item, item after item, and the norms √G_jj [rows, blocks]. A block makes
+// G^b_jl = x_j^b·x_l^b of every item, item after item, [blocks, n, n] of a caption and [n, blocks, n] of an image, whose
+// products with β are one for all blocks, and the norms √G_jj [rows, blocks]. A block makes
 // 16 × 16 products.
 // Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
 KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
@@ -32,7 +33,7 @@ KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts,
     for (int k = 0; k < depth; k++) s += ta[j - j0][k] * tb[l - l0][k];
   }
   if (j >= it.n || l >= it.n) return;
-  grams[blocks * it.square + ((i64)b * it.n + j) * it.n + l] = s;
+  grams[blocks * it.square + (starts ? (i64)b * it.n + j : (i64)j * blocks + b) * it.n + l] = s;
   if (j == l) norm[(it.first + j) * blocks + b] = sqrtf(s);
 }
 
@@ -146,7 +147,7 @@ KERNEL match_words(float* match, float* context, const float* tile, const float*
     for (int k = there ? lane : r; k < r; k += 8) {
       float v = weights[k];
       dot += v * tile[(((i64)b * t + w) * images + i) * r + k];
-      square += v * z[(((i64)b * images + i) * t + w) * r + k];
+      square += v * z[(((i64)i * t + w) * blocks + b) * r + k];
       size += v * region_norm[(region + k) * blocks + b];
     }
     dot = eight_sum(dot);

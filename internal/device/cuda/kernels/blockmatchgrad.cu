@@ -53,7 +53,7 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
   if (c < 0) {
     dalpha[at] = dbeta[at] = 0;
     for (int b = 0; b < blocks; b++) {
-      i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)b * images + i) * t + w) * r + k;
+      i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)i * t + w) * blocks + b) * r + k;
       if (tile16) tile16[to] = z16[tz] = 0;
       else tile[to] = z[tz] = 0;
     }
@@ -65,7 +65,7 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
   float own = alpha[at], other = beta[at], da = 0, db = 0;
   for (int b = 0; b < blocks; b++) {
     i64 x = ((i64)i * t + w) * blocks + b, y = (((i64)i * captions + c) * r + k) * blocks + b;
-    i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)b * images + i) * t + w) * r + k;
+    i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)i * t + w) * blocks + b) * r + k;
     const float* g = grams + blocks * it.square + ((i64)b * it.n + j) * it.n;
     float product = tile[to], wd = word_dot[x], ws = word_square[x], rd = region_dot[y], rs = region_square[y], s = 0;
     for (int l = 0; l < it.n; l++) s += g[l] * a[(i64)l * all];
@@ -134,7 +134,8 @@ KERNEL block_pull(float* out, const float* x, const float* pull, const float* dg
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x, b = k / (e / blocks);
   if (k >= e || (of && of[row] < 0)) return;
   Item it = item_of(starts, squares, of ? of[row] : row / n, n);
-  const float* g = dgrams + blocks * it.square + ((i64)b * it.n + (row - it.first)) * it.n;
+  i64 j = row - it.first;
+  const float* g = dgrams + blocks * it.square + (of ? (i64)b * it.n + j : j * blocks + b) * it.n;
   float s = 0;
   for (int l = 0; l < it.n; l++) s += g[l] * x[(it.first + l) * e + k];
   out[(i64)row * e + k] += pull[(i64)row * blocks + b] * x[(i64)row * e + k] + 2 * s;
