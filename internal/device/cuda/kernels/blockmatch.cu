@@ -7,9 +7,8 @@
 
 enum { kTile = 16, kDepth = 32 };
 
-// G^b_jl = x_j^b·x_l^b of every item, item after item, [blocks, n, n] of a caption and [n, blocks, n] of an image, whose
-// products with β are one for all blocks, and the norms √G_jj [rows, blocks]. A block makes
-// 16 × 16 products.
+// G^b_jl = x_j^b·x_l^b of every item, item after item, and the norms √G_jj [rows, blocks]: [blocks, n, n] of a caption,
+// [n, blocks, n] of an image, so that β G is one product for all blocks. A block makes 16 × 16 products.
 // Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
 KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
                    int tiles) {
