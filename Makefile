@@ -143,7 +143,8 @@ docs: ## render README.md and docs/ to a static site in bin/site
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
 	rm -rf bin/release
-	$(GO) run ./internal/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release $(TARGETS)
+	$(GO) run ./internal/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
+	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 
 release-check: ## make the release for one system twice, compare them byte by byte, and install its wheel

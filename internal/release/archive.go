@@ -70,18 +70,21 @@ func archive(folder string, b *built) ([]byte, error) {
 }
 
 // platforms are the tags of wheels (packaging.python.org, platform compatibility tags). The program for Linux asks of
-// glibc only what its first versions had; manylinux 2.17 is the oldest tag that pip of today knows.
-var platforms = map[string]string{
-	"linux/amd64":  "manylinux_2_17_x86_64.manylinux2014_x86_64",
-	"linux/arm64":  "manylinux_2_17_aarch64.manylinux2014_aarch64",
-	"darwin/arm64": "macosx_11_0_arm64",
+// glibc only what its first versions had; manylinux 2.17 is the oldest tag that pip of today knows. The static program
+// asks of no C library; its tag is that of systems with musl, where the other does not run.
+var platforms = map[target]string{
+	{OS: "linux", Arch: "amd64"}:               "manylinux_2_17_x86_64.manylinux2014_x86_64",
+	{OS: "linux", Arch: "arm64"}:               "manylinux_2_17_aarch64.manylinux2014_aarch64",
+	{OS: "darwin", Arch: "arm64"}:              "macosx_11_0_arm64",
+	{OS: "linux", Arch: "amd64", Static: true}: "musllinux_1_1_x86_64",
+	{OS: "linux", Arch: "arm64", Static: true}: "musllinux_1_1_aarch64",
 }
 
 // wheel packs the program and the Python package (PEP 427, PEP 491, PEP 639). It returns the name of the file.
-func wheel(b *built, python []entry, goos, goarch string) (string, []byte, error) {
-	platform, ok := platforms[goos+"/"+goarch]
+func wheel(b *built, python []entry, t target) (string, []byte, error) {
+	platform, ok := platforms[t]
 	if !ok {
-		return "", nil, fmt.Errorf("no platform tag of %s/%s is known", goos, goarch)
+		return "", nil, fmt.Errorf("no platform tag of %s is known", t)
 	}
 	v, err := pep440(b.Version)
 	if err != nil {

@@ -35,7 +35,31 @@ func main() {
 type options struct {
 	Go, LDFlags, Out string
 	Epoch            int64
-	Targets          []string // linux/amd64
+	Targets          []string // linux/amd64, linux/amd64/static
+}
+
+// target is a system that a release has a program for.
+type target struct {
+	OS, Arch string
+	Static   bool // built without shared libraries, for Linux without glibc
+}
+
+// parseTarget reads linux/amd64 or linux/amd64/static.
+func parseTarget(text string) (target, error) {
+	parts := strings.Split(text, "/")
+	static := len(parts) == 3 && parts[0] == "linux" && parts[2] == "static"
+	if len(parts) != 2 && !static {
+		return target{}, fmt.Errorf("target %q, expected OS/ARCH such as linux/amd64, or linux/ARCH/static", text)
+	}
+	return target{parts[0], parts[1], static}, nil
+}
+
+// String returns what names of files say: linux-amd64, linux-amd64-static.
+func (t target) String() string {
+	if t.Static {
+		return t.OS + "-" + t.Arch + "-static"
+	}
+	return t.OS + "-" + t.Arch
 }
 
 // built is what archives and wheels are made of.
@@ -59,7 +83,7 @@ func (o *options) run() error {
 	if o.Epoch <= 0 || len(o.Targets) == 0 {
 		return fmt.Errorf("expected -epoch and targets such as linux/amd64")
 	}
-	host, err := o.build(runtime.GOOS, runtime.GOARCH)
+	host, err := o.build(target{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
 		return err
 	}
@@ -75,11 +99,14 @@ func (o *options) run() error {
 		return err
 	}
 	sums := map[string][]byte{}
-	for _, target := range o.Targets {
-		goos, goarch, _ := strings.Cut(target, "/")
-		made, err := o.pack(&b, python, goos, goarch)
+	for _, text := range o.Targets {
+		t, err := parseTarget(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", target, err)
+			return err
+		}
+		made, err := o.pack(&b, python, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
 		}
 		for name, data := range made {
 			sum := sha256.Sum256(data)
@@ -94,8 +121,8 @@ func (o *options) run() error {
 }
 
 // pack makes the files of one system, by their names.
-func (o *options) pack(b *built, python []entry, goos, goarch string) (map[string][]byte, error) {
-	program, err := o.build(goos, goarch)
+func (o *options) pack(b *built, python []entry, t target) (map[string][]byte, error) {
+	program, err := o.build(t)
 	if err != nil {
 		return nil, err
 	}
@@ -110,17 +137,17 @@ func (o *options) pack(b *built, python []entry, goos, goarch string) (map[strin
 	if b.Licences, err = licences(modules); err != nil {
 		return nil, err
 	}
-	sbom, err := bill(b, modules, goos, goarch)
+	sbom, err := bill(b, modules, t)
 	if err != nil {
 		return nil, err
 	}
 	b.SBOM = entry{Name: "vsetrain.cdx.json", Data: sbom}
-	name := fmt.Sprintf("vsetrain-%s-%s-%s", b.Version, goos, goarch)
+	name := fmt.Sprintf("vsetrain-%s-%s", b.Version, t)
 	made := map[string][]byte{name + ".cdx.json": sbom}
 	if made[name+".tar.gz"], err = archive(name, b); err != nil {
 		return nil, err
 	}
-	wheel, data, err := wheel(b, python, goos, goarch)
+	wheel, data, err := wheel(b, python, t)
 	if err != nil {
 		return nil, err
 	}
@@ -129,12 +156,17 @@ func (o *options) pack(b *built, python []entry, goos, goarch string) (map[strin
 }
 
 // build compiles the program for a system and returns its path.
-func (o *options) build(goos, goarch string) (string, error) {
-	out := filepath.Join(o.Out, "build", goos+"-"+goarch, "vsetrain")
-	c := exec.Command(o.Go, "build", "-trimpath", "-buildvcs=false", "-ldflags", o.LDFlags, "-o", out, "./cmd/vsetrain")
-	c.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+func (o *options) build(t target) (string, error) {
+	out := filepath.Join(o.Out, "build", t.String(), "vsetrain")
+	tags := ""
+	if t.Static {
+		tags = "nodl"
+	}
+	c := exec.Command(o.Go, "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", o.LDFlags, "-o", out,
+		"./cmd/vsetrain")
+	c.Env = append(os.Environ(), "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0")
 	if text, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build for %s/%s: %w\n%s", goos, goarch, err, text)
+		return "", fmt.Errorf("go build for %s: %w\n%s", t, err, text)
 	}
 	return out, nil
 }

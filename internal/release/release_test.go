@@ -89,7 +89,8 @@ func TestArchive(t *testing.T) {
 // A wheel has what the packaging standards ask for: the tags of its name, and every file in RECORD with its digest.
 func TestWheel(t *testing.T) {
 	b, python := stub()
-	name, data, err := wheel(b, python, "linux", "amd64")
+	linux := target{OS: "linux", Arch: "amd64"}
+	name, data, err := wheel(b, python, linux)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestWheel(t *testing.T) {
 		t.Errorf("name %s, want %s", name, want)
 	}
 	slices.Reverse(python)
-	if _, again, err := wheel(turned(b), python, "linux", "amd64"); err != nil || !bytes.Equal(data, again) {
+	if _, again, err := wheel(turned(b), python, linux); err != nil || !bytes.Equal(data, again) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
@@ -159,7 +160,7 @@ func TestWheel(t *testing.T) {
 			t.Errorf("RECORD has %q, want %q", row, want)
 		}
 	}
-	if _, _, err := wheel(b, python, "plan9", "amd64"); err == nil {
+	if _, _, err := wheel(b, python, target{OS: "plan9", Arch: "amd64"}); err == nil {
 		t.Error("a wheel for a system without a tag")
 	}
 }
@@ -248,7 +249,7 @@ func TestBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _ := stub()
-	data, err := bill(b, modules, "linux", "amd64")
+	data, err := bill(b, modules, target{OS: "linux", Arch: "amd64"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,6 +290,19 @@ func TestMakefile(t *testing.T) {
 	for _, want := range []string{"-epoch 1700000000", "version=1.2.3", " linux/amd64", "./internal/release"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("make release runs %s, want %s", out, want)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for text, want := range map[string]string{"linux/amd64": "linux-amd64", "linux/arm64/static": "linux-arm64-static",
+		"linux": "", "darwin/arm64/static": "", "linux/amd64/dynamic": "", "linux/amd64/static/x": ""} {
+		got, err := parseTarget(text)
+		if (err == nil) != (want != "") || err == nil && got.String() != want {
+			t.Errorf("%s: %v, %v, expected %q", text, got, err, want)
+		}
+		if err == nil && platforms[got] == "" {
+			t.Errorf("%s has no tag of a wheel", text)
 		}
 	}
 }

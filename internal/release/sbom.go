@@ -10,9 +10,9 @@ import (
 )
 
 // bill is the bill of materials of a program: its modules with their licences, as CycloneDX 1.6 in JSON.
-func bill(b *built, modules []module, goos, goarch string) ([]byte, error) {
+func bill(b *built, modules []module, t target) ([]byte, error) {
 	sum := sha256.Sum256(b.Program.Data)
-	own := fmt.Sprintf("pkg:generic/vsetrain@%s?goos=%s&goarch=%s", b.Version, goos, goarch)
+	own := fmt.Sprintf("pkg:generic/vsetrain@%s?goos=%s&goarch=%s", b.Version, t.OS, t.Arch)
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Timestamp: b.Epoch.Format(time.RFC3339), Component: &cdx.Component{BOMRef: own,
 		Type: cdx.ComponentTypeApplication, Name: "vsetrain", Version: b.Version, PackageURL: own,
