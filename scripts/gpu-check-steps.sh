@@ -76,8 +76,8 @@ golden() {
   local tests=$root/bin/models.test
   [ -x "$tests" ] || { remark="bin/models.test is not here: make gpu-pack builds it"; return 2; }
   local driver=${VSETRAIN_CUDA_DRIVER:-}
-  [ -n "$driver" ] || driver=$("$binary" doctor --gpu --json 2>/dev/null |
-    sed -nE 's/^    "driver": "(.*)",$/\1/p' | head -n 1)
+  [ -n "$driver" ] || driver=$("$binary" doctor --quick --json 2>/dev/null |
+    sed -nE '/"name": "CUDA driver"/{n;s/.*"path": "(.*)",/\1/p;q}')
   [ -n "$driver" ] || { remark="no driver"; return 1; }
   try_into "$work/golden" env VSETRAIN_EMULATOR="$driver" VSETRAIN_GOLDEN="$root/testdata/golden" \
     "$tests" -test.v -test.run '^TestGolden' || return 1
