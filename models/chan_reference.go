@@ -7,22 +7,9 @@ import (
 	"vsetrain/internal/pickle"
 )
 
-// The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What the
-// tensors do not tell comes from the options, under the repository's names.
-var (
-	chanCodings  = map[string]string{"VHACoding": "vha", "THACoding": "tha", "VSACoding": "vsa"}
-	chanPoolings = map[string]string{"LSEPooling": "lse", "MeanPooling": "mean", "MaxPooling": "max",
-		"SumPooling":     "sum",
-		"SoftmaxPooling": "softmax"}
-)
-
-// chanHeads and chanTransformer are our own additions to the options: the repository has 8 heads and attends across the
-// batch.
-const (
-	chanHeads       = "region_attention_heads"
-	chanTransformer = "transformer_axis"
-)
-
+// The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What does
+// not follow from the tensors comes from the options, under the repository's names. Two are our own additions: the
+// repository has 8 heads (region_attention_heads) and attends across the batch (transformer_axis).
 func init() {
 	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
 }
@@ -31,31 +18,19 @@ func init() {
 func chanReferenceOptions(m *Model) map[string]any {
 	c, o := m.Options.CHAN, commonOptions(m)
 	maps.Copy(o, map[string]any{
-		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_imgnorm": c.NoImgNorm, "no_txtnorm": false,
+		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false,
 		"precomp_enc_type": c.ImageEncoder, "text_enc_type": m.Options.TextEncoder,
-		"coding_type": nameOf(chanCodings, c.Coding), "pooling_type": nameOf(chanPoolings, c.Pooling), "alpha": c.Alpha,
-		"belta": c.Beta, "criterion": "ContrastiveLoss",
-		"temperature": 0.05, "drop": c.SizeAugment, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
+		"criterion": "ContrastiveLoss", "temperature": 0.05, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
 		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1,
 		"embedding_warmup_epochs": 0,
 		"optim":                   "adamw", "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0,
-		"seed":    2022,
-		chanHeads: c.Heads, chanTransformer: c.Axis,
+		"seed": 2022,
 	})
+	writeOptions(o, &c)
 	if m.Options.TextEncoder == TextBert {
 		o["vocab_size"], o[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
 	}
 	return o
-}
-
-// nameOf is the key of a value.
-func nameOf(names map[string]string, value string) string {
-	for name, v := range names {
-		if v == value {
-			return name
-		}
-	}
-	return ""
 }
 
 func isCHAN(r *Reference) bool {
@@ -82,35 +57,10 @@ func readCHAN(r *Reference, opt map[string]any) error {
 	default:
 		c.ImageEncoder = "basic"
 	}
-	for _, x := range []struct {
-		option string
-		to     *string
-		known  map[string]string
-	}{{"coding_type", &c.Coding, chanCodings}, {"pooling_type", &c.Pooling, chanPoolings},
-		{chanTransformer, &c.Axis, map[string]string{"regions": "regions", "batch": "batch"}}} {
-		v, ok := pickle.Text(opt[x.option])
-		if !ok && x.option != chanTransformer {
-			return fmt.Errorf("a CHAN checkpoint without the option %s, which no tensor tells", x.option)
-		} else if !ok {
-			continue
-		}
-		if *x.to, ok = x.known[v]; !ok {
-			return fmt.Errorf("a CHAN checkpoint with %s %q, which is not supported", x.option, v)
+	for _, option := range []string{"coding_type", "pooling_type"} {
+		if _, ok := pickle.Text(opt[option]); !ok {
+			return fmt.Errorf("a CHAN checkpoint without the option %s, which does not follow from any tensor", option)
 		}
 	}
-	for name, to := range map[string]*float64{"alpha": &c.Alpha, "belta": &c.Beta} {
-		if v, ok := opt[name].(float64); ok {
-			*to = v
-		} else if v, ok := opt[name].(int64); ok {
-			*to = float64(v)
-		}
-	}
-	if v, ok := opt[chanHeads].(int64); ok {
-		c.Heads = int(v)
-	}
-	c.NoImgNorm = opt["no_imgnorm"] == true
-	if drop, ok := opt["drop"].(bool); ok {
-		c.SizeAugment = drop
-	}
-	return nil
+	return r.readOptions(c, opt)
 }

@@ -33,15 +33,15 @@ func init() {
 
 // SCANOptions are the choices of SCAN.
 type SCANOptions struct {
-	Attention string  `yaml:"attention" enum:"t2i|i2t" doc:"t2i: words attend to regions; i2t: regions to words"`
-	Aggregate string  `yaml:"aggregate" enum:"lse|mean|max|sum" doc:"how the similarities of words or regions become a score"`
-	Norm      string  `yaml:"norm" enum:"clipped_l2norm|l2norm|clipped_l1norm|l1norm|clipped|no_norm|softmax" doc:"normalisation of the products along the queries"`
-	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of the attention; 9 for t2i, 4 for i2t"`
-	LambdaLSE float64 `yaml:"lambda_lse" above:"0" max:"80" doc:"factor of aggregate lse; 6, i2t 5 on Flickr30K and 20 on MS-COCO"`
+	Attention string  `yaml:"attention" enum:"t2i|i2t" doc:"t2i: words attend to regions; i2t: regions to words" reference:"cross_attn"`
+	Aggregate string  `yaml:"aggregate" enum:"lse|mean|max|sum" doc:"how the similarities of words or regions become a score" reference:"agg_func=LogSumExp:lse,Mean:mean,Max:max,Sum:sum"`
+	Norm      string  `yaml:"norm" enum:"clipped_l2norm|l2norm|clipped_l1norm|l1norm|clipped|no_norm|softmax" doc:"normalisation of the products along the queries" reference:"raw_feature_norm"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of the attention; 9 for t2i, 4 for i2t" reference:"lambda_softmax"`
+	LambdaLSE float64 `yaml:"lambda_lse" above:"0" max:"80" doc:"factor of aggregate lse; 6, i2t 5 on Flickr30K and 20 on MS-COCO" reference:"lambda_lse"`
 
 	WeightNorm bool `yaml:"weight_norm" doc:"image layer g·v/‖v‖ with one length for the whole matrix"`
-	NoImgNorm  bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation"`
-	NoTxtNorm  bool `yaml:"no_txtnorm" doc:"leave the words without L2 normalisation"`
+	NoImgNorm  bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation" reference:"no_imgnorm"`
+	NoTxtNorm  bool `yaml:"no_txtnorm" doc:"leave the words without L2 normalisation" reference:"no_txtnorm"`
 }
 
 const scanEps = 1e-8

@@ -29,9 +29,9 @@ func init() {
 
 // VSEPPOptions are the switches of the VSE++ reference.
 type VSEPPOptions struct {
-	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|"`
-	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings"`
-	NoImgNorm bool   `yaml:"no_imgnorm" doc:"leave the image embedding without L2 normalisation"`
+	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|" reference:"measure"`
+	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings" reference:"use_abs"`
+	NoImgNorm bool   `yaml:"no_imgnorm" doc:"leave the image embedding without L2 normalisation" reference:"no_imgnorm"`
 }
 
 type vsepp struct {

@@ -1,17 +1,13 @@
 package models
 
-import (
-	"fmt"
-
-	"vsetrain/internal/pickle"
-)
+import "fmt"
 
 // The checkpoints of fartashf/vsepp and of LSEH's VSEpp_LSEH, which hold the same tensors.
 func init() {
 	formats[VSEPP] = format{matches: isVSEPP, read: readVSEPP, recalls: 6, options: func(m *Model) map[string]any {
-		o, v := imageOptions(m), m.Options.VSEPP
+		o := imageOptions(m)
 		o["img_dim"] = m.Dims.Regions * m.Dims.Feature
-		o["measure"], o["use_abs"], o["no_imgnorm"] = v.Measure, v.UseAbs, v.NoImgNorm
+		writeOptions(o, &m.Options.VSEPP)
 		return o
 	}}
 }
@@ -29,16 +25,11 @@ func readVSEPP(r *Reference, opt map[string]any) error {
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
 	o.TextEncoder, o.EmbedDim, o.WordDim = "gru", fc.Shape[0], embed.Shape[1]
-	if m, ok := pickle.Text(opt["measure"]); ok && m == "order" {
-		o.VSEPP.Measure = "order"
-	}
-	o.VSEPP.UseAbs = opt["use_abs"] == true
-	o.VSEPP.NoImgNorm = opt["no_imgnorm"] == true
 	r.dims = Dims{Regions: 1, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
 	if fc.Shape[1] == usualRegions*usualFeature {
 		r.dims.Regions, r.dims.Feature = usualRegions, usualFeature
 	}
-	return nil
+	return r.readOptions(&o.VSEPP, opt)
 }
 
 // What the stored product of both most likely is, and the number of regions where nothing is stored that depends on it.
