@@ -8,10 +8,8 @@ import (
 var (
 	kernelPoolWeights     = entryOf("pool_weights")
 	kernelPoolWeightsGrad = entryOf("pool_weights_grad")
-	kernelItemStarts      = entryOf("item_starts")
 	kernelSortPool        = entryOf("sort_pool")
-	kernelSortPoolDX      = entryOf("sort_pool_dx")
-	kernelSortPoolPart    = entryOf("sort_pool_part")
+	kernelSortPoolGrad    = entryOf("sort_pool_grad")
 	kernelSortPoolTable   = entryOf("sort_pool_table")
 )
 
@@ -54,16 +52,11 @@ func (d *dev) sortViews(a device.SortPoolArgs) (v sortViews) {
 	v.ranks = d.pointer(a.Ranks)
 	if a.Packed {
 		v.lengths, v.starts = d.starts(a.Lengths)
-	} else if v.lengths = d.pointer(a.Lengths.View); v.items > 0 {
-		v.starts = d.need(scratchStarts, 4*v.items)
-		d.each(kernelItemStarts, v.items).ptr(v.starts, v.lengths).int(v.items)
+	} else {
+		c := d.captions(a.Lengths)
+		v.lengths, v.starts = c.lengths, c.starts
 	}
 	return v
-}
-
-// perItem begins a kernel over the channels of every item.
-func (d *dev) perItem(k kernel, items, channels int) *command {
-	return d.start(k, threads, blocksFor(channels), items, 1)
 }
 
 // SortPool implements device.Pooling.
@@ -72,10 +65,13 @@ func (d *dev) SortPool(a device.SortPoolArgs) {
 	v := d.sortViews(a)
 	y := d.pointer(a.Y)
 	if v.items > 0 {
-		d.perItem(kernelSortPool, v.items, a.D).ptr(y, v.ranks, v.x, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D,
-			a.K)
+		d.start(kernelSortPool, threads, (a.D+31)/32, v.items, 1).ptr(y, v.ranks, v.x, v.w, v.lengths,
+			v.starts).flag(a.Packed).int(a.D, a.K)
 	}
 }
+
+// sortPieces is the greatest number of parts that the channels of an item are divided into for SortPoolGrad.
+const sortPieces = 16
 
 // SortPoolGrad implements device.Pooling.
 func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
@@ -83,19 +79,17 @@ func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
 	v := d.sortViews(a)
 	dy := d.pointer(a.DY)
 	dx, table := d.pointer(a.DX), d.pointer(a.DWeights)
-	if dx != 0 && v.items > 0 {
-		d.perItem(kernelSortPoolDX, v.items, a.D).ptr(dx, dy, v.ranks, v.w, v.lengths, v.starts).flag(a.Packed).int(a.D,
-			a.K)
+	pieces, part := max(1, min((a.D+31)/32, sortPieces)), driver.Ptr(0)
+	if table != 0 {
+		part = d.need(scratchSums, 8*max(1, v.items*pieces*a.K))
+	}
+	if v.items > 0 && (dx != 0 || table != 0) {
+		d.start(kernelSortPoolGrad, 32, pieces, v.items, 1).ptr(dx, part, dy, v.x, v.ranks, v.w, v.lengths,
+			v.starts).flag(a.Packed).int(a.D, a.K)
 		d.clearTail(dx, a.Lengths, v.lengths, a.D)
 	}
-	if table == 0 {
-		return
+	if table != 0 {
+		c := d.start(kernelSortPoolTable, 128, a.K, a.K, 1)
+		c.ptr(table, part, v.lengths).int(v.items, pieces, a.K)
 	}
-	part := d.need(scratchSums, 8*max(1, v.items*a.K))
-	if v.items > 0 {
-		c := d.rows(kernelSortPoolPart, a.K, a.D).ptr(part, dy, v.x, v.ranks, v.lengths,
-			v.starts).flag(a.Packed).int(a.D, a.K)
-		c.launch.Grid[1] = uint32(v.items)
-	}
-	d.each(kernelSortPoolTable, a.K*a.K).ptr(table, part, v.lengths).int(v.items, a.K)
 }

@@ -37,80 +37,110 @@ VSE_INLINE i64 pool_row(const int* starts, int packed, int b, int p) {
   return packed ? (i64)starts[p] + b : (i64)starts[b] + p;
 }
 
-// starts[b] = Σ lengths before b.
-// Cost: read 4*b; write 4*b; flop b*b/2; turns b/4
-KERNEL item_starts(int* starts, const int* lengths, int b) {
-  EACH(i, b) {
-    int s = 0;
-    for (int k = 0; k < i; k++) s += lengths[k];
-    starts[i] = s;
-  }
-}
+enum { kTile = 48, kEach = kTile / 8 };  // rows that a block of sort_pool ranks at once, and a thread of it
+enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums at once, rows that it asks for at once
 
-// y[b, c] and the ranks; the rank of a value is the number of values before it. One thread for each channel of an item
-// (blockIdx.y). A pair adds one to either of its two, so ranks stay below n also where a value is NaN.
-// Cost: read 4*gy*d*(packed*words+(1-packed)*k)*((packed*words+(1-packed)*k)+1); write
-// 4*gy*d*((packed*words+(1-packed)*k)+1); flop 2*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); turns
-// d/(gx*block)*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k)/4
+// y[b, c] and the ranks; the rank of a value is the number of values before it. A block has 32 channels of an item
+// (blockIdx.y), its warps every eighth row each. A pair adds one to either of its two, so ranks stay below n also where
+// a value is NaN.
+// Cost: read 4*gy*d*(packed*words+(1-packed)*k); write 4*gy*d*(packed*words+(1-packed)*k+1); flop
+// 4*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); flight 24; turns
+// ceil(gx*gy*block/resident)*5*ceil((packed*words+(1-packed)*k)/48)
 KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, const int* lengths, const int* starts,
                  int packed, int d, int k) {
-  int b = blockIdx.y, n = lengths[b];
+  __shared__ float tile[kTile][32], part[kTile][32];
+  int b = blockIdx.y, n = lengths[b], lane = threadIdx.x % 32, first = threadIdx.x / 32, c = blockIdx.x * 32 + lane;
   const float* w = weights + (i64)(k - n) * k;
-  EACH(c, d) {
-    float s = 0;
-    for (int p = 0; p < n; p++) {
-      i64 at = pool_row(starts, packed, b, p) * d + c;
-      float v = x[at];
-      int rank = 0;
-      for (int q = 0; q < p; q++) rank += !(v > x[pool_row(starts, packed, b, q) * d + c]);
-      for (int q = p + 1; q < n; q++) rank += x[pool_row(starts, packed, b, q) * d + c] > v;
-      ranks[at] = rank;
-      s += w[rank] * v;
+  float s = 0;
+  for (int p0 = 0; p0 < n; p0 += kTile) {
+    float v[kEach];
+    int rank[kEach];
+    i64 at[kEach];
+    for (int j = 0; j < kEach; j++) {
+      int p = p0 + first + 8 * j;
+      at[j] = p < n && c < d ? pool_row(starts, packed, b, p) * d + c : -1;
+      v[j] = at[j] < 0 ? 0 : x[at[j]];
+      rank[j] = 0;
     }
-    y[(i64)b * d + c] = s;
+    for (int q0 = 0; q0 < n; q0 += kTile) {
+      __syncthreads();
+      for (int j = 0; j < kEach; j++) {
+        int q = q0 + first + 8 * j;
+        tile[first + 8 * j][lane] = q0 == p0 ? v[j] : q < n && c < d ? x[pool_row(starts, packed, b, q) * d + c] : 0;
+      }
+      __syncthreads();
+      for (int q = q0; q < n && q < q0 + kTile; q++) {
+        float o = tile[q - q0][lane];
+        for (int j = 0; j < kEach; j++) {
+          int p = p0 + first + 8 * j;
+          rank[j] += q < p ? !(v[j] > o) : q > p && o > v[j];
+        }
+      }
+    }
+    for (int j = 0; j < kEach; j++) {
+      if (at[j] < 0) continue;
+      ranks[at[j]] = rank[j];
+      part[first + 8 * j][lane] = w[rank[j]] * v[j];
+    }
+    __syncthreads();
+    if (first == 0 && c < d)
+      for (int p = p0; p < n && p < p0 + kTile; p++) s += part[p - p0][lane];
+  }
+  if (first == 0 && c < d) y[(i64)b * d + c] = s;
+}
+
+// dx, the weighted gradient put back in the places of its rows (may be null), and part[b, blockIdx.x, rank] = Σ_c dy·x
+// of the values with that rank (may be null), of item b = blockIdx.y. A warp, which is a block, has every gx-th 32
+// channels, and adds each up by its ranks in a column of its own.
+// Cost: read 8*gy*d*(packed*words+(1-packed)*k)+4*gy*d; write
+// 4*gy*d*(packed*words+(1-packed)*k)*dx+8*gx*gy*k*part; flop 3*gy*d*(packed*words+(1-packed)*k); double 2*gy*d*(packed*words+(1-packed)*k)*part; flight 48; turns
+// ceil(gx*gy*block/resident)*(3+ceil(d/32/gx)*(1+(packed*words+(1-packed)*k)/6))
+KERNEL sort_pool_grad(float* dx, double* part, const float* dy, const float* x, const int* ranks, const float* weights,
+                      const int* lengths, const int* starts, int packed, int d, int k) {
+  __shared__ double sums[kRanks][33];
+  int b = blockIdx.y, n = lengths[b], lane = threadIdx.x;
+  const float* w = weights + (i64)(k - n) * k;
+  for (int low = 0; low < n; low += kRanks) {
+    if (part)
+      for (int r = 0; r < kRanks; r++) sums[r][lane] = 0;
+    for (int c = blockIdx.x * 32 + lane; c < d; c += gridDim.x * 32) {
+      float g = dy[(i64)b * d + c];
+      for (int p0 = 0; p0 < n; p0 += kAhead) {
+        i64 at[kAhead];
+        int rank[kAhead];
+        float v[kAhead];
+        for (int j = 0; j < kAhead; j++) {
+          at[j] = p0 + j < n ? pool_row(starts, packed, b, p0 + j) * d + c : -1;
+          rank[j] = at[j] < 0 ? -1 : ranks[at[j]];
+          v[j] = at[j] < 0 || !part ? 0 : x[at[j]];
+        }
+        for (int j = 0; j < kAhead; j++) {
+          if (rank[j] >= low && rank[j] < low + kRanks && part) sums[rank[j] - low][lane] += (double)g * (double)v[j];
+          if (rank[j] >= 0 && low == 0 && dx) dx[at[j]] = w[rank[j]] * g;
+        }
+      }
+    }
+    if (!part) return;
+    __syncthreads();
+    for (int r = lane; r < kRanks && low + r < n; r += 32) {
+      double s = 0;
+      for (int i = 0; i < 32; i++) s += sums[r][i];
+      part[((i64)b * gridDim.x + blockIdx.x) * k + low + r] = s;
+    }
+    __syncthreads();
   }
 }
 
-// dx: the weighted gradient, put back in the places of its rows.
-// Cost: read 8*gy*d*(packed*words+(1-packed)*k); write 4*gy*d*(packed*words+(1-packed)*k); flop
-// gy*d*(packed*words+(1-packed)*k); turns d/(gx*block)*(packed*words+(1-packed)*k)/2
-KERNEL sort_pool_dx(float* dx, const float* dy, const int* ranks, const float* weights, const int* lengths,
-                    const int* starts, int packed, int d, int k) {
-  int b = blockIdx.y, n = lengths[b];
-  const float* w = weights + (i64)(k - n) * k;
-  EACH(c, d)
-    for (int p = 0; p < n; p++) {
-      i64 at = pool_row(starts, packed, b, p) * d + c;
-      dx[at] = w[ranks[at]] * dy[(i64)b * d + c];
-    }
-}
-
-// part[b, rank] = Σ_c dy·x of the values whose rank is blockIdx.x, of item b = blockIdx.y.
-// Cost: read 4*gy*gx*d*(packed*words+(1-packed)*k); write 8*gy*gx; flop gy*gx*d*(packed*words+(1-packed)*k); turns
-// ceil(gx*gy*block/resident)*d/block*(packed*words+(1-packed)*k)/4
-KERNEL sort_pool_part(double* part, const float* dy, const float* x, const int* ranks, const int* lengths,
-                      const int* starts, int packed, int d, int k) {
-  int b = blockIdx.y, rank = blockIdx.x, n = lengths[b];
-  if (rank >= n) return;
+// dweights[k - n, p] = Σ part[b, piece, p] over the items of n rows: a block for each p and n.
+// Cost: read 8*items*pieces*k+4*items; write 4*k*k; flop items*k; double items*pieces*k;
+// turns items/block*(1+pieces/4)+3
+KERNEL sort_pool_table(float* dweights, const double* part, const int* lengths, int items, int pieces, int k) {
+  int p = blockIdx.x, n = k - (int)blockIdx.y;
   double s = 0;
-  for (int c = threadIdx.x; c < d; c += blockDim.x)
-    for (int p = 0; p < n; p++) {
-      i64 at = pool_row(starts, packed, b, p) * d + c;
-      if (ranks[at] == rank) s += (double)dy[(i64)b * d + c] * (double)x[at];
-    }
+  if (p < n)
+    for (int b = threadIdx.x; b < items; b += blockDim.x)
+      if (lengths[b] == n)
+        for (int i = 0; i < pieces; i++) s += part[((i64)b * pieces + i) * k + p];
   s = block_total(s);
-  if (threadIdx.x == 0) part[(i64)b * k + rank] = s;
-}
-
-// dweights[k - n, p] = Σ part[b, p] over the items of n rows.
-// Cost: read 12*items*k; write 4*k*k; flop items*k*k/2; turns items/4
-KERNEL sort_pool_table(float* dweights, const double* part, const int* lengths, int items, int k) {
-  EACH(i, (i64)k * k) {
-    int row = (int)(i / k), p = (int)(i - (i64)row * k), n = k - row;
-    double s = 0;
-    if (p < n)
-      for (int b = 0; b < items; b++)
-        if (lengths[b] == n) s += part[(i64)b * k + p];
-    dweights[i] = (float)s;
-  }
+  if (threadIdx.x == 0) dweights[blockIdx.y * (i64)k + p] = (float)s;
 }
