@@ -22,8 +22,7 @@ type copies struct {
 	memory  []*copied
 	views   [64]extent // the last views that were given to a method, more than any method has
 	seen    int
-	written []uint64 // by kernel: parameters it writes through
-	lost    bool     // calls were dropped (queue.full): what the sets say may not have happened
+	lost    bool // calls were dropped (queue.full): what the sets say may not have happened
 }
 
 // copied is memory with a copy.
@@ -202,10 +201,9 @@ func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
 // round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes,
 // it is one of 8.
 func (d *dev) round(to, from driver.Ptr, n int) {
-	head := min(n, int(-(from/4))&3)
 	c := d.each(kernelRoundCopy, (n+3)/4)
 	c.written = 0
-	c.ptr(to, from).long(head, n)
+	c.ptr(to, from).long(headOf(from, n), n)
 }
 
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has

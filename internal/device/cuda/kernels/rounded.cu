@@ -1,19 +1,12 @@
 // Copies of float32 values in bfloat16, which products read (device/cuda/copies.go).
-#include "common.cuh"
-
-typedef float Four __attribute__((vector_size(16)));
-typedef u32 Two __attribute__((vector_size(8)));
+#include "vector.cuh"
 
 // copy [n] = x [n] rounded, four values at a time: the first head of them, and what is left at the end, one by one.
 // Behind head x lies at a multiple of 16 bytes and copy at one of 8.
 // Cost: read 4*n; write 2*n; flop 6*n; flight 16
 KERNEL round_copy(bf16* copy, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
-  EACH(i, fours) {
-    Four v = *(const Four*)(x + head + 4 * i);
-    Two w = {(u32)bf16_of(v[0]) | (u32)bf16_of(v[1]) << 16, (u32)bf16_of(v[2]) | (u32)bf16_of(v[3]) << 16};
-    *(Two*)(copy + head + 4 * i) = w;
-  }
+  EACH(i, fours) put_four(copy + head + 4 * i, four(x + head + 4 * i));
   EACH(i, head) copy[i] = bf16_of(x[i]);
   EACH(i, n - tail) copy[tail + i] = bf16_of(x[tail + i]);
 }
