@@ -76,9 +76,20 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
 		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias,
-			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps)
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps).
+			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
 		d.fresh(copy, y, n)
 	}
+}
+
+// inFours reports whether rows of the given width can be read four values at a time: those of all matrices begin at
+// multiples of 16 bytes.
+func inFours(width int, matrices ...driver.Ptr) bool {
+	all := driver.Ptr(4 * width)
+	for _, p := range matrices {
+		all |= p
+	}
+	return all&15 == 0
 }
 
 // normPiece is the number of rows over which a block of LayerNormGrad sums.
@@ -99,7 +110,8 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
 		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy,
-			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D)
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).
+			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
 		d.fresh(copy, dBranch, n)
 	}
 	if dWeight == 0 && dBias == 0 {
@@ -110,6 +122,10 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	if pieces > 0 {
 		d.start(kernelLayerNormParams, threads, (a.D+31)/32, pieces, 1).ptr(part, s, mean, inv, dy).int(a.N, a.D,
 			normPiece)
+	}
+	if dBias == at(dWeight, a.D) {
+		d.columnSum(dWeight, part, pieces, 2*a.D, 2*a.D)
+		return
 	}
 	for i, sum := range [2]driver.Ptr{dWeight, dBias} {
 		if sum != 0 {
@@ -209,11 +225,11 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	}
 	if together {
 		d.fresh(copies[0], dQuery, h.c.rows*h.a.LD)
+		h.c.clear(d, dQuery, h.a.LD)
+		return
 	}
 	for i, x := range grads {
-		if !together {
-			d.fresh(copies[i], x, n)
-		}
+		d.fresh(copies[i], x, n)
 		d.clearColumns(x, a.Lengths, h.c.lengths, a.D, h.a.LD)
 	}
 }
