@@ -10,6 +10,8 @@ var (
 	kernelGRUStepGrad   = entryOf("gru_step_grad")
 	kernelGRUPacked     = entryOf("gru_packed_step")
 	kernelGRUPackedGrad = entryOf("gru_packed_grad")
+	kernelGRUSmall      = entryOf("gru_small")
+	kernelGRUSmallGrad  = entryOf("gru_small_grad")
 	kernelGRUFinal      = entryOf("gru_final")
 	kernelGRUBias       = entryOf("gru_bias")
 	kernelGRUMean       = entryOf("gru_mean")
@@ -19,7 +21,7 @@ var (
 // The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one
 // product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
 // from the lengths in device memory which sequences have a word there. So no address and no size depends on the
-// lengths, except for the number of rows and of steps.
+// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel.
 //
 // Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
 // their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.
@@ -65,6 +67,12 @@ func (d *dev) both(k kernel, l *layer, n int) *command {
 	return c
 }
 
+// smallGRU is the greatest number of units of a GRU whose steps are one kernel (grusmall.cu).
+const smallGRU = 32
+
+// sequences begins a kernel with a warp for each sequence of each direction.
+func (d *dev) sequences(k kernel, l *layer) *command { return d.start(k, smallGRU, l.batch, l.directions, 1) }
+
 // forward writes the states of one direction to y[0], of the other to y[1].
 func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 	h := l.h
@@ -78,6 +86,12 @@ func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 	p, q := &l.of[0], &l.of[1]
 	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i,
 		c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	if h <= smallGRU {
+		d.sequences(kernelGRUSmall, l).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, p.whh, q.whh, p.bih, q.bih,
+			p.bhh, q.bhh, l.lengths, l.starts).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
+		d.clearTails(l, p.prev, q.prev, h)
+		return
+	}
 	n := l.batch * h
 	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 6*l.directions*n)
 	half := l.half(d)
@@ -118,6 +132,15 @@ func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scal
 	}
 	dx := d.pointer(a.DX)
 	p, q := &l.of[0], &l.of[1]
+	if h <= smallGRU {
+		if l.rows > 0 {
+			d.sequences(kernelGRUSmallGrad, l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
+				l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
+		}
+		d.clearTails(l, p.gates, q.gates, 4*h)
+		d.gruWeights(l, dx)
+		return
+	}
 	n := l.batch * h
 	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
 	half := l.half(d)

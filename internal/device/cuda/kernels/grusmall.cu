@@ -1,0 +1,138 @@
+// A GRU of at most 32 units over a packed batch, all steps in one kernel (device.GRUArgs; gru.cu has one step of a
+// larger one). A warp, which is a block, has one sequence (blockIdx.x) in one direction (blockIdx.y); lane k has unit k
+// and keeps its weights in registers. In precision bf16 weights, states and slopes are rounded as those of a product.
+#include "vector.cuh"
+
+enum { kUnits = 32 };
+#if defined(VSE_EMULATOR)
+#define UNROLL
+#else
+#define UNROLL _Pragma("unroll")
+#endif
+
+// Walk lists the rows of a sequence in the order in which they are worked on, 32 at a time.
+struct Walk {
+  const int* starts;
+  int sequence, length, backward;
+};
+
+VSE_INLINE i64 row_of(const Walk& w, int n) {
+  return n < w.length ? (i64)w.starts[w.backward ? w.length - 1 - n : n] + w.sequence : -1;
+}
+
+// dot adds Σ_j w_j·x_j over the units, x in shared memory.
+VSE_INLINE float dot(const float* w, const float* x, float s) {
+  UNROLL for (int j = 0; j < kUnits; j += 4) {
+    Four v = four(x + j);
+    s += w[j] * v[0];
+    s += w[j + 1] * v[1];
+    s += w[j + 2] * v[2];
+    s += w[j + 3] * v[3];
+  }
+  return s;
+}
+
+// The gates hold W_i x and receive r, z, n and W_hn h + b_hn. Each step waits for the gates, which were asked for a
+// step before, and for its own arithmetic, which takes about as long.
+// Cost: read 12*gy*b*words*h+24*gy*h*h; write 24*gy*b*words*h; flop gy*b*words*(6*h*h+80*h); turns 4+2*steps
+KERNEL gru_small(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, const float* whh0,
+                 const float* whh1, const float* bih0, const float* bih1, const float* bhh0, const float* bhh1,
+                 const int* lengths, const int* starts, int steps, int b, int h, int reverse, int rounded) {
+  __shared__ __attribute__((aligned(16))) float state[kUnits];
+  int second = blockIdx.y, k = threadIdx.x, own = k < h;
+  float *gates = second ? gates1 : gates0, *y = second ? y1 : y0, *prev = second ? prev1 : prev0;
+  const float *whh = second ? whh1 : whh0, *bi = second ? bih1 : bih0, *bh = second ? bhh1 : bhh0;
+  Walk walk = {starts, (int)blockIdx.x, lengths[blockIdx.x], (reverse != 0) != (second != 0)};
+  float wr[kUnits], wz[kUnits], wn[kUnits], before = 0;
+  UNROLL for (int j = 0; j < kUnits; j++) {
+    int in = own && j < h;
+    float r = in ? whh[k * h + j] : 0, z = in ? whh[(h + k) * h + j] : 0, n = in ? whh[(2 * h + k) * h + j] : 0;
+    wr[j] = rounded ? to_bf16(r) : r, wz[j] = rounded ? to_bf16(z) : z, wn[j] = rounded ? to_bf16(n) : n;
+  }
+  float br = own ? bh[k] : 0, bz = own ? bh[h + k] : 0, bn = own ? bh[2 * h + k] : 0;
+  float ir = own ? bi[k] : 0, iz = own ? bi[h + k] : 0, in = own ? bi[2 * h + k] : 0;
+  i64 row = row_of(walk, 0), next;
+  float gr = 0, gz = 0, gn = 0;
+  if (own && row >= 0) {
+    const float* g = gates + row * 4 * h + k;
+    gr = g[0], gz = g[h], gn = g[2 * h];
+  }
+  next = row_of(walk, 1);
+  for (int n = 0; n < walk.length; n++) {
+    state[k] = rounded ? to_bf16(before) : before;
+    __syncthreads();
+    i64 behind = row_of(walk, n + 2);
+    float nr = 0, nz = 0, nn = 0;
+    if (own && next >= 0) {
+      const float* g = gates + next * 4 * h + k;
+      nr = g[0], nz = g[h], nn = g[2 * h];
+    }
+    float hr = dot(wr, state, 0) + br, hz = dot(wz, state, 0) + bz, c = dot(wn, state, 0) + bn;
+    __syncthreads();
+    if (own) {
+      float* g = gates + row * 4 * h + k;
+      float r = sigmoid_(gr + ir + hr), z = sigmoid_(gz + iz + hz), m = tanh_(gn + in + r * c);
+      g[0] = r;
+      g[h] = z;
+      g[2 * h] = m;
+      g[3 * h] = c;
+      prev[row * h + k] = before;
+      before = (1 - z) * m + z * before;
+      y[row * h + k] = before;
+    }
+    row = next, next = behind;
+    gr = nr, gz = nz, gn = nn;
+  }
+}
+
+// The gradient, in the opposite order: the gates become the gradients of the gate inputs, n, r, z, hn. dy is scaled; it
+// and final may be null.
+// Cost: read 24*gy*b*words*h+24*gy*h*h; write 16*gy*b*words*h; flop gy*b*words*(6*h*h+30*h); turns 4+2*steps
+KERNEL gru_small_grad(float* gates0, float* gates1, const float* prev0, const float* prev1, const float* whh0,
+                      const float* whh1, const float* dy, const float* final, const int* lengths, const int* starts,
+                      float scale, int steps, int b, int h, int reverse, int rounded) {
+  __shared__ __attribute__((aligned(16))) float slopes[3 * kUnits];
+  int second = blockIdx.y, k = threadIdx.x, own = k < h;
+  float* gates = second ? gates1 : gates0;
+  const float *prev = second ? prev1 : prev0, *whh = second ? whh1 : whh0;
+  Walk walk = {starts, (int)blockIdx.x, lengths[blockIdx.x], (reverse != 0) == (second != 0)};
+  float wr[kUnits], wz[kUnits], wn[kUnits];
+  UNROLL for (int j = 0; j < kUnits; j++) {
+    int in = own && j < h;
+    float r = in ? whh[j * h + k] : 0, z = in ? whh[(h + j) * h + k] : 0, n = in ? whh[(2 * h + j) * h + k] : 0;
+    wr[j] = rounded ? to_bf16(r) : r, wz[j] = rounded ? to_bf16(z) : z, wn[j] = rounded ? to_bf16(n) : n;
+  }
+  float carry = own && final ? final[(i64)blockIdx.x * h + k] : 0;
+  i64 row = row_of(walk, 0), next = row_of(walk, 1);
+  float now[6], then[6];  // r, z, n, W_hn h + b_hn, the state before, dy
+  for (int j = 0; j < 6; j++) now[j] = then[j] = 0;
+  if (own && row >= 0) {
+    for (int j = 0; j < 4; j++) now[j] = gates[(row * 4 + j) * h + k];
+    now[4] = prev[row * h + k], now[5] = dy ? dy[row * h + k] : 0;
+  }
+  for (int n = 0; n < walk.length; n++) {
+    i64 behind = row_of(walk, n + 2);
+    if (own && next >= 0) {
+      for (int j = 0; j < 4; j++) then[j] = gates[(next * 4 + j) * h + k];
+      then[4] = prev[next * h + k], then[5] = dy ? dy[next * h + k] : 0;
+    }
+    float r = now[0], z = now[1], m = now[2], c = now[3], d = carry + scale * now[5];
+    float dn = d * (1 - z) * (1 - m * m);
+    float dr = dn * c * (r * (1 - r)), dz = d * (now[4] - m) * (z * (1 - z)), dh = dn * r;
+    if (own) {
+      float* g = gates + row * 4 * h + k;
+      g[0] = dn;
+      g[h] = dr;
+      g[2 * h] = dz;
+      g[3 * h] = dh;
+    }
+    __syncthreads();
+    slopes[k] = rounded ? to_bf16(dr) : dr;
+    slopes[kUnits + k] = rounded ? to_bf16(dz) : dz;
+    slopes[2 * kUnits + k] = rounded ? to_bf16(dh) : dh;
+    __syncthreads();
+    carry = d * z + dot(wn, slopes + 2 * kUnits, dot(wz, slopes + kUnits, dot(wr, slopes, 0)));
+    for (int j = 0; j < 6; j++) now[j] = then[j];
+    row = next, next = behind;
+  }
+}
