@@ -14,7 +14,7 @@ var (
 	kernelSumWords      = entryOf("sum_words")
 )
 
-// captions are captions whose rows lie one after the other, with tables of them in scratch memory (captions.cu).
+// captions are captions whose rows lie one after the other, with tables of them on the device (captions.cu).
 type captions struct {
 	n, rows, longest int
 	squares          int // Σ lengths², or no less if they are bounds
@@ -24,7 +24,7 @@ type captions struct {
 	squaresAt        driver.Ptr // long [n+1]
 }
 
-// captions writes the tables of lengths.
+// captions returns the tables of lengths.
 func (d *dev) captions(lengths device.Ints) (c captions) {
 	c.n, c.from = len(lengths.Host), lengths
 	for _, n := range lengths.Host {
@@ -36,10 +36,16 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
 	}
 	c.lengths = d.pointer(lengths.View)
-	c.squaresAt = d.need(scratchStarts, 8*(c.n+1)+4*(c.n+1+c.rows))
+	if c.n == 0 {
+		return c
+	}
+	var holds bool
+	c.squaresAt, holds = d.lengthTable(captionRows, lengths, [2]int{c.n, c.rows}, 8*(c.n+1)+4*(c.n+1+c.rows))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
-	d.each(kernelCaptionTables, c.n+1).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+	if !holds {
+		d.rows(kernelCaptionTables, c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+	}
 	return c
 }
 

@@ -96,6 +96,7 @@ type dev struct {
 	modules   []*module
 	functions []function // by kernel
 	launched  int        // kernels so far, those of recordings once
+	written   []uint64   // by kernel: parameters it writes through
 
 	queue
 	bf16    copies // of operands
@@ -103,6 +104,7 @@ type dev struct {
 	gru     layer
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
+	lengths lengthTables
 	pack    *device.Packing // of the call
 	narrow  []float32
 	halves  []byte
@@ -335,6 +337,11 @@ func (d *dev) end() (first error) {
 	}
 	for t := range d.tables {
 		keep(d.drv.Free(t.ptr))
+	}
+	for _, t := range d.lengths {
+		if t.region.ptr != 0 {
+			keep(d.drv.Free(t.region.ptr))
+		}
 	}
 	for _, r := range d.scratch {
 		if r.ptr != 0 {

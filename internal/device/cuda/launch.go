@@ -54,7 +54,7 @@ func (d *dev) find() error {
 		return err
 	}
 	for k, name := range kernelNames {
-		d.bf16.written = append(d.bf16.written, written[name])
+		d.written = append(d.written, written[name])
 		f, ok := found[name]
 		if !ok {
 			return fmt.Errorf("no kernel %s in the PTX", name)
@@ -106,9 +106,7 @@ const threads = 256 // of a block, at most
 func (d *dev) start(k kernel, width, x, y, z int) *command {
 	c := d.next()
 	c.kind, c.kernel = commandLaunch, k
-	if d.bf16.on {
-		c.copies, c.written = &d.bf16, d.bf16.written[k]
-	}
+	c.owner, c.written = d, d.written[k]
 	c.launch.Threads, c.launch.Grid = uint32(width), [3]uint32{uint32(x), uint32(y), uint32(z)}
 	return c
 }
@@ -140,7 +138,7 @@ func (c *command) parameter(t byte, v uint64) *command {
 func (c *command) ptr(p ...driver.Ptr) *command {
 	for _, v := range p {
 		if c.written>>c.count&1 != 0 {
-			c.copies.wrote(v)
+			c.owner.wrote(v)
 		}
 		c.parameter('p', uint64(v))
 	}

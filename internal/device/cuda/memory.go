@@ -89,6 +89,7 @@ func (d *dev) Free(b device.Buffer) {
 	delete(d.buffers, own)
 	if p := own.ptr; p != 0 {
 		d.releaseCopies(p)
+		d.lengths.changed(p)
 		d.run(func() error {
 			err := d.release(p)
 			if e := own.back.close(d.drv); err == nil {
@@ -187,7 +188,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 	if n == 0 || d.refuse(what) {
 		return
 	}
-	d.bf16.changed(dst, n)
+	d.changed(dst, n)
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
 	d.wait()
@@ -244,11 +245,23 @@ func (d *dev) Fill(dst device.View, value float64) {
 	d.fill(d.pointer(dst), 4*dst.N, math.Float32bits(float32(value)))
 }
 
+// changed says that elements from an address on get new values, which what was made of the old ones does not hold.
+func (d *dev) changed(p driver.Ptr, elements int) {
+	d.bf16.changed(p, elements)
+	d.lengths.changed(p)
+}
+
+// wrote says that a kernel may write through an address.
+func (d *dev) wrote(p driver.Ptr) {
+	d.bf16.wrote(p)
+	d.lengths.changed(p)
+}
+
 func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	if bytes == 0 {
 		return
 	}
-	d.bf16.changed(p, bytes/4)
+	d.changed(p, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
@@ -264,7 +277,7 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {
 		return
 	}
-	d.bf16.changed(dst, bytes/4)
+	d.changed(dst, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
 }
@@ -280,8 +293,7 @@ func (d *dev) Lacked() error {
 type scratchSlot int
 
 const (
-	scratchStarts scratchSlot = iota // of packings
-	scratchRows                      // one int for each packed row
+	scratchRows scratchSlot = iota // one int for each packed row
 	scratchMask
 	scratchSums
 	scratchHidden
@@ -298,8 +310,10 @@ type region struct {
 
 // need returns at least the given bytes of a slot, with arbitrary contents. Where the GPU has no room, what follows is
 // dropped until Sync reports it.
-func (d *dev) need(s scratchSlot, bytes int) driver.Ptr {
-	r := &d.scratch[s]
+func (d *dev) need(s scratchSlot, bytes int) driver.Ptr { return d.room(&d.scratch[s], bytes) }
+
+// room is need of a region.
+func (d *dev) room(r *region, bytes int) driver.Ptr {
 	if r.bytes >= bytes {
 		return r.ptr
 	}

@@ -72,7 +72,7 @@ type command struct {
 	run      func() error
 	exec     driver.Exec
 	slot     int // of a fetch
-	copies   *copies
+	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
 	at       string      // what the command belongs to

@@ -85,8 +85,10 @@ func (d *dev) record(f func()) (*recording, error) {
 	func() {
 		d.recording, d.refused = true, nil
 		finish := d.recordCopies()
+		d.lengths.forget()
 		defer func() {
 			d.recording = false
+			d.lengths.forget()
 			r.copies = finish()
 			d.run(func() error { err = d.endCapture(r); return nil })
 		}()
@@ -132,6 +134,7 @@ func (d *dev) Replay(r device.Recording) {
 	c := d.next()
 	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
 	d.behind(own.copies)
+	d.lengths.forget()
 }
 
 // Forget implements device.Recorder.

@@ -66,16 +66,18 @@ func (d *dev) OrderScoresGrad(a device.OrderArgs) {
 	}
 }
 
-// starts fills the packing of lengths, on the host and as a table in scratch memory, and returns lengths and table.
+// starts fills the packing of lengths, on the host and as a table on the device, and returns lengths and table.
 func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	d.pack = lengths.Packing()
 	on = d.pointer(lengths.View)
 	if d.pack.Steps() == 0 {
 		return on, 0
 	}
-	n := d.pack.Steps() + 1
-	table = d.need(scratchStarts, 4*n)
-	d.each(kernelPackStarts, n).ptr(table, on).int(len(lengths.Host), d.pack.Steps())
+	b, n := len(lengths.Host), d.pack.Steps()+1
+	table, holds := d.lengthTable(packedStarts, lengths, [2]int{b, n}, 4*n)
+	if !holds {
+		d.rows(kernelPackStarts, n, b).ptr(table, on).int(b)
+	}
 	return on, table
 }
 

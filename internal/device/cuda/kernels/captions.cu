@@ -3,21 +3,23 @@
 #include "common.cuh"
 
 // starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for
-// rows behind the last.
-// Cost: read 8*n; write 4*rows+12*n; flop n*n; turns n/2+words
+// rows behind the last. A block for each c.
+// Cost: read 4*n; write 4*rows+12*n; flop 2*n*n; turns n/block+4+words/block
 KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
-  EACH(c, n + 1) {
-    int s = 0;
-    i64 q = 0;
-    for (int i = 0; i < c; i++) {
-      s += lengths[i];
-      q += (i64)lengths[i] * lengths[i];
-    }
-    starts[c] = s;
-    squares[c] = q;
-    int end = c < n ? s + lengths[c] : rows;
-    for (int p = s; p < end; p++) of[p] = c < n ? (int)c : -1;
+  int c = blockIdx.x;
+  double sum = 0, square = 0;  // of whole numbers
+  for (int i = threadIdx.x; i < c; i += blockDim.x) {
+    sum += lengths[i];
+    square += (double)lengths[i] * lengths[i];
   }
+  int s = (int)block_total(sum), end = c < n ? s + lengths[c] : rows;
+  square = block_total(square);
+  if (threadIdx.x == 0) {
+    int high = (int)(square * (1.0 / 4294967296.0));
+    starts[c] = s;
+    squares[c] = (i64)high << 32 | (u32)(square - high * 4294967296.0);
+  }
+  for (int p = s + threadIdx.x; p < end; p += blockDim.x) of[p] = c < n ? c : -1;
 }
 
 // rows[starts[c] + t] = words[c, t], columns being the width of words; -1 for rows without a caption.

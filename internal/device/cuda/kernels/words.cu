@@ -2,14 +2,14 @@
 // gradient see sum_words.
 #include "common.cuh"
 
-// starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps: the first packed row of step t, and the number of rows.
-// Cost: read 4*b; write 4*steps; flop b*steps; turns b/4
-KERNEL pack_starts(int* starts, const int* lengths, int b, int steps) {
-  EACH(t, steps + 1) {
-    int s = 0;
-    for (int i = 0; i < b; i++) s += lengths[i] < t ? lengths[i] : (int)t;
-    starts[t] = s;
-  }
+// starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps, a block for each: the first packed row of step t, and the
+// number of rows.
+// Cost: read 4*b; write 4*gx; flop 2*b*gx; turns b/block+2
+KERNEL pack_starts(int* starts, const int* lengths, int b) {
+  int t = blockIdx.x, s = 0;
+  for (int i = threadIdx.x; i < b; i += blockDim.x) s += lengths[i] < t ? lengths[i] : t;
+  s = (int)block_total((double)s);
+  if (threadIdx.x == 0) starts[t] = s;
 }
 
 // rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the

@@ -1,0 +1,61 @@
+package cuda_test
+
+import (
+	"slices"
+	"testing"
+
+	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda/emulator"
+)
+
+// The table of lengths is made once and kept until the lengths change, in whatever way. A recording makes its own,
+// which holds for the lengths of each replay.
+func TestLengthTables(t *testing.T) {
+	b := newBench(t)
+	const width, l = 2, 3
+	word := b.floats(1, 2, 3, 4, 5, 6, 7, 8)
+	lengths := device.Ints{Host: []int32{3, 2}, Bounded: true, View: b.ints(3, 2)}
+	out := b.alloc(device.Float, 5*width)
+	words := device.Ints{Host: []int32{0, 1, 2, 3, 0, 0}, View: b.ints(0, 1, 2, 3, 0, 0)}
+	gather := func() {
+		b.GatherWords(device.GatherArgs{V: 4, D: width, L: l, Lengths: lengths, Words: words, Table: word, Out: out})
+	}
+	want := func(when string, launches int, do func(), want ...float32) {
+		t.Helper()
+		if err := b.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		before := emulator.Launches(t)
+		do()
+		got := make([]float32, 5*width)
+		b.DownloadFloats(got, out)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+		if n := emulator.Launches(t) - before; n != launches {
+			t.Errorf("%s: %d launches, want %d", when, n, launches)
+		}
+	}
+	full := []float32{1, 2, 7, 8, 3, 4, 1, 2, 5, 6}
+	short := []float32{1, 2, 7, 8, 3, 4, 0, 0, 0, 0}
+	want("at first", 3, gather, full...)
+	want("with the same lengths", 2, gather, full...)
+	b.UploadInts(lengths.View, []int32{2, 1})
+	want("after an upload", 3, gather, short...)
+	b.Copy(lengths.View, b.ints(3, 2))
+	want("after a copy", 3, gather, full...)
+	list, first, index := b.ints(2, 1), b.ints(0, 2), b.ints(0)
+	b.Device.(device.Resident).GatherLists(lengths.View, list, first, index, 2)
+	want("after a kernel", 3, gather, short...)
+
+	b.UploadInts(lengths.View, []int32{3, 2})
+	gather()
+	recorder := b.Device.(device.Recorder)
+	r, err := recorder.Record(gather)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.UploadInts(lengths.View, []int32{2, 1})
+	want("recorded", 3, func() { recorder.Replay(r) }, short...)
+	want("after a replay", 3, gather, short...)
+}
