@@ -10,6 +10,13 @@ type BLAS interface {
 	Close() error
 }
 
+// WithBias is a BLAS that can add a bias to a product in the same kernel.
+type WithBias interface {
+	// GemmBias is Gemm of one product and adds Bias [N], float32, to every row of it. The error says NotSupported where
+	// it cannot, and then nothing has happened.
+	GemmBias(*Gemm) error
+}
+
 // Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices; C is float32. Leading dimensions
 // and strides count elements.
 type Gemm struct {
@@ -22,6 +29,7 @@ type Gemm struct {
 	Alpha, Beta               float32
 	Compute                   Compute
 	Half                      bool // A and B are bfloat16, otherwise float32
+	Bias                      Ptr  // of GemmBias; 0 for none
 }
 
 // Compute is how a product rounds its operands; sums are float32.

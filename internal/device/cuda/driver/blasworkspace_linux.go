@@ -20,5 +20,6 @@ func (b *cublas) Workspace(p Ptr, bytes int) error {
 	if set.addr, err = purego.Dlsym(lib, set.name); err != nil {
 		return fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", b.path, err)
 	}
+	b.lt.space, b.lt.bytes = p, bytes
 	return b.call(&set, b.handle, uintptr(p), uintptr(bytes))
 }

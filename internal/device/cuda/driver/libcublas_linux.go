@@ -18,6 +18,7 @@ type cublas struct {
 	getVersion, gemm entry
 	args [24]uintptr // of the call, so that it allocates nothing
 	out  *blasOutputs
+	lt   cublasLt
 }
 
 type blasOutputs struct {
@@ -52,6 +53,7 @@ func OpenBLAS(path string, s Stream) (BLAS, error) {
 		return nil, err
 	}
 	b.version = int(b.out.n)
+	b.lt.open(b, lib, s)
 	return b, nil
 }
 
@@ -65,7 +67,16 @@ func (b *cublas) call(e *entry, args ...uintptr) error {
 
 func (b *cublas) Path() string { return b.path }
 func (b *cublas) Version() int { return b.version }
-func (b *cublas) Close() error { return b.call(&b.destroy, b.handle) }
+
+func (b *cublas) Close() error {
+	err := b.call(&b.destroy, b.handle)
+	if b.lt.available {
+		if e := b.call(&b.lt.destroy, b.lt.handle); err == nil {
+			err = e
+		}
+	}
+	return err
+}
 
 const (
 	real32F     = 0           // CUDA_R_32F
@@ -79,12 +90,6 @@ func (b *cublas) Gemm(g *Gemm) error {
 	operand := uintptr(real32F)
 	if g.Half {
 		operand = real16BF
-	}
-	flag := func(t bool) uintptr {
-		if t {
-			return 1
-		}
-		return 0
 	}
 	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K),
 		uintptr(unsafe.Pointer(&b.out.alpha)),

@@ -16,7 +16,7 @@ import (
 // this launch from now on), no_capture (recording fails: 1 at its beginning, 2 at its end, 3 where the graph is made
 // ready), free_waits (0: memory is freed under work that uses it), others (bytes that other processes hold), mode
 // (CUcomputemode: 3 for one process alone), taken (another process holds such a GPU), no_blas (how many handles
-// cuBLAS refuses), no_half (cuBLAS refuses bfloat16).
+// cuBLAS refuses), no_half (cuBLAS refuses bfloat16), no_bias (it adds no bias in the kernel of a product).
 func Set(t testing.TB, name string, value, after int) {
 	t.Helper()
 	set := symbol(t, "emu_set")

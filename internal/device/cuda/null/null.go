@@ -215,6 +215,9 @@ func (b blas) Gemm(g *driver.Gemm) error {
 	return b.driver.do("product")
 }
 
+// GemmBias implements driver.WithBias.
+func (b blas) GemmBias(g *driver.Gemm) error { return b.Gemm(g) }
+
 func pick(first bool, a, b int) int {
 	if first {
 		return a

@@ -14,7 +14,8 @@ enum { kFloat32 = 68, kFast16F = 74, kFast16BF = 75, kFastTF32 = 77 };
 struct Handle { void* stream = nullptr; bool lent = false; };  // lent: has memory of the caller's
 void emu_enqueue(void* stream, std::function<void()> work);
 bool emu_ready(), emu_records(void* stream);
-long emu_no_blas, emu_no_half;  // settings: so many handles are refused; products of bfloat16 are
+// settings: so many handles are refused; products of bfloat16 are; those that add a bias in the same kernel are
+long emu_no_blas, emu_no_half, emu_no_bias;
 
 // rounded is an operand as the tensor cores take it: 7 bits of mantissa for bf16, 10 for TF32.
 static float rounded(float x, int compute) {
@@ -121,6 +122,80 @@ Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, 
   emu_enqueue(((Handle*)h)->stream, [=] {
     for (long long i = 0; i < count; i++)
       gemm(ta, tb, m, n, k, x, a, i * sa, lda, b, i * sb, ldb, y, c, i * sc, ldc, compute);
+  });
+  return kSuccess;
+}
+}
+
+// cublasLt: products that add a bias to every column of the result, which is a row of a row-major one.
+namespace {
+struct Layout { int kind; uint64_t rows, columns; int64_t ld; };
+struct Operation { int compute, scale, transposed[2] = {0, 0}, epilogue = 1; const float* bias = nullptr; };
+struct Preference { uint64_t workspace = 0; uint32_t alignments[4] = {256, 256, 256, 256}; };
+struct Found { uint64_t algorithm[8], workspace; int state; float waves; int reserved[4]; };
+const uint64_t kFound = 0x1c0b1a5;
+
+template <class T> Status put(T* to, const void* from, size_t bytes) {
+  if (bytes != sizeof(T)) return kInvalidValue;
+  return memcpy(to, from, bytes), kSuccess;
+}
+}  // namespace
+
+extern "C" {
+Status cublasLtCreate(void** h) { return *h = new int, kSuccess; }
+Status cublasLtDestroy(void* h) { return delete (int*)h, kSuccess; }
+Status cublasLtMatmulDescCreate(Operation** o, int compute, int scale) {
+  return *o = new Operation{compute, scale}, kSuccess;
+}
+Status cublasLtMatmulDescDestroy(Operation* o) { return delete o, kSuccess; }
+Status cublasLtMatmulDescSetAttribute(Operation* o, int attribute, const void* value, size_t bytes) {
+  return attribute == 3 || attribute == 4 ? put(&o->transposed[attribute - 3], value, bytes)
+         : attribute == 7                 ? put(&o->epilogue, value, bytes)
+         : attribute == 8                 ? put(&o->bias, value, bytes)
+                                          : kInvalidValue;
+}
+Status cublasLtMatrixLayoutCreate(Layout** l, int kind, uint64_t rows, uint64_t columns, int64_t ld) {
+  return *l = new Layout{kind, rows, columns, ld}, kSuccess;
+}
+Status cublasLtMatrixLayoutDestroy(Layout* l) { return delete l, kSuccess; }
+Status cublasLtMatmulPreferenceCreate(Preference** p) { return *p = new Preference, kSuccess; }
+Status cublasLtMatmulPreferenceDestroy(Preference* p) { return delete p, kSuccess; }
+Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int attribute, const void* value, size_t bytes) {
+  return attribute == 1                     ? put(&p->workspace, value, bytes)
+         : attribute >= 5 && attribute <= 8 ? put(&p->alignments[attribute - 5], value, bytes)
+                                            : kInvalidValue;
+}
+Status cublasLtMatmulAlgoGetHeuristic(void*, Operation*, Layout*, Layout*, Layout*, Layout*, Preference* p, int,
+                                      Found* found, int* count) {
+  if (emu_no_bias) return *count = 0, kNotSupported;
+  *found = {{kFound, p->alignments[0], p->alignments[1], p->alignments[2], p->alignments[3]}, p->workspace / 2, 0};
+  return *count = 1, kSuccess;
+}
+Status cublasLtMatmul(void*, Operation* o, const float* alpha, const void* A, Layout* la, const void* B, Layout* lb,
+                      const float* beta, const void* C, Layout* lc, void* D, Layout* ld, const Found* algorithm,
+                      void* workspace, size_t bytes, void* stream) {
+  Handle h{stream, true};
+  const uint64_t at[4] = {(uint64_t)A, (uint64_t)B, (uint64_t)C, (uint64_t)D};
+  if (algorithm->algorithm[0] != kFound || o->epilogue != 4 || o->scale != kSingle || C != D || lc != ld ||
+      bytes != algorithm->workspace || (bytes && !emu::inside((uint64_t)workspace, bytes)))
+    return kInvalidValue;
+  for (int i = 0; i < 4; i++)
+    if (at[i] % algorithm->algorithm[1 + i]) return kInvalidValue;
+  int ta = o->transposed[0], tb = o->transposed[1], m = (int)lc->rows, n = (int)lc->columns,
+      k = (int)(ta ? la->rows : la->columns);
+  if ((ta ? la->columns : la->rows) != lc->rows || (tb ? lb->rows : lb->columns) != lc->columns ||
+      (int)(tb ? lb->columns : lb->rows) != k || (uint64_t)o->bias % 4 ||
+      !emu::inside((uint64_t)o->bias, 4 * (uint64_t)m))
+    return kInvalidValue;
+  Status s = cublasGemmStridedBatchedEx(&h, ta, tb, m, n, k, alpha, A, la->kind, (int)la->ld, 0, B, lb->kind,
+                                        (int)lb->ld, 0, beta, D, ld->kind, (int)ld->ld, 0, 1, o->compute, -1);
+  if (s) return s;
+  float* c = (float*)D;
+  const float* bias = o->bias;
+  int64_t step = ld->ld;
+  emu_enqueue(stream, [=] {
+    for (int j = 0; j < n; j++)
+      for (int i = 0; i < m; i++) c[j * step + i] += bias[i];
   });
   return kSuccess;
 }

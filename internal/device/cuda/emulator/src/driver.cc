@@ -136,7 +136,7 @@ void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::mov
 bool emu_ready() { return ready() == kOK; }
 bool emu_records(void* s) { return stream(s)->capture; }
 
-extern long emu_no_blas, emu_no_half;  // of blas.cc
+extern long emu_no_blas, emu_no_half, emu_no_bias;  // of blas.cc
 static std::map<std::string, long*> settings() {
   return {{"defer", &defer_work},
           {"no_device", &no_device},
@@ -152,7 +152,8 @@ static std::map<std::string, long*> settings() {
           {"mode", &mode},
           {"taken", &taken},
           {"no_blas", &emu_no_blas},
-          {"no_half", &emu_no_half}};
+          {"no_half", &emu_no_half},
+          {"no_bias", &emu_no_bias}};
 }
 // still is whether memory is there when work comes to it that was given to the GPU before.
 static bool still(Address p, size_t n) { return emu::inside(p, n) || (broken = kIllegalAddress, false); }
