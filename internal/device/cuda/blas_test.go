@@ -2,8 +2,10 @@ package cuda_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,5 +140,52 @@ func TestFreeWaitsForWork(t *testing.T) {
 		}
 		b.want("row", z, 5, 6)
 		b.Device.Close()
+	}
+}
+
+// A bias is added in the kernel of the product where cuBLAS can do that, otherwise by a kernel behind it, to the same
+// bits; so is one of a product that is recorded.
+func TestBiasInProduct(t *testing.T) {
+	for _, precision := range []string{cuda.FP32, cuda.BF16} {
+		var first []float32
+		for _, refused := range []int{0, 1} {
+			emulator.Set(t, "no_bias", refused, 0)
+			d := open(t, cuda.Options{BLAS: []string{"emulated"}, Precision: precision, RoundFrom: 1})
+			b := &bench{t, d}
+			const m, n, k = 5, 7, 3
+			x := make([]float32, 200)
+			for i := range x {
+				x[i] = float32(i%13) / 7
+			}
+			c := b.alloc(device.Float, m*n)
+			a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.floats(x[:m*k]...),
+				B: b.floats(x[20:][:n*k]...), C: c, Bias: b.floats(x[50:][:n]...)}
+			if got := b.launches(func() { d.Gemm(a) }); precision == cuda.FP32 && got != refused {
+				t.Errorf("refused %d: %d launches, want %d", refused, got, refused)
+			}
+			got := make([]float32, m*n)
+			d.DownloadFloats(got, c)
+			if refused == 0 {
+				first = got
+			}
+			if !slices.Equal(got, first) {
+				t.Errorf("%s: %v, with the bias in the product %v", precision, got, first)
+			}
+			want := x[50]
+			for i := range k {
+				want += x[i] * x[20+i]
+			}
+			if math.Abs(float64(got[0]-want)) > 0.02 {
+				t.Errorf("%s: the first element is %v, want %v", precision, got[0], want)
+			}
+			r, err := d.(device.Recorder).Record(func() { d.Gemm(a) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Fill(c, 0)
+			d.(device.Recorder).Replay(r)
+			b.want("recorded", c, first...)
+			d.Close()
+		}
 	}
 }

@@ -17,12 +17,12 @@ var kernelRoundCopy = entryOf("round_copy")
 // kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
 // view or, where none is known, of the memory. So a copy cannot be stale because a kernel does not know of it.
 type copies struct {
-	on      bool // precision bf16
-	from    int  // Options.RoundFrom
-	memory  []*copied
-	views   [64]extent // the last views that were given to a method, more than any method has
-	seen    int
-	lost    bool // calls were dropped (queue.full): what the sets say may not have happened
+	on     bool // precision bf16
+	from   int  // Options.RoundFrom
+	memory []*copied
+	views  [64]extent // the last views that were given to a method, more than any method has
+	seen   int
+	lost   bool // calls were dropped (queue.full): what the sets say may not have happened
 }
 
 // copied is memory with a copy.
@@ -203,7 +203,7 @@ func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
 func (d *dev) round(to, from driver.Ptr, n int) {
 	c := d.each(kernelRoundCopy, (n+3)/4)
 	c.written = 0
-	c.ptr(to, from).long(headOf(from, n), n)
+	c.ptr(to, from).long(headOf(n, from), n)
 }
 
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has

@@ -83,6 +83,7 @@ type dev struct {
 	drv       driver.Driver
 	blas      driver.BLAS // nil: products by the own kernel
 	blasSpace driver.Ptr  // memory that blas uses
+	biased    bool        // blas adds a bias to a product in the same kernel
 	info      driver.Info
 	index     int
 	precision string

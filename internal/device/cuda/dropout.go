@@ -15,8 +15,8 @@ func (d *dev) Dropout(a device.DropoutArgs) {
 	step := d.pointer(a.Step.View)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
-		d.each(kernelDropout, n/4+2).ptr(y, x, step).word(a.Key.K0, a.Key.K1,
-			uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).long(a.First, n)
+		d.each(kernelDropout, n/4+2).ptr(y, x, step).word(a.Key.K0, a.Key.K1, uint32(a.Rate*(1<<32))).
+			float(1/(1-a.Rate)).flag(inFours(a.First, y, x)).long(a.First, n)
 	}
 }
 

@@ -21,7 +21,8 @@ func (d *dev) Add(dst, a, b device.View) {
 	d.check("Add").Binary(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
-		d.each(kernelAdd, dst.N).ptr(y, x, z).long(dst.N)
+		head := headOf(dst.N, y, x, z)
+		d.fours(kernelAdd, head, dst.N).ptr(y, x, z).long(head, dst.N)
 	}
 }
 
@@ -30,7 +31,8 @@ func (d *dev) Scale(dst, x, factor device.View) {
 	d.check("Scale").Scale(&dst, &x, &factor)
 	y, from, f := d.pointer(dst), d.pointer(x), d.pointer(factor)
 	if dst.N > 0 {
-		d.each(kernelScale, dst.N).ptr(y, from, f).long(dst.N)
+		head := headOf(dst.N, y, from)
+		d.fours(kernelScale, head, dst.N).ptr(y, from, f).long(head, dst.N)
 	}
 }
 
@@ -39,7 +41,8 @@ func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
 	d.check("Combine").Combine(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
-		d.each(kernelCombine, dst.N).ptr(y, x, z).float(alpha, beta).long(dst.N)
+		head := headOf(dst.N, y, x, z)
+		d.fours(kernelCombine, head, dst.N).ptr(y, x, z).float(alpha, beta).long(head, dst.N)
 	}
 }
 
@@ -48,7 +51,8 @@ func (d *dev) Activate(f device.Activation, y, x device.View) {
 	d.check("Activate").Activate(f, &y, &x)
 	to, from := d.pointer(y), d.pointer(x)
 	if y.N > 0 {
-		d.each(kernelActivate, y.N).ptr(to, from).int(int(f)).long(y.N)
+		head := headOf(y.N, to, from)
+		d.fours(kernelActivate, head, y.N).ptr(to, from).int(int(f)).long(head, y.N)
 	}
 }
 
@@ -62,7 +66,8 @@ func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	}
 	at := d.pointer(of)
 	if dx.N > 0 {
-		d.each(kernelActivateGrad, dx.N).ptr(to, at, from).int(int(f)).long(dx.N)
+		head := headOf(dx.N, to, at, from)
+		d.fours(kernelActivateGrad, head, dx.N).ptr(to, at, from).int(int(f)).long(head, dx.N)
 	}
 }
 

@@ -71,7 +71,9 @@ func (d *dev) both(k kernel, l *layer, n int) *command {
 const smallGRU = 32
 
 // sequences begins a kernel with a warp for each sequence of each direction.
-func (d *dev) sequences(k kernel, l *layer) *command { return d.start(k, smallGRU, l.batch, l.directions, 1) }
+func (d *dev) sequences(k kernel, l *layer) *command {
+	return d.start(k, smallGRU, l.batch, l.directions, 1)
+}
 
 // forward writes the states of one direction to y[0], of the other to y[1].
 func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {

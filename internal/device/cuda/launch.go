@@ -114,6 +114,31 @@ func (d *dev) start(k kernel, width, x, y, z int) *command {
 // each begins the call of an elementwise kernel over n > 0 values.
 func (d *dev) each(k kernel, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
 
+// fours begins the call of an elementwise kernel that works on four values at a time behind the first head of n > 0.
+func (d *dev) fours(k kernel, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
+
+// headOf is the number of values of n in front of the first at a multiple of 16 bytes, of vectors that may be absent.
+// Where they do not all come there together it is n.
+func headOf(n int, vectors ...driver.Ptr) int {
+	first := vectors[0]
+	for _, p := range vectors {
+		if p != 0 && (p^first)&15 != 0 {
+			return n
+		}
+	}
+	return min(n, int(-(first/4))&3)
+}
+
+// inFours reports whether rows of the given width can be read four values at a time: those of all matrices begin at
+// multiples of 16 bytes.
+func inFours(width int, matrices ...driver.Ptr) bool {
+	all := driver.Ptr(4 * width)
+	for _, p := range matrices {
+		all |= p
+	}
+	return all&15 == 0
+}
+
 // blocksFor is the number of blocks of a loop over n values; the loop takes what is left in further rounds.
 func blocksFor(n int) int { return min((n+threads-1)/threads, 2048) }
 

@@ -16,9 +16,6 @@ var (
 // sumBlocks is how many partial sums a sum over a flat buffer has at most.
 const sumBlocks = 1056
 
-// headOf is the number of values in front of the first at a multiple of 16 bytes, n where there is none among them.
-func headOf(p driver.Ptr, n int) int { return min(n, int(-(p/4))&3) }
-
 // SumSquares implements device.Optimiser.
 func (d *dev) SumSquares(acc, x device.View) {
 	d.check("SumSquares").SumSquares(&acc, &x)
@@ -28,7 +25,7 @@ func (d *dev) SumSquares(acc, x device.View) {
 	}
 	n := min(blocksFor((x.N+3)/4), sumBlocks)
 	partial := d.need(scratchSums, 8*sumBlocks)
-	d.start(kernelSumSquares, threads, n, 1, 1).ptr(partial, from).long(headOf(from, x.N), x.N)
+	d.start(kernelSumSquares, threads, n, 1, 1).ptr(partial, from).long(headOf(x.N, from), x.N)
 	d.start(kernelAddPartials, threads, 1, 1, 1).ptr(sum, partial).int(n)
 }
 
@@ -64,12 +61,11 @@ func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld 
 	if n == 0 {
 		return
 	}
-	head := headOf(p, n)
-	if width < n && (head|width|ld)&3 != 0 || ((p^m)|(p^v)|(p^g))&15 != 0 ||
-		copy != 0 && (copy/2+driver.Ptr(head))&3 != 0 {
+	head := headOf(n, p, m, v, g, 2*copy)
+	if width < n && (head|width|ld)&3 != 0 {
 		head = n // one by one
 	}
-	d.each(kernelAdam, max((n-head+3)/4, 1+head/4)).ptr(copy, p, m, v, g, hyper, clip).
+	d.fours(kernelAdam, head, n).ptr(copy, p, m, v, g, hyper, clip).
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
 }
 

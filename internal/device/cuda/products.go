@@ -31,7 +31,11 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	d.multiply(&p)
 	n := a.M * a.N
 	copy := d.operandCopy(active, n)
-	d.each(kernelBiasAct, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(n)
+	head := headOf(n, active, p.c, 2*copy)
+	if bias != 0 && !inFours(a.N, active, p.c, bias) {
+		head = n
+	}
+	d.fours(kernelBiasAct, head, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(head, n)
 	d.fresh(copy, active, n)
 }
 
@@ -175,15 +179,46 @@ func (d *dev) multiply(as *product) {
 	case d.precision == TF32:
 		compute = driver.ComputeTF32
 	}
-	c := d.next()
-	c.kind = commandProduct
-	c.product = driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c,
+	g := driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c,
 		LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
 		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha),
 		Beta: float32(p.beta), Compute: compute, Half: half}
-	if p.bias != 0 {
-		c := d.start(kernelAddBias, threads, blocksFor(p.m*p.n), p.count, 1)
-		c.written = 0
-		c.ptr(p.c, p.bias).long(p.m).int(p.n).long(p.ldc, p.strideC)
+	if d.biased && p.count == 1 {
+		g.Bias = p.bias
 	}
+	c := d.next()
+	c.kind, c.product = commandProduct, g
+	if p.bias != g.Bias {
+		d.next().addBias(&g, p.bias)
+	}
+}
+
+// addBias makes a command add a bias to every row of products.
+func (c *command) addBias(of *driver.Gemm, bias driver.Ptr) {
+	aligned, values := inFours(of.N, of.C, bias) && of.LDC%4 == 0 && of.StrideC%4 == 0, of.M*of.N
+	if aligned {
+		values /= 4
+	}
+	c.kind, c.kernel = commandLaunch, kernelAddBias
+	c.launch.Threads, c.launch.Grid = threads, [3]uint32{uint32(blocksFor(values)), uint32(of.Count), 1}
+	c.ptr(of.C, bias).flag(aligned).long(of.M).int(of.N).long(of.LDC, of.StrideC)
+}
+
+// product runs a product of cuBLAS, on the thread of the context, and adds its bias: in the same kernel where cuBLAS
+// can.
+func (d *dev) product(g *driver.Gemm) error {
+	if g.Bias == 0 {
+		return d.blas.Gemm(g)
+	}
+	err := d.blas.(driver.WithBias).GemmBias(g)
+	if !driver.NotSupported(err) {
+		return err
+	}
+	if err := d.blas.Gemm(g); err != nil {
+		return err
+	}
+	c := &d.bias
+	*c = command{}
+	c.addBias(g, g.Bias)
+	return d.functions[c.kernel].launch(d, c)
 }

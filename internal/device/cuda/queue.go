@@ -29,6 +29,7 @@ type queue struct {
 	faults     faultRange
 	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
 	dropped    command
+	bias       command // of a product whose bias cuBLAS does not add, on the thread of the context
 }
 
 const batchSize = 64
@@ -71,7 +72,7 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int // of a fetch
+	slot     int         // of a fetch
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
@@ -175,7 +176,7 @@ func (q *queue) execute(c *command) error {
 	case commandDownload:
 		return q.staging.download(d, c.host, c.src, c.bytes)
 	case commandProduct:
-		return d.blas.Gemm(&c.product)
+		return d.product(&c.product)
 	case commandSync:
 		return d.drv.Synchronize(d.stream)
 	case commandReplay:

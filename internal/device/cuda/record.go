@@ -40,6 +40,7 @@ func (d *dev) lendWorkspace() (err error) {
 	if d.blasSpace, err = d.drv.Alloc(bytes); err != nil {
 		return fmt.Errorf("memory for cuBLAS: %w", err)
 	}
+	_, d.biased = d.blas.(driver.WithBias)
 	return d.blas.Workspace(d.blasSpace, bytes)
 }
 

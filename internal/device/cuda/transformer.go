@@ -82,16 +82,6 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 	}
 }
 
-// inFours reports whether rows of the given width can be read four values at a time: those of all matrices begin at
-// multiples of 16 bytes.
-func inFours(width int, matrices ...driver.Ptr) bool {
-	all := driver.Ptr(4 * width)
-	for _, p := range matrices {
-		all |= p
-	}
-	return all&15 == 0
-}
-
 // normPiece is the number of rows over which a block of LayerNormGrad sums.
 const normPiece = 64
 

@@ -1,23 +1,26 @@
 // Elementwise kernels over n values, and the change of axes.
-#include "common.cuh"
+#include "vector.cuh"
 
 // dst = a + b
-// Cost: read 8*n; write 4*n; flop n; flight 8
-KERNEL add(float* dst, const float* a, const float* b, i64 n) {
-  EACH(i, n) dst[i] = a[i] + b[i];
+// Cost: read 8*n; write 4*n; flop n; flight 32
+KERNEL add(float* dst, const float* a, const float* b, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) put_four(dst + i, four(a + i) + four(b + i));
+  EACH_ONE(i, head, n) dst[i] = a[i] + b[i];
 }
 
 // dst = factor[0]·x
-// Cost: read 4*n; write 4*n; flop n
-KERNEL scale(float* dst, const float* x, const float* factor, i64 n) {
+// Cost: read 4*n; write 4*n; flop n; flight 16
+KERNEL scale(float* dst, const float* x, const float* factor, i64 head, i64 n) {
   float f = factor[0];
-  EACH(i, n) dst[i] = x[i] * f;
+  EACH_FOUR(i, head, n) put_four(dst + i, four(x + i) * f);
+  EACH_ONE(i, head, n) dst[i] = x[i] * f;
 }
 
 // dst = alpha·a + beta·b; b may be absent (null).
-// Cost: read 4*n*(1+b); write 4*n; flop 3*n; flight 4+4*b
-KERNEL combine(float* dst, const float* a, const float* b, float alpha, float beta, i64 n) {
-  EACH(i, n) dst[i] = b ? alpha * a[i] + beta * b[i] : alpha * a[i];
+// Cost: read 4*n*(1+b); write 4*n; flop 3*n; flight 16+16*b
+KERNEL combine(float* dst, const float* a, const float* b, float alpha, float beta, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) put_four(dst + i, b ? alpha * four(a + i) + beta * four(b + i) : alpha * four(a + i));
+  EACH_ONE(i, head, n) dst[i] = b ? alpha * a[i] + beta * b[i] : alpha * a[i];
 }
 
 // The numbers of device.Activation.
@@ -40,16 +43,30 @@ VSE_INLINE float slope_of(int f, float of) {
                          : (float)((of > 0) - (of < 0));
 }
 
-// y = f(x)
-// Cost: read 4*n; write 4*n; flop 8*n
-KERNEL activate(float* y, const float* x, int f, i64 n) {
-  EACH(i, n) y[i] = value_of(f, x[i]);
+VSE_INLINE Four values_of(int f, Four v) {
+  Four y = {value_of(f, v[0]), value_of(f, v[1]), value_of(f, v[2]), value_of(f, v[3])};
+  return y;
 }
 
-// x += bias in every row of cols values, and y = f(x); bias may be absent (null), and copy, y rounded.
-// Cost: read 4*n; write 4*n*(1+bias)+2*n*copy; flop 9*n
-KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 n) {
-  EACH(i, n) {
+// y = f(x)
+// Cost: read 4*n; write 4*n; flop 8*n; flight 16
+KERNEL activate(float* y, const float* x, int f, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) put_four(y + i, values_of(f, four(x + i)));
+  EACH_ONE(i, head, n) y[i] = value_of(f, x[i]);
+}
+
+// x += bias in every row of cols values, and y = f(x); bias may be absent (null), and copy, y rounded. cols is a
+// multiple of 4 and bias lies at one of 16 bytes, or head is n.
+// Cost: read 4*n; write 4*n*(1+bias)+2*n*copy; flop 9*n; flight 16
+KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) {
+    Four v = four(x + i);
+    if (bias) put_four(x + i, v += four(bias + i % cols));
+    v = values_of(f, v);
+    put_four(y + i, v);
+    if (copy) put_four(copy + i, v);
+  }
+  EACH_ONE(i, head, n) {
     float v = x[i];
     if (bias) x[i] = v = v + bias[i % cols];
     v = value_of(f, v);
@@ -91,9 +108,13 @@ KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, floa
 }
 
 // dx = dy·f'
-// Cost: read 8*n; write 4*n; flop 9*n; flight 8
-KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 n) {
-  EACH(i, n) dx[i] = dy[i] * slope_of(f, of[i]);
+// Cost: read 8*n; write 4*n; flop 9*n; flight 32
+KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) {
+    Four x = four(of + i), slope = {slope_of(f, x[0]), slope_of(f, x[1]), slope_of(f, x[2]), slope_of(f, x[3])};
+    put_four(dx + i, four(dy + i) * slope);
+  }
+  EACH_ONE(i, head, n) dx[i] = dy[i] * slope_of(f, of[i]);
 }
 
 // dst [B, A, inner] = x [A, B, inner]

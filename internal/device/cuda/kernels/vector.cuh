@@ -14,3 +14,14 @@ VSE_INLINE void put_four(bf16* x, Four v) {
 
 VSE_INLINE void put_one(float* x, float v) { *x = v; }
 VSE_INLINE void put_one(bf16* x, float v) { *x = bf16_of(v); }
+
+// EACH_FOUR: i runs over n elements in steps of the whole grid, four at a time, but for the first head of them and what
+// is left at the end, which are those of EACH_ONE. Behind head all vectors lie at multiples of four values; a caller
+// whose vectors do not passes n as head.
+#define EACH_FOUR(i, head, n)                                                                              \
+  for (i64 i = (head) + 4 * ((i64)blockIdx.x * blockDim.x + threadIdx.x); i + 4 <= (n);                    \
+       i += 4 * (i64)gridDim.x * blockDim.x)
+#define EACH_ONE(i, head, n)                                                                                    \
+  for (i64 i##_ = (i64)blockIdx.x * blockDim.x + threadIdx.x, i = one_(i##_, head, n);                          \
+       i##_ < (head) + ((n) - (head)) % 4; i##_ += (i64)gridDim.x * blockDim.x, i = one_(i##_, head, n))
+VSE_INLINE i64 one_(i64 k, i64 head, i64 n) { return k < head ? k : n - (n - head) % 4 + (k - head); }
