@@ -83,17 +83,17 @@ func TestKernels(t *testing.T) {
 	}
 	const n = 1 << 26
 	start := assumed("start")
-	all := call("add", "pppp", 2048, 1, 1, 1, n)
+	all := call("add", "ppppp", 2048, 1, 1, 1, 0, n)
 	resident := 132 * 2048.0
-	if want := max(12*n/(4.8e12*assumed("bandwidth")), 8*n/(resident*8)*assumed("dram")) + start; all.Bytes != 12*n ||
+	if want := max(12*n/(4.8e12*assumed("bandwidth")), 8*n/(resident*32)*assumed("dram")) + start; all.Bytes != 12*n ||
 		all.Flop != n || !near(all.Predicted, want) {
 		t.Errorf("add: %+v, want %v s", all, want)
 	}
-	if one := call("add", "pppp", 1, 1, 1, 1, n); !near(one.Predicted, n/256*assumed("dram")+start) {
+	if one := call("add", "ppppp", 1, 1, 1, 1, 0, n); !near(one.Predicted, n/4/256*assumed("dram")+start) {
 		t.Errorf("add in one block: %+v", one)
 	}
-	with, without := call("combine", "pppffp", 2048, 1, 1, 1, 0, 0, n), call("combine", "pppffp", 2048, 1, 1, 0, 0, 0,
-		n)
+	with, without := call("combine", "pppffpp", 2048, 1, 1, 1, 0, 0, 0, n), call("combine", "pppffpp", 2048, 1, 1, 0,
+		0, 0, 0, n)
 	if with.Bytes != 12*n || without.Bytes != 8*n {
 		t.Errorf("combine moves %v bytes, %v without the second operand", with.Bytes, without.Bytes)
 	}
