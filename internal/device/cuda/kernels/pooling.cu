@@ -93,7 +93,8 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
 // of the values with that rank (may be null), of item b = blockIdx.y. A warp, which is a block, has every gx-th 32
 // channels, and adds each up by its ranks in a column of its own.
 // Cost: read 8*gy*d*(packed*words+(1-packed)*k)+4*gy*d; write
-// 4*gy*d*(packed*words+(1-packed)*k)*dx+8*gx*gy*k*part; flop 3*gy*d*(packed*words+(1-packed)*k); double 2*gy*d*(packed*words+(1-packed)*k)*part; flight 48; turns
+// 4*gy*d*(packed*words+(1-packed)*k)*dx+8*gx*gy*k*part; flop 3*gy*d*(packed*words+(1-packed)*k); double
+// 2*gy*d*(packed*words+(1-packed)*k)*part; flight 48; turns
 // ceil(gx*gy*block/resident)*(3+ceil(d/32/gx)*(1+(packed*words+(1-packed)*k)/6))
 KERNEL sort_pool_grad(float* dx, double* part, const float* dy, const float* x, const int* ranks, const float* weights,
                       const int* lengths, const int* starts, int packed, int d, int k) {
