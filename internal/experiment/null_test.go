@@ -97,9 +97,9 @@ var budgets = map[string][2]budget{
 	models.VSRN:   {{1313, 5465, 0}, {1363, 5465, 16.19}},
 	models.VSEInf: {{268, 987, 0}, {278, 987, 2.15}},
 	"vseinf-bert": {{521, 4805, 0}, {526, 6441, 6.39}},
-	models.SAF:    {{416, 1908, 0}, {447, 2367, 8.34}},
-	models.SGR:    {{511, 3501, 0}, {565, 4859, 13.37}},
-	models.GSMN:   {{415, 1018, 0}, {427, 1351, 4.70}},
+	models.SAF:    {{416, 1908, 0}, {425, 2360, 5.57}},
+	models.SGR:    {{511, 3501, 0}, {543, 4860, 10.35}},
+	models.GSMN:   {{416, 1046, 0}, {428, 1379, 3.50}},
 }
 
 // hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much
