@@ -108,7 +108,7 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 		keep(b.call(&l.find, l.handle, o.operation, o.layouts[0], o.layouts[1], o.layouts[2], o.layouts[2],
 			o.preference, 1, uintptr(unsafe.Pointer(&o.algorithm)), uintptr(unsafe.Pointer(&o.found))))
 	}
-	if err == nil && (o.found == 0 || o.algorithm.state != 0) {
+	if err != nil || o.found == 0 || o.algorithm.state != 0 { // nothing has happened yet
 		err = &Error{Call: l.find.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
 	}
 	if err == nil {

@@ -4,11 +4,6 @@
 #include "vector.cuh"
 
 enum { kUnits = 32 };
-#if defined(VSE_EMULATOR)
-#define UNROLL
-#else
-#define UNROLL _Pragma("unroll")
-#endif
 
 // Walk lists the rows of a sequence in the order in which they are worked on, 32 at a time.
 struct Walk {

@@ -7,6 +7,7 @@
 //   C [16, 8]   c[0], c[1] (g, 2t), (g, 2t+1), c[2], c[3] (g+8, 2t), (g+8, 2t+1)
 #pragma once
 #include "pairs.cuh"
+#include "vector.cuh"
 
 // mma_ is c += A B. Products are exact, sums are float32; in which order a GPU adds is not specified. The emulator adds
 // them to c one by one, k from 0 on.
@@ -24,22 +25,20 @@ VSE_INLINE void mma_(float* c, const u32* a, const u32* b) {
 // two_ is two values rounded to bfloat16, the first in the lower half.
 VSE_INLINE u32 two_(float x, float y) { return (u32)bf16_of(x) | (u32)bf16_of(y) << 16; }
 
-typedef float Four __attribute__((vector_size(16)));
-typedef u32 Two __attribute__((vector_size(8)));
 typedef u32 Quad __attribute__((vector_size(16)));
 
 // Eight neighbouring values from column k on of a row of e, a multiple of 8, that begins at a multiple of 16 bytes; 0
 // behind the row.
 VSE_INLINE void read_eight(float* v, const float* row, int k, int e) {
   Four x = {0, 0, 0, 0}, y = x;
-  if (k < e) x = *(const Four*)(row + k), y = *(const Four*)(row + k + 4);
+  if (k < e) x = four(row + k), y = four(row + k + 4);
   UNROLL for (int i = 0; i < 4; i++) v[i] = x[i], v[4 + i] = y[i];
 }
 VSE_INLINE void write_eight(float* row, const float* v, int k, int e) {
   if (k >= e) return;
   Four x = {v[0], v[1], v[2], v[3]}, y = {v[4], v[5], v[6], v[7]};
-  *(Four*)(row + k) = x;
-  *(Four*)(row + k + 4) = y;
+  put_four(row + k, x);
+  put_four(row + k + 4, y);
 }
 VSE_INLINE void write_eight_halves(bf16* row, const float* v, int k, int e) {
   if (k >= e) return;
