@@ -37,7 +37,7 @@ VSE_INLINE i64 pool_row(const int* starts, int packed, int b, int p) {
   return packed ? (i64)starts[p] + b : (i64)starts[b] + p;
 }
 
-enum { kTile = 48, kEach = kTile / 8 };  // rows that a block of sort_pool ranks at once, and a thread of it
+enum { kTile = 40, kEach = kTile / 8 };  // rows that a block of sort_pool ranks at once, and a thread of it
 enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums at once, rows that it asks for at once
 
 // y[b, c] and the ranks; the rank of a value is the number of values before it. A block has 32 channels of an item
@@ -45,7 +45,7 @@ enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums a
 // a value is NaN.
 // Cost: read 4*gy*d*(packed*words+(1-packed)*k); write 4*gy*d*(packed*words+(1-packed)*k+1); flop
 // 4*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); flight 24; turns
-// ceil(gx*gy*block/resident)*5*ceil((packed*words+(1-packed)*k)/48)
+// ceil(gx*gy*block/resident)*5*ceil((packed*words+(1-packed)*k)/40)
 KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, const int* lengths, const int* starts,
                  int packed, int d, int k) {
   __shared__ float tile[kTile][32], part[kTile][32];
