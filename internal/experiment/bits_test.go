@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/emulator"
 )
@@ -84,6 +87,26 @@ func TestBitsDifference(t *testing.T) {
 	} {
 		if d := c.got.Difference(want); (d == "") != (c.says == "") || !strings.Contains(d, c.says) {
 			t.Errorf("%v: %q, expected %q", c.got, d, c.says)
+		}
+	}
+}
+
+// The predictions are of the same training as that of the processor: losses differ by rounding alone.
+func TestPredictionsAreThoseOfTheCPU(t *testing.T) {
+	for _, p := range PredictedBits() {
+		got, err := TrainBits(t.Context(),
+			func() (device.Device, error) { return cpu.New(cpu.Options{Threads: 1}) }, p.Network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range got.Losses {
+			var a, b uint32
+			fmt.Sscanf(l, "%x", &a)
+			fmt.Sscanf(p.Losses[i], "%x", &b)
+			x, y := math.Float32frombits(a), math.Float32frombits(b)
+			if !(math.Abs(float64(x-y)) <= 2e-3*math.Abs(float64(x))) {
+				t.Errorf("%s: the loss of step %d is predicted as %v, %v on the CPU", p.Network, i+1, y, x)
+			}
 		}
 	}
 }
