@@ -1,4 +1,5 @@
 // The generalised pooling operator (device.Pooling): softmax of packed scores, and pooling of sorted channels.
+#define VSE_BLOCKS 4
 #include "common.cuh"
 
 // Weights of one sequence: a block for each. starts is the packing's table.
@@ -55,11 +56,9 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
   for (int p0 = 0; p0 < n; p0 += kTile) {
     float v[kEach];
     int rank[kEach];
-    i64 at[kEach];
     for (int j = 0; j < kEach; j++) {
       int p = p0 + first + 8 * j;
-      at[j] = p < n && c < d ? pool_row(starts, packed, b, p) * d + c : -1;
-      v[j] = at[j] < 0 ? 0 : x[at[j]];
+      v[j] = p < n && c < d ? x[pool_row(starts, packed, b, p) * d + c] : 0;
       rank[j] = 0;
     }
     for (int q0 = 0; q0 < n; q0 += kTile) {
@@ -78,8 +77,9 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
       }
     }
     for (int j = 0; j < kEach; j++) {
-      if (at[j] < 0) continue;
-      ranks[at[j]] = rank[j];
+      int p = p0 + first + 8 * j;
+      if (p >= n || c >= d) continue;
+      ranks[pool_row(starts, packed, b, p) * d + c] = rank[j];
       part[first + 8 * j][lane] = w[rank[j]] * v[j];
     }
     __syncthreads();
