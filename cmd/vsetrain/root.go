@@ -20,7 +20,7 @@ func newCmdRoot(a *app) *cobra.Command {
 Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
 		Example: `  vsetrain data synth data/demo                 # a small synthetic data set
   vsetrain precompute-svd --data data/demo      # semantic vectors for the LSEH loss
-  vsetrain train --config demo     # the run runs/demo
+  vsetrain train --config demo                  # the run runs/demo
   vsetrain eval runs/demo                       # recalls on the test split`,
 		Version:       versionText(),
 		SilenceErrors: true,

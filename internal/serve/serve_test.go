@@ -399,6 +399,7 @@ func TestQueue(t *testing.T) {
 		}
 		close(x.gate)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if !slices.Equal(x.sizes, []int{3, 17, 1}) {
 			t.Errorf("batches of %v: requests that are gone are answered", x.sizes)
 		}
