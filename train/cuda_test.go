@@ -103,7 +103,8 @@ func compareToExact(t *testing.T, name string, exact, onCPU, onGPU []float64) {
 	t.Helper()
 	for i, want := range exact {
 		if d := math.Abs(onGPU[i] - want); !(d <= max(1e-4*math.Abs(want), 2*math.Abs(onCPU[i]-want))) {
-			t.Errorf("%s: loss of step %d is %v, %v in float64, %v in float32 on the CPU", name, i, onGPU[i], want, onCPU[i])
+			t.Errorf("%s: loss of step %d is %v, %v in float64, %v in float32 on the CPU", name, i, onGPU[i], want,
+				onCPU[i])
 			return
 		}
 	}
