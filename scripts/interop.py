@@ -123,8 +123,9 @@ def mlflow():
             time.sleep(0.5)
         vsetrain("track", "run", "--mlflow", url)
         client = MlflowClient(url)
-        run = json.load(open("run/mlflow.json"))
-        history = client.get_metric_history(run["run_id"], "val/m_recall")
+        run = json.load(open("run/mlflow.json"))["run"]["run_id"]
+        name = next(n for n in client.get_run(run).data.metrics if "m_recall" in n)
+        history = client.get_metric_history(run, name)
         wanted = [(r["step"], r["m_recall"]) for r in metrics() if r["kind"] == "val"]
         return largest(sorted((m.step, m.value) for m in history), wanted), 1e-9
     finally:

@@ -15,14 +15,16 @@ diff -r "$out/first" "$out/second" || { echo "release-check: two releases of one
 (cd "$out/first" && sha256sum --quiet --check SHA256SUMS)
 echo "release-check: $(ls "$out/first" | wc -l) files are the same twice"
 
-tar xzf "$out"/first/*.tar.gz -C "$out"
-"$out"/vsetrain-*/vsetrain version
+for archive in "$out"/first/*.tar.gz; do # on Linux two: with and without shared libraries
+  tar xzf "$archive" -C "$out"
+  "$out/$(basename "$archive" .tar.gz)/vsetrain" version
+done
 
 if ! python3 -m venv --system-site-packages "$out/venv" 2>/dev/null; then
   echo "release-check: no venv here; the wheel is not installed"
   exit 0
 fi
-"$out/venv/bin/pip" install --quiet --no-index --no-deps --disable-pip-version-check "$out"/first/*.whl
+"$out/venv/bin/pip" install --quiet --no-index --no-deps --disable-pip-version-check --find-links "$out/first" --pre vsetrain
 "$out/venv/bin/vsetrain" version
 if "$out/venv/bin/python" -c 'import numpy' 2>/dev/null; then
   "$out/venv/bin/python" -m vsetrain version >/dev/null
