@@ -48,16 +48,9 @@ func Predict(g GPU, b Batch, calls []driver.Call) (*Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		i, ok := at[l.Name]
-		if !ok {
-			i = len(t.Lines)
-			at[l.Name] = i
-			t.Lines = append(t.Lines, Line{Name: l.Name})
-		}
-		t.Lines[i].add(l)
-		t.Sum.add(l)
+		t.put(at, l)
 	}
-	slices.SortStableFunc(t.Lines, func(a, b Line) int { return cmp.Compare(b.Predicted, a.Predicted) })
+	t.sort()
 	return t, nil
 }
 
@@ -70,15 +63,25 @@ func (t *Table) Add(o *Table, times float64) {
 	for _, l := range o.Lines {
 		l.Calls = int(math.Round(float64(l.Calls) * times))
 		l.Bytes, l.Flop, l.Predicted, l.Measured = l.Bytes*times, l.Flop*times, l.Predicted*times, l.Measured*times
-		i, ok := at[l.Name]
-		if !ok {
-			i = len(t.Lines)
-			at[l.Name] = i
-			t.Lines = append(t.Lines, Line{Name: l.Name})
-		}
-		t.Lines[i].add(l)
-		t.Sum.add(l)
+		t.put(at, l)
 	}
+	t.sort()
+}
+
+// put adds a line to that of the same name, whose place at knows, and to the sum.
+func (t *Table) put(at map[string]int, l Line) {
+	i, ok := at[l.Name]
+	if !ok {
+		i = len(t.Lines)
+		at[l.Name] = i
+		t.Lines = append(t.Lines, Line{Name: l.Name})
+	}
+	t.Lines[i].add(l)
+	t.Sum.add(l)
+}
+
+// sort puts the longest lines first.
+func (t *Table) sort() {
 	slices.SortStableFunc(t.Lines, func(a, b Line) int { return cmp.Compare(b.Predicted, a.Predicted) })
 }
 
