@@ -92,7 +92,7 @@ accepts nothing new and finishes the requests in progress.`,
 	f.Int64Var(&o.MaxBody, "max-body", o.MaxBody, "bytes of a request for embeddings")
 	f.IntVar(&o.Queue, "queue", o.Queue, "requests in progress; more are answered with status 429")
 	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "time of a request")
-	f.DurationVar(&o.Window, "window", 2*time.Millisecond, "how long a query waits for others, to be answered together")
+	f.DurationVar(&o.Window, "window", 2*time.Millisecond, "how long queries wait for others")
 	f.DurationVar(&o.Grace, "grace", 20*time.Second, "how long requests in progress may take when the server stops")
 	f.StringVar(&o.LogFormat, "log", logText, "a line for each request on standard error: text, json or none")
 	f.BoolVar(&o.Describe, "openapi", false, "print the OpenAPI description and end")

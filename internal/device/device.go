@@ -159,6 +159,13 @@ func (c *Checker) Copy(dst, src *View) DType {
 	return t
 }
 
+// Holder is implemented by devices that can keep weights in another order beside them.
+type Holder interface {
+	// Hold tells that the values of a buffer stay as they are until it is freed: weights that are trained no more. The
+	// device may keep them as its products read them, which takes their memory again. Results are the same.
+	Hold(b Buffer)
+}
+
 // Sharer is implemented by devices that compute in the host's own memory.
 type Sharer interface {
 	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read

@@ -67,7 +67,11 @@ func (p *prepared) start(r *TrainedRequest) (_ *Trained, err error) {
 		return nil, err
 	}
 	t.Runner = models.NewRunner(t.Model, nil)
-	return t, p.weights.Restore(t.Model)
+	if err := p.weights.Restore(t.Model); err != nil {
+		return nil, err
+	}
+	t.Model.Instance.Params.Hold()
+	return t, nil
 }
 
 // prepared is what can be told of a request before a device computes anything: a Trained without its model.

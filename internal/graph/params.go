@@ -104,6 +104,13 @@ func (p *Params) State() device.View { return p.values.Slice(p.opt, p.total) }
 // Grads returns the flat gradients.
 func (p *Params) Grads() device.View { return p.grads }
 
+// Hold tells the device that no parameter will change (device.Holder).
+func (p *Params) Hold() {
+	if h, ok := p.dev.(device.Holder); ok {
+		h.Hold(p.values.Buf)
+	}
+}
+
 // Spec returns the description of a parameter.
 func (p *Params) Spec(name string) (ParamSpec, bool) {
 	i, ok := p.index[name]

@@ -15,6 +15,7 @@ type batcher struct {
 	window   time.Duration
 	queue    chan *asked
 	counters *counters
+	last     int // queries that were answered together before
 	done     sync.WaitGroup
 }
 
@@ -60,15 +61,14 @@ func (b *batcher) loop() {
 	}
 }
 
-// gather waits for queries beside the first, as long as the window is open.
+// gather adds to the first query those that wait already, and those that come while the window is open. A query that is
+// alone, as the one before was, waits for nobody.
 func (b *batcher) gather(first *asked) []*asked {
 	batch := []*asked{first}
-	var closed <-chan time.Time
-	if b.window > 0 {
-		closed = time.After(b.window)
-	}
+	var closed <-chan time.Time // nil until somebody waits
+	defer func() { b.last = len(batch) }()
 	for len(batch) < search.MaxBatch {
-		select { // those that wait already
+		select {
 		case a, ok := <-b.queue:
 			if !ok {
 				return batch
@@ -77,8 +77,11 @@ func (b *batcher) gather(first *asked) []*asked {
 			continue
 		default:
 		}
-		if closed == nil {
+		if b.window == 0 || len(batch) == 1 && b.last <= 1 {
 			return batch
+		}
+		if closed == nil {
+			closed = time.After(b.window)
 		}
 		select {
 		case a, ok := <-b.queue:

@@ -32,7 +32,7 @@ type Options struct {
 	Token   string   // that requests must bear; "" asks for none
 	Hosts   []string // host names under which the server may be called without a token, beside localhost and addresses
 	Limits
-	Window time.Duration // how long a query waits for others before they are answered together; 0 is not at all
+	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
 	Grace  time.Duration // how long Serve lets requests finish when it ends; 0 is 20 s
 	Ready  func()        // is called when queries are answered; may be nil
 	Log    io.Writer     // a line for each request; nil writes none

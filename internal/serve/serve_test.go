@@ -353,6 +353,49 @@ func (s *stub) Image(int) search.Image     { return search.Image{} }
 func (s *stub) Info() search.Info          { return search.Info{} }
 func (s *stub) Dims() (search.Dims, error) { return search.Dims{Embedding: 1}, nil }
 
+// Queries wait for others as long as the window is open; one that is alone, as the one before was, does not wait.
+func TestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &stub{gate: make(chan struct{})}
+		s := readyServer(t, Options{Window: time.Millisecond}, map[string]Searcher{"test": x})
+		var asked sync.WaitGroup
+		ask := func(n int) {
+			for range n {
+				asked.Go(func() {
+					if r := do(s, "POST", "/v1/search", `{"query":"dog"}`); r.StatusCode != 200 {
+						t.Errorf("status %d", r.StatusCode)
+					}
+				})
+			}
+		}
+		took := func() time.Duration {
+			start := time.Now()
+			ask(1)
+			asked.Wait()
+			return time.Since(start)
+		}
+		ask(1)
+		synctest.Wait()
+		ask(3)
+		synctest.Wait()
+		close(x.gate)
+		asked.Wait()
+		for range 3 {
+			ask(1)
+			time.Sleep(400 * time.Microsecond)
+		}
+		asked.Wait()
+		if !slices.Equal(x.sizes, []int{1, 3, 3}) {
+			t.Errorf("batches of %v, want 1, 3 and 3", x.sizes)
+		}
+		for _, want := range []time.Duration{time.Millisecond, 0, 0} {
+			if got := took(); got != want {
+				t.Errorf("a query alone took %v, want %v", got, want)
+			}
+		}
+	})
+}
+
 // Queries that arrive while others are answered are answered together; beyond the queue they are refused; a request
 // that waits too long is told so.
 func TestQueue(t *testing.T) {
@@ -373,9 +416,9 @@ func TestQueue(t *testing.T) {
 			}
 			return all
 		}
-		ask(3)
-		time.Sleep(time.Second) // they are being answered
-		ask(27)
+		ask(1)
+		time.Sleep(time.Second) // it is being answered, alone
+		ask(29)
 		if got := count(10); got[429] != 10 {
 			t.Errorf("beyond the queue: %v", got)
 		}
@@ -384,8 +427,8 @@ func TestQueue(t *testing.T) {
 		if got := count(20); got[200] != 20 {
 			t.Errorf("in the queue: %v", got)
 		}
-		if !slices.Equal(x.sizes, []int{3, 17}) {
-			t.Errorf("batches of %v, want 3 and 17", x.sizes)
+		if !slices.Equal(x.sizes, []int{1, 19}) {
+			t.Errorf("batches of %v, want 1 and 19", x.sizes)
 		}
 		x.gate = make(chan struct{})
 		ask(1)
@@ -400,7 +443,7 @@ func TestQueue(t *testing.T) {
 		close(x.gate)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if !slices.Equal(x.sizes, []int{3, 17, 1}) {
+		if !slices.Equal(x.sizes, []int{1, 19, 1}) {
 			t.Errorf("batches of %v: requests that are gone are answered", x.sizes)
 		}
 		ask(100)

@@ -54,6 +54,15 @@ func (d *dev[T]) newTeams(l *directions[T]) {
 	}
 }
 
+// forget drops what the teams have kept of weights.
+func (l *directions[T]) forget() {
+	for _, t := range l.teams {
+		if t != nil {
+			t.products.forget()
+		}
+	}
+}
+
 // close stops the teams.
 func (l *directions[T]) close() {
 	if l.teams[0] != l.teams[1] {

@@ -71,6 +71,7 @@ type dev[T vec.Float] struct {
 	closed    bool
 	checker   device.Checker
 	buffers   map[*buffer[T]]struct{}
+	held      map[*buffer[T]]struct{} // see Hold
 
 	memory       memoryLoops[T]
 	gemm         gemmState[T]
@@ -127,7 +128,8 @@ type dev[T vec.Float] struct {
 
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
 	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
-		gru: recurrence[T]{ops: ops, pool: pool, products: p}}
+		held: map[*buffer[T]]struct{}{},
+		gru:  recurrence[T]{ops: ops, pool: pool, products: p}}
 	d.checker = device.Checker{Device: "cpu", Memory: d}
 	return d
 }
@@ -161,6 +163,7 @@ func (d *dev[T]) Close() error {
 		b.release()
 	}
 	clear(d.buffers)
+	clear(d.held)
 	d.directions.close()
 	d.pool.Close()
 	return nil

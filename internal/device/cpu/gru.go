@@ -33,6 +33,7 @@ type gruOperands[T vec.Float] struct {
 	a              device.GRUArgs
 	rows           int // of all words
 	pack           *device.Packing
+	held           bool // the weights stay as they are
 	x, wih, whh    []T
 	bih, bhh       []T
 	y, final       []T
@@ -46,7 +47,7 @@ type gruOperands[T vec.Float] struct {
 func (d *dev[T]) gruOperands(a device.GRUArgs) gruOperands[T] {
 	pack := a.Lengths.Packing()
 	return gruOperands[T]{a: a, rows: pack.Rows(), pack: pack, x: d.values(a.X), wih: d.values(a.WIH),
-		whh: d.values(a.WHH), gates: d.values(a.Gates), prev: d.values(a.Prev)}
+		whh: d.values(a.WHH), held: d.holds(a.WIH) && d.holds(a.WHH), gates: d.values(a.Gates), prev: d.values(a.Prev)}
 }
 
 // gruStep computes the gates of the active rows of one step.
@@ -106,7 +107,12 @@ func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
 	p := &d.gru.p
 	*p = product[T]{transB: true, m: o.rows, n: 3 * h, k: a.I, alpha: 1, even: true, a: o.x, lda: a.I, b: o.wih,
 		ldb: a.I, c: o.gates, ldc: 4 * h, bias: o.bih}
-	if o.rows > 0 {
+	switch {
+	case o.rows == 0:
+	case o.held:
+		d.products.pack(true, a.I, 3*h, o.wih, a.I, true)
+		d.products.gemmPacked(p)
+	default:
 		d.products.gemm(p, 1, 0, 0, 0)
 	}
 	return o
@@ -118,7 +124,7 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 	hidden := scratch(&s.hidden, batch*3*h)
 	l := &s.step
 	*l = gruStep[T]{ops: s.ops, h: h, per: group(4 * h), hidden: hidden, bias: o.bhh, zeros: s.zeroRow(h)}
-	s.products.pack(true, h, 3*h, o.whh, h)
+	s.products.pack(true, h, 3*h, o.whh, h, o.held)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, before := n, n-1

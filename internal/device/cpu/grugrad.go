@@ -67,7 +67,7 @@ func (s *recurrence[T]) backward(o *gruOperands[T]) {
 		carry: scratch(&s.carry, len(o.a.Lengths.Host)*h), final: o.dFinal}
 
 	// Once a row has been reached its carry stays alive; the first step reached starts every row.
-	s.products.pack(false, 3*h, h, o.whh, h)
+	s.products.pack(false, 3*h, h, o.whh, h, false)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, next := steps-1-n, steps-2-n

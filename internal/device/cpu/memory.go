@@ -106,6 +106,29 @@ func (d *dev[T]) Free(b device.Buffer) {
 	}
 	own.release()
 	delete(d.buffers, own)
+	if d.holds(device.Of(b)) {
+		delete(d.held, own)
+		d.products.forget()
+		d.directions.forget()
+	}
+}
+
+// Hold implements device.Holder for the weights of GRUs: a batch of a few captions multiplies them as long as it takes
+// to pack them.
+func (d *dev[T]) Hold(b device.Buffer) {
+	if own, ok := b.(*buffer[T]); ok && own.owner == d && !own.freed {
+		d.held[own] = struct{}{}
+	}
+}
+
+// holds reports whether a view lies in memory whose values stay as they are.
+func (d *dev[T]) holds(v device.View) bool {
+	own, ok := v.Buf.(*buffer[T])
+	if !ok {
+		return false
+	}
+	_, held := d.held[own]
+	return held
 }
 
 // Share implements device.Sharer for float32 devices.

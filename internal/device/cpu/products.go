@@ -19,8 +19,11 @@ type products[T vec.Float] interface {
 	on(*par.Pool) products[T]
 	// single returns products of one thread.
 	single() single[T]
-	// pack keeps op(B) in the order the kernel reads it, for any number of calls of gemmPacked; for even products.
-	pack(transB bool, k, n int, b []T, ldb int)
+	// pack brings op(B) into the order the kernel reads it, for calls of gemmPacked until the next pack; for even
+	// products. With held, b stays as it is until forget, and is packed once only.
+	pack(transB bool, k, n int, b []T, ldb int, held bool)
+	// forget drops what pack has kept.
+	forget()
 	// gemmPacked is gemm with the packed operand instead of p.b.
 	gemmPacked(p *product[T])
 }

@@ -11,7 +11,9 @@ type products32 struct {
 	usual  gemm.Precision // of products that are neither exact nor even
 	even   gemm.Precision
 	args   gemm.Args
-	packed gemm.Packed
+	packed *gemm.Packed // of the last pack: &own, or one of held
+	own    gemm.Packed
+	held   map[*float32]*gemm.Packed // by the first value of B
 }
 
 func newProducts32(pool *par.Pool, o Options) (products[float32], error) {
@@ -72,12 +74,25 @@ func (e *products32) gemm(p *product[float32], count, strideA, strideB, strideC 
 	e.args = gemm.Args{}
 }
 
-func (e *products32) pack(transB bool, k, n int, b []float32, ldb int) {
-	e.engine.PackB(&e.packed, transB, k, n, b, ldb, e.even)
+func (e *products32) pack(transB bool, k, n int, b []float32, ldb int, held bool) {
+	e.packed = &e.own
+	if held {
+		if e.packed = e.held[&b[0]]; e.packed != nil {
+			return
+		}
+		e.packed = new(gemm.Packed)
+		if e.held == nil {
+			e.held = map[*float32]*gemm.Packed{}
+		}
+		e.held[&b[0]] = e.packed
+	}
+	e.engine.PackB(e.packed, transB, k, n, b, ldb, e.even)
 }
+
+func (e *products32) forget() { clear(e.held) }
 
 func (e *products32) gemmPacked(p *product[float32]) {
 	e.set(p)
-	e.engine.GemmPacked(&e.args, &e.packed)
+	e.engine.GemmPacked(&e.args, e.packed)
 	e.args = gemm.Args{}
 }

@@ -30,9 +30,11 @@ func (e *products64) gemm(p *product[float64], count, strideA, strideB, strideC 
 	e.p = product[float64]{}
 }
 
-func (e *products64) pack(transB bool, _, _ int, b []float64, ldb int) {
+func (e *products64) pack(transB bool, _, _ int, b []float64, ldb int, _ bool) {
 	e.packed = product[float64]{transB: transB, b: b, ldb: ldb}
 }
+
+func (e *products64) forget() {}
 
 func (e *products64) gemmPacked(p *product[float64]) {
 	p.transB, p.b, p.ldb = e.packed.transB, e.packed.b, e.packed.ldb
