@@ -79,4 +79,4 @@ shot run.png 1100,920 "/run?id=lseh"
 shot sweep.png 1100,920 "/sweep?id=sweep"
 serve small
 open saf
-shot attention.png 1100,920 "/attention?r=saf&ck=best&split=test&i=3&c=15"
+shot attention.png 1100,920 "/attention?r=saf&ck=best&split=test&i=23&c=115"

@@ -47,8 +47,8 @@ func Colour(i int) color.RGBA { return palette[i%len(palette)].light }
 // Variable returns the name under which CSS declares colour i of the palette.
 func Variable(i int) string { return fmt.Sprintf("--s%d", i%len(palette)) }
 
-// CSS declares the font as --chart-font and the palette as variables --s0, --s1 ... These follow the system, and the
-// choice in data-theme of <html>.
+// CSS declares the font as --chart-font, the Marker as --marker and the palette as variables --s0, --s1 ... These
+// follow the system, and the choice in data-theme of <html>.
 func CSS() string {
 	declare := func(of func(colour) color.RGBA) string {
 		var b strings.Builder
@@ -59,7 +59,7 @@ func CSS() string {
 	}
 	light := declare(func(c colour) color.RGBA { return c.light })
 	dark := declare(func(c colour) color.RGBA { return c.dark })
-	return ":root{--chart-font:" + Family + ";" + light + "}\n" +
+	return ":root{--chart-font:" + Family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
 		`@media (prefers-color-scheme: dark){:root:not([data-theme="light"]){` + dark + "}}\n" +
 		`:root[data-theme="dark"]{` + dark + "}\n"
 }
@@ -69,6 +69,9 @@ var (
 	Grey = rgb(0xdcdfe2)
 	Soft = rgb(0x5d6368)
 )
+
+// Marker is the colour of lines over pictures, between lines of black.
+var Marker = rgb(0xffcf33)
 
 // stops of Ramp, whose lightness falls all the way.
 var stops = []color.RGBA{rgb(0xc8d6e5), rgb(0x9db8d2), rgb(0xb0a08c), rgb(0xd07a35), rgb(0xb34700)}

@@ -1,9 +1,12 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -31,6 +34,49 @@ type WordAttention struct {
 type WordMap struct {
 	Word string
 	Attention
+}
+
+// Layer is the box of a region as a picture of a word is painted.
+type Layer struct {
+	Box    [4]float64 // x1, y1, x2, y2 as shares of width and height
+	Weight float64
+	Veil   float64 // opacity of black over what the box shows: 0 for the largest weight of the word
+	Place  int     // 1, 2 or 3 for the three largest weights, of which boxes are outlined; else 0
+}
+
+// MostVeil is the opacity of black over a place in no box, and in boxes without weight: the picture stays visible.
+const MostVeil = 0.8
+
+// Layers returns the regions from the least weight to the largest. A box replaces the veil that those before it left,
+// so a place that several boxes cover shows the largest of their weights.
+func (m *WordMap) Layers() []Layer {
+	out := make([]Layer, len(m.Scores))
+	for i, w := range m.Scores {
+		out[i] = Layer{Box: m.Boxes[i], Weight: w}
+	}
+	slices.SortStableFunc(out, func(a, b Layer) int { return cmp.Compare(a.Weight, b.Weight) })
+	for i := range out {
+		l, place := &out[i], len(out)-i
+		l.Veil = MostVeil
+		if most := out[len(out)-1].Weight; most > 0 {
+			l.Veil = MostVeil * (1 - max(0, l.Weight)/most)
+		}
+		if place <= 3 && l.Weight > 0 {
+			l.Place = place
+		}
+	}
+	return out
+}
+
+// Largest writes the weights of the outlined boxes, the largest first.
+func (m *WordMap) Largest() string {
+	var weights []string
+	for _, l := range slices.Backward(m.Layers()) {
+		if l.Place > 0 {
+			weights = append(weights, fmt.Sprintf("%.2f", l.Weight))
+		}
+	}
+	return strings.Join(weights, ", ")
 }
 
 // AttendWords computes the attention between image and caption of the split.

@@ -160,12 +160,7 @@ const heatSide = 288
 
 // heat draws the attention over the picture at path; without one ("") the map by itself, in the shape of the image.
 func heat(a *experiment.Attention, path string) (image.Image, error) {
-	return heatSized(a, path, heatSide)
-}
-
-// heatSized is heat with a longer side of so many pixels.
-func heatSized(a *experiment.Attention, path string, side int) (*image.RGBA, error) {
-	w, h := fit(max(1, int(a.Width)), max(1, int(a.Height)), side)
+	w, h := fit(max(1, int(a.Width)), max(1, int(a.Height)), heatSide)
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
 	share := 1.0
 	if path != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/chart"
 	"vsetrain/internal/experiment"
 	"vsetrain/models"
 )
@@ -256,15 +258,15 @@ func TestTiming(t *testing.T) {
 	}
 }
 
-// Each word of a caption has a map with the outlines of the boxes, where there is no picture; those at start and end
-// have none.
+// Each word of a caption has a map, where a place shows the largest weight of the boxes that cover it, in whatever
+// order they are stored; those at start and end have none.
 func TestWordGallery(t *testing.T) {
 	one := experiment.Attention{ImageID: "7", Width: 400, Height: 200,
-		Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}}}
+		Boxes: [][4]float64{{0, 0, 1, 0.5}, {0, 0, 0.5, 1}}}
 	a := &experiment.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
 	for i, w := range []string{"<start>", "a", "dog", "<end>"} {
 		m := experiment.WordMap{Word: w, Attention: one}
-		m.Scores = []float64{0.25 * float64(i), 1 - 0.25*float64(i)}
+		m.Scores = []float64{1 - 0.25*float64(i), 0.25 * float64(i)}
 		a.Words = append(a.Words, m)
 	}
 	g, err := wordGallery([]*experiment.WordAttention{a}, nil)
@@ -272,7 +274,7 @@ func TestWordGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := g.Rows[0]
-	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75" ||
+	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75, 0.25" ||
 		row.Cards[1].File != "words-1-7-02-dog" || row.Label != "runs/saf: “a dog”, image 7, score 0.500" {
 		t.Fatalf("%+v", row)
 	}
@@ -284,8 +286,27 @@ func TestWordGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
-	if b := img.Bounds(); b.Dx() != 200 || b.Dy() != 100 || at(150, 25) != heatColor(1) ||
-		at(50, 50) != heatColor(1./3) || at(50, 99) == at(50, 50) {
-		t.Errorf("%v: %v, %v, edge %v", b, at(150, 25), at(50, 50), at(50, 99))
+	gray := func(v float64) color.RGBA { g := uint8(255*(1-v) + 0.5); return color.RGBA{g, g, g, 255} }
+	third := gray(experiment.MostVeil * (1 - 0.25/0.75))
+	for _, c := range []struct {
+		x, y int
+		want color.RGBA
+	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(experiment.MostVeil)},
+		{239, 30, chart.Marker}, {1, 117, chart.Marker}} {
+		if got := at(c.x, c.y); got != c.want {
+			t.Errorf("%d, %d: %v, expected %v", c.x, c.y, got, c.want)
+		}
+	}
+	if b := img.Bounds(); b.Dx() != 240 || b.Dy() != 120 {
+		t.Errorf("%v", b)
+	}
+	picture := image.NewRGBA(image.Rect(0, 0, 8, 4))
+	draw.Draw(picture, picture.Rect, image.NewUniform(color.RGBA{200, 100, 0, 255}), image.Point{}, draw.Src)
+	over := veiled(&a.Words[1], picture, 240)
+	if c := over.RGBAAt(30, 30); c != (color.RGBA{200, 100, 0, 255}) {
+		t.Errorf("what is most attended has the colour %v", c)
+	}
+	if c := over.RGBAAt(200, 100); c.R < 38 || c.R > 42 || c.G < 18 || c.G > 22 {
+		t.Errorf("what is in no box has the colour %v", c)
 	}
 }

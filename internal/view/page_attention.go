@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 
 	"vsetrain/internal/experiment"
@@ -14,43 +15,40 @@ func (p *picked) look(i, c int) string {
 	return p.URL("/attention", "i", i, "c", c)
 }
 
-// region is a box with the weight that a word gives it, in a picture of W x H units.
-type region struct {
+// layer is the box of a region in a picture of so many units.
+type layer struct {
 	X, Y, W, H float64
-	Opacity    float64 // the weight as a share of the largest one of the word
-	Most       bool    // it has the largest weight
+	Veil       string // gray of the mask: as much of the veil as is left
+	Line       string // class of its outline; "" without
 }
 
-// wordFigure is a picture with the weights of a word.
+// wordFigure is a picture under a veil that leaves what a word attends to.
 type wordFigure struct {
 	Word    string
 	W, H    float64
-	Regions []region
-	Most    float64 // the largest weight
+	Layers  []layer
+	Largest string    // weights
+	Weights []float64 // of every region
 }
 
 // pictureSide is the longer side of a picture in units of its figure.
 const pictureSide = 400
 
 // wordFigures draws the words of a caption without those that the network puts at its start and end.
-func wordFigures(a *experiment.WordAttention) (out []wordFigure) {
+func wordFigures(a *experiment.WordAttention, picture bool) (out []wordFigure) {
+	lines := [4]string{"edge", "marker", "marker second", "marker third"}
+	if picture {
+		lines[0] = ""
+	}
 	for j := 1; j+1 < len(a.Words); j++ {
 		m := &a.Words[j]
 		scale := pictureSide / max(m.Width, m.Height)
-		f := wordFigure{Word: m.Word, W: math.Round(scale * m.Width), H: math.Round(scale * m.Height)}
-		most := 0
-		for i, w := range m.Scores {
-			if w > m.Scores[most] {
-				most = i
-			}
-		}
-		f.Most = m.Scores[most]
-		for i, b := range m.Boxes {
-			r := region{X: b[0] * f.W, Y: b[1] * f.H, W: (b[2] - b[0]) * f.W, H: (b[3] - b[1]) * f.H, Most: i == most}
-			if f.Most > 0 {
-				r.Opacity = 0.6 * m.Scores[i] / f.Most
-			}
-			f.Regions = append(f.Regions, r)
+		f := wordFigure{Word: m.Word, W: math.Round(scale * m.Width), H: math.Round(scale * m.Height),
+			Largest: m.Largest(), Weights: m.Scores}
+		for _, l := range m.Layers() {
+			b, gray := l.Box, math.Round(255*l.Veil/experiment.MostVeil)
+			f.Layers = append(f.Layers, layer{X: b[0] * f.W, Y: b[1] * f.H, W: (b[2] - b[0]) * f.W,
+				H: (b[3] - b[1]) * f.H, Veil: fmt.Sprintf("rgb(%[1]v,%[1]v,%[1]v)", gray), Line: lines[l.Place]})
 		}
 		out = append(out, f)
 	}
@@ -69,7 +67,8 @@ func (s *Server) attentionPage(r *request) error {
 		Caption line
 		Of      *experiment.WordAttention
 		Words   []wordFigure
-		Own     []line // captions of the image
+		Opacity float64 // of the veil
+		Own     []line  // captions of the image
 	}
 	if p.Open {
 		i, err := r.whole("i", p.Info.Images)
@@ -87,7 +86,7 @@ func (s *Server) attentionPage(r *request) error {
 		if d.Of, err = p.network.index.Attention(r.Context(), i, c); err != nil {
 			return err
 		}
-		d.Words = wordFigures(d.Of)
+		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), experiment.MostVeil
 		for o := i * p.Info.CaptionsPerImage; o < (i+1)*p.Info.CaptionsPerImage && o < p.Info.Captions; o++ {
 			l := p.line(o)
 			l.Own, l.Look = o == c, p.look(i, o)

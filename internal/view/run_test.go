@@ -155,7 +155,8 @@ func TestAttentionPage(t *testing.T) {
 	s.loadOnly(key)
 	s.has("/image?r=saf&ck=last&split=test&i=2", `href="/attention?c=11&amp;ck=last&amp;i=2&amp;r=saf&amp;split=test"`)
 	text := s.has("/attention?r=saf&ck=last&split=test&i=2&c=11", "The weights of a word sum to 1",
-		`<image href="/picture?ck=last&amp;i=2`, `class="most"`, `fill-opacity="0.600"`)
+		`<image href="/picture?ck=last&amp;i=2`, `fill="rgb(0,0,0)"/></mask>`, `class="marker third"`,
+		": the largest weights are 0.", "Weights of all regions")
 	if strings.Contains(text, "cells of a grid") || strings.Contains(text, "start&gt;") {
 		t.Error("boxes are there, and <start> is no word of the caption")
 	}
@@ -163,7 +164,8 @@ func TestAttentionPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 {
+	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 || strings.Count(text, `"casing"`) != 3*n ||
+		strings.Contains(text, `class="edge"`) {
 		t.Errorf("%d figures of %d words", n, len(a.Words))
 	}
 	for _, bad := range []string{"i=99&c=11", "i=2&c=-1", "i=2"} {
