@@ -73,11 +73,17 @@ func Decode(b []byte) (*RGB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broken %s: %w", format, err)
 	}
-	convert := color.YCbCrToRGB
+	rules := rules{jpegToRGB, jpegRows}
 	if format == "webp" {
-		convert = videoToRGB
+		rules.convert, rules.rows = videoToRGB, webpRows
 	}
-	return toRGB(img, c.Width, c.Height, convert).turned(orientation(b)), nil
+	return toRGB(img, c.Width, c.Height, rules).turned(orientation(b)), nil
+}
+
+// rules are those of a format for pictures of luma and colours.
+type rules struct {
+	convert func(y, cb, cr byte) (r, g, b byte)
+	rows    func(dst []byte, p *plane, width, height, across, down int) // see smoothed
 }
 
 // videoToRGB converts the colours of a lossy WebP, whose luma is 16 to 235 (webmproject/libwebp, src/dsp/yuv.h). Those
@@ -98,21 +104,15 @@ func cmpErr(err, other error) error {
 
 // toRGB converts an image to a picture of a size. The first frame of a GIF may be smaller; around it the picture is
 // black.
-func toRGB(img image.Image, width, height int, convert func(y, cb, cr byte) (r, g, b byte)) *RGB {
+func toRGB(img image.Image, width, height int, use rules) *RGB {
 	p, r := newRGB(width, height), img.Bounds()
 	r = r.Intersect(image.Rect(0, 0, width, height))
 	var pixel func(x, y int) (red, green, blue byte)
 	switch m := img.(type) {
 	case *image.YCbCr:
-		pixel = func(x, y int) (byte, byte, byte) {
-			c := m.COffset(x, y)
-			return convert(m.Y[m.YOffset(x, y)], m.Cb[c], m.Cr[c])
-		}
+		pixel = use.pixels(m)
 	case *image.NYCbCrA:
-		pixel = func(x, y int) (byte, byte, byte) {
-			c := m.COffset(x, y)
-			return convert(m.Y[m.YOffset(x, y)], m.Cb[c], m.Cr[c])
-		}
+		pixel = use.pixels(&m.YCbCr)
 	case *image.NRGBA:
 		pixel = func(x, y int) (byte, byte, byte) { s := m.Pix[m.PixOffset(x, y):]; return s[0], s[1], s[2] }
 	case *image.RGBA: // opaque, or the decoder would not have chosen it
@@ -133,6 +133,21 @@ func toRGB(img image.Image, width, height int, convert func(y, cb, cr byte) (r, 
 		}
 	}
 	return p
+}
+
+// pixels returns the colours of the pixels of m.
+func (u rules) pixels(m *image.YCbCr) func(x, y int) (r, g, b byte) {
+	if c := smoothed(m, u.rows); c != nil {
+		width := m.Rect.Dx()
+		return func(x, y int) (byte, byte, byte) {
+			at := y*width + x
+			return u.convert(m.Y[m.YOffset(x, y)], c.cb[at], c.cr[at])
+		}
+	}
+	return func(x, y int) (byte, byte, byte) {
+		at := m.COffset(x, y)
+		return u.convert(m.Y[m.YOffset(x, y)], m.Cb[at], m.Cr[at])
+	}
 }
 
 // turned returns the picture upright, given its EXIF orientation: 1 is upright, 2 to 8 are mirrored, turned or both.

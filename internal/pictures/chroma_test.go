@@ -1,0 +1,35 @@
+package pictures
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata lies
+// what Pillow 13.0 (libjpeg-turbo, libwebp) made of it. WebP is equal; the transform of a JPEG rounds luma and colours
+// by one at most in another way, which is three in blue.
+func TestColoursAsPillow(t *testing.T) {
+	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
+		got, err := Open(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Open(filepath.Join("testdata", strings.TrimSuffix(name, filepath.Ext(name))+".png"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Width != want.Width || got.Height != want.Height {
+			t.Fatalf("%s: %d x %d, want %d x %d", name, got.Width, got.Height, want.Width, want.Height)
+		}
+		sum, worst := 0, 0
+		for i, v := range got.Pix {
+			d := max(int(v)-int(want.Pix[i]), int(want.Pix[i])-int(v))
+			sum, worst = sum+d, max(worst, d)
+		}
+		if mean := float64(sum) / float64(len(got.Pix)); worst > most || mean > 0.1 {
+			t.Errorf("%s: differs from Pillow by %d at most, by %.3f on average; at most %d and 0.1 are rounding", name,
+				worst, mean, most)
+		}
+	}
+}
