@@ -27,6 +27,15 @@ type Pairs interface {
 	FiltrateGrad(FilterArgs)
 }
 
+// Filterer is implemented by devices that do a filtration and the similarities before it in one, where no gradient
+// follows.
+type Filterer interface {
+	// FiltrateSimilarities does Similarities of words and of captions, both with Filter, and Filtrate of their nodes
+	// without Train. Of what these write Out alone holds behind it. It reports whether it did: false where the device
+	// does not take such sizes.
+	FiltrateSimilarities(words, captions SimilarityArgs, a FilterArgs) bool
+}
+
 // MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
 const MaxLambda = 80.0
 

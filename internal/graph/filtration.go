@@ -43,14 +43,20 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 		global.Filter = local.Filter
 		return local, global, a
 	}
+	differentiated := false
 	op.Run = func(d device.Device, c *Call) {
 		local, global, a := args(l, c)
 		a.Out = c.Out[out]
+		if f, ok := d.(device.Filterer); ok && !a.Train && !differentiated &&
+			f.FiltrateSimilarities(local, global, a) {
+			return
+		}
 		d.Similarities(local)
 		d.Similarities(global)
 		d.Filtrate(a)
 	}
 	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
+		differentiated = true
 		bw, l := op.backward(in...), *l
 		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
 		l.backward(bw)

@@ -13,6 +13,7 @@ var (
 	kernelFilterSumsGrad       = entryOf("filter_sums_grad")
 	kernelFilterStatisticsGrad = entryOf("filter_statistics_grad")
 	kernelFilterFinish         = entryOf("filter_finish")
+	kernelFilterPairs          = entryOf("filter_pairs")
 )
 
 // filterViews are the views of both directions of the filtration; rows and pairs count nodes and captions of all
@@ -74,4 +75,47 @@ func (d *dev) FiltrateGrad(a device.FilterArgs) {
 	d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, v.logits, v.mean, v.inv, v.gamma,
 		v.first).int(v.captions, a.B, v.nodes).flag(a.Train)
 	d.start(kernelFilterFinish, threads, 1, 1, 1).ptr(dBias, dGamma, dBeta, sums).int(v.captions)
+}
+
+// filterColumns is the largest vector of filter_pairs.
+const filterColumns = 256
+
+// FiltrateSimilarities implements device.Filterer. W z of all captions lies where their nodes would, that of the words
+// of a tile of images in scratch memory.
+func (d *dev) FiltrateSimilarities(words, captions device.SimilarityArgs, a device.FilterArgs) bool {
+	words.Views(d.check("Similarities"))
+	captions.Views(d.check("Similarities"))
+	a.Views(d.check("Filtrate"))
+	w, c := d.similarities(words), d.similarities(captions)
+	if a.Train || a.S > filterColumns || w.rows == 0 {
+		return false
+	}
+	out, filter, wordBias, captionBias := d.pointer(a.Out), &w.filter, d.pointer(words.Bias), d.pointer(captions.Bias)
+	gamma, beta := d.pointer(a.Gamma), d.pointer(a.Beta)
+	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
+	floats := func(s *similarities, inner int) int { // of an image
+		single, half := s.squareFloats()
+		s.tileI, s.tileR = d.tileOf(a.B, 4*s.rows*(single+half+inner), s.rows), s.rows
+		return s.rows * (single + half + inner)
+	}
+	sizeW, sizeC := floats(&w, a.S), floats(&c, 0)
+	base := d.workspace(max(w.packedFloats()+w.tileI*sizeW, c.tileI*sizeC))
+	space := base
+	c.cutSquares(&space, c.tileI*c.rows)
+	for t := (similarityTile{}); c.next(&t); {
+		c.inner = at(c.out, t.i0*c.rows*a.S)
+		c.transform(d, &t)
+	}
+	space = base
+	w.cutPacked(&space)
+	w.cutSquares(&space, w.tileI*w.rows)
+	w.inner = space.cut(w.tileI * w.rows * a.S)
+	for t := (similarityTile{}); w.next(&t); {
+		w.transform(d, &t)
+		first, pairs := t.i0*c.rows*a.S, t.images*c.rows
+		d.warps(kernelFilterPairs, pairs).ptr(at(out, first), w.inner, at(c.out, first), wordBias, captionBias,
+			filter.w, filter.bias, gamma, beta, mean, variance).float(a.Eps).ptr(w.first).int(c.rows, w.rows,
+			a.S).long(pairs)
+	}
+	return true
 }

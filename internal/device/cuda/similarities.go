@@ -22,6 +22,7 @@ type similarities struct {
 	nodes    int        // of an image
 	rows     int        // of an image
 	node     driver.Ptr // of each row
+	first    driver.Ptr // word of each caption
 	captions int
 	caption  driver.Ptr // of each node
 	size     int        // values of an image
@@ -55,7 +56,7 @@ type similarityTile struct{ i0, images, r0, rows, n int }
 func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
 	l := d.layout(a.Lengths)
 	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
-	s.captions, s.caption = l.captions, l.nodeCaption
+	s.captions, s.caption, s.first = l.captions, l.nodeCaption, l.first
 	if a.Global {
 		s.rows, s.node, s.size = l.captions, l.captionNode, a.E
 	} else {
@@ -124,6 +125,36 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 	return x
 }
 
+// squareFloats is what z of a pair takes: in float32 where contexts or products need it, and in bfloat16.
+func (s *similarities) squareFloats() (single, half int) {
+	if s.half {
+		half = halves(s.a.E)
+	}
+	if !s.half || !s.contexts.on {
+		single = s.a.E
+	}
+	return single, half
+}
+
+// cutSquares gives out z of so many pairs.
+func (s *similarities) cutSquares(w *workspace, pairs int) {
+	single, half := s.squareFloats()
+	if single > 0 {
+		s.squares = w.cut(pairs * single)
+	}
+	if half > 0 {
+		s.squares16 = w.cut(pairs * half)
+	}
+}
+
+// transform computes W z of a tile.
+func (s *similarities) transform(d *dev, t *similarityTile) {
+	s.square(d, t, s.squares, 0)
+	e, size := s.a.E, s.a.S
+	d.multiply(&product{transB: true, m: t.n, n: size, k: e, alpha: 1, a: either(s.half, s.squares16, s.squares),
+		halfA: s.half, lda: e, b: s.w, ldb: e, c: s.inner, ldc: size})
+}
+
 // Similarities implements device.Pairs.
 func (d *dev) Similarities(a device.SimilarityArgs) {
 	a.Views(d.check("Similarities"))
@@ -132,28 +163,15 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	if s.rows == 0 {
 		return
 	}
-	pair := a.E + a.S
-	if s.half {
-		pair += halves(a.E)
-	}
-	single := !s.half || !s.contexts.on // z is there in float32
-	if !single {
-		pair -= a.E
-	}
+	single, half := s.squareFloats()
+	pair := single + half + a.S
 	rows, _ := s.cut(d, pair)
 	w := d.workspace(s.packedFloats() + rows*pair)
 	s.cutPacked(&w)
-	if single {
-		s.squares = w.cut(rows * a.E)
-	}
-	if s.half {
-		s.squares16 = w.cut(rows * halves(a.E))
-	}
+	s.cutSquares(&w, rows)
 	s.inner = w.cut(rows * a.S)
 	for t := (similarityTile{}); s.next(&t); {
-		s.square(d, &t, s.squares, 0)
-		d.multiply(&product{transB: true, m: t.n, n: a.S, k: a.E, alpha: 1, a: either(s.half, s.squares16, s.squares),
-			halfA: s.half, lda: a.E, b: s.w, ldb: a.E, c: s.inner, ldc: a.S})
+		s.transform(d, &t)
 		d.warps(kernelSimilarityNodes, t.n).
 			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias,
 				s.filter.w, s.filter.bias, at(s.node, t.r0)).

@@ -91,6 +91,67 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
   }
 }
 
+enum { kFilterValues = 8 };  // of a lane: s is at most 256 (Go: filterColumns)
+
+// Node is a vector W z + Bias in the registers of a warp, and its part of the sum: its gate, and that over its norm.
+struct Node { float v[kFilterValues], gate, factor; };
+
+VSE_INLINE void node_read(Node* d, const float* x, const float* bias, int s) {
+  UNROLL for (int j = 0; j < kFilterValues; j++) {
+    int i = (threadIdx.x & 31) + 32 * j;
+    d->v[j] = i < s ? x[i] + bias[i] : 0;
+  }
+}
+
+VSE_INLINE void node_gate(Node* d, const float* filter, const float* filter_bias, float mean, float inv,
+                          const float* gamma, const float* beta, int s) {
+  float n = 0, z = 0;
+  UNROLL for (int j = 0; j < kFilterValues; j++) {
+    int i = (threadIdx.x & 31) + 32 * j;
+    n += d->v[j] * d->v[j];
+    if (i < s) z += filter[i] * d->v[j];
+  }
+  n = 1.0f / (sqrtf(warp_sum(n)) + PAIR_EPS);
+  z = warp_sum(z) * n + filter_bias[0];
+  d->gate = gate_(z, &mean, &inv, 0, gamma, beta);
+  d->factor = d->gate * n;
+}
+
+// The whole filtration of a pair in evaluation, from W z of its caption, captions [units, s], and of its words, words
+// [images, rows, s], which it reads once: the next node is on its way while a warp adds one.
+// Cost: read 4*units*(words+1)*s; write 4*units*s; flop units*(words+1)*(6*s+80)+4*units*s; turns
+// ceil(gx*block/resident)*(words+2)
+KERNEL filter_pairs(float* out, const float* words, const float* captions, const float* word_bias,
+                    const float* caption_bias, const float* filter, const float* filter_bias, const float* gamma,
+                    const float* beta, const float* running_mean, const float* running_var, float eps,
+                    const int* first, int count, int rows, int s, i64 units) {
+  float mean = running_mean[0], inv = (float)(1 / sqrt((double)running_var[0] + (double)eps));
+  WARPS(r, units) {
+    i64 b = r / count;
+    int c = (int)(r - b * count), at = first[c], n = first[c + 1] - at;
+    const float* x = words + (b * rows + at) * s;
+    Node sum, next;
+    node_read(&sum, captions + r * s, caption_bias, s);
+    if (n > 0) node_read(&next, x, word_bias, s);
+    node_gate(&sum, filter, filter_bias, mean, inv, gamma, beta, s);
+    UNROLL for (int j = 0; j < kFilterValues; j++) sum.v[j] *= sum.factor;
+    for (int k = 0; k < n; k++) {
+      Node now = next;
+      if (k + 1 < n) node_read(&next, x + (i64)(k + 1) * s, word_bias, s);
+      node_gate(&now, filter, filter_bias, mean, inv, gamma, beta, s);
+      sum.gate += now.gate;
+      UNROLL for (int j = 0; j < kFilterValues; j++) sum.v[j] += now.factor * now.v[j];
+    }
+    float scale = 1.0f / (sum.gate + PAIR_EPS), norm = 0;
+    UNROLL for (int j = 0; j < kFilterValues; j++) sum.v[j] *= scale, norm += sum.v[j] * sum.v[j];
+    norm = 1.0f / (sqrtf(warp_sum(norm)) + PAIR_EPS);
+    UNROLL for (int j = 0; j < kFilterValues; j++) {
+      int i = (threadIdx.x & 31) + 32 * j;
+      if (i < s) out[r * s + i] = sum.v[j] * norm;
+    }
+  }
+}
+
 // dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
 // Cost: read 4*units*s*(words+4); write 4*units*s+8*units*words; flop 4*units*(words+1)*s; flight 32; turns
 // units/(gx*block/32)*s/32*(words+8)/8
