@@ -57,9 +57,9 @@ func (p *panel) take(floats int) driver.Ptr {
 }
 
 // beginMatch computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
-func (d *dev) beginMatch(a device.BlockMatchArgs, grad bool) (*blockMatch, panel) {
+func (d *dev) beginMatch(a device.BlockMatchArgs, c *captions, grad bool) (*blockMatch, panel) {
 	m := &d.match
-	*m = blockMatch{a: a, c: d.captions(a.Lengths), width: a.E / a.Blocks, all: a.B * a.R}
+	*m = blockMatch{a: a, c: *c, width: a.E / a.Blocks, all: a.B * a.R}
 	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
 	m.words, m.regions = d.pointer(a.Words), d.pointer(a.Regions)
 	m.wordAtt, m.regionAtt = d.pointer(a.WordAttention), d.pointer(a.RegionAttention)
@@ -121,7 +121,12 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 // BlockMatch implements device.Matching.
 func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 	a.Views(d.check("BlockMatch"))
-	m, _ := d.beginMatch(a, false)
+	c := d.captions(a.Lengths)
+	if d.takesContexts(&a, c.longest) {
+		d.matchContexts(&a, &c)
+		return
+	}
+	m, _ := d.beginMatch(a, &c, false)
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
 		d.start(kernelMatchRegions, threads, (m.columns()+matchRegions-1)/matchRegions, m.c.n, 1).ptr(m.regMatch,
@@ -136,7 +141,8 @@ func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 // BlockMatchGrad implements device.Matching.
 func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
 	a.Views(d.check("BlockMatchGrad"))
-	m, p := d.beginMatch(a, true)
+	c := d.captions(a.Lengths)
+	m, p := d.beginMatch(a, &c, true)
 	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image
 	dWordMatch, dRegMatch := d.pointer(a.DWordMatch), d.pointer(a.DRegionMatch)
 	dWords, dRegions := d.pointer(a.DWords), d.pointer(a.DRegions)

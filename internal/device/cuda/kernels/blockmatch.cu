@@ -2,6 +2,7 @@
 // group of images: columns are its regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b
 // [images, t, blocks, r] come from batched products.
 #define VSE_BLOCKS 2
+#include "blockmatch.cuh"
 #include "items.cuh"
 #include "warp.cuh"
 
@@ -34,31 +35,6 @@ KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts,
   if (j >= it.n || l >= it.n) return;
   grams[blocks * it.square + (starts ? (i64)b * it.n + j : (i64)j * blocks + b) * it.n + l] = s;
   if (j == l) norm[(it.first + j) * blocks + b] = sqrtf(s);
-}
-
-struct Cosine { float cos, norm; };
-
-// The cosine of a block of norm q with a context of squared norm square. Where the terms of the context cancel so far
-// that square, a sum over a Gram matrix, would lose too many digits, the context Σ_j weight_j x_j is formed; size is
-// Σ_j weight_j ‖x_j‖.
-VSE_INLINE Cosine cosine(float dot, float square, float size, float q, const float* query, const float* x,
-                         const float* weights, i64 stride, int n, int e, int width) {
-  if (square < 1e-3f * size * size) {
-    double d = 0, norm = 0;
-    for (int k = 0; k < width; k++) {
-      double s = 0;
-      for (int j = 0; j < n; j++) s += (double)weights[j * stride] * x[(i64)j * e + k];
-      d += s * query[k];
-      norm += s * s;
-    }
-    dot = (float)d;
-    square = (float)norm;
-  }
-  Cosine c;
-  c.norm = sqrtf(square > 0 ? square : square != square ? square : 0);
-  float lengths = q * c.norm;
-  c.cos = dot / (lengths > 1e-8f || lengths != lengths ? lengths : 1e-8f);
-  return c;
 }
 
 enum { kRegions = 64, kTogether = 4, kWords = 32 };  // of match_regions (Go: matchRegions)
