@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"vsetrain/eval"
+	"vsetrain/internal/device"
+	"vsetrain/internal/experiment"
+	"vsetrain/internal/runfs"
 	"vsetrain/models"
 )
 
@@ -119,6 +122,38 @@ func TestMeasurementKnowsItsJudgements(t *testing.T) {
 	}
 	if _, ok := ReadMeasurement(dir); ok {
 		t.Error("a measurement without hits is used")
+	}
+}
+
+// A run without its checkpoints has what was measured of them, and an error for what was not.
+func TestMeasurementWithoutWeights(t *testing.T) {
+	dir := t.TempDir()
+	kept := `{"split":"test","precision":"fp32","results":[{"protocol":"1k"}],"hits":[{"protocol":"1k"}]}`
+	if err := os.WriteFile(filepath.Join(dir, TestName), []byte(kept), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(change func(*experiment.EvalRequest)) (*Run, error) {
+		r := &Run{Dir: dir}
+		q := experiment.EvalRequest{Device: device.Options{Precision: "fp32"}}
+		change(&q)
+		return r, r.MeasureTest(t.Context(), q)
+	}
+	if r, err := ask(func(*experiment.EvalRequest) {}); err != nil || len(r.Test) != 1 || len(r.Hits) != 1 {
+		t.Errorf("%+v, %v", r.Test, err)
+	}
+	for want, change := range map[string]func(*experiment.EvalRequest){
+		"no diagnosis":                     func(q *experiment.EvalRequest) { q.Diagnose = true },
+		"in precision fp32; expected fp64": func(q *experiment.EvalRequest) { q.Device.Precision = "fp64" },
+	} {
+		if _, err := ask(change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %q", err, want)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, runfs.CheckpointsName), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(func(*experiment.EvalRequest) {}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
+		t.Errorf("a run whose checkpoints are to come: %v", err)
 	}
 }
 

@@ -70,15 +70,24 @@ func judgementFiles(paths []string) (files []sourceFile, err error) {
 
 // MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the run
 // directory where they are of the same weights and data. It keeps them there: what was measured before is measured
-// again too, so that a request for less loses nothing. A directory that cannot be written is a warning.
+// again too, so that a request for less loses nothing. A directory that cannot be written is a warning. A run without
+// the folder of its checkpoints, as it is published beside a paper, has the measures that were kept.
 func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
 	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
 	diagnose := q.Diagnose
+	old, known := ReadMeasurement(r.Dir)
+	if known && old.Split == q.Split {
+		switch weights, err := runfs.Exists(filepath.Join(r.Dir, runfs.CheckpointsName)); {
+		case err != nil:
+			return err
+		case !weights:
+			return r.takeKept(old, q)
+		}
+	}
 	now, err := r.unmeasured(q)
 	if err != nil {
 		return err
 	}
-	old, known := ReadMeasurement(r.Dir)
 	if known && old.sameWeights(now) && old.covers(now.Judgements) && (old.Diagnosis != nil || !diagnose) {
 		if diagnose && len(old.Diagnosis.Negatives) == 0 { // the semantic vectors may be there by now
 			if err := old.addNegatives(ctx, r.Dir, q); err != nil {
@@ -115,6 +124,25 @@ func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
 	}
 	r.Take(now, diagnose)
 	now.keep(r.Dir, q.Warn)
+	return nil
+}
+
+// takeKept gives a run without weights what was measured of them, if that is all that is asked for.
+func (r *Run) takeKept(m Measurement, q experiment.EvalRequest) error {
+	files, err := judgementFiles(q.Judgements)
+	switch {
+	case err != nil:
+		return err
+	case !m.covers(files):
+		return fmt.Errorf("%s: the weights of this run are not here, and %s has no measures by these judgements", r.Dir,
+			TestName)
+	case q.Diagnose && m.Diagnosis == nil:
+		return fmt.Errorf("%s: the weights of this run are not here, and %s has no diagnosis", r.Dir, TestName)
+	case q.Device.Precision != m.Precision:
+		return fmt.Errorf("%s: the weights of this run are not here, and %s was measured in precision %s; expected %s",
+			r.Dir, TestName, m.Precision, q.Device.Precision)
+	}
+	r.Take(m, q.Diagnose)
 	return nil
 }
 
