@@ -68,3 +68,25 @@ func TestBadSteps(t *testing.T) {
 		t.Error("a page without a place for the table passed")
 	}
 }
+
+// A diagram that cannot be read is refused.
+func TestBadDiagrams(t *testing.T) {
+	long := strings.Repeat("w", 24)
+	a, b := block{"a", 0, 0, image, []string{"regions"}}, block{"b", 1, 0, pair, []string{"score"}}
+	for want, d := range map[string]diagram{
+		"blocks a and b overlap":               {blocks: []block{a, {"b", 0.5, 0.5, pair, nil}}},
+		"block c has no room for":              {blocks: []block{a, {"c", 1, 0, pair, []string{long}}}},
+		`a flow from "a" to "c", which are no`: {blocks: []block{a, b}, flows: [][2]string{{"a", "c"}}},
+	} {
+		if _, err := d.draw(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, expected %q in it", err, want)
+		}
+	}
+	svg, err := diagram{title: "t", blocks: []block{a, {"b", 1, 0, pair, []string{"s_jk < v_2 + 1"}}},
+		flows: [][2]string{{"a", "b"}}}.draw()
+	const line = `s<tspan dy="3" font-size="9">jk</tspan><tspan dy="-3"> &lt; v</tspan>` +
+		`<tspan dy="3" font-size="9">2</tspan><tspan dy="-3"> + 1</tspan>`
+	if err != nil || !strings.Contains(string(svg), line) || strings.Count(string(svg), "<path") != 2 {
+		t.Errorf("%v\n%s", err, svg)
+	}
+}

@@ -78,8 +78,14 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines),
-		internalsPage: internals}, nil
+	files := map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines),
+		internalsPage: internals}
+	for _, d := range networks {
+		if files[d.file], err = d.draw(); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // registersPage returns the page with the table of registers of the CUDA kernels.
