@@ -33,7 +33,6 @@ The output is itself a configuration.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
-		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

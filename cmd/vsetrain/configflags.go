@@ -19,6 +19,8 @@ func (f *configFlags) addTo(c *cobra.Command) {
 	c.Flags().StringVarP(&f.File, "config", "c", "", "configuration: a YAML `FILE`, or a preset (vsetrain config list)")
 	c.Flags().StringArrayVar(&f.Set, "set", nil, "set one `key=value`, such as optim.lr=0.001; may be repeated")
 	must(c.RegisterFlagCompletionFunc("config", completePreset))
+	c.ValidArgsFunction = completePreset
+	fileArg(c, &f.File, "CONFIG")
 	must(c.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, word string) ([]string,
 		cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp

@@ -36,6 +36,8 @@ func (f *sweepFlags) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME "+
 		"after it")
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
+	c.ValidArgsFunction = cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
+	fileArg(c, &f.File, "FILE")
 	must(c.MarkFlagDirname("dir"))
 }
 

@@ -29,7 +29,6 @@ the axes: the share of the variance of the points' scores that an axis explains 
 analysis of variance, corrected for the number of values).`,
 		Example: `  vsetrain sweep collect --config configs/sweeps/demo.yaml
   vsetrain sweep collect --config configs/sweeps/demo.yaml --out tables --json`,
-		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

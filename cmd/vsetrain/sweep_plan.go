@@ -30,7 +30,6 @@ func newCmdSweepPlan(a *app) *cobra.Command {
 --launcher slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
   vsetrain sweep plan --config configs/sweeps/demo.yaml --launcher slurm --output script`,
-		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

@@ -40,7 +40,6 @@ also after a kill. A trial that fails is recorded with its error, the others con
 --retry tries failed trials again.`,
 		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
   vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

@@ -28,7 +28,6 @@ func newCmdSweepStatus(a *app) *cobra.Command {
 sweep; it does not matter whether a worker is running.`,
 		Example: `  vsetrain sweep status --config configs/sweeps/demo.yaml
   vsetrain sweep status --config configs/sweeps/demo.yaml --json`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

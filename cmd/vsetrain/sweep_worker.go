@@ -25,7 +25,6 @@ is trained.
 SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
   vsetrain sweep worker --config configs/sweeps/paper.yaml --index 3 --threads 8`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

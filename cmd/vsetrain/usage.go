@@ -22,13 +22,29 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no arguments, found %q%s", c.CommandPath(), args[0], flagFor(c, args[0]))
 }
 
-// flagFor guesses the flag that an argument was meant for: "; did you mean --config a.yaml?", or "".
+// fileArg lets the file of --config be an argument too: vsetrain train demo.
+func fileArg(c *cobra.Command, file *string, name string) {
+	c.Use += " [" + name + "]"
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if near := flagFor(c, args[0]); near != "" || len(args) > 1 {
+			return usagef("%s takes one argument, %s, found %q%s", c.CommandPath(), name, args, near)
+		}
+		if *file != "" {
+			return usagef("--config %s and %s: name one of them", *file, args[0])
+		}
+		*file = args[0]
+		return nil
+	}
+}
+
+// flagFor guesses the flag that an argument was meant for: "; did you mean --run runs/demo?", or "".
 func flagFor(c *cobra.Command, arg string) string {
 	name := ""
 	st, err := os.Stat(arg)
-	switch ext := strings.ToLower(filepath.Ext(arg)); {
-	case ext == ".yaml" || ext == ".yml":
-		name = "config"
+	switch {
 	case err == nil && st.IsDir() && isRun(arg):
 		name = "run"
 	case err == nil && st.IsDir():
