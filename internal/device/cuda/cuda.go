@@ -53,12 +53,13 @@ type Limits struct {
 	TileBytes   int // workspace of a tile of pairs; usually 512 MB
 	MatchBytes  int // workspace of BlockMatch; usually 512 MB
 	SelfWeights int // weights of self-attention; usually 2²⁶, 256 MB
+	StepBlocks  int // blocks of a step of a GRU on tensor cores, where its units are no more; usually 132
 }
 
 // orUsual fills in the usual bounds.
 func (l Limits) orUsual() Limits {
 	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20),
-		SelfWeights: cmp.Or(l.SelfWeights, 1<<26)}
+		SelfWeights: cmp.Or(l.SelfWeights, 1<<26), StepBlocks: cmp.Or(l.StepBlocks, 132)}
 }
 
 // Validate reports the first option that is out of range.

@@ -26,10 +26,19 @@ func (b *bench) launches(call func()) int {
 }
 
 // A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network
-// do, one after the other.
+// do, one after the other. On tensor cores it takes one kernel, and the weights one more each way.
 func TestLaunchesOfBiGRU(t *testing.T) {
-	b := newBench(t)
-	const in, h, steps = 3, 33, 6
+	const steps = 6
+	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
+	launchesOfBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64, steps, 1+steps)
+}
+
+// launchesOfBiGRU wants so many launches for the steps of each way.
+func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches int) {
+	t.Helper()
+	b := &bench{t, open(t, o)}
+	defer b.Close()
+	const in = 3
 	lengths := device.Ints{Host: []int32{steps, 4, 1}}
 	rows := 11
 	lengths.View = b.ints(lengths.Host...)
@@ -49,12 +58,12 @@ func TestLaunchesOfBiGRU(t *testing.T) {
 		}
 		w.Gates, w.Prev = kept.Slice(k*rows*4*h, (k+1)*rows*4*h), kept.Slice(rows*(8+k)*h, rows*(9+k)*h)
 	}
-	// The product with the inputs, the steps with a product between any two, the mean.
-	if n, want := b.launches(func() { b.BiGRU(a) }), 1+2*steps-1+1; n != want {
+	// The product with the inputs, the steps, the mean.
+	if n, want := b.launches(func() { b.BiGRU(a) }), 1+launches+1; n != want {
 		t.Errorf("BiGRU: %d launches, want %d", n, want)
 	}
 	// The steps, two column sums and the biases, three products of the weights and four of the inputs.
-	if n, want := b.launches(func() { b.BiGRUGrad(a) }), 2*steps-1+2+1+3+4; n != want {
+	if n, want := b.launches(func() { b.BiGRUGrad(a) }), launches+2+1+3+4; n != want {
 		t.Errorf("BiGRUGrad: %d launches, want %d", n, want)
 	}
 }
@@ -88,10 +97,17 @@ func TestLaunchesOfActivation(t *testing.T) {
 // With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for
 // bit, and rows behind the words are zero.
 func TestBiGRUWithBoundedLengths(t *testing.T) {
-	const in, h = 3, 5
+	boundedBiGRU(t, cuda.Options{}, 5)
+	boundedBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64)
+}
+
+func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
+	t.Helper()
+	const in = 3
 	actual, bound := []int32{4, 3, 1}, []int32{6, 4, 4}
 	run := func(bounded bool) (y, dx []float32, rest [][]float32) {
-		b := newBench(t)
+		b := &bench{t, open(t, o)}
+		defer b.Close()
 		lengths := device.Ints{Host: actual, Bounded: bounded, View: b.ints(actual...)}
 		rows := 8
 		if bounded {

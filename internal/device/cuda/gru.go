@@ -21,7 +21,8 @@ var (
 // The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one
 // product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
 // from the lengths in device memory which sequences have a word there. So no address and no size depends on the
-// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel.
+// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel; of a larger one
+// each step is, where the GPU has tensor cores (grutensor.go).
 //
 // Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
 // their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.
@@ -94,6 +95,10 @@ func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 		d.clearTails(l, p.prev, q.prev, h)
 		return
 	}
+	if d.tensorSteps(l) {
+		d.tensorForward(l, y)
+		return
+	}
 	n := l.batch * h
 	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 6*l.directions*n)
 	half := l.half(d)
@@ -140,6 +145,11 @@ func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scal
 				l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
 		}
 		d.clearTails(l, p.gates, q.gates, 4*h)
+		d.gruWeights(l, dx)
+		return
+	}
+	if l.rows > 0 && d.tensorSteps(l) {
+		d.tensorBackward(l, dy, final, scale)
 		d.gruWeights(l, dx)
 		return
 	}

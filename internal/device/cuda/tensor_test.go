@@ -45,6 +45,91 @@ func (c *pairCase) contexts(b, r, e, s int) [][]float64 {
 	return c.results
 }
 
+// gru is a GRU of one direction or of two, and its gradient: what they write, the inner values of both passes too.
+func (c *pairCase) gru(in, h int, both, reverse bool) [][]float64 {
+	defer c.d.Close()
+	rows := 0
+	for _, n := range c.lengths.Host {
+		rows += int(n)
+	}
+	direction := func() device.GRUDirection {
+		scaled := func(n int) device.View {
+			x, v := make([]float64, n), c.place(device.Float, n)
+			for i := range x {
+				x[i] = c.rng.Norm() / math.Sqrt(float64(h))
+			}
+			c.d.UploadDoubles(v, x)
+			return v
+		}
+		return device.GRUDirection{WIH: scaled(3 * h * in), WHH: scaled(3 * h * h), BIH: scaled(3 * h),
+			BHH: scaled(3 * h), Gates: c.out(rows * 4 * h), Prev: c.out(rows * h), DWIH: c.out(3 * h * in),
+			DWHH: c.out(3 * h * h), DBIH: c.out(3 * h), DBHH: c.out(3 * h)}
+	}
+	batch := len(c.lengths.Host)
+	a := device.GRUArgs{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: c.in(rows * in), Y: c.out(rows * h),
+		Final: c.out(batch * h), DY: c.in(rows * h), DFinal: c.in(batch * h), DX: c.out(rows * in),
+		GRUDirection: direction()}
+	if both {
+		b := device.BiGRUArgs{I: in, H: h, Lengths: c.lengths, X: a.X, Y: a.Y, DY: a.DY, DX: a.DX,
+			Work: c.out(rows * (h + in)), Directions: [2]device.GRUDirection{a.GRUDirection, direction()}}
+		c.d.BiGRU(b)
+		c.d.BiGRUGrad(b)
+		other := b.Directions[1]
+		c.read(other.Prev, other.DWIH, other.DWHH, other.DBIH, other.DBHH)
+	} else {
+		c.d.GRU(a)
+		c.d.GRUGrad(a)
+		c.read(a.Final)
+	}
+	c.read(a.Y, a.Prev, a.DX, a.DWIH, a.DWHH, a.DBIH, a.DBHH)
+	if err := c.d.Sync(); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.results
+}
+
+// A GRU whose steps are kernels on tensor cores gives what one of products and kernels for the gates gives, however
+// blocks divide the sequences and in every order of the threads. Other sizes are left to the base kernels.
+func TestGRUOnTensorCores(t *testing.T) {
+	long := func(n int, lengths ...int32) []int32 { // and others of one word
+		for len(lengths) < n {
+			lengths = append(lengths, 1)
+		}
+		return lengths
+	}
+	for _, c := range []struct {
+		in, h         int
+		lengths       []int32
+		both, reverse bool
+		same          bool // nothing is left to the tensor cores
+	}{
+		{5, 64, long(3, 4, 2), false, false, false}, {5, 96, long(18, 3, 3), false, true, false},
+		{3, 64, slices.Repeat([]int32{2}, 70), true, false, false}, {3, 288, long(17, 3, 3, 2), true, false, false},
+		{4, 40, long(3, 4, 2), true, false, true},
+	} {
+		var first [][]float64
+		for _, blocks := range []int{0, 1} {
+			what := fmt.Sprintf("%d to %d units, %v, both %v, reverse %v, %d blocks", c.in, c.h, c.lengths, c.both,
+				c.reverse, blocks)
+			o := cuda.Options{Limits: cuda.Limits{StepBlocks: blocks}}
+			emulator.Set(t, "order", 2*blocks, 0)
+			got := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
+			if blocks > 0 {
+				if !slices.EqualFunc(got, first, slices.Equal) {
+					t.Errorf("%s: other bits than with more blocks and another order of the threads", what)
+				}
+				continue
+			}
+			first, o.BaseKernels = got, true
+			want := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
+			nearly(t, what, got, want, 3e-3)
+			if same := slices.EqualFunc(got, want, slices.Equal); same != c.same {
+				t.Errorf("%s: the bits of the base kernels: %v", what, same)
+			}
+		}
+	}
+}
+
 // nearly fails where a result of the kernels of 8.0 is further from that of the base kernels than the order of sums and
 // what a rounded operand makes of it allow, by the size of the result.
 func nearly(t *testing.T, what string, got, want [][]float64, bound float64) {

@@ -1,6 +1,5 @@
-// One step of a GRU and its gradient, for n rows of width h (device.GRUArgs, device.GRUCellArgs; the formulas of
-// internal/vec, gruCell).
-#include "common.cuh"
+// One step of a GRU and its gradient, for n rows of width h (device.GRUArgs, device.GRUCellArgs).
+#include "gru.cuh"
 
 // Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
 // the step.
@@ -13,13 +12,13 @@ KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const 
     float state = b < continued ? before[i] : 0;
     float* g = gates + b * 4 * h;
     float c = gh[2 * h + k];
-    float r = sigmoid_(g[k] + gh[k]), z = sigmoid_(g[h + k] + gh[h + k]), t = tanh_(g[2 * h + k] + r * c);
-    g[k] = r;
-    g[h + k] = z;
-    g[2 * h + k] = t;
+    Gates v = gates_(g[k] + gh[k], g[h + k] + gh[h + k], g[2 * h + k], c, state);
+    g[k] = v.r;
+    g[h + k] = v.z;
+    g[2 * h + k] = v.m;
     g[3 * h + k] = c;
     prev[i] = state;
-    y[i] = (1 - z) * t + z * state;
+    y[i] = v.after;
   }
 }
 
@@ -32,21 +31,17 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
     float* g = gates + b * 4 * h;
     float r = g[k], z = g[h + k], t = g[2 * h + k], c = g[3 * h + k];
     float d = (b < carried ? carry[i] : final ? final[i] : 0) + (dy ? dy[i] : 0);
-    float dn = d * (1 - z) * (1 - t * t);
-    g[k] = dn;
-    g[h + k] = dn * c * (r * (1 - r));
-    g[2 * h + k] = d * (prev[i] - t) * (z * (1 - z));
-    g[3 * h + k] = dn * r;
+    Slopes v = slopes_(d, r, z, t, c, prev[i]);
+    g[k] = v.dn;
+    g[h + k] = v.dr;
+    g[2 * h + k] = v.dz;
+    g[3 * h + k] = v.dh;
     carry[i] = d * z;
   }
 }
 
-// Packed sequences (device.Packing), both directions of a layer in one launch: blockIdx.y counts them, the second one
-// reads the other way round than the first, which reads backwards with reverse. starts is the table of the packing, b
-// the number of sequences, n counts the steps that are done.
-
-// word returns the step in the sequences that is worked on when n of all steps are done.
-VSE_INLINE int word(int n, int steps, int reverse) { return (reverse != 0) != (blockIdx.y != 0) ? steps - 1 - n : n; }
+// Packed sequences (device.Packing), both directions of a layer in one launch: blockIdx.y counts them. starts is the
+// table of the packing, b the number of sequences, n counts the steps that are done.
 
 // A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden
 // [2, b, 3h] = W_h state. The gates hold W_i x. half, the states as bfloat16, may be null.
@@ -71,16 +66,14 @@ KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float
       hz = gh[h + k] + hz;
       c = gh[2 * h + k] + c;
     }
-    float r = sigmoid_(g[k] + bi[k] + hr), z = sigmoid_(g[h + k] + bi[h + k] + hz),
-          m = tanh_(g[2 * h + k] + bi[2 * h + k] + r * c);
-    g[k] = r;
-    g[h + k] = z;
-    g[2 * h + k] = m;
+    Gates v = gates_(g[k] + bi[k] + hr, g[h + k] + bi[h + k] + hz, g[2 * h + k] + bi[2 * h + k], c, before);
+    g[k] = v.r;
+    g[h + k] = v.z;
+    g[2 * h + k] = v.m;
     g[3 * h + k] = c;
     prev[start * h + i] = before;
-    float after = (1 - z) * m + z * before;
-    state[i] = y[start * h + i] = after;
-    if (half) half[second * (i64)b * h + i] = bf16_of(after);
+    state[i] = y[start * h + i] = v.after;
+    if (half) half[second * (i64)b * h + i] = bf16_of(v.after);
   }
 }
 
@@ -103,21 +96,20 @@ KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, 
     float* s = slopes + q * 3 * h;
     float r = g[k], z = g[h + k], m = g[2 * h + k], c = g[3 * h + k];
     float d = (q < carried ? carry[i] : final ? final[i] : 0) + (dy ? scale * dy[start * h + i] : 0);
-    float dn = d * (1 - z) * (1 - m * m);
-    float dr = dn * c * (r * (1 - r)), dz = d * (prev[start * h + i] - m) * (z * (1 - z)), dh = dn * r;
-    g[k] = dn;
-    g[h + k] = dr;
-    g[2 * h + k] = dz;
-    g[3 * h + k] = dh;
+    Slopes v = slopes_(d, r, z, m, c, prev[start * h + i]);
+    g[k] = v.dn;
+    g[h + k] = v.dr;
+    g[2 * h + k] = v.dz;
+    g[3 * h + k] = v.dh;
     if (half) {
       bf16* s16 = half + (second * (i64)b + q) * 3 * h;
-      s16[k] = bf16_of(dr);
-      s16[h + k] = bf16_of(dz);
-      s16[2 * h + k] = bf16_of(dh);
+      s16[k] = bf16_of(v.dr);
+      s16[h + k] = bf16_of(v.dz);
+      s16[2 * h + k] = bf16_of(v.dh);
     } else {
-      s[k] = dr;
-      s[h + k] = dz;
-      s[2 * h + k] = dh;
+      s[k] = v.dr;
+      s[h + k] = v.dz;
+      s[2 * h + k] = v.dh;
     }
     carry[i] = d * z;
   }

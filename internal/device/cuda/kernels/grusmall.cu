@@ -1,6 +1,7 @@
 // A GRU of at most 32 units over a packed batch, all steps in one kernel (device.GRUArgs; gru.cu has one step of a
 // larger one). A warp, which is a block, has one sequence (blockIdx.x) in one direction (blockIdx.y); lane k has unit k
 // and keeps its weights in registers. In precision bf16 weights, states and slopes are rounded as those of a product.
+#include "gru.cuh"
 #include "vector.cuh"
 
 enum { kUnits = 32 };
@@ -66,14 +67,13 @@ KERNEL gru_small(float* gates0, float* gates1, float* y0, float* y1, float* prev
     __syncthreads();
     if (own) {
       float* g = gates + row * 4 * h + k;
-      float r = sigmoid_(gr + ir + hr), z = sigmoid_(gz + iz + hz), m = tanh_(gn + in + r * c);
-      g[0] = r;
-      g[h] = z;
-      g[2 * h] = m;
+      Gates v = gates_(gr + ir + hr, gz + iz + hz, gn + in, c, before);
+      g[0] = v.r;
+      g[h] = v.z;
+      g[2 * h] = v.m;
       g[3 * h] = c;
       prev[row * h + k] = before;
-      before = (1 - z) * m + z * before;
-      y[row * h + k] = before;
+      y[row * h + k] = before = v.after;
     }
     row = next, next = behind;
     gr = nr, gz = nz, gn = nn;
@@ -112,19 +112,18 @@ KERNEL gru_small_grad(float* gates0, float* gates1, const float* prev0, const fl
       then[4] = prev[next * h + k], then[5] = dy ? dy[next * h + k] : 0;
     }
     float r = now[0], z = now[1], m = now[2], c = now[3], d = carry + scale * now[5];
-    float dn = d * (1 - z) * (1 - m * m);
-    float dr = dn * c * (r * (1 - r)), dz = d * (now[4] - m) * (z * (1 - z)), dh = dn * r;
+    Slopes s = slopes_(d, r, z, m, c, now[4]);
     if (own) {
       float* g = gates + row * 4 * h + k;
-      g[0] = dn;
-      g[h] = dr;
-      g[2 * h] = dz;
-      g[3 * h] = dh;
+      g[0] = s.dn;
+      g[h] = s.dr;
+      g[2 * h] = s.dz;
+      g[3 * h] = s.dh;
     }
     __syncthreads();
-    slopes[k] = rounded ? to_bf16(dr) : dr;
-    slopes[kUnits + k] = rounded ? to_bf16(dz) : dz;
-    slopes[2 * kUnits + k] = rounded ? to_bf16(dh) : dh;
+    slopes[k] = rounded ? to_bf16(s.dr) : s.dr;
+    slopes[kUnits + k] = rounded ? to_bf16(s.dz) : s.dz;
+    slopes[2 * kUnits + k] = rounded ? to_bf16(s.dh) : s.dh;
     __syncthreads();
     carry = d * z + dot(wn, slopes + 2 * kUnits, dot(wz, slopes + kUnits, dot(wr, slopes, 0)));
     for (int j = 0; j < 6; j++) now[j] = then[j];
