@@ -21,8 +21,8 @@ var (
 // The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one
 // product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
 // from the lengths in device memory which sequences have a word there. So no address and no size depends on the
-// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel; of a larger one
-// each step is, where the GPU has tensor cores (grutensor.go).
+// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel. Of a larger
+// one each step is, where the GPU has tensor cores (grutensor.go).
 //
 // Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
 // their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.

@@ -10,9 +10,10 @@
 // added in shared memory. What a launch reads that its other blocks write, states or slopes, alternates between two
 // places.
 //
-// Operands are bfloat16 and lie in tiles of 8 rows and 32 columns, first all rows of 32 columns: the lanes of a warp read
-// a tile together, the next rows 512 bytes behind. The lane 4g + t has columns 8t to 8t + 7 of row g, which it gives to
-// two instructions as their columns 2t, 2t + 1, 2t + 8, 2t + 9: the order of the depth is the same in both operands.
+// Operands are bfloat16 and lie in tiles of 8 rows and 32 columns, first all rows of 32 columns: the lanes of a warp
+// read a tile together, the next rows 512 bytes behind. The lane 4g + t has columns 8t to 8t + 7 of row g, which it
+// gives to two instructions as their columns 2t, 2t + 1, 2t + 8, 2t + 9: the order of the depth is the same in both
+// operands.
 #include "gru.cuh"
 #include "mma.cuh"
 
