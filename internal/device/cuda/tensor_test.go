@@ -45,7 +45,8 @@ func (c *pairCase) contexts(b, r, e, s int) [][]float64 {
 	return c.results
 }
 
-// gru is a GRU of one direction or of two, and its gradient: what they write, the inner values of both passes too.
+// gru is a GRU of one direction or of two, and its gradient: what they write, the states before each step too. A replay
+// of both must give the same bits.
 func (c *pairCase) gru(in, h int, both, reverse bool) [][]float64 {
 	defer c.d.Close()
 	rows := 0
@@ -69,23 +70,44 @@ func (c *pairCase) gru(in, h int, both, reverse bool) [][]float64 {
 	a := device.GRUArgs{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: c.in(rows * in), Y: c.out(rows * h),
 		Final: c.out(batch * h), DY: c.in(rows * h), DFinal: c.in(batch * h), DX: c.out(rows * in),
 		GRUDirection: direction()}
+	pass := func() {
+		c.d.GRU(a)
+		c.d.GRUGrad(a)
+	}
 	if both {
 		b := device.BiGRUArgs{I: in, H: h, Lengths: c.lengths, X: a.X, Y: a.Y, DY: a.DY, DX: a.DX,
 			Work: c.out(rows * (h + in)), Directions: [2]device.GRUDirection{a.GRUDirection, direction()}}
-		c.d.BiGRU(b)
-		c.d.BiGRUGrad(b)
+		pass = func() {
+			c.d.BiGRU(b)
+			c.d.BiGRUGrad(b)
+		}
+		pass()
 		other := b.Directions[1]
 		c.read(other.Prev, other.DWIH, other.DWHH, other.DBIH, other.DBHH)
 	} else {
-		c.d.GRU(a)
-		c.d.GRUGrad(a)
+		pass()
 		c.read(a.Final)
 	}
-	c.read(a.Y, a.Prev, a.DX, a.DWIH, a.DWHH, a.DBIH, a.DBHH)
+	results := []device.View{a.Y, a.Prev, a.DX, a.DWIH, a.DWHH, a.DBIH, a.DBHH}
+	c.read(results...)
+	recorder := c.d.(device.Recorder)
+	rec, err := recorder.Record(pass)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, v := range results {
+		c.d.Fill(v, math.NaN())
+	}
+	recorder.Replay(rec)
+	first := len(c.results)
+	c.read(results...)
 	if err := c.d.Sync(); err != nil {
 		c.t.Fatal(err)
 	}
-	return c.results
+	if got := c.results[first:]; !slices.EqualFunc(got, c.results[first-len(got):first], slices.Equal) {
+		c.t.Errorf("GRU of %d units over %v: a replay gives other bits", h, c.lengths.Host)
+	}
+	return c.results[:first]
 }
 
 // A GRU whose steps are kernels on tensor cores gives what one of products and kernels for the gates gives, however
