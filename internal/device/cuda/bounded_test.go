@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/philox"
 )
 
@@ -38,8 +39,10 @@ type boundedResult struct {
 	zero   bool
 }
 
-func newBoundedCase(t *testing.T, bounded bool) *boundedCase {
-	c := &boundedCase{bench: newBench(t), rng: philox.NewKey(5, "loose").Stream(0), capacity: boundedWords}
+func newBoundedCase(t *testing.T, o cuda.Options, bounded bool) *boundedCase {
+	d := open(t, o)
+	t.Cleanup(func() { d.Close() })
+	c := &boundedCase{bench: &bench{t, d}, rng: philox.NewKey(5, "loose").Stream(0), capacity: boundedWords}
 	c.lengths = device.Ints{View: c.ints(boundedLengths...), Host: boundedLengths}
 	if bounded {
 		c.lengths.Host, c.lengths.Bounded, c.capacity = lengthBound, true, 0
@@ -213,25 +216,7 @@ var boundedKernels = map[string]func(c *boundedCase){
 			f()
 		}
 	},
-	"block match": func(c *boundedCase) {
-		const b, r, e, blocks = boundedImages, boundedRegions, boundedWidth, 2
-		n := len(boundedLengths) * b * r * blocks
-		a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
-			Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
-			RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.capacity * blocks), RegionNorm: c.nan(n)}
-		var reads []func()
-		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
-		a.WordMatch, a.RegionMatch = check(c.out("words", b, 0, blocks, true)), check(c.sum("regions", n, n))
-		c.BlockMatch(a)
-		a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
-		a.DWords, a.DRegions = check(c.out("dwords", 1, 0, e, true)), check(c.sum("dregions", b*r*e, b*r*e))
-		a.DWordAttention, a.DRegionAttention = check(c.out("dbeta", 1, 0, b*r, true)),
-			check(c.out("dalpha", 1, 0, b*r, true))
-		c.BlockMatchGrad(a)
-		for _, f := range reads {
-			f()
-		}
-	},
+	"block match": func(c *boundedCase) { c.blockMatch(2) },
 	"mixing, means and weights of nodes": func(c *boundedCase) {
 		const b, k, h = boundedImages, 1, 4
 		n := len(boundedLengths) * b * h
@@ -264,6 +249,26 @@ var boundedKernels = map[string]func(c *boundedCase){
 			f()
 		}
 	},
+}
+
+func (c *boundedCase) blockMatch(blocks int) {
+	const b, r, e = boundedImages, boundedRegions, boundedWidth
+	n := len(boundedLengths) * b * r * blocks
+	a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
+		Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
+		RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.capacity * blocks), RegionNorm: c.nan(n)}
+	var reads []func()
+	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
+	a.WordMatch, a.RegionMatch = check(c.out("words", b, 0, blocks, true)), check(c.sum("regions", n, n))
+	c.BlockMatch(a)
+	a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
+	a.DWords, a.DRegions = check(c.out("dwords", 1, 0, e, true)), check(c.sum("dregions", b*r*e, b*r*e))
+	a.DWordAttention, a.DRegionAttention = check(c.out("dbeta", 1, 0, b*r, true)),
+		check(c.out("dalpha", 1, 0, b*r, true))
+	c.BlockMatchGrad(a)
+	for _, f := range reads {
+		f()
+	}
 }
 
 func (c *boundedCase) attention(overWords bool) {
@@ -341,9 +346,9 @@ func (c *boundedCase) reason(first bool) {
 }
 
 func TestBoundedLengths(t *testing.T) {
-	for name, run := range boundedKernels {
+	compare := func(name string, o cuda.Options, run func(c *boundedCase)) {
 		t.Run(name, func(t *testing.T) {
-			exact, bounded := newBoundedCase(t, false), newBoundedCase(t, true)
+			exact, bounded := newBoundedCase(t, o, false), newBoundedCase(t, o, true)
 			run(exact)
 			run(bounded)
 			for _, c := range []*boundedCase{exact, bounded} {
@@ -368,4 +373,8 @@ func TestBoundedLengths(t *testing.T) {
 			}
 		})
 	}
+	for name, run := range boundedKernels {
+		compare(name, cuda.Options{}, run)
+	}
+	compare("block match on tensor cores", cuda.Options{Precision: cuda.BF16}, func(c *boundedCase) { c.blockMatch(1) })
 }

@@ -82,6 +82,10 @@ VSE_INLINE void contexts_(float* match, float* context, const bf16* row16, const
   if (last > rows) last = rows;
   for (int buffer = 1, begun = 0;; buffer ^= 1, row0 += kRows, begun = 1) {
     bool more = row0 < last;
+    // A thread has the cosine of a row, of its item and of a block of the vectors.
+    int row = row0 - kRows + threadIdx.x / kGroup % kRows, block = blockIdx.x * kGroup + threadIdx.x % kGroup;
+    bool has = begun && item < items && block < blocks && row < rows;
+    float norm_of_row = has ? row_norm[(i64)row * blocks + block] : 0;
     float next[6][2];
     const float* v = w + (row0 + own_row) * row_step + own_key * key_step;
     UNROLL for (int m = 0; m < 6; m++) {
@@ -129,11 +133,9 @@ VSE_INLINE void contexts_(float* match, float* context, const bf16* row16, const
         to[of_regions ? 4 * m : m / 3 * 16 * kStride + m % 3 * 8] = two_(next[m][0], next[m][1]);
     }
     __syncthreads();
-    // A thread has the cosine of a row, of its item and of a block of the vectors.
-    int row = row0 - kRows + threadIdx.x / kGroup % kRows, block = blockIdx.x * kGroup + threadIdx.x % kGroup;
-    if (begun && item < items && block < blocks && row < rows) {
+    if (has) {
       const float* u = sums[buffer][own][threadIdx.x % (32 * kGroup)];
-      Cosine v = cosine(u[0], u[1], u[2], row_norm[(i64)row * blocks + block], x + (i64)row * e + block * width,
+      Cosine v = cosine(u[0], u[1], u[2], norm_of_row, x + (i64)row * e + block * width,
                         keys + it.first * e + block * width, w + row * row_step, key_step, n, e, width);
       i64 to = of_regions ? ((i64)(row / r) * items + item) * r + row % r : (i64)item * rows + row;
       match[to * blocks + block] = v.cos;
@@ -145,7 +147,7 @@ VSE_INLINE void contexts_(float* match, float* context, const bf16* row16, const
 
 // The matches of all words with the images.
 // Cost: read 4*rows*images*r+2*rows*e+2*images*r*e+4*rows*blocks; write 8*rows*images*blocks; flop 4*rows*images*e; mma
-// 2*32*ceil(rows/32)*3*gy*4*gx*72*16*ceil(r/16); turns ceil(gx*gy*gz*block*16/3/resident)*(3+1.4*per)
+// 2*32*ceil(rows/32)*3*gy*4*gx*72*16*ceil(r/16); turns ceil(gx*gy*gz*block*16/3/resident)*(3+per)
 KERNEL match_word_contexts(float* match, float* context, const bf16* word16, const bf16* region16,
                            const float* word_norm, const float* region_norm, const float* words, const float* regions,
                            const float* beta, int rows, int images, int r, int e, int blocks, int per) {
@@ -156,7 +158,7 @@ KERNEL match_word_contexts(float* match, float* context, const bf16* word16, con
 // The matches of all regions with the captions, whose words are 7.5 more where they come to a multiple of 16.
 // Cost: read 4*rows*captions*words+2*rows*e+2*captions*words*e+4*rows*blocks; write 8*rows*captions*blocks; flop
 // 4*rows*captions*e; mma 2*32*ceil(rows/32)*3*gy*4*gx*72*(words+7.5); turns
-// ceil(gx*gy*gz*block*16/3/resident)*(3+1.4*per)
+// ceil(gx*gy*gz*block*16/3/resident)*(3+per)
 KERNEL match_region_contexts(float* match, float* context, const bf16* region16, const bf16* word16,
                              const float* region_norm, const float* word_norm, const float* regions,
                              const float* words, const float* alpha, const int* starts, const i64* squares, int rows,
