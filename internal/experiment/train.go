@@ -10,7 +10,6 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/eval"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
 	"vsetrain/internal/mlflow"
@@ -19,28 +18,6 @@ import (
 	"vsetrain/models"
 	"vsetrain/semantic"
 	"vsetrain/train"
-)
-
-// Observer sees the progress of a training run.
-type Observer interface {
-	// Started is called once before the first step.
-	Started(Plan)
-	Step(train.StepInfo)
-	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs,
-	// pairs scored.
-	Validating(what ValidationPhase, done, total int)
-	Validation(train.ValidationInfo)
-	// Warning is something a person should know while training goes on.
-	Warning(error)
-}
-
-// ValidationPhase is what a validation is doing.
-type ValidationPhase string
-
-// The phases of a validation.
-const (
-	Encoding ValidationPhase = "encoding"
-	Scoring  ValidationPhase = "scoring pairs"
 )
 
 // Plan describes a run that is about to start.
@@ -69,7 +46,7 @@ type TrainRequest struct {
 	BLAS     string
 	Env      runfs.Env // of this session; device and matrix product are filled in
 	Now      func() time.Time
-	Observer Observer
+	Observer Observer              // nil is Unobserved
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
 	FreeDisk func(dir string) (int64, error)
@@ -111,6 +88,9 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 func newTraining(r TrainRequest) *training {
 	c := *r.Config
 	c.Optim.Settle(c.Train.Epochs)
+	if r.Observer == nil {
+		r.Observer = Unobserved{}
+	}
 	return &training{TrainRequest: r, cfg: &c, named: &c}
 }
 
@@ -349,86 +329,4 @@ func (t *training) draw() (train.Position, error) {
 		return train.Position{}, models.LoadBert(t.model, b.Dir)
 	}
 	return train.Position{}, nil
-}
-
-// validateAverage validates the averaged weights.
-func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err error) {
-	err = t.step.WithAverage(func() error {
-		m, err = t.validate(ctx)
-		return err
-	})
-	return m, err
-}
-
-func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
-	if t.cfg.Train.Overfit > 0 {
-		return t.validateBatches(ctx)
-	}
-	phase := func(what ValidationPhase) func(done, total int) {
-		return func(done, total int) { t.Observer.Validating(what, done, total) }
-	}
-	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch,
-		Progress: phase(Encoding), Pairs: phase(Scoring),
-		Warn: t.warnOnce})
-	if err != nil {
-		return eval.Metrics{}, err
-	}
-	m, err := eval.Measure(t.pool, s, t.val.CaptionsPerImage())
-	m.Protocol = "dev"
-	return m, err
-}
-
-func (t *training) onStep(i train.StepInfo) error {
-	i.Usage = t.usage()
-	t.Observer.Step(i)
-	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
-		t.callByCall = why
-		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
-	}
-	if !t.logs.due(i.Step) {
-		return nil
-	}
-	b := t.step.Last()
-	similar, err := t.falseNegatives(b)
-	if err != nil {
-		return err
-	}
-	err = t.logs.step(i, b.Negatives(), similar)
-	t.tracked()
-	return err
-}
-
-// usage looks at the device once a second.
-func (t *training) usage() *device.Usage {
-	g, ok := t.dev.(device.Gauge)
-	if !ok {
-		return nil
-	}
-	if now := t.Now(); now.Sub(t.gauged) >= time.Second {
-		t.gauged, t.used = now, nil
-		if u, ok := g.Usage(); ok {
-			t.used = &u
-		}
-	}
-	return t.used
-}
-
-// warnOnce passes on the warning of validations that tiles are smaller than usual, once.
-func (t *training) warnOnce(err error) {
-	if !t.warned {
-		t.warned = true
-		t.Observer.Warning(err)
-	}
-}
-
-func (t *training) onWarning(err error) error {
-	t.Observer.Warning(err)
-	return nil
-}
-
-func (t *training) onValidation(i train.ValidationInfo) error {
-	t.Observer.Validation(i)
-	err := t.logs.validation(i)
-	t.tracked()
-	return err
 }

@@ -14,16 +14,7 @@ import (
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
-	"vsetrain/train"
 )
-
-type silent struct{}
-
-func (silent) Started(experiment.Plan)                         {}
-func (silent) Step(train.StepInfo)                             {}
-func (silent) Validating(experiment.ValidationPhase, int, int) {}
-func (silent) Validation(train.ValidationInfo)                 {}
-func (silent) Warning(error)                                   {}
 
 // makeWorld is a synthetic data set of 12 test images.
 func makeWorld(t *testing.T, seed uint64) string {
@@ -50,7 +41,7 @@ func trainRun(t *testing.T, world string, change func(*models.Options)) string {
 	change(&c.Model)
 	dir := filepath.Join(t.TempDir(), "run")
 	if _, err := experiment.Train(t.Context(), experiment.TrainRequest{Config: &c, RunDir: dir,
-		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now, Observer: silent{}}); err != nil {
+		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	return dir

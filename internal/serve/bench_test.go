@@ -21,16 +21,7 @@ import (
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/search"
 	"vsetrain/models"
-	"vsetrain/train"
 )
-
-type silent struct{}
-
-func (silent) Started(experiment.Plan)                         {}
-func (silent) Step(train.StepInfo)                             {}
-func (silent) Validating(experiment.ValidationPhase, int, int) {}
-func (silent) Validation(train.ValidationInfo)                 {}
-func (silent) Warning(error)                                   {}
 
 // BenchmarkTwentyInParallel is twenty clients that search 30,000 images over HTTP on the loopback address, each with
 // its own connection and the next query as soon as it has an answer. The network is a VSE-infinity with the published
@@ -118,7 +109,7 @@ func openWorld(b *testing.B, images int) *search.Index {
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 1, 1, 64, 0
 	run := filepath.Join(b.TempDir(), "run")
 	if _, err := experiment.Train(b.Context(), experiment.TrainRequest{Config: &c, RunDir: run,
-		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now, Observer: silent{}}); err != nil {
+		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
 		b.Fatal(err)
 	}
 	x, err := search.Open(search.Options{Checkpoints: []string{run}})

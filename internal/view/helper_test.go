@@ -66,12 +66,11 @@ func tiny() *config.Config {
 }
 
 // observer calls a function at each step.
-type observer struct{ step func(train.StepInfo) }
+type observer struct {
+	experiment.Unobserved
+	step func(train.StepInfo)
+}
 
-func (o observer) Started(experiment.Plan)                         {}
-func (o observer) Validating(experiment.ValidationPhase, int, int) {}
-func (o observer) Validation(train.ValidationInfo)                 {}
-func (o observer) Warning(error)                                   {}
 func (o observer) Step(i train.StepInfo) {
 	if o.step != nil {
 		o.step(i)
@@ -80,7 +79,7 @@ func (o observer) Step(i train.StepInfo) {
 
 func trainTo(ctx context.Context, c *config.Config, dir string, step func(train.StepInfo)) error {
 	_, err := experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Now: time.Now,
-		Observer: observer{step},
+		Observer: observer{step: step},
 		Env:      runfs.Env{Host: "here", PID: os.Getpid(), Command: []string{"vsetrain", "train"}}})
 	return err
 }

@@ -1,0 +1,60 @@
+package view
+
+// imagePage finds captions for an image, i or the id of one.
+func (s *Server) imagePage(r *request) error {
+	p, err := s.pick(r)
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	var d struct {
+		Image      figure
+		Own        []line // its captions
+		Hits       []line
+		Rank       int // of the best own caption; 0 until ranked
+		Prev, Next string
+		TookMS     float64
+		Problem    string
+	}
+	if p.Open {
+		i, err := 0, error(nil)
+		if id := r.q.Get("id"); id != "" {
+			if i, err = p.network.index.FindImage(id); err != nil {
+				return &badRequest{err.Error()}
+			}
+		} else if i, err = r.whole("i", p.Info.Images); err != nil {
+			return err
+		}
+		k := p.Info.CaptionsPerImage
+		d.Image = p.figure(i)
+		out := s.networks.ranks(p.network)
+		for c := i * k; c < (i+1)*k && c < p.Info.Captions; c++ {
+			l := p.line(c)
+			l.Look = p.look(i, c)
+			if out != nil {
+				l.Rank = out.Captions[c].Rank + 1
+			}
+			d.Own = append(d.Own, l)
+		}
+		if out != nil {
+			d.Rank = out.Images[i].Rank + 1
+		}
+		a, err := p.network.index.OfImage(r.Context(), i, 20)
+		if err != nil {
+			return err
+		}
+		for n, h := range a.Hits {
+			l := p.line(h.Index)
+			l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, h.Index/k == i, p.look(i, h.Index)
+			d.Hits = append(d.Hits, l)
+		}
+		d.TookMS = float64(a.Took.Microseconds()) / 1000
+		if i > 0 {
+			d.Prev = p.URL("/image", "i", i-1)
+		}
+		if i+1 < p.Info.Images {
+			d.Next = p.URL("/image", "i", i+1)
+		}
+	}
+	return p.show(r, "image", frame{Title: "Image " + d.Image.ID, Tab: "search", Data: d})
+}
