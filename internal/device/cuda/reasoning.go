@@ -155,6 +155,10 @@ func (d *dev) GraphReason(a device.ReasonArgs) {
 	if r.captions == 0 {
 		return
 	}
+	if r.inGraphs(d, r.x, r.y, r.out) {
+		r.graphs(d, bias)
+		return
+	}
 	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
 	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
 	for t := (reasonTile{}); r.next(&t); {
@@ -189,6 +193,10 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 		for _, p := range [2]driver.Ptr{dV, dBias} {
 			d.fill(p, 4*s, 0)
 		}
+		return
+	}
+	if r.y != 0 && r.inGraphs(d, r.x, r.y, r.out, dOut, dX) {
+		r.graphsGrad(d, dOut, dX, dM, dV, dW, dBias)
 		return
 	}
 	// Chunks of sums are a small part of what they sum.

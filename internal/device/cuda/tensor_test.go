@@ -222,3 +222,100 @@ func TestContextsOnTensorCores(t *testing.T) {
 		t.Error("VSETRAIN_KERNELS=bse is no error")
 	}
 }
+
+// graphs are the results of GraphReason and of its gradient.
+func (c *pairCase) graphs(b, s int, first, keep bool) [][]float64 {
+	defer c.d.Close()
+	captions := len(c.lengths.Host)
+	nodes := b * captions
+	for _, n := range c.lengths.Host {
+		nodes += b * int(n)
+	}
+	asked := nodes
+	if first {
+		asked = b * captions
+	}
+	scaled := func(n int, by float64) device.View {
+		x, v := make([]float64, n), c.place(device.Float, n)
+		for i := range x {
+			x[i] = by * c.rng.Norm()
+		}
+		c.d.UploadDoubles(v, x)
+		return v
+	}
+	root := 1 / math.Sqrt(float64(s))
+	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: scaled(nodes*s, root), M: scaled(s*s, 1),
+		V: scaled(s, 1), W: scaled(s*s, 1), Bias: scaled(s, root), Out: c.out(asked * s), DOut: scaled(asked*s, 1),
+		DX: c.out(nodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
+	if keep {
+		a.Y = c.out(nodes * s)
+	}
+	c.d.GraphReason(a)
+	c.read(a.Out)
+	if keep {
+		c.read(a.Y)
+	}
+	// the gradient of both families at the same values: where a value is near 0, ReLU would choose by rounding
+	c.d.Copy(a.Out, scaled(asked*s, 1))
+	c.d.GraphReasonGrad(a)
+	c.read(a.DX, a.DM, a.DV, a.DW, a.DBias)
+	if err := c.d.Sync(); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.results
+}
+
+// Steps of reasoning on tensor cores give what the base kernels give, in tiles of images and in every order of the
+// threads, for lengths that the host knows a bound of too; graphs and rows that are more than the kernels take are left
+// to the base kernels.
+//
+// The bound: beside the operands of products with weights, which both families round, these kernels round nodes,
+// queries, weights and their gradients, by 2^-9 at most, and logits are of size 1. So a result is off by the five
+// factors that it is made of, 5·2^-9 of its size.
+func TestReasoningOnTensorCores(t *testing.T) {
+	long := []int32{7, 0, 54, 14, 19, 3, 30, 12, 1}
+	for n, c := range []struct {
+		b, s        int
+		lengths     []int32
+		bound       []int32 // that the host knows in their place
+		first, keep bool
+		same        bool // nothing is left to the tensor cores
+	}{
+		{2, 40, []int32{17, 1, 4, 9, 30, 12, 14}, nil, false, true, false}, {3, 8, []int32{2}, nil, false, true, false},
+		{1, 256, []int32{5, 20}, nil, false, true, false}, {2, 72, long, nil, false, true, false},
+		{2, 16, []int32{3, 17, 30}, []int32{50, 40, 32}, false, true, false},
+		{2, 40, []int32{15, 15, 15, 15, 15}, nil, false, false, false},
+		{2, 16, []int32{3, 55}, nil, false, true, true}, {2, 20, []int32{3, 4}, nil, false, true, true},
+		{1, 264, []int32{3}, nil, false, true, true}, {2, 16, []int32{3, 4}, nil, true, false, true},
+	} {
+		on := func(o cuda.Options) [][]float64 {
+			x := tensorCase(t, o, c.lengths...)
+			if c.bound != nil {
+				x.lengths.Host, x.lengths.Bounded = c.bound, true
+			}
+			return x.graphs(c.b, c.s, c.first, c.keep)
+		}
+		for i, o := range []cuda.Options{{RoundFrom: 1}, {RoundFrom: 1, Limits: cuda.Limits{TileBytes: 1}}, {}} {
+			if n > 0 && i > 0 {
+				continue
+			}
+			what := fmt.Sprintf("%+v, %+v", c, o)
+			emulator.Set(t, "order", 0, 0)
+			got := on(o)
+			base := o
+			base.BaseKernels = true
+			want := on(base)
+			nearly(t, what, got, want, 5./512)
+			if same := slices.EqualFunc(got, want, slices.Equal); same != c.same {
+				t.Errorf("%s: the bits of the base kernels: %v", what, same)
+			}
+			if i > 0 || n > 1 {
+				continue
+			}
+			emulator.Set(t, "order", 2, 0)
+			if other := on(o); !slices.EqualFunc(other, got, slices.Equal) {
+				t.Errorf("%s: other bits where threads run in another order", what)
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "run.h"
@@ -27,7 +28,7 @@ static std::map<uint64_t, size_t> blocks;
 static uint64_t cached_lo, cached_hi;  // the allocation that was accessed last
 
 extern "C" char __start_vse_shared[], __stop_vse_shared[];
-static Shadow shared_shadow[64 << 10];
+static Shadow* const shared_shadow = (Shadow*)calloc((__stop_vse_shared - __start_vse_shared) / 4 + 1, sizeof(Shadow));
 
 static void open_arena() {
   if (arena) return;
