@@ -70,20 +70,19 @@ func orDash(names []string) string {
 // settings returns the values of the keys that count in a comparison, those of several runs in the order of the runs.
 // Settings of other losses and networks than those of the group, which have no effect, are left out.
 func (g *Group) settings() map[string]string {
-	out := map[string]string{}
-	add := func(key, text string) {
-		if before, ok := out[key]; !ok {
-			out[key] = text
-		} else if !slices.Contains(strings.Split(before, ", "), text) {
-			out[key] = before + ", " + text
-		}
-	}
+	all := map[string][]string{}
 	for _, r := range g.Runs {
 		for _, v := range config.Values(&r.Config) {
 			if v.Key == "device.precision" || !matches(sameInAll, v.Key) && hasEffect(&r.Config, v.Key) {
-				add(v.Key, v.Text)
+				if !slices.Contains(all[v.Key], v.Text) {
+					all[v.Key] = append(all[v.Key], v.Text)
+				}
 			}
 		}
+	}
+	out := map[string]string{}
+	for key, texts := range all {
+		out[key] = strings.Join(texts, ", ")
 	}
 	return out
 }

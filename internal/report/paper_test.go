@@ -275,7 +275,8 @@ func TestDifferences(t *testing.T) {
 	}
 	same := newRun("a", models.VSEPP, "LSEH", 7, Point{1, 14}, Point{2, 13})
 	same.Config.Loss.Margin = 0.2
-	d = Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 12}, Point{2, 10}), same})[0]
+	d = Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 12}, Point{2, 10}),
+		newRun("a", models.VSEPP, "LMH1", 8, Point{1, 12}, Point{2, 10}), same})[0] // optim.betas is a list
 	if table := d.DifferenceTable(d.Comparisons(false)); table != nil {
 		t.Errorf("runs that differ in their loss alone:\n%s", table.Text(nil))
 	}
