@@ -53,7 +53,6 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if l.opts.has(FieldDecayedBoxes) && s.boxes != nil {
 		w.decayBoxes(l, b)
 	}
-	size := s.regions * s.dim
 	if !l.opts.has(FieldFeatures) {
 		b.Images = b.Images[:0]
 		if w.aug != nil {
@@ -61,33 +60,40 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		}
 		return nil
 	}
-	b.Images = resize(b.Images, b.N*size)
 	if w.aug != nil {
-		return w.readSome(s, b)
+		b.RegionCounts = resize(b.RegionCounts, b.N)
 	}
-	for i, row := range b.ImageRows {
-		if err := s.ReadImage(b.Images[i*size:(i+1)*size], int(row)); err != nil {
-			return err
-		}
+	if b.Stage == nil {
+		b.Images = resize(b.Images, b.N*s.regions*s.dim)
+		n, err := readImages(w, s, b, b.Images, s.ReadImage)
+		b.Images = b.Images[:n]
+		return err
 	}
-	return nil
+	var err error
+	if x := b.Stage.Halves(); x != nil {
+		_, err = readImages(w, s, b, x, s.ReadHalves)
+	} else {
+		_, err = readImages(w, s, b, b.Stage.Floats(), s.ReadImage)
+	}
+	return err
 }
 
-// readSome reads the regions that size augmentation keeps, one image after the other.
-func (w *worker) readSome(s *Split, b *Batch) error {
-	b.RegionCounts = resize(b.RegionCounts, b.N)
+// readImages reads the features of a batch, with size augmentation those of the regions that are kept, one image after
+// the other, and returns the number of values.
+func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
 	for i, row := range b.ImageRows {
-		x := b.Images[at : at+size]
-		if err := s.ReadImage(x, int(row)); err != nil {
-			return err
+		x, n := to[at:at+size], s.regions
+		if err := read(x, int(row)); err != nil {
+			return at, err
 		}
-		n := w.aug.keepRegions(x, s.regions, s.dim, b.Epoch, b.Captions[i])
-		b.RegionCounts[i] = int32(n)
+		if w.aug != nil {
+			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Captions[i]), s.dim)
+			b.RegionCounts[i] = int32(n)
+		}
 		at += n * s.dim
 	}
-	b.Images = b.Images[:at]
-	return nil
+	return at, nil
 }
 
 // nameSome lists the regions that size augmentation keeps.

@@ -33,13 +33,12 @@ func (a *augmenter) wordDraws(epoch int, caption int32) text.Draws {
 	return &a.stream
 }
 
-// keepRegions moves the regions [R, D] that are kept to the front of x, in order, and returns their number, at least
-// one.
-func (a *augmenter) keepRegions(x []float32, regions, dim, epoch int, caption int32) int {
-	for i, r := range a.keptRegions(regions, epoch, caption) {
+// keepRows moves rows of x [R, dim], in ascending order, to its front and returns their number.
+func keepRows[T any](x []T, rows []int32, dim int) int {
+	for i, r := range rows {
 		copy(x[i*dim:(i+1)*dim], x[int(r)*dim:(int(r)+1)*dim])
 	}
-	return len(a.kept)
+	return len(rows)
 }
 
 // keptRegions draws the regions that are kept, in order; valid until the next call.

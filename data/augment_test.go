@@ -122,7 +122,7 @@ func TestAugmentationRates(t *testing.T) {
 		for r := range x {
 			x[r] = float32(r)
 		}
-		n := a.keepRegions(x, regions, 1, 7, c)
+		n := keepRows(x, a.keptRegions(regions, 7, c), 1)
 		kept += n
 		if !slices.IsSorted(x[:n]) {
 			t.Fatalf("regions %v are not in order", x[:n])

@@ -18,7 +18,9 @@ type Batch struct {
 
 	// Images is [N, R, D], or with size augmentation [Σ RegionCounts, D]: the regions kept of image 0, then of image 1,
 	// and so on. It is empty if the loader was not asked for FieldFeatures.
-	Images       []float32
+	Images []float32
+	// Stage holds the features in place of Images where the loader has LoaderOptions.Stages; nil without.
+	Stage        Stage
 	RegionCounts []int32 // [N] regions kept of each image; nil without size augmentation: all R
 	// RegionRows [Σ RegionCounts] are the regions kept, as rows of the feature file taken as one list of regions, with
 	// size augmentation and without FieldFeatures.
@@ -53,6 +55,12 @@ func (b *Batch) WordsOf(i int) []int32 {
 		at += int(n)
 	}
 	return b.Words[at : at+int(b.Lengths[i])]
+}
+
+// Stage is memory for the features of a batch that somebody else reads too, such as a device (device.Stage).
+type Stage interface {
+	Floats() []float32 // nil of float16
+	Halves() []uint16  // bits of float16; nil of float32
 }
 
 // resize returns s with length n, reusing its memory where it can.

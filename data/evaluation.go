@@ -53,10 +53,10 @@ func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) 
 
 // newPass delivers consecutive pieces of order, once.
 func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptions) (*Loader, error) {
+	o.Epochs, o.StartEpoch, o.StartIter, o.Stages = 1, 0, 0, nil
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	o.Epochs, o.StartEpoch, o.StartIter = 1, 0, 0
 	o.Fields = slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool {
 		return f == FieldAugmentation || f == FieldDecayedBoxes
 	})

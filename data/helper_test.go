@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,6 +86,18 @@ func (w *world) read(t testing.TB, name string) string {
 func (w *world) array(t testing.TB, name string, shape []int, data []float32) {
 	t.Helper()
 	if err := npy.WriteFloat32(w.path(name), shape, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// halves is array of float16.
+func (w *world) halves(t testing.TB, name string, shape []int, data []float32) {
+	t.Helper()
+	f, err := npy.Create(w.path(name), npy.F16, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.WriteFloat32(data), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -33,8 +33,13 @@ type LoaderOptions struct {
 	// Boxes chooses the boxes of image batches.
 	Boxes StoredBoxes
 
+	// Stages are the memory of the features of batches, Prefetch+1 of them, with room for Batch·R·D values each, of
+	// float16 where the split has such features; none is memory of the loader's own. Loaders of training batches alone
+	// read them.
+	Stages []Stage
+
 	Workers  int // goroutines that assemble batches; 0 is 2
-	Prefetch int // batches assembled ahead of the one in use; 0 is Workers+1
+	Prefetch int // batches assembled ahead of the oldest that is not released; 0 is Workers+1
 }
 
 func (o *LoaderOptions) setDefaults() error {
@@ -48,6 +53,25 @@ func (o *LoaderOptions) setDefaults() error {
 	}
 	if o.Prefetch == 0 {
 		o.Prefetch = o.Workers + 1
+	}
+	if n := len(o.Stages); n != 0 && n != o.Prefetch+1 {
+		return fmt.Errorf("data: %d stages for %d batches", n, o.Prefetch+1)
+	}
+	return nil
+}
+
+// checkStages reports the first stage that has no room for a batch of a split.
+func (o *LoaderOptions) checkStages(s *Split) error {
+	want := o.Batch * s.regions * s.dim
+	for _, x := range o.Stages {
+		have := len(x.Floats())
+		if s.HalfFeatures() {
+			have = len(x.Halves())
+		}
+		if have < want {
+			return fmt.Errorf("data: a stage has room for %d values, expected %d (float16: %t)", have, want,
+				s.HalfFeatures())
+		}
 	}
 	return nil
 }
@@ -119,7 +143,7 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
-	if err := s.fits(v); err != nil {
+	if err := errors.Join(s.fits(v), o.checkStages(s)); err != nil {
 		return nil, err
 	}
 	if o.has(FieldAugmentation) && s.words != nil {
@@ -164,7 +188,11 @@ func (l *Loader) start() (*Loader, error) {
 	l.ready = make([]chan *Batch, buffers)
 	for i := range l.ready {
 		l.ready[i] = make(chan *Batch, 1)
-		l.free <- new(Batch)
+		b := new(Batch)
+		if len(o.Stages) > 0 {
+			b.Stage = o.Stages[i]
+		}
+		l.free <- b
 	}
 	for range o.Workers {
 		l.done.Add(1)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/half"
 )
 
 // snapshot is what a batch says, as one comparable text.
@@ -282,4 +284,140 @@ func TestLoaderSteadyStateAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(200, step); n > 0 {
 		t.Errorf("%v allocations per batch", n)
 	}
+}
+
+// host is a Stage of ordinary memory.
+type host struct {
+	floats []float32
+	halves []uint16
+}
+
+func (h *host) Floats() []float32 { return h.floats }
+func (h *host) Halves() []uint16  { return h.halves }
+
+// values are the features of a batch, wherever they are.
+func values(b *Batch) []float32 {
+	if b.Stage == nil {
+		return b.Images
+	}
+	n := b.N * b.Regions
+	if b.RegionCounts != nil {
+		n = 0
+		for _, c := range b.RegionCounts {
+			n += int(c)
+		}
+	}
+	n *= b.Dim
+	if b.Stage.Floats() != nil {
+		return slices.Clone(b.Stage.Floats()[:n])
+	}
+	x := make([]float32, n)
+	for i, h := range b.Stage.Halves()[:n] {
+		x[i] = half.Float32(h)
+	}
+	return x
+}
+
+// Stages bring the features that batches bring otherwise: float16 and float32, shuffled, of a last short batch, with
+// dropped regions, from any position. A batch that is used again has its stage still.
+func TestLoaderStages(t *testing.T) {
+	features := make([]float32, 9*12)
+	for i := range features {
+		features[i] = float32(i) / 7
+	}
+	for k := range 4 {
+		asHalf, fields := k&1 != 0, []Field{FieldFeatures}
+		if k&2 != 0 {
+			fields = append(fields, FieldAugmentation)
+		}
+		w := newWorld(t, 9, 5, false, "train")
+		if asHalf {
+			w.halves(t, "train_ims.npy", []int{9, 3, 4}, features)
+		}
+		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+		if s.HalfFeatures() != asHalf {
+			t.Fatal("the features have another type")
+		}
+		run := func(staged bool, from int) (all []string) {
+			o := LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 3, Fields: fields, StartEpoch: from / 6,
+				StartIter: from % 6, Workers: 2, Prefetch: 3}
+			for range 4 {
+				if x := (&host{}); staged {
+					if asHalf {
+						x.halves = make([]uint16, 8*12)
+					} else {
+						x.floats = make([]float32, 8*12+1)
+					}
+					o.Stages = append(o.Stages, x)
+				}
+			}
+			l, err := NewLoader(s, v, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			for {
+				b, err := l.Next()
+				if err == io.EOF {
+					return all
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if staged != (b.Stage != nil) || staged != (len(b.Images) == 0) {
+					t.Fatalf("stage %v, %d features beside it", b.Stage, len(b.Images))
+				}
+				all = append(all, fmt.Sprint(b.Epoch, b.Iter, b.N, values(b), b.RegionCounts, b.Words, b.ImageRows))
+				l.Release(b)
+			}
+		}
+		want := run(false, 0)
+		if got := run(true, 0); len(want) != 18 || !slices.Equal(got, want) {
+			t.Errorf("half %t, %s:\n%s\nwithout stages:\n%s", asHalf, fields, strings.Join(got, "\n"),
+				strings.Join(want, "\n"))
+		}
+		if got := run(true, 10); !slices.Equal(got, want[10:]) {
+			t.Errorf("half %t, %s: other batches from position 10 on", asHalf, fields)
+		}
+	}
+}
+
+// Stages that do not suit the batches are refused; half precision that is not finite is named as float32 is.
+func TestLoaderStageErrors(t *testing.T) {
+	w := newWorld(t, 9, 5, false, "train")
+	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
+	open := func(s *Split, prefetch int, stages ...Stage) error {
+		l, err := NewLoader(s, v, LoaderOptions{Batch: 2, Prefetch: prefetch, Stages: stages})
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		for range 5 {
+			b, err := l.Next()
+			if err != nil {
+				return err
+			}
+			l.Release(b)
+		}
+		return nil
+	}
+	fails := func(err error, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("error %v, want one with %q", err, w)
+			}
+		}
+	}
+	floats, halves := &host{floats: make([]float32, 24)}, &host{halves: make([]uint16, 24)}
+	fails(open(s, 2, floats, floats), "2 stages for 3 batches")
+	fails(open(s, 1, floats, &host{floats: make([]float32, 23)}), "room for 23 values, expected 24")
+	fails(open(s, 1, halves, halves), "room for 0 values, expected 24 (float16: false)")
+	fails(s.ReadHalves(halves.halves[:12], 0), "expected rows of float16")
+	bad := make([]float32, 9*12)
+	bad[1] = float32(math.NaN())
+	w.halves(t, "train_ims.npy", []int{9, 3, 4}, bad)
+	s = w.open(t, "train", OpenOptions{})
+	fails(open(s, 1, floats, floats), "room for 0 values, expected 24 (float16: true)")
+	fails(open(s, 1, halves, &host{halves: make([]uint16, 24)}), "row 0", "region 0, feature 1 is NaN")
 }

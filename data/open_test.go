@@ -109,16 +109,7 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 
 func TestOpenFlatHalfPrecisionFeatures(t *testing.T) {
 	w := newWorld(t, 2, 5, false, "train")
-	f, err := npy.Create(w.path("train_ims.npy"), npy.F16, []int{2, 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.WriteFloat32([]float32{0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w.halves(t, "train_ims.npy", []int{2, 6}, []float32{0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5})
 	s := w.open(t, "train", OpenOptions{FeatureDType: "f16"})
 	row := make([]float32, 6)
 	if err := s.ReadImage(row, 1); err != nil || s.Regions() != 1 || s.Dim() != 6 ||

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"vsetrain/internal/half"
 	"vsetrain/internal/npy"
 	"vsetrain/internal/vec"
 )
@@ -133,17 +134,40 @@ func (s *Split) ReadImage(dst []float32, row int) error {
 	if err := s.images.ReadRow(dst, row); err != nil {
 		return err
 	}
-	word, bit := &s.finite[row/32], uint32(1)<<(row%32)
-	if word.Load()&bit != 0 {
+	if s.isFinite(row) {
 		return nil
 	}
 	if i := vec.NotFinite(dst); i >= 0 {
-		return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain "+
-			"data check %s` lists every such row",
-			s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, dst[i], s.dir)
+		return s.notFinite(row, i, dst[i])
 	}
-	word.Or(bit)
+	s.setFinite(row)
 	return nil
+}
+
+// ReadHalves is ReadImage of features in half precision (HalfFeatures), as bits of float16.
+func (s *Split) ReadHalves(dst []uint16, row int) error {
+	f, ok := s.images.(*npy.File)
+	if !ok {
+		return fmt.Errorf("%s: the features are not stored in half precision", s.imagePath)
+	}
+	if err := f.ReadHalves(dst, row); err != nil || s.isFinite(row) {
+		return err
+	}
+	if i := half.NotFinite(dst); i >= 0 {
+		return s.notFinite(row, i, half.Float32(dst[i]))
+	}
+	s.setFinite(row)
+	return nil
+}
+
+func (s *Split) isFinite(row int) bool { return s.finite[row/32].Load()>>(row%32)&1 != 0 }
+
+func (s *Split) setFinite(row int) { s.finite[row/32].Or(1 << (row % 32)) }
+
+func (s *Split) notFinite(row, i int, value float32) error {
+	return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain data "+
+		"check %s` lists every such row",
+		s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, value, s.dir)
 }
 
 // SemanticDim returns the length of the semantic vectors, 0 when there are none.

@@ -29,8 +29,9 @@ type ImageBatch struct {
 	N int
 	// [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
 	Features []float32
-	Boxes    []float32 // [N, R, 4], of networks that need them
-	Rows     []int32   // [N] rows of the feature file
+	Stage    device.Stage // the features in place of Features; nil without
+	Boxes    []float32    // [N, R, 4], of networks that need them
+	Rows     []int32      // [N] rows of the feature file
 	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
 	// all regions of the feature file taken as one list, where the features stay on the device.
 	Counts, RegionRows []int32
@@ -148,7 +149,13 @@ func (f *Feeder) Images(b ImageBatch) error {
 			return fmt.Errorf("feed images: %d counts of regions for %d images", len(counts), b.N)
 		}
 	}
-	if err := f.features.feed(f.instance, InputRegions, b.Features, numbers, count, width, b.N*r*d); err != nil {
+	var err error
+	if streamer, ok := f.instance.Dev.(device.Streamer); ok && b.Stage != nil {
+		err = f.instance.FeedStage(InputRegions, streamer, b.Stage, count*width, b.N*r*d)
+	} else {
+		err = f.features.feed(f.instance, InputRegions, b.Features, numbers, count, width, b.N*r*d)
+	}
+	if err != nil {
 		return fmt.Errorf("feed images: %w", err)
 	}
 	if f.boxed {

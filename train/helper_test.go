@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -35,8 +34,8 @@ type script struct {
 }
 
 func (s *script) Next() (*data.Batch, error) {
-	if s.held != 0 {
-		return nil, errors.New("a batch was not released")
+	if s.held != len(s.results) {
+		return nil, fmt.Errorf("%d batches were not released, %d steps are not finished", s.held, len(s.results))
 	}
 	b := &data.Batch{Epoch: s.epoch, Iter: s.iter, N: 4, Wait: time.Millisecond}
 	s.held++
@@ -46,7 +45,11 @@ func (s *script) Next() (*data.Batch, error) {
 	return b, nil
 }
 
-func (s *script) Release(*data.Batch) { s.held-- }
+func (s *script) Release(*data.Batch) {
+	if s.held--; s.held < len(s.results) {
+		s.events = append(s.events, "released early")
+	}
+}
 
 func (s *script) Depth() int { return 1 }
 

@@ -36,7 +36,8 @@ type Position struct {
 
 // Stepper trains, a batch at a time; *Step is the one in use.
 type Stepper interface {
-	// Start begins a step on a batch, which may be released when it returns; sum selects the warm-up form of the loss.
+	// Start begins a step on a batch, which may be released when the step is finished: a device may read features by
+	// itself. sum selects the warm-up form of the loss.
 	Start(b *data.Batch, lr float64, sum bool) error
 	// Finish waits for the oldest step that was started and returns what it reports.
 	Finish() (StepResult, error)
@@ -103,8 +104,9 @@ type Loop struct {
 	Now             func() time.Time
 	Position        Position // after the last step that is finished
 
-	started *StepInfo // a step that is not finished; its result is missing
-	since   time.Time // when it was started, or the step before it was finished
+	started *StepInfo   // a step that is not finished; its result is missing
+	batch   *data.Batch // of that step
+	since   time.Time   // when it was started, or the step before it was finished
 	drift   drift
 }
 
@@ -170,7 +172,6 @@ func (l *Loop) step() error {
 	}
 	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
 	err = l.Step.Start(b, l.Optim.LearningRate(p.Step, l.Batches), p.Epoch < l.Warmup)
-	l.Source.Release(b)
 	if err != nil {
 		return l.explain(err, p)
 	}
@@ -186,7 +187,7 @@ func (l *Loop) step() error {
 		}
 		start = l.since
 	}
-	l.started, l.since = &next, start
+	l.started, l.batch, l.since = &next, b, start
 	if n.Pending || l.Step.Depth() == 1 || l.Hooks.Due == nil || l.Hooks.Due(n.Step) {
 		return l.finish()
 	}
@@ -201,7 +202,9 @@ func (l *Loop) finish() error {
 	}
 	l.started = nil
 	var err error
-	if i.StepResult, err = l.Step.Finish(); err != nil {
+	i.StepResult, err = l.Step.Finish()
+	l.Source.Release(l.batch)
+	if err != nil {
 		return l.explain(err, l.Position)
 	}
 	now := l.Now()

@@ -92,8 +92,8 @@ func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	return s.Finish()
 }
 
-// Start begins a step on a batch, which may be released when it returns. At most Depth steps may be started and not
-// finished.
+// Start begins a step on a batch, which may be released when the step is finished. At most Depth steps may be started
+// and not finished.
 func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if len(s.started) == s.Depth() {
 		return fmt.Errorf("training step: %d steps are not finished", len(s.started))
@@ -188,7 +188,7 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses, captions := s.model.Instance, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions,
 		Edges:     b.Edges,
 		EdgeStart: b.EdgeStart}
-	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows,
+	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Stage: b.Stage, Boxes: b.Boxes, Rows: b.ImageRows,
 		Counts:     b.RegionCounts,
 		RegionRows: b.RegionRows})
 	if err != nil {

@@ -83,6 +83,20 @@ type Streamer interface {
 	// kernels called before, and dst behind them. It takes device memory of the size of the largest such input of a
 	// buffer.
 	StreamFloats(dst View, src []float32)
+	// NewStage allocates pinned memory for n values, as float16 with half, otherwise as float32.
+	NewStage(n int, half bool) (Stage, error)
+	// StreamStage is StreamFloats of the first n values of a stage, which float32 holds exactly. The device reads them
+	// behind the call: the stage must not change before Fetched returns what a Fetch behind it began to copy, or before
+	// Sync returns.
+	StreamStage(dst View, s Stage, n int)
+	// FreeStage releases a stage.
+	FreeStage(Stage)
+}
+
+// Stage is memory of the host that a Streamer reads by itself. Any goroutine may write it.
+type Stage interface {
+	Floats() []float32 // nil with half
+	Halves() []uint16  // bits of float16; nil without half
 }
 
 // Resident is implemented by devices with memory of their own, in which a data set can stay: tables of rows of one

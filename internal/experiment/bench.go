@@ -157,9 +157,7 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,
 		Precision: c.Device.Precision,
 		Batch:     c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
-	for _, w := range choice.Warnings {
-		b.rep.Warnings = append(b.rep.Warnings, w.Error())
-	}
+	b.warnings = choice.Warnings
 	b.rep.Regions, b.rep.Feature = dims.Regions, dims.Feature
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
 		return nil, err
@@ -174,8 +172,8 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 		return nil, err
 	}
 	if b.WithData {
-		b.loader, err = data.NewLoader(b.train, b.vocab,
-			b.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
+		b.loader, err = data.NewLoader(b.train, b.vocab, b.streamed(memory,
+			data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
 	return memory, b.draw(memory, dims)
@@ -215,6 +213,10 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	if err != nil {
 		return err
 	}
+	var stages []data.Stage
+	if resident == nil && memory != nil {
+		stages = b.stages(syntheticBatches, false, memory)
+	}
 	for i := range syntheticBatches {
 		seed := c.Seed + uint64(i)
 		x := syntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic, nil)
@@ -229,6 +231,11 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 		}
 		if resident != nil {
 			resident.number(x, i)
+		}
+		if stages != nil {
+			x.Stage = stages[i]
+			copy(x.Stage.Floats(), x.Images)
+			x.Images = nil
 		}
 		b.batches = append(b.batches, x)
 	}
@@ -250,6 +257,9 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error) {
 	c, rep := b.cfg, &b.rep
 	rep.GPUMemory = memory
+	for _, w := range b.warnings {
+		rep.Warnings = append(rep.Warnings, w.Error())
+	}
 	if b.WithData {
 		rep.Data = c.Data.Dir
 	}

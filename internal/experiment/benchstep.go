@@ -15,27 +15,25 @@ type stepTimer struct {
 	step    *train.Step
 	lr      float64
 	now     func() time.Time
-	pending bool      // a step was started and is not finished
+	pending func()    // releases the batch of a step that was started and is not finished; nil where none is
 	since   time.Time // when its time began
 	times   []float64 // of the finished steps, in milliseconds
 	last    train.StepResult
 }
 
-// do does a step on a batch, or starts it and finishes the one before.
+// do does a step on a batch, or starts it and finishes the one before. A batch is released when its step is finished.
 func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
 	start := t.now()
-	err := t.step.Start(x, t.lr, false)
-	release(x)
-	if err != nil {
+	if err := t.step.Start(x, t.lr, false); err != nil {
 		return err
 	}
-	if t.pending {
+	if t.pending != nil {
 		if err := t.finish(); err != nil {
 			return err
 		}
 		start = t.since
 	}
-	t.pending, t.since = true, start
+	t.pending, t.since = func() { release(x) }, start
 	if t.step.Depth() == 1 {
 		return t.finish()
 	}
@@ -44,11 +42,12 @@ func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
 
 // finish waits for the step that was started.
 func (t *stepTimer) finish() error {
-	if !t.pending {
+	if t.pending == nil {
 		return nil
 	}
-	t.pending = false
 	r, err := t.step.Finish()
+	t.pending()
+	t.pending = nil
 	now := t.now()
 	t.last = r
 	t.times = append(t.times, milliseconds(now.Sub(t.since)))
@@ -71,7 +70,6 @@ func (b *bench) makeResident(memory *MemoryPlan, semantic int) (*residentBatches
 	n, d := syntheticBatches*b.cfg.Train.Batch, b.model.Dims
 	memory.Features = 4 * int64(n) * int64(d.Regions) * int64(d.Feature)
 	if b.Stream {
-		memory.stream(b.dev)
 		return nil, nil
 	}
 	k := &residentBatches{Resident: models.Resident{Device: r}}

@@ -16,12 +16,13 @@ type MemoryPlan struct {
 	Gradients  int64 `json:"gradients"`
 	Optimiser  int64 `json:"optimiser"`
 	Values     int64 `json:"values"`  // of a step on Words words a caption
-	Inputs     int64 `json:"inputs"`  // features of a batch, of two where they are streamed
+	Inputs     int64 `json:"inputs"`  // features of a batch, and what is streamed of the next one
 	Copies     int64 `json:"copies"`  // of parameters, values and inputs as bfloat16, at most
 	Reserve    int64 `json:"reserve"` // for scratch memory and larger batches
 	Features   int64 `json:"features"`
 	Free       int64 `json:"free"` // before the features were copied
 	Total      int64 `json:"total"`
+	Pinned     int64 `json:"pinned,omitempty"` // of main memory, for the features of batches that are streamed
 	Batch      int   `json:"batch"`
 	Words      int   `json:"words"`    // of the longest caption
 	Half       bool  `json:"half"`     // features as float16
@@ -59,11 +60,15 @@ func (p *MemoryPlan) String() string {
 	if p.Copies > 0 {
 		copies = fmt.Sprintf(", bf16 copies of these operands at most %s", device.Size(p.Copies))
 	}
+	pinned := ""
+	if p.Pinned > 0 {
+		pinned = fmt.Sprintf(" from %s of pinned main memory", device.Size(p.Pinned))
+	}
 	return fmt.Sprintf("GPU memory: parameters %s, gradients %s, optimiser %s, values of a step %s (batch %d, up to "+
-		"%d words), inputs %s%s, reserve %s; features %s as %s, %s; %s%s of %s free before them",
+		"%d words), inputs %s%s, reserve %s; features %s as %s, %s%s; %s%s of %s free before them",
 		device.Size(p.Parameters), device.Size(p.Gradients), device.Size(p.Optimiser), device.Size(p.Values), p.Batch,
 		p.Words, device.Size(p.Inputs), copies, device.Size(p.Reserve), device.Size(p.Features), kind, where,
-		tables, device.Size(p.Free), device.Size(p.Total))
+		pinned, tables, device.Size(p.Free), device.Size(p.Total))
 }
 
 // Steps says how training steps are started.
@@ -118,11 +123,7 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	if t.train == nil { // synthetic batches
 		return p, nil
 	}
-	err = t.makeResident(ctx, r, p)
-	if !p.Resident {
-		p.stream(t.dev)
-	}
-	return p, err
+	return p, t.makeResident(ctx, r, p)
 }
 
 // dryRun does a step of the usual size that changes nothing, so that its memory is allocated before the features of the
@@ -147,11 +148,37 @@ func usualLengths(n, longest int) []int32 {
 	return lengths
 }
 
-// stream counts the features of a batch twice on a device that receives those of the next step while it works on one.
-func (p *MemoryPlan) stream(d device.Device) {
-	if _, ok := d.(device.Streamer); ok {
-		p.Inputs *= 2
+// stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
+// of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
+func (t *training) stages(n int, half bool, p *MemoryPlan) (all []data.Stage) {
+	s, ok := t.dev.(device.Streamer)
+	if !ok {
+		return nil
 	}
+	d, next := t.model.Dims, p.Inputs
+	values := t.cfg.Train.Batch * d.Regions * d.Feature
+	for range n {
+		x, err := s.NewStage(values, half)
+		if err != nil {
+			for _, x := range all {
+				s.FreeStage(x)
+			}
+			p.Inputs += next
+			t.warnings = append(t.warnings, fmt.Errorf("features go to the GPU as float32, through two small buffers: "+
+				"%w; free main memory, or lower train.batch", err))
+			return nil
+		}
+		all = append(all, x)
+	}
+	p.Pinned = int64(n) * next
+	if half {
+		p.Pinned /= 2
+		if !p.measured { // the dry run has streamed float32
+			next /= 2
+		}
+	}
+	p.Inputs += next
+	return all
 }
 
 // longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two

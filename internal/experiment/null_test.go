@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/internal/device/cuda/model"
@@ -31,11 +32,15 @@ func fullSize(network string) *config.Config {
 	return &c
 }
 
+// streamedHalves are streamed features of float16.
+const streamedHalves = "streamed float16"
+
 // fullSteps does steps of full size on the driver that computes nothing, twice as many as there are batches and a few
 // more, and returns the host's milliseconds of the fastest.
-func fullSteps(t *testing.T, c *config.Config, n *null.Driver) (host float64, predicted *model.Table) {
+func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) (host float64,
+	predicted *model.Table) {
 	t.Helper()
-	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now}}
+	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now, Stream: features != featuresResident}}
 	b.cfg = c
 	defer b.close()
 	var err error
@@ -58,6 +63,12 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver) (host float64, pr
 	memory, err := b.planMemory(t.Context())
 	check(err)
 	check(b.draw(memory, dims))
+	if features == streamedHalves {
+		for _, x := range b.batches {
+			x.Stage, err = b.dev.(device.Streamer).NewStage(x.N*x.Regions*x.Dim, true)
+			check(err)
+		}
+	}
 	timer := stepTimer{step: b.step, lr: c.Optim.LR, now: time.Now}
 	for i := range 2*syntheticBatches + 6 {
 		x, err := b.Next()
@@ -102,6 +113,26 @@ var budgets = map[string][2]budget{
 	models.GSMN:   {{371, 1046, 0}, {302, 1379, 2.72}},
 }
 
+// A step of streamed features is sent them once, in the precision of the file, and little else. They take device memory
+// of their size beside the input, and one kernel that widens and rounds them.
+func TestStreamedBudgets(t *testing.T) {
+	const features, steps = 36 * 2048 * 128, 2*syntheticBatches + 6
+	for what, limit := range map[string]struct{ bytes, mb int }{featuresStreamed: {4 * features, 1734},
+		streamedHalves: {2 * features, 1734}} {
+		c := fullSize(models.VSEPP)
+		c.Device.Precision = "bf16"
+		n := null.New(driver.Info{Name: "null GPU", Major: 9, Multiprocessors: 132, Memory: 141 << 30})
+		_, predicted := fullSteps(t, c, n, what)
+		if sent := n.Uploaded / steps; sent < limit.bytes || sent > limit.bytes+100_000 {
+			t.Errorf("%s: a step is sent %d bytes, features of %d", what, sent, limit.bytes)
+		}
+		if mb := n.Peak >> 20; mb > limit.mb*101/100 || mb < limit.mb*9/10 {
+			t.Errorf("%s: %d MiB of device memory, the budget is %d", what, mb, limit.mb)
+		}
+		t.Log(what, n.Peak>>20, predicted)
+	}
+}
+
 // hostMS bounds the milliseconds that the host takes for a step: it measures 0.02 to 0.2, on a machine that does much
 // else more.
 const hostMS = 2
@@ -119,7 +150,7 @@ func TestStepBudgets(t *testing.T) {
 			c := fullSize(network)
 			c.Device.Precision = precision
 			n := null.New(gpu)
-			host, predicted := fullSteps(t, c, n)
+			host, predicted := fullSteps(t, c, n, featuresResident)
 			if ms := predicted.Sum.Predicted; precision == "bf16" && (ms > limit.ms*1.01 || ms < limit.ms*0.9) {
 				t.Errorf("%s %s: a step is predicted to take %.3f ms, the budget is %.3f", network, precision, ms,
 					limit.ms)

@@ -148,6 +148,17 @@ func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 	return o
 }
 
+// streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
+// are read into pinned memory.
+func (t *training) streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
+	o = t.withFields(o)
+	o.Prefetch = 2 + t.step.Depth()
+	if p != nil && !p.Resident {
+		o.Stages = t.stages(o.Prefetch+1, p.Half, p)
+	}
+	return o
+}
+
 // storeRows copies rows to the device.
 func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool,
 	read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {

@@ -270,9 +270,9 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		return position, plan, err
 	}
 	t.callByCall = t.step.CallByCall()
-	t.loader, err = data.NewLoader(t.train, t.vocab,
-		t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
-			DropLast: c.Train.DropLast, Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
+	t.loader, err = data.NewLoader(t.train, t.vocab, t.streamed(memory,
+		data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
+			Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return position, plan, err
 	}

@@ -259,10 +259,15 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 		return err
 	}
 	s.upload(in.view.Slice(0, len(values)), values)
-	if _, ok := s.Dev.(device.Recorder); ok && len(values) < n { // where a sum over rows meets them
-		s.Dev.Fill(in.view.Slice(len(values), n), 0)
-	}
+	s.clearBehind(in, len(values))
 	return nil
+}
+
+// clearBehind sets the elements of an input behind the first ones to zero where a sum over rows meets them.
+func (s *Instance) clearBehind(in *input, first int) {
+	if _, ok := s.Dev.(device.Recorder); ok && first < in.n {
+		s.Dev.Fill(in.view.Slice(first, in.n), 0)
+	}
 }
 
 // SlabBytes is the memory of the values that programs compute.

@@ -21,6 +21,21 @@ func (s *Instance) Bind(name string, v device.View) {
 	in.view, in.n, in.shared, in.external = v, v.N, false, true
 }
 
+// FeedStage sets the first values of a float input of n elements to the first ones of a stage, as FeedPart does. The
+// stage must not change before the values have come to the device (device.Streamer.StreamStage).
+func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, values, n int) error {
+	if has := max(len(from.Floats()), len(from.Halves())); values > min(n, has) {
+		return fmt.Errorf("input %s: %d values of a stage of %d, expected at most %d", name, values, has, n)
+	}
+	in, err := s.slot(name, device.Float, n)
+	if err != nil {
+		return err
+	}
+	d.StreamStage(in.view.Slice(0, values), from, values)
+	s.clearBehind(in, values)
+	return nil
+}
+
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
 // (device.Resident.GatherLists), of which only the numbers are sent there. host is the same on the host, and read as
 // that of FeedInts.

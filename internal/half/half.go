@@ -79,3 +79,13 @@ func Encode(dst []byte, src []float32) int {
 	}
 	return -1
 }
+
+// NotFinite returns the index of the first half that is NaN or infinite, -1 if there is none.
+func NotFinite(x []uint16) int {
+	for i, h := range x {
+		if h&0x7c00 == 0x7c00 {
+			return i
+		}
+	}
+	return -1
+}

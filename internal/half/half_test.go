@@ -155,3 +155,14 @@ func BenchmarkHalfToFloat(b *testing.B) {
 		})
 	}
 }
+
+func TestNotFinite(t *testing.T) {
+	for _, bad := range []uint16{0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xffff} {
+		if i := NotFinite([]uint16{0, 0x7bff, 0xfbff, bad, bad}); i != 3 {
+			t.Errorf("%#x: %d", bad, i)
+		}
+	}
+	if i := NotFinite([]uint16{0x3c00, 0x8001}); i != -1 {
+		t.Errorf("finite: %d", i)
+	}
+}

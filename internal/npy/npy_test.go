@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/half"
 	"vsetrain/internal/pickle"
 )
 
@@ -52,6 +54,16 @@ func TestReadRowsOfNumPy(t *testing.T) {
 				for i, v := range row {
 					if v != ramp(12*r+i) {
 						t.Fatalf("%s: row %d element %d is %v, want %v", name, r, i, v, ramp(12*r+i))
+					}
+				}
+			}
+			halves := make([]uint16, 12)
+			if err := f.ReadHalves(halves, 1); (err == nil) != (f.DType == F16) {
+				t.Errorf("%s: half precision: error %v", name, err)
+			} else if err == nil {
+				for i, h := range halves {
+					if half.Float32(h) != ramp(12+i) {
+						t.Errorf("%s: element %d is %#x, want the half of %v", name, i, h, ramp(12+i))
 					}
 				}
 			}
@@ -183,9 +195,9 @@ func TestObjectsMustFitTheShape(t *testing.T) {
 
 func TestReadRowDoesNotAllocate(t *testing.T) {
 	f := mustOpen(t, "testdata/f2.npy")
-	row := make([]float32, 12)
+	row, halves := make([]float32, 12), make([]uint16, 12)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := f.ReadRow(row, 1); err != nil {
+		if err := errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 && f.mapped != nil {

@@ -19,23 +19,45 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
 // ReadRow writes row (for region features: one image, [R, D]) into dst as float32. dst must have RowLen elements. The
 // type must be float16, float32 or float64 (rounded to nearest). It allocates nothing on a mapped file.
-func (f *File) ReadRow(dst []float32, row int) (err error) {
-	switch {
-	case f.DType != F32 && f.DType != F16 && f.DType != F64:
+func (f *File) ReadRow(dst []float32, row int) error {
+	if f.DType != F32 && f.DType != F16 && f.DType != F64 {
 		return fmt.Errorf("npy: %s: expected rows of float16, float32 or float64, found %s; %s", f.Path, f.DType.Name(),
 			f.Rewrite())
+	}
+	return f.readRow(len(dst), row, func(b []byte) { f.decodeRow(dst, b) })
+}
+
+// ReadHalves is ReadRow of an array of float16, as the bits that the file holds.
+func (f *File) ReadHalves(dst []uint16, row int) error {
+	if f.DType != F16 {
+		return fmt.Errorf("npy: %s: expected rows of float16, found %s", f.Path, f.DType.Name())
+	}
+	return f.readRow(len(dst), row, func(b []byte) {
+		if littleEndian && len(dst) > 0 {
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 2*len(dst)), b)
+			return
+		}
+		for i := range dst {
+			dst[i] = binary.LittleEndian.Uint16(b[2*i:])
+		}
+	})
+}
+
+// readRow gives take the bytes of a row of n elements.
+func (f *File) readRow(n, row int, take func([]byte)) (err error) {
+	switch {
 	case f.Fortran:
 		return fmt.Errorf("npy: %s: array is stored in Fortran order; %s", f.Path, f.Rewrite())
 	case row < 0 || row >= f.rows:
 		return fmt.Errorf("npy: %s: row %d is out of range: the file has %d rows", f.Path, row, f.rows)
-	case len(dst) != f.rowLen:
-		return fmt.Errorf("npy: %s: destination has %d elements, a row has %d", f.Path, len(dst), f.rowLen)
+	case n != f.rowLen:
+		return fmt.Errorf("npy: %s: destination has %d elements, a row has %d", f.Path, n, f.rowLen)
 	}
 	size := f.rowLen * f.DType.Size()
 	at := f.offset + int64(row)*int64(size)
 	if f.mapped != nil {
 		defer f.mapped.Recover(mapped.Watch(), &err)
-		f.decodeRow(dst, f.mapped.Bytes()[at:at+int64(size)])
+		take(f.mapped.Bytes()[at : at+int64(size)])
 		return nil
 	}
 	buf := scratch.Get().(*[]byte)
@@ -47,7 +69,7 @@ func (f *File) ReadRow(dst []float32, row int) (err error) {
 	if err := f.readAt(b, at); err != nil {
 		return err
 	}
-	f.decodeRow(dst, b)
+	take(b)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func TestCopiesOfProducers(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
 	b := &bench{t, d}
-	r := d.(device.Resident)
+	r, s := d.(device.Resident), d.(device.Streamer)
 	const n, w = 3, 5
 	some := func(n int) device.View {
 		x := make([]float32, n)
@@ -131,6 +131,13 @@ func TestCopiesOfProducers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Store(table, 0, make([]float32, n*w))
+	stage, err := s.NewStage(n*w, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range stage.Halves() {
+		stage.Halves()[i] = 0x3bfd + uint16(i)<<5 // more digits than bfloat16 has
+	}
 	y, dx := some(n*w), some(n*w)
 	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n),
 		InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
@@ -163,6 +170,7 @@ func TestCopiesOfProducers(t *testing.T) {
 		{"LayerNorm", y, func() { d.LayerNorm(norm) }},
 		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
 		{"Gather", y, func() { r.Gather(y, table, index, w) }},
+		{"StreamStage", y, func() { s.StreamStage(y, stage, n*w) }},
 		{"Adam", y, func() { d.Adam(adam) }},
 	} {
 		alone := b.launches(c.call)

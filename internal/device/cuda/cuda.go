@@ -116,6 +116,7 @@ type dev struct {
 	refused    error
 	recordings map[*recording]struct{}
 	tables     map[*table]struct{}
+	stages     map[*stage]struct{}
 	moves      int // of scratch memory
 }
 
@@ -183,7 +184,8 @@ func Open(o Options) (device.Device, error) {
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(),
 		buffers:    map[*buffer]struct{}{},
-		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}}
+		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{},
+		stages: map[*stage]struct{}{}}
 	d.checker = device.Checker{Device: "cuda", Memory: d}
 	if d.precision == "" {
 		d.precision = FP32
@@ -339,6 +341,9 @@ func (d *dev) end() (first error) {
 	}
 	for t := range d.tables {
 		keep(d.drv.Free(t.ptr))
+	}
+	for s := range d.stages {
+		keep(d.drv.FreeHost(s.memory))
 	}
 	for _, t := range d.lengths {
 		if t.region.ptr != 0 {

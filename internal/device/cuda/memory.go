@@ -124,40 +124,6 @@ func (d *dev) UploadFloats(dst device.View, src []float32) {
 	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
-// StreamFloats implements device.Streamer. Without memory for a back buffer it uploads.
-func (d *dev) StreamFloats(dst device.View, src []float32) {
-	d.check("StreamFloats").Host("dst", &dst, device.Float, len(src))
-	p := d.pointer(dst)
-	if len(src) == 0 || d.refuse("StreamFloats") {
-		return
-	}
-	to, bytes := &dst.Buf.(*buffer).back, 4*len(src)
-	if to.bytes < bytes && !d.reserveBack(to, bytes) {
-		d.UploadFloats(dst, src)
-		return
-	}
-	d.bf16.changed(p, len(src))
-	c := d.next()
-	c.kind, c.dst, c.host, c.bytes, c.back = commandStream, p, unsafe.Pointer(unsafe.SliceData(src)), bytes, to
-	d.wait()
-}
-
-// reserveBack gives a back buffer the given number of bytes and reports whether the GPU has it.
-func (d *dev) reserveBack(s *backBuffer, bytes int) bool {
-	d.run(func() error {
-		if err := d.idle(); err != nil {
-			return err
-		}
-		return s.close(d.drv)
-	})
-	p, err := d.allocate(bytes)
-	if err != nil {
-		return false
-	}
-	s.ptr, s.bytes = p, bytes
-	return true
-}
-
 // UploadDoubles implements device.Memory.
 func (d *dev) UploadDoubles(dst device.View, src []float64) {
 	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))

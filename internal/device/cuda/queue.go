@@ -56,6 +56,7 @@ const (
 	commandSignal
 	commandAwait
 	commandStream
+	commandStreamed
 )
 
 // command is one piece of work for the owner.
@@ -76,6 +77,7 @@ type command struct {
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
+	pinned   bool        // host is memory that the GPU reads by itself
 	at       string      // what the command belongs to
 }
 
@@ -188,7 +190,9 @@ func (q *queue) execute(c *command) error {
 	case commandAwait:
 		return d.drv.Wait(q.fetches[c.slot].event)
 	case commandStream:
-		return q.staging.stream(d, c.dst, c.host, c.bytes, c.back)
+		return q.staging.stream(d, c)
+	case commandStreamed:
+		return c.back.release(d)
 	}
 	return c.run()
 }

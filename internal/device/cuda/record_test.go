@@ -209,14 +209,15 @@ func TestGatherLists(t *testing.T) {
 	}
 }
 
-// Every half is the value that the host takes it for.
-func TestGatherDecodesEveryHalf(t *testing.T) {
+// Every half is the value that the host takes it for, in a table and in a stage.
+func TestEveryHalf(t *testing.T) {
 	b := newBench(t)
-	r := b.Device.(device.Resident)
+	r, s := b.Device.(device.Resident), b.Device.(device.Streamer)
 	var values []float32
+	var halves []uint16
 	for h := range 1 << 16 {
 		if h&0x7c00 != 0x7c00 { // finite
-			values = append(values, half.Float32(uint16(h)))
+			values, halves = append(values, half.Float32(uint16(h))), append(halves, uint16(h))
 		}
 	}
 	table, err := r.NewTable(len(values), true)
@@ -224,13 +225,22 @@ func TestGatherDecodesEveryHalf(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Store(table, 0, values)
+	stage, err := s.NewStage(len(values), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(stage.Halves(), halves)
 	dst := b.alloc(device.Float, len(values))
-	r.Gather(dst, table, b.ints(0), len(values))
-	got := make([]float32, len(values))
-	b.DownloadFloats(got, dst)
-	for i, v := range values {
-		if math.Float32bits(got[i]) != math.Float32bits(v) {
-			t.Fatalf("half of %v came back as %v", v, got[i])
+	for name, call := range map[string]func(){"Gather": func() { r.Gather(dst, table, b.ints(0), len(values)) },
+		"StreamStage": func() { s.StreamStage(dst, stage, len(values)) }} {
+		b.Fill(dst, math.NaN())
+		call()
+		got := make([]float32, len(values))
+		b.DownloadFloats(got, dst)
+		for i, v := range values {
+			if math.Float32bits(got[i]) != math.Float32bits(v) {
+				t.Fatalf("%s: half of %v came back as %v", name, v, got[i])
+			}
 		}
 	}
 }

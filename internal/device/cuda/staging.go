@@ -104,7 +104,7 @@ func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, st
 }
 
 // backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while
-// kernels still read the buffer, and the stream of the kernels copies it to the buffer when they are done.
+// kernels still read the buffer, and the stream of the kernels copies or widens it to the buffer when they are done.
 type backBuffer struct {
 	ptr         driver.Ptr
 	bytes       int
@@ -133,8 +133,9 @@ func (s *backBuffer) close(drv driver.Driver) (first error) {
 // follow is Driver.Follow; tests leave one out.
 var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
 
-// stream is upload through a back buffer.
-func (s *staging) stream(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, to *backBuffer) (err error) {
+// stream fills a back buffer behind the kernels that read it. What the kernels' stream is given next finds it full.
+func (s *staging) stream(d *dev, c *command) (err error) {
+	to := c.back
 	for _, e := range [2]*driver.Event{&to.full, &to.empty} {
 		if *e == 0 {
 			if *e, err = d.drv.NewEvent(); err != nil {
@@ -147,18 +148,22 @@ func (s *staging) stream(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, 
 			return err
 		}
 	}
-	if err := s.send(d, to.ptr, src, bytes, d.copies); err != nil {
+	if c.pinned {
+		err = d.drv.Upload(to.ptr, c.host, c.bytes, d.copies)
+	} else {
+		err = s.send(d, to.ptr, c.host, c.bytes, d.copies)
+	}
+	if err != nil {
 		return err
 	}
 	if err := d.drv.Record(to.full, d.copies); err != nil {
 		return err
 	}
-	if err := follow(d, d.stream, to.full); err != nil {
-		return err
-	}
-	if err := d.drv.Copy(dst, to.ptr, bytes, d.stream); err != nil {
-		return err
-	}
+	return follow(d, d.stream, to.full)
+}
+
+// release says that the kernels' stream has read the back buffer when it comes here.
+func (to *backBuffer) release(d *dev) error {
 	to.used = true
 	return d.drv.Record(to.empty, d.stream)
 }

@@ -70,6 +70,14 @@ func plainKernels(d device.Device) map[string]plainKernel {
 	if s, ok := d.(device.Streamer); ok {
 		kernels["StreamFloats"] = plainKernel{func(c *device.Checker) { c.Host("dst", &v[0], device.Float, 3) },
 			func() { s.StreamFloats(v[0], make([]float32, 3)) }}
+		kernels["StreamStage"] = plainKernel{func(c *device.Checker) { c.Host("dst", &v[0], device.Float, 3) }, func() {
+			stage, err := s.NewStage(4, true)
+			if err != nil {
+				panic(err)
+			}
+			defer s.FreeStage(stage)
+			s.StreamStage(v[0], stage, 3)
+		}}
 	}
 	if r, ok := d.(device.Resident); ok {
 		kernels["Gather"] = plainKernel{func(c *device.Checker) { c.Gather(&v[0], &v[1], 2) }, func() {

@@ -1,5 +1,5 @@
-// Rows of a table of features that stays on the device (device.Resident).
-#include "common.cuh"
+// Features in half precision: rows of a table that stays on the device (device.Resident), and what is streamed to it.
+#include "vector.cuh"
 
 // from_half is the value of a half: 1 sign, 5 exponent, 10 fraction bits; float32 holds it exactly.
 VSE_INLINE float from_half(u32 h) {
@@ -17,6 +17,23 @@ KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned 
   EACH(i, n) {
     i64 row = i / width, at = row < rows ? index[row] * width + (i - row * width) : 0;
     float v = row >= rows ? 0 : halves ? from_half(halves[at]) : floats[at];
+    dst[i] = v;
+    if (copy) copy[i] = bf16_of(v);
+  }
+}
+
+// dst [n] = src [n], and copy, dst rounded to bfloat16, which may be null: four values at a time, but for the first head
+// of them and what is left at the end.
+// Cost: read 2*n; write 4*n+2*n*copy; flop 6*n+6*n*copy; flight 8
+KERNEL widen_half(float* dst, bf16* copy, const unsigned short* src, i64 head, i64 n) {
+  EACH_FOUR(i, head, n) {
+    Two h = *(const Two*)(src + i);
+    Four v = {from_half(h[0] & 0xffffu), from_half(h[0] >> 16), from_half(h[1] & 0xffffu), from_half(h[1] >> 16)};
+    put_four(dst + i, v);
+    if (copy) put_four(copy + i, v);
+  }
+  EACH_ONE(i, head, n) {
+    float v = from_half(src[i]);
     dst[i] = v;
     if (copy) copy[i] = bf16_of(v);
   }

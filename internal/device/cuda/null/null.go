@@ -23,6 +23,8 @@ type Driver struct {
 	// Recordings and Replays count graphs, Modules those that were loaded. Peak is the greatest number of bytes of
 	// device memory in use.
 	Recordings, Replays, Modules, Peak int
+	// Uploaded is the number of bytes from the host.
+	Uploaded int
 	// the nodes of the recording with the most, by kernel, "product", "copy" or "fill"
 	Largest map[string]int
 
@@ -118,7 +120,10 @@ func (d *Driver) AllocHost(n int) (unsafe.Pointer, error) {
 
 func (d *Driver) FreeHost(p unsafe.Pointer) error { delete(d.pinned, p); return nil }
 
-func (d *Driver) Upload(driver.Ptr, unsafe.Pointer, int, driver.Stream) error { return d.do("upload") }
+func (d *Driver) Upload(_ driver.Ptr, _ unsafe.Pointer, n int, _ driver.Stream) error {
+	d.Uploaded += n
+	return d.do("upload")
+}
 
 func (d *Driver) Download(dst unsafe.Pointer, _ driver.Ptr, n int, _ driver.Stream) error {
 	clear(unsafe.Slice((*byte)(dst), n))

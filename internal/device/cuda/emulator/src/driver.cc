@@ -4,10 +4,10 @@
 // kernels compiled by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a
 // fault in a kernel every call of the process fails with the same error, as on a GPU; cuGetErrorString then tells what
 // happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream until somebody
-// waits for it or frees memory, so that memory reused too early shows. A stream that waits for an event makes another
-// one go on up to that event, no further. With 2 all streams but the first of a context work at once, unless they wait
-// for an event. So what two streams do to the same memory without an event between them happens in the wrong order with
-// one of the two.
+// waits for it or frees memory, so that memory reused too early shows; where it is the host's, the copy from it fails.
+// A stream that waits for an event makes another one go on up to that event, no further. With 2 all streams but the
+// first of a context work at once, unless they wait for an event. So what two streams do to the same memory without an
+// event between them happens in the wrong order with one of the two.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "run.h"
@@ -60,10 +61,12 @@ bool initialized, retained;  // retained: a context, and no stream was made sinc
 long defer_work, no_device, memory = 4ll << 30, driver_version = 13000, devices = 1, capability = 90, stub;
 long no_capture;      // recording fails: 1 where it begins, 2 where it ends, 3 where the graph is made ready
 long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NVIDIA's reference allows
+long no_pinned;       // this allocation of pinned memory fails, counted from now on; 0 never
 long lose;            // the GPU is lost at this launch from now on; 0 never
 long others;          // bytes of memory that other processes hold
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
 int context_object, broken;
+bool overwritten;  // memory of the host, between the call of a copy from it and its turn
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
@@ -147,6 +150,7 @@ static std::map<std::string, long*> settings() {
           {"stub", &stub},
           {"no_capture", &no_capture},
           {"free_waits", &free_waits},
+          {"no_pinned", &no_pinned},
           {"lose", &lose},
           {"others", &others},
           {"mode", &mode},
@@ -155,6 +159,8 @@ static std::map<std::string, long*> settings() {
           {"no_half", &emu_no_half},
           {"no_bias", &emu_no_bias}};
 }
+// contents is a hash of what memory holds, never 0.
+static size_t contents(const void* p, size_t n) { return std::hash<std::string_view>()({(const char*)p, n}) | 1; }
 // still is whether memory is there when work comes to it that was given to the GPU before.
 static bool still(Address p, size_t n) { return emu::inside(p, n) || (broken = kIllegalAddress, false); }
 
@@ -164,7 +170,7 @@ int emu_set(const char* name, long value) {
   std::string n = name;
   auto all = settings();
   if (n == "order") emu::order = (emu::Order)value;
-  else if (n == "mend") broken = 0, emu::forget_failure();
+  else if (n == "mend") broken = 0, overwritten = false, emu::forget_failure();
   else if (all.count(n)) *all[n] = value;
   else return -1;
   return 0;
@@ -253,6 +259,7 @@ Result cuMemFree_v2(Address p) {
 Result cuMemHostAlloc(void** p, size_t n, unsigned) {
   READY;
   NOT_RECORDED;
+  if (no_pinned > 0 && --no_pinned == 0) return kOutOfMemory;
   return (*p = malloc(n)) ? kOK : kOutOfMemory;
 }
 Result cuMemFreeHost(void* p) { if (free_waits) free(p); else memset(p, 0xff, malloc_usable_size(p)); return kOK; }
@@ -260,7 +267,11 @@ Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
   if (!emu::inside(d, n)) return kInvalidValue;
   uploaded += n;
-  return enqueue(stream(st), [=] { if (still(d, n)) memcpy((void*)d, s, n); });
+  size_t before = defer_work ? contents(s, n) : 0;
+  return enqueue(stream(st), [=] {
+    if (before && contents(s, n) != before) broken = kIllegalAddress, overwritten = true;
+    if (still(d, n)) memcpy((void*)d, s, n);
+  });
 }
 Result cuMemcpyDtoHAsync_v2(void* d, Address s, size_t n, void* st) {
   READY;
@@ -411,6 +422,7 @@ Result cuGetErrorName(Result r, const char** s) {
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }
 Result cuGetErrorString(Result r, const char** s) {
-  return *s = r == kIllegalAddress && emu::failed() ? emu::failed() : "of the emulated driver", kOK;
+  const char* why = overwritten ? "memory of the host was overwritten before it was copied" : emu::failed();
+  return *s = r == kIllegalAddress && why ? why : "of the emulated driver", kOK;
 }
 }
