@@ -188,9 +188,8 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	ses, captions := s.model.Instance, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions,
 		Edges:     b.Edges,
 		EdgeStart: b.EdgeStart}
-	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Stage: b.Stage, Boxes: b.Boxes, Rows: b.ImageRows,
-		Counts:     b.RegionCounts,
-		RegionRows: b.RegionRows})
+	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Stage: b.Stage, Boxes: b.Boxes,
+		Rows: b.ImageRows, Counts: b.RegionCounts, RegionRows: b.RegionRows})
 	if err != nil {
 		return err
 	}

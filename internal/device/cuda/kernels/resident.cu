@@ -22,8 +22,8 @@ KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned 
   }
 }
 
-// dst [n] = src [n], and copy, dst rounded to bfloat16, which may be null: four values at a time, but for the first head
-// of them and what is left at the end.
+// dst [n] = src [n], and copy, dst rounded to bfloat16, which may be null: four values at a time, but for the first
+// head of them and what is left at the end.
 // Cost: read 2*n; write 4*n+2*n*copy; flop 6*n+6*n*copy; flight 8
 KERNEL widen_half(float* dst, bf16* copy, const unsigned short* src, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
