@@ -72,7 +72,8 @@ func (a *EmbedArgs) Views(c *Checker) {
 //
 // Branch is optional. Sum keeps s and is absent without a branch, where s is X; Mean and InvStd [N] keep μ and 1/√(σ² +
 // Eps). LayerNormGrad reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
-// gradient of s and X; DBranch, DWeight and DBias, each optional.
+// gradient of s and X; DBranch, DWeight and DBias, each optional; and with DBranch the sums of its columns, the
+// gradient of a bias at the end of the branch, to DBranchBias.
 type LayerNormArgs struct {
 	N, D         int
 	Eps          float64
@@ -84,6 +85,7 @@ type LayerNormArgs struct {
 
 	DY, DX, DBranch View // [N, D]
 	DWeight, DBias  View // [D]
+	DBranchBias     View // [D]
 }
 
 // Views declares the views of LayerNorm and LayerNormGrad.
@@ -104,6 +106,10 @@ func (a *LayerNormArgs) Views(c *Checker) {
 		c.optional("DBranch", &a.DBranch, n)
 		c.optional("DWeight", &a.DWeight, a.D)
 		c.optional("DBias", &a.DBias, a.D)
+		c.optional("DBranchBias", &a.DBranchBias, a.D)
+		if a.DBranchBias.Present() && !a.DBranch.Present() {
+			c.refuse("DBranchBias needs a DBranch")
+		}
 		return
 	}
 	c.floats("X", &a.X, n)

@@ -26,13 +26,10 @@ func (l linear) input(d device.Device, c *Call, n int, dx, dy device.View, beta 
 	d.Gemm(device.GemmArgs{M: n, N: l.in, K: l.out, Alpha: 1, Beta: beta, A: dy, B: c.In[l.w], C: dx})
 }
 
-// weights computes dW = dyᵀ x and db = Σ dy; either may be absent.
-func (l linear) weights(d device.Device, n int, dw, db, dy, x device.View) {
+// weights computes dW = dyᵀ x, which may be absent.
+func (l linear) weights(d device.Device, n int, dw, dy, x device.View) {
 	if dw.Present() {
 		d.Gemm(device.GemmArgs{TransA: true, M: l.out, N: l.in, K: n, Alpha: 1, A: dy, B: x, C: dw})
-	}
-	if db.Present() {
-		d.ColumnSum(db, dy, n, l.out)
 	}
 }
 
@@ -163,8 +160,9 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0,
 				capacity*d) // whose gradient is done with before the three
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
+			ln.DBranchBias = c.Out[dOutputB]
 			dev.LayerNormGrad(ln)
-			output.weights(dev, all, c.Out[dOutputW], c.Out[dOutputB], branch, c.Saved[context])
+			output.weights(dev, all, c.Out[dOutputW], branch, c.Saved[context])
 			output.input(dev, c, all, dContext, branch, 0)
 			a.DContext, a.DQuery, a.DKey, a.DValue = dContext, three.part(dqkv, all, 0), three.part(dqkv, all, 1),
 				three.part(dqkv, all, 2)
@@ -214,6 +212,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 			ln, branch, hidden := n.args(c, all), c.Temp[branch], c.Temp[hidden].Slice(0, all*f)
 			pre, dx := c.Saved[before].Slice(0, all*f), or(c.Out[dRows], c.Temp[other])
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
+			ln.DBranchBias = c.Out[dOuterB]
 			dev.LayerNormGrad(ln)
 			outer.input(dev, c, all, hidden, branch, 0)
 			ba := device.BiasActivateArgs{F: device.GELU, M: all, N: f, X: pre, DY: hidden, DX: hidden,
@@ -222,8 +221,8 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 				ba.Y = pre
 			}
 			dev.BiasActivateGrad(ba)
-			inner.weights(dev, all, c.Out[dInnerW], device.View{}, hidden, c.In[rows])
-			outer.weights(dev, all, c.Out[dOuterW], c.Out[dOuterB], branch, pre)
+			inner.weights(dev, all, c.Out[dInnerW], hidden, c.In[rows])
+			outer.weights(dev, all, c.Out[dOuterW], branch, pre)
 			if c.Out[dRows].Present() {
 				inner.input(dev, c, all, dx, hidden, 1)
 			}

@@ -135,6 +135,9 @@ func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
 	if a.DBranch.Present() {
 		k.dropout(a.DBranch, dx, a.Drop, 0)
 	}
+	if a.DBranchBias.Present() {
+		k.sumAll(a.DBranchBias, a.DBranch, a.N, a.D)
+	}
 }
 
 // unattended is what is added to the scores of words that are not attended to: far below all scores.

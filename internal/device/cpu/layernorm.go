@@ -79,6 +79,9 @@ func (d *dev[T]) LayerNormGrad(a device.LayerNormArgs) {
 			l.ops.Add(sum, sum, l.partial[(2*i+k)*a.D:][:a.D])
 		}
 	}
+	if a.DBranchBias.Present() {
+		d.ColumnSum(a.DBranchBias, a.DBranch.Slice(0, a.N*a.D), a.N, a.D)
+	}
 }
 
 func (l *layerNormLoop[T]) Do(worker, i int) {

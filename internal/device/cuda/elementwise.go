@@ -93,7 +93,7 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 	case n == 0:
 		d.fill(dbias, 4*a.N, 0)
 	case pieces > 1:
-		d.start(kernelColumnSum, threads, (a.N+31)/32, 1, 1).ptr(dbias, part).int(pieces, a.N).long(a.N).int(pieces)
+		d.columnTotal(dbias, 0, part, pieces, a.N, a.N, a.N)
 	}
 }
 
@@ -118,9 +118,19 @@ const columnPiece = 128
 func (d *dev) columnSum(dst, x driver.Ptr, rows, cols, ld int) {
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)
-		d.start(kernelColumnSum, threads, (cols+31)/32, pieces, 1).ptr(part, x).int(rows,
-			cols).long(ld).int(columnPiece)
+		d.columnPieces(part, x, rows, cols, ld)
 		x, rows, ld = part, pieces, cols
 	}
-	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, x).int(rows, cols).long(ld).int(rows)
+	d.columnTotal(dst, 0, x, rows, cols, cols, ld)
+}
+
+// columnPieces writes the column sums of the pieces of x [rows, ld].
+func (d *dev) columnPieces(dst, x driver.Ptr, rows, cols, ld int) {
+	d.start(kernelColumnSum, threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, x).int(rows,
+		cols, cols).long(ld).int(columnPiece)
+}
+
+// columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.
+func (d *dev) columnTotal(dst, rest, x driver.Ptr, rows, cols, split, ld int) {
+	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, rest, x).int(rows, cols, split).long(ld).int(rows)
 }

@@ -11,8 +11,6 @@ var kernelSimilarityFilterGrad = entryOf("similarity_filter_grad")
 type filterLayer struct {
 	w, bias, logits             driver.Ptr
 	weights, dSums, dLogits, dW driver.Ptr
-	parts                       driver.Ptr // what the pairs of a tile give of dW
-	sum                         tallSum
 }
 
 func (f *filterLayer) set(d *dev, a *device.Filter) {
@@ -24,12 +22,12 @@ func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
 	f.dSums, f.dW = d.pointer(a.DSums), d.pointer(a.DW)
 }
 
-// filteredGrad computes the gradient of W z of a tile from its factors.
-func (s *similarities) filteredGrad(d *dev, t *similarityTile) {
+// filteredGrad computes the gradient of W z of a tile from its factors; part gets what its blocks give of the bias and
+// of the filter.
+func (s *similarities) filteredGrad(d *dev, t *similarityTile, part driver.Ptr) {
 	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
-	d.warps(kernelSimilarityFilterGrad, t.n).
-		ptr(s.inner, s.innerGrad16, f.parts, at(s.out, s.firstNode(t)), f.w, at(f.weights, node),
+	d.start(kernelSimilarityFilterGrad, threads, nodeBlocks(t.n), 1, 1).
+		ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(t)), f.w, at(f.weights, node),
 			at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
 		ptr(at(s.node, t.r0), s.caption).int(s.captions, t.rows, s.rows, s.nodes, size).long(t.n)
-	f.sum.add(d, f.parts, 0, t.n)
 }

@@ -17,6 +17,7 @@ type lengthKind int
 const (
 	packedStarts lengthKind = iota // dev.starts
 	captionRows                    // dev.captions
+	pairTables                     // dev.layout
 )
 
 // lengthTable is a table in memory of its own.

@@ -5,10 +5,7 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-var (
-	kernelPairLayout = entryOf("pair_layout")
-	kernelChunkSums  = entryOf("chunk_sums")
-)
+var kernelPairLayout = entryOf("pair_layout")
 
 // What the kernels of device.Pairs share. All images of a batch, or as many as fit into a tile, are worked through by
 // one call of a kernel; values that are large for all pairs together (the contexts of words, the products of graph
@@ -17,7 +14,7 @@ var (
 
 const (
 	tileRows  = 1 << 20 // of a product, at most
-	chunkRows = 512     // of a chunk of chunk_sums
+	chunkRows = 512     // of a chunk of a tallSum
 )
 
 // tileOf returns how many of n units of work fit into a tile: at least one, and all in tiles of about one size.
@@ -46,7 +43,7 @@ type pairLayout struct {
 // clear zeroes the rows of x [words, width] that are no words.
 func (l *pairLayout) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, l.from, l.lengths, width) }
 
-// layout computes the tables of lengths in scratch memory.
+// layout returns the tables of lengths, which it makes where they are not there.
 func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	l.captions = len(lengths.Host)
 	for _, n := range lengths.Host {
@@ -59,7 +56,8 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	if l.captions == 0 {
 		return l
 	}
-	tables := d.need(scratchRows, 4*(l.captions+1+2*l.words+l.nodes+l.captions))
+	tables, holds := d.lengthTable(pairTables, lengths, [2]int{l.captions, l.words},
+		4*(l.captions+1+2*l.words+l.nodes+l.captions))
 	cut := func(n int) (p driver.Ptr) {
 		p = tables
 		tables = at(tables, n)
@@ -67,8 +65,10 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	}
 	l.first, l.wordCaption, l.wordNode = cut(l.captions+1), cut(l.words), cut(l.words)
 	l.nodeCaption, l.captionNode = cut(l.nodes), cut(l.captions)
-	d.warps(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
-		on).int(l.captions, l.words)
+	if !holds {
+		d.warps(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
+			on).int(l.captions, l.words)
+	}
 	return l
 }
 
@@ -104,18 +104,17 @@ func tallFloats(parts, rows, cols int) int {
 	return parts * ((rows + chunkRows - 1) / chunkRows) * cols
 }
 
-// add sums the next rows of x, weighted by w where it is not 0.
-func (t *tallSum) add(d *dev, x, w driver.Ptr, rows int) {
+// add sums the next rows of x.
+func (t *tallSum) add(d *dev, x driver.Ptr, rows int) {
 	n := (rows + chunkRows - 1) / chunkRows
 	if n > 0 {
-		d.start(kernelChunkSums, threads, n, (t.cols+31)/32, 1).ptr(at(t.part, t.chunks*t.cols), x,
-			w).long(rows).int(t.cols)
+		d.start(kernelColumnSum, threads, (t.cols+31)/32, n, 1).ptr(at(t.part, t.chunks*t.cols), 0, x).int(rows,
+			t.cols, t.cols).long(t.cols).int(chunkRows)
 	}
 	t.chunks += n
 }
 
 // finish writes the sums.
 func (t *tallSum) finish(d *dev, dst driver.Ptr) {
-	d.start(kernelColumnSum, threads, (t.cols+31)/32, 1, 1).ptr(dst, t.part).int(t.chunks,
-		t.cols).long(t.cols).int(t.chunks)
+	d.columnTotal(dst, 0, t.part, t.chunks, t.cols, t.cols, t.cols)
 }

@@ -208,7 +208,7 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.queries * s
 		d.each(kernelReasonOutGrad, t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
-		bias.add(d, r.dP, 0, t.n)
+		bias.add(d, r.dP, t.n)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
 		r.square(d, &t, r.dE, dP, false, r.w, 0)
 		asking, q := r.attend(d, &t, false, true)
@@ -228,7 +228,7 @@ func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
 		}
 		r.sum(d, &t, dW, dP, e)
 		r.sum(d, &t, dM, asking, dQ)
-		v.add(d, r.dQ, 0, t.n)
+		v.add(d, r.dQ, t.n)
 	}
 	bias.finish(d, dBias)
 	v.finish(d, dV)

@@ -102,7 +102,7 @@ func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
 		blocks := (t.n + graphRows - 1) / graphRows
 		d.start(kernelReasonOutBack, threads, blocks, 1, 1).ptr(r.dE, r.dP16, part, at(r.out, from), at(dOut, from),
 			packed).int(s).long(t.n)
-		bias.add(d, part, 0, blocks)
+		bias.add(d, part, blocks)
 		blocks = tiles * t.images
 		d.start(kernelReasonGraphsGrad, threads, blocks, 1, 1).ptr(at(dX, from), r.e16, r.dQ16, part, t.x, half,
 			at(r.y, from), r.dE, at(packed, graphPacked/2), table, r.first, r.nodeCaption).int(r.nodes, tiles,
@@ -110,7 +110,7 @@ func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
 		if half != 0 {
 			half += driver.Ptr(2 * t.n * s)
 		}
-		v.add(d, part, 0, blocks)
+		v.add(d, part, blocks)
 		r.sum(d, &t, dW, operand{r.dP16, true}, operand{r.e16, true})
 		r.sum(d, &t, dM, operand{ptr: t.x}, operand{r.dQ16, true})
 	}

@@ -59,13 +59,18 @@ func (d *dev) gatedViews(a device.GatedPoolArgs) (v gatedViews) {
 	return v
 }
 
+// pooled begins the call of a kernel of gated pooling: a block for each item, as wide as its rows.
+func (d *dev) pooled(k kernel, items, width int) *command {
+	return d.start(k, min(512, (width+31)&^31), items, 1, 1)
+}
+
 // GatedPool implements device.Segments.
 func (d *dev) GatedPool(a device.GatedPoolArgs) {
 	a.Views(d.check("GatedPool"))
 	v := d.gatedViews(a)
 	out := d.pointer(a.Out)
 	if v.captions > 0 {
-		d.rows(kernelGatedPool, v.captions, a.D).ptr(out, v.weights, v.l, v.g, v.w, v.x, v.first).int(a.D)
+		d.pooled(kernelGatedPool, v.captions, a.D).ptr(out, v.weights, v.l, v.g, v.w, v.x, v.first).int(a.D)
 	}
 }
 
@@ -78,7 +83,7 @@ func (d *dev) GatedPoolGrad(a device.GatedPoolArgs) {
 	dOut := d.pointer(a.DOut)
 	dots := d.need(scratchSums, 4*max(1, v.words))
 	if v.captions > 0 {
-		d.rows(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut,
+		d.pooled(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut,
 			v.first).int(a.D)
 		v.clear(d, dl, a.D)
 		v.clear(d, dx, a.D)

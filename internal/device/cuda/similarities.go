@@ -203,43 +203,42 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 		}
 		return
 	}
-	pair := 2*a.E + a.S + 1
-	if s.contexts.on {
-		pair = a.E + a.S // neither contexts nor their norms
-	}
+	pair, kinds := a.E, 1
 	if filtered {
-		pair += a.S
+		kinds = 2
+	}
+	if !s.contexts.on {
+		pair += a.E + 1 // contexts and their norms
 	}
 	if s.half {
 		pair += halves(a.E) + halves(a.S)
+	} else {
+		pair += a.S
 	}
 	rows, tiles := s.cut(d, pair)
-	sums := tallFloats(tiles, rows, a.S)
-	w := d.workspace(s.packedGradFloats() + rows*pair + 2*sums)
+	sums := nodeSums{kinds: kinds, cols: a.S}
+	w := d.workspace(s.packedGradFloats() + rows*pair + sums.floats(tiles, rows))
 	s.cutPackedGrad(&w)
 	s.squares = w.cut(rows * a.E)
 	if s.half {
 		s.squares16, s.innerGrad16 = w.cut(rows*halves(a.E)), w.cut(rows*halves(a.S))
+	} else {
+		s.inner = w.cut(rows * a.S)
 	}
 	var context, norm driver.Ptr
 	if !s.contexts.on {
 		context, norm = w.cut(rows*a.E), w.cut(rows)
 	}
-	s.inner = w.cut(rows * a.S)
-	bias := tallSum{part: w.cut(sums), cols: a.S}
-	if filtered {
-		s.filter.parts, s.filter.sum = w.cut(rows*a.S), tallSum{part: w.cut(sums), cols: a.S}
-	}
+	sums.cut(&w, tiles, rows)
 	for t := (similarityTile{}); s.next(&t); {
 		x := s.square(d, &t, context, norm)
-		if filtered {
-			s.filteredGrad(d, &t)
+		if part := sums.next(t.n); filtered {
+			s.filteredGrad(d, &t, part)
 		} else {
-			d.warps(kernelSimilarityNodesGrad, t.n).ptr(s.inner, s.innerGrad16, at(s.out, s.firstNode(&t)),
-				at(dNodes, s.firstNode(&t)), s.firstNorm(&t), at(s.node, t.r0)).
-				int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+			d.start(kernelSimilarityNodesGrad, threads, nodeBlocks(t.n), 1, 1).
+				ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)),
+					s.firstNorm(&t), at(s.node, t.r0)).int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 		}
-		bias.add(d, s.inner, 0, t.n)
 		inner := either(s.half, s.innerGrad16, s.inner)
 		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner,
 			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
@@ -269,10 +268,46 @@ func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
 			a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
 			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
 	}
-	bias.finish(d, dBias)
-	if filtered {
-		s.filter.sum.finish(d, s.filter.dW)
+	sums.finish(d, dBias, s.filter.dW)
+}
+
+// nodeRows is the number of rows of a block that makes the gradient of W z + Bias.
+const nodeRows = 64
+
+func nodeBlocks(rows int) int { return (rows + nodeRows - 1) / nodeRows }
+
+// nodeSums are what the blocks of all tiles give of the gradient of the bias and, of two kinds, of the filter.
+type nodeSums struct {
+	kinds, cols, blocks int
+	part, pieces        driver.Ptr // [blocks, kinds, cols], and the sums of pieces of them
+}
+
+// floats is the workspace for tiles of so many rows.
+func (s *nodeSums) floats(tiles, rows int) int {
+	blocks := tiles * nodeBlocks(rows)
+	return (blocks + (blocks+columnPiece-1)/columnPiece) * s.kinds * s.cols
+}
+
+func (s *nodeSums) cut(w *workspace, tiles, rows int) {
+	s.part = w.cut(tiles * nodeBlocks(rows) * s.kinds * s.cols)
+	s.pieces = w.next
+}
+
+// next returns where the blocks of the next rows write.
+func (s *nodeSums) next(rows int) (part driver.Ptr) {
+	part = at(s.part, s.blocks*s.kinds*s.cols)
+	s.blocks += nodeBlocks(rows)
+	return part
+}
+
+// finish writes the sums; filter is not used where there is one kind.
+func (s *nodeSums) finish(d *dev, bias, filter driver.Ptr) {
+	x, rows, cols := s.part, s.blocks, s.kinds*s.cols
+	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
+		d.columnPieces(s.pieces, x, rows, cols, cols)
+		x, rows = s.pieces, pieces
 	}
+	d.columnTotal(bias, filter, x, rows, cols, s.cols, cols)
 }
 
 // after is the factor of what a product adds to: 0 where nothing was added before.

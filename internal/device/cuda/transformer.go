@@ -8,14 +8,13 @@ import (
 )
 
 var (
-	kernelEmbed           = entryOf("embed")
-	kernelEmbedPositions  = entryOf("embed_positions")
-	kernelLayerNorm       = entryOf("layer_norm")
-	kernelLayerNormGrad   = entryOf("layer_norm_grad")
-	kernelLayerNormParams = entryOf("layer_norm_params")
-	kernelSelfAttention   = entryOf("self_attention")
-	kernelSelfRows        = entryOf("self_attention_rows")
-	kernelSelfColumns     = entryOf("self_attention_columns")
+	kernelEmbed          = entryOf("embed")
+	kernelEmbedPositions = entryOf("embed_positions")
+	kernelLayerNorm      = entryOf("layer_norm")
+	kernelLayerNormGrad  = entryOf("layer_norm_grad")
+	kernelSelfAttention  = entryOf("self_attention")
+	kernelSelfRows       = entryOf("self_attention_rows")
+	kernelSelfColumns    = entryOf("self_attention_columns")
 )
 
 // embedRows lists the word of every row.
@@ -82,10 +81,11 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 	}
 }
 
-// normPiece is the number of rows over which a block of LayerNormGrad sums.
-const normPiece = 64
+// normRows is the number of rows of a block of LayerNormGrad.
+const normRows = 8
 
-// LayerNormGrad implements device.Transformer.
+// LayerNormGrad implements device.Transformer. What the blocks give of the gradients of parameters is added up by one
+// more kernel, where weight and bias lie side by side.
 func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	a.Views(d.check("LayerNormGrad"))
 	n, drop := a.N*a.D, d.drops(a.Drop)
@@ -96,30 +96,29 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
 	weight, dy := d.pointer(a.Weight), d.pointer(a.DY)
 	dx, dBranch := d.pointer(a.DX), d.pointer(a.DBranch)
-	dWeight, dBias := d.pointer(a.DWeight), d.pointer(a.DBias)
+	sums := [3]driver.Ptr{d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DBranchBias)}
+	blocks, part := (a.N+normRows-1)/normRows, driver.Ptr(0)
+	if sums != [3]driver.Ptr{} {
+		part = d.need(scratchSums, 4*max(1, blocks*3*a.D))
+	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.rows(kernelLayerNormGrad, a.N, a.D).ptr(dx, dBranch, copy, s, mean, inv, weight, dy,
-			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).
+		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, dBranch, copy, part, s, mean, inv, weight, dy,
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.N, a.D).
 			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
 		d.fresh(copy, dBranch, n)
 	}
-	if dWeight == 0 && dBias == 0 {
+	if sums[0] != 0 && sums[1] == at(sums[0], a.D) {
+		cols := 2 * a.D
+		if sums[2] != 0 {
+			cols += a.D
+		}
+		d.columnTotal(sums[0], sums[2], part, blocks, cols, 2*a.D, 3*a.D)
 		return
 	}
-	pieces := (a.N + normPiece - 1) / normPiece
-	part := d.need(scratchSums, 4*max(1, pieces*2*a.D))
-	if pieces > 0 {
-		d.start(kernelLayerNormParams, threads, (a.D+31)/32, pieces, 1).ptr(part, s, mean, inv, dy).int(a.N, a.D,
-			normPiece)
-	}
-	if dBias == at(dWeight, a.D) {
-		d.columnSum(dWeight, part, pieces, 2*a.D, 2*a.D)
-		return
-	}
-	for i, sum := range [2]driver.Ptr{dWeight, dBias} {
+	for i, sum := range sums {
 		if sum != 0 {
-			d.columnSum(sum, at(part, i*a.D), pieces, a.D, 2*a.D)
+			d.columnTotal(sum, 0, at(part, i*a.D), blocks, a.D, a.D, 3*a.D)
 		}
 	}
 }

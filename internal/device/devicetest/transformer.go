@@ -150,7 +150,7 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	if rate < 0 {
 		g.X = a.X
 	} else {
-		g.Sum, g.DBranch = h.in(c.sum), h.out(n*d)
+		g.Sum, g.DBranch, g.DBranchBias = h.in(c.sum), h.out(n*d), h.out(d)
 	}
 	h.outputs("LayerNormGrad", &g)
 	h.run(what+" gradient", func() { h.d.LayerNormGrad(g) })
@@ -164,11 +164,16 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	h.equalDifferences(what+": DX", c.x, g.DX, usual, loss)
 	if rate >= 0 {
 		h.equalDifferences(what+": DBranch", c.branch, g.DBranch, usual, loss)
+		sums, branch := make([]float64, d), h.read(g.DBranch)
+		for i, v := range branch {
+			sums[i%d] += v
+		}
+		h.equal(what+": DBranchBias", g.DBranchBias, sums, 10*h.tol.product)
 	}
 	h.equalDifferences(what+": DWeight", c.weight, g.DWeight, usual, loss)
 	h.equalDifferences(what+": DBias", c.bias, g.DBias, usual, loss)
 	h.steady(what+" gradient", func() { h.d.LayerNormGrad(g) })
-	g.DBranch, g.DWeight, g.DBias = device.View{}, device.View{}, device.View{}
+	g.DBranch, g.DWeight, g.DBias, g.DBranchBias = device.View{}, device.View{}, device.View{}, device.View{}
 	h.run(what+" gradient, DX alone", func() { h.d.LayerNormGrad(g) })
 	h.release()
 }

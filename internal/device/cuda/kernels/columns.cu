@@ -1,18 +1,25 @@
 // Sums of the columns of x [rows, ld], by pieces of per rows: dst [pieces, cols]. A block sums 32 columns of a piece,
-// eight rows at a time.
+// eight rows at a time, and each thread has eight values on their way. Where rest is not null, it gets the sums of the
+// columns from split on.
 #include "common.cuh"
 
-// Cost: read 4*rows*cols; write 4*gy*cols; flop rows*cols; turns per/8/2
-KERNEL column_sum(float* dst, const float* x, int rows, int cols, i64 ld, int per) {
+// Cost: read 4*rows*cols; write 4*gy*cols; flop rows*cols; turns ceil(gx*gy*block/resident)*ceil(per/64)
+KERNEL column_sum(float* dst, float* rest, const float* x, int rows, int cols, int split, i64 ld, int per) {
   __shared__ float part[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
   float s = 0;
   if (col < cols)
-    for (i64 r = lo + first; r < hi; r += 8) s += x[r * ld + col];
+    for (i64 r = lo + first; r < hi; r += 64) {
+      float v[8];
+      UNROLL for (int k = 0; k < 8; k++) v[k] = r + 8 * k < hi ? x[(r + 8 * k) * ld + col] : 0;
+      UNROLL for (int k = 0; k < 8; k++) s += v[k];
+    }
   part[first][lane] = s;
   __syncthreads();
   if (first || col >= cols) return;
   for (int w = 1; w < 8; w++) s += part[w][lane];
-  dst[blockIdx.y * (i64)cols + col] = s;
+  if (!rest) dst[blockIdx.y * (i64)cols + col] = s;
+  else if (col < split) dst[blockIdx.y * (i64)split + col] = s;
+  else rest[blockIdx.y * (i64)(cols - split) + col - split] = s;
 }

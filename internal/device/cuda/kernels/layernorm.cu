@@ -1,7 +1,8 @@
-// Layer normalisation of s = x + dropout(branch) and its gradient (device.LayerNormArgs; the formulas of
-// device/cpu/layernorm.go). A block for each row.
+// Layer normalisation of s = x + dropout(branch), a block for each row, and its gradient (device.LayerNormArgs; the
+// formulas of device/cpu/layernorm.go).
 #include "philox.cuh"
 #include "vector.cuh"
+#include "warp.cuh"
 
 // Row is the row of a block, of which a thread keeps four values from pass to pass; it reads further ones again. Values
 // are worked on four at a time, as dropout draws them; the first and the last four of a row may have values of its
@@ -87,72 +88,93 @@ KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, con
     normed_(r, y, copy, quad_(r, j), read_(r, s, quad_(r, j), 0), mu, scale, weight, bias);
 }
 
-// slopes_ reads weight·dy and the normalised values of four q, 0 for those of other rows.
-VSE_INLINE void slopes_(const Row& r, Four* g, Four* normal, const float* s, float mu, float scale, const float* weight,
-                        const float* dy, i64 q) {
-  *g = read_(r, weight, q, -r.first) * read_(r, dy, q, 0);
-  *normal = (read_(r, s, q, 0) - mu) * scale;
+enum { kNormRows = 8 };  // of a block of the gradient (Go: normRows)
+
+// The gradient works on values of type V: four at a time where the rows of all matrices begin at multiples of 16 bytes,
+// otherwise one.
+VSE_INLINE void get_(Four* v, const float* x) { *v = four(x); }
+VSE_INLINE void get_(float* v, const float* x) { *v = *x; }
+VSE_INLINE void put_(float* x, Four v) { put_four(x, v); }
+VSE_INLINE void put_(bf16* x, Four v) { put_four(x, v); }
+VSE_INLINE void put_(float* x, float v) { put_one(x, v); }
+VSE_INLINE void put_(bf16* x, float v) { put_one(x, v); }
+VSE_INLINE void zero_(Four* v) { *v = (Four){0, 0, 0, 0}; }
+VSE_INLINE void zero_(float* v) { *v = 0; }
+VSE_INLINE float sum_(Four v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+VSE_INLINE float sum_(float v) { return v; }
+VSE_INLINE void drop_(Four* v, i64 at, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+  u32 c[4];
+  draw(c, at / 4, step, key0, key1);
+  for (int w = 0; w < 4; w++) (*v)[w] = c[w] < limit ? 0 : (*v)[w] * factor;
+}
+VSE_INLINE void drop_(float* v, i64 at, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+  u32 c[4];
+  draw(c, at / 4, step, key0, key1);
+  u32 of = at % 4 < 2 ? (at % 4 ? c[1] : c[0]) : (at % 4 == 2 ? c[2] : c[3]);
+  *v = of < limit ? 0 : *v * factor;
 }
 
-VSE_INLINE void norm_slope_(const Row& r, float* dx, float* dbranch, bf16* copy, i64 q, Four g, Four normal, float all,
-                            float along, float scale, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
-  Four v = scale * (g - all - along * normal);
-  write_(r, dx, q, v);
-  if (!dbranch) return;
-  if (factor != 0) {
-    u32 c[4];
-    draw(c, q, step, key0, key1);
-    for (int w = 0; w < 4; w++) v[w] = c[w] < limit ? 0 : v[w] * factor;
-  }
-  write_(r, dbranch, q, v);
-  if (copy) write_(r, copy, q, v);
-}
-
-// dbranch may be null, and copy, dbranch rounded.
-// Cost: read 8*gx*d; write 4*gx*d*(1+dbranch)+2*gx*d*copy; flop 30*gx*d; flight 48; turns
-// ceil(gx*block/resident)*(2+ceil(d/1024)+max(0, ceil(d/1024)-1))
-KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, const float* s, const float* mean, const float* inv,
-                       const float* weight, const float* dy, const int* step, u32 key0, u32 key1, u32 limit,
-                       float factor, int d, int aligned) {
-  Row r = row_(d, aligned);
-  Four g, normal;
-  float mu = mean[blockIdx.x], scale = inv[blockIdx.x];
-  slopes_(r, &g, &normal, s, mu, scale, weight, dy, quad_(r, 0));
-  Four p = g, q = g * normal;
-  for (int j = 1; 4 * quad_(r, j) < r.end; j++) {
-    Four a, b;
-    slopes_(r, &a, &b, s, mu, scale, weight, dy, quad_(r, j));
-    p += a;
-    q += a * b;
-  }
-  float all = block_sum((p[0] + p[1]) + (p[2] + p[3])) / d, along = block_sum((q[0] + q[1]) + (q[2] + q[3])) / d;
-  norm_slope_(r, dx, dbranch, copy, quad_(r, 0), g, normal, all, along, scale, step, key0, key1, limit, factor);
-  for (int j = 1; 4 * quad_(r, j) < r.end; j++) {
-    Four a, b;
-    slopes_(r, &a, &b, s, mu, scale, weight, dy, quad_(r, j));
-    norm_slope_(r, dx, dbranch, copy, quad_(r, j), a, b, all, along, scale, step, key0, key1, limit, factor);
-  }
-}
-
-// Sums over the rows of a piece: part [pieces, 2, d], dy·x̂ and dy. A block sums 32 columns, eight rows at a time.
-// Cost: read 8*rows*d; write 8*gy*d; flop 6*rows*d; flight 8; turns per/8
-KERNEL layer_norm_params(float* part, const float* s, const float* mean, const float* inv, const float* dy, int rows,
-                         int d, int per) {
-  __shared__ float sums[2][8][32];
-  int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
-  i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
-  float w = 0, b = 0;
-  if (col < d)
-    for (i64 r = lo + first; r < hi; r += 8) {
-      float g = dy[r * d + col];
-      w += g * ((s[r * d + col] - mean[r]) * inv[r]);
-      b += g;
+template <class V>
+VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,
+                              const float* inv, const float* weight, const float* dy, const int* step, u32 key0,
+                              u32 key1, u32 limit, float factor, int rows, int d, float* all, float* along) {
+  const int many = sizeof(V) / 4;
+  int first = blockIdx.x * kNormRows, n = rows - first < kNormRows ? rows - first : kNormRows;
+  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
+    i64 at = (i64)(first + i) * d;
+    float mu = mean[first + i], scale = inv[first + i], p = 0, q = 0;
+    for (int k = many * (threadIdx.x & 31); k < d; k += 32 * many) {
+      V w, g, x;
+      get_(&w, weight + k), get_(&g, dy + at + k), get_(&x, s + at + k);
+      g = w * g;
+      p += sum_(g);
+      q += sum_(g * ((x - mu) * scale));
     }
-  sums[0][first][lane] = w;
-  sums[1][first][lane] = b;
+    p = warp_sum(p) / d, q = warp_sum(q) / d;
+    if ((threadIdx.x & 31) == 0) all[i] = p, along[i] = q;
+  }
   __syncthreads();
-  if (first > 1 || col >= d) return;
-  float v = 0;
-  for (int i = 0; i < 8; i++) v += sums[first][i][lane];
-  part[(blockIdx.y * (i64)2 + first) * d + col] = v;
+  for (int k = many * threadIdx.x; k < d; k += many * blockDim.x) {
+    V w, dw, db, sum;
+    get_(&w, weight + k);
+    zero_(&dw), zero_(&db), zero_(&sum);
+    for (int i = 0; i < n; i++) {
+      i64 at = (i64)(first + i) * d + k;
+      float mu = mean[first + i], scale = inv[first + i];
+      V g, x;
+      get_(&g, dy + at), get_(&x, s + at);
+      x = (x - mu) * scale;
+      dw += g * x;
+      db += g;
+      V v = scale * (w * g - all[i] - along[i] * x);
+      put_(dx + at, v);
+      if (!dbranch) continue;
+      if (factor != 0) drop_(&v, at, step, key0, key1, limit, factor);
+      put_(dbranch + at, v);
+      if (copy) put_(copy + at, v);
+      sum += v;
+    }
+    if (!part) continue;
+    float* to = part + (i64)blockIdx.x * 3 * d + k;
+    put_(to, dw);
+    put_(to + d, db);
+    put_(to + 2 * d, sum);
+  }
+}
+
+// A block takes kNormRows rows: a warp for each makes its two sums, then a thread for each column its gradients.
+// dbranch may be null, and copy, dbranch rounded. part [gx, 3, d], which may be null, gets the sums of dy·x̂, of dy and
+// of dbranch over the rows of each block.
+// Cost: read 8*rows*d; write 4*rows*d*(1+dbranch)+2*rows*d*copy+12*gx*d*part; flop 30*rows*d; turns
+// ceil(gx*block/resident)*(8/(block/32)*(1+ceil(d/512))+ceil(d/1024)*(1+0.4*8))
+KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,
+                       const float* inv, const float* weight, const float* dy, const int* step, u32 key0, u32 key1,
+                       u32 limit, float factor, int rows, int d, int aligned) {
+  __shared__ float all[kNormRows], along[kNormRows];  // of the rows
+  if (aligned)
+    norm_gradient<Four>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, key0, key1, limit, factor, rows, d,
+                        all, along);
+  else
+    norm_gradient<float>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, key0, key1, limit, factor, rows, d,
+                         all, along);
 }

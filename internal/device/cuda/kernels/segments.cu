@@ -1,4 +1,5 @@
 // Sets of rows, one after the other (device.Segments); first [B + 1] lists the first row of each.
+#define VSE_THREADS 512
 #include "pairs.cuh"
 
 // dst [B, d] = the mean of the rows of each item; count is B·d.
@@ -42,18 +43,30 @@ KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* 
   }
 }
 
+// row_dot is Σ w_k y_k x_k of rows of d values, by a warp; each lane has eight values on their way. w may be null.
+VSE_INLINE float row_dot(const float* w, const float* y, const float* x, int d) {
+  float s = 0;
+  for (int k = threadIdx.x & 31; k < d; k += 256) {
+    float v[8];
+    UNROLL for (int j = 0; j < 8; j++) {
+      int i = k + 32 * j;
+      v[j] = i < d ? (w ? w[i] * y[i] : y[i]) * x[i] : 0;
+    }
+    UNROLL for (int j = 0; j < 8; j++) s += v[j];
+  }
+  return warp_sum(s);
+}
+
 // Gated pooling of one item: a block for each.
-// Cost: read 8*gx*words*d; write 4*gx*d; flop 4*gx*words*d; flight 8; turns words*d/block+words/4*d/block+8
+// Cost: read 8*gx*words*d; write 4*gx*d; flop 4*gx*words*d; turns
+// ceil(words*32/block)*ceil(d/256)+ceil(d/block)*ceil(words/8)+6
 KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, const float* w, const float* x,
                   const int* first, int d) {
   i64 b = blockIdx.x, lo = first[b];
   int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
-  const float* gate = g + b * d;
   float* a = weights + lo;
   for (int r = threadIdx.x / 32; r < n; r += warps) {
-    float s = 0;
-    LANES(k, d) s += w[k] * gate[k] * l[(lo + r) * d + k];
-    s = warp_sum(s);
+    float s = row_dot(w, g + b * d, l + (lo + r) * d, d);
     if ((threadIdx.x & 31) == 0) a[r] = s;
   }
   __syncthreads();
@@ -67,23 +80,26 @@ KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, co
   __syncthreads();
   for (int k = threadIdx.x; k < d; k += blockDim.x) {
     float s = 0;
-    for (int r = 0; r < n; r++) s += a[r] * x[(lo + r) * d + k];
+    for (int r = 0; r < n; r += 8) {
+      float v[8];  // eight rows are on their way at a time
+      UNROLL for (int j = 0; j < 8; j++) v[j] = r + j < n ? x[(lo + r + j) * d + k] : 0;
+      for (int j = 0; j < 8 && r + j < n; j++) s += a[r + j] * v[j];
+    }
     out[b * d + k] = s;
   }
 }
 
 // dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ
 // de_r L_r.
-// Cost: read 12*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; flight 8; turns words*d/block+words/2*d/block+4
+// Cost: read 8*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; turns
+// ceil(words*32/block)*ceil(d/256)+ceil(d/block)*ceil(words/8)+4
 KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g,
                        const float* w, const float* x, const float* weights, const float* dout, const int* first,
                        int d) {
   i64 b = blockIdx.x, lo = first[b];
   int n = first[b + 1] - (int)lo, warps = blockDim.x / 32;
   for (int r = threadIdx.x / 32; r < n; r += warps) {
-    float s = 0;
-    LANES(k, d) s += dout[b * d + k] * x[(lo + r) * d + k];
-    s = warp_sum(s);
+    float s = row_dot(0, dout + b * d, x + (lo + r) * d, d);
     if ((threadIdx.x & 31) == 0) dots[lo + r] = s;
   }
   __syncthreads();
@@ -91,11 +107,15 @@ KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, 
   for (int r = 0; r < n; r++) mean += weights[lo + r] * dots[lo + r];
   for (int k = threadIdx.x; k < d; k += blockDim.x) {
     float dy = dout[b * d + k], gate = w[k] * g[b * d + k], s = 0;
-    for (i64 r = lo; r < lo + n; r++) {
-      float de = weights[r] * (dots[r] - mean);
-      dl[r * d + k] = de * gate;
-      dx[r * d + k] = weights[r] * dy;
-      s += de * l[r * d + k];
+    for (i64 r = lo; r < lo + n; r += 8) {
+      float v[8];  // eight rows are on their way at a time
+      UNROLL for (int j = 0; j < 8; j++) v[j] = r + j < lo + n ? l[(r + j) * d + k] : 0;
+      for (int j = 0; j < 8 && r + j < lo + n; j++) {
+        float de = weights[r + j] * (dots[r + j] - mean);
+        dl[(r + j) * d + k] = de * gate;
+        dx[(r + j) * d + k] = weights[r + j] * dy;
+        s += de * v[j];
+      }
     }
     dg[b * d + k] = w[k] * s;
     dw[b * d + k] = g[b * d + k] * s;

@@ -9,7 +9,8 @@
 
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image
 // [e], taken as it is.
-// Cost: read 4*units*e; write 4*units*e*(1-half)+2*units*e*half; flop 6*units*e; turns units/(gx*block/32)*2*e/32/4
+// Cost: read 4*units*e*(1-global)+4*units/rows*e*global+4*rows*e; write 4*units*e*(1-half)+2*units*e*half; flop
+// 6*units*e; turns units/(gx*block/32)*2*e/32/4
 KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e,
                           int global, i64 units) {
   WARPS(t, units) {
@@ -59,46 +60,96 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
   }
 }
 
-// ds: the gradient of W z + Bias; copy, the same rounded, may be null.
-// Cost: read 8*units*size; write 4*units*size+2*units*size*copy; flop 6*units*size; flight 8; turns
-// units/(gx*block/32)*2*size/32/4
-KERNEL similarity_nodes_grad(float* ds, bf16* copy, const float* out, const float* dout, const float* norms,
-                             const int* node, int rows, int all, int nodes, int size, i64 units) {
-  WARPS(t, units) {
-    i64 b = t / rows, j = t - b * rows, at = (b * nodes + node[j]) * size;
-    float dot = 0;
-    LANES(k, size) dot += out[at + k] * dout[at + k];
-    Unit f = unit_(norms[b * all + j], warp_sum(dot));
-    LANES(k, size) {
-      float v = f.u * dout[at + k] + f.v * out[at + k];
-      ds[t * size + k] = v;
-      if (copy) copy[t * size + k] = bf16_of(v);
+// The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first its factors,
+// a warp for each row, then its values, a thread for each column.
+enum { kNodeRows = 64 };  // (Go: nodeRows)
+
+// NodeRows are the factors of the rows of a block: ds = r·R + w·W + y·Y, and along·Y of the gradient of W. Y begins at
+// at_y, R at at_r; at_y is -1 for a row without gradient.
+struct NodeRows {
+  i64 at_y[kNodeRows], at_r[kNodeRows];
+  float y[kNodeRows], r[kNodeRows], w[kNodeRows], along[kNodeRows];
+};
+
+// Writes ds [units, size], or copy, the same rounded, for the n rows from first on; both may be null. part [gx, 2,
+// size] gets the sums of ds and of along·Y, without w [gx, size] those of ds.
+VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRows* of, const float* y, const float* r,
+                               const float* w, i64 first, int n, int size) {
+  int kinds = w ? 2 : 1;
+  for (int k = threadIdx.x; k < size; k += blockDim.x) {
+    float sum = 0, along = 0, filter = w ? w[k] : 0;
+    for (int i = 0; i < n; i += 4) {
+      float a[4], b[4];  // four rows are on their way at a time
+      UNROLL for (int j = 0; j < 4; j++) {
+        bool there = i + j < n && of->at_y[i + j] >= 0;
+        a[j] = there ? y[of->at_y[i + j] + k] : 0;
+        b[j] = there ? r[of->at_r[i + j] + k] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (i + j >= n) continue;
+        float d = of->r[i + j] * b[j] + of->y[i + j] * a[j];
+        if (w) d += of->w[i + j] * filter;
+        sum += d;
+        along += of->along[i + j] * a[j];
+        i64 to = (first + i + j) * size + k;
+        if (ds) ds[to] = d;
+        if (copy) copy[to] = bf16_of(d);
+      }
     }
+    part[(i64)blockIdx.x * kinds * size + k] = sum;
+    if (w) part[((i64)blockIdx.x * kinds + 1) * size + k] = along;
   }
 }
 
-// The same where the gradient of a vector has factors, a dr + dz w (device.Filter), and parts, dz times the vector.
-// Rows of no caption have none.
-// Cost: read 4*units*size; write 8*units*size+2*units*size*copy; flop 10*units*size; flight 12; turns
-// units/(gx*block/32)*2*size/32/2
-KERNEL similarity_filter_grad(float* ds, bf16* copy, float* parts, const float* out, const float* w, const float* a,
+// The gradient of W z + Bias from that of the vectors.
+// Cost: read 8*units*size; write 4*units*size*ds+2*units*size*copy+4*gx*size; flop 8*units*size; turns
+// ceil(gx*block/resident)*(64/(block/32)*2+0.4*64/4)
+KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* out, const float* dout,
+                             const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
+  __shared__ NodeRows of;
+  i64 first = (i64)blockIdx.x * kNodeRows;
+  int n = units - first < kNodeRows ? (int)(units - first) : kNodeRows;
+  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
+    i64 t = first + i, b = t / rows, j = t - b * rows, at = (b * nodes + node[j]) * size;
+    float dot = 0;
+    LANES(k, size) dot += out[at + k] * dout[at + k];
+    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+    if (threadIdx.x & 31) continue;
+    of.at_y[i] = of.at_r[i] = at;
+    of.y[i] = f.v, of.r[i] = f.u, of.along[i] = 0;
+  }
+  __syncthreads();
+  node_gradients(ds, copy, part, &of, out, dout, 0, first, n, size);
+}
+
+// The same where the gradient of a vector has factors, a dr + dz w (device.Filter); along is dz. Rows of no caption
+// have none.
+// Cost: read 4*units*size+4*units/rows*captions*size; write 4*units*size*ds+2*units*size*copy+8*gx*size; flop
+// 14*units*size; turns ceil(gx*block/resident)*(64/(block/32)*2+0.4*64/4)
+KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* out, const float* w, const float* a,
                               const float* dr, const float* dz, const float* norms, const int* node,
                               const int* node_caption, int captions, int rows, int all, int nodes, int size,
                               i64 units) {
-  WARPS(t, units) {
-    i64 b = t / rows, j = t - b * rows, at = b * nodes + node[j];
+  __shared__ NodeRows of;
+  i64 first = (i64)blockIdx.x * kNodeRows;
+  int n = units - first < kNodeRows ? (int)(units - first) : kNodeRows;
+  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
+    i64 t = first + i, b = t / rows, j = t - b * rows, at = b * nodes + node[j];
     int c = node_caption[node[j]];
-    const float *y = out + at * size, *r = dr + (b * captions + c) * size;
-    float u = c < 0 ? 0 : a[at], v = c < 0 ? 0 : dz[at], dot = 0;
-    if (c >= 0) LANES(k, size) dot += y[k] * (u * r[k] + v * w[k]);
-    Unit f = unit_(norms[b * all + j], warp_sum(dot));
-    LANES(k, size) {
-      float d = c < 0 ? 0 : f.u * (u * r[k] + v * w[k]) + f.v * y[k];
-      ds[t * size + k] = d;
-      if (copy) copy[t * size + k] = bf16_of(d);
-      parts[t * size + k] = c < 0 ? 0 : v * y[k];
+    i64 at_r = (b * captions + c) * size;
+    float u = 0, v = 0, dot = 0;
+    if (c >= 0) {
+      u = a[at], v = dz[at];
+      LANES(k, size) dot += out[at * size + k] * (u * dr[at_r + k] + v * w[k]);
     }
+    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+    if (threadIdx.x & 31) continue;
+    bool there = c >= 0;
+    of.at_y[i] = there ? at * size : -1, of.at_r[i] = at_r;
+    of.y[i] = there ? f.v : 0, of.r[i] = there ? f.u * u : 0, of.w[i] = there ? f.u * v : 0, of.along[i] = v;
   }
+  __syncthreads();
+  node_gradients(ds, copy, part, &of, out, dr, w, first, n, size);
 }
 
 // The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add. A
