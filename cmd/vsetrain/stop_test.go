@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -180,6 +181,9 @@ func TestFewOpenFiles(t *testing.T) {
 // A terminal that is closed ends sweeps as it ends a run: the trials are saved, and the same command continues with
 // them.
 func TestHangupSavesASweep(t *testing.T) {
+	hangups := make(chan os.Signal, 1) // a process that nohup started ignores them, and so would the sweep
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	dir := stopWorld(t)
 	s := strings.Replace(killedSweep, "epochs: 3", "epochs: 400", 1)
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(s), 0o666); err != nil {
