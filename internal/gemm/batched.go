@@ -61,9 +61,8 @@ func (p *batchPhase) Do(worker, i int) {
 	w.c = a.C[i*p.strideC:]
 	w.opA = operand{a.A[i*p.strideA:], a.LDA, a.TransA}
 	w.opB = operand{a.B[i*p.strideB:], a.LDB, !a.TransB}
-	words := kn.words(j.kSize)
-	w.a = grow(w.a, kn.paddedM(min(a.M, kn.rows))*words)
-	w.b = grow(w.b, roundUp(min(a.N, blockCols), kn.nr)*words)
+	w.a = grow(w.a, kn.paddedM(min(a.M, kn.rows))*kn.wordsA(j.kSize))
+	w.b = grow(w.b, roundUp(min(a.N, blockCols), kn.nr)*kn.words(j.kSize))
 	for kb := range j.nkb {
 		k0, k := j.kRange(kb)
 		for n := 0; n < a.N; n += blockCols {

@@ -19,9 +19,13 @@
 //	neon        NEON of arm64                      12 x 8
 //	generic     Go                                  4 x 4
 //	amx         AMX-BF16 tiles                     32 x 32   bf16
+//	avx512      AVX-512, B widened from bf16       14 x 32   bf16
 //	avx512bf16  AVX512-BF16 dot products of pairs  14 x 32   bf16
 //	neonbf16    BFMMLA of arm64 (FEAT_BF16)        12 x 8    bf16
 //	emulated    operands rounded, float32 kernel             bf16
+//
+// AVX512-BF16 alone: processors of Intel take twice as long for a dot product of pairs as for two float32 operations,
+// so rounded values are multiplied as float32 there, and pairs are used on others.
 //
 // Float32 on AMX: x = x0 + x1 + x2 with x0 = bf16(x), x1 = bf16(x - x0), x2 the rest, which is a bf16 too. Of the nine
 // products of parts the six largest are summed, in float32; what is left out is below 2^-25 of the product (Henry, Tang

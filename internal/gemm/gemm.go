@@ -152,7 +152,7 @@ func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 }
 // External reports whether float32 products are those of another package.
 func (e *Engine) External() bool { return e.lib != nil }
 
-// BF16Name is the bf16 implementation in use: "amx", "avx512bf16", "neonbf16" or "emulated".
+// BF16Name is the bf16 implementation in use: "amx", "avx512", "avx512bf16", "neonbf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
 // kernel is the kernel of a precision for products of k terms.

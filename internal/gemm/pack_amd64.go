@@ -40,6 +40,9 @@ func roundTranspose512(p *packing)
 func roundRow512(p *packing)
 
 //go:noescape
+func roundWords512(p *packing)
+
+//go:noescape
 func pairTranspose512(p *packing)
 
 //go:noescape
@@ -66,22 +69,41 @@ func (p *packing) rowPointers(o *operand, s span, first, count int) {
 }
 
 func packA512(w *worker, dst []float32, o *operand, s span, height int) {
+	packFloats512(w, dst, o, s, height, s.k)
+}
+
+// packFloats512 packs panels of A whose rows have room for some words, s.k or more.
+func packFloats512(w *worker, dst []float32, o *operand, s span, height, words int) {
 	p := &w.p
 	if o.kMajor {
-		p.ld, p.rows, p.half, p.next = 4*o.ld, s.k, height, 4*height*s.k
+		p.ld, p.rows, p.half, p.next = 4*o.ld, s.k, height, 4*height*words
 		for r := 0; r < s.outer; r += together * height {
-			p.dst, p.src, p.cols = unsafe.Pointer(&dst[r*s.k]), o.at(s.o0+r, s.k0), min(together*height, s.outer-r)
+			p.dst, p.src, p.cols = unsafe.Pointer(&dst[r*words]), o.at(s.o0+r, s.k0), min(together*height, s.outer-r)
 			copyRows512(p)
 		}
 		return
 	}
 	p.rows, p.k = s.k, s.k
 	for r := 0; r < s.outer; r += height {
-		p.dst, p.cols = unsafe.Pointer(&dst[r*s.k]), min(height, s.outer-r)
+		p.dst, p.cols = unsafe.Pointer(&dst[r*words]), min(height, s.outer-r)
 		p.stride, p.next = 4*p.cols, 64*p.cols
 		p.rowPointers(o, s, r, p.cols)
 		transpose512(p)
 	}
+}
+
+// packAWiden packs panels of A as float32 values that are rounded to bf16, with zeros behind the last of an odd number.
+func packAWiden(w *worker, dst []float32, o *operand, s span, height int) {
+	words := roundUp(s.k, 2)
+	packFloats512(w, dst, o, s, height, words)
+	if words > s.k {
+		for r := 0; r < s.outer; r += height {
+			h := min(height, s.outer-r)
+			clear(dst[r*words+h*s.k:][:h])
+		}
+	}
+	w.p.dst, w.p.cols = unsafe.Pointer(&dst[0]), s.outer*words
+	roundWords512(&w.p)
 }
 
 func packB512(w *worker, dst []float32, o *operand, s span) {

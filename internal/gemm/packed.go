@@ -52,9 +52,10 @@ func (e *Engine) Reserve() {
 			if kn == nil {
 				continue
 			}
-			words := kn.words(kn.kc) * max(1, nearTerms/kn.kc)
-			w.a, w.b = grow(w.a, kn.paddedM(kn.rows)*words), grow(w.b, blockCols*words)
-			e.shared = grow(e.shared, blockCols*words)
+			blocks := max(1, nearTerms/kn.kc)
+			w.a = grow(w.a, kn.paddedM(kn.rows)*blocks*kn.wordsA(kn.kc))
+			w.b = grow(w.b, blockCols*blocks*kn.words(kn.kc))
+			e.shared = grow(e.shared, blockCols*blocks*kn.wordsA(kn.kc))
 		}
 	}
 }

@@ -87,11 +87,11 @@ func (e *Engine) pass() {
 	m, n := j.m1-j.m0, j.n1-j.n0
 	serial := 2*m*n*j.a.K <= serialFlops
 	if j.sharedA || j.sharedB {
-		outer := j.kn.paddedM(m)
+		outer, words := j.kn.paddedM(m), j.kn.wordsA(j.kSize)
 		if j.sharedB {
-			outer = roundUp(n, j.kn.nr)
+			outer, words = roundUp(n, j.kn.nr), j.kn.words(j.kSize)
 		}
-		words := outer * j.kn.words(j.kSize) * (j.kb1 - j.kb0)
+		words *= outer * (j.kb1 - j.kb0)
 		e.shared = grow(e.shared, words)
 		e.pack(e.shared, outer, serial || words < 1<<14)
 	}
@@ -164,7 +164,7 @@ func (p *packPhase) Do(worker, i int) {
 	np, h := j.kn.panels(m)
 	lo, hi := g*np/j.packGroups*h, min(m, (g+1)*np/j.packGroups*h)
 	if lo < hi {
-		base := kb*j.kn.words(j.kSize)*j.kn.paddedM(m) + lo*j.kn.words(k)
+		base := kb*j.kn.wordsA(j.kSize)*j.kn.paddedM(m) + lo*j.kn.wordsA(k)
 		j.kn.packA(w, j.dst[base:], &j.opA, span{j.m0 + lo, hi - lo, k0, k}, h)
 	}
 }
@@ -202,7 +202,7 @@ func (e *Engine) rows(w *worker, m0, m1 int) {
 	j := &e.job
 	kn, m := j.kn, m1-m0
 	blocks, others := j.together()
-	size := kn.paddedM(m) * kn.words(j.kSize)
+	size := kn.paddedM(m) * kn.wordsA(j.kSize)
 	w.a = grow(w.a, blocks*size)
 	_, h := kn.panels(m)
 	for kb := j.kb0; kb < j.kb1; kb += blocks {
@@ -257,7 +257,7 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 					if j.packed != nil {
 						cb, far = j.sharedBlock(e, b)[n*kn.words(k):], true
 					}
-					e.block(w, j.leftBlock(e, b)[g*kn.words(k):], cb, j.m0+g, min(group, m-g), h, n, cols, b, far)
+					e.block(w, j.leftBlock(e, b)[g*kn.wordsA(k):], cb, j.m0+g, min(group, m-g), h, n, cols, b, far)
 				}
 			}
 		}
@@ -266,7 +266,7 @@ func (e *Engine) cols(w *worker, n0, n1 int) {
 
 // leftBlock returns the packed rows of A of block kb, from the pass or packed before.
 func (j *job) leftBlock(e *Engine, kb int) []float32 {
-	words := j.kn.words(j.kSize) * j.kn.paddedM(j.m1-j.m0)
+	words := j.kn.wordsA(j.kSize) * j.kn.paddedM(j.m1-j.m0)
 	if j.left != nil {
 		return j.left[kb*words:]
 	}
@@ -279,7 +279,7 @@ func (e *Engine) block(w *worker, a, b []float32, m0, m, h, n0, cols, kb int, fa
 	j := &e.job
 	kn, t := j.kn, &w.t
 	_, k := j.kRange(kb)
-	words := kn.words(k)
+	words, wordsA := kn.words(k), kn.wordsA(k)
 	t.k, t.ldc, t.alpha, t.beta = words, j.a.LDC, j.a.Alpha, 1
 	if kb == 0 {
 		t.beta = j.a.Beta
@@ -304,7 +304,7 @@ func (e *Engine) block(w *worker, a, b []float32, m0, m, h, n0, cols, kb int, fa
 		}
 		for r := 0; r < m; r += step {
 			t.m = min(step, m-r)
-			t.a = unsafe.Pointer(&a[r*words])
+			t.a = unsafe.Pointer(&a[r*wordsA])
 			t.c = unsafe.Pointer(&w.c[(m0+r)*j.a.LDC+n0+c])
 			t.pf = t.b
 			if far && next < 2*kn.nr && c+kn.nr < cols {

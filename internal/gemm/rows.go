@@ -25,7 +25,7 @@ func (e *Engine) StartA(p *PackedA, m, k int, precision Precision) {
 	words := m * k
 	if p.kn != nil {
 		blocks, size := p.kn.blocks(k)
-		words = p.kn.paddedM(m) * blocks * p.kn.words(size)
+		words = p.kn.paddedM(m) * blocks * p.kn.wordsA(size)
 	}
 	p.data = grow(p.data, words)
 }
@@ -50,7 +50,7 @@ func (e *Engine) SetRowsA(p *PackedA, i int, x []float32) {
 	w.opA = operand{data: x, ld: p.k}
 	for kb := range blocks {
 		s := span{0, rows, kb * size, min(size, p.k-kb*size)}
-		kn.setRowsA(w, p.data[kb*kn.words(size)*kn.paddedM(p.m):], &w.opA, s, i)
+		kn.setRowsA(w, p.data[kb*kn.wordsA(size)*kn.paddedM(p.m):], &w.opA, s, i)
 	}
 	w.opA = operand{}
 }

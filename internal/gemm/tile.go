@@ -37,6 +37,7 @@ type kernel struct {
 	name   string
 	bf16   bool // operands are rounded to bf16
 	parts  int  // words are pairs of bf16, this many for each pair of values; 0: words are float32 values
+	widens bool // words of A are float32 values that were rounded to bf16, those of B pairs of bf16
 	fixed  bool // words are four digits of fixed-point values, three for each four values, and a scale for each row
 	mr, nr int  // most rows of a panel of A, columns of a panel of B
 	kc     int  // most values of k in one block
@@ -49,7 +50,7 @@ type kernel struct {
 	rows int
 
 	// packA packs the panels of a span, height rows each but the last, packB those of nr columns. A panel of B starts
-	// every nr*words(k) words, one of A every height*words(k).
+	// every nr*words(k) words, one of A every height*wordsA(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
 	packB func(w *worker, dst []float32, o *operand, s span)
 	// setRowsA packs the rows of a span like packA, as rows from first on of dst, the packed panels of a block of s.k
@@ -64,7 +65,7 @@ type kernel struct {
 	runRows func(w *worker)
 }
 
-// words returns how many words of k a block of k values occupies per row.
+// words returns how many words a block of k values occupies for a column of B, and for a row of A unless kn widens.
 func (kn *kernel) words(k int) int {
 	switch {
 	case kn.fixed:
@@ -73,6 +74,14 @@ func (kn *kernel) words(k int) int {
 		return kn.parts * roundUp(k, kn.kUnit) / 2
 	}
 	return k
+}
+
+// wordsA returns how many words a block of k values occupies for a row of A.
+func (kn *kernel) wordsA(k int) int {
+	if kn.widens {
+		return roundUp(k, kn.kUnit)
+	}
+	return kn.words(k)
 }
 
 // blocks returns the number of blocks that K is cut into and the size of all but the last. It depends on K

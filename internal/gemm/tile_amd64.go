@@ -12,6 +12,9 @@ func tileRowsAVX512(t *tile)
 func tileBF16AVX512(t *tile)
 
 //go:noescape
+func tileWidenAVX512(t *tile)
+
+//go:noescape
 func tileAVX2(t *tile)
 
 //go:noescape
@@ -37,6 +40,14 @@ var kernelAVX512BF16 = &kernel{
 	name: "avx512bf16", bf16: true, parts: 1, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
 	packA: packABF16, packB: packBBF16,
 	run: func(w *worker) { tileBF16AVX512(&w.t) },
+}
+
+// kernelWiden multiplies values that are rounded to bf16 as float32. Processors of Intel multiply pairs at half the
+// speed, so it is the faster one there, and it reads half the bytes of B that float32 does.
+var kernelWiden = &kernel{
+	name: "avx512", bf16: true, parts: 1, widens: true, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 168,
+	packA: packAWiden, packB: packBBF16,
+	run: func(w *worker) { tileWidenAVX512(&w.t) },
 }
 
 var kernelAMX = &kernel{
@@ -81,10 +92,22 @@ func availableBF16() []*kernel {
 		ks = append(ks, kernelAMX)
 	}
 	if hasAVX512() && cpu.X86.HasAVX512BF16 {
-		ks = append(ks, kernelAVX512BF16)
+		if intel() {
+			return append(ks, kernelWiden, kernelAVX512BF16)
+		}
+		return append(ks, kernelAVX512BF16, kernelWiden)
 	}
 	return ks
 }
+
+// intel reports whether the processor is one of Intel.
+func intel() bool {
+	b, d, c := vendor()
+	return b == 0x756e6547 && d == 0x49656e69 && c == 0x6c65746e // "Genu", "ineI", "ntel"
+}
+
+// vendor returns registers BX, DX and CX of CPUID leaf 0.
+func vendor() (b, d, c uint32)
 
 // splitting is the kernel of float32 products in bf16 parts, nil where this CPU has none.
 func splitting() *kernel {

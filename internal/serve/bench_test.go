@@ -17,6 +17,7 @@ import (
 	"vsetrain/data/synth"
 	"vsetrain/internal/bind"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/search"
@@ -29,8 +30,16 @@ import (
 // synthetic world. It ends after 100 queries for each client: -benchtime 1x. Median, 99th percentile and slowest are
 // reported, and the mean number of queries that were answered together.
 func BenchmarkTwentyInParallel(b *testing.B) {
-	const clients, each, images = 20, 100, 30_000
-	x := openWorld(b, images)
+	const images = 30_000
+	run := trainWorld(b, images)
+	for _, precision := range []string{"fp32", "bf16"} {
+		b.Run(precision, func(b *testing.B) { twentyInParallel(b, openRun(b, run, precision), images) })
+	}
+}
+
+// twentyInParallel measures the answers about an index of some images.
+func twentyInParallel(b *testing.B, x *search.Index, images int) {
+	const clients, each = 20, 100
 	l, err := bind.Listen("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -93,8 +102,8 @@ func BenchmarkTwentyInParallel(b *testing.B) {
 	}
 }
 
-// openWorld trains for a step and encodes the images of a synthetic world.
-func openWorld(b *testing.B, images int) *search.Index {
+// trainWorld trains for a step on a synthetic world with so many images in its test split.
+func trainWorld(b *testing.B, images int) (run string) {
 	b.Helper()
 	world := filepath.Join(b.TempDir(), "world")
 	o := synth.Default()
@@ -107,12 +116,20 @@ func openWorld(b *testing.B, images int) *search.Index {
 	c.Model.Network, c.Model.TextEncoder, c.Model.EmbedDim = models.VSEInf, "bigru", 1024
 	c.Loss.Name = "lmh"
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 1, 1, 64, 0
-	run := filepath.Join(b.TempDir(), "run")
+	run = filepath.Join(b.TempDir(), "run")
 	if _, err := experiment.Train(b.Context(), experiment.TrainRequest{Config: &c, RunDir: run,
 		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
 		b.Fatal(err)
 	}
-	x, err := search.Open(search.Options{Checkpoints: []string{run}})
+	return run
+}
+
+// openRun opens a run in a precision and encodes its images.
+func openRun(b *testing.B, run, precision string) *search.Index {
+	b.Helper()
+	o := search.Options{Checkpoints: []string{run}, Device: device.DefaultOptions()}
+	o.Device.Precision = precision
+	x, err := search.Open(o)
 	if err != nil {
 		b.Fatal(err)
 	}

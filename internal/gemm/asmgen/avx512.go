@@ -9,16 +9,26 @@ const rows512 = 14 // most rows of a panel: 28 accumulators, 4 registers left fo
 //	C[m, n] = alpha * sum_k a[k, m] * b[k, n] + beta * C + bias[n],   m <= 14, n <= 32
 //
 // a is a panel of m floats (or bf16 pairs) per k, b one of 32. Accumulators of row r are Z(4+2r), Z(5+2r).
+// tileWidenAVX512 multiplies floats of a with bf16 pairs of b, which it widens: a step is two values of k.
 func tiles512() string {
 	g := newGen()
 	tile512(g, "tileAVX512", variant{})
 	tile512(g, "tileBF16AVX512", variant{bf16: true})
 	tile512(g, "tileRowsAVX512", variant{rows: true})
+	tile512(g, "tileWidenAVX512", variant{widen: true})
 	return g.String()
 }
 
-// variant is a kind of tile kernel: values are bf16 pairs; a is not packed but stored by rows.
-type variant struct{ bf16, rows bool }
+// variant is a kind of tile kernel: values are bf16 pairs; a is not packed but stored by rows; only b has bf16 pairs.
+type variant struct{ bf16, rows, widen bool }
+
+// values is how many floats of a row of a a step takes.
+func (v variant) values() int {
+	if v.widen {
+		return 2
+	}
+	return 1
+}
 
 func tile512(g *gen, name string, v variant) {
 	g.Raw("\n// func " + name + "(t *tile)")
@@ -36,6 +46,9 @@ func tile512(g *gen, name string, v variant) {
 	if v.rows {
 		g.Ins("MOVQ %d(AX), R13", offLDA)
 		g.Ins("LEAQ (R13)(R13*2), R14")
+	}
+	if v.widen {
+		g.Ins("MOVL $0xaaaaaaaa, R11\n\tKMOVD R11, K3")
 	}
 	g.Ins("MOVL $-1, R11")
 	g.Ins("BZHIL R10, R11, R11")
@@ -89,7 +102,7 @@ func body512(g *gen, label string, m, nv int, kind variant) {
 		g.Ins("LEAQ (BX)(R13*4), R15\n\tADDQ R13, R15")
 	}
 	unroll := 4
-	if m*nv < 8 {
+	if m*nv < 8 || kind.widen {
 		unroll = 2
 	}
 	if unroll == 4 {
@@ -120,7 +133,7 @@ func body512(g *gen, label string, m, nv int, kind variant) {
 // next512 moves a on by some steps.
 func next512(g *gen, steps, m int, kind variant) {
 	if !kind.rows {
-		g.Ins("ADDQ $%d, SI", steps*4*m)
+		g.Ins("ADDQ $%d, SI", steps*4*m*kind.values())
 		return
 	}
 	g.Ins("ADDQ $%d, SI", steps*4)
@@ -129,32 +142,44 @@ func next512(g *gen, steps, m int, kind variant) {
 	}
 }
 
-// left512 is the address of the value of row r in step u.
-func left512(u, r, m int, kind variant) string {
+// left512 is the address of value i of row r in step u.
+func left512(u, i, r, m int, kind variant) string {
 	if !kind.rows {
-		return fmt.Sprintf("%d(SI)", (u*m+r)*4)
+		return fmt.Sprintf("%d(SI)", ((u*kind.values()+i)*m+r)*4)
 	}
 	base := [...]string{"SI", "BX", "R15"}[r/5]
 	return fmt.Sprintf("%d(%s)", u*4, base) + [...]string{"", "(R13*1)", "(R13*2)", "(R14*1)", "(R13*4)"}[r%5]
 }
 
 func step512(g *gen, u, m, nv int, kind variant) {
-	for v := range nv {
-		g.Ins("VMOVUPS %d(DI), Z%d", u*128+64*v, v)
-	}
-	g.Ins("PREFETCHT1 %d(R12)", u*64)
-	g.Ins("PREFETCHT0 %d(DI)", u*128+512)
-	if nv == 2 {
-		g.Ins("PREFETCHT0 %d(DI)", u*128+576)
-	}
-	for r := range m {
-		t := 2 + r&1
-		g.Ins("VBROADCASTSS %s, Z%d", left512(u, r, m, kind), t)
+	for i := range kind.values() {
 		for v := range nv {
-			if kind.bf16 {
-				g.dpbf16(4+2*r+v, v, t)
-			} else {
-				g.Ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
+			at := fmt.Sprintf("%d(DI)", u*128+64*v)
+			switch {
+			case !kind.widen:
+				g.Ins("VMOVUPS %s, Z%d", at, v)
+			case i == 0: // the lower halves are the values of an even k
+				g.Ins("VPSLLD $16, %s, Z%d", at, v)
+			default:
+				g.Ins("VMOVDQU16.Z %s, K3, Z%d", at, v)
+			}
+		}
+		if i == 0 {
+			g.Ins("PREFETCHT1 %d(R12)", u*64)
+			g.Ins("PREFETCHT0 %d(DI)", u*128+512)
+			if nv == 2 {
+				g.Ins("PREFETCHT0 %d(DI)", u*128+576)
+			}
+		}
+		for r := range m {
+			t := 2 + r&1
+			g.Ins("VBROADCASTSS %s, Z%d", left512(u, i, r, m, kind), t)
+			for v := range nv {
+				if kind.bf16 {
+					g.dpbf16(4+2*r+v, v, t)
+				} else {
+					g.Ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
+				}
 			}
 		}
 	}

@@ -29,6 +29,7 @@ func packs512() string {
 	transpose(g, "transpose512", false)
 	transpose(g, "roundTranspose512", true)
 	roundRow(g, "roundRow512")
+	roundWords(g)
 	pairTranspose(g)
 	pairOrder(g)
 	return g.String()
@@ -299,6 +300,29 @@ func roundRow(g *gen, name string) {
 	g.Ins("VMOVUPS.Z (SI), K1, Z0\n\tVMOVUPS.Z 64(SI), K2, Z1")
 	store()
 	g.Ins("VZEROUPPER\n\tRET")
+}
+
+// roundWords rounds pkCols float32 words from pkDst on to bf16, each in its place.
+func roundWords(g *gen) {
+	packHead(g, "roundWords512")
+	round := func() {
+		g.cvt2bf16(0, 1, 0)
+		g.Ins("VEXTRACTI64X4 $1, Z0, Y1")
+		for v := range 2 {
+			g.Ins("VPMOVZXWD Y%d, Z%d\n\tVPSLLD $16, Z%d, Z%d", v, v, v, v)
+		}
+	}
+	g.Label("block")
+	g.Ins("CMPQ R9, $32\n\tJLT part")
+	g.Ins("VMOVUPS (DI), Z0\n\tVMOVUPS 64(DI), Z1")
+	round()
+	g.Ins("VMOVUPS Z0, (DI)\n\tVMOVUPS Z1, 64(DI)")
+	g.Ins("ADDQ $128, DI\n\tSUBQ $32, R9\n\tJMP block")
+	g.Label("part")
+	lanes(g, "R9", 1, 2)
+	g.Ins("VMOVUPS.Z (DI), K1, Z0\n\tVMOVUPS.Z 64(DI), K2, Z1")
+	round()
+	g.Ins("VMOVUPS Z0, K1, (DI)\n\tVMOVUPS Z1, K2, 64(DI)\n\tVZEROUPPER\n\tRET")
 }
 
 // pairTranspose turns 32 source rows of at most 16 columns into 16 destination rows of 16 bf16 pairs.
