@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -21,7 +22,9 @@ const (
 	// exitInterrupted: a signal or a closed pipe ended the command after its state was saved; the same command
 	// continues.
 	exitInterrupted = sweep.ExitInterrupted
-	exitCtrlC       = 130 // a second Ctrl-C: the shell's code for SIGINT
+	// exitCtrlC: a signal to stop ended a command that saves no state, or a second Ctrl-C one that does; the shell's
+	// code for SIGINT.
+	exitCtrlC = 130
 )
 
 // app is what every command may use of the outside world.
@@ -58,6 +61,9 @@ func (a *app) run(args []string) int {
 	case errors.As(err, &coded):
 		a.Errorf("%v", err)
 		return coded.code
+	case errors.Is(err, context.Canceled): // contexts end by signals alone
+		a.Errorf("interrupted")
+		return exitCtrlC
 	case errors.As(err, &bad):
 		a.Errorf("%v", err)
 		return exitUsage

@@ -112,6 +112,29 @@ func TestIgnoredHangup(t *testing.T) {
 	}
 }
 
+// A command that saves no state says that it was interrupted, and no more.
+func TestInterruptedWithoutState(t *testing.T) {
+	dir := stopWorld(t)
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	var errs bytes.Buffer
+	c := exec.Command(*program, "lr-range", "--config", "c.yaml", "--steps", "10000000")
+	c.Dir, c.Stdout, c.Stderr = dir, out, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out.Name(), "with lmh", 1)
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitCtrlC || !strings.HasSuffix(errs.String(), "vsetrain: interrupted\n") {
+		t.Errorf("exit code %d\n%s", code, &errs)
+	}
+}
+
 // A second Ctrl-C, while the program is busy or hangs, ends it at once, says what is not saved and removes half-written
 // files; further signals of other kinds do not.
 func TestSecondCtrlC(t *testing.T) {

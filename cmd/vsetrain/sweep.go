@@ -69,12 +69,5 @@ type codedError struct {
 // Unwrap returns the error inside.
 func (e *codedError) Unwrap() error { return e.error }
 
-// trialName is what a trial is called in a line of text: number and identifier, and its seed where the sweep has
-// several.
-func trialName(t sweep.Trial, seeds int) string {
-	name := fmt.Sprintf("%d %s", t.Number, t.ID)
-	if seeds > 1 {
-		name += fmt.Sprintf(" seed=%d", t.Seed)
-	}
-	return name
-}
+// trialName is what a trial is called in a line of text: number, identifier and seed.
+func trialName(t sweep.Trial) string { return fmt.Sprintf("%d %s seed=%d", t.Number, t.ID, t.Seed) }

@@ -102,7 +102,7 @@ func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
 		if err := store.Retry(s); err != nil {
 			return err
 		}
-		a.Printf("again: trial %s: %s\n", trialName(s.Trial, len(plan.Def.Seeds)), plan.Def.ShortText(s.Point))
+		a.Printf("again: trial %s: %s\n", trialName(s.Trial), plan.Def.ShortText(s.Point))
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 }
 
 func eventText(e sweep.Event, d *sweep.Definition) string {
-	s := fmt.Sprintf("%-8s trial %s", e.Kind, trialName(e.Job.State.Trial, len(d.Seeds)))
+	s := fmt.Sprintf("%-8s trial %s", e.Kind, trialName(e.Job.State.Trial))
 	switch e.Kind {
 	case sweep.Started:
 		s += fmt.Sprintf(" up to epoch %d: %s", e.Job.Epochs, d.ShortText(e.Job.State.Point))

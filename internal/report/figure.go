@@ -101,7 +101,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		}
 		if !s.Hidden && !named[s.Name] {
 			named[s.Name] = true
-			p.Legend.Add(s.Name, thumb)
+			p.Legend.Add(s.Name, legendGround{&p.Legend, s.Name}, thumb)
 		}
 	}
 	if f.ZeroY {
@@ -129,6 +129,25 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		p.Add(l)
 	}
 	return p, nil
+}
+
+// legendGround is a white ground behind an entry of a legend, which covers lines that pass there.
+type legendGround struct {
+	legend *plot.Legend
+	name   string
+}
+
+// Thumbnail implements plot.Thumbnailer. The canvas is the place of the sample, beside which the name will stand.
+func (g legendGround) Thumbnail(c *draw.Canvas) {
+	r, width := c.Rectangle, g.legend.TextStyle.Rectangle("  "+g.name).Max.X
+	if g.legend.Left {
+		r.Max.X += width
+	} else {
+		r.Min.X -= width
+	}
+	r.Min.Y -= g.legend.Padding
+	c.SetColor(color.White)
+	c.Fill(r.Path())
 }
 
 func addSeries(p *plot.Plot, xy plotter.XYs, s Series) (plot.Thumbnailer, error) {
@@ -214,6 +233,7 @@ var pageColours = func() *strings.Replacer {
 		}
 	}
 	put(color.RGBA{A: 255}, "currentColor")
+	put(color.RGBA{R: 255, G: 255, B: 255, A: 255}, "var(--ground)")
 	put(chart.Grey, "var(--line)")
 	put(chart.Soft, "var(--faint)")
 	for i := range chart.Colours {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"image/color"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,8 +79,14 @@ func TestOneStyle(t *testing.T) {
 					t.Errorf("%s lacks %s", name, want)
 				}
 			}
+			// Behind the marks each entry of the legend has a white ground.
+			white := "fill:" + chart.Hex(color.RGBA{R: 255, G: 255, B: 255})
+			if _, legend, _ := strings.Cut(svg, "stroke-dasharray:3"); strings.Count(legend, white) != 3 {
+				t.Errorf("the legend covers no lines: %.600s", legend)
+			}
 			page, err := f.Inline()
-			if err != nil || !strings.Contains(page, "stroke:var(--s2)") ||
+			if err != nil || strings.Contains(page, white) ||
+				strings.Count(page, "fill:var(--ground)") != 3 || !strings.Contains(page, "stroke:var(--s2)") ||
 				strings.Contains(page, chart.Hex(chart.Colour(0))) {
 				t.Errorf("the colours of a page: %v\n%.600s", err, page)
 			}

@@ -73,8 +73,14 @@ func newPlot(p plot) *plot {
 		pad := 0.05 * (p.y1 - p.y0)
 		p.y0, p.y1 = p.y0-pad, p.y1+pad
 	}
-	if p.y1 <= p.y0 {
-		p.y0, p.y1 = p.y0-1, p.y1+1
+	if y := math.Abs(p.y0); p.y1-p.y0 <= 1e-9*y { // one value: the axis begins at 0
+		if y == 0 {
+			y = 1
+		}
+		p.y1 += y
+		if !p.Zero {
+			p.y0 -= y
+		}
 	}
 	return &p
 }

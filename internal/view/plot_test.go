@@ -33,9 +33,18 @@ func TestPlot(t *testing.T) {
 		Curves: []curve{{X: []float64{1}, Y: []float64{0}}}}).Empty() {
 		t.Error("a plot without values is not empty")
 	}
-	flat := newPlot(plot{Curves: []curve{{X: []float64{0, 5}, Y: []float64{3, 3}}}})
-	if strings.Contains(flat.Points(flat.Curves[0]), "NaN") || len(flat.YTicks()) == 0 {
-		t.Error("a constant curve")
+	for _, y := range []float64{3, 1e-3, -2} { // a constant curve lies in the middle, and the axis has a 0
+		flat := newPlot(plot{Curves: []curve{{X: []float64{0, 5}, Y: []float64{y, y}}}})
+		if got := flat.Points(flat.Curves[0]); got != "52,123 588,123" {
+			t.Errorf("constant curve of %g: %s", y, got)
+		}
+		if !slices.ContainsFunc(flat.YTicks(), func(k tick) bool { return k.Text == "0" }) {
+			t.Errorf("constant curve of %g: ticks %v", y, flat.YTicks())
+		}
+	}
+	zero := newPlot(plot{Zero: true, Curves: []curve{{X: []float64{0, 5}, Y: []float64{0, 0}}}})
+	if got := zero.Points(zero.Curves[0]); got != "52,236 588,236" { // on the axis
+		t.Errorf("curve of zeros: %s", got)
 	}
 }
 

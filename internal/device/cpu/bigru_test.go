@@ -9,16 +9,22 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// Both directions at once give the bits of one after the other and their mean.
-func TestBiGRUIsTwoGRUs(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Threads: 2})
+// newBiGRU opens a device, and on it a BiGRU of 19 values and h units over 5 captions of 23 words, whose views hold
+// normal numbers times 0.3; alloc makes more of them. The weights of its products and all gradients are left to the
+// test.
+func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n int) device.View,
+	a device.BiGRUArgs) {
+	d, err := cpu.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
-	const in, h, rows = 19, 33, 23
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	r := philox.NewKey(1, "bigru").Stream(0)
-	alloc := func(n int) device.View {
+	alloc = func(n int) device.View {
 		b, err := d.Alloc(device.Float, n)
 		if err != nil {
 			t.Fatal(err)
@@ -30,11 +36,7 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 		d.UploadDoubles(device.Of(b), x)
 		return device.Of(b)
 	}
-	bits := func(v device.View) []float32 {
-		x := make([]float32, v.N)
-		d.DownloadFloats(x, v)
-		return x
-	}
+	const in, rows = 19, 23
 	host := []int32{9, 8, 4, 1, 1}
 	b, err := d.Alloc(device.Int32, len(host))
 	if err != nil {
@@ -42,19 +44,35 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	}
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
-	both := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
-		Work: alloc(rows * (h + in)), DY: alloc(rows * h), DX: alloc(rows * in)}
+	a = device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
+		Work: alloc(rows * (h + in))}
+	for k := range a.Directions {
+		a.Directions[k] = device.GRUDirection{BIH: alloc(3 * h), BHH: alloc(3 * h), Gates: alloc(rows * 4 * h),
+			Prev: alloc(rows * h)}
+	}
+	return d, alloc, a
+}
+
+// Both directions at once give the bits of one after the other and their mean.
+func TestBiGRUIsTwoGRUs(t *testing.T) {
+	d, alloc, both := newBiGRU(t, cpu.Options{Threads: 2}, 33)
+	in, h := both.I, both.H
+	like := func(v device.View) device.View { return alloc(v.N) }
+	both.DY, both.DX = like(both.Y), like(both.X)
+	bits := func(v device.View) []float32 {
+		x := make([]float32, v.N)
+		d.DownloadFloats(x, v)
+		return x
+	}
 	var one [2]device.GRUArgs
 	for k := range one {
-		w := device.GRUDirection{WIH: alloc(3 * h * in), WHH: alloc(3 * h * h), BIH: alloc(3 * h), BHH: alloc(3 * h),
-			Gates: alloc(rows * 4 * h), Prev: alloc(rows * h),
-			DWIH: alloc(3 * h * in), DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}
-		both.Directions[k] = w
-		one[k] = device.GRUArgs{I: in, H: h, Lengths: lengths, Reverse: k == 1, X: both.X, Y: alloc(rows * h),
-			DY: alloc(rows * h), DX: alloc(rows * in), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH,
-				BIH: w.BIH,
-				BHH: w.BHH, Gates: alloc(rows * 4 * h), Prev: alloc(rows * h), DWIH: alloc(3 * h * in),
-				DWHH: alloc(3 * h * h), DBIH: alloc(3 * h), DBHH: alloc(3 * h)}}
+		w := &both.Directions[k]
+		w.WIH, w.WHH = alloc(3*h*in), alloc(3*h*h)
+		w.DWIH, w.DWHH, w.DBIH, w.DBHH = like(w.WIH), like(w.WHH), like(w.BIH), like(w.BHH)
+		one[k] = device.GRUArgs{I: in, H: h, Lengths: both.Lengths, Reverse: k == 1, X: both.X, Y: like(both.Y),
+			DY: like(both.Y), DX: like(both.X), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH,
+				BIH: w.BIH, BHH: w.BHH, Gates: like(w.Gates), Prev: like(w.Prev), DWIH: like(w.WIH),
+				DWHH: like(w.WHH), DBIH: like(w.BIH), DBHH: like(w.BHH)}}
 	}
 	same := func(what string, a, b device.View) {
 		t.Helper()
@@ -69,7 +87,7 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 	for _, a := range one {
 		d.GRU(a)
 	}
-	mean, half, dx := alloc(rows*h), alloc(rows*h), alloc(rows*in)
+	mean, half, dx := like(both.Y), like(both.Y), like(both.X)
 	d.Combine(mean, one[0].Y, one[1].Y, 0.5, 0.5)
 	same("Y", both.Y, mean)
 	d.Combine(half, both.DY, device.View{}, 0.5, 0)
