@@ -34,6 +34,7 @@ type Info struct {
 	Major, Minor           int // compute capability
 	Multiprocessors        int
 	MaxSharedBytesPerBlock int
+	Together               bool   // it starts kernels whose blocks all run at once
 	Memory                 uint64 // bytes
 	Mode                   Mode
 	UUID                   string // without the GPU- or MIG- in front of it; empty where it is not known
@@ -67,9 +68,11 @@ func (m Mode) String() string {
 
 // Launch is one kernel call. Parameter i is the first bytes of Values[i], as many as the kernel's declaration says.
 type Launch struct {
-	Grid    [3]uint32
-	Threads uint32
-	Values  [MaxParameters]uint64
+	Grid     [3]uint32
+	Threads  uint32
+	Shared   uint32 // bytes of dynamic shared memory of a block; see Allow
+	Together bool   // all blocks run at once, so that they may wait for each other (a cooperative launch)
+	Values   [MaxParameters]uint64
 }
 
 // MaxParameters is the greatest number of parameters of a kernel.
@@ -100,6 +103,10 @@ type Driver interface {
 	UnloadModule(Module) error
 	Function(m Module, name string) (Function, error)
 	Launch(f Function, l *Launch, s Stream) error
+	// Allow bounds the bytes of dynamic shared memory that a block of the kernel may have from now on.
+	Allow(f Function, shared int) error
+	// Resident is how many blocks a multiprocessor holds at once, with so many bytes of dynamic shared memory each.
+	Resident(f Function, threads, shared int) (int, error)
 
 	NewStream() (Stream, error)
 	DestroyStream(Stream) error

@@ -40,7 +40,8 @@ type symbols struct {
 	memAlloc, memFree, memHostAlloc, memFreeHost entry
 	upload, download, copy, memset               entry
 	loadModule, unloadModule, getFunction        entry
-	launch                                       entry
+	launch, launchTogether                       entry
+	functionAttribute, occupancy                 entry
 	streamCreate, streamDestroy, streamSync      entry
 	eventCreate, eventDestroy, eventRecord       entry
 	eventSync, eventElapsed, streamWait          entry
@@ -69,7 +70,9 @@ func (s *symbols) list() map[string]*entry {
 		"cuMemcpyDtoDAsync_v2": &s.copy,
 		"cuMemsetD32Async":     &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule,
 		"cuModuleGetFunction": &s.getFunction,
-		"cuLaunchKernel":      &s.launch, "cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy,
+		"cuLaunchKernel":      &s.launch, "cuLaunchCooperativeKernel": &s.launchTogether,
+		"cuFuncSetAttribute": &s.functionAttribute, "cuOccupancyMaxActiveBlocksPerMultiprocessor": &s.occupancy,
+		"cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy,
 		"cuStreamSynchronize": &s.streamSync,
 		"cuEventCreate":       &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord,
 		"cuEventSynchronize": &s.eventSync,
@@ -168,6 +171,7 @@ const (
 	attributeComputeMode     = 20
 	attributeMajor           = 75
 	attributeMinor           = 76
+	attributeCooperative     = 95
 	attributeSharedOptin     = 97
 )
 
@@ -182,14 +186,16 @@ func (d *libcuda) Info(i int) (Info, error) {
 		return Info{}, err
 	}
 	info.Name = cString(uintptr(unsafe.Pointer(&d.out.text[0])))
+	var cooperative int
 	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
-		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode),
+		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode), attributeCooperative: &cooperative,
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
 		if err := d.call(&d.fn.deviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
 			return Info{}, err
 		}
 		*to = int(d.out.n)
 	}
+	info.Together = cooperative != 0
 	if err = d.call(&d.fn.deviceTotalMem, uintptr(unsafe.Pointer(&d.out.a)), dev); err != nil {
 		return Info{}, err
 	}
@@ -299,9 +305,24 @@ func (d *libcuda) Function(m Module, name string) (Function, error) {
 
 func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 	*d.vals = l.Values
+	if l.Together {
+		return d.call(&d.fn.launchTogether, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
+			uintptr(l.Threads), 1, 1, uintptr(l.Shared), uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])))
+	}
 	return d.call(&d.fn.launch, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
-		uintptr(l.Threads), 1, 1, 0,
+		uintptr(l.Threads), 1, 1, uintptr(l.Shared),
 		uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
+}
+
+const functionDynamicShared = 8 // of cuFuncSetAttribute
+
+func (d *libcuda) Allow(f Function, shared int) error {
+	return d.call(&d.fn.functionAttribute, uintptr(f), functionDynamicShared, uintptr(shared))
+}
+
+func (d *libcuda) Resident(f Function, threads, shared int) (int, error) {
+	err := d.call(&d.fn.occupancy, uintptr(unsafe.Pointer(&d.out.n)), uintptr(f), uintptr(threads), uintptr(shared))
+	return int(d.out.n), err
 }
 
 const streamNonBlocking = 1

@@ -91,6 +91,11 @@ func (l *linked) Info(i int) (info Info, err error) {
 			return info, l.fail("cuDeviceGetAttribute", err)
 		}
 	}
+	cooperative, err := d.Attribute(attributeCooperative)
+	if err != nil {
+		return info, l.fail("cuDeviceGetAttribute", err)
+	}
+	info.Together = cooperative != 0
 	mode, err := d.Attribute(attributeComputeMode)
 	if err != nil {
 		return info, l.fail("cuDeviceGetAttribute", err)
@@ -169,10 +174,14 @@ func (l *linked) Function(m Module, name string) (Function, error) {
 }
 
 // Launch passes room for as many parameters as a kernel can have; the driver reads those that the kernel declares.
+// What the package lacks is a kernel whose blocks all run at once.
 func (l *linked) Launch(f Function, k *Launch, s Stream) error {
+	if k.Together {
+		return l.libcuda.Launch(f, k, s)
+	}
 	*l.vals = k.Values
 	return l.fail("cuLaunchKernel", f.cu().Launch(int(k.Grid[0]), int(k.Grid[1]), int(k.Grid[2]), int(k.Threads), 1, 1,
-		0, s.cu(), l.params[:]))
+		int(k.Shared), s.cu(), l.params[:]))
 }
 
 func (l *linked) NewStream() (Stream, error) {

@@ -123,6 +123,114 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
+// together runs a planted kernel on blocks that run at once, of two warps with 256 bytes of dynamic shared memory: on
+// two values for each block and a counter, all 0. It returns the values.
+func (m *machine) together(name string, blocks int) ([]float32, error) {
+	m.t.Helper()
+	f, err := m.Function(m.module, name)
+	m.must(err)
+	y, arrived := m.memory(2*blocks), m.memory(1)
+	defer m.Free(y)
+	defer m.Free(arrived)
+	m.must(m.Fill(y, 0, 2*blocks, m.stream))
+	m.must(m.Fill(arrived, 0, 1, m.stream))
+	m.must(m.Allow(f, 256))
+	n, err := m.Resident(f, 64, 256)
+	m.must(err)
+	if n < 4 {
+		m.t.Fatalf("%d blocks of 64 threads at once on a multiprocessor", n)
+	}
+	l := driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: 64, Shared: 256, Together: true}
+	l.Values[0], l.Values[1] = uint64(y), uint64(arrived)
+	if err := m.Launch(f, &l, m.stream); err != nil {
+		return nil, err
+	}
+	if err := m.Synchronize(m.stream); err != nil {
+		return nil, err
+	}
+	got := make([]float32, 2*blocks)
+	m.must(m.Download(unsafe.Pointer(&got[0]), y, 8*blocks, m.stream))
+	return got, m.Synchronize(m.stream)
+}
+
+// Blocks that run at once pass on what they have behind barriers of the grid, and each has its own shared memory. A
+// barrier that is missing, that waits for too few or for too many, and threads that go ahead of it are found. An
+// arrival that may come too early is found where it does.
+func TestBlocksAtOnce(t *testing.T) {
+	const blocks = 5
+	for _, order := range []int{0, 1, 2} {
+		for _, c := range []struct {
+			kernel, says string
+			orders       int // in which it is found, a bit for each
+		}{
+			{"planted_grid", "", 0},
+			{"planted_missing_grid_barrier", "race in device memory", 7},
+			{"planted_early_grid_barrier", "race in device memory", 7},
+			{"planted_loose_grid_barrier", "race in device memory", 7},
+			{"planted_early_arrival", "race in device memory", 1},
+			{"planted_endless_grid_barrier", "the blocks wait for each other", 7},
+			{"planted_dynamic_beyond", "4 bytes at byte 256 of 256 of dynamic shared memory", 7},
+		} {
+			m := start(t)
+			emulator.Set(t, "order", order, 0)
+			got, err := m.together(c.kernel, blocks)
+			if c.orders>>order&1 != 0 {
+				if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.kernel) {
+					t.Errorf("order %d: %s: %v, expected an error with %q", order, c.kernel, err, c.says)
+				}
+			} else if c.says == "" {
+				m.must(err)
+				for i, v := range got[:blocks] {
+					if v != float32(4+i) {
+						t.Errorf("order %d: block %d has %v, want %d", order, i, v, 4+i)
+					}
+				}
+			}
+			emulator.Mend(t)
+		}
+	}
+}
+
+// A driver refuses more blocks at once than there is room for, and all of them where it cannot. A kernel whose blocks
+// wait for each other fails where it is started in the usual way.
+func TestRefusalsOfBlocksAtOnce(t *testing.T) {
+	m := start(t)
+	refused := func(blocks int, says string) {
+		t.Helper()
+		if _, err := m.together("planted_grid", blocks); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%d blocks: %v, expected %s", blocks, err, says)
+		}
+	}
+	refused(4*32+1, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
+	emulator.Set(t, "cooperative", 0, 1)
+	refused(1, "CUDA_ERROR_NOT_SUPPORTED")
+	if info, err := m.Info(0); err != nil || info.Together {
+		t.Errorf("the GPU runs blocks at once: %v, %v", info.Together, err)
+	}
+	f, err := m.Function(m.module, "planted_grid")
+	m.must(err)
+	if err := m.Allow(f, 228<<10); err == nil {
+		t.Error("more shared memory than a block may have is no error")
+	}
+	m.must(m.Allow(f, 255))
+	l := driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 64, Shared: 256}
+	if err := m.Launch(f, &l, m.stream); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_INVALID_VALUE") {
+		t.Errorf("more shared memory than is allowed: %v", err)
+	}
+	m.must(m.Allow(f, 256))
+	y, arrived := m.memory(2), m.memory(1)
+	m.must(m.Fill(y, 0, 2, m.stream))
+	m.must(m.Fill(arrived, 0, 1, m.stream))
+	l.Values[0], l.Values[1] = uint64(y), uint64(arrived)
+	const says = "waits for other blocks in a launch whose blocks do not all run at once"
+	if err := m.Launch(f, &l, m.stream); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("started in the usual way: %v", err)
+	}
+	emulator.Mend(t)
+	m.must(m.Free(y))
+	m.must(m.Free(arrived))
+}
+
 // New memory is NaN, so that what is read before it is written shows.
 func TestNewMemoryIsNaN(t *testing.T) {
 	m := start(t)

@@ -13,6 +13,8 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+// Shared memory of a size that the launch says.
+#define DYNAMIC_SHARED(type, name) extern __attribute__((shared)) type name[]
 #define VSE_INLINE static __device__ inline __attribute__((always_inline))
 struct vse_thread {
   __declspec(property(get = gx)) unsigned x;

@@ -35,7 +35,8 @@ type Driver struct {
 	handles uintptr
 	modules map[driver.Module][]byte
 	names   map[driver.Function]string
-	capture map[string]int // nil outside of a recording
+	allowed map[driver.Function]int // bytes of dynamic shared memory
+	capture map[string]int          // nil outside of a recording
 }
 
 var (
@@ -46,7 +47,8 @@ var (
 // New returns a driver of the GPU.
 func New(gpu driver.Info) *Driver {
 	return &Driver{GPU: gpu, next: 0x700000000000, memory: map[driver.Ptr]int{}, pinned: map[unsafe.Pointer][]byte{},
-		modules: map[driver.Module][]byte{}, names: map[driver.Function]string{}}
+		modules: map[driver.Module][]byte{}, names: map[driver.Function]string{},
+		allowed: map[driver.Function]int{}}
 }
 
 var (
@@ -159,7 +161,28 @@ func (d *Driver) Launch(f driver.Function, l *driver.Launch, _ driver.Stream) er
 	if l.Threads == 0 || l.Threads > 1024 || x == 0 || y == 0 || z == 0 || x > 0x7fffffff || y > 65535 || z > 65535 {
 		return fmt.Errorf("kernel %s on a grid of %v blocks of %d threads: %w", d.names[f], l.Grid, l.Threads, errValue)
 	}
+	if int(l.Shared) > d.allowed[f] || l.Together &&
+		(!d.GPU.Together || uint64(x)*uint64(y)*uint64(z) > uint64(d.GPU.Multiprocessors)) {
+		return fmt.Errorf("kernel %s on a grid of %v blocks with %d bytes of shared memory, all at once %v: %w",
+			d.names[f], l.Grid, l.Shared, l.Together, errValue)
+	}
 	return d.do(d.names[f])
+}
+
+func (d *Driver) Allow(f driver.Function, shared int) error {
+	if shared > d.GPU.MaxSharedBytesPerBlock {
+		return errValue
+	}
+	d.allowed[f] = shared
+	return nil
+}
+
+// Resident is one block, where the GPU has the shared memory for it.
+func (d *Driver) Resident(_ driver.Function, threads, shared int) (int, error) {
+	if shared > d.GPU.MaxSharedBytesPerBlock {
+		return 0, nil
+	}
+	return 1, nil
 }
 
 func (d *Driver) NewStream() (driver.Stream, error)          { return driver.Stream(d.handle()), nil }

@@ -64,6 +64,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Blocks that run at once are as many as there are multiprocessors, with the shared memory that the GPU has for one.
+func TestBlocksAtOnce(t *testing.T) {
+	d := New(driver.Info{Multiprocessors: 3, MaxSharedBytesPerBlock: 100 << 10, Together: true})
+	for _, c := range []struct{ shared, want int }{{100 << 10, 1}, {100<<10 + 1, 0}} {
+		if n, err := d.Resident(1, 256, c.shared); n != c.want || err != nil {
+			t.Errorf("%d bytes: %d blocks, %v, want %d", c.shared, n, err, c.want)
+		}
+	}
+	if err := d.Allow(1, 100<<10+1); err == nil {
+		t.Error("a block may have more shared memory than there is")
+	}
+	if err := d.Allow(1, 100<<10); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		blocks, shared uint32
+		together       bool
+		taken          bool
+	}{{3, 100 << 10, true, true}, {4, 0, true, false}, {4, 100 << 10, false, true}, {1, 100<<10 + 1, false, false}} {
+		err := d.Launch(1, &driver.Launch{Grid: [3]uint32{c.blocks, 1, 1}, Threads: 32, Shared: c.shared,
+			Together: c.together}, 1)
+		if (err == nil) != c.taken {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	d.GPU.Together = false
+	if err := d.Launch(1, &driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 32, Together: true}, 1); err == nil {
+		t.Error("a GPU that does not run blocks at once does")
+	}
+}
+
 // What is read from the GPU is zero.
 func TestDownload(t *testing.T) {
 	d := New(driver.Info{Memory: 100})

@@ -11,12 +11,14 @@ import (
 type module struct {
 	name    string
 	shared  []shared // that every kernel of the file may name
+	dynamic string   // the shared memory of a size that a launch says; empty where the file has none
 	kernels []*kernel
 }
 
 // A kernel is one entry.
 type kernel struct {
 	name       string
+	module     *module
 	parameters []int // bytes
 	threads    int   // .maxntid
 	shared     []shared
@@ -44,6 +46,7 @@ var (
 	paramLine  = regexp.MustCompile(`^\.param \.[usbf](32|64) \w+_param_\d+,?$`)
 	limitLine  = regexp.MustCompile(`^\.maxntid (\d+), 1, 1$`)
 	sharedLine = regexp.MustCompile(`^\.shared \.align (\d+) \.b8 (\w+)\[(\d+)\];$`)
+	externLine = regexp.MustCompile(`^\.extern \.shared \.align \d+ \.b8 (\w+)\[\];$`)
 	regLine    = regexp.MustCompile(`^\.reg \.(\w+)\s+%(\w+)<(\d+)>;$`)
 	labelLine  = regexp.MustCompile(`^\$(\w+):$`)
 	splitLine  = regexp.MustCompile(`^\{ \.reg \.b(16|32) tmp; mov\.b(32|64) \{(tmp|%\w+), (tmp|%\w+)\}, (%\w+); \}$`)
@@ -80,7 +83,7 @@ var errUnknown = fmt.Errorf("unknown to the translation")
 // read takes one line in.
 func (m *module) read(line string, number int, k **kernel, inside *bool) error {
 	if f := entryLine.FindStringSubmatch(line); f != nil && !*inside {
-		*k = &kernel{name: f[1]}
+		*k = &kernel{name: f[1], module: m}
 		m.kernels = append(m.kernels, *k)
 		return nil
 	}
@@ -91,6 +94,10 @@ func (m *module) read(line string, number int, k **kernel, inside *bool) error {
 		} else {
 			m.shared = append(m.shared, s)
 		}
+		return nil
+	}
+	if f := externLine.FindStringSubmatch(line); f != nil && !*inside && m.dynamic == "" {
+		m.dynamic = f[1]
 		return nil
 	}
 	if *k == nil {

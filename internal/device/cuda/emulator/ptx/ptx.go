@@ -147,6 +147,12 @@ func (k *kernel) instruction(s statement) (string, error) {
 			s.args[0], s.args[4], s.args[1], s.args[2])
 	case s.op == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" && n == 4:
 		return k.multiply(s, unknown)
+	case s.op == "red.release.gpu.global.add.u32" && n == 2:
+		return k.counter("emu::add_release((uint32_t*)as<uint64_t>(%s), as<uint32_t>(%s));", s.line, s.args[0],
+			s.args[1])
+	case s.op == "ld.acquire.gpu.global.u32" && n == 2:
+		return k.counter("{ uint32_t* at = (uint32_t*)as<uint64_t>(%s); set(%s, emu::load_acquire(at)); }", s.line,
+			s.args[1], s.args[0])
 	case s.op == "split":
 		return k.split(s)
 	case s.op == "mov.b64" && n == 2 && strings.HasPrefix(s.args[1], "{"):
@@ -262,6 +268,15 @@ func (k *kernel) access(s statement, f []string) (string, error) {
 	return c + " }", nil
 }
 
+// counter is an access that blocks which run at once wait by, to an address without an offset.
+func (k *kernel) counter(format string, line int, at, value string) (string, error) {
+	a := address.FindStringSubmatch(at)
+	if a == nil || a[2] != "" {
+		return "", fmt.Errorf("address %q is unknown to the translation", at)
+	}
+	return k.call(fmt.Sprintf("emu::line = %d; ", line)+format, a[1], value)
+}
+
 // multiply is a product of tiles in the registers of a warp.
 func (k *kernel) multiply(s statement, unknown error) (string, error) {
 	var lists [4][]string // D, A, B, C
@@ -334,6 +349,9 @@ func (k *kernel) operand(a string) (string, error) {
 	}
 	if strings.HasPrefix(a, "_Z") {
 		return "(uint64_t)" + a, nil
+	}
+	if a != "" && a == k.module.dynamic {
+		return "(uint64_t)emu::dynamic_shared", nil
 	}
 	return "", fmt.Errorf("operand %q is unknown to the translation", a)
 }

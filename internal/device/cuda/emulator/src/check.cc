@@ -29,6 +29,9 @@ static uint64_t cached_lo, cached_hi;  // the allocation that was accessed last
 
 extern "C" char __start_vse_shared[], __stop_vse_shared[];
 static Shadow* const shared_shadow = (Shadow*)calloc((__stop_vse_shared - __start_vse_shared) / 4 + 1, sizeof(Shadow));
+alignas(16) char dynamic_shared[kMostShared];
+static Shadow dynamic_shadow[kMostShared / 4];
+static unsigned dynamic_bytes;  // of the launch
 
 static void open_arena() {
   if (arena) return;
@@ -94,13 +97,21 @@ bool inside(uint64_t p, size_t bytes) {
   return it != blocks.end() && p + bytes <= it->first + it->second;
 }
 
+bool outside(uint64_t p, size_t bytes) {
+  return p < 4096 || (p - (uint64_t)arena < kArena && !inside(p, bytes));
+}
+
 bool allocation(uint64_t p, uint64_t* at, size_t* bytes) {
   auto it = owner(p);
   if (it == blocks.end() || p >= it->first + it->second) return false;
   return *at = it->first, *bytes = it->second, true;
 }
 
-void fresh_shared() { memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared); }
+void fresh_shared(unsigned dynamic) {
+  memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared);
+  memset(dynamic_shared, 0xff, dynamic_bytes = dynamic);
+}
+char* static_shared(size_t* bytes) { return *bytes = __stop_vse_shared - __start_vse_shared, __start_vse_shared; }
 
 static __attribute__((noinline, cold)) void race(const char* what, const char* other, const char* where,
                                                  const Access& a) {
@@ -109,10 +120,39 @@ static __attribute__((noinline, cold)) void race(const char* what, const char* o
        other);
 }
 
+// look_together is look for blocks that run at once, without note compare. Each has its own shared memory, in the same
+// place: what another one did there does not matter. A read that comes behind those before takes their place; of others
+// the greatest number is kept.
+static __attribute__((noinline)) void look_together(Shadow& s, bool write, const char* where, bool note) {
+  const Position p = position;
+  const bool shared = *where == 's';
+  auto matters = [&](const Access& a) { return a.block >= p.first && (!shared || own(a.block)); };
+  auto conflict = [&](const Access& a) {
+    if (!matters(a)) return false;
+    if (a.thread == kSeveralBlocks) return !before(a.block, true);
+    if (own(a.block)) return a.epoch == p.epoch && a.thread != p.thread;
+    return !before(a.block, false);
+  };
+  if (conflict(s.wrote)) return race(write ? "writes" : "reads", "written", where, s.wrote);
+  if (write && conflict(s.read)) return race("writes", "read", where, s.read);
+  if (!note) return;
+  Access mine = {p.block, p.thread, p.epoch};
+  if (write) {
+    s.wrote = mine;
+    return;
+  }
+  if (conflict(s.read)) {
+    if (own(s.read.block) && s.read.thread != kSeveralBlocks) mine.thread = kSeveral;
+    else mine = {s.read.block > p.block ? s.read.block : p.block, kSeveralBlocks, p.epoch};
+  }
+  s.read = mine;
+}
+
 // first is the first block whose accesses matter: of the launch for device memory, the running one for shared memory,
 // of which each block has its own.
 static inline __attribute__((always_inline)) void compare(const Shadow& s, bool write, const char* where,
                                                           uint32_t first) {
+  if (together) return look_together(const_cast<Shadow&>(s), write, where, false);
   const Position p = position;
   auto conflict = [&](const Access& a) {
     if (a.block < first) return false;
@@ -125,6 +165,7 @@ static inline __attribute__((always_inline)) void compare(const Shadow& s, bool 
 
 // look is compare, and notes the access.
 static inline __attribute__((always_inline)) void look(Shadow& s, bool write, const char* where, uint32_t first) {
+  if (together) return look_together(s, write, where, true);
   const Position p = position;
   if (!write && s.read.block == p.block && s.read.epoch == p.epoch && s.read.thread == kSeveral &&
       s.wrote.block >= first && s.wrote.block == p.block && s.wrote.epoch != p.epoch)
@@ -171,6 +212,13 @@ static inline __attribute__((always_inline)) void access(uint64_t p, size_t byte
       if (half_launch != position.first) continue;
       for (int i = 0; i < 2; i++) compare(halves[2 * w + i], write, "device", position.first);
     }
+  } else if (p - (uint64_t)dynamic_shared < kMostShared) {
+    const uint64_t at = p - (uint64_t)dynamic_shared;
+    if (at + bytes > dynamic_bytes)
+      return fail("%s %zu bytes at byte %llu of %u of dynamic shared memory", write ? "writes" : "reads", bytes,
+                  (unsigned long long)at, dynamic_bytes);
+    for (uint64_t w = at / 4; w <= (at + bytes - 1) / 4; w++)
+      look(dynamic_shadow[w], write, "shared", position.block);
   } else if (p < 4096) {
     fail("%s %zu bytes at address %llu", write ? "writes" : "reads", bytes, (unsigned long long)p);
   }
@@ -183,7 +231,8 @@ void check_device(uint64_t p, size_t bytes, bool write) {
 }
 void check_shared(uint64_t p, size_t bytes, bool write) {
   const uint64_t at = p - (uint64_t)__start_vse_shared, size = __stop_vse_shared - __start_vse_shared;
-  if (at >= size || at + bytes > size || p % bytes)
+  const bool dynamic = p - (uint64_t)dynamic_shared < kMostShared;
+  if ((!dynamic && (at >= size || at + bytes > size)) || p % bytes)
     return fail("%s %zu bytes at %lld of shared memory", write ? "writes" : "reads", bytes, (long long)at);
   access(p, bytes, write);
 }

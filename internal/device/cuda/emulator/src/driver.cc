@@ -38,6 +38,7 @@ enum {
   kInvalidContext = 201,
   kNotFound = 500,
   kIllegalAddress = 700,
+  kTooLarge = 720,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalid = 901,
@@ -64,7 +65,9 @@ long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NV
 long no_pinned;       // this allocation of pinned memory fails, counted from now on; 0 never
 long lose;            // the GPU is lost at this launch from now on; 0 never
 long others;          // bytes of memory that other processes hold
+long multiprocessors = 4;
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
+long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none that is recorded
 int context_object, broken;
 bool overwritten;  // memory of the host, between the call of a copy from it and its turn
 thread_local void* context;
@@ -155,6 +158,8 @@ static std::map<std::string, long*> settings() {
           {"others", &others},
           {"mode", &mode},
           {"taken", &taken},
+          {"cooperative", &cooperative},
+          {"multiprocessors", &multiprocessors},
           {"no_blas", &emu_no_blas},
           {"no_half", &emu_no_half},
           {"no_bias", &emu_no_bias}};
@@ -176,13 +181,13 @@ int emu_set(const char* name, long value) {
   return 0;
 }
 // emu_run runs a kernel at once, on any memory of the process, and returns what was wrong: for comparisons.
-const char* emu_run(const char* kernel, const emu::Dim* grid, unsigned threads, void** parameters) {
+const char* emu_run(const char* kernel, const emu::Extent* extent, void** parameters) {
   static std::string wrong;
   static void* const some = emu::allocate(1);  // device memory lies somewhere now, and low addresses are none
   (void)some;
   const emu::Kernel* k = emu::find(kernel);
   if (!k) return "it has no such kernel";
-  emu::run_grid(*k, *grid, {threads, 1, 1}, parameters);
+  emu::run_grid(*k, *extent, parameters);
   wrong = emu::failed() ? emu::failed() : "";
   emu::forget_failure();
   return wrong.empty() ? nullptr : wrong.c_str();
@@ -214,9 +219,10 @@ Result cuDeviceGetName(char* name, int length, int) { return snprintf(name, leng
 Result cuDeviceGetAttribute(int* v, int attribute, int) {
   *v = attribute == 75   ? capability / 10
        : attribute == 76 ? capability % 10
-       : attribute == 16 ? 4
+       : attribute == 16 ? multiprocessors
        : attribute == 20 ? mode
-       : attribute == 97 ? 227 << 10
+       : attribute == 95 ? cooperative != 0
+       : attribute == 97 ? (int)emu::kMostShared
                          : 0;
   return kOK;
 }
@@ -308,13 +314,22 @@ Result cuModuleGetFunction(void** f, void* m, const char* name) {
   *f = ((Module*)m)->functions.back().get();
   return kOK;
 }
-Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                      unsigned shared, void* st, void** parameters, void** extra) {
+Result cuFuncSetAttribute(void* f, int attribute, int value) {
   READY;
-  Function* fn = (Function*)f;
-  unsigned long threads = (unsigned long)bx * by * bz;
-  if (extra || !threads || threads > 1024 || bz > 64 || !gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 ||
-      gz > 65535 || (int)shared > fn->dynamic)
+  if (attribute != 8 || value < 0 || value > (int)emu::kMostShared) return kInvalidValue;
+  return ((Function*)f)->dynamic = value, kOK;
+}
+// Registers bound a real GPU too; how many a kernel takes is not known here.
+Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, void* f, int threads, size_t shared) {
+  READY;
+  if (threads <= 0 || (int)shared > ((Function*)f)->dynamic) return kInvalidValue;
+  return *n = std::min(2048 / threads, (int)((228 << 10) / (shared + 1024))), kOK;
+}
+static Result start(Function* fn, const emu::Extent& extent, void* st, void** parameters) {
+  const emu::Dim &g = extent.grid, &b = extent.block;
+  unsigned long threads = (unsigned long)b.x * b.y * b.z;
+  if (!threads || threads > 1024 || b.z > 64 || !g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 ||
+      g.z > 65535 || (int)extent.shared > fn->dynamic)
     return kInvalidValue;
   launches++;
   if (Result r = lost()) return r;
@@ -324,10 +339,26 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     if (broken) return;
     std::vector<void*> p;
     for (auto& v : *values) p.push_back(&v);
-    emu::launch(*fn->kernel, {gx, gy, gz}, {bx, by, bz}, p.data());
+    emu::launch(*fn->kernel, extent, p.data());
     finished++;
     if (emu::failed()) broken = kIllegalAddress;
   });
+}
+Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared, void* st, void** parameters, void** extra) {
+  READY;
+  if (extra) return kInvalidValue;
+  return start((Function*)f, {{gx, gy, gz}, {bx, by, bz}, shared, false}, st, parameters);
+}
+Result cuLaunchCooperativeKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                 unsigned shared, void* st, void** parameters) {
+  READY;
+  if (cooperative == 2 && stream(st)->capture) return stream(st)->spoiled = true, kCaptureUnsupported;
+  if (!cooperative) return kNotSupported;
+  int resident = 0;
+  if (Result r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&resident, f, bx * by * bz, shared)) return r;
+  if ((uint64_t)gx * gy * gz > (uint64_t)resident * multiprocessors) return kTooLarge;
+  return start((Function*)f, {{gx, gy, gz}, {bx, by, bz}, shared, true}, st, parameters);
 }
 Result cuStreamCreate(void** s, unsigned) {
   READY;
@@ -414,6 +445,7 @@ Result cuGetErrorName(Result r, const char** s) {
                                                    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
                                                    {kNotFound, "CUDA_ERROR_NOT_FOUND"},
                                                    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                   {kTooLarge, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
                                                    {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
                                                    {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
                                                    {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},

@@ -18,8 +18,11 @@
 // races.
 #define __shared__ static __attribute__((section("vse_shared")))
 #define VSE_INLINE static inline __attribute__((always_inline))
+// One place for all kernels: a launch says how much of it there is.
+#define DYNAMIC_SHARED(type, name) static type* const name = (type*)emu::dynamic_shared
 
 namespace emu {
+extern char dynamic_shared[] __attribute__((aligned(16)));
 struct Dim { unsigned x, y, z; };
 struct Coordinates { Dim thread, block, block_dim, grid_dim; };
 extern Coordinates now; // set before a fiber runs
@@ -29,6 +32,9 @@ enum Shuffle { kXor, kDown, kIndex, kMultiply };
 uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
 // mma.sync.m16n8k16 of bfloat16 in a warp (kernels/mma.cuh): c += A B, the products added to c in the order of k.
 void mma(float* c, const uint32_t* a, const uint32_t* b);
+// What blocks that run at once may do (kernels/grid.cuh).
+void add_release(uint32_t* at, uint32_t value);
+uint32_t load_acquire(const uint32_t* at);
 
 // A kernel as the fake driver finds it: by name, called with the addresses of its parameters.
 struct Kernel { const char* name; void (*call)(void** parameters); int count; const int* sizes; };

@@ -1,5 +1,5 @@
 // Kernels with mistakes, for the tests of the emulator. They are in no PTX that is shipped.
-#include "common.cuh"
+#include "grid.cuh"
 
 // The sum of 64 values, with the barrier between writing and reading shared memory left out.
 KERNEL planted_missing_barrier(float* y, const float* x) {
@@ -63,3 +63,77 @@ KERNEL planted_other_instruction(float* y, const float* x) {
 KERNEL planted_fused(float* y, const float* x) {
   y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x] - 1.0f;
 }
+
+// Each block writes a value, and behind a barrier of the grid reads that of the next block.
+VSE_INLINE void pass_on(float* y, int n) {
+  int next = (blockIdx.x + 1) % gridDim.x;
+  if (threadIdx.x == 0) y[(n + 1) % 2 * gridDim.x + blockIdx.x] = y[n % 2 * gridDim.x + next] + 1;
+}
+DYNAMIC_SHARED(float, dynamic_floats);
+KERNEL planted_grid(float* y, u32* arrived) {
+  if (threadIdx.x == 0) dynamic_floats[0] = (float)blockIdx.x;
+  for (int n = 0; n < 4; n++) {
+    pass_on(y, n);
+    grid_barrier(arrived, n + 1);
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] += dynamic_floats[0];  // which is this block's own
+}
+
+// The same with one barrier of the grid too few.
+KERNEL planted_missing_grid_barrier(float* y, u32* arrived) {
+  for (int n = 0; n < 4; n++) {
+    pass_on(y, n);
+    if (n != 2) grid_barrier(arrived, n < 2 ? n + 1 : n);
+  }
+}
+
+// The same with barriers that wait for one block too few.
+KERNEL planted_early_grid_barrier(float* y, u32* arrived) {
+  for (int n = 0; n < 4; n++) {
+    pass_on(y, n);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      add_release(arrived, 1);
+      while (load_acquire(arrived) < (n + 1) * gridDim.x - 1) {}
+    }
+    __syncthreads();
+  }
+}
+
+// The same with threads that do not wait until their block has seen the others arrive: the last warp passes values on.
+KERNEL planted_loose_grid_barrier(float* y, u32* arrived) {
+  for (int n = 0; n < 4; n++) {
+    int next = (blockIdx.x + 1) % gridDim.x;
+    if (threadIdx.x == 32) y[(n + 1) % 2 * gridDim.x + blockIdx.x] = y[n % 2 * gridDim.x + next] + 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      add_release(arrived, 1);
+      while (load_acquire(arrived) < (n + 1) * gridDim.x) {}
+    }
+  }
+}
+
+// The same with an arrival that may come before what the block did.
+KERNEL planted_early_arrival(float* y, u32* arrived) {
+  for (int n = 0; n < 4; n++) {
+    int next = (blockIdx.x + 1) % gridDim.x;
+    if (threadIdx.x == 32) y[(n + 1) % 2 * gridDim.x + blockIdx.x] = y[n % 2 * gridDim.x + next] + 1;
+    if (threadIdx.x == 0) {
+      add_release(arrived, 1);
+      while (load_acquire(arrived) < (n + 1) * gridDim.x) {}
+    }
+    __syncthreads();
+  }
+}
+
+// A barrier that waits for one block more than there are.
+KERNEL planted_endless_grid_barrier(float* y, u32* arrived) {
+  if (threadIdx.x == 0) {
+    y[blockIdx.x] = 1;
+    add_release(arrived, 1);
+    while (load_acquire(arrived) < gridDim.x + 1) {}
+  }
+}
+
+// One byte more of dynamic shared memory than there is.
+KERNEL planted_dynamic_beyond(float* y, u32* arrived) { dynamic_floats[64] = y[0]; }

@@ -3,6 +3,11 @@
 // A barrier or a shuffle suspends a thread; a block goes on when all its threads have come to the same barrier, a warp
 // when all lanes of the mask have come to the same shuffle. Warps run one after the other, each up to a barrier.
 // Mistakes end the launch with a message (fail), as a fault ends a kernel on a GPU.
+//
+// Blocks run one after the other too. Where a launch has all of them run at once, a block goes on to where its threads
+// wait for other blocks: where one has read the last value of a counter twice in a row. It reads the values of a
+// counter one after the other, even where others are there already. So a block that does not wait long enough is found:
+// which accesses come before which follows from the values that it has read, not from the order of the run.
 #include "run.h"
 
 #include <sys/mman.h>
@@ -10,6 +15,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,7 +52,7 @@ emu_switch:
   ret
 )");
 
-enum State : uint8_t { kReady, kAtBarrier, kAtShuffle, kDone };
+enum State : uint8_t { kReady, kAtBarrier, kAtShuffle, kWatching, kDone };
 struct Fiber {
   void* sp;
   char* stack;
@@ -58,9 +64,25 @@ struct Fiber {
   uint32_t mask;
   Shuffle kind;
   int line;
+  const uint32_t* watched;  // the counter that was read last
+};
+// Value is one of those that a counter had, and by block up to which number what it did comes before that.
+struct Value { uint32_t value; std::vector<uint32_t> before; };
+// Block is one of those that run at once.
+struct Block {
+  std::vector<Fiber> fibers;
+  Dim at;
+  uint32_t number;
+  uint16_t epoch;
+  std::vector<uint32_t> seen;  // by block: up to which number what it did comes before what this one does now
+  uint32_t all;                // up to which number of any block that is so
+  std::map<const uint32_t*, size_t> read;  // by counter: which of its values was read last, or made
+  std::vector<char> shared;    // while others run
+  bool done;
 };
 static const size_t kStack = 64 << 10;
-static std::vector<Fiber> fibers;
+static std::vector<Fiber> usual;  // of blocks that run one after the other
+static Fiber* fibers;
 static void* scheduler;
 static int current = -1, threads;
 static void (*body_call)(void**);
@@ -219,9 +241,12 @@ static bool release_barrier() {
   return true;
 }
 
-static void run_block() {
+static void begin_block(std::vector<Fiber>& of) {
+  if ((int)of.size() < threads) of.resize(threads);
+  fibers = of.data();
   for (int i = 0; i < threads; i++) {
     Fiber& x = fibers[i];
+    x.watched = nullptr;
     if (!x.stack)
       x.stack = (char*)mmap(0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void** s = (void**)(x.stack + kStack -
@@ -231,38 +256,160 @@ static void run_block() {
     for (int k = 0; k < 6; k++) *--s = nullptr;
     x.sp = s, x.state = kReady, x.parity = 0;
   }
+}
+
+// run_block runs a block to its end, or to where its threads wait for other blocks: then it is false.
+static bool run_block() {
   int sequence[32], warps = (threads + 31) / 32;
+  for (int i = 0; i < threads; i++)
+    if (fibers[i].state == kWatching) fibers[i].state = kReady;
   for (;;) {
     arrange(sequence, warps);
     bool ran = false;
     for (int i = 0; i < warps; i++) {
       ran |= run_warp(32 * sequence[i]);
-      if (failed()) return;
+      if (failed()) return true;
     }
     if (release_barrier()) continue;
-    if (failed()) return;
-    bool done = true;
-    for (int i = 0; i < threads; i++) done &= fibers[i].state == kDone;
-    if (done) return;
-    if (!ran) return fail("the threads wait for each other: a barrier or shuffle that not all of them reach");
+    if (failed()) return true;
+    bool done = true, watching = false;
+    for (int i = 0; i < threads; i++) done &= fibers[i].state == kDone, watching |= fibers[i].state == kWatching;
+    if (done) return true;
+    if (!ran && watching) return false;
+    if (!ran)
+      return fail("the threads wait for each other: a barrier or shuffle that not all of them reach"), true;
   }
 }
 
-void run_grid(const Kernel& k, Dim grid, Dim block, void** parameters) {
+// place is where a block of a number lies in the grid.
+static Dim place(Dim grid, uint64_t b) {
+  return {(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / ((uint64_t)grid.x * grid.y))};
+}
+
+// Blocks that run at once.
+bool together;
+static std::vector<Block> all;
+static size_t running;                                       // of all
+static std::vector<uint32_t> owners;                         // of the numbers from position.first on
+static std::map<const uint32_t*, std::vector<Value>> counters;
+static uint64_t news;                                        // counts what a block may wait for
+
+// renew gives the running block a number that none has had.
+static void renew() {
+  owners.push_back(running);
+  all[running].number = position.block = position.first + owners.size() - 1;
+}
+
+bool own(uint32_t number) { return owners[number - position.first] == running; }
+bool before(uint32_t number, bool several) {
+  const Block& b = all[running];
+  return number <= (several ? b.all : b.seen[owners[number - position.first]]);
+}
+
+// counter is the values of one.
+static std::vector<Value>& counter(const uint32_t* at) {
+  if (!together) fail("waits for other blocks in a launch whose blocks do not all run at once");
+  if ((uint64_t)at % 4 || outside((uint64_t)at, 4)) fail("a counter that is not in device memory");
+  std::vector<Value>& values = counters[at];
+  if (values.empty()) values.push_back({*at, std::vector<uint32_t>(all.size())});
+  return values;
+}
+
+void add_release(uint32_t* at, uint32_t value) {
+  std::vector<Value>& values = counter(at);
+  Block& b = all[running];
+  Value v = values.back();
+  v.value += value;
+  for (size_t i = 0; i < all.size(); i++) v.before[i] = std::max(v.before[i], b.seen[i]);
+  v.before[running] = b.number;
+  *at = v.value;
+  b.read[at] = values.size();
+  values.push_back(v);
+  fibers[current].watched = nullptr;
+  news++;
+  renew();
+}
+
+uint32_t load_acquire(const uint32_t* at) {
+  std::vector<Value>& values = counter(at);
+  Block& b = all[running];
+  size_t& n = b.read[at];
+  Fiber& x = fibers[current];
+  if (x.watched == at) {
+    if (n + 1 == values.size()) {
+      x.state = kWatching;
+      suspend();
+    }
+    if (n + 1 < values.size()) n++;
+  }
+  for (size_t i = 0; i < all.size(); i++) b.seen[i] = std::max(b.seen[i], values[n].before[i]);
+  while (b.all < position.first + owners.size() - 1 && (own(b.all + 1) || before(b.all + 1, false))) b.all++;
+  x.watched = at;
+  return values[n].value;
+}
+
+// run_together runs the blocks in turn, each as far as it comes, until all have ended.
+static void run_together(const Extent& e, uint64_t blocks) {
+  together = true;
+  all.clear(), owners.clear(), counters.clear();
+  all.resize(blocks);
+  size_t bytes;
+  char* shared = static_shared(&bytes);
+  std::vector<int> sequence(blocks);
+  uint64_t left = blocks;
+  for (bool first = true; left && !failed(); first = false) {
+    const uint64_t had = news;
+    arrange(sequence.data(), blocks);
+    for (size_t i = 0; i < blocks && !failed(); i++) {
+      running = sequence[i];
+      Block& b = all[running];
+      if (b.done) continue;
+      if (first) {
+        b.at = place(e.grid, running), b.epoch = 0, b.all = position.first - 1;
+        b.seen.assign(blocks, position.first - 1);
+        fresh_shared(e.shared);
+        begin_block(b.fibers);
+        renew();
+      } else {
+        memcpy(shared, b.shared.data(), bytes);
+        memcpy(dynamic_shared, b.shared.data() + bytes, e.shared);
+        fibers = b.fibers.data();
+      }
+      now.block = b.at, position.block = b.number, position.epoch = b.epoch;
+      if (run_block()) {
+        b.done = true, left--, news++;
+        b.shared.clear();
+      } else {
+        b.shared.resize(bytes + e.shared);
+        memcpy(b.shared.data(), shared, bytes);
+        memcpy(b.shared.data() + bytes, dynamic_shared, e.shared);
+      }
+      b.epoch = position.epoch;
+    }
+    if (!failed() && !first && had == news) fail("the blocks wait for each other: for a value that none gives");
+  }
+  for (Block& b : all)
+    for (Fiber& x : b.fibers) munmap(x.stack, kStack);
+  position.block = position.first + owners.size();
+  all.clear();
+  together = false;
+}
+
+void run_grid(const Kernel& k, const Extent& e, void** parameters) {
   kernel_name = k.name;
-  threads = block.x * block.y * block.z;
-  if ((int)fibers.size() < threads) fibers.resize(threads);
+  threads = e.block.x * e.block.y * e.block.z;
   body_call = k.call, body_parameters = parameters;
-  now.grid_dim = grid, now.block_dim = block;
+  now.grid_dim = e.grid, now.block_dim = e.block;
   position.first = position.block + 1;
-  uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+  uint64_t blocks = (uint64_t)e.grid.x * e.grid.y * e.grid.z;
+  if (e.together) return run_together(e, blocks);
   for (uint64_t n = 0; n < blocks && !failed(); n++) {
-    uint64_t b = order == kReverse ? blocks - 1 - n : n;
-    now.block = {(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / ((uint64_t)grid.x * grid.y))};
+    now.block = place(e.grid, order == kReverse ? blocks - 1 - n : n);
     position.block++, position.epoch = 0;
-    fresh_shared();
+    fresh_shared(e.shared);
+    begin_block(usual);
     run_block();
   }
 }
-void (*launch)(const Kernel&, Dim, Dim, void**) = run_grid;
+void (*launch)(const Kernel&, const Extent&, void**) = run_grid;
 }  // namespace emu

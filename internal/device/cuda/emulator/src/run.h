@@ -10,8 +10,13 @@ extern Order order;  // of threads within a block, and of blocks
 struct Position { uint32_t first, block; uint16_t thread, epoch; };
 extern Position position;
 
-void run_grid(const Kernel& kernel, Dim grid, Dim block, void** parameters);
-extern void (*launch)(const Kernel& kernel, Dim grid, Dim block,
+// Extent is how a kernel is launched: with so many bytes of dynamic shared memory, and together where all its blocks
+// run at once.
+struct Extent { Dim grid, block; unsigned shared; bool together; };
+static const unsigned kMostShared = 227 << 10;  // of a block
+
+void run_grid(const Kernel& kernel, const Extent& extent, void** parameters);
+extern void (*launch)(const Kernel& kernel, const Extent& extent,
                       void** parameters);  // run_grid, unless kernels are compared
 extern int line;                           // of PTX that is executed, 0 where sources are
 
@@ -24,9 +29,18 @@ void forget_failure();
 void* allocate(size_t bytes);
 bool release(void* p);
 bool inside(uint64_t p, size_t bytes);
+bool outside(uint64_t p, size_t bytes);  // of all allocations; memory of the host is not, for comparisons
 bool allocation(uint64_t p, uint64_t* at, size_t* bytes);  // that p lies in
 void check_device(uint64_t p, size_t bytes, bool write);   // ends the launch where an access is wrong
 void check_shared(uint64_t p, size_t bytes, bool write);
 size_t allocated();
-void fresh_shared();
+void fresh_shared(unsigned dynamic);
+char* static_shared(size_t* bytes);
+
+// Of blocks that run at once, which have a new number behind each release. before reports whether what the block of a
+// number did comes before what the running one does now, with several whether all did that up to that number; own
+// whether that is the running block.
+extern bool together;
+bool before(uint32_t number, bool several);
+bool own(uint32_t number);
 }  // namespace emu

@@ -6,7 +6,7 @@
 
 namespace ptx {
 bool fused = true;
-typedef const char* Run(const char* kernel, const emu::Dim* grid, unsigned threads, void** parameters);
+typedef const char* Run(const char* kernel, const emu::Extent* extent, void** parameters);
 static Run* sources;
 
 struct Memory { uint64_t at; std::vector<char> before, theirs; };
@@ -31,7 +31,7 @@ static size_t differ(const char* mine, const char* theirs, size_t size) {
   return size;
 }
 
-static void twice(const emu::Kernel& k, emu::Dim grid, emu::Dim block, void** parameters) {
+static void twice(const emu::Kernel& k, const emu::Extent& extent, void** parameters) {
   std::vector<Memory> all;
   for (int i = 0; i < k.count; i++) {
     if (k.sizes[i] != 8) continue;
@@ -41,15 +41,15 @@ static void twice(const emu::Kernel& k, emu::Dim grid, emu::Dim block, void** pa
     for (auto& m : all) known |= m.at == at;
     if (!known) all.push_back({at, std::vector<char>((char*)at, (char*)at + size), {}});
   }
-  if (const char* wrong = sources(k.name, &grid, block.x, parameters)) {
-    emu::run_grid(k, grid, block, parameters);
+  if (const char* wrong = sources(k.name, &extent, parameters)) {
+    emu::run_grid(k, extent, parameters);
     return emu::fail("the PTX runs, the source does not: %s", wrong);  // unless both say something: the first stays
   }
   for (auto& m : all) {
     m.theirs.assign((char*)m.at, (char*)m.at + m.before.size());
     memcpy((char*)m.at, m.before.data(), m.before.size());
   }
-  emu::run_grid(k, grid, block, parameters);
+  emu::run_grid(k, extent, parameters);
   if (emu::failed()) return;
   for (auto& m : all) {
     const char* mine = (const char*)m.at;
