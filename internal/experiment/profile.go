@@ -33,7 +33,7 @@ func openModel(name string, o device.Options) (device.Device, error) {
 		return nil, err
 	}
 	info := driver.Info{Name: g.Name, Major: g.Major, Minor: g.Minor, Multiprocessors: g.Multiprocessors,
-		MaxSharedBytesPerBlock: 99 << 10, Memory: uint64(g.Memory)}
+		MaxSharedBytesPerBlock: g.Shared, Together: true, Memory: uint64(g.Memory)}
 	return cuda.Open(cuda.Options{On: null.New(info), Precision: o.Precision})
 }
 

@@ -98,7 +98,9 @@ type dev struct {
 	modules   []*module
 	functions []function // by kernel
 	launched  int        // kernels so far, those of recordings once
-	written   []uint64   // by kernel: parameters it writes through
+	atOnce    map[resident]int
+	apart     bool     // blocks do not wait for each other: a recording with such kernels was refused
+	written   []uint64 // by kernel: parameters it writes through
 
 	queue
 	bf16    copies // of operands
@@ -113,6 +115,7 @@ type dev struct {
 	closed  bool
 
 	recording  bool // between the beginning and the end of Record
+	together   bool // and a kernel whose blocks run at once is in it
 	refused    error
 	recordings map[*recording]struct{}
 	tables     map[*table]struct{}
@@ -183,6 +186,7 @@ func Open(o Options) (device.Device, error) {
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(),
+		atOnce:     map[resident]int{},
 		buffers:    map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{},
 		stages: map[*stage]struct{}{}}

@@ -7,7 +7,9 @@ import (
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
+	"vsetrain/internal/device/cuda/driver"
 	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/device/cuda/null"
 )
 
 // launches counts the kernels of calls that were made before, with products by the own kernel.
@@ -26,18 +28,18 @@ func (b *bench) launches(call func()) int {
 }
 
 // A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network
-// do, one after the other. On tensor cores it takes one kernel, and the weights one more each way.
+// do, one after the other. On tensor cores all steps are one kernel, and the weights one more each way; where blocks do
+// not run at once each step is one.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
+	launchesOfBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64, steps, 1+1)
+	emulator.Set(t, "cooperative", 0, 1)
 	launchesOfBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64, steps, 1+steps)
 }
 
-// launchesOfBiGRU wants so many launches for the steps of each way.
-func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches int) {
-	t.Helper()
-	b := &bench{t, open(t, o)}
-	defer b.Close()
+// biGRU is a GRU of two directions over three sequences, the longest of so many steps, and its gradient.
+func (b *bench) biGRU(h int, steps int32) device.BiGRUArgs {
 	const in = 3
 	lengths := device.Ints{Host: []int32{steps, 4, 1}}
 	rows := 11
@@ -58,6 +60,46 @@ func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches 
 		}
 		w.Gates, w.Prev = kept.Slice(k*rows*4*h, (k+1)*rows*4*h), kept.Slice(rows*(8+k)*h, rows*(9+k)*h)
 	}
+	return a
+}
+
+// GRUs of several sizes may follow each other: each has the shared memory that it needs, on a GPU that gives a kernel
+// no more than it was allowed.
+func TestSharedMemoryOfGRUs(t *testing.T) {
+	n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
+		Memory: 10 << 30})
+	d, err := cuda.Open(cuda.Options{On: n, Precision: cuda.BF16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	b := &bench{t, d}
+	for _, h := range []int{64, 1024, 64, 1024} {
+		a := b.biGRU(h, 6)
+		b.BiGRU(a)
+		b.BiGRUGrad(a)
+		if err := b.Sync(); err != nil {
+			t.Fatalf("%d units: %v", h, err)
+		}
+	}
+	calls, err := d.(cuda.Profiler).Profile(false, func() error { a := b.biGRU(1024, 6); b.BiGRU(a); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		if c.Kernel == "gru_tensor_steps" && c.Launch.Grid == [3]uint32{64, 2, 1} && c.Launch.Together {
+			return
+		}
+	}
+	t.Error("1024 units of two directions are not one launch of 128 blocks")
+}
+
+// launchesOfBiGRU wants so many launches for the steps of each way.
+func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches int) {
+	t.Helper()
+	b := &bench{t, open(t, o)}
+	defer b.Close()
+	a := b.biGRU(h, steps)
 	// The product with the inputs, the steps, the mean.
 	if n, want := b.launches(func() { b.BiGRU(a) }), 1+launches+1; n != want {
 		t.Errorf("BiGRU: %d launches, want %d", n, want)

@@ -3,13 +3,16 @@ package cuda
 import "vsetrain/internal/device/cuda/driver"
 
 var (
-	kernelGRUWeights    = entryOf("gru_weights")
-	kernelGRUTensorStep = entryOf("gru_tensor_step")
-	kernelGRUTensorGrad = entryOf("gru_tensor_grad")
+	kernelGRUWeights     = entryOf("gru_weights")
+	kernelGRUTensorStep  = entryOf("gru_tensor_step")
+	kernelGRUTensorSteps = entryOf("gru_tensor_steps")
+	kernelGRUTensorGrad  = entryOf("gru_tensor_grad")
+	kernelGRUTensorGrads = entryOf("gru_tensor_grads")
 )
 
-// The steps of a large GRU on tensor cores (gru_sm80.cu): each is one kernel, the product with the recurrent weights
-// and the gates. A kernel packs the weights once a pass.
+// The steps of a large GRU on tensor cores (gru_sm80.cu). A kernel packs the weights once a pass. Then all steps are
+// one kernel where the GPU runs its blocks at once, each with its columns of the weights in shared memory. Elsewhere
+// each step is one kernel, the product with the recurrent weights and the gates. The bits are the same.
 
 const (
 	// mostTensor is the greatest number of units. The weights of more are no longer in the L2 cache when a step needs
@@ -24,33 +27,59 @@ const (
 // say: a step of a recording is computed as one that is not recorded.
 func (d *dev) tensorSteps(l *layer) bool { return d.tensor && l.h%32 == 0 && l.h <= mostTensor }
 
-// tensorStep begins a step whose blocks have so many units. Sequences are divided into as many parts as give each
-// multiprocessor of a large GPU a block (Limits.StepBlocks).
-func (d *dev) tensorStep(k kernel, l *layer, units int) *command {
-	groups := l.h / units
-	splits := max(1, min(d.limits.StepBlocks/(groups*l.directions), (l.batch+15)/16))
-	return d.start(k, threads, groups*splits, l.directions, 1)
+// splits is how many parts the sequences are divided into, with a block for each of so many groups of units of each
+// direction: as many as give each multiprocessor of a large GPU a block (Limits.StepBlocks).
+func (d *dev) splits(l *layer, groups int) int {
+	return max(1, min(d.limits.StepBlocks/(groups*l.directions), (l.batch+15)/16))
 }
 
-// tensorWeights packs the recurrent weights as operands of rows times columns.
-func (d *dev) tensorWeights(l *layer, rows, columns int, transposed bool) driver.Ptr {
+// tensorStep begins a step whose blocks have so many units.
+func (d *dev) tensorStep(k kernel, l *layer, units int) *command {
+	groups := l.h / units
+	return d.start(k, threads, groups*d.splits(l, groups), l.directions, 1)
+}
+
+// allSteps begins all steps as one kernel, nil where its blocks, with so many units, cannot run at once. Each block has
+// the weights of so many columns, which are as deep as that, and the parts of the sums in shared memory.
+func (d *dev) allSteps(k kernel, l *layer, units, columns, depth int) *command {
+	const warps, tile = threads / 32, 4 * 16 // of a column, the bytes of the part of a warp
+	groups, shared := l.h/units, columns*(2*depth+warps*tile)
+	splits := min(d.splits(l, groups), d.blocksAtOnce(k, shared)/(groups*l.directions))
+	if splits == 0 {
+		return nil
+	}
+	d.together = d.together || d.recording
+	c := d.start(k, threads, groups*splits, l.directions, 1)
+	c.launch.Shared, c.launch.Together = uint32(shared), true
+	return c
+}
+
+// tensorWeights packs the recurrent weights as operands of rows times columns, and sets a counter to 0.
+func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, transposed bool) driver.Ptr {
 	to, n := d.need(scratchHidden, 2*l.directions*rows*columns), rows*columns/8
-	d.both(kernelGRUWeights, l, n).ptr(to, l.of[0].whh, l.of[1].whh).int(rows, columns).flag(transposed).long(n)
+	d.both(kernelGRUWeights, l, n).ptr(to, l.of[0].whh, l.of[1].whh, arrived).int(rows, columns).flag(transposed).
+		long(n)
 	return to
 }
 
-// places are where operands of the steps lie in turn, width values for each sequence, and room for so many floats
-// behind them.
-func (d *dev) places(l *layer, width, floats int) (of [2]driver.Ptr, behind driver.Ptr) {
+// places are where operands of the steps lie in turn, width values for each sequence, the counter of the barriers
+// between steps, and room for so many floats behind them.
+func (d *dev) places(l *layer, width, floats int) (of [2]driver.Ptr, arrived, behind driver.Ptr) {
 	size := 2 * l.directions * ((l.batch + 15) / 16 * 16) * width
-	first := d.need(scratchCarry, 2*size+4*floats)
-	return [2]driver.Ptr{first, first + driver.Ptr(size)}, first + driver.Ptr(2*size)
+	first := d.need(scratchCarry, 2*size+16+4*floats)
+	arrived = first + driver.Ptr(2*size)
+	return [2]driver.Ptr{first, first + driver.Ptr(size)}, arrived, arrived + 16
 }
 
 func (d *dev) tensorForward(l *layer, y [2]driver.Ptr) {
 	p, q, h := &l.of[0], &l.of[1], l.h
-	weights := d.tensorWeights(l, 3*h, h, false)
-	state, _ := d.places(l, h, 0)
+	state, arrived, _ := d.places(l, h, 0)
+	weights := d.tensorWeights(l, arrived, 3*h, h, false)
+	if c := d.allSteps(kernelGRUTensorSteps, l, tensorUnits, 3*tensorUnits, h); c != nil {
+		c.ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state[0], state[1], weights, p.bih, q.bih, p.bhh, q.bhh,
+			arrived, l.starts).int(l.steps, l.rows, l.batch, h).flag(l.reverse)
+		return
+	}
 	for done := range l.steps {
 		d.tensorStep(kernelGRUTensorStep, l, tensorUnits).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev,
 			state[done%2], state[1-done%2], weights, p.bih, q.bih, p.bhh, q.bhh, l.starts).
@@ -60,8 +89,13 @@ func (d *dev) tensorForward(l *layer, y [2]driver.Ptr) {
 
 func (d *dev) tensorBackward(l *layer, dy, final driver.Ptr, scale float64) {
 	p, q, h := &l.of[0], &l.of[1], l.h
-	weights := d.tensorWeights(l, h, 3*h, true)
-	slopes, carry := d.places(l, 3*h, l.directions*l.batch*h)
+	slopes, arrived, carry := d.places(l, 3*h, l.directions*l.batch*h)
+	weights := d.tensorWeights(l, arrived, h, 3*h, true)
+	if c := d.allSteps(kernelGRUTensorGrads, l, tensorSlopes, tensorSlopes, 3*h); c != nil {
+		c.ptr(p.gates, q.gates, slopes[0], slopes[1], carry, weights, p.prev, q.prev, dy, final, arrived,
+			l.starts).float(scale).int(l.steps, l.rows, l.batch, h).flag(l.reverse)
+		return
+	}
 	for done := range l.steps {
 		d.tensorStep(kernelGRUTensorGrad, l, tensorSlopes).ptr(p.gates, q.gates, slopes[done%2], slopes[1-done%2],
 			carry, weights, p.prev, q.prev, dy, final, l.starts).float(scale).

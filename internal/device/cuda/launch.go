@@ -25,6 +25,7 @@ type function struct {
 	handle     driver.Function // 0: its module is not loaded
 	parameters string          // kernels.Entry
 	module     *module
+	shared     int // bytes of dynamic shared memory that a block may have
 }
 
 // module is the PTX of one source file, with its kernels that are declared.
@@ -98,6 +99,48 @@ func (f *function) launch(d *dev, c *command) error {
 	}
 	d.launched++
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
+}
+
+// resident is a kernel whose blocks have so many bytes of shared memory.
+type resident struct {
+	kernel
+	shared int
+}
+
+// blocksAtOnce is how many blocks of a kernel the GPU holds at once, 0 where it cannot start one whose blocks wait for
+// each other. The driver is asked once, and not while a recording is made: then it is 0 where it was not asked before.
+func (d *dev) blocksAtOnce(k kernel, shared int) (blocks int) {
+	if !d.info.Together || d.apart || shared > d.info.MaxSharedBytesPerBlock {
+		return 0
+	}
+	of := resident{k, shared}
+	if n, asked := d.atOnce[of]; asked || d.recording {
+		return n
+	}
+	asked := false
+	d.run(func() error {
+		f := &d.functions[k]
+		if f.handle == 0 {
+			if err := d.load(f.module); err != nil {
+				return err
+			}
+		}
+		asked = true
+		if shared > f.shared {
+			if d.drv.Allow(f.handle, shared) != nil {
+				return nil
+			}
+			f.shared = shared
+		}
+		if n, err := d.drv.Resident(f.handle, threads, shared); err == nil {
+			blocks = n * d.info.Multiprocessors
+		}
+		return nil
+	})
+	if d.wait() == nil && asked {
+		d.atOnce[of] = blocks
+	}
+	return blocks
 }
 
 const threads = 256 // of a block, at most

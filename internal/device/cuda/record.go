@@ -53,7 +53,8 @@ func (d *dev) refuse(what string) bool {
 }
 
 // Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded
-// meanwhile, so where f starts a kernel that nothing started before, its module is loaded and f recorded anew.
+// meanwhile, so where f starts a kernel that nothing started before, its module is loaded and f recorded anew. A driver
+// that does not record kernels whose blocks run at once gets none of them from then on.
 func (d *dev) Record(f func()) (device.Recording, error) {
 	if d.recording {
 		panic("cuda: Record inside Record")
@@ -67,6 +68,11 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 		}
 		var missing *notLoaded
 		if !errors.As(err, &missing) || missing.handle != 0 {
+			var said *driver.Error
+			if d.together && !d.apart && errors.As(err, &said) {
+				d.apart = true
+				continue
+			}
 			return nil, err
 		}
 		d.run(func() error { return d.load(missing.module) })
@@ -84,7 +90,7 @@ func (d *dev) record(f func()) (*recording, error) {
 	r := &recording{at: d.at}
 	var err error
 	func() {
-		d.recording, d.refused = true, nil
+		d.recording, d.together, d.refused = true, false, nil
 		finish := d.recordCopies()
 		d.lengths.forget()
 		defer func() {

@@ -110,8 +110,9 @@ func (c *pairCase) gru(in, h int, both, reverse bool) [][]float64 {
 	return c.results[:first]
 }
 
-// A GRU whose steps are kernels on tensor cores gives what one of products and kernels for the gates gives, however
-// blocks divide the sequences and in every order of the threads. Other sizes are left to the base kernels.
+// A GRU whose steps are kernels on tensor cores gives what one of products and kernels for the gates gives. The bits
+// are the same whether all steps are one kernel or each is one, as the GPU and its driver have it, however blocks
+// divide the sequences and in every order of the threads. Other sizes are left to the base kernels.
 func TestGRUOnTensorCores(t *testing.T) {
 	long := func(n int, lengths ...int32) []int32 { // and others of one word
 		for len(lengths) < n {
@@ -130,19 +131,36 @@ func TestGRUOnTensorCores(t *testing.T) {
 		{4, 40, long(3, 4, 2), true, false, true},
 	} {
 		var first [][]float64
-		for _, blocks := range []int{0, 1} {
-			what := fmt.Sprintf("%d to %d units, %v, both %v, reverse %v, %d blocks", c.in, c.h, c.lengths, c.both,
-				c.reverse, blocks)
-			o := cuda.Options{Limits: cuda.Limits{StepBlocks: blocks}}
-			emulator.Set(t, "order", 2*blocks, 0)
+		launched := 0
+		steps := int(slices.Max(c.lengths))
+		for n, v := range []struct {
+			blocks, order, cooperative, multiprocessors int
+			each                                        bool // step is a kernel
+		}{{0, 0, 1, 16, false}, {1, 2, 1, 16, false}, {0, 1, 1, 16, false}, {1, 1, 0, 16, true}, {0, 2, 1, 0, true},
+			{0, 0, 2, 16, false}} {
+			what := fmt.Sprintf("%d to %d units, %v, both %v, reverse %v, %+v", c.in, c.h, c.lengths, c.both, c.reverse,
+				v)
+			o := cuda.Options{Limits: cuda.Limits{StepBlocks: v.blocks}}
+			emulator.Set(t, "order", v.order, 0)
+			emulator.Set(t, "cooperative", v.cooperative, 1)
+			emulator.Set(t, "multiprocessors", v.multiprocessors, 4)
+			before := emulator.Launches(t)
 			got := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
-			if blocks > 0 {
+			count := emulator.Launches(t) - before
+			if n > 0 {
 				if !slices.EqualFunc(got, first, slices.Equal) {
-					t.Errorf("%s: other bits than with more blocks and another order of the threads", what)
+					t.Errorf("%s: other bits", what)
+				}
+				want := launched // both ways, called and recorded
+				if v.each && !c.same {
+					want += 2 * 2 * (steps - 1)
+				}
+				if v.cooperative != 2 && count != want { // else the kernels that were recorded in vain count too
+					t.Errorf("%s: %d launches, want %d", what, count, want)
 				}
 				continue
 			}
-			first, o.BaseKernels = got, true
+			first, launched, o.BaseKernels = got, count, true
 			want := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
 			nearly(t, what, got, want, 3e-3)
 			if same := slices.EqualFunc(got, want, slices.Equal); same != c.same {

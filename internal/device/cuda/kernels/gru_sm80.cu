@@ -1,5 +1,7 @@
-// A step of a large GRU over a packed batch as one kernel each way (device.GRUArgs; gru.cu has the kernels between
-// products): the product with the recurrent weights on tensor cores, and the gates of its columns.
+// The steps of a large GRU over a packed batch on tensor cores (device.GRUArgs; gru.cu has the kernels between
+// products): the product with the recurrent weights, and the gates of its columns. All steps one way are one kernel
+// where its blocks run at once (gru_tensor_steps, gru_tensor_grads), each with its columns of the weights in shared
+// memory. Else each step is one (gru_tensor_step, gru_tensor_grad). Both give the same bits.
 //
 //   forward   hidden = h W_hhᵀ of the states before the step, then the gates of the step
 //   back      the gradient of the states, of the slopes [r, z, hn] of the step that was done before times W_hh, then
@@ -14,6 +16,7 @@
 // read a tile together, the next rows 512 bytes behind. The lane 4g + t has columns 8t to 8t + 7 of row g, which it
 // gives to two instructions as their columns 2t, 2t + 1, 2t + 8, 2t + 9: the order of the depth is the same in both
 // operands.
+#include "grid.cuh"
 #include "gru.cuh"
 #include "mma.cuh"
 
@@ -23,6 +26,8 @@ enum {
   kTile = 128,   // values of a tile of 16 sequences and 8 columns
   kUnits = 16,   // of a block, forward (Go: tensorUnits)
   kSlopes = 32,  // of a block, back (Go: tensorSlopes)
+  kForward = 3 * kUnits / 8,  // tiles of 8 columns of a block
+  kBack = kSlopes / 8,
 };
 
 // tiled is where a value of an operand of so many rows lies.
@@ -31,9 +36,11 @@ VSE_INLINE i64 tiled(i64 row, int column, int rows) { return (column / 32 * (i64
 VSE_INLINE int sixteens(int n) { return (n + 15) / 16 * 16; }
 
 // The weights as operands, of directions blockIdx.y: to [rows, columns] = whh, transposed where it says so. n counts
-// groups of eight values.
+// groups of eight values. arrived becomes 0, for the barriers of the kernel behind.
 // Cost: read 4*gy*rows*columns; write 2*gy*rows*columns; flight 32
-KERNEL gru_weights(bf16* to, const float* whh0, const float* whh1, int rows, int columns, int transposed, i64 n) {
+KERNEL gru_weights(bf16* to, const float* whh0, const float* whh1, u32* arrived, int rows, int columns,
+                   int transposed, i64 n) {
+  if (blockIdx.x + blockIdx.y + threadIdx.x == 0) *arrived = 0;
   const float* w = blockIdx.y ? whh1 : whh0;
   to += (i64)blockIdx.y * rows * columns;
   i64 across = transposed ? rows : 1, down = transposed ? 1 : columns;
@@ -57,20 +64,43 @@ VSE_INLINE Sequences sequences_(int n, int split, int splits) {
   return s;
 }
 
-// multiply_ makes x the part of the warp of the products of up to kTall tiles of 16 rows of a, which has rowsA, with
-// columns, which are rows of w, which has rowsW: near of their tiles lie side by side, the next ones are apart.
+// Columns are those of a block, in tiles of 8 in w, which has so many rows: near of them lie side by side, the next
+// ones are apart. keep_ copies them into shared memory, 16 depth bytes for each, and says where they are. Behind them
+// lie the parts of the sums (parts_).
+template <int columns, int near> struct Columns { const bf16* w; int rows, apart; };
+
+DYNAMIC_SHARED(Quad, shared_quads);
+
 template <int columns, int near>
-VSE_INLINE void multiply_(float (*x)[columns][4], const bf16* a, int rowsA, const bf16* w, int rowsW, int apart,
-                          int depth, int tiles) {
+VSE_INLINE Columns<columns, near> keep_(const Columns<columns, near>& c, int depth) {
+  for (int i = threadIdx.x; i < depth; i += blockDim.x) {
+    const bf16* w = c.w + 32 * (i64)c.rows * (i / 32) + i % 32 * 8;
+    Quad* to = shared_quads + i / 32 * 32 * columns + i % 32;
+    Quad v[columns];
+    UNROLL for (int j = 0; j < columns; j++)
+      v[j] = *(const Quad*)(w + 32 * (i64)c.apart * (j / near) + 256 * (j % near));
+    UNROLL for (int j = 0; j < columns; j++) to[32 * j] = v[j];
+  }
+  Columns<columns, near> own = {(const bf16*)shared_quads, 8 * columns, 8 * near};
+  return own;
+}
+VSE_INLINE float* parts_(int columns, int depth) { return (float*)(shared_quads + columns * depth); }
+
+// multiply_ makes x the part of the warp of the products of up to kTall tiles of 16 rows of a, which has rowsA, with
+// columns.
+template <int columns, int near>
+VSE_INLINE void multiply_(float (*x)[columns][4], const bf16* a, int rowsA, const Columns<columns, near>& of, int depth,
+                          int tiles) {
   int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
   UNROLL for (int i = 0; i < kTall; i++)
     UNROLL for (int j = 0; j < columns; j++)
       UNROLL for (int k = 0; k < 4; k++) x[i][j][k] = 0;
   a += 32 * (i64)rowsA * warp + 8 * lane;
-  w += 32 * (i64)rowsW * warp + 8 * lane;
-  for (int c = warp; c < depth / 32; c += kWarps, a += 32 * kWarps * (i64)rowsA, w += 32 * kWarps * (i64)rowsW) {
+  const bf16* w = of.w + 32 * (i64)of.rows * warp + 8 * lane;
+  for (int c = warp; c < depth / 32; c += kWarps, a += 32 * kWarps * (i64)rowsA, w += 32 * kWarps * (i64)of.rows) {
     Quad low[kTall], high[kTall], v[columns];
-    UNROLL for (int j = 0; j < columns; j++) v[j] = *(const Quad*)(w + 32 * (i64)apart * (j / near) + 256 * (j % near));
+    UNROLL for (int j = 0; j < columns; j++)
+      v[j] = *(const Quad*)(w + 32 * (i64)of.apart * (j / near) + 256 * (j % near));
     UNROLL for (int i = 0; i < kTall; i++)
       if (i < tiles) {
         low[i] = *(const Quad*)(a + 512 * i);
@@ -105,8 +135,78 @@ template <int columns> VSE_INLINE float total_(const float* part, int column, in
   return s;
 }
 
-// A step when n of all steps are done. to and from [2, b, h], in tiles, b rounded up to 16, are the states after and
-// before it; weights [2, 3h, h]. At the last step the rows of prev behind the words become zero.
+// Forward is what the steps of a direction are of: where its states lie among all, the unit of the thread and its
+// biases.
+struct Forward {
+  float *gates, *y, *prev;
+  Columns<kForward, 2> of;
+  i64 all;
+  int k;
+  float ir, iz, in, br, bz, bn;
+};
+
+VSE_INLINE Forward forward_of_(float* gates, float* y, float* prev, const bf16* weights, const float* bi,
+                               const float* bh, int b, int h) {
+  int group = blockIdx.x % (h / kUnits), k = group * kUnits + threadIdx.x % 8 + threadIdx.x / kTile * 8;
+  Forward f = {gates, y, prev, {weights + blockIdx.y * 3 * (i64)h * h + 32 * group * kUnits, 3 * h, h},
+               blockIdx.y * (i64)sixteens(b) * h, k, bi[k], bi[h + k], bi[2 * h + k], bh[k], bh[h + k], bh[2 * h + k]};
+  return f;
+}
+
+// forward_ is a step when n of all steps are done. to and from [2, b, h], in tiles, b rounded up to 16, are the states
+// after and before it. At the last step the rows of prev behind the words become zero.
+VSE_INLINE void forward_(const Forward& f, bf16* to, const bf16* from, float* part, const int* starts, int n, int steps,
+                         int rows, int b, int h, int reverse) {
+  int t = word(n, steps, reverse), old = word(n - 1, steps, reverse), k = f.k;
+  i64 start = starts[t], before = n == 0 ? 0 : starts[old];
+  int active = starts[t + 1] - (int)start, continued = n == 0 ? 0 : starts[old + 1] - (int)before;
+  int groups = h / kUnits;
+  Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
+  // The output of a thread in each tile of 16 sequences.
+  int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8;
+  for (int row = s.first; row < s.last; row += 16 * kTall) {
+    float x[kTall][kForward][4], g[kTall][4];
+    UNROLL for (int i = 0; i < kTall; i++) {
+      i64 q = row + 16 * i + own;
+      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? f.gates[((start + q) * 4 + j) * h + k] : 0;
+      g[i][3] = q < continued && q < s.last ? f.y[(before + q) * h + k] : 0;
+    }
+    int last = s.last < continued ? s.last : continued;
+    if (row < last)
+      multiply_(x, from + f.all + 32 * row, sixteens(b), f.of, h, (last - row + 15) / 16);
+    UNROLL for (int i = 0; i < kTall; i++) {
+      i64 q = row + 16 * i + own;
+      float hr = 0, hz = 0, c = 0;
+      if (row + 16 * i < last) {
+        give_<kForward>(part, x[i]);
+        if (q < last) {
+          hr = total_<kForward>(part, half, threadIdx.x % kTile);
+          hz = total_<kForward>(part, 2 + half, threadIdx.x % kTile);
+          c = total_<kForward>(part, 4 + half, threadIdx.x % kTile);
+        }
+      }
+      if (q >= s.last) continue;
+      hr += f.br;
+      hz += f.bz;
+      c += f.bn;
+      Gates v = gates_(g[i][0] + f.ir + hr, g[i][1] + f.iz + hz, g[i][2] + f.in, c, g[i][3]);
+      float* o = f.gates + (start + q) * 4 * h + k;
+      o[0] = v.r;
+      o[h] = v.z;
+      o[2 * h] = v.m;
+      o[3 * h] = c;
+      f.prev[(start + q) * h + k] = g[i][3];
+      f.y[(start + q) * h + k] = v.after;
+      to[f.all + tiled(q, k, sixteens(b))] = bf16_of(v.after);
+    }
+  }
+  if (n == steps - 1) {
+    i64 words = (i64)starts[steps] * h;
+    EACH(i, (i64)rows * h - words) f.prev[words + i] = 0;
+  }
+}
+
+// A step forward. weights [2, 3h, h].
 //
 // rows/steps sequences have a word, on average; a block has 8 more in its last tile. A multiprocessor gets some 13 kB
 // of the operands of its blocks from the L2 cache in a turn, its share of the bandwidth of that cache, and 60 kB of the
@@ -117,124 +217,132 @@ template <int columns> VSE_INLINE float total_(const float* part, int column, in
 KERNEL gru_tensor_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, bf16* to,
                        const bf16* from, const bf16* weights, const float* bih0, const float* bih1, const float* bhh0,
                        const float* bhh1, const int* starts, int n, int steps, int rows, int b, int h, int reverse) {
-  enum { kColumns = 3 * kUnits / 8 };
-  __shared__ __attribute__((aligned(16))) float part[kWarps * kColumns * kTile];
-  int second = blockIdx.y, t = word(n, steps, reverse), old = word(n - 1, steps, reverse);
-  float *gates = second ? gates1 : gates0, *y = second ? y1 : y0, *prev = second ? prev1 : prev0;
-  const float *bi = second ? bih1 : bih0, *bh = second ? bhh1 : bhh0;
-  i64 start = starts[t], before = n == 0 ? 0 : starts[old], all = second * (i64)sixteens(b) * h;
-  int active = starts[t + 1] - (int)start, continued = n == 0 ? 0 : starts[old + 1] - (int)before;
-  int groups = h / kUnits, group = blockIdx.x % groups;
-  Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
-  // The output of a thread in each tile of 16 sequences.
-  int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8, k = group * kUnits + threadIdx.x % 8 + 8 * half;
-  float ir = bi[k], iz = bi[h + k], in = bi[2 * h + k], br = bh[k], bz = bh[h + k], bn = bh[2 * h + k];
-  for (int row = s.first; row < s.last; row += 16 * kTall) {
-    float x[kTall][kColumns][4], g[kTall][4];
-    UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? gates[((start + q) * 4 + j) * h + k] : 0;
-      g[i][3] = q < continued && q < s.last ? y[(before + q) * h + k] : 0;
-    }
-    int last = s.last < continued ? s.last : continued;
-    if (row < last)
-      multiply_<kColumns, 2>(x, from + all + 32 * row, sixteens(b),
-                             weights + second * 3 * (i64)h * h + 32 * group * kUnits, 3 * h, h, h,
-                             (last - row + 15) / 16);
-    UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      float hr = 0, hz = 0, c = 0;
-      if (row + 16 * i < last) {
-        give_<kColumns>(part, x[i]);
-        if (q < last) {
-          hr = total_<kColumns>(part, half, threadIdx.x % kTile);
-          hz = total_<kColumns>(part, 2 + half, threadIdx.x % kTile);
-          c = total_<kColumns>(part, 4 + half, threadIdx.x % kTile);
-        }
-      }
-      if (q >= s.last) continue;
-      hr += br;
-      hz += bz;
-      c += bn;
-      Gates v = gates_(g[i][0] + ir + hr, g[i][1] + iz + hz, g[i][2] + in, c, g[i][3]);
-      float* o = gates + (start + q) * 4 * h + k;
-      o[0] = v.r;
-      o[h] = v.z;
-      o[2 * h] = v.m;
-      o[3 * h] = c;
-      prev[(start + q) * h + k] = g[i][3];
-      y[(start + q) * h + k] = v.after;
-      to[all + tiled(q, k, sixteens(b))] = bf16_of(v.after);
-    }
-  }
-  if (n == steps - 1) {
-    i64 words = (i64)starts[steps] * h;
-    EACH(i, (i64)rows * h - words) prev[words + i] = 0;
+  __shared__ __attribute__((aligned(16))) float part[kWarps * kForward * kTile];
+  int second = blockIdx.y;
+  Forward f = forward_of_(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
+                          second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
+  forward_(f, to, from, part, starts, n, steps, rows, b, h, reverse);
+}
+
+// All steps forward, whose states lie in even and odd in turn. The blocks run at once; between two steps is a barrier
+// of all of them, which four accesses of the L2 cache one after the other take. Shared memory: weights and parts.
+// Cost: read 18*gy*rows*h+6*gy*h*h; write 26*gy*rows*h; flop 80*gy*rows*h; mma 6*gy*h*h*(rows+8*steps); turns 1; hits
+// 96*h/13000+steps*(8+2*h*(rows/steps*h/(16*gx)+8)/13000+(rows/steps*h/(16*gx)+8)/20)
+KERNEL gru_tensor_steps(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, bf16* even,
+                        bf16* odd, const bf16* weights, const float* bih0, const float* bih1, const float* bhh0,
+                        const float* bhh1, u32* arrived, const int* starts, int steps, int rows, int b, int h,
+                        int reverse) {
+  int second = blockIdx.y;
+  Forward f = forward_of_(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
+                          second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
+  f.of = keep_(f.of, h);
+  for (int n = 0; n < steps; n++) {
+    if (n > 0) grid_barrier(arrived, n);
+    forward_(f, n % 2 ? odd : even, n % 2 ? even : odd, parts_(kForward, h), starts, n, steps, rows, b, h, reverse);
   }
 }
 
-// The gradient of a step, in the opposite order. to and from [2, b, 3h], in tiles, are the slopes of this step and of
-// the one before; carry [2, b, h] is z times the gradient of the state, weights [2, h, 3h]. The gates become the
-// gradients of the gate inputs, at the last step with zeros behind the words. dy is scaled; it and final may be null.
+// Back is what the steps of a direction in the opposite order are of: where its slopes lie among all, and the units of
+// the thread, k and 16 units behind.
+struct Back {
+  float *gates, *carry;
+  const float *prev, *dy, *final;
+  Columns<kBack, kBack> of;
+  i64 all;
+  int k;
+  float scale;
+};
+
+VSE_INLINE Back back_of_(float* gates, const float* prev, float* carry, const bf16* weights, const float* dy,
+                         const float* final, float scale, int b, int h) {
+  int group = blockIdx.x % (h / kSlopes), k = group * kSlopes + threadIdx.x % 8 + threadIdx.x / kTile * 8;
+  Back f = {gates, carry + blockIdx.y * (i64)b * h, prev, dy, final,
+            {weights + blockIdx.y * 3 * (i64)h * h + 32 * group * kSlopes, h, 0},
+            blockIdx.y * (i64)sixteens(b) * 3 * h, k, scale};
+  return f;
+}
+
+// back_ is the gradient of a step. to and from [2, b, 3h], in tiles, are the slopes of this step and of the one before;
+// carry [2, b, h] is z times the gradient of the state. The gates become the gradients of the gate inputs, at the last
+// step with zeros behind the words. dy is scaled; it and final may be null.
+VSE_INLINE void back_(const Back& f, bf16* to, const bf16* from, float* part, const int* starts, int n, int steps,
+                      int rows, int b, int h, int reverse) {
+  enum { kOwn = kSlopes / 16 };
+  int t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse), k = f.k;
+  i64 start = starts[t];
+  int active = starts[t + 1] - (int)start, carried = n == 0 ? 0 : starts[done + 1] - starts[done];
+  int groups = h / kSlopes;
+  Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
+  // The outputs of a thread in each tile of 16 sequences.
+  int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8;
+  for (int row = s.first; row < s.last; row += 16 * kTall) {
+    float x[kTall][kBack][4];
+    int last = s.last < carried ? s.last : carried;
+    if (row < last)
+      multiply_(x, from + f.all + 32 * row, sixteens(b), f.of, 3 * h, (last - row + 15) / 16);
+    float kept[kTall][kOwn][7];  // r, z, n, c, the state before, the gradient of the state in two parts
+    UNROLL for (int i = 0; i < kTall; i++)
+      UNROLL for (int u = 0; u < kOwn; u++) {
+        i64 q = row + 16 * i + own, at = q * h + k + 16 * u;
+        int there = q < s.last;
+        UNROLL for (int j = 0; j < 4; j++)
+          kept[i][u][j] = there ? f.gates[((start + q) * 4 + j) * h + k + 16 * u] : 0;
+        kept[i][u][4] = there ? f.prev[start * h + at] : 0;
+        kept[i][u][5] = !there ? 0 : q < carried ? f.carry[at] : f.final ? f.final[at] : 0;
+        kept[i][u][6] = there && f.dy ? f.scale * f.dy[start * h + at] : 0;
+      }
+    UNROLL for (int i = 0; i < kTall; i++) {
+      i64 q = row + 16 * i + own;
+      if (row + 16 * i < last) give_<kBack>(part, x[i]);
+      if (q >= s.last) continue;
+      UNROLL for (int u = 0; u < kOwn; u++) {
+        i64 at = q * h + k + 16 * u;
+        const float* in = kept[i][u];
+        float d = in[5] + (q < last ? total_<kBack>(part, 2 * u + half, threadIdx.x % kTile) : 0) + in[6];
+        Slopes v = slopes_(d, in[0], in[1], in[2], in[3], in[4]);
+        float* g = f.gates + (start + q) * 4 * h + k + 16 * u;
+        g[0] = v.dn;
+        g[h] = v.dr;
+        g[2 * h] = v.dz;
+        g[3 * h] = v.dh;
+        bf16* o = to + f.all + tiled(q, k + 16 * u, sixteens(b));
+        o[0] = bf16_of(v.dr);
+        o[(i64)h * sixteens(b)] = bf16_of(v.dz);
+        o[2 * (i64)h * sixteens(b)] = bf16_of(v.dh);
+        f.carry[at] = d * in[1];
+      }
+    }
+  }
+  if (n == steps - 1) {
+    i64 words = (i64)starts[steps] * 4 * h;
+    EACH(i, (i64)rows * 4 * h - words) f.gates[words + i] = 0;
+  }
+}
+
+// The gradient of a step. weights [2, h, 3h].
 // Cost: read 32*gy*rows/steps*h+6*gy*rows/steps*h+6*gy*h*h; write 26*gy*rows/steps*h; flop 30*gy*rows/steps*h; mma
 // 6*gy*h*h*(rows/steps+8); turns 5+ceil(gx*gy*2048/resident)*(6*h*(32+rows/steps*h/(32*gx)+8)/13000
 // +(rows/steps*h/(32*gx)+8)/29)
 KERNEL gru_tensor_grad(float* gates0, float* gates1, bf16* to, const bf16* from, float* carry, const bf16* weights,
                        const float* prev0, const float* prev1, const float* dy, const float* final, const int* starts,
                        float scale, int n, int steps, int rows, int b, int h, int reverse) {
-  enum { kColumns = kSlopes / 8, kOwn = kSlopes / 16 };
-  __shared__ __attribute__((aligned(16))) float part[kWarps * kColumns * kTile];
-  int second = blockIdx.y, t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse);
-  float* gates = second ? gates1 : gates0;
-  const float* prev = second ? prev1 : prev0;
-  carry += second * (i64)b * h;
-  i64 start = starts[t], all = second * (i64)sixteens(b) * 3 * h;
-  int active = starts[t + 1] - (int)start, carried = n == 0 ? 0 : starts[done + 1] - starts[done];
-  int groups = h / kSlopes, group = blockIdx.x % groups;
-  Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
-  // The outputs of a thread in each tile of 16 sequences: k, and 16 units behind.
-  int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8, k = group * kSlopes + threadIdx.x % 8 + 8 * half;
-  for (int row = s.first; row < s.last; row += 16 * kTall) {
-    float x[kTall][kColumns][4];
-    int last = s.last < carried ? s.last : carried;
-    if (row < last)
-      multiply_<kColumns, kColumns>(x, from + all + 32 * row, sixteens(b),
-                                    weights + second * 3 * (i64)h * h + 32 * group * kSlopes, h, 0, 3 * h,
-                                    (last - row + 15) / 16);
-    float kept[kTall][kOwn][7];  // r, z, n, c, the state before, the gradient of the state in two parts
-    UNROLL for (int i = 0; i < kTall; i++)
-      UNROLL for (int u = 0; u < kOwn; u++) {
-        i64 q = row + 16 * i + own, at = q * h + k + 16 * u;
-        int there = q < s.last;
-        UNROLL for (int j = 0; j < 4; j++) kept[i][u][j] = there ? gates[((start + q) * 4 + j) * h + k + 16 * u] : 0;
-        kept[i][u][4] = there ? prev[start * h + at] : 0;
-        kept[i][u][5] = !there ? 0 : q < carried ? carry[at] : final ? final[at] : 0;
-        kept[i][u][6] = there && dy ? scale * dy[start * h + at] : 0;
-      }
-    UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      if (row + 16 * i < last) give_<kColumns>(part, x[i]);
-      if (q >= s.last) continue;
-      UNROLL for (int u = 0; u < kOwn; u++) {
-        i64 at = q * h + k + 16 * u;
-        const float* in = kept[i][u];
-        float d = in[5] + (q < last ? total_<kColumns>(part, 2 * u + half, threadIdx.x % kTile) : 0) + in[6];
-        Slopes v = slopes_(d, in[0], in[1], in[2], in[3], in[4]);
-        float* g = gates + (start + q) * 4 * h + k + 16 * u;
-        g[0] = v.dn;
-        g[h] = v.dr;
-        g[2 * h] = v.dz;
-        g[3 * h] = v.dh;
-        bf16* o = to + all + tiled(q, k + 16 * u, sixteens(b));
-        o[0] = bf16_of(v.dr);
-        o[(i64)h * sixteens(b)] = bf16_of(v.dz);
-        o[2 * (i64)h * sixteens(b)] = bf16_of(v.dh);
-        carry[at] = d * in[1];
-      }
-    }
-  }
-  if (n == steps - 1) {
-    i64 words = (i64)starts[steps] * 4 * h;
-    EACH(i, (i64)rows * 4 * h - words) gates[words + i] = 0;
+  __shared__ __attribute__((aligned(16))) float part[kWarps * kBack * kTile];
+  int second = blockIdx.y;
+  Back f = back_of_(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
+  back_(f, to, from, part, starts, n, steps, rows, b, h, reverse);
+}
+
+// The gradients of all steps, as gru_tensor_steps.
+// Cost: read 38*gy*rows*h+6*gy*h*h; write 26*gy*rows*h; flop 30*gy*rows*h; mma 6*gy*h*h*(rows+8*steps); turns 1; hits
+// 192*h/13000+steps*(9+6*h*(rows/steps*h/(32*gx)+8)/13000+(rows/steps*h/(32*gx)+8)/29)
+KERNEL gru_tensor_grads(float* gates0, float* gates1, bf16* even, bf16* odd, float* carry, const bf16* weights,
+                        const float* prev0, const float* prev1, const float* dy, const float* final, u32* arrived,
+                        const int* starts, float scale, int steps, int rows, int b, int h, int reverse) {
+  int second = blockIdx.y;
+  Back f = back_of_(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
+  f.of = keep_(f.of, 3 * h);
+  for (int n = 0; n < steps; n++) {
+    if (n > 0) grid_barrier(arrived, n);
+    back_(f, n % 2 ? odd : even, n % 2 ? even : odd, parts_(kBack, 3 * h), starts, n, steps, rows, b, h, reverse);
   }
 }

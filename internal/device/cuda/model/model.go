@@ -144,7 +144,7 @@ func (g GPU) kernel(c driver.Call, b Batch, k *cost) (bytes, flop, seconds float
 	with := k.variables(c, b, g.threads())
 	value := map[string]float64{}
 	for name, otherwise := range map[string]float64{"read": 0, "write": 0, "flop": 0, "double": 0, "mma": 0,
-		"flight": 4} {
+		"flight": 4, "hits": 0} {
 		if value[name], err = k.eval(name, with, otherwise); err != nil {
 			return 0, 0, 0, err
 		}
@@ -163,7 +163,8 @@ func (g GPU) kernel(c driver.Call, b Batch, k *cost) (bytes, flop, seconds float
 	busy := min(1, blocks/float64(g.Multiprocessors)) // share of the multiprocessors with work
 	compute := (value["flop"]/g.FP32 + value["double"]/g.FP64) / (assumed("units") * busy)
 	tensor := value["mma"] / (g.BF16 * assumed("mma") * busy)
-	return bytes, flop, max(bytes/g.rate(bytes), compute, tensor, turns*latency), nil
+	return bytes, flop, max(bytes/g.rate(bytes), compute, tensor,
+		turns*latency+value["hits"]*assumed("cached")), nil
 }
 
 // tiles are the sizes that a kernel of cuBLAS may work on at once, and how well it does: a larger one reads its
