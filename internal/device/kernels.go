@@ -15,6 +15,7 @@ type Products interface {
 // to the largest of them and not to each.
 //
 // Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
+// With Operand nothing but products that are not Exact read it, so a device may keep it as those read it alone.
 type GemmArgs struct {
 	TransA, TransB            bool
 	M, N, K                   int
@@ -27,6 +28,7 @@ type GemmArgs struct {
 	Exact, Even               bool
 	F                         Activation
 	Active                    View // optional [M, N]
+	Operand                   bool
 }
 
 // Views declares the matrices, each from its first element to its last, and what is optional. A leading dimension of 0
@@ -184,13 +186,16 @@ func (c *Checker) ColumnSum(dst, x *View, rows, cols int) {
 }
 
 // BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), computed again for the
-// gradient of what reads it. F is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X.
+// gradient of what reads it. F is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X. With Operand
+// nothing but products read DX and Y (GemmArgs).
 type BiasActivateArgs struct {
 	F      Activation
 	M, N   int
 	X, Y   View // [M, N]
 	DY, DX View // [M, N]
 	DBias  View // [N]
+
+	Operand bool
 }
 
 // Views declares the views of BiasActivateGrad.

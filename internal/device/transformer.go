@@ -73,7 +73,8 @@ func (a *EmbedArgs) Views(c *Checker) {
 // Branch is optional. Sum keeps s and is absent without a branch, where s is X; Mean and InvStd [N] keep μ and 1/√(σ² +
 // Eps). LayerNormGrad reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
 // gradient of s and X; DBranch, DWeight and DBias, each optional; and with DBranch the sums of its columns, the
-// gradient of a bias at the end of the branch, to DBranchBias.
+// gradient of a bias at the end of the branch, to DBranchBias. With Operand nothing but products read DBranch
+// (GemmArgs).
 type LayerNormArgs struct {
 	N, D         int
 	Eps          float64
@@ -86,6 +87,7 @@ type LayerNormArgs struct {
 	DY, DX, DBranch View // [N, D]
 	DWeight, DBias  View // [D]
 	DBranchBias     View // [D]
+	Operand         bool
 }
 
 // Views declares the views of LayerNorm and LayerNormGrad.
@@ -129,7 +131,8 @@ func (a *LayerNormArgs) Views(c *Checker) {
 // masked, as BERT does, gives exactly that: e^-10000 is 0. Place of P_ij of head h in the dropout: Heads·Σ n² over the
 // captions before, plus (h·n + i)·n + j. SelfAttentionGrad reads Query, Key, Value and DContext and writes DQuery, DKey
 // and DValue. The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be
-// columns of one matrix.
+// columns of one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand
+// nothing but products read Context, or the three gradients (GemmArgs).
 type SelfAttentionArgs struct {
 	Heads, D, LD      int
 	L                 int  // columns of Words
@@ -140,6 +143,8 @@ type SelfAttentionArgs struct {
 	Drop              Drops
 
 	DContext, DQuery, DKey, DValue View // [T, D]
+	DBias                          View // [3·D]
+	Operand                        bool
 }
 
 // Views declares the views of SelfAttention and SelfAttentionGrad. An LD of 0 becomes what it means.
@@ -173,6 +178,7 @@ func (a *SelfAttentionArgs) Views(c *Checker) {
 		c.floats("DQuery", &a.DQuery, span)
 		c.floats("DKey", &a.DKey, span)
 		c.floats("DValue", &a.DValue, span)
+		c.optional("DBias", &a.DBias, 3*a.D)
 	} else {
 		c.floats("Context", &a.Context, rows*a.D)
 	}

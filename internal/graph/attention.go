@@ -65,9 +65,8 @@ func (l triple) forward(dev device.Device, c *Call, n int, y, x device.View) {
 // part is one of the three in n rows of y.
 func (l triple) part(y device.View, n, i int) device.View { return y.Slice(i*l.d, max(i*l.d, n*3*l.d)) }
 
-// backward adds dy W to dx, if there is one, and writes the gradients of w and b, results dw and db; sums [3D] is
-// scratch memory.
-func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x, sums device.View, dw, db [3]int) {
+// backward adds dy W to dx, if there is one, and writes the gradients of w, results dw.
+func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x device.View, dw [3]int) {
 	d := l.d
 	if dx.Present() {
 		if w, ok := joined(c.In, l.w); ok {
@@ -87,16 +86,6 @@ func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x, sums devi
 				dev.Gemm(device.GemmArgs{TransA: true, M: d, N: d, K: n, Alpha: 1, A: l.part(dy, n, i), LDA: 3 * d,
 					B: x, C: c.Out[w]})
 			}
-		}
-	}
-	if b, ok := joined(c.Out, db); ok {
-		dev.ColumnSum(b, dy, n, 3*d)
-		return
-	}
-	dev.ColumnSum(sums, dy, n, 3*d)
-	for i, b := range db {
-		if c.Out[b].Present() {
-			dev.Copy(c.Out[b].Slice(0, d), sums.Slice(i*d, (i+1)*d))
 		}
 	}
 }
@@ -136,7 +125,7 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 	op.Run = func(dev device.Device, c *Call) {
 		a, ln, all := args(c)
 		three.forward(dev, c, all, c.Saved[qkv], c.In[rows])
-		a.Context = c.Saved[context]
+		a.Context, a.Operand = c.Saved[context], true
 		dev.SelfAttention(a)
 		output.forward(dev, c, all, c.Temp[branch], c.Saved[context])
 		ln.X, ln.Branch, ln.Y = c.In[rows], c.Temp[branch], c.Out[y]
@@ -160,14 +149,24 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0,
 				capacity*d) // whose gradient is done with before the three
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
-			ln.DBranchBias = c.Out[dOutputB]
+			ln.DBranchBias, ln.Operand = c.Out[dOutputB], true
 			dev.LayerNormGrad(ln)
 			output.weights(dev, all, c.Out[dOutputW], branch, c.Saved[context])
 			output.input(dev, c, all, dContext, branch, 0)
 			a.DContext, a.DQuery, a.DKey, a.DValue = dContext, three.part(dqkv, all, 0), three.part(dqkv, all, 1),
 				three.part(dqkv, all, 2)
+			biases, whole := joined(c.Out, db)
+			if !whole {
+				biases = c.Temp[sums]
+			}
+			a.DBias, a.Operand = biases, true
 			dev.SelfAttentionGrad(a)
-			three.backward(dev, c, all, c.Out[dRows], dqkv, c.In[rows], c.Temp[sums], dw, db)
+			for i, b := range db {
+				if !whole && c.Out[b].Present() {
+					dev.Copy(c.Out[b].Slice(0, d), a.DBias.Slice(i*d, (i+1)*d))
+				}
+			}
+			three.backward(dev, c, all, c.Out[dRows], dqkv, c.In[rows], dw)
 		}
 		return g.gradients(bw)
 	}
@@ -194,7 +193,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)
 		dev.Gemm(device.GemmArgs{TransB: true, M: all, N: f, K: d, Alpha: 1, A: c.In[rows], B: c.In[inner.w],
 			C:    c.Saved[before],
-			Bias: c.In[inner.b], F: device.GELU, Active: active})
+			Bias: c.In[inner.b], F: device.GELU, Active: active, Operand: true})
 		outer.forward(dev, c, all, c.Temp[branch], active)
 		ln.X, ln.Branch, ln.Y = c.In[rows], c.Temp[branch], c.Out[y]
 		dev.LayerNorm(ln)
@@ -212,11 +211,11 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 			ln, branch, hidden := n.args(c, all), c.Temp[branch], c.Temp[hidden].Slice(0, all*f)
 			pre, dx := c.Saved[before].Slice(0, all*f), or(c.Out[dRows], c.Temp[other])
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
-			ln.DBranchBias = c.Out[dOuterB]
+			ln.DBranchBias, ln.Operand = c.Out[dOuterB], true
 			dev.LayerNormGrad(ln)
 			outer.input(dev, c, all, hidden, branch, 0)
 			ba := device.BiasActivateArgs{F: device.GELU, M: all, N: f, X: pre, DY: hidden, DX: hidden,
-				DBias: c.Out[dInnerB]}
+				DBias: c.Out[dInnerB], Operand: true}
 			if c.Out[dOuterW].Present() {
 				ba.Y = pre
 			}

@@ -59,11 +59,11 @@ func (k *decoderGradient) run(d device.Device, c *Call) {
 
 	rows := k.pack.Rows()
 	dAttend := c.Out[k.dAttend]
+	d.ColumnSum(c.Out[k.dAttendBias], dKeys, k.b*k.r, k.a) // and rounds dKeys, see Linear
 	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: k.e, K: k.b * k.r, Alpha: 1, A: dKeys, B: o.regions, C: dAttend,
 		LDC: k.e + h})
 	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: h, K: rows, Alpha: 1, A: dQuery, B: o.prev, C: from(dAttend, k.e),
 		LDC: k.e + h})
-	d.ColumnSum(c.Out[k.dAttendBias], dKeys, k.b*k.r, k.a)
 	d.ColumnSum(c.Out[k.dScore], dVector, k.b, k.a)
 	d.Gemm(device.GemmArgs{M: k.b * k.r, N: k.e, K: k.a, Alpha: 1, Beta: 1, A: dKeys, B: o.attend, LDB: k.e + h,
 		C: dRegions})

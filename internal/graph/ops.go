@@ -45,15 +45,15 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
 		bw.Run = func(d device.Device, c *Call) {
 			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
+			if dBias >= 0 && c.Out[dBias].Present() {
+				d.ColumnSum(c.Out[dBias], dy, n, o) // and rounds dy for the products, where they read it as bfloat16
+			}
 			if c.Out[dx].Present() {
 				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[dx], Even: t.Even})
 			}
 			if c.Out[dWeight].Present() {
 				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
 					Even: t.Even})
-			}
-			if dBias >= 0 && c.Out[dBias].Present() {
-				d.ColumnSum(c.Out[dBias], dy, n, o)
 			}
 		}
 		return g.gradients(bw)

@@ -70,15 +70,15 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 			n, dy := times*total(c.Host[lengths]), c.In[dy]
 			for k, l := range layers {
 				dx, dw, i := c.Out[grads[k].x], c.Out[grads[k].w], l.size
+				if b := grads[k].b; b >= 0 && c.Out[b].Present() {
+					d.ColumnSum(c.Out[b], dy, n, o) // and rounds dy, see Linear
+				}
 				if dx.Present() {
 					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
 				}
 				if dw.Present() {
 					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[l.x], C: dw,
 						Even: l.even})
-				}
-				if b := grads[k].b; b >= 0 && c.Out[b].Present() {
-					d.ColumnSum(c.Out[b], dy, n, o)
 				}
 			}
 		}

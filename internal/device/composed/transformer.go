@@ -238,4 +238,12 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
 			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD,
 			StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD, StrideC: d})
 	})
+	if rows := total(a.Lengths.Host); a.DBias.Present() {
+		ones := k.floats(rows)
+		k.Fill(ones, 1)
+		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {
+			k.Gemm(device.GemmArgs{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,
+				C: a.DBias.Slice(i*a.D, (i+1)*a.D), Exact: true})
+		}
+	}
 }

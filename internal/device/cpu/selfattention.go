@@ -74,6 +74,16 @@ func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
 	l.back, l.dc = true, d.values(a.DContext)
 	l.dq, l.dk, l.dv = d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)
 	d.pool.For(len(l.start), l)
+	sums := d.values(a.DBias)
+	switch q, k, v := a.DQuery, a.DKey, a.DValue; {
+	case sums == nil:
+	case l.ld == 3*a.D && q.Buf == k.Buf && k.Buf == v.Buf && q.Off+a.D == k.Off && k.Off+a.D == v.Off && l.rows > 0:
+		d.columnSum(sums, d.values(device.View{Buf: q.Buf, Off: q.Off, N: l.rows * l.ld}), l.rows, l.ld)
+	default:
+		for i, x := range [][]T{l.dq, l.dk, l.dv} {
+			d.columnSum(sums[i*a.D:(i+1)*a.D], x, l.rows, l.ld)
+		}
+	}
 }
 
 // head is one head of one caption.

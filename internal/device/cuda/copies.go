@@ -11,7 +11,7 @@ var kernelRoundCopy = entryOf("round_copy")
 // bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are those of
 // their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
 // products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam that
-// of the parameters.
+// of the parameters. Of results that nothing but products read they write the copy alone.
 //
 // Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a
 // kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
@@ -27,10 +27,11 @@ type copies struct {
 
 // copied is memory with a copy.
 type copied struct {
-	base driver.Ptr // of n float32
-	n    int
-	half driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
-	same spans      // elements whose copy is that of their value
+	base  driver.Ptr // of n float32
+	n     int
+	half  driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
+	same  spans      // elements whose copy is that of their value
+	alone spans      // those of them that are there as copies alone
 
 	// While calls are recorded: what was copied by them, and what they found copied before.
 	made, needs spans
@@ -98,6 +99,7 @@ func (m *copied) index(p driver.Ptr) int { return int(p-m.base) / 4 }
 
 func (m *copied) drop(lo, hi int) {
 	m.same.drop(lo, hi)
+	m.alone.drop(lo, hi)
 	m.made.drop(lo, hi)
 }
 
@@ -254,6 +256,42 @@ func (d *dev) fresh(copy, p driver.Ptr, n int) {
 	}
 }
 
+// values returns where a kernel writes the values that it writes the copies of: nowhere, 0, where nothing but products
+// read them and there is a copy.
+func values(p, copy driver.Ptr, operand bool) driver.Ptr {
+	if operand && copy != 0 {
+		return 0
+	}
+	return p
+}
+
+// stored is fresh for a kernel that was given values for its result, which is an operand or not. What is there as a
+// copy alone does not outlive the recording that it is made in.
+func (d *dev) stored(copy, p driver.Ptr, n int, operand bool) {
+	if copy == 0 {
+		return
+	}
+	d.bf16.changed(p, n)
+	d.fresh(copy, p, n)
+	if operand {
+		m := d.bf16.find(p)
+		m.alone.add(m.index(p), m.index(p)+n)
+	}
+}
+
+// aloneAt returns the address of the copy of an operand that is there as a copy alone, 0 for others.
+func (c *copies) aloneAt(p driver.Ptr) driver.Ptr {
+	m := c.find(p)
+	if m == nil || m.half == 0 {
+		return 0
+	}
+	i := m.index(p)
+	if gap := m.alone.missing(i, i+1); gap.lo < gap.hi {
+		return 0
+	}
+	return m.at(i)
+}
+
 // recordedCopies says what a recording of calls expects of the copies of a memory, and what they are behind it.
 type recordedCopies struct {
 	m             *copied
@@ -262,9 +300,9 @@ type recordedCopies struct {
 
 // recordCopies begins to note what recorded calls need and make. finish ends it: nothing has run.
 func (d *dev) recordCopies() (finish func() []recordedCopies) {
-	before := make([]spans, len(d.bf16.memory))
+	before, alone := make([]spans, len(d.bf16.memory)), make([]spans, len(d.bf16.memory))
 	for i, m := range d.bf16.memory {
-		before[i] = append(spans(nil), m.same...)
+		before[i], alone[i] = append(spans(nil), m.same...), append(spans(nil), m.alone...)
 		m.made, m.needs = nil, nil
 	}
 	return func() (all []recordedCopies) {
@@ -277,7 +315,10 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 			for _, s := range m.made {
 				r.behind.add(s.lo, s.hi)
 			}
-			m.same, m.made, m.needs = before[i], nil, nil
+			for _, s := range m.alone {
+				r.behind.drop(s.lo, s.hi)
+			}
+			m.same, m.alone, m.made, m.needs = before[i], alone[i], nil, nil
 			all = append(all, r)
 		}
 		return all

@@ -1,6 +1,8 @@
 package cuda_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -144,6 +146,7 @@ func TestCopiesOfProducers(t *testing.T) {
 	back := norm
 	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
 	index, product := b.ints(2, 1, 0), some(n*n)
+	tall, sum := some(44*n), some(1) // more rows than a block adds up
 	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
 		Beta2: 0.5, Eps: 1}
 	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
@@ -171,6 +174,7 @@ func TestCopiesOfProducers(t *testing.T) {
 		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
 		{"Gather", y, func() { r.Gather(y, table, index, w) }},
 		{"StreamStage", y, func() { s.StreamStage(y, stage, n*w) }},
+		{"ColumnSum", tall, func() { d.Fill(tall, 1.001); d.ColumnSum(sum, tall, tall.N, 1) }},
 		{"Adam", y, func() { d.Adam(adam) }},
 	} {
 		alone := b.launches(c.call)
@@ -180,6 +184,96 @@ func TestCopiesOfProducers(t *testing.T) {
 		})
 		if with != alone {
 			t.Errorf("%s: %d kernels, and with a product behind %d", c.name, alone, with)
+		}
+		if stale := cuda.StaleCopies(d); stale != "" {
+			t.Errorf("%s: %s", c.name, stale)
+		}
+	}
+}
+
+// Of results that nothing but products read, kernels write the copies alone: memory of the values stays as it is, and
+// products behind give the bits that they give otherwise, in a recording too. Rows that belong to no caption are 0.
+func TestOperandsAlone(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
+	defer d.Close()
+	b, r := &bench{t, d}, d.(device.Recorder)
+	some := func(n int) device.View {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i*i%11)/3 - 1.7
+		}
+		return b.floats(x...)
+	}
+	const n, w = 9, 5 // rows, of which captions have 7
+	lengths := device.Ints{Host: []int32{6, 3}, View: b.ints(5, 2), Bounded: true}
+	x, first, second, product := some(n*w), some(3*n*w), some(n*w), some(9*w*w)
+	pre := some(n * w)
+	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: x, B: some(w * w), C: pre, Bias: some(w),
+		F: device.GELU, Active: first.Slice(0, n*w)}
+	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: pre, Y: second, DY: x,
+		DX: first.Slice(0, n*w), DBias: some(w)}
+	norm := device.LayerNormArgs{N: n, D: w, Sum: x, Mean: some(n), InvStd: some(n), Weight: some(w), DY: some(n * w),
+		DX: some(n * w), DBranch: first.Slice(0, n*w), DBranchBias: some(w)}
+	heads := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: first.Slice(0, n*w),
+		DContext: x, DQuery: first, DKey: first.Slice(w, 3*n*w), DValue: first.Slice(2*w, 3*n*w), DBias: some(3 * w)}
+	three := some(3 * n * w)
+	heads.Query, heads.Key, heads.Value = three, three.Slice(w, 3*n*w), three.Slice(2*w, 3*n*w)
+	for _, c := range []struct {
+		name    string
+		columns int // of the first result
+		call    func(operand bool)
+		results []device.View
+	}{
+		{"GELU", w, func(operand bool) { gelu.Operand = operand; d.Gemm(gelu) }, []device.View{gelu.Active}},
+		{"gradient of GELU", w, func(operand bool) { geluBack.Operand = operand; d.BiasActivateGrad(geluBack) },
+			[]device.View{geluBack.DX, second}},
+		{"LayerNormGrad", w, func(operand bool) { norm.Operand = operand; d.LayerNormGrad(norm) },
+			[]device.View{norm.DBranch}},
+		{"SelfAttention", w, func(operand bool) { heads.Operand = operand; d.SelfAttention(heads) },
+			[]device.View{heads.Context}},
+		{"SelfAttentionGrad", 3 * w, func(operand bool) { heads.Operand = operand; d.SelfAttentionGrad(heads) },
+			[]device.View{first}},
+	} {
+		other := c.results[len(c.results)-1]
+		run := func(operand bool) {
+			for _, v := range c.results {
+				d.Fill(v, math.NaN())
+			}
+			c.call(operand)
+			// All rows count, and of two results both.
+			d.Gemm(device.GemmArgs{TransA: true, M: c.columns, N: other.N / n, K: n, Alpha: 1, A: c.results[0],
+				B: other, C: product})
+		}
+		result := func() []float64 { return b.doubles(product.Slice(0, c.columns*other.N/n)) }
+		run(false)
+		want := result()
+		if slices.ContainsFunc(want, func(v float64) bool { return v != v }) {
+			t.Fatalf("%s: the product is %v", c.name, want)
+		}
+		run(true)
+		if got := result(); !slices.Equal(got, want) {
+			t.Errorf("%s: a product of the copies alone is %v, want %v", c.name, got, want)
+		}
+		for _, v := range c.results {
+			if values := b.doubles(v); slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
+				t.Errorf("%s: values that nobody reads are written: %v", c.name, values)
+			}
+		}
+		d.Fill(c.results[0], 0)
+		d.Gemm(device.GemmArgs{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
+			B: c.results[0], LDB: c.columns, C: product})
+		b.want(c.name+": what is written behind", product.Slice(0, 1), 0)
+		rec, err := r.Record(func() { run(true) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Replay(rec)
+		if got := result(); !slices.Equal(got, want) {
+			t.Errorf("%s: a recorded product of the copies alone is %v, want %v", c.name, got, want)
+		}
+		run(false)
+		if got := result(); !slices.Equal(got, want) {
+			t.Errorf("%s: behind the recording a product is %v, want %v", c.name, got, want)
 		}
 		if stale := cuda.StaleCopies(d); stale != "" {
 			t.Errorf("%s: %s", c.name, stale)

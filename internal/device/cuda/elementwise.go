@@ -83,10 +83,10 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 	}
 	if n > 0 {
 		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
-		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(dx, y, dxCopy, yCopy, part, x, dy).int(int(a.F),
-			a.M, a.N, columnPiece)
-		d.fresh(dxCopy, dx, n)
-		d.fresh(yCopy, y, n)
+		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(values(dx, dxCopy, a.Operand), values(y, yCopy,
+			a.Operand), dxCopy, yCopy, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+		d.stored(dxCopy, dx, n, a.Operand)
+		d.stored(yCopy, y, n, a.Operand)
 	}
 	switch {
 	case dbias == 0:
@@ -107,8 +107,15 @@ func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
 // ColumnSum implements device.Rows.
 func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
 	d.check("ColumnSum").ColumnSum(&dst, &x, rows, cols)
-	to, from := d.pointer(dst), d.pointer(x)
-	d.columnSum(to, from, rows, cols, cols)
+	to, from, n := d.pointer(dst), d.pointer(x), rows*cols
+	if rows <= columnPiece || d.currentCopy(from, n) != 0 {
+		d.columnSum(to, from, rows, cols, cols)
+		return
+	}
+	// What has so many rows is the gradient of a layer, which products read too.
+	copy := d.operandCopy(from, n)
+	d.columnSums(to, copy, from, rows, cols, cols)
+	d.fresh(copy, from, n)
 }
 
 // columnPiece is the number of rows that a block adds up.
@@ -116,21 +123,26 @@ const columnPiece = 128
 
 // columnSum writes the column sums of x [rows, ld]: over pieces of rows, then over the pieces.
 func (d *dev) columnSum(dst, x driver.Ptr, rows, cols, ld int) {
+	d.columnSums(dst, 0, x, rows, cols, ld)
+}
+
+// columnSums is columnSum, and writes copy, x rounded, where it is not 0 and x has several pieces.
+func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols, ld int) {
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)
-		d.columnPieces(part, x, rows, cols, ld)
+		d.columnPieces(part, copy, x, rows, cols, ld)
 		x, rows, ld = part, pieces, cols
 	}
 	d.columnTotal(dst, 0, x, rows, cols, cols, ld)
 }
 
-// columnPieces writes the column sums of the pieces of x [rows, ld].
-func (d *dev) columnPieces(dst, x driver.Ptr, rows, cols, ld int) {
-	d.start(kernelColumnSum, threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, x).int(rows,
-		cols, cols).long(ld).int(columnPiece)
+// columnPieces writes the column sums of the pieces of x [rows, ld], and copy, x rounded, where it is not 0.
+func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols, ld int) {
+	d.start(kernelColumnSum, threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, copy,
+		x).int(rows, cols, cols).long(ld).int(columnPiece)
 }
 
 // columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.
 func (d *dev) columnTotal(dst, rest, x driver.Ptr, rows, cols, split, ld int) {
-	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, rest, x).int(rows, cols, split).long(ld).int(rows)
+	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, rest, 0, x).int(rows, cols, split).long(ld).int(rows)
 }

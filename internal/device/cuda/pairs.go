@@ -108,7 +108,7 @@ func tallFloats(parts, rows, cols int) int {
 func (t *tallSum) add(d *dev, x driver.Ptr, rows int) {
 	n := (rows + chunkRows - 1) / chunkRows
 	if n > 0 {
-		d.start(kernelColumnSum, threads, (t.cols+31)/32, n, 1).ptr(at(t.part, t.chunks*t.cols), 0, x).int(rows,
+		d.start(kernelColumnSum, threads, (t.cols+31)/32, n, 1).ptr(at(t.part, t.chunks*t.cols), 0, 0, x).int(rows,
 			t.cols, t.cols).long(t.cols).int(chunkRows)
 	}
 	t.chunks += n

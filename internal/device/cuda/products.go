@@ -35,8 +35,9 @@ func (d *dev) Gemm(a device.GemmArgs) {
 	if bias != 0 && !inFours(a.N, active, p.c, bias) {
 		head = n
 	}
-	d.fours(kernelBiasAct, head, n).ptr(active, copy, p.c, bias).int(int(a.F), a.N).long(head, n)
-	d.fresh(copy, active, n)
+	d.fours(kernelBiasAct, head, n).ptr(values(active, copy, a.Operand), copy, p.c, bias).int(int(a.F), a.N).
+		long(head, n)
+	d.stored(copy, active, n, a.Operand)
 }
 
 // product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.GemmArgs).
@@ -69,6 +70,14 @@ func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (ro
 
 // halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
 func (d *dev) halve(p *product) bool {
+	if d.bf16.on {
+		if copy := d.bf16.aloneAt(p.a); copy != 0 {
+			p.a, p.halfA = copy, true
+		}
+		if copy := d.bf16.aloneAt(p.b); copy != 0 {
+			p.b, p.halfB = copy, true
+		}
+	}
 	if p.halfA && p.halfB {
 		return true
 	}

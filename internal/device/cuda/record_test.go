@@ -47,6 +47,13 @@ func (b *bench) ints(x ...int32) device.View {
 	return v
 }
 
+// doubles are the values of a view.
+func (b *bench) doubles(v device.View) []float64 {
+	x := make([]float64, v.N)
+	b.DownloadDoubles(x, v)
+	return x
+}
+
 func (b *bench) want(what string, v device.View, want ...float32) {
 	b.Helper()
 	got := make([]float32, v.N)

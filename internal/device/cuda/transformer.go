@@ -103,10 +103,10 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, dBranch, copy, part, s, mean, inv, weight, dy,
-			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.N, a.D).
+		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
+			mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.N, a.D).
 			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
-		d.fresh(copy, dBranch, n)
+		d.stored(copy, dBranch, n, a.Operand)
 	}
 	if sums[0] != 0 && sums[1] == at(sums[0], a.D) {
 		cols := 2 * a.D
@@ -158,9 +158,17 @@ func (h *heads) part(first int) (end, cells int) {
 	return end, min(cells, h.a.Heads*h.c.squares)
 }
 
-func (d *dev) attend(k kernel, h *heads, first, end int) *command {
-	return d.start(k, threads, end-first, h.a.Heads, (h.c.longest+selfTile-1)/selfTile)
+// attend begins a kernel for the captions [first, end). Where lengths are bounds, that for the last one is also one for
+// the rows behind it, up to clear, that belong to none; otherwise clear is 0.
+func (d *dev) attend(k kernel, h *heads, first, end int) (c *command, clear int) {
+	if h.a.Lengths.Bounded && end == h.c.n {
+		end, clear = end+1, h.c.rows
+	}
+	return d.start(k, threads, end-first, h.a.Heads, h.tiles()), clear
 }
+
+// tiles is the number of blocks of the rows of a caption.
+func (h *heads) tiles() int { return (h.c.longest + selfTile - 1) / selfTile }
 
 // SelfAttention implements device.Transformer.
 func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
@@ -172,13 +180,13 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights := d.need(scratchHidden, 4*cells)
-		d.attend(kernelSelfAttention, &h, first, end).ptr(context, copy, weights, h.query, h.key, h.value, h.words,
-			h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
+		c, clear := d.attend(kernelSelfAttention, &h, first, end)
+		c.ptr(values(context, copy, a.Operand), copy, weights, h.query, h.key, h.value, h.words, h.c.lengths,
+			h.c.starts, h.c.squaresAt, p.step).
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
 		first = end
 	}
-	d.fresh(copy, context, n)
-	h.c.clear(d, context, a.D)
+	d.stored(copy, context, n, a.Operand)
 }
 
 // SelfAttentionGrad implements device.Transformer.
@@ -202,23 +210,34 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
 			copies[i] = copies[0] + driver.Ptr(2*i*a.D)
 		}
 	}
+	var to [3]driver.Ptr
+	for i, x := range grads {
+		to[i] = values(x, copies[i], a.Operand)
+	}
+	dBias, parts, sums := d.pointer(a.DBias), h.c.n*h.tiles(), driver.Ptr(0)
+	if dBias != 0 {
+		sums = d.need(scratchSums, max(1, 4*parts*3*a.D))
+	}
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
-		d.attend(kernelSelfRows, &h, first, end).ptr(dQuery, copies[0], weights, slopes, dContext, h.query, h.key,
-			h.value, h.words, h.c.lengths, h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD)
-		d.attend(kernelSelfColumns, &h, first, end).ptr(dKey, dValue, copies[1], copies[2], weights, slopes, dContext,
-			h.query, h.c.lengths, h.c.starts, h.c.squaresAt).int(first, a.D, h.a.LD)
+		c, clear := d.attend(kernelSelfRows, &h, first, end)
+		c.ptr(to[0], copies[0], sums, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths,
+			h.c.starts, h.c.squaresAt, p.step).
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
+		c, _ = d.attend(kernelSelfColumns, &h, first, end)
+		c.ptr(to[1], to[2], copies[1], copies[2], sums, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts,
+			h.c.squaresAt).int(first, a.D, h.a.LD, clear)
 		first = end
 	}
 	if together {
-		d.fresh(copies[0], dQuery, h.c.rows*h.a.LD)
-		h.c.clear(d, dQuery, h.a.LD)
-		return
+		d.stored(copies[0], dQuery, h.c.rows*h.a.LD, a.Operand)
+	} else {
+		for i, x := range grads {
+			d.stored(copies[i], x, n, a.Operand)
+		}
 	}
-	for i, x := range grads {
-		d.fresh(copies[i], x, n)
-		d.clearColumns(x, a.Lengths, h.c.lengths, a.D, h.a.LD)
+	if dBias != 0 {
+		d.columnTotal(dBias, 0, sums, parts, 3*a.D, 3*a.D, 3*a.D)
 	}
 }

@@ -259,7 +259,7 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 
 	dc := h.normal(rows*d, 1)
 	g := a
-	g.Context, g.DContext = device.View{}, h.in(dc)
+	g.Context, g.DContext, g.DBias = device.View{}, h.in(dc), h.out(3*d)
 	h.outputs("SelfAttentionGrad", &g)
 	h.run(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
 	loss := func() (s float64) {
@@ -272,6 +272,13 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	h.equalDifferences(what+": DQuery", c.q, g.DQuery, usual, loss)
 	h.equalDifferences(what+": DKey", c.k, g.DKey, usual, loss)
 	h.equalDifferences(what+": DValue", c.v, g.DValue, usual, loss)
+	sums := make([]float64, 3*d)
+	for k, v := range []device.View{g.DQuery, g.DKey, g.DValue} {
+		for i, x := range h.read(v) {
+			sums[k*d+i%d] += x
+		}
+	}
+	h.equal(what+": DBias", g.DBias, sums, 10*h.tol.product)
 	h.steady(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
 
 	// The same with queries, keys and values as columns of one matrix, bit for bit.
@@ -283,13 +290,14 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	one, into := columns(columnsOf(ld, d, c.q, c.k, c.v)), columns(nans(rows*ld))
 	w := a
 	w.LD, w.Query, w.Key, w.Value, w.Context = ld, one[0], one[1], one[2], h.out(rows*d)
-	w.DContext, w.DQuery, w.DKey, w.DValue = g.DContext, into[0], into[1], into[2]
+	w.DContext, w.DQuery, w.DKey, w.DValue, w.DBias = g.DContext, into[0], into[1], into[2], h.out(3*d)
 	h.run(what+" of columns", func() { h.d.SelfAttention(w); h.d.SelfAttentionGrad(w) })
 	h.equal(what+" of columns", w.Context, h.read(a.Context.Slice(0, rows*d)), 0)
 	got, want := h.read(into[0]), columnsOf(ld, d, h.read(g.DQuery), h.read(g.DKey), h.read(g.DValue))
 	if err := near(got, want, 0); err != nil && !h.short {
 		h.errorf("%s: gradients of columns: %v", what, err)
 	}
+	h.equal(what+" of columns: DBias", w.DBias, sums, 10*h.tol.product)
 	h.release()
 }
 

@@ -1,10 +1,12 @@
 // Sums of the columns of x [rows, ld], by pieces of per rows: dst [pieces, cols]. A block sums 32 columns of a piece,
 // eight rows at a time, and each thread has eight values on their way. Where rest is not null, it gets the sums of the
-// columns from split on.
+// columns from split on. copy, x rounded, may be null.
 #include "common.cuh"
 
-// Cost: read 4*rows*cols; write 4*gy*cols; flop rows*cols; turns ceil(gx*gy*block/resident)*ceil(per/64)
-KERNEL column_sum(float* dst, float* rest, const float* x, int rows, int cols, int split, i64 ld, int per) {
+// Cost: read 4*rows*cols; write 4*gy*cols+2*rows*cols*copy; flop rows*cols; turns
+// ceil(gx*gy*block/resident)*ceil(per/64)
+KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows, int cols, int split, i64 ld,
+                  int per) {
   __shared__ float part[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
@@ -14,6 +16,10 @@ KERNEL column_sum(float* dst, float* rest, const float* x, int rows, int cols, i
       float v[8];
       UNROLL for (int k = 0; k < 8; k++) v[k] = r + 8 * k < hi ? x[(r + 8 * k) * ld + col] : 0;
       UNROLL for (int k = 0; k < 8; k++) s += v[k];
+      if (copy) {
+        UNROLL for (int k = 0; k < 8; k++)
+          if (r + 8 * k < hi) copy[(r + 8 * k) * ld + col] = bf16_of(v[k]);
+      }
     }
   part[first][lane] = s;
   __syncthreads();

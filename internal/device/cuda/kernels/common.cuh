@@ -35,8 +35,10 @@ struct vse_block {
 struct vse_grid {
   __declspec(property(get = gx)) unsigned x;
   __declspec(property(get = gy)) unsigned y;
+  __declspec(property(get = gz)) unsigned z;
   static __device__ unsigned gx() { return __nvvm_read_ptx_sreg_nctaid_x(); }
   static __device__ unsigned gy() { return __nvvm_read_ptx_sreg_nctaid_y(); }
+  static __device__ unsigned gz() { return __nvvm_read_ptx_sreg_nctaid_z(); }
 };
 extern const __device__ __attribute__((weak)) vse_thread threadIdx;
 extern const __device__ __attribute__((weak)) vse_width blockDim;

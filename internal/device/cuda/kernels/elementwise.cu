@@ -55,30 +55,30 @@ KERNEL activate(float* y, const float* x, int f, i64 head, i64 n) {
   EACH_ONE(i, head, n) y[i] = value_of(f, x[i]);
 }
 
-// x += bias in every row of cols values, and y = f(x); bias may be absent (null), and copy, y rounded. cols is a
+// x += bias in every row of cols values, and y = f(x); bias may be absent (null), and y or copy, y rounded. cols is a
 // multiple of 4 and bias lies at one of 16 bytes, or head is n.
-// Cost: read 4*n; write 4*n*(1+bias)+2*n*copy; flop 9*n; flight 16
+// Cost: read 4*n; write 4*n*(y+bias)+2*n*copy; flop 9*n; flight 16
 KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = four(x + i);
     if (bias) put_four(x + i, v += four(bias + i % cols));
     v = values_of(f, v);
-    put_four(y + i, v);
+    if (y) put_four(y + i, v);
     if (copy) put_four(copy + i, v);
   }
   EACH_ONE(i, head, n) {
     float v = x[i];
     if (bias) x[i] = v = v + bias[i % cols];
     v = value_of(f, v);
-    y[i] = v;
+    if (y) y[i] = v;
     if (copy) copy[i] = bf16_of(v);
   }
 }
 
-// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be absent, may be x), and the sums of the columns of dx over
-// each piece of per rows, part [pieces, cols] (may be absent). dx_copy and y_copy, dx and y rounded, may be absent. A
-// block takes 32 columns of a piece, eight rows at a time.
-// Cost: read 8*rows*cols; write 4*rows*cols*(1+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
+// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be x), dx_copy and y_copy, both rounded, and the sums of the
+// columns of dx over each piece of per rows, part [pieces, cols]. All of them may be absent. A block takes 32 columns
+// of a piece, eight rows at a time.
+// Cost: read 8*rows*cols; write 4*rows*cols*(dx+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
 // flight 8; turns per/8
 KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
                           const float* dy, int f, int rows, int cols, int per) {
@@ -90,11 +90,11 @@ KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, floa
     for (i64 r = lo + first; r < hi; r += 8) {
       i64 i = r * cols + col;
       float v = x[i], d = dy[i] * slope_of(f, v);
-      dx[i] = d;
+      if (dx) dx[i] = d;
       if (dx_copy) dx_copy[i] = bf16_of(d);
-      if (y) {
+      if (y || y_copy) {
         v = value_of(f, v);
-        y[i] = v;
+        if (y) y[i] = v;
         if (y_copy) y_copy[i] = bf16_of(v);
       }
       s += d;

@@ -148,9 +148,9 @@ VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part
       db += g;
       V v = scale * (w * g - all[i] - along[i] * x);
       put_(dx + at, v);
-      if (!dbranch) continue;
+      if (!dbranch && !copy) continue;
       if (factor != 0) drop_(&v, at, step, key0, key1, limit, factor);
-      put_(dbranch + at, v);
+      if (dbranch) put_(dbranch + at, v);
       if (copy) put_(copy + at, v);
       sum += v;
     }
@@ -164,7 +164,7 @@ VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part
 
 // A block takes kNormRows rows: a warp for each makes its two sums, then a thread for each column its gradients.
 // dbranch may be null, and copy, dbranch rounded. part [gx, 3, d], which may be null, gets the sums of dy·x̂, of dy and
-// of dbranch over the rows of each block.
+// of dbranch, or copy before it is rounded, over the rows of each block.
 // Cost: read 8*rows*d; write 4*rows*d*(1+dbranch)+2*rows*d*copy+12*gx*d*part; flop 30*rows*d; turns
 // ceil(gx*block/resident)*(8/(block/32)*(1+ceil(d/512))+ceil(d/1024)*(1+0.4*8))
 KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,

@@ -1,11 +1,12 @@
 // Self-attention of captions (device.SelfAttentionArgs; the formulas of device/cpu/selfattention.go). A block works on
-// 16 rows (blockIdx.z) of one head (blockIdx.y) of one caption (first + blockIdx.x); the weights [n, n] of its rows lie
+// 16 rows (blockIdx.z) of one head (blockIdx.y) of one caption (first + blockIdx.x). The weights [n, n] of a head lie
 // in scratch memory, the heads of a caption one behind the other. The rows of queries, keys, values and their gradients
-// lie ld apart.
+// lie ld apart. Where lengths are bounds, memory has rows rows, otherwise 0, and the blocks of one more caption clear
+// those that belong to none.
 #include "philox.cuh"
 #include "warp.cuh"
 
-enum { kRows = 16, kDepth = 32, kWide = 64 };
+enum { kRows = 16, kWide = 64 };
 
 // Tile is the block's part of the work.
 struct Tile {
@@ -13,7 +14,7 @@ struct Tile {
   int size;          // columns of the head
   i64 at;            // first element of the head in a matrix [T, D]
   i64 in;            // and in queries, keys and values
-  i64 dropout_start;         // of the tile's first weight in the dropout
+  i64 dropout_start; // of the tile's first weight in the dropout
   i64 scratch;       // and in the scratch memory
 };
 
@@ -31,22 +32,43 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   return t;
 }
 
+// clears reports whether the block is one of those that clear.
+VSE_INLINE bool clears(int rows) { return rows && blockIdx.x == gridDim.x - 1; }
+
+// clear zeroes the columns of a head in rows [from, rows) of x, which lie ld apart; the tiles (blockIdx.z) share them.
+// copy, x rounded, or x may be null.
+VSE_INLINE void clear(float* x, bf16* copy, i64 ld, int from, int rows, int size) {
+  for (i64 e = blockIdx.z * blockDim.x + threadIdx.x; e < (i64)(rows - from) * size; e += gridDim.z * blockDim.x) {
+    i64 at = (from + e / size) * ld + blockIdx.y * size + e % size;
+    if (x) x[at] = 0;
+    if (copy) copy[at] = 0;
+  }
+}
+
+// load reads 16 rows of at most 64 columns, which lie ld apart, to shared memory; all of a thread's values are on their
+// way at once. What is not there is 0.
+VSE_INLINE void load(float (*to)[kWide + 1], const float* x, i64 ld, int rows, int columns) {
+  float v[kRows * kWide / 256];
+  UNROLL for (int i = 0; i < kRows * kWide / 256; i++) {
+    int r = (threadIdx.x + 256 * i) / kWide, k = threadIdx.x % kWide;
+    v[i] = r < rows && k < columns ? x[r * ld + k] : 0;
+  }
+  UNROLL for (int i = 0; i < kRows * kWide / 256; i++) to[(threadIdx.x + 256 * i) / kWide][threadIdx.x % kWide] = v[i];
+}
+
 // products sets out[i, j] = a_i·b_j for the rows of a tile and all n rows of b; vectors have size values, their rows
 // lie lda and ldb apart.
 VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i64 ldb, int rows, int n, int size) {
-  __shared__ float ta[kRows][kDepth + 1], tb[kRows][kDepth + 1];
+  __shared__ float ta[kRows][kWide + 1], tb[kRows][kWide + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int j0 = 0; j0 < n; j0 += kRows) {
     float s = 0;
-    for (int k0 = 0; k0 < size; k0 += kDepth) {
+    for (int k0 = 0; k0 < size; k0 += kWide) {
       __syncthreads();
-      for (int e = threadIdx.x; e < kRows * kDepth; e += 256) {
-        int r = e / kDepth, k = e % kDepth;
-        ta[r][k] = r < rows && k0 + k < size ? a[r * lda + k0 + k] : 0;
-        tb[r][k] = j0 + r < n && k0 + k < size ? b[(j0 + r) * ldb + k0 + k] : 0;
-      }
+      load(ta, a + k0, lda, rows, size - k0);
+      load(tb, b + j0 * ldb + k0, ldb, n - j0, size - k0);
       __syncthreads();
-      int depth = size - k0 < kDepth ? size - k0 : kDepth;
+      int depth = size - k0 < kWide ? size - k0 : kWide;
       if (y < rows && j0 + x < n)
         for (int k = 0; k < depth; k++) s += ta[y][k] * tb[x][k];
     }
@@ -55,10 +77,11 @@ VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i6
   __syncthreads();
 }
 
-// mix sets out_i = Σ_j w_ij v_j for the rows of a tile, and copy_i rounded where it is not null; w_ij lies at i·down +
-// j·across. Rows of out lie ldo apart, those of v ld.
-VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i64 across, const float* v, int rows,
-                    int n, int size, i64 ld) {
+// mix sets out_i = Σ_j w_ij v_j for the rows of a tile, copy_i rounded, and total = Σ_i out_i, each where it is not
+// null; w_ij lies at i·down + j·across. The first of out and copy is element to, that of total element sum_to. Rows of
+// out lie ldo apart, those of v ld.
+VSE_INLINE void mix(float* out, bf16* copy, i64 to, i64 ldo, float* total, i64 sum_to, const float* w, i64 down,
+                    i64 across, const float* v, int rows, int n, int size, i64 ld) {
   __shared__ float tw[kRows][kRows + 1], tv[kRows][kWide + 1];
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   for (int c0 = 0; c0 < size; c0 += kWide) {
@@ -67,11 +90,9 @@ VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i
       __syncthreads();
       // Neighbouring threads read neighbouring weights.
       int i = across == 1 ? y : x, j = across == 1 ? x : y;
-      tw[i][j] = i < rows && j0 + j < n ? w[i * down + (j0 + j) * across] : 0;
-      for (int e = threadIdx.x; e < kRows * kWide; e += 256) {
-        int r = e / kWide, k = e % kWide;
-        tv[r][k] = j0 + r < n && c0 + k < size ? v[(j0 + r) * ld + c0 + k] : 0;
-      }
+      float weight = i < rows && j0 + j < n ? w[i * down + (j0 + j) * across] : 0;
+      load(tv, v + j0 * ld + c0, ld, n - j0, size - c0);
+      tw[i][j] = weight;
       __syncthreads();
       int many = n - j0 < kRows ? n - j0 : kRows;
       if (y < rows && c0 + x < size)
@@ -81,97 +102,146 @@ VSE_INLINE void mix(float* out, bf16* copy, i64 ldo, const float* w, i64 down, i
     if (y < rows)
       for (int q = 0; q < 4; q++)
         if (c0 + x + 16 * q < size) {
-          out[y * ldo + c0 + x + 16 * q] = sum[q];
-          if (copy) copy[y * ldo + c0 + x + 16 * q] = bf16_of(sum[q]);
+          i64 at = to + y * ldo + c0 + x + 16 * q;
+          if (out) out[at] = sum[q];
+          if (copy) copy[at] = bf16_of(sum[q]);
         }
+    if (!total) continue;
+    __syncthreads();
+    for (int q = 0; q < 4; q++) tv[y][x + 16 * q] = sum[q];
+    __syncthreads();
+    if (threadIdx.x < kWide && c0 + threadIdx.x < size) {
+      float s = 0;
+      for (int i = 0; i < rows; i++) s += tv[i][threadIdx.x];
+      total[sum_to + c0 + threadIdx.x] = s;
+    }
   }
 }
 
-// softmax turns the scores p [n] of a row into weights, over the rows whose word is not 0; by one warp.
-VSE_INLINE void softmax(float* p, const int* words, int n, float factor) {
+// sum_of is the place of the sums of a tile and head in those of all, [captions·tiles, 3d].
+VSE_INLINE i64 sum_of(int caption, int d) {
+  return ((i64)caption * gridDim.z + blockIdx.z) * 3 * d + blockIdx.y * (d / gridDim.y);
+}
+
+// nothing writes the sums of a tile without rows.
+VSE_INLINE void nothing(float* total, i64 sum_to, int size) {
+  if (total)
+    for (int k = threadIdx.x; k < size; k += blockDim.x) total[sum_to + k] = 0;
+}
+
+// softmax turns the scores p [n] of a row into weights, over the rows whose word is not 0; by one warp. The weight of
+// the lane's first row is returned and not written, so that it stays in a register.
+VSE_INLINE float softmax(float* p, const int* words, int n, float factor) {
   int lane = threadIdx.x % 32;
-  float any = 0;
-  if (words)
-    for (int j = lane; j < n; j += 32)
-      if (words[j]) any = 1;
-  bool all = warp_max(any) == 0;
+  bool there = lane < n, any = there && words && words[lane];
+  float first = there ? p[lane] : 0, some = any;
+  for (int j = lane + 32; j < n; j += 32)
+    if (words && words[j]) some = 1;
+  bool all = warp_max(some) == 0, attends = there && (all || any);
   float top = -as_float(0x7f800000u);
-  for (int j = lane; j < n; j += 32)
+  if (attends && (first > top || first != first)) top = first;
+  for (int j = lane + 32; j < n; j += 32)
     if (all || words[j])
       if (p[j] > top || p[j] != p[j]) top = p[j];
   top = warp_max(top);
-  float sum = 0;
-  for (int j = lane; j < n; j += 32) {
+  float sum = first = attends ? exp_((first - top) * factor) : 0;
+  for (int j = lane + 32; j < n; j += 32) {
     float e = all || words[j] ? exp_((p[j] - top) * factor) : 0;
     p[j] = e;
     sum += e;
   }
   float scale = 1 / warp_sum(sum);
-  for (int j = lane; j < n; j += 32) p[j] *= scale;
+  for (int j = lane + 32; j < n; j += 32) p[j] *= scale;
+  return first * scale;
 }
 
-// words may be null; factor is 1/√(columns of a head).
-// Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 4*gx*words*words*d; turns
-// 2*d/gy/32*ceil(words/16)*2+words
+// words may be null; factor is 1/√(columns of a head); context or copy may be null.
+// Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d*context+2*gx*words*d*copy; flop 4*gx*words*words*d;
+// turns ceil(gx*gy*ceil(words/16)*block/resident)*(2*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
 KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key,
                       const float* value, const int* words, const int* lengths, const int* starts, const i64* squares,
                       const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d,
-                      int ld) {
+                      int ld, int rows) {
+  if (clears(rows)) return clear(context, copy, d, starts[first + blockIdx.x], rows, d / gridDim.y);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float* p = weights + t.scratch;
   products(p, query + t.in + (i64)t.row * ld, ld, key + t.in, ld, t.rows, t.n, t.size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
-    float* row = p + (i64)i * t.n;
-    softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
-    if (keep != 0)
-      for (int j = threadIdx.x % 32; j < t.n; j += 32)
-        row[j] *= dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep);
+    i64 at = t.dropout_start + (i64)i * t.n;
+    float *row = p + (i64)i * t.n,
+          w = softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
+    for (int j = threadIdx.x % 32; j < t.n; j += 32) {
+      if (j >= 32) w = row[j];
+      row[j] = w * dropout_factor(at + j, step, key0, key1, limit, keep);
+    }
   }
-  mix(context + t.at + (i64)t.row * d, copy ? copy + t.at + (i64)t.row * d : 0, d, p, t.n, 1, value + t.in, t.rows, t.n,
-      t.size, ld);
+  mix(context, copy, t.at + (i64)t.row * d, d, 0, 0, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
 }
 
-// The first half of the gradient: the weights with dropout, dS, and dQ = dS K.
-// Cost: read 4*gx*words*d*4*ceil(words/16); write 4*gx*words*d+2*gx*words*d*copy; flop 6*gx*words*words*d; turns
-// 3*d/gy/32*ceil(words/16)*2+words
-KERNEL self_attention_rows(float* dquery, bf16* copy, float* weights, float* slopes, const float* dcontext,
+// The first half of the gradient: the weights with dropout, dS, and dQ = dS K. part [captions·tiles, 3d], which may be
+// null, gets the sums of the columns of dQ, dK and dV over each tile. dquery or copy may be null.
+// Cost: read 4*gx*words*d*4*ceil(words/16); write 4*gx*words*d*dquery+2*gx*words*d*copy+4*gx*gz*d*part; flop
+// 6*gx*words*words*d; turns
+// ceil(gx*gy*ceil(words/16)*block/resident)*(3*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
+KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weights, float* slopes, const float* dcontext,
                            const float* query, const float* key, const float* value, const int* words,
                            const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0,
-                           u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld) {
+                           u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld,
+                           int rows) {
+  int caption = first + blockIdx.x, size = d / gridDim.y;
+  if (clears(rows)) return clear(dquery, copy, ld, starts[caption], rows, size);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
-  if (t.rows <= 0) return;
+  if (t.rows <= 0) return nothing(part, sum_of(caption, d), size);
   float *p = weights + t.scratch, *s = slopes + t.scratch;
   i64 from = t.in + (i64)t.row * ld;
-  products(p, query + from, ld, key + t.in, ld, t.rows, t.n, t.size);
-  products(s, dcontext + t.at + (i64)t.row * d, d, value + t.in, ld, t.rows, t.n, t.size);
+  products(p, query + from, ld, key + t.in, ld, t.rows, t.n, size);
+  products(s, dcontext + t.at + (i64)t.row * d, d, value + t.in, ld, t.rows, t.n, size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
-    float *row = p + (i64)i * t.n, *ds = s + (i64)i * t.n, mean = 0;
-    softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
-    for (int j = threadIdx.x % 32; j < t.n; j += 32) {
-      float m = dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep), g = ds[j] * m;
+    i64 at = t.dropout_start + (i64)i * t.n;
+    int lane = threadIdx.x % 32;
+    float *row = p + (i64)i * t.n, *ds = s + (i64)i * t.n,
+          w = softmax(row, words ? words + (i64)caption * l : 0, t.n, factor), kept = 0, m = 0, mean = 0;
+    if (lane < t.n) {
+      m = dropout_factor(at + lane, step, key0, key1, limit, keep);
+      kept = ds[lane] * m;
+      mean = w * kept;
+    }
+    for (int j = lane + 32; j < t.n; j += 32) {
+      float g = ds[j] * dropout_factor(at + j, step, key0, key1, limit, keep);
       mean += row[j] * g;
       ds[j] = g;
     }
     mean = warp_sum(mean);
-    for (int j = threadIdx.x % 32; j < t.n; j += 32) {
-      ds[j] = row[j] * (ds[j] - mean) * factor;
-      if (keep != 0) row[j] *= dropout_factor(t.dropout_start + (i64)i * t.n + j, step, key0, key1, limit, keep);
+    for (int j = lane; j < t.n; j += 32) {
+      if (j >= 32) w = row[j], kept = ds[j], m = dropout_factor(at + j, step, key0, key1, limit, keep);
+      ds[j] = w * (kept - mean) * factor;
+      row[j] = w * m;
     }
   }
-  mix(dquery + from, copy ? copy + from : 0, ld, s, t.n, 1, key + t.in, t.rows, t.n, t.size, ld);
+  mix(dquery, copy, from, ld, part, sum_of(caption, d), s, t.n, 1, key + t.in, t.rows, t.n, size, ld);
 }
 
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
-// Cost: read 4*gx*words*d*2*ceil(words/16); write 8*gx*words*d; flop 4*gx*words*words*d; turns
-// 2*d/gy/32*ceil(words/16)*2+8
-KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, const float* weights,
-                              const float* slopes, const float* dcontext, const float* query, const int* lengths,
-                              const int* starts, const i64* squares, int first, int d, int ld) {
+// Cost: read 4*gx*words*d*2*ceil(words/16); write 4*gx*words*d*(dkey+dvalue)+2*gx*words*d*(dkey_copy+dvalue_copy)
+// +8*gx*gz*d*part; flop 4*gx*words*words*d; turns
+// ceil(gx*gy*ceil(words/16)*block/resident)*(2*ceil(d/gy/64)*ceil(words/16)+2)
+KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, float* part,
+                              const float* weights, const float* slopes, const float* dcontext, const float* query,
+                              const int* lengths, const int* starts, const i64* squares, int first, int d, int ld,
+                              int rows) {
+  int caption = first + blockIdx.x, size = d / gridDim.y;
+  if (clears(rows)) {
+    clear(dkey, dkey_copy, ld, starts[caption], rows, size);
+    return clear(dvalue, dvalue_copy, ld, starts[caption], rows, size);
+  }
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
-  if (t.rows <= 0) return;
+  i64 sums = sum_of(caption, d);
+  if (t.rows <= 0) {
+    nothing(part, sums + d, size);
+    return nothing(part, sums + 2 * d, size);
+  }
   i64 head = t.scratch - (i64)t.row * t.n + t.row, to = t.in + (i64)t.row * ld;
-  mix(dvalue + to, dvalue_copy ? dvalue_copy + to : 0, ld, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, t.size,
-      d);
-  mix(dkey + to, dkey_copy ? dkey_copy + to : 0, ld, slopes + head, 1, t.n, query + t.in, t.rows, t.n, t.size, ld);
+  mix(dkey, dkey_copy, to, ld, part, sums + d, slopes + head, 1, t.n, query + t.in, t.rows, t.n, size, ld);
+  mix(dvalue, dvalue_copy, to, ld, part, sums + 2 * d, weights + head, 1, t.n, dcontext + t.at, t.rows, t.n, size, d);
 }
