@@ -146,7 +146,8 @@ func TestCopiesOfProducers(t *testing.T) {
 	back := norm
 	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
 	index, product := b.ints(2, 1, 0), some(n*n)
-	tall, sum := some(44*n), some(1) // more rows than a block adds up
+	const rows = 44 * n // more than a block adds up
+	tall, filled, sum := some(rows), some(rows), some(1)
 	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
 		Beta2: 0.5, Eps: 1}
 	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
@@ -174,7 +175,7 @@ func TestCopiesOfProducers(t *testing.T) {
 		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
 		{"Gather", y, func() { r.Gather(y, table, index, w) }},
 		{"StreamStage", y, func() { s.StreamStage(y, stage, n*w) }},
-		{"ColumnSum", tall, func() { d.Fill(tall, 1.001); d.ColumnSum(sum, tall, tall.N, 1) }},
+		{"ColumnSum", tall, func() { d.Copy(tall, filled); d.ColumnSum(sum, tall, rows, 1) }},
 		{"Adam", y, func() { d.Adam(adam) }},
 	} {
 		alone := b.launches(c.call)
@@ -191,8 +192,36 @@ func TestCopiesOfProducers(t *testing.T) {
 	}
 }
 
+// A sum over rows that rounds them too is that of the values, as it is where they are rounded already.
+func TestColumnSumOfCopiedRows(t *testing.T) {
+	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
+	defer d.Close()
+	b := &bench{t, d}
+	const rows, cols = 300, 3 // rows of three blocks
+	values := make([]float32, rows*cols)
+	var want [cols]sum
+	for i := range values {
+		values[i] = float32(i%101)/7 - 3
+		want[i%cols].add(approx{v: float64(values[i])}, approx{v: 1})
+	}
+	x, sums := b.floats(values...), b.floats(0, 0, 0)
+	for _, copies := range []string{"rounded by the sum", "rounded before"} {
+		d.ColumnSum(sums, x, rows, cols)
+		all := make([]approx, cols)
+		for i := range all {
+			all[i] = want[i].total()
+		}
+		within(t, copies, b.doubles(sums), all)
+		d.Fill(sums, math.NaN())
+	}
+	if stale := cuda.StaleCopies(d); stale != "" {
+		t.Error(stale)
+	}
+}
+
 // Of results that nothing but products read, kernels write the copies alone: memory of the values stays as it is, and
-// products behind give the bits that they give otherwise, in a recording too. Rows that belong to no caption are 0.
+// products behind give the bits that they give otherwise, in a recording too, as do sums of the values for biases. Rows
+// that belong to no caption are 0.
 func TestOperandsAlone(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
@@ -223,42 +252,59 @@ func TestOperandsAlone(t *testing.T) {
 		columns int // of the first result
 		call    func(operand bool)
 		results []device.View
+		sums    device.View // of the columns of the first result, before it is rounded
 	}{
-		{"GELU", w, func(operand bool) { gelu.Operand = operand; d.Gemm(gelu) }, []device.View{gelu.Active}},
+		{"GELU", w, func(operand bool) { gelu.Operand = operand; d.Gemm(gelu) }, []device.View{gelu.Active},
+			device.View{}},
 		{"gradient of GELU", w, func(operand bool) { geluBack.Operand = operand; d.BiasActivateGrad(geluBack) },
-			[]device.View{geluBack.DX, second}},
+			[]device.View{geluBack.DX, second}, geluBack.DBias},
 		{"LayerNormGrad", w, func(operand bool) { norm.Operand = operand; d.LayerNormGrad(norm) },
-			[]device.View{norm.DBranch}},
+			[]device.View{norm.DBranch}, norm.DBranchBias},
 		{"SelfAttention", w, func(operand bool) { heads.Operand = operand; d.SelfAttention(heads) },
-			[]device.View{heads.Context}},
+			[]device.View{heads.Context}, device.View{}},
 		{"SelfAttentionGrad", 3 * w, func(operand bool) { heads.Operand = operand; d.SelfAttentionGrad(heads) },
-			[]device.View{first}},
+			[]device.View{first}, heads.DBias},
 	} {
 		other := c.results[len(c.results)-1]
 		run := func(operand bool) {
 			for _, v := range c.results {
 				d.Fill(v, math.NaN())
 			}
+			if c.sums.Present() {
+				d.Fill(c.sums, math.NaN())
+			}
 			c.call(operand)
 			// All rows count, and of two results both.
 			d.Gemm(device.GemmArgs{TransA: true, M: c.columns, N: other.N / n, K: n, Alpha: 1, A: c.results[0],
 				B: other, C: product})
 		}
-		result := func() []float64 { return b.doubles(product.Slice(0, c.columns*other.N/n)) }
-		run(false)
-		want := result()
-		if slices.ContainsFunc(want, func(v float64) bool { return v != v }) {
-			t.Fatalf("%s: the product is %v", c.name, want)
+		result := func() []float64 {
+			all := b.doubles(product.Slice(0, c.columns*other.N/n))
+			if c.sums.Present() {
+				all = append(all, b.doubles(c.sums)...)
+			}
+			return all
 		}
-		run(true)
-		if got := result(); !slices.Equal(got, want) {
-			t.Errorf("%s: a product of the copies alone is %v, want %v", c.name, got, want)
-		}
+		run(true) // first, so that nothing is there of a run that writes the values
+		got := result()
 		for _, v := range c.results {
 			if values := b.doubles(v); slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
 				t.Errorf("%s: values that nobody reads are written: %v", c.name, values)
 			}
 		}
+		run(false)
+		want := result()
+		if slices.ContainsFunc(want, func(v float64) bool { return v != v }) {
+			t.Fatalf("%s: the product and the sums are %v", c.name, want)
+		}
+		if c.sums.Present() {
+			values := rowsOf(exactly(b.doubles(c.results[0])), c.columns)
+			within(t, c.name+": sums", b.doubles(c.sums), values.columns(n, c.columns))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: a product of the copies alone and the sums are %v, want %v", c.name, got, want)
+		}
+		run(true)
 		d.Fill(c.results[0], 0)
 		d.Gemm(device.GemmArgs{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
 			B: c.results[0], LDB: c.columns, C: product})
@@ -269,11 +315,11 @@ func TestOperandsAlone(t *testing.T) {
 		}
 		r.Replay(rec)
 		if got := result(); !slices.Equal(got, want) {
-			t.Errorf("%s: a recorded product of the copies alone is %v, want %v", c.name, got, want)
+			t.Errorf("%s: a recorded product of the copies alone and the sums are %v, want %v", c.name, got, want)
 		}
 		run(false)
 		if got := result(); !slices.Equal(got, want) {
-			t.Errorf("%s: behind the recording a product is %v, want %v", c.name, got, want)
+			t.Errorf("%s: behind the recording a product and the sums are %v, want %v", c.name, got, want)
 		}
 		if stale := cuda.StaleCopies(d); stale != "" {
 			t.Errorf("%s: %s", c.name, stale)

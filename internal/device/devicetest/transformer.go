@@ -173,6 +173,17 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	h.equalDifferences(what+": DWeight", c.weight, g.DWeight, usual, loss)
 	h.equalDifferences(what+": DBias", c.bias, g.DBias, usual, loss)
 	h.steady(what+" gradient", func() { h.d.LayerNormGrad(g) })
+	want, both := append(h.read(g.DWeight), h.read(g.DBias)...), h.out(2*d)
+	g.DWeight, g.DBias = both.Slice(0, d), both.Slice(d, 2*d)
+	var branch []float64
+	if rate >= 0 {
+		branch, g.DBranchBias = h.read(g.DBranchBias), h.out(d)
+	}
+	h.run(what+" gradient, DWeight and DBias side by side", func() { h.d.LayerNormGrad(g) })
+	h.equal(what+": DWeight and DBias side by side", both, want, 0)
+	if rate >= 0 {
+		h.equal(what+": DBranchBias beside them", g.DBranchBias, branch, 0)
+	}
 	g.DBranch, g.DWeight, g.DBias, g.DBranchBias = device.View{}, device.View{}, device.View{}, device.View{}
 	h.run(what+" gradient, DX alone", func() { h.d.LayerNormGrad(g) })
 	h.release()
