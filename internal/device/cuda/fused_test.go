@@ -63,35 +63,50 @@ func (b *bench) biGRU(h int, steps int32) device.BiGRUArgs {
 	return a
 }
 
-// GRUs of several sizes may follow each other: each has the shared memory that it needs, on a GPU that gives a kernel
-// no more than it was allowed.
+// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs, on a GPU that
+// gives a kernel no more than it was allowed last. With 1024 units a block forward has 48 columns of 1024 bfloat16 and
+// eight parts of 16 sums for each, a block back 32 columns of 3072.
 func TestSharedMemoryOfGRUs(t *testing.T) {
-	n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
-		Memory: 10 << 30})
-	d, err := cuda.Open(cuda.Options{On: n, Precision: cuda.BF16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	b := &bench{t, d}
-	for _, h := range []int{64, 1024, 64, 1024} {
-		a := b.biGRU(h, 6)
-		b.BiGRU(a)
-		b.BiGRUGrad(a)
-		if err := b.Sync(); err != nil {
-			t.Fatalf("%d units: %v", h, err)
+	for _, sizes := range [][]int{{64, 1024, 64, 1024}, {1024, 64, 1024}} {
+		n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
+			Memory: 10 << 30})
+		d, err := cuda.Open(cuda.Options{On: n, Precision: cuda.BF16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		b := &bench{t, d}
+		for _, h := range sizes {
+			a := b.biGRU(h, 6)
+			b.BiGRU(a)
+			b.BiGRUGrad(a)
+			if err := b.Sync(); err != nil {
+				t.Fatalf("%d of %d units: %v", h, sizes, err)
+			}
+		}
+		a := b.biGRU(1024, 6)
+		calls, err := d.(cuda.Profiler).Profile(false, func() error { b.BiGRU(a); b.BiGRUGrad(a); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]driver.Launch{
+			"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
+			"gru_tensor_grads": {Grid: [3]uint32{32, 2, 1}, Shared: 32 * (3072*2 + 8*16*4)}}
+		for _, c := range calls {
+			l, ok := want[c.Kernel]
+			if !ok {
+				continue
+			}
+			delete(want, c.Kernel)
+			if got := c.Launch; got.Grid != l.Grid || got.Shared != l.Shared || !got.Together {
+				t.Errorf("%s of 1024 units: grid %v, %d bytes of shared memory, all at once %v; want %v, %d, true",
+					c.Kernel, got.Grid, got.Shared, got.Together, l.Grid, l.Shared)
+			}
+		}
+		for name := range want {
+			t.Errorf("1024 units of two directions do without %s", name)
 		}
 	}
-	calls, err := d.(cuda.Profiler).Profile(false, func() error { a := b.biGRU(1024, 6); b.BiGRU(a); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range calls {
-		if c.Kernel == "gru_tensor_steps" && c.Launch.Grid == [3]uint32{64, 2, 1} && c.Launch.Together {
-			return
-		}
-	}
-	t.Error("1024 units of two directions are not one launch of 128 blocks")
 }
 
 // launchesOfBiGRU wants so many launches for the steps of each way.
