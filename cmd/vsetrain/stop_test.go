@@ -16,9 +16,13 @@ import (
 	"time"
 )
 
-// exitCode waits for a command and returns its exit code.
+// exitCode waits for a command and returns its exit code. One that does not end is killed.
 func exitCode(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
+	defer time.AfterFunc(2*time.Minute, func() {
+		t.Errorf("%v goes on after two minutes", c.Args)
+		c.Process.Kill()
+	}).Stop()
 	var exit *exec.ExitError
 	if err := c.Wait(); errors.As(err, &exit) {
 		return exit.ExitCode()
