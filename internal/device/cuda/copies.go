@@ -1,6 +1,10 @@
 package cuda
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -16,12 +20,18 @@ var kernelRoundCopy = entryOf("round_copy")
 // Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a
 // kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
 // view or, where none is known, of the memory. So a copy cannot be stale because a kernel does not know of it.
+//
+// What is there as a copy alone has no value. Whatever reads it as float32 is a mistake of the caller and panics: a
+// kernel, of whose parameters all that point to const count, a copy, a download, a product that is Exact. A kernel that
+// reads what it writes to is not found where it has no parameter that points to const for it.
 type copies struct {
 	on     bool // precision bf16
 	from   int  // Options.RoundFrom
 	memory []*copied
 	views  [64]extent // the last views that were given to a method, more than any method has
 	seen   int
+	first  int  // of the views of the method that runs
+	alone  bool // some values were written as copies alone
 	lost   bool // calls were dropped (queue.full): what the sets say may not have happened
 }
 
@@ -32,6 +42,7 @@ type copied struct {
 	half  driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
 	same  spans      // elements whose copy is that of their value
 	alone spans      // those of them that are there as copies alone
+	gone  spans      // elements that a replay left as copies alone, which are not to be read
 
 	// While calls are recorded: what was copied by them, and what they found copied before.
 	made, needs spans
@@ -67,8 +78,8 @@ func (c *copies) wrote(p driver.Ptr) {
 		return
 	}
 	end := p
-	for _, v := range c.views {
-		if v.lo <= p && p < v.hi {
+	for i := max(c.first, c.seen-len(c.views)); i < c.seen; i++ {
+		if v := c.views[i%len(c.views)]; v.lo <= p && p < v.hi {
 			end = max(end, v.hi)
 		}
 	}
@@ -76,6 +87,23 @@ func (c *copies) wrote(p driver.Ptr) {
 		end = at(m.base, m.n)
 	}
 	m.drop(m.index(p), min(m.n, m.index(end)))
+}
+
+// reads says that a value which begins at an address is read as float32. Its first element stands for all: behind the
+// rows that there are, memory may hold what is left of another value.
+func (d *dev) reads(p driver.Ptr) {
+	if !d.bf16.alone {
+		return
+	}
+	if m := d.bf16.find(p); m != nil && (m.alone.has(m.index(p)) || m.gone.has(m.index(p))) {
+		d.misread("float32")
+	}
+}
+
+// misread panics: what is read was written as bfloat16 alone.
+func (d *dev) misread(as string) {
+	panic(fmt.Sprintf("cuda: %s: reads as %s what was written as bfloat16 for products of its step alone (Operand), %s",
+		d.checker.Kernel, as, cmp.Or(d.at, "in no node")))
 }
 
 // changed takes elements from an address on out of the set.
@@ -100,6 +128,7 @@ func (m *copied) index(p driver.Ptr) int { return int(p-m.base) / 4 }
 func (m *copied) drop(lo, hi int) {
 	m.same.drop(lo, hi)
 	m.alone.drop(lo, hi)
+	m.gone.drop(lo, hi)
 	m.made.drop(lo, hi)
 }
 
@@ -203,9 +232,7 @@ func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
 // round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes,
 // it is one of 8.
 func (d *dev) round(to, from driver.Ptr, n int) {
-	c := d.each(kernelRoundCopy, (n+3)/4)
-	c.written = 0
-	c.ptr(to, from).long(headOf(n, from), n)
+	d.each(kernelRoundCopy, (n+3)/4).noted().ptr(to, from).long(headOf(n, from), n)
 }
 
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has
@@ -276,17 +303,25 @@ func (d *dev) stored(copy, p driver.Ptr, n int, operand bool) {
 	if operand {
 		m := d.bf16.find(p)
 		m.alone.add(m.index(p), m.index(p)+n)
+		d.bf16.alone = true
 	}
 }
 
-// aloneAt returns the address of the copy of an operand that is there as a copy alone, 0 for others.
-func (c *copies) aloneAt(p driver.Ptr) driver.Ptr {
-	m := c.find(p)
+// aloneAt returns the address of the copy of an operand that is there as a copy alone, 0 for others. A recording reads
+// only what it makes.
+func (d *dev) aloneAt(p driver.Ptr) driver.Ptr {
+	if !d.bf16.alone {
+		return 0
+	}
+	m := d.bf16.find(p)
 	if m == nil || m.half == 0 {
 		return 0
 	}
 	i := m.index(p)
-	if gap := m.alone.missing(i, i+1); gap.lo < gap.hi {
+	if m.gone.has(i) || d.recording && m.alone.has(i) && !m.made.has(i) {
+		d.misread("an operand of another step")
+	}
+	if !m.alone.has(i) {
 		return 0
 	}
 	return m.at(i)
@@ -296,13 +331,14 @@ func (c *copies) aloneAt(p driver.Ptr) driver.Ptr {
 type recordedCopies struct {
 	m             *copied
 	needs, behind spans
+	gone          spans // left as copies alone
 }
 
 // recordCopies begins to note what recorded calls need and make. finish ends it: nothing has run.
 func (d *dev) recordCopies() (finish func() []recordedCopies) {
-	before, alone := make([]spans, len(d.bf16.memory)), make([]spans, len(d.bf16.memory))
+	before := make([]copied, len(d.bf16.memory))
 	for i, m := range d.bf16.memory {
-		before[i], alone[i] = append(spans(nil), m.same...), append(spans(nil), m.alone...)
+		before[i] = copied{same: slices.Clone(m.same), alone: slices.Clone(m.alone), gone: slices.Clone(m.gone)}
 		m.made, m.needs = nil, nil
 	}
 	return func() (all []recordedCopies) {
@@ -318,7 +354,8 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 			for _, s := range m.alone {
 				r.behind.drop(s.lo, s.hi)
 			}
-			m.same, m.alone, m.made, m.needs = before[i], alone[i], nil, nil
+			r.gone = m.alone
+			m.same, m.alone, m.gone, m.made, m.needs = before[i].same, before[i].alone, before[i].gone, nil, nil
 			all = append(all, r)
 		}
 		return all
@@ -341,6 +378,6 @@ func (d *dev) expect(all []recordedCopies) {
 func (d *dev) behind(all []recordedCopies) {
 	d.bf16.forget()
 	for _, r := range all {
-		r.m.same = append(r.m.same[:0], r.behind...)
+		r.m.same, r.m.gone = append(r.m.same[:0], r.behind...), append(r.m.gone[:0], r.gone...)
 	}
 }

@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/device"
@@ -288,7 +289,7 @@ func TestOperandsAlone(t *testing.T) {
 		run(true) // first, so that nothing is there of a run that writes the values
 		got := result()
 		for _, v := range c.results {
-			if values := b.doubles(v); slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
+			if values := cuda.Raw(d, v); slices.ContainsFunc(values, func(v float32) bool { return v == v }) {
 				t.Errorf("%s: values that nobody reads are written: %v", c.name, values)
 			}
 		}
@@ -324,6 +325,93 @@ func TestOperandsAlone(t *testing.T) {
 		if stale := cuda.StaleCopies(d); stale != "" {
 			t.Errorf("%s: %s", c.name, stale)
 		}
+	}
+}
+
+// What is written as bfloat16 alone is no value: whatever reads it as float32 panics, and says so. So does a product
+// that finds no copies, as those of a recording are no longer there behind it.
+func TestOperandReadAsValue(t *testing.T) {
+	const n, w = 2, 4
+	type world struct {
+		*bench
+		rows, active, y, square device.View // active is the second row of rows, and there as a copy alone
+		gelu                    func(operand bool)
+	}
+	gemm := func(b world, change func(a *device.GemmArgs)) {
+		a := device.GemmArgs{TransB: true, M: 1, N: 1, K: w, Alpha: 1, A: b.square, B: b.square, C: b.y}
+		change(&a)
+		b.Gemm(a)
+	}
+	record := func(b world, call func()) {
+		rec, err := b.Device.(device.Recorder).Record(call)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Device.(device.Recorder).Replay(rec)
+	}
+	for _, c := range []struct {
+		name  string
+		wrong bool
+		call  func(b world)
+	}{
+		{"a kernel", true, func(b world) { b.Add(b.y, b.y, b.active) }},
+		{"a kernel that writes there", true, func(b world) { b.Add(b.active, b.active, b.active) }},
+		{"a kernel that reads rows in front", false, func(b world) { b.Add(b.y, b.y, b.rows.Slice(0, w)) }},
+		{"a copy", true, func(b world) { b.Copy(b.y, b.active) }},
+		{"a download", true, func(b world) { b.doubles(b.active) }},
+		{"a fetch", true, func(b world) { b.Device.(device.Recorder).Fetch(0, b.active) }},
+		{"an exact product", true, func(b world) {
+			gemm(b, func(a *device.GemmArgs) { a.A, a.Exact = b.active, true })
+		}},
+		{"a bias", true, func(b world) { gemm(b, func(a *device.GemmArgs) { a.Bias = b.active }) }},
+		{"a product that adds", true, func(b world) {
+			gemm(b, func(a *device.GemmArgs) { a.C, a.Beta = b.active, 1 })
+		}},
+		{"a product", false, func(b world) { gemm(b, func(a *device.GemmArgs) { a.A = b.active }) }},
+		{"a recorded product", true, func(b world) {
+			record(b, func() { gemm(b, func(a *device.GemmArgs) { a.A = b.active }) })
+		}},
+		{"a product behind a recording", true, func(b world) {
+			record(b, func() { b.gelu(true) })
+			gemm(b, func(a *device.GemmArgs) { a.A = b.active })
+		}},
+		{"a kernel behind a recording", true, func(b world) {
+			record(b, func() { b.gelu(true) })
+			b.Add(b.y, b.y, b.active)
+		}},
+		{"a kernel behind another recording", false, func(b world) {
+			record(b, func() { b.gelu(false) })
+			b.Add(b.y, b.y, b.active)
+		}},
+		{"a kernel behind values", false, func(b world) { b.Fill(b.active, 1); b.Add(b.y, b.y, b.active) }},
+	} {
+		d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
+		b := world{bench: &bench{t, d}}
+		b.rows, b.y, b.square = b.floats(1, 2, 3, 4, 0, 0, 0, 0), b.floats(1, 2, 3, 4), b.floats(1, 2, 3, 4, 1, 0, 0, 0,
+			0, 1, 0, 0, 0, 0, 1, 0)
+		b.active = b.rows.Slice(w, n*w)
+		pre := b.floats(0, 0, 0, 0)
+		b.gelu = func(operand bool) {
+			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: w, K: w, Alpha: 1, A: b.square.Slice(0, w), B: b.square,
+				C: pre, F: device.GELU, Active: b.active, Operand: operand})
+		}
+		b.gelu(true)
+		said := func() (said string) {
+			defer func() {
+				if r := recover(); r != nil {
+					said = r.(string)
+				}
+			}()
+			c.call(b)
+			if err := d.Sync(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			return ""
+		}()
+		if c.wrong != strings.Contains(said, "was written as bfloat16 for products") {
+			t.Errorf("%s says %q", c.name, said)
+		}
+		d.Close()
 	}
 }
 

@@ -60,6 +60,13 @@ func StaleCopies(d device.Device) string {
 	return ""
 }
 
+// Raw is what the memory of a view holds, also where values are there as copies alone.
+func Raw(d device.Device, v device.View) []float32 {
+	own, x := own(d), make([]float32, v.N)
+	own.download("Raw", unsafe.Pointer(&x[0]), own.pointer(v), v.N)
+	return x
+}
+
 // DropFollow leaves out the waits between streams for which drop returns true, until the function it returns is called.
 func DropFollow(drop func() bool) (restore func()) {
 	old := follow

@@ -74,8 +74,10 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 		if v.N == 0 {
 			continue
 		}
+		p := d.pointer(v)
+		d.reads(p)
 		c := d.next()
-		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, d.pointer(v), 4*v.N
+		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, p, 4*v.N
 		at += v.N
 	}
 	c := d.next()

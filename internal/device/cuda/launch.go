@@ -203,7 +203,20 @@ func (c *command) parameter(t byte, v uint64) *command {
 	return c
 }
 
+// noted says that the caller itself notes what the kernel reads and writes (copies).
+func (c *command) noted() *command {
+	c.owner, c.written = nil, 0
+	return c
+}
+
 func (c *command) ptr(p ...driver.Ptr) *command {
+	if d := c.owner; d != nil && d.bf16.alone {
+		for i, v := range p { // before what is written is forgotten, which may be the same
+			if c.written>>(c.count+i)&1 == 0 {
+				d.reads(v)
+			}
+		}
+	}
 	for _, v := range p {
 		if c.written>>c.count&1 != 0 {
 			c.owner.wrote(v)

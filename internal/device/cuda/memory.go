@@ -164,6 +164,7 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 func (d *dev) DownloadFloats(dst []float32, src device.View) {
 	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	p := d.pointer(src)
+	d.reads(p)
 	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		for i := range dst {
 			dst[i] = float32(math.NaN())
@@ -243,6 +244,7 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {
 		return
 	}
+	d.reads(src)
 	d.changed(dst, bytes/4)
 	c := d.next()
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes

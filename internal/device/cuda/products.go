@@ -70,12 +70,15 @@ func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (ro
 
 // halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
 func (d *dev) halve(p *product) bool {
-	if d.bf16.on {
-		if copy := d.bf16.aloneAt(p.a); copy != 0 {
+	if d.bf16.on && p.k > 0 {
+		if copy := d.aloneAt(p.a); copy != 0 {
 			p.a, p.halfA = copy, true
 		}
-		if copy := d.bf16.aloneAt(p.b); copy != 0 {
+		if copy := d.aloneAt(p.b); copy != 0 {
 			p.b, p.halfB = copy, true
+		}
+		if p.exact && (p.halfA || p.halfB) {
+			d.misread("an exact operand")
 		}
 	}
 	if p.halfA && p.halfB {
@@ -152,6 +155,12 @@ func (d *dev) multiply(as *product) {
 	p := &run
 	p.count = max(1, p.count)
 	half := d.halve(p)
+	if p.beta != 0 {
+		d.reads(p.c)
+	}
+	if p.bias != 0 {
+		d.reads(p.bias)
+	}
 	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
 		d.bf16.changed(p.c, (p.count-1)*p.strideC+size)
 	} else {
@@ -175,9 +184,8 @@ func (d *dev) multiply(as *product) {
 			operands = operandsRounded
 		}
 		c := d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
-		c.written = 0 // said above
-		c.ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc, p.strideA,
-			p.strideB, p.strideC).int(operands)
+		c.noted().ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc,
+			p.strideA, p.strideB, p.strideC).int(operands)
 		return
 	}
 	compute := driver.Compute32F

@@ -97,7 +97,7 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 		copy := d.currentCopy(x, last(rows, width, ld, 1, 0))
 		c := d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1)
 		if copy != 0 {
-			c.written = 0
+			c.noted()
 		}
 		c.ptr(x, copy, on).int(len(lengths.Host), rows).long(width, ld)
 	}

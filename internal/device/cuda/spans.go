@@ -75,6 +75,16 @@ func (s spans) missing(lo, hi int) span {
 	return span{lo, max(lo, hi)}
 }
 
+// has reports whether the set has an element.
+func (s spans) has(i int) bool {
+	for _, x := range s {
+		if x.lo <= i && i < x.hi {
+			return true
+		}
+	}
+	return false
+}
+
 // intersect takes out of the set what another does not hold.
 func (s *spans) intersect(other spans) {
 	from := 0

@@ -114,6 +114,7 @@ func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
 			cols += a.D
 		}
 		d.columnTotal(sums[0], sums[2], part, blocks, cols, 2*a.D, 3*a.D)
+		d.wrote(sums[1]) // through the address of the first
 		return
 	}
 	for i, sum := range sums {

@@ -8,6 +8,7 @@ import (
 // check begins the check of the views of a call: a.Views(d.check("Gemm")).
 func (d *dev) check(kernel string) *device.Checker {
 	d.checker.Kernel = kernel
+	d.bf16.first = d.bf16.seen
 	return &d.checker
 }
 
