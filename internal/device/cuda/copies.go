@@ -22,8 +22,9 @@ var kernelRoundCopy = entryOf("round_copy")
 // view or, where none is known, of the memory. So a copy cannot be stale because a kernel does not know of it.
 //
 // What is there as a copy alone has no value. Whatever reads it as float32 is a mistake of the caller and panics: a
-// kernel, of whose parameters all that point to const count, a copy, a download, a product that is Exact. A kernel that
-// reads what it writes to is not found where it has no parameter that points to const for it.
+// kernel (all its pointers to const count), a copy, a download, a fetch, a product that is Exact or adds to it. So does
+// a product that would find no copy, as behind the recording that made it. What is not found is a kernel that reads
+// only through a pointer that it also writes through.
 type copies struct {
 	on     bool // precision bf16
 	from   int  // Options.RoundFrom

@@ -318,6 +318,9 @@ func TestOperandsAlone(t *testing.T) {
 		if got := result(); !slices.Equal(got, want) {
 			t.Errorf("%s: a recorded product of the copies alone and the sums are %v, want %v", c.name, got, want)
 		}
+		if stale := cuda.StaleCopies(d); stale != "" {
+			t.Errorf("%s: behind the recording %s", c.name, stale)
+		}
 		run(false)
 		if got := result(); !slices.Equal(got, want) {
 			t.Errorf("%s: behind the recording a product and the sums are %v, want %v", c.name, got, want)
