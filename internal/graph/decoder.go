@@ -132,6 +132,20 @@ func (k *decoder) attention(o *operands, start, n int) device.AttentionArgs {
 		Values: o.regions, Weights: part(o.weights, start, n, k.r)}
 }
 
+// allSteps are the arguments that both ways have where a device computes all steps at once.
+func (k *decoder) allSteps(c *Call, o *operands) device.DecoderArgs {
+	a := device.DecoderArgs{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
+		Score: o.score, Attend: o.attendState, WHH: o.whh, WIH: o.wihContext, LDAttend: k.e + k.h, LDWIH: k.w + k.e,
+		Drop: k.drop, Gates: o.gates, Prev: o.prev, Weights: o.weights, Query: o.query}
+	if k.drop.Rate > 0 {
+		a.Drop.Step = c.Ints(k.step)
+	}
+	if k.padded {
+		a.WordLengths = c.Ints(k.wordCounts)
+	}
+	return a
+}
+
 func (k *decoder) forward(d device.Device, c *Call) {
 	o, hidden, states := k.operands(c), c.Temp[k.hidden], c.Out[k.states]
 	k.pack = c.Ints(k.steps).Packing()
@@ -140,6 +154,13 @@ func (k *decoder) forward(d device.Device, c *Call) {
 		LDB: k.e + h, C: o.keys, Bias: o.attendBias})
 	d.Gemm(device.GemmArgs{TransB: true, M: k.pack.Rows(), N: 3 * h, K: k.w, Alpha: 1, A: o.x, B: o.wih, LDB: in,
 		C: o.gates, LDC: 4 * h, Bias: o.bih})
+	if all, ok := d.(device.Decoding); ok {
+		a := k.allSteps(c, &o)
+		a.Initial, a.BHH, a.Context, a.States = o.initial, o.bhh, o.context, states
+		if all.DecoderSteps(a) {
+			return
+		}
+	}
 	before := o.initial
 	for t := range k.pack.Steps() {
 		n, start := k.pack.Active(t), k.pack.Start(t)

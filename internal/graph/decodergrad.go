@@ -27,10 +27,43 @@ func newDecoderGradient(k *decoder, op *Op, rows int, dStates *Node) *decoderGra
 // the end.
 func (k *decoderGradient) run(d device.Device, c *Call) {
 	o := k.operands(c)
+	k.pack = c.Ints(k.steps).Packing()
+	h := k.h
+	dRegions, dQuery, dKeys := c.Out[k.dRegions], c.Temp[k.dQuery], c.Temp[k.dKeys]
+	if !k.stepsAtOnce(d, c, &o) {
+		k.oneByOne(d, c, &o)
+	}
+	k.gruWeights(d, c, &o)
+
+	rows := k.pack.Rows()
+	dAttend := c.Out[k.dAttend]
+	d.ColumnSum(c.Out[k.dAttendBias], dKeys, k.b*k.r, k.a) // and rounds dKeys, see Linear
+	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: k.e, K: k.b * k.r, Alpha: 1, A: dKeys, B: o.regions, C: dAttend,
+		LDC: k.e + h})
+	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: h, K: rows, Alpha: 1, A: dQuery, B: o.prev, C: from(dAttend, k.e),
+		LDC: k.e + h})
+	d.ColumnSum(c.Out[k.dScore], c.Temp[k.dVector], k.b, k.a)
+	d.Gemm(device.GemmArgs{M: k.b * k.r, N: k.e, K: k.a, Alpha: 1, Beta: 1, A: dKeys, B: o.attend, LDB: k.e + h,
+		C: dRegions})
+}
+
+// stepsAtOnce reports whether the device has computed the steps.
+func (k *decoderGradient) stepsAtOnce(d device.Device, c *Call, o *operands) bool {
+	all, ok := d.(device.Decoding)
+	if !ok {
+		return false
+	}
+	a := k.allSteps(c, o)
+	a.DStates, a.DInitial, a.DQuery = c.In[k.dStates], c.Out[k.dInitial], c.Temp[k.dQuery]
+	a.DKeys, a.DRegions, a.DVector = c.Temp[k.dKeys], c.Out[k.dRegions], c.Temp[k.dVector]
+	return all.DecoderStepsGrad(a)
+}
+
+// oneByOne computes the steps one behind the other.
+func (k *decoderGradient) oneByOne(d device.Device, c *Call, o *operands) {
 	dStates, dRegions := c.In[k.dStates], c.Out[k.dRegions]
 	carry, dQuery, dKeys := c.Temp[k.carry], c.Temp[k.dQuery], c.Temp[k.dKeys]
 	dVector, dContext := c.Temp[k.dVector], c.Temp[k.dContext]
-	k.pack = c.Ints(k.steps).Packing()
 	h, in := k.h, k.w+k.e
 	for _, v := range []device.View{carry, dKeys, dVector, dRegions} {
 		d.Fill(v, 0)
@@ -42,7 +75,7 @@ func (k *decoderGradient) run(d device.Device, c *Call) {
 			start, n, h), Carry: state})
 		d.Gemm(device.GemmArgs{M: n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: from(gates, h), LDA: 4 * h, B: o.whh,
 			C: state})
-		a := k.attention(&o, start, n)
+		a := k.attention(o, start, n)
 		a.DContext, a.DQuery = dContext.Slice(0, n*k.e), part(dQuery, start, n, k.a)
 		a.DKeys, a.DValues, a.DVector = dKeys, dRegions, dVector
 		d.Gemm(device.GemmArgs{M: n, N: k.e, K: 2 * h, Alpha: 1, A: from(gates, h), LDA: 4 * h, B: o.wihContext,
@@ -55,18 +88,6 @@ func (k *decoderGradient) run(d device.Device, c *Call) {
 			C: state})
 	}
 	d.Copy(c.Out[k.dInitial], carry)
-	k.gruWeights(d, c, &o)
-
-	rows := k.pack.Rows()
-	dAttend := c.Out[k.dAttend]
-	d.ColumnSum(c.Out[k.dAttendBias], dKeys, k.b*k.r, k.a) // and rounds dKeys, see Linear
-	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: k.e, K: k.b * k.r, Alpha: 1, A: dKeys, B: o.regions, C: dAttend,
-		LDC: k.e + h})
-	d.Gemm(device.GemmArgs{TransA: true, M: k.a, N: h, K: rows, Alpha: 1, A: dQuery, B: o.prev, C: from(dAttend, k.e),
-		LDC: k.e + h})
-	d.ColumnSum(c.Out[k.dScore], dVector, k.b, k.a)
-	d.Gemm(device.GemmArgs{M: k.b * k.r, N: k.e, K: k.a, Alpha: 1, Beta: 1, A: dKeys, B: o.attend, LDB: k.e + h,
-		C: dRegions})
 }
 
 // gruWeights computes the gradients of the words and of the GRU's weights from those of the gates, [n, r, z, hn] in a

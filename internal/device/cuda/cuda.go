@@ -98,7 +98,7 @@ type dev struct {
 	modules   []*module
 	functions []function // by kernel
 	launched  int        // kernels so far, those of recordings once
-	atOnce    map[resident]int
+	residents map[resident]int
 	apart     bool     // blocks do not wait for each other: a recording with such kernels was refused
 	written   []uint64 // by kernel: parameters it writes through
 
@@ -132,6 +132,7 @@ var (
 	_ device.Warner   = (*dev)(nil)
 	_ device.Gauge    = (*dev)(nil)
 	_ device.Precise  = (*dev)(nil)
+	_ device.Decoding = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
@@ -186,7 +187,7 @@ func Open(o Options) (device.Device, error) {
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(),
-		atOnce:     map[resident]int{},
+		residents:  map[resident]int{},
 		buffers:    map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{},
 		stages: map[*stage]struct{}{}}

@@ -27,31 +27,45 @@ const (
 // say: a step of a recording is computed as one that is not recorded.
 func (d *dev) tensorSteps(l *layer) bool { return d.tensor && l.h%32 == 0 && l.h <= mostTensor }
 
-// splits is how many parts the sequences are divided into, with a block for each of so many groups of units of each
-// direction: as many as give each multiprocessor of a large GPU a block (Limits.StepBlocks).
-func (d *dev) splits(l *layer, groups int) int {
-	return max(1, min(d.limits.StepBlocks/(groups*l.directions), (l.batch+15)/16))
+// splits is how many parts the sequences are divided into, with so many groups of blocks for each: as many as give each
+// multiprocessor of a large GPU a block (Limits.StepBlocks).
+func (d *dev) splits(batch, groups int) int {
+	return max(1, min(d.limits.StepBlocks/groups, (batch+15)/16))
 }
 
 // tensorStep begins a step whose blocks have so many units.
 func (d *dev) tensorStep(k kernel, l *layer, units int) *command {
 	groups := l.h / units
-	return d.start(k, threads, groups*d.splits(l, groups), l.directions, 1)
+	return d.start(k, threads, groups*d.splits(l.batch, groups*l.directions), l.directions, 1)
 }
+
+// splitsAtOnce is splits for a kernel whose blocks have to run at once, with so much shared memory each: 0 where they
+// cannot.
+func (d *dev) splitsAtOnce(k kernel, batch, groups, shared int) int {
+	return min(d.splits(batch, groups), d.blocksAtOnce(k, shared)/groups)
+}
+
+// atOnce begins a kernel whose blocks run at once.
+func (d *dev) atOnce(k kernel, x, y, shared int) *command {
+	d.together = d.together || d.recording
+	c := d.start(k, threads, x, y, 1)
+	c.launch.Shared, c.launch.Together = uint32(shared), true
+	return c
+}
+
+// partOfSums are the bytes that each column of a block takes in shared memory, beside its values, for the parts of its
+// sums: of each warp 16 float32.
+const partOfSums = threads / 32 * 4 * 16
 
 // allSteps begins all steps as one kernel, nil where its blocks, with so many units, cannot run at once. Each block has
 // the weights of so many columns, which are as deep as that, and the parts of the sums in shared memory.
 func (d *dev) allSteps(k kernel, l *layer, units, columns, depth int) *command {
-	const warps, tile = threads / 32, 4 * 16 // of a column, the bytes of the part of a warp
-	groups, shared := l.h/units, columns*(2*depth+warps*tile)
-	splits := min(d.splits(l, groups), d.blocksAtOnce(k, shared)/(groups*l.directions))
+	groups, shared := l.h/units, columns*(2*depth+partOfSums)
+	splits := d.splitsAtOnce(k, l.batch, groups*l.directions, shared)
 	if splits == 0 {
 		return nil
 	}
-	d.together = d.together || d.recording
-	c := d.start(k, threads, groups*splits, l.directions, 1)
-	c.launch.Shared, c.launch.Together = uint32(shared), true
-	return c
+	return d.atOnce(k, groups*splits, l.directions, shared)
 }
 
 // tensorWeights packs the recurrent weights as operands of rows times columns, and sets a counter to 0.

@@ -114,7 +114,7 @@ func (d *dev) blocksAtOnce(k kernel, shared int) (blocks int) {
 		return 0
 	}
 	of := resident{k, shared}
-	if n, asked := d.atOnce[of]; asked || d.recording {
+	if n, asked := d.residents[of]; asked || d.recording {
 		return n
 	}
 	asked := false
@@ -138,7 +138,7 @@ func (d *dev) blocksAtOnce(k kernel, shared int) (blocks int) {
 		return nil
 	})
 	if d.wait() == nil && asked {
-		d.atOnce[of] = blocks
+		d.residents[of] = blocks
 	}
 	return blocks
 }

@@ -76,7 +76,7 @@ type Launch struct {
 }
 
 // MaxParameters is the greatest number of parameters of a kernel.
-const MaxParameters = 24
+const MaxParameters = 32
 
 // Driver is what the device needs of libcuda.
 type Driver interface {

@@ -11,29 +11,16 @@
 // part of the depth, so that the block reads its operands once, straight into registers, and the sums of the warps are
 // added in shared memory. What a launch reads that its other blocks write, states or slopes, alternates between two
 // places.
-//
-// Operands are bfloat16 and lie in tiles of 8 rows and 32 columns, first all rows of 32 columns: the lanes of a warp
-// read a tile together, the next rows 512 bytes behind. The lane 4g + t has columns 8t to 8t + 7 of row g, which it
-// gives to two instructions as their columns 2t, 2t + 1, 2t + 8, 2t + 9: the order of the depth is the same in both
-// operands.
-#include "grid.cuh"
 #include "gru.cuh"
-#include "mma.cuh"
+#include "recurrent.cuh"
 
 enum {
-  kWarps = 8,
   kTall = 4,     // tiles of 16 sequences that a warp multiplies at a time
-  kTile = 128,   // values of a tile of 16 sequences and 8 columns
   kUnits = 16,   // of a block, forward (Go: tensorUnits)
   kSlopes = 32,  // of a block, back (Go: tensorSlopes)
   kForward = 3 * kUnits / 8,  // tiles of 8 columns of a block
   kBack = kSlopes / 8,
 };
-
-// tiled is where a value of an operand of so many rows lies.
-VSE_INLINE i64 tiled(i64 row, int column, int rows) { return (column / 32 * (i64)rows + row) * 32 + column % 32; }
-
-VSE_INLINE int sixteens(int n) { return (n + 15) / 16 * 16; }
 
 // The weights as operands, of directions blockIdx.y: to [rows, columns] = whh, transposed where it says so. n counts
 // groups of eight values. arrived becomes 0, for the barriers of the kernel behind.
@@ -51,88 +38,6 @@ KERNEL gru_weights(bf16* to, const float* whh0, const float* whh1, u32* arrived,
     UNROLL for (int j = 0; j < 8; j++) v[j] = x[j * across];
     write_eight_halves(to + 8 * i, v, 0, 8);
   }
-}
-
-// Sequences are those of a block, [first, last), a multiple of 16 and others behind them.
-struct Sequences { int first, last; };
-
-// Divides the tiles of 16 of n sequences into splits parts.
-VSE_INLINE Sequences sequences_(int n, int split, int splits) {
-  int tiles = (n + 15) / 16, per = (tiles + splits - 1) / splits;
-  Sequences s = {16 * per * split, 16 * per * (split + 1)};
-  if (s.last > n) s.last = n;
-  return s;
-}
-
-// Columns are those of a block, in tiles of 8 in w, which has so many rows: near of them lie side by side, the next
-// ones are apart. keep_ copies them into shared memory, 16 depth bytes for each, and says where they are. Behind them
-// lie the parts of the sums (parts_).
-template <int columns, int near> struct Columns { const bf16* w; int rows, apart; };
-
-DYNAMIC_SHARED(Quad, shared_quads);
-
-template <int columns, int near>
-VSE_INLINE Columns<columns, near> keep_(const Columns<columns, near>& c, int depth) {
-  for (int i = threadIdx.x; i < depth; i += blockDim.x) {
-    const bf16* w = c.w + 32 * (i64)c.rows * (i / 32) + i % 32 * 8;
-    Quad* to = shared_quads + i / 32 * 32 * columns + i % 32;
-    Quad v[columns];
-    UNROLL for (int j = 0; j < columns; j++)
-      v[j] = *(const Quad*)(w + 32 * (i64)c.apart * (j / near) + 256 * (j % near));
-    UNROLL for (int j = 0; j < columns; j++) to[32 * j] = v[j];
-  }
-  Columns<columns, near> own = {(const bf16*)shared_quads, 8 * columns, 8 * near};
-  return own;
-}
-VSE_INLINE float* parts_(int columns, int depth) { return (float*)(shared_quads + columns * depth); }
-
-// multiply_ makes x the part of the warp of the products of up to kTall tiles of 16 rows of a, which has rowsA, with
-// columns.
-template <int columns, int near>
-VSE_INLINE void multiply_(float (*x)[columns][4], const bf16* a, int rowsA, const Columns<columns, near>& of, int depth,
-                          int tiles) {
-  int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-  UNROLL for (int i = 0; i < kTall; i++)
-    UNROLL for (int j = 0; j < columns; j++)
-      UNROLL for (int k = 0; k < 4; k++) x[i][j][k] = 0;
-  a += 32 * (i64)rowsA * warp + 8 * lane;
-  const bf16* w = of.w + 32 * (i64)of.rows * warp + 8 * lane;
-  for (int c = warp; c < depth / 32; c += kWarps, a += 32 * kWarps * (i64)rowsA, w += 32 * kWarps * (i64)of.rows) {
-    Quad low[kTall], high[kTall], v[columns];
-    UNROLL for (int j = 0; j < columns; j++)
-      v[j] = *(const Quad*)(w + 32 * (i64)of.apart * (j / near) + 256 * (j % near));
-    UNROLL for (int i = 0; i < kTall; i++)
-      if (i < tiles) {
-        low[i] = *(const Quad*)(a + 512 * i);
-        high[i] = *(const Quad*)(a + 512 * i + 256);
-      }
-    UNROLL for (int i = 0; i < kTall; i++)
-      if (i < tiles)
-        UNROLL for (int k = 0; k < 4; k += 2) {
-          u32 rows[4] = {low[i][k], high[i][k], low[i][k + 1], high[i][k + 1]};
-          UNROLL for (int j = 0; j < columns; j++) {
-            u32 two[2] = {v[j][k], v[j][k + 1]};
-            mma_(x[i][j], rows, two);
-          }
-        }
-  }
-}
-
-// give_ puts the part of the warp of a tile of 16 rows into part, [warps, columns, 16, 8]; total_ adds what lies there
-// at a value of a tile.
-template <int columns> VSE_INLINE void give_(float* part, const float (*x)[4]) {
-  int lane = threadIdx.x & 31;
-  __syncthreads();  // what lay there has been read
-  UNROLL for (int j = 0; j < columns; j++) {
-    float* to = part + (threadIdx.x / 32 * columns + j) * kTile + lane / 4 * 8 + lane % 4 * 2;
-    UNROLL for (int k = 0; k < 4; k++) to[k / 2 * 64 + k % 2] = x[j][k];
-  }
-  __syncthreads();
-}
-template <int columns> VSE_INLINE float total_(const float* part, int column, int at) {
-  float s = 0;
-  for (int w = 0; w < kWarps; w++) s += part[(w * columns + column) * kTile + at];
-  return s;
 }
 
 // Forward is what the steps of a direction are of: where its states lie among all, the unit of the thread and its
@@ -235,10 +140,10 @@ KERNEL gru_tensor_steps(float* gates0, float* gates1, float* y0, float* y1, floa
   int second = blockIdx.y;
   Forward f = forward_of_(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
                           second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
-  f.of = keep_(f.of, h);
+  f.of = keep_(shared_quads, f.of, h);
   for (int n = 0; n < steps; n++) {
     if (n > 0) grid_barrier(arrived, n);
-    forward_(f, n % 2 ? odd : even, n % 2 ? even : odd, parts_(kForward, h), starts, n, steps, rows, b, h, reverse);
+    forward_(f, n % 2 ? odd : even, n % 2 ? even : odd, (float*)(shared_quads + kForward * h), starts, n, steps, rows, b, h, reverse);
   }
 }
 
@@ -340,9 +245,9 @@ KERNEL gru_tensor_grads(float* gates0, float* gates1, bf16* even, bf16* odd, flo
                         const int* starts, float scale, int steps, int rows, int b, int h, int reverse) {
   int second = blockIdx.y;
   Back f = back_of_(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
-  f.of = keep_(f.of, 3 * h);
+  f.of = keep_(shared_quads, f.of, 3 * h);
   for (int n = 0; n < steps; n++) {
     if (n > 0) grid_barrier(arrived, n);
-    back_(f, n % 2 ? odd : even, n % 2 ? even : odd, parts_(kBack, 3 * h), starts, n, steps, rows, b, h, reverse);
+    back_(f, n % 2 ? odd : even, n % 2 ? even : odd, (float*)(shared_quads + kBack * 3 * h), starts, n, steps, rows, b, h, reverse);
   }
 }

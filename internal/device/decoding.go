@@ -1,0 +1,81 @@
+package device
+
+// Decoding is implemented by devices that can compute all steps of a decoder with attention at once. Elsewhere, and
+// where they report false, the caller computes one step behind the other.
+type Decoding interface {
+	// DecoderSteps and DecoderStepsGrad report whether they have computed the steps; nothing has happened where not.
+	DecoderSteps(DecoderArgs) bool
+	DecoderStepsGrad(DecoderArgs) bool
+}
+
+// DecoderArgs describes the steps of a decoder, of states H and attention A, over R regions of E features each. From
+// the states h = Initial_b, for the steps t of every sequence b,
+//
+//	Query_t = Attend h    Weights_t = softmax_r Score·tanh(Keys_br + Query_t)
+//	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
+//
+// with GRU that of GRUCellArgs. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart. Rows of
+// packed values are those of Lengths, which are not Bounded. Dropout is that of rows of E values, Rate 0 being none: of
+// Dropout from element 0 on, or with WordLengths given that of DropoutPadded. X and Y of Drop are not read.
+//
+// Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
+// the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes
+// DInitial, DQuery, DKeys, DRegions and DVector, which has one row for each sequence as in AttentionArgs.
+type DecoderArgs struct {
+	R, H, A, E                    int
+	Lengths                       Ints
+	Keys, Regions, Initial, Score View // [B, R, A], [B, R, E], [B, H], [A]
+	Attend, WHH, WIH, BHH         View // [A, H], [3H, H], [3H, E], [3H]
+	LDAttend, LDWIH               int
+	Drop                          DropoutArgs
+	WordLengths                   Ints // optional, as many as Lengths
+
+	Gates, Prev, Context, Weights, Query View // [T, 4H], [T, H], [T, E], [T, R], [T, A]
+	States                               View // [T, H]
+
+	DStates, DInitial        View // [T, H], [B, H]
+	DQuery                   View // [T, A]
+	DKeys, DRegions, DVector View // [B, R, A], [B, R, E], [B, A]
+}
+
+// Views declares the views of DecoderSteps and DecoderStepsGrad.
+func (a *DecoderArgs) Views(c *Checker) {
+	c.positive("R H A E", a.R, a.H, a.A, a.E)
+	if a.LDAttend < a.H || a.LDWIH < a.E {
+		c.refuse("rows of Attend %d and of WIH %d apart, expected at least %d and %d", a.LDAttend, a.LDWIH, a.H, a.E)
+	}
+	b := len(a.Lengths.Host)
+	rows := c.packed("Lengths", &a.Lengths, anyLength)
+	if a.Drop.Rate > 0 {
+		c.ints("Step", &a.Drop.Step.View, 2)
+		if a.WordLengths.Present() {
+			c.packed("WordLengths", &a.WordLengths, anyLength)
+			if n := len(a.WordLengths.Host); n != b {
+				c.refuse("%d WordLengths, expected %d", n, b)
+			}
+		}
+	}
+	c.floats("Keys", &a.Keys, b*a.R*a.A)
+	c.floats("Regions", &a.Regions, b*a.R*a.E)
+	c.floats("Score", &a.Score, a.A)
+	c.floats("Attend", &a.Attend, (a.A-1)*a.LDAttend+a.H)
+	c.floats("WHH", &a.WHH, 3*a.H*a.H)
+	c.floats("WIH", &a.WIH, (3*a.H-1)*a.LDWIH+a.E)
+	c.floats("Gates", &a.Gates, rows*4*a.H)
+	c.floats("Prev", &a.Prev, rows*a.H)
+	c.floats("Weights", &a.Weights, rows*a.R)
+	c.floats("Query", &a.Query, rows*a.A)
+	if !c.Grad() {
+		c.floats("Initial", &a.Initial, b*a.H)
+		c.floats("BHH", &a.BHH, 3*a.H)
+		c.floats("Context", &a.Context, rows*a.E)
+		c.floats("States", &a.States, rows*a.H)
+		return
+	}
+	c.floats("DStates", &a.DStates, rows*a.H)
+	c.floats("DInitial", &a.DInitial, b*a.H)
+	c.floats("DQuery", &a.DQuery, rows*a.A)
+	c.floats("DKeys", &a.DKeys, b*a.R*a.A)
+	c.floats("DRegions", &a.DRegions, b*a.R*a.E)
+	c.floats("DVector", &a.DVector, b*a.A)
+}
