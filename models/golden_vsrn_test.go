@@ -66,7 +66,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 				g := m.Instance.Graph()
 				g.Training = c.Config.Training
 				regions := m.ImageInputs(g, n).Regions
-				im, features := m.Network.(*vsrn).reason(g, regions)
+				im, features, _ := m.Network.(*vsrn).reason(g, regions)
 				loss := g.Add(g.WeightedSum(im, g.Input("we", im.Shape()...)),
 					g.WeightedSum(features, g.Input("wg", features.Shape()...)))
 				wrt := []*graph.Node{regions}
@@ -219,9 +219,10 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	g := s.Graph()
 	features := g.Input("features", b, cfg["regions"], cfg["feat_dim"])
 	l := m.LabelInputs(g, b, columns-1)
-	loss := root.Branch.Loss(g, features, l)
+	sequences := timeMajor(g, features)
+	loss := root.Branch.Loss(g, sequences, l)
 	o := &root.Branch.Decoder.Out
-	logits := g.Linear(graph.LinearTerm{X: root.Branch.states(g, features, l), W: o.Weight.Node(g), B: o.Bias.Node(g)})
+	logits := g.Linear(graph.LinearTerm{X: root.Branch.states(g, sequences, l), W: o.Weight.Node(g), B: o.Bias.Node(g)})
 	wrt := []*graph.Node{features}
 	for _, p := range params {
 		wrt = append(wrt, p.Node(g))
@@ -264,7 +265,7 @@ func TestVSRNL2Axis(t *testing.T) {
 		check(t, err)
 		m.Init(1, nil)
 		g := m.Instance.Graph()
-		_, features := m.Network.(*vsrn).reason(g, m.ImageInputs(g, 2).Regions)
+		_, features, _ := m.Network.(*vsrn).reason(g, m.ImageInputs(g, 2).Regions)
 		prog, err := graph.Compile(m.Instance, g, []*graph.Node{features}, nil)
 		check(t, err)
 		x := make([]float64, 2*3*5)

@@ -105,17 +105,18 @@ func (n *vsrn) StepFlops(pairs, words int) float64 {
 
 // Images embeds regions [B, R·D].
 func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
-	embedding, _ := n.reason(g, regions)
+	embedding, _, _ := n.reason(g, regions)
 	return embedding
 }
 
 // ImagesAndRegions implements RegionEncoder.
 func (n *vsrn) ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, features *graph.Node) {
-	return n.reason(g, regions)
+	images, features, _ = n.reason(g, regions)
+	return images, features
 }
 
-// reason returns the embeddings [B, E] and the features of the regions G [B, R, E].
-func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features *graph.Node) {
+// reason returns the embeddings [B, E] and the features of the regions G [B, R, E], also packed as sequences [R·B, E].
+func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features, sequences *graph.Node) {
 	b, r, e, axis := graph.Dim(regions, 0), n.dims.Regions, n.embed, n.axis()
 	f := n.Image.FC.Forward(g, g.Reshape(regions, b*r, n.dims.Feature))
 	if n.opt.Mode == modeCOCO {
@@ -125,11 +126,12 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features 
 		f = block.Forward(g, f, b)
 	}
 	features = g.L2Norm(g.Reshape(f, b, r, e), axis, 0)
-	h := n.Image.RNN.Final(g, timeMajor(g, features), regionCounts(g, b, r))
+	sequences = timeMajor(g, features)
+	h := n.Image.RNN.Final(g, sequences, regionCounts(g, b, r))
 	if n.opt.Mode != modeCOCO {
 		h = g.BatchNorm(h, 1, n.Image.Norm.Weights(g))
 	}
-	return g.L2Norm(h, 1, 0), features
+	return g.L2Norm(h, 1, 0), features, sequences
 }
 
 // axis is the one of [B, R, E] along which regions are normalised.
@@ -179,6 +181,5 @@ func (l *relation) Forward(g *graph.Graph, f *graph.Node, b int) *graph.Node {
 	rows, e := graph.Dim(f, 0), graph.Dim(f, 1)
 	split := func(x *graph.Node) *graph.Node { return g.Reshape(x, b, rows/b, e) }
 	y := g.Relate(split(l.Theta.Forward(g, f)), split(l.Phi.Forward(g, f)), split(l.G.Forward(g, f)))
-	w := g.BatchNorm(l.W.Conv.Forward(g, g.Reshape(y, rows, e)), 1, l.W.Norm.Weights(g))
-	return g.Add(w, f)
+	return g.BatchNormPlus(l.W.Conv.Forward(g, g.Reshape(y, rows, e)), 1, l.W.Norm.Weights(g), f)
 }

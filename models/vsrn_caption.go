@@ -32,8 +32,8 @@ func (n *captioningVSRN) MaxLength() int { return n.Caption.length }
 
 // ImagesAndLoss implements Captioner.
 func (n *captioningVSRN) ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node) {
-	images, features := n.reason(g, regions)
-	return images, n.Caption.Loss(g, features, l)
+	images, _, sequences := n.reason(g, regions)
+	return images, n.Caption.Loss(g, sequences, l)
 }
 
 // StepFlops adds the branch; a caption has as many steps as words, the longest ones apart.
@@ -79,7 +79,8 @@ func newCaptionBranch(feature, hidden, word, vocab, length int, dropout float64)
 	return c
 }
 
-// Loss is how badly the branch predicts the captions of images with the region features [B, R, E]: a scalar.
+// Loss is how badly the branch predicts the captions of B images with the region features [R·B, E], packed as sequences:
+// a scalar.
 func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	o := &c.Decoder.Out
 	return g.WordLoss(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)
@@ -87,8 +88,9 @@ func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *gr
 
 // states returns the states of the decoder, packed by l.Steps: [B·(S+1), H].
 func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
-	b, r := graph.Dim(features, 0), graph.Dim(features, 1)
-	x := c.Encoder.Vid2Hid.Forward(g, timeMajor(g, features))
+	b := graph.Dim(l.Steps, 0)
+	r := graph.Dim(features, 0) / b
+	x := c.Encoder.Vid2Hid.Forward(g, features)
 	u := c.Encoder.RNN.States(g, g.Dropout(x, c.dropout, "caption encoder"), regionCounts(g, b, r))
 	last := g.Rows(u, (r-1)*b, r*b)
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))

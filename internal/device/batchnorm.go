@@ -19,12 +19,14 @@ type Normalisation interface {
 // through the statistics they have a gradient: DPad [C], the sum over all of them. Outer may then be 0. Inner is 1
 // where Pads > 0.
 //
+// Plus, where present, is added to the result: a residual connection, whose gradient is DY.
+//
 // BatchNormGrad reads X, Weight, Mean, InvStd, DY and writes DX, DWeight, DBias and DPad, each optional.
 type BatchNormArgs struct {
 	Outer, C, Inner         int
 	Eps, Momentum           float64
 	Train                   bool
-	X, Y                    View
+	X, Y, Plus              View
 	Weight, Bias            View
 	RunningMean, RunningVar View
 	Mean, InvStd            View
@@ -63,6 +65,7 @@ func (a *BatchNormArgs) Views(c *Checker) {
 		c.optional("DPad", &a.DPad, a.C)
 	} else {
 		c.floats("Y", &a.Y, n)
+		c.optional("Plus", &a.Plus, n)
 		c.floats("Bias", &a.Bias, a.C)
 		c.floats("RunningMean", &a.RunningMean, a.C)
 		c.floats("RunningVar", &a.RunningVar, a.C)

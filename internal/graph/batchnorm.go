@@ -21,13 +21,18 @@ const BatchNormEps = 1e-5
 // BatchNorm normalises a value over all axes but one, with the statistics of the batch where the graph is for training
 // and the running ones otherwise.
 func (g *Graph) BatchNorm(x *Node, axis int, w BatchNormWeights) *Node {
+	return g.BatchNormPlus(x, axis, w, nil)
+}
+
+// BatchNormPlus is BatchNorm with a residual connection: plus, of the shape of x, is added to what is normalised.
+func (g *Graph) BatchNormPlus(x *Node, axis int, w BatchNormWeights, plus *Node) *Node {
 	s := x.Shape()
 	if axis < 0 || axis >= len(s) {
 		fail("batch norm of axis %d of shape %v", axis, s)
 	}
 	a := device.BatchNormArgs{C: s[axis]}
 	a.Outer, a.Inner = around(s, axis)
-	return g.batchNorm(a, x, w, nil, nil)
+	return g.batchNorm(a, x, w, nil, nil, plus)
 }
 
 // BatchNormRows normalises the columns of the rows that are there: x [capacity, C] with counts [B]. pad, where given,
@@ -38,10 +43,10 @@ func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 	if pad != nil {
 		wantShape("padding of a batch norm", pad, Dim(x, 1))
 	}
-	return g.batchNorm(device.BatchNormArgs{C: Dim(x, 1), Inner: 1}, x, w, counts, pad)
+	return g.batchNorm(device.BatchNormArgs{C: Dim(x, 1), Inner: 1}, x, w, counts, pad, nil)
 }
 
-func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, counts, pad *Node) *Node {
+func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, counts, pad, plus *Node) *Node {
 	a.Eps, a.Momentum, a.Train = BatchNormEps, batchNormMomentum, g.Training
 	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean,
 		"running variance": w.Var} {
@@ -49,12 +54,16 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 	}
 	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train)}
 	rows, weight, bias := op.arg(x, true), op.arg(w.Weight, true), op.arg(w.Bias, true)
-	runningMean, runningVar, lengths, padded := op.arg(w.Mean, false), op.arg(w.Var, false), -1, -1
+	runningMean, runningVar, lengths, padded, residual := op.arg(w.Mean, false), op.arg(w.Var, false), -1, -1, -1
 	if counts != nil {
 		lengths = op.arg(counts, false)
 	}
 	if pad != nil {
 		padded = op.arg(pad, true)
+	}
+	if plus != nil {
+		wantShape("residual connection of a batch norm", plus, x.Shape()...)
+		residual = op.arg(plus, true)
 	}
 	y, mean, inv := op.result(x.Shape().Clone()...), op.save(a.C), op.save(a.C)
 	args := func(c *Call) device.BatchNormArgs {
@@ -71,6 +80,9 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 	op.Run = func(d device.Device, c *Call) {
 		a := args(c)
 		a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[bias], c.In[runningMean], c.In[runningVar], c.Out[y]
+		if residual >= 0 {
+			a.Plus = c.In[residual]
+		}
 		d.BatchNorm(a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
@@ -88,7 +100,11 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 			}
 			d.BatchNormGrad(a)
 		}
-		return g.gradients(bw)
+		all := g.gradients(bw)
+		if residual >= 0 {
+			all[residual] = dyNode
+		}
+		return all
 	}
 	return g.apply(op)
 }

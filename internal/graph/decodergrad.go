@@ -97,6 +97,10 @@ func (k *decoderGradient) gruWeights(d device.Device, c *Call, o *operands) {
 	bias := c.Temp[k.biases]
 	h, in, rows := k.h, k.w+k.e, k.pack.Rows()
 	rz, newer := from(o.gates, h), 2*h*in // newer: where the rows of n begin in WIH
+	d.ColumnSum(bias, o.gates, rows, 4*h) // and rounds the gates, see Linear
+	d.Copy(dbhh, from(bias, h))
+	d.Copy(dbih.Slice(0, 2*h), bias.Slice(h, 3*h))
+	d.Copy(from(dbih, 2*h), bias.Slice(0, h))
 	d.Gemm(device.GemmArgs{M: rows, N: k.w, K: 2 * h, Alpha: 1, A: rz, LDA: 4 * h, B: o.wih, LDB: in, C: dx})
 	d.Gemm(device.GemmArgs{M: rows, N: k.w, K: h, Alpha: 1, Beta: 1, A: o.gates, LDA: 4 * h, B: from(o.wih, newer),
 		LDB: in, C: dx})
@@ -110,8 +114,4 @@ func (k *decoderGradient) gruWeights(d device.Device, c *Call, o *operands) {
 			C: from(dwih, newer+p.at), LDC: in})
 	}
 	d.Gemm(device.GemmArgs{TransA: true, M: 3 * h, N: h, K: rows, Alpha: 1, A: rz, LDA: 4 * h, B: o.prev, C: dwhh})
-	d.ColumnSum(bias, o.gates, rows, 4*h)
-	d.Copy(dbhh, from(bias, h))
-	d.Copy(dbih.Slice(0, 2*h), bias.Slice(h, 3*h))
-	d.Copy(from(dbih, 2*h), bias.Slice(0, h))
 }

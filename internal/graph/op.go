@@ -19,6 +19,7 @@ type Call struct {
 	Bounded []bool           // whether they are upper bounds (device.Ints)
 	Layout  []*device.Layout // of them as lengths
 	Out     []device.View    // an absent view is an output that nobody reads
+	Add     []bool           // whether an output is added to what lies there (Op.adding)
 	Saved   []device.View    // saved tensors of the forward op, shared with its backward op
 	Temp    []device.View    // scratch memory of this call
 }
@@ -60,6 +61,7 @@ type Op struct {
 	Wants []bool
 
 	in    []*Node // declared arguments
+	adds  []int   // results, see adding
 	of    []int   // of a backward op: the argument of the forward op that each result is the gradient of
 	dtype tensor.Dtype
 	args  []hm.Type

@@ -37,7 +37,7 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no bias
-		dx, dWeight, dBias := bw.gradient(rows), bw.gradient(weight), -1
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.gradient(weight), -1
 		if bias >= 0 {
 			dBias = bw.gradient(bias)
 		}
@@ -49,7 +49,8 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 				d.ColumnSum(c.Out[dBias], dy, n, o) // and rounds dy for the products, where they read it as bfloat16
 			}
 			if c.Out[dx].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: w, C: c.Out[dx], Even: t.Even})
+				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
+					Even: t.Even})
 			}
 			if c.Out[dWeight].Present() {
 				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],

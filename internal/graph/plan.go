@@ -33,7 +33,10 @@ type plan struct {
 	temps map[*Op][]*buffer
 	all   []*buffer
 	node  map[*Op]*Node
-	size  [2]int // slab sizes by type
+	// What sums.go makes of sums.
+	added   map[*Op][]int  // results that are added to what lies there
+	skipped map[*Node]bool // sums that are there before they would be computed
+	size    [2]int         // slab sizes by type
 }
 
 const bufferAlign = 16 // elements: 64 bytes in float32
@@ -65,7 +68,7 @@ func isConstant(n *Node) bool { return n.Op() != nil && n.Op().Arity() == 0 && n
 // newPlan plans the part of the graph that the retained nodes need; targets fix the memory of some.
 func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 	p := &plan{kids: map[*Node][]*Node{}, outs: map[*Node][]*buffer{}, keeps: map[*Op][]*buffer{},
-		temps: map[*Op][]*buffer{}, node: map[*Op]*Node{}}
+		temps: map[*Op][]*buffer{}, node: map[*Op]*Node{}, added: map[*Op][]int{}, skipped: map[*Node]bool{}}
 	sorted, err := G.Sort(g)
 	if err != nil {
 		return nil, fmt.Errorf("sort graph: %w", err)
@@ -108,6 +111,7 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 			outs[0].fixed, outs[0].view = true, t.Into
 		}
 	}
+	p.addTerms()
 	for t := range p.size {
 		p.size[t] = p.layout(device.DType(t))
 	}

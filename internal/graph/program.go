@@ -113,6 +113,10 @@ func (p *Program) emit(n *Node) error {
 				return fmt.Errorf("%s: %w", op.Name, err)
 			}
 		}
+		in.call.Add = make([]bool, len(op.Outs))
+		for _, k := range p.plan.added[op] {
+			in.call.Add[k] = true
+		}
 		for k, b := range p.plan.outs[n] {
 			in.refs[1] = append(in.refs[1], ref{buf: b, n: max(size(op.Outs[k]), op.OutSize)})
 		}
@@ -130,7 +134,7 @@ func (p *Program) emit(n *Node) error {
 			in.refs[3] = append(in.refs[3], ref{buf: b, n: op.Temp[k]})
 		}
 	default:
-		if isConstant(n) {
+		if isConstant(n) || p.plan.skipped[n] {
 			return nil
 		}
 		in.name, in.run = "sum", runSum

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/graph"
 )
@@ -26,12 +27,30 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 		}}
 }
 
+// sameRows gives three layers the same rows, beside a residual connection: their gradients meet. Without a function
+// behind them the gradient of the connection is that of each layer too.
+func sameRows(function bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		x := g.Activate(device.Tanh, in[0])
+		y := g.Linear(graph.LinearTerm{X: x, W: in[1]})
+		for _, w := range in[2:] {
+			y = g.Add(y, g.Linear(graph.LinearTerm{X: x, W: w}))
+		}
+		if function {
+			y = g.Activate(device.Tanh, y)
+		}
+		return g.Add(y, x)
+	}
+}
+
 // regionCases are the ops of networks that reason over regions, in training graphs but for those named otherwise.
 var regionCases = []opCase{
 	{"sum", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Add(in[0], in[1]) }},
 	{"sum of a value with itself", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Add(in[0], in[0])
 	}},
+	{"layers of the same rows", [][]int{{5, 3}, {3, 3}, {3, 3}, {3, 3}}, sameRows(false)},
+	{"layers of the same rows and a function", [][]int{{5, 3}, {3, 3}, {3, 3}, {3, 3}}, sameRows(true)},
 	{"rows of a matrix", [][]int{{5, 3}}, func(g *graph.Graph,
 		in []*graph.Node) *graph.Node {
 		return g.Rows(in[0], 1, 3)
@@ -40,6 +59,10 @@ var regionCases = []opCase{
 	{"relate", [][]int{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Relate(in[0], in[1], in[2])
 	}},
+	{"batch norm and a residual connection", [][]int{{6, 3}, {3}, {3}, {6, 3}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			return g.BatchNormPlus(in[0], 1, running(g, in[1:]), in[3])
+		}},
 	{"batch norm of columns", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return norm(g, in, 1)
 	}},

@@ -43,15 +43,15 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 			a.DLoss, a.DLogits = c.In[dy], a.Logits
 			d.CrossEntropyGrad(a)
 			n := total(a.Lengths.Host)
+			if c.Out[dOffset].Present() {
+				d.ColumnSum(c.Out[dOffset], a.DLogits, n, v) // and rounds DLogits, see Linear
+			}
 			if c.Out[dHidden].Present() {
 				d.Gemm(device.GemmArgs{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
 			}
 			if c.Out[dWeight].Present() {
 				d.Gemm(device.GemmArgs{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
 					C: c.Out[dWeight]})
-			}
-			if c.Out[dOffset].Present() {
-				d.ColumnSum(c.Out[dOffset], a.DLogits, n, v)
 			}
 		}
 		return g.gradients(bw)

@@ -105,6 +105,9 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 	k.spreadRows(all, a.Bias, a.C, c.n)
 	k.combine(c.x, c.x, all, 1, 1)
 	k.out(a.Y, c.x, &a)
+	if y := a.Y; a.Plus.Present() {
+		k.combine(y, y, a.Plus, 1, 1)
+	}
 }
 
 // variance is the mean of the squares of what is centred.

@@ -29,7 +29,7 @@ type batchNormLoop[T vec.Float] struct {
 	grad             bool
 	n                float64 // values in the statistics of a channel
 	per              int     // channels of one piece
-	x, y, w, b       []T
+	x, y, w, b, plus []T
 	rmean, rvar      []T
 	mean, inv        []T
 	pad, dpad        []T
@@ -43,7 +43,7 @@ type batchNormLoop[T vec.Float] struct {
 func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNorm"))
 	l := d.batchNormLoop(a)
-	l.y, l.b = d.values(a.Y), d.values(a.Bias)
+	l.y, l.b, l.plus = d.values(a.Y), d.values(a.Bias), d.values(a.Plus)
 	l.rmean, l.rvar = d.values(a.RunningMean), d.values(a.RunningVar)
 	d.pool.For(pieces(a.C, l.per), l)
 }
@@ -173,6 +173,9 @@ func (l *batchNormLoop[T]) rows(worker, lo, hi int) {
 		l.ops.Add(y, l.strip(l.x, row, lo, hi), negative)
 		l.ops.Mul(y, y, scale)
 		l.ops.Add(y, y, l.b[lo:hi])
+		if l.plus != nil {
+			l.ops.Add(y, y, l.strip(l.plus, row, lo, hi))
+		}
 	}
 }
 
@@ -266,6 +269,9 @@ func (l *batchNormLoop[T]) channel(c int, ones, shifted []T) {
 		y := l.segment(l.y, o, c)
 		l.ops.Sum2(y, l.segment(l.x, o, c), ones, 1, -l.mean[c])
 		l.ops.Sum2(y, y, ones, l.w[c]*l.inv[c], l.b[c])
+		if l.plus != nil {
+			l.ops.Add(y, y, l.segment(l.plus, o, c))
+		}
 	}
 }
 

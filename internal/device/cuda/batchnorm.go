@@ -54,7 +54,7 @@ func (d *dev) channels(k kernel, a device.BatchNormArgs, n int) *command {
 func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	a.Views(d.check("BatchNorm"))
 	x, w, mean, inv, pad, counts := d.normViews(a)
-	y, b := d.pointer(a.Y), d.pointer(a.Bias)
+	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)
 	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
 	n, per := pieces(a)
 	items, count := len(a.Counts.Host), a.Outer*a.Inner
@@ -63,8 +63,13 @@ func (d *dev) BatchNorm(a device.BatchNormArgs) {
 		part = d.need(scratchSums, 8*2*n*a.C)
 		d.channels(kernelBatchNormParts, a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
 	}
-	d.channels(kernelBatchNorm, a, n).ptr(y, mean, inv, rm, rv, part, x, w, b, pad, counts).
+	var copy driver.Ptr
+	if plus != 0 { // layers follow a residual connection
+		copy = d.operandCopy(y, count*a.C)
+	}
+	d.channels(kernelBatchNorm, a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).
 		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per).float(a.Eps, a.Momentum)
+	d.fresh(copy, y, count*a.C)
 }
 
 // BatchNormGrad implements device.Normalisation.

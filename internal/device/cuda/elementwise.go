@@ -107,39 +107,42 @@ func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
 // ColumnSum implements device.Rows.
 func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
 	d.check("ColumnSum").ColumnSum(&dst, &x, rows, cols)
-	to, from, n := d.pointer(dst), d.pointer(x), rows*cols
-	if rows <= columnPiece || d.currentCopy(from, n) != 0 {
-		d.columnSum(to, from, rows, cols, cols)
+	d.roundingSum(d.pointer(dst), d.pointer(x), rows, cols)
+}
+
+// roundingSum is columnSum of x [rows, cols], which it also rounds where it has many rows: they are the gradient of a
+// layer, which products read too.
+func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
+	n := rows * cols
+	if rows <= columnPiece || d.currentCopy(x, n) != 0 {
+		d.columnSum(dst, x, rows, cols)
 		return
 	}
-	// What has so many rows is the gradient of a layer, which products read too.
-	copy := d.operandCopy(from, n)
-	d.columnSums(to, copy, from, rows, cols, cols)
-	d.fresh(copy, from, n)
+	copy := d.operandCopy(x, n)
+	d.columnSums(dst, copy, x, rows, cols)
+	d.fresh(copy, x, n)
 }
 
 // columnPiece is the number of rows that a block adds up.
 const columnPiece = 128
 
-// columnSum writes the column sums of x [rows, ld]: over pieces of rows, then over the pieces.
-func (d *dev) columnSum(dst, x driver.Ptr, rows, cols, ld int) {
-	d.columnSums(dst, 0, x, rows, cols, ld)
-}
+// columnSum writes the column sums of x [rows, cols]: over pieces of rows, then over the pieces.
+func (d *dev) columnSum(dst, x driver.Ptr, rows, cols int) { d.columnSums(dst, 0, x, rows, cols) }
 
 // columnSums is columnSum, and writes copy, x rounded, where it is not 0 and x has several pieces.
-func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols, ld int) {
+func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)
-		d.columnPieces(part, copy, x, rows, cols, ld)
-		x, rows, ld = part, pieces, cols
+		d.columnPieces(part, copy, x, rows, cols)
+		x, rows = part, pieces
 	}
-	d.columnTotal(dst, 0, x, rows, cols, cols, ld)
+	d.columnTotal(dst, 0, x, rows, cols, cols, cols)
 }
 
-// columnPieces writes the column sums of the pieces of x [rows, ld], and copy, x rounded, where it is not 0.
-func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols, ld int) {
+// columnPieces writes the column sums of the pieces of x [rows, cols], and copy, x rounded, where it is not 0.
+func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols int) {
 	d.start(kernelColumnSum, threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, copy,
-		x).int(rows, cols, cols).long(ld).int(columnPiece)
+		x).int(rows, cols, cols).long(cols).int(columnPiece)
 }
 
 // columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.

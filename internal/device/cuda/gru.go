@@ -176,7 +176,7 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	h, in, p, q := l.h, l.i, &l.of[0], &l.of[1]
 	sums := d.need(scratchSums, 4*l.directions*4*h)
 	for k := range l.directions {
-		d.columnSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h, 4*h)
+		d.roundingSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h)
 	}
 	d.both(kernelGRUBias, l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
 

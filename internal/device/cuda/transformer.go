@@ -46,7 +46,7 @@ func (d *dev) EmbedGrad(a device.EmbedArgs) {
 		d.wide(kernelEmbedPositions, a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
 	}
 	if kind := d.pointer(a.Type); kind != 0 {
-		d.columnSum(kind, out, c.rows, a.D, a.D)
+		d.columnSum(kind, out, c.rows, a.D)
 		d.fill(at(kind, a.D), 4*(a.K-1)*a.D, 0)
 	}
 }

@@ -13,10 +13,10 @@ func testBatchNorm(h *harness) {
 		{300, 300, 1, 90},
 		{3, 1100, 1, 0}, {2, 4100, 1, 2},
 		{1, 1, 17, 0}, {3, 4, 36, 0}, {9, 36, 50, 0}, {5, 2000, 7, 0}} {
-		for mode := range 3 {
+		for mode := range 4 {
 			a := device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1,
 				Train: mode > 0}
-			h.batchNorm(a, float64(pick(mode == 2, 100, 0))) // a mean far from zero
+			h.batchNorm(a, float64(pick(mode == 2, 100, 0)), mode == 3) // a mean far from zero
 		}
 	}
 }
@@ -43,9 +43,9 @@ func testBatchNormNaN(h *harness) {
 	}
 }
 
-func (h *harness) batchNorm(a device.BatchNormArgs, offset float64) {
-	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v", a.Outer, a.C, a.Inner, a.Pads,
-		a.Train, offset)
+func (h *harness) batchNorm(a device.BatchNormArgs, offset float64, residual bool) {
+	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v, residual %v", a.Outer, a.C, a.Inner,
+		a.Pads, a.Train, offset, residual)
 	size, n := a.Outer*a.C*a.Inner, float64(a.Outer*a.Inner+a.Pads)
 	x, w, b, pad := h.normal(size, 1), h.normal(a.C, 1), h.normal(a.C, 1), h.normal(a.C, 1)
 	rmean, rvar, dy := h.normal(a.C, 1), h.normal(a.C, 1), h.normal(size, 1)
@@ -96,6 +96,13 @@ func (h *harness) batchNorm(a device.BatchNormArgs, offset float64) {
 		}
 		each(func(i int) { dx[i] = w[c] * inv[c] * (dy[i] - v - (x[i]-mean[c])*inv[c]*u) })
 		dpad[c] = pads * w[c] * inv[c] * (-v - (pad[c]-mean[c])*inv[c]*u)
+	}
+	if residual {
+		plus := h.normal(size, 1)
+		for i := range y {
+			y[i] += plus[i]
+		}
+		a.Plus = h.in(plus)
 	}
 	rounding := 4 * h.tol.exact * (1 + offset) * max(1, largest) // of x - mean, in deviations
 	a.X, a.Weight, a.Bias = h.in(x), h.in(w), h.in(b)

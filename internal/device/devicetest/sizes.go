@@ -26,7 +26,7 @@ func testSizes(h *harness) {
 	fields, declared := map[string]bool{}, map[string]bool{}
 	plain := plainKernels(h.d)
 	for _, t := range []reflect.Type{reflect.TypeFor[device.Device](), reflect.TypeFor[device.Recorder](),
-		reflect.TypeFor[device.Resident](), reflect.TypeFor[device.Streamer]()} {
+		reflect.TypeFor[device.Resident](), reflect.TypeFor[device.Streamer](), reflect.TypeFor[device.Decoding]()} {
 		if !reflect.TypeOf(h.d).Implements(t) {
 			continue
 		}

@@ -104,11 +104,12 @@ KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int ite
 
 // pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is
 // given, x has room for count rows, those that there are come first, and the others of the result are zero. part is of
-// batch_norm_parts, on the same grid; without train it is not read.
-// Cost: read 4*count*channels; write 4*count*channels; flop 3*count*channels; flight 16;
+// batch_norm_parts, on the same grid; without train it is not read. plus, which is added, and copy, y rounded, may be
+// null.
+// Cost: read 4*count*channels*(1+plus); write count*channels*(4+2*copy); flop 3*count*channels; flight 16+16*plus;
 //   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
-KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float* running_var, const double* part,
-                  const float* x, const float* w, const float* b, const float* pad, const int* counts, int items,
+KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_mean, float* running_var, const double* part,
+                  const float* x, const float* plus, const float* w, const float* b, const float* pad, const int* counts, int items,
                   int count, int channels, int inner, int pads, int train, int per, float eps, float momentum) {
   int room = count, pieces = gridDim.y;
   present(counts, items, pad, &count, &pads);
@@ -144,12 +145,17 @@ KERNEL batch_norm(float* y, float* mean, float* inv, float* running_mean, float*
     mean[l.c] = mu;
     inv[l.c] = scale;
   }
-  float k = w[l.c] * scale, shift = b[l.c], v[kAhead];
+  float k = w[l.c] * scale, shift = b[l.c], v[kAhead], u[kAhead] = {0, 0, 0, 0};
   AHEAD(i, l) {
     ahead(v, x, i, l, channels, inner);
+    if (plus) ahead(u, plus, i, l, channels, inner);
     EACH_OF(j, i, l) {
       int at = i + j * l.step;
-      y[place(at, l.c, channels, inner)] = at < count ? (v[j] - mu) * k + shift : 0;
+      i64 to = place(at, l.c, channels, inner);
+      float s = at < count ? (v[j] - mu) * k + shift : 0;
+      if (plus && at < count) s += u[j];
+      y[to] = s;
+      if (copy) copy[to] = bf16_of(s);
     }
   }
 }

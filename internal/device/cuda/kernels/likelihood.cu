@@ -2,17 +2,32 @@
 // the word and the weight of every row.
 #include "common.cuh"
 
-// Cost: read 8*gx*v; write 12*gx; flop 30*gx*v; turns ceil(gx*block/resident)*(2*v/block+3)
+enum { kAhead = 8 };  // values that a thread asks for before it waits
+
+// ahead reads what a thread has of the next values of a row of v from i on, the first value in place of those behind it.
+VSE_INLINE void ahead(float* y, const float* x, int i, int v) {
+  UNROLL for (int k = 0; k < kAhead; k++) y[k] = x[i + k * (int)blockDim.x < v ? i + k * (int)blockDim.x : 0];
+}
+
+// Cost: read 8*gx*v; write 12*gx; flop 30*gx*v; flight 32; turns ceil(gx*block/resident)*(v/block/4+3)
 KERNEL cross_entropy(double* losses, float* norm, const float* logits, const int* labels, const int* mask, int v,
                      float scale) {
   int p = blockIdx.x;
   const float* x = logits + (i64)p * v;
   float top = x[0];
-  for (int i = threadIdx.x; i < v; i += blockDim.x)
-    if (x[i] > top || x[i] != x[i]) top = x[i];
+  float y[kAhead];
+  for (int i = threadIdx.x; i < v; i += kAhead * blockDim.x) {
+    ahead(y, x, i, v);
+    UNROLL for (int k = 0; k < kAhead; k++)
+      if (y[k] > top || y[k] != y[k]) top = y[k];
+  }
   top = block_max(top);
   float s = 0;
-  for (int i = threadIdx.x; i < v; i += blockDim.x) s += exp_(x[i] - top);
+  for (int i = threadIdx.x; i < v; i += kAhead * blockDim.x) {
+    ahead(y, x, i, v);
+    UNROLL for (int k = 0; k < kAhead; k++)
+      if (i + k * (int)blockDim.x < v) s += exp_(y[k] - top);
+  }
   s = block_sum(s);
   if (threadIdx.x) return;
   double n = (double)top + log_(s);
