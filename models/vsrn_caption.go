@@ -79,8 +79,8 @@ func newCaptionBranch(feature, hidden, word, vocab, length int, dropout float64)
 	return c
 }
 
-// Loss is how badly the branch predicts the captions of B images with the region features [R·B, E], packed as sequences:
-// a scalar.
+// Loss is how badly the branch predicts the captions of B images with the region features [R·B, E], which are packed as
+// sequences: a scalar.
 func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	o := &c.Decoder.Out
 	return g.WordLoss(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)

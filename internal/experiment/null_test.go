@@ -105,7 +105,7 @@ type budget struct {
 // that needs less lowers them.
 var budgets = map[string][2]budget{
 	models.VSEPP:  {{239, 1658, 0}, {88, 1860, 1.63}},
-	models.VSRN:   {{1313, 5465, 0}, {1225, 5465, 15.92}},
+	models.VSRN:   {{1299, 5465, 0}, {579, 5465, 12.6}},
 	models.VSEInf: {{268, 987, 0}, {122, 993, 1.57}},
 	"vseinf-bert": {{412, 4806, 0}, {416, 6443, 5.6}},
 	models.SAF:    {{378, 1864, 0}, {231, 2357, 4.47}},

@@ -37,7 +37,8 @@ func (d *dev) decoderBlocks(k kernel, a *device.DecoderArgs, units, kinds, colum
 
 // decoderOperands packs the weights, and returns them, memory of an operand of so many values for each sequence and of
 // one of h, and the counter of barriers, which is 0.
-func (d *dev) decoderOperands(a *device.DecoderArgs, back bool, width int) (columns, first, second, arrived driver.Ptr) {
+func (d *dev) decoderOperands(a *device.DecoderArgs, back bool, width int) (columns, first, second,
+	arrived driver.Ptr) {
 	h, rows := a.H, (len(a.Lengths.Host)+15)/16*16
 	columns = d.need(scratchHidden, 2*7*h*h)
 	first = d.need(scratchCarry, 2*rows*(width+h)+16)
@@ -90,8 +91,8 @@ func (d *dev) DecoderSteps(a device.DecoderArgs) bool {
 	steps := d.pack.Steps()
 	d.atOnce(kernelDecoderSteps, s.x, s.y, s.shared).ptr(d.pointer(a.Gates), d.pointer(a.States), d.pointer(a.Prev),
 		d.pointer(a.Query), d.pointer(a.Weights), d.pointer(a.Context), d.pointer(a.Keys), d.pointer(a.Regions),
-		d.pointer(a.Score), d.pointer(a.Initial), d.pointer(a.BHH), columns, columns+driver.Ptr(2*4*h*h), states, contexts,
-		arrived, starts).masks(&drop).int(steps, len(a.Lengths.Host), a.R, h)
+		d.pointer(a.Score), d.pointer(a.Initial), d.pointer(a.BHH), columns, columns+driver.Ptr(2*4*h*h), states,
+		contexts, arrived, starts).masks(&drop).int(steps, len(a.Lengths.Host), a.R, h)
 	return true
 }
 

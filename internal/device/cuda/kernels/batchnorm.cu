@@ -108,9 +108,10 @@ KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int ite
 // null.
 // Cost: read 4*count*channels*(1+plus); write count*channels*(4+2*copy); flop 3*count*channels; flight 16+16*plus;
 //   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
-KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_mean, float* running_var, const double* part,
-                  const float* x, const float* plus, const float* w, const float* b, const float* pad, const int* counts, int items,
-                  int count, int channels, int inner, int pads, int train, int per, float eps, float momentum) {
+KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_mean, float* running_var,
+                  const double* part, const float* x, const float* plus, const float* w, const float* b,
+                  const float* pad, const int* counts, int items, int count, int channels, int inner, int pads,
+                  int train, int per, float eps, float momentum) {
   int room = count, pieces = gridDim.y;
   present(counts, items, pad, &count, &pads);
   Lanes l = lanes(channels, inner, room, per);

@@ -36,7 +36,8 @@ KERNEL decoder_weights(bf16* to, const float* whh, const float* wih, const float
   i64 eighth = (i64)h * h / 8, first = (back ? 3 : 4) * eighth, second = first + 3 * eighth;
   EACH(i, 7 * eighth) {
     int which = (i >= first) + (i >= second), rows = back ? h : which ? 3 * h : 4 * h;
-    i64 at = i - (which == 2 ? second : which ? first : 0), row = at / 4 % rows, column = at / 4 / rows * 32 + at % 4 * 8;
+    i64 at = i - (which == 2 ? second : which ? first : 0);
+    i64 row = at / 4 % rows, column = at / 4 / rows * 32 + at % 4 * 8;
     i64 part = back ? column / h : row / h, down = 1;
     const float* x;
     if (!back) {

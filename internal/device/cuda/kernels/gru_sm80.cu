@@ -141,9 +141,10 @@ KERNEL gru_tensor_steps(float* gates0, float* gates1, float* y0, float* y1, floa
   Forward f = forward_of_(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
                           second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
   f.of = keep_(shared_quads, f.of, h);
+  float* part = (float*)(shared_quads + kForward * h);
   for (int n = 0; n < steps; n++) {
     if (n > 0) grid_barrier(arrived, n);
-    forward_(f, n % 2 ? odd : even, n % 2 ? even : odd, (float*)(shared_quads + kForward * h), starts, n, steps, rows, b, h, reverse);
+    forward_(f, n % 2 ? odd : even, n % 2 ? even : odd, part, starts, n, steps, rows, b, h, reverse);
   }
 }
 
@@ -246,8 +247,9 @@ KERNEL gru_tensor_grads(float* gates0, float* gates1, bf16* even, bf16* odd, flo
   int second = blockIdx.y;
   Back f = back_of_(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
   f.of = keep_(shared_quads, f.of, 3 * h);
+  float* part = (float*)(shared_quads + kBack * 3 * h);
   for (int n = 0; n < steps; n++) {
     if (n > 0) grid_barrier(arrived, n);
-    back_(f, n % 2 ? odd : even, n % 2 ? even : odd, (float*)(shared_quads + kBack * 3 * h), starts, n, steps, rows, b, h, reverse);
+    back_(f, n % 2 ? odd : even, n % 2 ? even : odd, part, starts, n, steps, rows, b, h, reverse);
   }
 }

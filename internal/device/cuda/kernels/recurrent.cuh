@@ -53,8 +53,8 @@ VSE_INLINE Columns<columns, near> keep_(Quad* own, const Columns<columns, near>&
 // multiply_ makes x the part of the warp of the products of up to tall tiles of 16 rows of a, which has rowsA, with
 // columns.
 template <int tall, int columns, int near>
-VSE_INLINE void multiply_(float (&x)[tall][columns][4], const bf16* a, int rowsA, const Columns<columns, near>& of, int depth,
-                          int tiles) {
+VSE_INLINE void multiply_(float (&x)[tall][columns][4], const bf16* a, int rowsA, const Columns<columns, near>& of,
+                          int depth, int tiles) {
   int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
   UNROLL for (int i = 0; i < tall; i++)
     UNROLL for (int j = 0; j < columns; j++)
