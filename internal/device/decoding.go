@@ -1,5 +1,7 @@
 package device
 
+import "cmp"
+
 // Decoding is implemented by devices that can compute all steps of a decoder with attention at once. Elsewhere, and
 // where they report false, the caller computes one step behind the other.
 type Decoding interface {
@@ -14,9 +16,9 @@ type Decoding interface {
 //	Query_t = Attend h    Weights_t = softmax_r Score·tanh(Keys_br + Query_t)
 //	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
 //
-// with GRU that of GRUCellArgs. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart. Rows of
-// packed values are those of Lengths, which are not Bounded. Dropout is that of rows of E values, Rate 0 being none: of
-// Dropout from element 0 on, or with WordLengths given that of DropoutPadded. X and Y of Drop are not read.
+// with GRU that of GRUCellArgs. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
+// side by side. Rows of packed values are those of Lengths, which are not Bounded. The place of a value in the dropout
+// is that in the contexts, or with WordLengths given that of Recorder.DropoutPadded.
 //
 // Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
 // the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes
@@ -27,7 +29,7 @@ type DecoderArgs struct {
 	Keys, Regions, Initial, Score View // [B, R, A], [B, R, E], [B, H], [A]
 	Attend, WHH, WIH, BHH         View // [A, H], [3H, H], [3H, E], [3H]
 	LDAttend, LDWIH               int
-	Drop                          DropoutArgs
+	Drop                          Drops
 	WordLengths                   Ints // optional, as many as Lengths
 
 	Gates, Prev, Context, Weights, Query View // [T, 4H], [T, H], [T, E], [T, R], [T, A]
@@ -41,18 +43,17 @@ type DecoderArgs struct {
 // Views declares the views of DecoderSteps and DecoderStepsGrad.
 func (a *DecoderArgs) Views(c *Checker) {
 	c.positive("R H A E", a.R, a.H, a.A, a.E)
+	a.LDAttend, a.LDWIH = cmp.Or(a.LDAttend, a.H), cmp.Or(a.LDWIH, a.E)
 	if a.LDAttend < a.H || a.LDWIH < a.E {
 		c.refuse("rows of Attend %d and of WIH %d apart, expected at least %d and %d", a.LDAttend, a.LDWIH, a.H, a.E)
 	}
 	b := len(a.Lengths.Host)
 	rows := c.packed("Lengths", &a.Lengths, anyLength)
-	if a.Drop.Rate > 0 {
-		c.ints("Step", &a.Drop.Step.View, 2)
-		if a.WordLengths.Present() {
-			c.packed("WordLengths", &a.WordLengths, anyLength)
-			if n := len(a.WordLengths.Host); n != b {
-				c.refuse("%d WordLengths, expected %d", n, b)
-			}
+	a.Drop.views(c)
+	if a.WordLengths.Present() {
+		c.packed("WordLengths", &a.WordLengths, anyLength)
+		if n := len(a.WordLengths.Host); n != b {
+			c.refuse("%d WordLengths, expected %d", n, b)
 		}
 	}
 	c.floats("Keys", &a.Keys, b*a.R*a.A)

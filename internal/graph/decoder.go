@@ -128,15 +128,15 @@ func (k *decoder) dropped(d device.Device, c *Call, v device.View, start int) {
 
 func (k *decoder) attention(o *operands, start, n int) device.AttentionArgs {
 	return device.AttentionArgs{B: n, R: k.r, H: k.a, E: k.e, Keys: o.keys, Query: part(o.query, start, n, k.a),
-		Vector: o.score,
-		Values: o.regions, Weights: part(o.weights, start, n, k.r)}
+		Vector: o.score, Values: o.regions, Weights: part(o.weights, start, n, k.r)}
 }
 
 // allSteps are the arguments that both ways have where a device computes all steps at once.
 func (k *decoder) allSteps(c *Call, o *operands) device.DecoderArgs {
 	a := device.DecoderArgs{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
 		Score: o.score, Attend: o.attendState, WHH: o.whh, WIH: o.wihContext, LDAttend: k.e + k.h, LDWIH: k.w + k.e,
-		Drop: k.drop, Gates: o.gates, Prev: o.prev, Weights: o.weights, Query: o.query}
+		Drop: device.Drops{Rate: k.drop.Rate, Key: k.drop.Key}, Gates: o.gates,
+		Prev: o.prev, Weights: o.weights, Query: o.query}
 	if k.drop.Rate > 0 {
 		a.Drop.Step = c.Ints(k.step)
 	}

@@ -51,17 +51,14 @@ func (d *dev) decoderOperands(a *device.DecoderArgs, back bool, width int) (colu
 
 // masks are the parameters of the dropout of contexts.
 type masks struct {
-	counter, lengths, words driver.Ptr
-	drop                    device.DropoutArgs
+	drops
+	lengths, words driver.Ptr
 }
 
 // masks makes the table of the words' packing.
-func (d *dev) masks(a *device.DecoderArgs) (m masks) {
-	if m.drop = a.Drop; m.drop.Rate == 0 {
-		return m
-	}
-	m.counter = d.pointer(a.Drop.Step.View)
-	if a.WordLengths.Present() {
+func (d *dev) masks(a *device.DecoderArgs) masks {
+	m := masks{drops: d.drops(a.Drop)}
+	if a.Drop.Rate > 0 && a.WordLengths.Present() {
 		m.lengths, m.words = d.starts(a.WordLengths)
 	}
 	return m
@@ -69,11 +66,7 @@ func (d *dev) masks(a *device.DecoderArgs) (m masks) {
 
 // masks adds the parameters to a command.
 func (c *command) masks(m *masks) *command {
-	c.ptr(m.counter, m.lengths, m.words)
-	if m.drop.Rate == 0 {
-		return c.word(0, 0, 0).float(0)
-	}
-	return c.word(m.drop.Key.K0, m.drop.Key.K1, uint32(m.drop.Rate*(1<<32))).float(1 / (1 - m.drop.Rate))
+	return c.ptr(m.step, m.lengths, m.words).word(m.key0, m.key1, m.less).float(m.factor)
 }
 
 // DecoderSteps implements device.Decoding.

@@ -48,7 +48,7 @@ func (c *pairCase) decoderArgs(s decoderCase) device.DecoderArgs {
 		Query: c.out(rows * h), States: c.out(rows * h), DStates: scaled(rows*h, 1), DInitial: c.out(b * h),
 		DQuery: c.out(rows * h), DKeys: c.out(b * r * h), DRegions: c.out(b * r * h), DVector: c.out(b * h)}
 	if s.rate > 0 {
-		a.Drop = device.DropoutArgs{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: ints([]int32{5, 0})}
+		a.Drop = device.Drops{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: ints([]int32{5, 0})}
 	}
 	if s.words != nil {
 		a.WordLengths = ints(s.words)
@@ -98,8 +98,7 @@ func (p decoderPart) attention() device.AttentionArgs {
 }
 
 func (c *pairCase) drop(p decoderPart, v device.View) {
-	drop := p.a.Drop
-	drop.X, drop.Y = v, v
+	drop := device.DropoutArgs{Rate: p.a.Drop.Rate, Key: p.a.Drop.Key, Step: p.a.Drop.Step, X: v, Y: v}
 	switch {
 	case drop.Rate == 0:
 	case p.a.WordLengths.Present():

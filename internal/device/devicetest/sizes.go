@@ -18,7 +18,8 @@ const (
 
 // chooses lists the views whose absence, or whose type, is no mistake but chooses another kernel.
 var chooses = []string{"Reduce Counts", "Spread Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
-	"SelfAttention Words", "SelfAttentionGrad Words", "Copy dst", "Combine b"}
+	"SelfAttention Words", "SelfAttentionGrad Words", "DecoderSteps WordLengths", "DecoderStepsGrad WordLengths",
+	"Copy dst", "Combine b"}
 
 // testSizes calls every kernel with arguments that fit, and with each view in turn too short, absent or of the other
 // type, which the kernel must refuse. Kernels and views are those of the interfaces and of the declarations.
@@ -124,7 +125,7 @@ type filler struct {
 func (f *filler) fill(v reflect.Value, name string) {
 	if x, ok := v.Addr().Interface().(*device.Ints); ok {
 		switch name {
-		case "Lengths", "Counts":
+		case "Lengths", "WordLengths", "Counts":
 			x.Host = []int32{2, 2}
 		case "EdgeStart": // of two captions without edges
 			x.Host = make([]int32, 3)
@@ -237,7 +238,7 @@ func (h *harness) fitting(o device.Operand) device.View {
 		return h.inout(make([]float64, n))
 	}
 	x := make([]int32, n)
-	if slices.Contains([]string{"lengths", "counts"}, strings.ToLower(o.Name)) {
+	if slices.Contains([]string{"lengths", "wordlengths", "counts"}, strings.ToLower(o.Name)) {
 		for i := range x {
 			x[i] = 2
 		}

@@ -38,14 +38,15 @@ KERNEL decoder_weights(bf16* to, const float* whh, const float* wih, const float
     int which = (i >= first) + (i >= second), rows = back ? h : which ? 3 * h : 4 * h;
     i64 at = i - (which == 2 ? second : which ? first : 0);
     i64 row = at / 4 % rows, column = at / 4 / rows * 32 + at % 4 * 8;
-    i64 part = back ? column / h : row / h, down = 1;
+    int part = (int)((back ? column : row) / h);
+    i64 down = 1;
     const float* x;
     if (!back) {
       x = which ? wih + row * in : part == 3 ? attend + (row - 3 * h) * width : whh + row * h;
       x += column;
     } else {
       down = which == 0 ? h : which == 1 ? in : width;
-      i64 from = which == 0 ? (part + 2) % 3 * h + column - part * h : column;  // hn, r, z lie as r, z, hn
+      i64 from = which == 0 ? column + (part == 0 ? 2 : -1) * (i64)h : column;  // hn, r, z lie as r, z, hn
       x = (which == 0 ? whh : which == 1 ? wih : attend) + from * down + row;
     }
     float v[8];
