@@ -231,6 +231,45 @@ func TestRefusalsOfBlocksAtOnce(t *testing.T) {
 	m.must(m.Free(arrived))
 }
 
+// A product in TF32 takes the upper 19 bits of its operands, whatever the others are. Rounding is to nearest, and where
+// two neighbours are as near, to the one of the greater magnitude.
+func TestProductInTF32(t *testing.T) {
+	m := start(t)
+	var x [192]float32
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i + 1)))
+	}
+	for i, v := range []float32{1 + 0x1p-11, -1 - 0x1p-11, 1 + 0x1.8p-11, 1 + 0x1.fp-12, 3, 0x1p-140} {
+		x[8*i] = v
+	}
+	x[17], x[8*9+3], x[128+8*5+6] = math.Float32frombits(0x7fffffff), float32(math.Inf(-1)), math.MaxFloat32
+	px, py := m.memory(len(x)), m.memory(128)
+	defer m.Free(px)
+	defer m.Free(py)
+	m.must(m.Upload(px, unsafe.Pointer(&x[0]), 4*len(x), m.stream))
+	for rounds := range uint32(2) {
+		operand := func(v float32) float32 {
+			if v != v {
+				return v
+			}
+			return math.Float32frombits((math.Float32bits(v) + 0x1000*rounds) &^ 0x1fff)
+		}
+		m.must(m.launch("planted_tf32", 1, 32, uint64(py), uint64(px), uint64(rounds)))
+		var y [128]float32
+		m.must(m.Download(unsafe.Pointer(&y[0]), py, 4*len(y), m.stream))
+		m.must(m.Synchronize(m.stream))
+		for i, got := range y {
+			var want float32
+			for k := range 8 {
+				want += float32(operand(x[i/8*8+k]) * operand(x[128+8*k+i%8]))
+			}
+			if got != want && (got == got || want == want) {
+				t.Errorf("rounded %d: value %d is %v, want %v", rounds, i, got, want)
+			}
+		}
+	}
+}
+
 // New memory is NaN, so that what is read before it is written shows.
 func TestNewMemoryIsNaN(t *testing.T) {
 	m := start(t)

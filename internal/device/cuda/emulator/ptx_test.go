@@ -30,6 +30,7 @@ func TestPlantedMistakesInPTX(t *testing.T) {
 			emulator.Compare(t, library)
 		}
 		TestPlantedMistakes(t)
+		TestProductInTF32(t)
 		TestBlocksAtOnce(t)
 	}
 }

@@ -146,7 +146,11 @@ func (k *kernel) instruction(s statement) (string, error) {
 			"as<uint32_t>(%s)));",
 			s.args[0], s.args[4], s.args[1], s.args[2])
 	case s.op == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" && n == 4:
-		return k.multiply(s, unknown)
+		return k.multiply("emu::mma", s, unknown)
+	case s.op == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" && n == 4:
+		return k.multiply("emu::mma_tf32", s, unknown)
+	case s.op == "cvt.rna.tf32.f32" && n == 2:
+		return k.call("set(%s, emu::tf32(as<float>(%s)));", s.args...)
 	case s.op == "red.release.gpu.global.add.u32" && n == 2:
 		return k.counter("emu::add_release((uint32_t*)as<uint64_t>(%s), as<uint32_t>(%s));", s.line, s.args[0],
 			s.args[1])
@@ -278,7 +282,7 @@ func (k *kernel) counter(format string, line int, at, value string) (string, err
 }
 
 // multiply is a product of tiles in the registers of a warp.
-func (k *kernel) multiply(s statement, unknown error) (string, error) {
+func (k *kernel) multiply(function string, s statement, unknown error) (string, error) {
 	var lists [4][]string // D, A, B, C
 	for i, n := range [4]int{4, 4, 2, 4} {
 		if lists[i] = operands(strings.Trim(s.args[i], "{}")); len(lists[i]) != n {
@@ -287,7 +291,7 @@ func (k *kernel) multiply(s statement, unknown error) (string, error) {
 	}
 	d, a, b, c := lists[0], lists[1], lists[2], lists[3]
 	return k.call("{ float d[4] = {as<float>(%s), as<float>(%s), as<float>(%s), as<float>(%s)}; uint32_t a[4] = {%s, "+
-		"%s, %s, %s}, b[2] = {%s, %s}; emu::mma(d, a, b); set(%s, d[0]); set(%s, d[1]); set(%s, d[2]); "+
+		"%s, %s, %s}, b[2] = {%s, %s}; "+function+"(d, a, b); set(%s, d[0]); set(%s, d[1]); set(%s, d[2]); "+
 		"set(%s, d[3]); }", slices.Concat(c, a, b, d)...)
 }
 

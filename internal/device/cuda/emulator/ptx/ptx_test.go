@@ -56,6 +56,11 @@ func TestStatements(t *testing.T) {
 			"{%f3, %f2, %f1, %f0};": "{ float d[4] = {as<float>(f3), as<float>(f2), as<float>(f1), as<float>(f0)}; " +
 			"uint32_t a[4] = {r0, r1, r2, r3}, b[2] = {r1, r0}; emu::mma(d, a, b); set(f0, d[0]); set(f1, d[1]); " +
 			"set(f2, d[2]); set(f3, d[3]); }",
+		"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f3, %f2, %f1, %f0}, {%r3, %r2, %r1, %r0}, {%r0, %r1}, " +
+			"{%f0, %f1, %f2, %f3};": "{ float d[4] = {as<float>(f0), as<float>(f1), as<float>(f2), as<float>(f3)}; " +
+			"uint32_t a[4] = {r3, r2, r1, r0}, b[2] = {r0, r1}; emu::mma_tf32(d, a, b); set(f3, d[0]); " +
+			"set(f2, d[1]); set(f1, d[2]); set(f0, d[3]); }",
+		"cvt.rna.tf32.f32 %r1, %f2;":                   "set(r1, emu::tf32(as<float>(f2)));",
 		"{ .reg .b32 tmp; mov.b64 {tmp, %r2}, %rd1; }": "set(r2, (uint32_t)(as<uint64_t>(rd1) >> 32));",
 		"ld.param.u64 \t%rd1, [k_param_0];":            "set(rd1, parameter<uint64_t>(P, 0));",
 	} {
@@ -80,8 +85,8 @@ func TestUnknownPTX(t *testing.T) {
 		"mov.u32 \t%r1, %clock;", ".local .align 4 .b8 x[4];", "call.uni f;", "ld.global.v2.u32 \t{%r1}, [%rd1];",
 		"add.f32 %f1, %f2, %f3",
 		"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1}, {%r0, %r1, %r2, %r3}, {%r1, %r0}, {%f0, %f1};",
-		"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r1, %r0}, " +
-			"{%f0, %f1, %f2, %f3};",
+		"mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r1}, " +
+			"{%f0, %f1, %f2, %f3};", "cvt.rn.tf32.f32 %r1, %f2;",
 	} {
 		err := Translate(io.Discard, "k.ptx", kernelOf(code))
 		if err == nil || !strings.Contains(err.Error(), "k.ptx:13:") {

@@ -1,5 +1,6 @@
 // Kernels with mistakes, for the tests of the emulator. They are in no PTX that is shipped.
 #include "grid.cuh"
+#include "mma.cuh"
 
 // The sum of 64 values, with the barrier between writing and reading shared memory left out.
 KERNEL planted_missing_barrier(float* y, const float* x) {
@@ -62,6 +63,18 @@ KERNEL planted_other_instruction(float* y, const float* x) {
 // A product and a sum, which the PTX rounds once.
 KERNEL planted_fused(float* y, const float* x) {
   y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x] - 1.0f;
+}
+
+// y [16, 8] = A B of x, A [16, 8] and B [8, 8], in TF32: of operands that are rounded, or left as they are, which is no
+// mistake that the emulator finds.
+KERNEL planted_tf32(float* y, const float* x, int rounds) {
+  int g = threadIdx.x / 4, t = threadIdx.x % 4;
+  float c[4] = {0, 0, 0, 0}, v[6] = {x[8 * g + t],       x[8 * g + 64 + t],   x[8 * g + t + 4],
+                                     x[8 * g + 68 + t],  x[128 + 8 * t + g],  x[160 + 8 * t + g]};
+  u32 w[6];
+  UNROLL for (int i = 0; i < 6; i++) w[i] = rounds ? tf32_(v[i]) : as_bits(v[i]);
+  mma_tf32(c, w, w + 4);
+  UNROLL for (int i = 0; i < 4; i++) y[8 * (g + i / 2 * 8) + 2 * t + i % 2] = c[i];
 }
 
 // Each block writes a value, and behind a barrier of the grid reads that of the next block.

@@ -145,12 +145,18 @@ static float half_of(uint32_t two, int upper) {
   return f;
 }
 
-void mma(float* c, const uint32_t* a, const uint32_t* b) {
-  int me = current, lane = me & 31, base = me & ~31, p = fibers[me].parity;
-  if (threads - base < 32) fail("a product of a warp of %d threads", threads - base);
+// give_tiles gives what the lane has of A and of B to the others of its warp, and returns where theirs lie.
+static int give_tiles(const uint32_t* a, const uint32_t* b) {
+  int me = current, p = fibers[me].parity;
+  if (threads - (me & ~31) < 32) fail("a product of a warp of %d threads", threads - (me & ~31));
   memcpy(fibers[me].tiles[p], a, 16);
   memcpy(fibers[me].tiles[p] + 4, b, 8);
-  shuffle(0xffffffffu, 0, kMultiply, lane);
+  shuffle(0xffffffffu, 0, kMultiply, me & 31);
+  return p;
+}
+
+void mma(float* c, const uint32_t* a, const uint32_t* b) {
+  int p = give_tiles(a, b), lane = current & 31, base = current & ~31;
   for (int i = 0; i < 4; i++) {
     int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     for (int k = 0; k < 16; k++) {
@@ -158,6 +164,30 @@ void mma(float* c, const uint32_t* a, const uint32_t* b) {
                y = fibers[base + column * 4 + k % 8 / 2].tiles[p][4 + k / 8];
       c[i] += half_of(x, k % 2) * half_of(y, k % 2);
     }
+  }
+}
+
+uint32_t tf32(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return x != x ? 0x7fffffff : (u + 0x1000) & ~0x1fffu;
+}
+
+// read_tf32 is the value of an operand.
+static float read_tf32(uint32_t u) {
+  float f;
+  u &= ~0x1fffu;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+void mma_tf32(float* c, const uint32_t* a, const uint32_t* b) {
+  int p = give_tiles(a, b), lane = current & 31, base = current & ~31;
+  for (int i = 0; i < 4; i++) {
+    int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 8; k++)
+      c[i] += read_tf32(fibers[base + row % 8 * 4 + k % 4].tiles[p][row / 8 + k / 4 * 2]) *
+              read_tf32(fibers[base + column * 4 + k % 4].tiles[p][4 + k / 4]);
   }
 }
 
