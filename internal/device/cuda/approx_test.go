@@ -36,10 +36,13 @@ func (a approx) through(f func(float64) float64, units float64) approx {
 	return approx{v, max(math.Abs(f(a.v+a.e)-v), math.Abs(f(a.v-a.e)-v))}.rounded(units)
 }
 
-// operand is a rounded to bfloat16. Where all that a may be rounds to the same value, it has no error any more; near a
-// tie it is one of two neighbours, 2^-8 of its size apart.
-func (a approx) operand() approx {
-	lo, hi := bfloat16(a.v-a.e), bfloat16(a.v+a.e)
+// operand is a rounded to bfloat16.
+func (a approx) operand() approx { return a.as(bfloat16) }
+
+// as is a rounded by f. Where all that a may be rounds to the same value, it has no error any more; near a tie it is
+// one of two neighbours, with bfloat16 2^-8 of its size apart.
+func (a approx) as(f func(float64) float64) approx {
+	lo, hi := f(a.v-a.e), f(a.v+a.e)
 	return approx{(lo + hi) / 2, (hi - lo) / 2}
 }
 
@@ -48,6 +51,15 @@ func bfloat16(x float64) float64 {
 	m, e := math.Frexp(x)
 	return math.Ldexp(math.RoundToEven(math.Ldexp(m, 8)), e-8)
 }
+
+// tf32 rounds to 11 bits, and where two neighbours are as near, to the one of the greater magnitude (cvt.rna.tf32.f32).
+func tf32(x float64) float64 {
+	m, e := math.Frexp(x)
+	return math.Ldexp(math.Round(math.Ldexp(m, 11)), e-11)
+}
+
+// unrounded is for products whose operands are not rounded.
+func unrounded(x float64) float64 { return x }
 
 // sum is Σ a·b of n products in float32.
 type sum struct {
@@ -104,10 +116,12 @@ func exactly(x []float64) []approx {
 	return all
 }
 
-func operands(x []approx) []approx {
+func operands(x []approx) []approx { return as(x, bfloat16) }
+
+func as(x []approx, f func(float64) float64) []approx {
 	all := make([]approx, len(x))
 	for i, v := range x {
-		all[i] = v.operand()
+		all[i] = v.as(f)
 	}
 	return all
 }

@@ -26,7 +26,7 @@ const (
 // takesContexts reports whether kernels on tensor cores take block cosines of these sizes.
 func (d *dev) takesContexts(a *device.BlockMatchArgs, longest int) bool {
 	width := a.E / a.Blocks
-	return d.tensor && width%8 == 0 && width <= matchContextWidth && max(a.R, longest) <= matchContextKeys
+	return d.tensor == tensorBF16 && width%8 == 0 && width <= matchContextWidth && max(a.R, longest) <= matchContextKeys
 }
 
 // matchContexts computes BlockMatch with contexts that are made on tensor cores, of operands in bfloat16.

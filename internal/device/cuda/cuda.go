@@ -21,7 +21,7 @@ import (
 // Precisions of the products; everything else is float32.
 const (
 	FP32 = "fp32"
-	TF32 = "tf32" // operands rounded to 10 bits of mantissa, by cuBLAS
+	TF32 = "tf32" // operands rounded to 10 bits of mantissa, by cuBLAS and by the kernels for tensor cores
 	BF16 = "bf16" // operands rounded to bfloat16
 )
 
@@ -78,6 +78,23 @@ func (o Options) Validate() error {
 	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
 }
 
+// tensor is what kernels on tensor cores take as operands (mma.cuh).
+type tensor int
+
+const (
+	tensorNone tensor = iota // there are no such kernels
+	tensorBF16
+	tensorTF32
+)
+
+// each is the number of values of a word of an operand. An instruction is eight words deep.
+func (t tensor) each() int {
+	if t == tensorBF16 {
+		return 2
+	}
+	return 1
+}
+
 // dev implements device.Device.
 type dev struct {
 	checker   device.Checker
@@ -88,7 +105,7 @@ type dev struct {
 	info      driver.Info
 	index     int
 	precision string
-	tensor    bool // kernels of *_sm80.cu, whose operands are bfloat16
+	tensor    tensor // what kernels of *_sm80.cu multiply
 	limits    Limits
 	warnings  []string
 	monitor   driver.Monitor // nil without NVML
@@ -238,7 +255,9 @@ func (d *dev) begin(o Options) (err error) {
 		}
 		d.bf16.on = d.precision == BF16
 	}
-	d.tensor = d.precision == BF16 && d.info.Major >= 8 && !o.BaseKernels
+	if d.info.Major >= 8 && !o.BaseKernels {
+		d.tensor = map[string]tensor{BF16: tensorBF16, TF32: tensorTF32}[d.precision]
+	}
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}

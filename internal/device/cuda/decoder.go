@@ -26,7 +26,8 @@ type decoderBlocks struct{ x, y, shared int }
 // they cannot run at once, or the sizes are others than the kernels have.
 func (d *dev) decoderBlocks(k kernel, a *device.DecoderArgs, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
-	if !d.tensor || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions || batch == 0 {
+	if d.tensor != tensorBF16 || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions ||
+		batch == 0 {
 		return s
 	}
 	groups := h / units

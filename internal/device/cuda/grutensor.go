@@ -25,7 +25,9 @@ const (
 
 // tensorSteps reports whether the steps of a layer are kernels on tensor cores. The lengths of the sequences have no
 // say: a step of a recording is computed as one that is not recorded.
-func (d *dev) tensorSteps(l *layer) bool { return d.tensor && l.h%32 == 0 && l.h <= mostTensor }
+func (d *dev) tensorSteps(l *layer) bool {
+	return d.tensor == tensorBF16 && l.h%32 == 0 && l.h <= mostTensor
+}
 
 // splits is how many parts the sequences are divided into, with so many groups of blocks for each: as many as give each
 // multiprocessor of a large GPU a block (Limits.StepBlocks).

@@ -19,6 +19,11 @@ func entryOf(name string) kernel {
 	return kernel(len(kernelNames) - 1)
 }
 
+// tensorEntries declares a kernel on tensor cores, one for each kind of operands (tensor).
+func tensorEntries(name string) [3]kernel {
+	return [3]kernel{tensorBF16: entryOf(name), tensorTF32: entryOf(name + "_tf32")}
+}
+
 // function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles
 // it then, and a network uses a third or half of them.
 type function struct {

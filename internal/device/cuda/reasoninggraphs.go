@@ -23,8 +23,8 @@ const (
 
 // inGraphs decides by the sizes and by where rows lie: eight values are read at once.
 func (r *reasoning) inGraphs(d *dev, rows ...driver.Ptr) bool {
-	return d.tensor && !r.a.First && r.a.S <= graphColumns && r.a.S%8 == 0 && r.rowWidth() <= graphNodes &&
-		r.captions <= graphCaptions && inFours(r.a.S, rows...)
+	return d.tensor == tensorBF16 && !r.a.First && r.a.S <= graphColumns && r.a.S%8 == 0 &&
+		r.rowWidth() <= graphNodes && r.captions <= graphCaptions && inFours(r.a.S, rows...)
 }
 
 // graphTiles is the number of tiles of an image's nodes. Where lengths are bounds it is one that they do not exceed: a

@@ -15,7 +15,9 @@ import (
 // tensorCase is a device on which kernels of compute capability 8.0 and the base kernels do the same call.
 func tensorCase(t *testing.T, o cuda.Options, lengths ...int32) *pairCase {
 	t.Helper()
-	o.Precision = cuda.BF16
+	if o.Precision == "" {
+		o.Precision = cuda.BF16
+	}
 	c := &pairCase{t: t, d: open(t, o), rng: philox.NewKey(5, "tensor").Stream(0)}
 	c.lengths.Host = lengths
 	c.lengths.View = c.place(device.Int32, len(lengths))
@@ -64,18 +66,22 @@ func (c *pairCase) contexts(b, r, e, s int) *contextCase {
 	return x
 }
 
-// check compares all results with what the formulas of similarities_sm80.cu give with every rounding of the kernels:
-// weights, regions, W, z and the gradients of contexts and of W z are operands in bfloat16, everything else is float32.
-// The gradient reads vectors and norms as the device gave them.
-func (x *contextCase) check(t *testing.T, what string) {
+// check compares all results with what the formulas of contexts.cuh give with every rounding of the kernels: weights
+// and regions are operands of contexts, which round them in one way; these, W, z and the gradients of contexts and of
+// W z are operands of products, which may round them in another; everything else is float32. The gradient reads vectors
+// and norms as the device gave them.
+func (x *contextCase) check(t *testing.T, what string, contexts, products func(float64) float64) {
 	t.Helper()
 	words, pairs, nodes := len(x.at), len(x.at)*x.b, len(x.nodes)/x.s/x.b
 	const eps = 1e-8
 	inverse := func(n approx) approx {
 		return n.plus(approx{v: eps}).through(func(v float64) float64 { return 1 / v }, 1)
 	}
-	regions, alpha := rowsOf(operands(exactly(x.images)), x.e), rowsOf(operands(exactly(x.weights)), x.b*x.r)
-	w, bias := rowsOf(operands(exactly(x.w)), x.e), exactly(x.bias)
+	given := func(f func(float64) float64) (regions, alpha matrix) {
+		return rowsOf(as(exactly(x.images), f), x.e), rowsOf(as(exactly(x.weights), f), x.b*x.r)
+	}
+	regions, alpha := given(contexts)
+	w, bias := rowsOf(as(exactly(x.w), products), x.e), exactly(x.bias)
 	// Of a pair, in the order of images and then words: the context of length 1, what it differs by from the word, and
 	// the factors of its gradient.
 	u, off, z := make([]approx, pairs*x.e), make([]approx, pairs*x.e), make([]approx, pairs*x.e)
@@ -97,7 +103,7 @@ func (x *contextCase) check(t *testing.T, what string) {
 			i := p*x.e + k
 			u[i] = u[i].times(inverse(norms[p]))
 			off[i] = u[i].plus(approx{v: -x.rows[word*x.e+k]})
-			z[i] = off[i].times(off[i]).operand()
+			z[i] = off[i].times(off[i]).as(products)
 		}
 	}
 	values := rowsOf(z, x.e).times(w.transposed(), pairs, x.s, x.e)
@@ -120,7 +126,7 @@ func (x *contextCase) check(t *testing.T, what string) {
 	}
 	within(t, what+": nodes", x.nodes, wantNodes)
 	within(t, what+": norms", x.norms, wantNorms)
-	slope := rowsOf(operands(dz), x.s)
+	slope := rowsOf(as(dz, products), x.s)
 	within(t, what+": DW", x.dW, slope.transposed().times(rowsOf(z, x.e), x.s, x.e, pairs))
 	within(t, what+": DBias", x.dBias, rowsOf(dz, x.s).columns(pairs, x.s))
 	back := slope.times(w, pairs, x.e, x.s)
@@ -136,7 +142,7 @@ func (x *contextCase) check(t *testing.T, what string) {
 		along := dot.total().times(norms[p].through(func(v float64) float64 { return -1 / v }, 1))
 		for k := range x.e {
 			i := p*x.e + k
-			dContext[i] = inverse(norms[p]).times(back[i]).plus(along.times(u[i])).operand()
+			dContext[i] = inverse(norms[p]).times(back[i]).plus(along.times(u[i])).as(products)
 		}
 	}
 	want := make([]approx, len(dRows))
@@ -145,6 +151,7 @@ func (x *contextCase) check(t *testing.T, what string) {
 	}
 	within(t, what+": DRows", x.dRows, want)
 	dx := rowsOf(dContext, x.e)
+	regions, alpha = given(products)
 	want = make([]approx, len(x.dWeights))
 	for i := range want {
 		word, image, j := i/(x.b*x.r), i/x.r%x.b, i%x.r
@@ -441,7 +448,8 @@ func TestGRUOnTensorCores(t *testing.T) {
 }
 
 // Contexts on tensor cores give what their formulas give (contextCase.check), in tiles and in every order of the
-// threads; one that is more than the kernel takes, and a GPU without such cores, are left to the base kernels.
+// threads, with operands in bfloat16 and, between products that round nothing, in TF32; one that is more than the
+// kernel takes, and a GPU without such cores, are left to the base kernels.
 func TestContextsOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		b, r, e, s int
@@ -452,18 +460,24 @@ func TestContextsOnTensorCores(t *testing.T) {
 		{2, 17, 40, 4, []int32{3, 40}, false}, {2, 17, 35, 4, []int32{3, 2}, true},
 		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true},
 	} {
-		for _, from := range []int{1, math.MaxInt} {
-			o := cuda.Options{RoundFrom: from}
+		for _, v := range []struct {
+			precision          string
+			from               int // operands in memory
+			contexts, products func(float64) float64
+		}{{cuda.BF16, 1, bfloat16, bfloat16}, {cuda.BF16, math.MaxInt, bfloat16, bfloat16},
+			{cuda.TF32, 0, tf32, unrounded}} {
+			o := cuda.Options{Precision: v.precision, RoundFrom: v.from}
 			for i, tile := range []int{0, 40_000} {
 				o.Limits.TileBytes = tile
-				what := fmt.Sprintf("%+v, operands in memory from %d, tiles of %d", c, from, tile)
+				what := fmt.Sprintf("%s: %+v, operands in memory from %d, tiles of %d", v.precision, c, v.from,
+					tile)
 				emulator.Set(t, "order", 0, 0)
 				got := tensorCase(t, o, c.lengths...).contexts(c.b, c.r, c.e, c.s)
 				base := o
 				base.BaseKernels = true
 				want := tensorCase(t, base, c.lengths...).contexts(c.b, c.r, c.e, c.s)
 				if !c.same {
-					got.check(t, what)
+					got.check(t, what, v.contexts, v.products)
 				}
 				if same := slices.EqualFunc(got.bits, want.bits, slices.Equal); same != c.same {
 					t.Errorf("%s: the bits of the base kernels: %v", what, same)
@@ -479,15 +493,19 @@ func TestContextsOnTensorCores(t *testing.T) {
 			}
 		}
 	}
-	emulator.Set(t, "capability", 75, 90)
-	turing := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4).bits
-	emulator.Set(t, "capability", 80, 90)
-	t.Setenv("VSETRAIN_KERNELS", "base")
-	refused := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4).bits
-	t.Setenv("VSETRAIN_KERNELS", "")
-	ampere := tensorCase(t, cuda.Options{}, 3, 2).contexts(2, 3, 8, 4).bits
-	if !slices.EqualFunc(turing, refused, slices.Equal) || slices.EqualFunc(turing, ampere, slices.Equal) {
-		t.Error("the kernels of compute capability 8.0 are not chosen by the GPU and the environment alone")
+	for _, precision := range []string{cuda.BF16, cuda.TF32} {
+		o := cuda.Options{Precision: precision}
+		emulator.Set(t, "capability", 75, 90)
+		turing := tensorCase(t, o, 3, 2).contexts(2, 3, 8, 4).bits
+		emulator.Set(t, "capability", 80, 90)
+		t.Setenv("VSETRAIN_KERNELS", "base")
+		refused := tensorCase(t, o, 3, 2).contexts(2, 3, 8, 4).bits
+		t.Setenv("VSETRAIN_KERNELS", "")
+		ampere := tensorCase(t, o, 3, 2).contexts(2, 3, 8, 4).bits
+		if !slices.EqualFunc(turing, refused, slices.Equal) || slices.EqualFunc(turing, ampere, slices.Equal) {
+			t.Errorf("%s: the kernels of compute capability 8.0 are not chosen by the GPU and the environment alone",
+				precision)
+		}
 	}
 	t.Setenv("VSETRAIN_KERNELS", "bse")
 	if _, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}); err == nil {

@@ -15,8 +15,8 @@
 
 // mma_ is c += A B of bfloat16, mma_tf32 of TF32, which are float32 of whose significands the upper 11 bits count: the
 // instruction ignores the others. Products are exact, sums are float32; in which order a GPU adds is not specified. The
-// emulator adds them to c one by one, k from 0 on. tf32_ rounds to TF32, and where two neighbours are as near, to the one
-// of the greater magnitude.
+// emulator adds them to c one by one, k from 0 on. tf32_ rounds to TF32, and where two neighbours are as near, to the
+// one of the greater magnitude.
 #if defined(VSE_EMULATOR)
 VSE_INLINE void mma_(float* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
 VSE_INLINE void mma_tf32(float* c, const u32* a, const u32* b) { emu::mma_tf32(c, a, b); }

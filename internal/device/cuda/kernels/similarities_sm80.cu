@@ -1,110 +1,19 @@
-// Similarity vectors of the words of a tile of pairs (device.SimilarityArgs) where the contexts are made on tensor
-// cores, and not written to memory: x = Σ_k α_k V_k of operands in bfloat16, as the product does that similarities.cu
-// follows.
-//
-//   z = (x/(‖x‖ + ε) - c)²    back, with y = x/(‖x‖ + ε):  dd = 2 (y - c)∘dz    dc = -Σ_images dd    dx = l2'(dd)
-//
-// A block makes the contexts of 16 words with the images of a group in turn; a warp has kColumns columns of them. A
-// lane has eight neighbouring values of a row: column 32q + 8t + 2j + i of an image is column 2t + i of tile 4q + j.
-#define VSE_THREADS 512
-#include "mma.cuh"
+// The kernels of contexts.cuh with operands in bfloat16.
+#include "contexts.cuh"
 
-enum { kWarps = 16, kTiles = 8, kColumns = 64 };  // of a warp: tiles, columns (Go: contextColumns of all warps)
-
-// packed [images, steps, 128, 32]: the regions of the images as operands B, 16 regions a step, 8 columns a tile; a lane
-// has two words. Columns and regions that are not there are 0.
 // Cost: read 4*images*r*e; write 8*count; flop 6*images*r*e; flight 16
 KERNEL similarity_pack(u32* packed, const float* regions, int images, int r, int e, int steps, i64 count) {
-  EACH(i, count) {
-    int lane = (int)(i % 32), tile = (int)(i / 32 % (kWarps * kTiles)), g = lane / 4;
-    i64 step = i / (32 * kWarps * kTiles), image = step / steps;
-    step -= image * steps;
-    int k = tile / 4 * 32 + g / 2 * 8 + tile % 4 * 2 + g % 2, row = 16 * (int)step + lane % 4 * 2;
-    const float* x = regions + image * r * e + k;
-    float v[4];
-    for (int j = 0; j < 4; j++) {
-      int at = row + j % 2 + j / 2 * 8;
-      v[j] = k < e && at < r ? x[(i64)at * e] : 0;
-    }
-    Two w = {two_(v[0], v[1]), two_(v[2], v[3])};
-    *(Two*)(packed + 2 * i) = w;
-  }
+  pack_<BF16>(packed, regions, images, r, e, steps, count);
 }
 
-// x += α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp.
-VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, int n, i64 all, int r, int steps) {
-  int lane = threadIdx.x & 31, g = lane / 4;
-  packed += 2 * (threadIdx.x / 32 * kTiles * 32 + lane);
-  UNROLL for (int j = 0; j < kTiles; j++)
-    for (int i = 0; i < 4; i++) x[j][i] = 0;
-  for (int step = 0; step < steps; step++, packed += 64 * kWarps * kTiles) {
-    u32 a[4], b[kTiles][2];
-    for (int j = 0; j < 4; j++) {
-      int word = g + j % 2 * 8, k = 16 * step + lane % 4 * 2 + j / 2 * 8;
-      const float* w = alpha + word * all + k;
-      a[j] = two_(word < n && k < r ? w[0] : 0, word < n && k + 1 < r ? w[1] : 0);
-    }
-    UNROLL for (int j = 0; j < kTiles; j++) {
-      Two w = *(const Two*)(packed + 64 * j);
-      b[j][0] = w[0], b[j][1] = w[1];
-    }
-    UNROLL for (int j = 0; j < kTiles; j++) mma_(x[j], a, b[j]);
-  }
-}
-
-// The sums of low and high over the rows g and g + 8 of a block, to every lane that has such a row.
-VSE_INLINE void row_sums(float* low, float* high, float (*part)[kWarps + 1]) {
-  for (int d = 1; d < 4; d <<= 1) {
-    *low += __shfl_xor_sync(0xffffffffu, *low, d);
-    *high += __shfl_xor_sync(0xffffffffu, *high, d);
-  }
-  int lane = threadIdx.x & 31, g = lane / 4, warp = threadIdx.x / 32;
-  __syncthreads();  // what an earlier call left has been read
-  if (lane % 4 == 0) part[g][warp] = *low, part[g + 8][warp] = *high;
-  __syncthreads();
-  *low = *high = 0;
-  for (int w = 0; w < kWarps; w++) *low += part[g][w], *high += part[g + 8][w];
-}
-
-// z of the words from 16·blockIdx.x on with the images of group blockIdx.y, per images each, to half or to z.
 // Cost: read 4*rows*images*r+2*images*steps*16*e+4*rows*e; write 4*rows*images*e*(1-half)+2*rows*images*e*half; flop
 // 6*rows*images*e; mma 2*gx*16*images*steps*16*e; turns ceil(gx*gy*block/resident)*per*(1+0.4*(steps+1))
 KERNEL similarity_contexts(float* z, bf16* half, const float* alpha, const u32* packed, const float* c, i64 all,
                            int rows, int images, int r, int e, int steps, int per) {
   __shared__ float part[16][kWarps + 1];
-  int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
-  int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
-  int last = ((int)blockIdx.y + 1) * per;
-  if (last > images) last = images;
-  for (i64 b = blockIdx.y * per; b < last; b++) {
-    float x[kTiles][4], low = 0, high = 0;
-    contexts_(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
-    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
-    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
-    row_sums(&low, &high, part);
-    UNROLL for (int side = 0; side < 2; side++) {
-      int word = g + 8 * side;
-      float f = 1.0f / (sqrtf(side ? high : low) + PAIR_EPS);
-      if (word >= n) continue;
-      const float* v = c + (i64)(first + word) * e;
-      i64 to = (b * rows + first + word) * e;
-      UNROLL for (int q = 0; q < 2; q++) {
-        int k = column + 32 * q;
-        float y[8], w[8];
-        read_eight(w, v, k, e);
-        UNROLL for (int j = 0; j < 8; j++) {
-          float d = x[4 * q + j / 2][2 * side + j % 2] * f - w[j];
-          y[j] = d * d;
-        }
-        if (half) write_eight_halves(half + to, y, k, e);
-        else write_eight(z + to, y, k, e);
-      }
-    }
-  }
+  squares_<BF16>(z, half, alpha, packed, c, all, rows, images, r, e, steps, per, part);
 }
 
-// From dz the gradient of the contexts, to half or dx, which may be dz; and of every group Σ_images dd, [groups, rows,
-// e]. What a thread reads of dz it alone writes.
 // Cost: read 4*rows*images*r+2*images*steps*16*e+4*rows*e+4*rows*images*e; write
 // 4*rows*images*e*(1-half)+2*rows*images*e*half+4*gy*rows*e; flop 20*rows*images*e; mma 2*gx*16*images*steps*16*e;
 // turns ceil(gx*gy*block*2/resident)*per*(2+0.4*(steps+2))
@@ -112,62 +21,5 @@ KERNEL similarity_contexts_grad(float* dx, bf16* half, float* drows, const float
                                 const u32* packed, const float* c, i64 all, int rows, int images, int r, int e,
                                 int steps, int per) {
   __shared__ float part[16][kWarps + 1];
-  int lane = threadIdx.x & 31, g = lane / 4, first = 16 * blockIdx.x, n = rows - first;
-  int column = threadIdx.x / 32 * kColumns + lane % 4 * 8;
-  int last = ((int)blockIdx.y + 1) * per;
-  if (last > images) last = images;
-  float dv[2][2][8];
-  UNROLL for (int side = 0; side < 2; side++)
-    UNROLL for (int q = 0; q < 2; q++)
-      UNROLL for (int j = 0; j < 8; j++) dv[side][q][j] = 0;
-  for (i64 b = blockIdx.y * per; b < last; b++) {
-    float x[kTiles][4], low = 0, high = 0;
-    contexts_(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
-    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
-    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
-    row_sums(&low, &high, part);
-    float norm[2] = {sqrtf(low), sqrtf(high)}, dot[2] = {0, 0};
-    UNROLL for (int side = 0; side < 2; side++) {
-      int word = g + 8 * side;
-      float f = 1.0f / (norm[side] + PAIR_EPS);
-      if (word >= n) continue;
-      UNROLL for (int q = 0; q < 2; q++) {
-        int k = column + 32 * q;
-        float w[8], d[8];
-        read_eight(w, c + (i64)(first + word) * e, k, e);
-        read_eight(d, dz + (b * rows + first + word) * e, k, e);
-        UNROLL for (int j = 0; j < 8; j++) {
-          float y = x[4 * q + j / 2][2 * side + j % 2] * f, dd = 2 * (y - w[j]) * d[j];
-          dot[side] += dd * y;
-          dv[side][q][j] -= dd;
-        }
-      }
-    }
-    row_sums(&dot[0], &dot[1], part);
-    UNROLL for (int side = 0; side < 2; side++) {
-      int word = g + 8 * side;
-      float f = 1.0f / (norm[side] + PAIR_EPS);
-      Unit u = unit_(norm[side], dot[side]);
-      if (word >= n) continue;
-      i64 to = (b * rows + first + word) * e;
-      UNROLL for (int q = 0; q < 2; q++) {
-        int k = column + 32 * q;
-        float w[8], d[8];
-        read_eight(w, c + (i64)(first + word) * e, k, e);
-        read_eight(d, dz + to, k, e);
-        UNROLL for (int j = 0; j < 8; j++) {
-          float y = x[4 * q + j / 2][2 * side + j % 2] * f;
-          d[j] = u.u * (2 * (y - w[j]) * d[j]) + u.v * y;
-        }
-        if (half) write_eight_halves(half + to, d, k, e);
-        else write_eight(dx + to, d, k, e);
-      }
-    }
-  }
-  UNROLL for (int side = 0; side < 2; side++) {
-    int word = g + 8 * side;
-    if (word >= n) continue;
-    float* to = drows + ((i64)blockIdx.y * rows + first + word) * e;
-    UNROLL for (int q = 0; q < 2; q++) write_eight(to, dv[side][q], column + 32 * q, e);
-  }
+  squares_grad_<BF16>(dx, half, drows, dz, alpha, packed, c, all, rows, images, r, e, steps, per, part);
 }

@@ -18,10 +18,10 @@ import (
 //	// Cost: read 8*n; write 4*n; flop n; flight 8
 //
 // read and write are bytes of device memory, each counted once. flop and double are float32 and float64 operations, mma
-// those of tensor cores on bfloat16. flight is how many bytes a thread has asked for before it waits (4 where it is not
-// said). turns is how often a thread waits for memory, one time after the other; where it is not said, as often as
-// reading its share takes. hits is how often it waits for the L2 cache beside that. An expression may use the kernel's
-// parameters, of which a pointer is 1 where it is not null, and
+// those of tensor cores on bfloat16, tf32 on TF32. flight is how many bytes a thread has asked for before it waits
+// (4 where it is not said). turns is how often a thread waits for memory, one time after the other; where it is not
+// said, as often as reading its share takes. hits is how often it waits for the L2 cache beside that. An expression may
+// use the kernel's parameters, of which a pointer is 1 where it is not null, and
 //
 //	gx gy gz block     the grid, and the threads of a block
 //	words longest      the mean and the longest caption of the batch
@@ -33,7 +33,7 @@ type cost struct {
 	parts      map[string]ast.Expr
 }
 
-var parts = []string{"read", "write", "flop", "double", "mma", "flight", "turns", "hits"}
+var parts = []string{"read", "write", "flop", "double", "mma", "tf32", "flight", "turns", "hits"}
 
 // costs are those of all kernels, by name.
 func costs() (map[string]*cost, error) {

@@ -88,9 +88,9 @@ var Assumptions = map[string]Assumed{
 	"tf32t": {0.40, "of the data sheet", "the same from compute capability 9.0 on where an operand is transposed",
 		"wgmma takes tf32 operands of one layout alone (PTX ISA)"},
 	"bf16": {0.70, "of the data sheet", "the rate of cuBLAS with bfloat16 operands", engineering},
-	"mma": {0.30, "of the data sheet", "the rate of own kernels that multiply bfloat16 by mma.sync", "an assumption: " +
-		"on Hopper mma.sync, unlike wgmma, reaches some 60 % at most, and these kernels load their operands between " +
-		"products"},
+	"mma": {0.30, "of the data sheet", "the rate of own kernels that multiply bfloat16 or TF32 by mma.sync",
+		"an assumption: on Hopper mma.sync, unlike wgmma, reaches some 60 % at most, and these kernels load their " +
+			"operands between products"},
 	"product":  {2.2e-6, "s", "the beginning and the end of a product, beside its multiplications", engineering},
 	"resident": {2048, "threads", "that a multiprocessor holds", "CUDA C++ programming guide; 1536 for 8.6 and 8.9"},
 }

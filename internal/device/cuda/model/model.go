@@ -144,14 +144,14 @@ func (g GPU) kernel(c driver.Call, b Batch, k *cost) (bytes, flop, seconds float
 	with := k.variables(c, b, g.threads())
 	value := map[string]float64{}
 	for name, otherwise := range map[string]float64{"read": 0, "write": 0, "flop": 0, "double": 0, "mma": 0,
-		"flight": 4, "hits": 0} {
+		"tf32": 0, "flight": 4, "hits": 0} {
 		if value[name], err = k.eval(name, with, otherwise); err != nil {
 			return 0, 0, 0, err
 		}
 	}
 	blocks := float64(c.Launch.Grid[0]) * float64(c.Launch.Grid[1]) * float64(c.Launch.Grid[2])
 	all := blocks * float64(c.Launch.Threads)
-	bytes, flop = value["read"]+value["write"], value["flop"]+value["double"]+value["mma"]
+	bytes, flop = value["read"]+value["write"], value["flop"]+value["double"]+value["mma"]+value["tf32"]
 	turns, err := k.eval("turns", with, value["read"]/(min(all, g.threads())*value["flight"]))
 	if err != nil {
 		return 0, 0, 0, err
@@ -162,7 +162,7 @@ func (g GPU) kernel(c driver.Call, b Batch, k *cost) (bytes, flop, seconds float
 	}
 	busy := min(1, blocks/float64(g.Multiprocessors)) // share of the multiprocessors with work
 	compute := (value["flop"]/g.FP32 + value["double"]/g.FP64) / (assumed("units") * busy)
-	tensor := value["mma"] / (g.BF16 * assumed("mma") * busy)
+	tensor := (value["mma"]/g.BF16 + value["tf32"]/g.TF32) / (assumed("mma") * busy)
 	return bytes, flop, max(bytes/g.rate(bytes), compute, tensor,
 		turns*latency+value["hits"]*assumed("cached")), nil
 }
