@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -33,9 +34,12 @@ func (b *bench) launches(call func()) int {
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
-	launchesOfBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64, steps, 1+1)
-	emulator.Set(t, "cooperative", 0, 1)
-	launchesOfBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64, steps, 1+steps)
+	for _, precision := range []string{cuda.BF16, cuda.TF32} {
+		emulator.Set(t, "cooperative", 1, 1)
+		launchesOfBiGRU(t, cuda.Options{Precision: precision}, 64, steps, 1+1)
+		emulator.Set(t, "cooperative", 0, 1)
+		launchesOfBiGRU(t, cuda.Options{Precision: precision}, 64, steps, 1+steps)
+	}
 }
 
 // biGRU is a GRU of two directions over three sequences, the longest of so many steps, and its gradient.
@@ -64,13 +68,24 @@ func (b *bench) biGRU(h int, steps int32) device.BiGRUArgs {
 }
 
 // GRUs of several sizes may follow each other in any order: each has the shared memory that it needs, on a GPU that
-// gives a kernel no more than it was allowed last. With 1024 units a block forward has 48 columns of 1024 bfloat16 and
-// eight parts of 16 sums for each, a block back 32 columns of 3072.
+// gives a kernel no more than it was allowed last. With 1024 units a block forward has 48 columns of 1024 operands and
+// eight parts of 16 sums for each, a block back 32 columns of 3072 bfloat16 or 16 of TF32.
 func TestSharedMemoryOfGRUs(t *testing.T) {
+	sharedMemoryOfGRUs(t, cuda.BF16, map[string]driver.Launch{
+		"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
+		"gru_tensor_grads": {Grid: [3]uint32{32, 2, 1}, Shared: 32 * (3072*2 + 8*16*4)}})
+	sharedMemoryOfGRUs(t, cuda.TF32, map[string]driver.Launch{
+		"gru_tensor_steps_tf32": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*4 + 8*16*4)},
+		"gru_tensor_grads_tf32": {Grid: [3]uint32{64, 2, 1}, Shared: 16 * (3072*4 + 8*16*4)}})
+}
+
+// sharedMemoryOfGRUs wants such launches of kernels with 1024 units of two directions.
+func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driver.Launch) {
+	t.Helper()
 	for _, sizes := range [][]int{{64, 1024, 64, 1024}, {1024, 64, 1024}} {
 		n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
 			Memory: 10 << 30})
-		d, err := cuda.Open(cuda.Options{On: n, Precision: cuda.BF16})
+		d, err := cuda.Open(cuda.Options{On: n, Precision: precision})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,9 +104,7 @@ func TestSharedMemoryOfGRUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]driver.Launch{
-			"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
-			"gru_tensor_grads": {Grid: [3]uint32{32, 2, 1}, Shared: 32 * (3072*2 + 8*16*4)}}
+		want := maps.Clone(launches)
 		for _, c := range calls {
 			l, ok := want[c.Kernel]
 			if !ok {
@@ -156,6 +169,7 @@ func TestLaunchesOfActivation(t *testing.T) {
 func TestBiGRUWithBoundedLengths(t *testing.T) {
 	boundedBiGRU(t, cuda.Options{}, 5)
 	boundedBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64)
+	boundedBiGRU(t, cuda.Options{Precision: cuda.TF32}, 64)
 }
 
 func boundedBiGRU(t *testing.T, o cuda.Options, h int) {

@@ -95,7 +95,7 @@ func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
 		d.clearTails(l, p.prev, q.prev, h)
 		return
 	}
-	if d.tensorSteps(l) {
+	if d.tensorSteps(l, 3*tensorUnits, h) {
 		d.tensorForward(l, y)
 		return
 	}
@@ -148,7 +148,7 @@ func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scal
 		d.gruWeights(l, dx)
 		return
 	}
-	if l.rows > 0 && d.tensorSteps(l) {
+	if l.rows > 0 && d.tensorSteps(l, d.tensor.slopes(), 3*h) {
 		d.tensorBackward(l, dy, final, scale)
 		d.gruWeights(l, dx)
 		return

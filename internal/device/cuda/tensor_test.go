@@ -280,12 +280,13 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 	return g
 }
 
-// check compares all results with what follows in one step from those before it: a gate from the state before its step,
-// a slope from the gates and from the slopes of the step behind. States and slopes are read as the device gave them and
-// rounded as products round them. So no rounded operand is in doubt, and of a product of n terms the bound is n·2^-24
-// of the sum of their sizes, of a function 2.5 units in the last place, of anything else a rounding to float32. Only
-// the gradient of a state, which the device keeps to itself, takes its error from step to step.
-func (g *gruCase) check(t *testing.T, what string) {
+// check compares all results with what follows in one step from those before it: a gate from the state before its
+// step, a slope from the gates and from the slopes of the step behind. States and slopes are read as the device gave
+// them and rounded as the kernels of the steps and as products round them. So no rounded operand is in doubt, and of a
+// product of n terms the bound is n·2^-24 of the sum of their sizes, of a function 2.5 units in the last place, of
+// anything else a rounding to float32. Only the gradient of a state, which the device keeps to itself, takes its error
+// from step to step.
+func (g *gruCase) check(t *testing.T, what string, steps, products func(float64) float64) {
 	t.Helper()
 	h, in := g.h, g.in
 	starts := []int{0}
@@ -297,25 +298,26 @@ func (g *gruCase) check(t *testing.T, what string) {
 		starts = append(starts, starts[step]+active)
 	}
 	rows := starts[len(starts)-1]
-	x := rowsOf(operands(exactly(g.x)), in)
+	x := rowsOf(as(exactly(g.x), products), in)
 	y, final, dx := make([]approx, rows*h), make([]approx, len(g.lengths)*h), make([]sum, rows*in)
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	one, minus := approx{v: 1}, approx{v: -1}
 	less := func(a approx) approx { return one.plus(minus.product(a)) }
 	for k := range g.of {
 		o := &g.of[k]
-		wih, whh := rowsOf(operands(exactly(o.wih)), in), rowsOf(operands(exactly(o.whh)), h)
+		wih, whh := rowsOf(as(exactly(o.wih), products), in), rowsOf(as(exactly(o.whh), steps), h)
 		known := rowsOf(exactly(o.gates), 4*h)
 		before := rowsOf(exactly(o.prev), h)
-		state := rowsOf(operands(exactly(o.prev)), h)
+		state := rowsOf(as(exactly(o.prev), steps), h)
 		input, hidden := x.times(wih.transposed(), rows, 3*h, in), state.times(whh.transposed(), rows, 3*h, h)
 		plusRow(input, exactly(o.bih))
 		plusRow(hidden, exactly(o.bhh))
 		// The slopes that belong to W_hh are r, z and hn, those that belong to W_ih r, z and n.
-		slope, rounded := rowsOf(exactly(o.slopes), 4*h), rowsOf(operands(exactly(o.slopes)), 4*h)
+		slope, rounded := rowsOf(exactly(o.slopes), 4*h), rowsOf(as(exactly(o.slopes), products), 4*h)
 		ofHidden := func(a matrix) matrix { return func(row, j int) approx { return a(row, h+j) } }
 		ofInput := func(a matrix) matrix { return func(row, j int) approx { return a(row, (h+j)%(3*h)) } }
-		back := ofHidden(rounded).times(whh, rows, h, 3*h)
+		back := ofHidden(rowsOf(as(exactly(o.slopes), steps), 4*h)).times(whh, rows, h, 3*h)
+		state = rowsOf(as(exactly(o.prev), products), h)
 		gates, prev, slopes := make([]approx, rows*4*h), make([]approx, rows*h), make([]approx, rows*4*h)
 		for s, n := range g.lengths {
 			var order []int // the rows of the sequence
@@ -387,7 +389,8 @@ func (g *gruCase) check(t *testing.T, what string) {
 	within(t, what+": DX", g.dx, all)
 }
 
-// A GRU whose steps are kernels on tensor cores gives what its formulas give (gruCase.check). The bits are the same
+// A GRU whose steps are kernels on tensor cores gives what its formulas give (gruCase.check), with operands in bfloat16
+// and, between products that round nothing, in TF32. The bits are the same
 // whether all steps are one kernel or each is one, as the GPU and its driver have it, however blocks
 // divide the sequences and in every order of the threads. Other sizes are left to the base kernels.
 func TestGRUOnTensorCores(t *testing.T) {
@@ -407,41 +410,49 @@ func TestGRUOnTensorCores(t *testing.T) {
 		{3, 64, slices.Repeat([]int32{2}, 70), true, false, false}, {3, 288, long(17, 3, 3, 2), true, false, false},
 		{4, 40, long(3, 4, 2), true, false, true},
 	} {
-		var first [][]float64
-		launched := 0
-		steps := int(slices.Max(c.lengths))
-		for n, v := range []struct {
-			blocks, order, cooperative, multiprocessors int
-			each                                        bool // step is a kernel
-		}{{0, 0, 1, 16, false}, {1, 2, 1, 16, false}, {0, 1, 1, 16, false}, {1, 1, 0, 16, true}, {0, 2, 1, 0, true},
-			{0, 0, 2, 16, false}} {
-			what := fmt.Sprintf("%d to %d units, %v, both %v, reverse %v, %+v", c.in, c.h, c.lengths, c.both, c.reverse,
-				v)
-			o := cuda.Options{Limits: cuda.Limits{StepBlocks: v.blocks}}
-			emulator.Set(t, "order", v.order, 0)
-			emulator.Set(t, "cooperative", v.cooperative, 1)
-			emulator.Set(t, "multiprocessors", v.multiprocessors, 4)
-			before := emulator.Launches(t)
-			got := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
-			count := emulator.Launches(t) - before
-			if n > 0 {
-				if !slices.EqualFunc(got.bits, first, slices.Equal) {
-					t.Errorf("%s: other bits", what)
+		for _, p := range []struct {
+			precision       string
+			steps, products func(float64) float64
+		}{{cuda.BF16, bfloat16, bfloat16}, {cuda.TF32, tf32, unrounded}} {
+			var first [][]float64
+			launched := 0
+			steps := int(slices.Max(c.lengths))
+			for n, v := range []struct {
+				blocks, order, cooperative, multiprocessors int
+				each                                        bool // step is a kernel
+			}{{0, 0, 1, 20, false}, {1, 2, 1, 20, false}, {0, 1, 1, 20, false}, {1, 1, 0, 20, true}, {0, 2, 1, 0, true},
+				{0, 0, 2, 20, false}} {
+				what := fmt.Sprintf("%s: %d to %d units, %v, both %v, reverse %v, %+v", p.precision, c.in, c.h,
+					c.lengths, c.both, c.reverse, v)
+				o := cuda.Options{Precision: p.precision, Limits: cuda.Limits{StepBlocks: v.blocks}}
+				emulator.Set(t, "order", v.order, 0)
+				emulator.Set(t, "cooperative", v.cooperative, 1)
+				emulator.Set(t, "multiprocessors", v.multiprocessors, 4)
+				before := emulator.Launches(t)
+				got := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
+				count := emulator.Launches(t) - before
+				if n > 0 {
+					if !slices.EqualFunc(got.bits, first, slices.Equal) {
+						t.Errorf("%s: other bits", what)
+					}
+					want := launched // both ways, called and recorded
+					if v.each && !c.same {
+						want += 2 * 2 * (steps - 1)
+					}
+					if v.cooperative != 2 && count != want { // else the kernels that were recorded in vain count too
+						t.Errorf("%s: %d launches, want %d", what, count, want)
+					}
+					continue
 				}
-				want := launched // both ways, called and recorded
-				if v.each && !c.same {
-					want += 2 * 2 * (steps - 1)
+				first, launched, o.BaseKernels = got.bits, count, true
+				if c.same {
+					p.steps = p.products
 				}
-				if v.cooperative != 2 && count != want { // else the kernels that were recorded in vain count too
-					t.Errorf("%s: %d launches, want %d", what, count, want)
+				got.check(t, what, p.steps, p.products)
+				base := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
+				if same := slices.EqualFunc(base.bits, first, slices.Equal); same != c.same {
+					t.Errorf("%s: the bits of the base kernels: %v", what, same)
 				}
-				continue
-			}
-			first, launched, o.BaseKernels = got.bits, count, true
-			got.check(t, what)
-			base := tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, c.reverse)
-			if same := slices.EqualFunc(base.bits, first, slices.Equal); same != c.same {
-				t.Errorf("%s: the bits of the base kernels: %v", what, same)
 			}
 		}
 	}

@@ -1,10 +1,10 @@
-// What the steps of recurrent layers on tensor cores share (gru_sm80.cu, decoder_sm80.cu): how operands lie, and
+// What the steps of recurrent layers on tensor cores share (grusteps.cuh, decoder_sm80.cu): how operands lie, and
 // products of some columns with the states of sequences, of which each warp of a block multiplies a part of the depth.
 //
-// Operands are bfloat16 and lie in tiles of 8 rows and 32 columns, first all rows of 32 columns: the lanes of a warp
-// read a tile together, the next rows 512 bytes behind. The lane 4g + t has columns 8t to 8t + 7 of row g, which it
-// gives to two instructions as their columns 2t, 2t + 1, 2t + 8, 2t + 9: the order of the depth is the same in both
-// operands.
+// Operands (T of mma.cuh) lie in tiles of 8 rows and 64 bytes of columns, first all rows of such columns: the lanes of
+// a warp read a tile together, the next rows 512 bytes behind. The lane 4g + t has the 16 bytes from 16t on of row g,
+// the first two words for one instruction and the others for the next: in bfloat16 columns 8t to 8t + 7 are columns 2t,
+// 2t + 1, 2t + 8, 2t + 9 of the two. The order of the depth is the same in both operands.
 #pragma once
 #include "grid.cuh"
 #include "mma.cuh"
@@ -14,8 +14,14 @@ enum {
   kTile = 128,  // values of a tile of 16 sequences and 8 columns
 };
 
+// The columns of a tile, and the values of 16 bytes.
+template <class T> struct Tile { enum { kColumns = 16 * T::kEach, kQuad = 4 * T::kEach }; };
+
 // tiled is where a value of an operand of so many rows lies.
-VSE_INLINE i64 tiled(i64 row, int column, int rows) { return (column / 32 * (i64)rows + row) * 32 + column % 32; }
+template <class T = BF16> VSE_INLINE i64 tiled(i64 row, int column, int rows) {
+  enum { kColumns = Tile<T>::kColumns };
+  return (column / kColumns * (i64)rows + row) * kColumns + column % kColumns;
+}
 
 VSE_INLINE int sixteens(int n) { return (n + 15) / 16 * 16; }
 
@@ -31,44 +37,47 @@ VSE_INLINE Sequences sequences_(int n, int split, int splits) {
 }
 
 // Columns are those of a block, in tiles of 8 in w, which has so many rows: near of them lie side by side, the next
-// ones are apart. keep_ copies them into shared memory, 16 depth bytes for each, and says where they are.
-template <int columns, int near> struct Columns { const bf16* w; int rows, apart; };
+// ones are apart. keep_ copies them into shared memory, eight columns for each, and says where they are.
+template <int columns, int near, class T = BF16> struct Columns { const typename T::Value* w; int rows, apart; };
 
 DYNAMIC_SHARED(Quad, shared_quads);
 
-template <int columns, int near>
-VSE_INLINE Columns<columns, near> keep_(Quad* own, const Columns<columns, near>& c, int depth) {
-  for (int i = threadIdx.x; i < depth; i += blockDim.x) {
-    const bf16* w = c.w + 32 * (i64)c.rows * (i / 32) + i % 32 * 8;
+template <int columns, int near, class T>
+VSE_INLINE Columns<columns, near, T> keep_(Quad* own, const Columns<columns, near, T>& c, int depth) {
+  enum { kColumns = Tile<T>::kColumns, kQuad = Tile<T>::kQuad };
+  for (int i = threadIdx.x; i < 8 * depth / kQuad; i += blockDim.x) {
+    const typename T::Value* w = c.w + kColumns * (i64)c.rows * (i / 32) + i % 32 * kQuad;
     Quad* to = own + i / 32 * 32 * columns + i % 32;
     Quad v[columns];
     UNROLL for (int j = 0; j < columns; j++)
-      v[j] = *(const Quad*)(w + 32 * (i64)c.apart * (j / near) + 256 * (j % near));
+      v[j] = *(const Quad*)(w + kColumns * ((i64)c.apart * (j / near) + 8 * (j % near)));
     UNROLL for (int j = 0; j < columns; j++) to[32 * j] = v[j];
   }
-  Columns<columns, near> kept = {(const bf16*)own, 8 * columns, 8 * near};
+  Columns<columns, near, T> kept = {(const typename T::Value*)own, 8 * columns, 8 * near};
   return kept;
 }
 
 // multiply_ makes x the part of the warp of the products of up to tall tiles of 16 rows of a, which has rowsA, with
 // columns.
-template <int tall, int columns, int near>
-VSE_INLINE void multiply_(float (&x)[tall][columns][4], const bf16* a, int rowsA, const Columns<columns, near>& of,
-                          int depth, int tiles) {
+template <int tall, int columns, int near, class T>
+VSE_INLINE void multiply_(float (&x)[tall][columns][4], const typename T::Value* a, int rowsA,
+                          const Columns<columns, near, T>& of, int depth, int tiles) {
+  enum { kColumns = Tile<T>::kColumns, kQuad = Tile<T>::kQuad };
   int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
   UNROLL for (int i = 0; i < tall; i++)
     UNROLL for (int j = 0; j < columns; j++)
       UNROLL for (int k = 0; k < 4; k++) x[i][j][k] = 0;
-  a += 32 * (i64)rowsA * warp + 8 * lane;
-  const bf16* w = of.w + 32 * (i64)of.rows * warp + 8 * lane;
-  for (int c = warp; c < depth / 32; c += kWarps, a += 32 * kWarps * (i64)rowsA, w += 32 * kWarps * (i64)of.rows) {
+  a += kColumns * (i64)rowsA * warp + kQuad * lane;
+  const typename T::Value* w = of.w + kColumns * (i64)of.rows * warp + kQuad * lane;
+  for (int c = warp; c < depth / kColumns;
+       c += kWarps, a += kColumns * kWarps * (i64)rowsA, w += kColumns * kWarps * (i64)of.rows) {
     Quad low[tall], high[tall], v[columns];
     UNROLL for (int j = 0; j < columns; j++)
-      v[j] = *(const Quad*)(w + 32 * (i64)of.apart * (j / near) + 256 * (j % near));
+      v[j] = *(const Quad*)(w + kColumns * ((i64)of.apart * (j / near) + 8 * (j % near)));
     UNROLL for (int i = 0; i < tall; i++)
       if (i < tiles) {
-        low[i] = *(const Quad*)(a + 512 * i);
-        high[i] = *(const Quad*)(a + 512 * i + 256);
+        low[i] = *(const Quad*)(a + kColumns * 16 * i);
+        high[i] = *(const Quad*)(a + kColumns * (16 * i + 8));
       }
     UNROLL for (int i = 0; i < tall; i++)
       if (i < tiles)
@@ -76,7 +85,7 @@ VSE_INLINE void multiply_(float (&x)[tall][columns][4], const bf16* a, int rowsA
           u32 rows[4] = {low[i][k], high[i][k], low[i][k + 1], high[i][k + 1]};
           UNROLL for (int j = 0; j < columns; j++) {
             u32 two[2] = {v[j][k], v[j][k + 1]};
-            mma_(x[i][j], rows, two);
+            T::multiply(x[i][j], rows, two);
           }
         }
   }
