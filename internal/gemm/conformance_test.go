@@ -143,14 +143,7 @@ func (p *product) check(round func(float32) float32) error {
 		for j := range p.N {
 			sum, size := 0.0, 0.0
 			for l := range p.K {
-				ai, bi := i*p.LDA+l, l*p.LDB+j
-				if p.TransA {
-					ai = l*p.LDA + i
-				}
-				if p.TransB {
-					bi = j*p.LDB + l
-				}
-				v := float64(round(p.A[ai])) * float64(round(p.B[bi]))
+				v := p.term(i, j, l, round)
 				sum += v
 				size += math.Abs(v)
 			}
@@ -179,6 +172,18 @@ func (p *product) check(round func(float32) float32) error {
 		}
 	}
 	return nil
+}
+
+// term is term l of element [i, j].
+func (p *product) term(i, j, l int, round func(float32) float32) float64 {
+	a, b := i*p.LDA+l, l*p.LDB+j
+	if p.TransA {
+		a = l*p.LDA + i
+	}
+	if p.TransB {
+		b = j*p.LDB + l
+	}
+	return float64(round(p.A[a])) * float64(round(p.B[b]))
 }
 
 func same(x float32) float32 { return x }
@@ -245,7 +250,7 @@ func TestConformanceBF16(t *testing.T) {
 				m, n, k := sizes(r)
 				p := randomProduct(r, m, n, k)
 				p.Precision = BF16
-				conform(t, e, p, roundBF16)
+				conform(t, e, p, RoundBF16)
 			}
 		})
 	}

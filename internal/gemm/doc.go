@@ -22,6 +22,7 @@
 //	avx512      AVX-512, B widened from bf16       14 x 32   bf16
 //	avx512bf16  AVX512-BF16 dot products of pairs  14 x 32   bf16
 //	neonbf16    BFMMLA of arm64 (FEAT_BF16)        12 x 8    bf16
+//	avx512vnni  AVX512-VNNI, pairs of int16        14 x 32   Int16
 //	emulated    operands rounded, float32 kernel             bf16
 //
 // AVX512-BF16 alone: processors of Intel take twice as long for a dot product of pairs as for two float32 operations,

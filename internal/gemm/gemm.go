@@ -45,6 +45,9 @@ const (
 	// C may be exact to the largest of its row and column, where Float32 is to each, if that comes sooner (doc.go).
 	Fixed
 	BF16 // operands are rounded to bf16, to nearest even
+	// Int16 is for operands that are whole numbers of at most Int16Limit. Where the sum of the magnitudes of all terms
+	// of an element of C is below 2^31, it is exact but for rounding to float32. Few processors can (HasInt16).
+	Int16
 )
 
 // Engine computes products on a pool of threads. It owns its workspaces, which grow to what the largest
@@ -56,6 +59,7 @@ type Engine struct {
 	split      *kernel // for float32 products of which splits is true; may be nil
 	fixed      *kernel // for Fixed products of which fixes is true; may be nil
 	bf16       *kernel
+	int16      *kernel // may be nil
 	lib        library // external float32 products, or nil
 	workers    []worker
 	shared     []float32 // packed blocks of the smaller operand
@@ -81,7 +85,7 @@ var ErrNoLibrary = errors.New("library not found")
 func New(pool *par.Pool, o Options) (*Engine, error) {
 	e := &Engine{pool: pool}
 	kernels := available()
-	e.f32, e.split, e.fixed, e.bf16 = kernels[0], splitting(), fixing(), bestBF16()
+	e.f32, e.split, e.fixed, e.bf16, e.int16 = kernels[0], splitting(), fixing(), bestBF16(), bestInt16()
 	if o.Kernel != "" && o.Kernel != "amx" {
 		e.split, e.fixed = nil, nil
 	}
@@ -110,7 +114,7 @@ func New(pool *par.Pool, o Options) (*Engine, error) {
 			return nil, notAvailable(o.Kernel, kernels)
 		}
 		if o.Kernel != kernels[0].name {
-			e.bf16 = nil // a chosen lesser CPU has no bf16 instructions either
+			e.bf16, e.int16 = nil, nil // a chosen lesser CPU does not have these instructions either
 		}
 	}
 	e.name = e.f32.name
@@ -147,7 +151,7 @@ func notAvailable(name string, kernels []*kernel) error {
 func (e *Engine) Name() string { return e.name }
 
 // external reports whether products of a precision are those of another package.
-func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 }
+func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 && p != Int16 }
 
 // External reports whether float32 products are those of another package.
 func (e *Engine) External() bool { return e.lib != nil }
@@ -155,11 +159,27 @@ func (e *Engine) External() bool { return e.lib != nil }
 // BF16Name is the bf16 implementation in use: "amx", "avx512", "avx512bf16", "neonbf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
+// Fastest is the precision of the fastest products of this CPU, whatever operands lose: BF16 on AMX, else Int16, BF16
+// where the processor has other instructions for it, or Float32.
+func (e *Engine) Fastest() Precision {
+	switch {
+	case e.int16 != nil && e.bf16.name != "amx":
+		return Int16
+	case e.bf16.bf16:
+		return BF16
+	}
+	return Float32
+}
+
 // kernel is the kernel of a precision for products of k terms.
 func (e *Engine) kernel(p Precision, k int) *kernel {
 	switch {
 	case p == BF16:
 		return e.bf16
+	case p == Int16 && e.int16 == nil:
+		panic("gemm: this CPU has no kernel for products in Int16")
+	case p == Int16:
+		return e.int16
 	case p == Fixed && e.fixed != nil && fixes(k):
 		return e.fixed
 	case e.split != nil && splits(k):

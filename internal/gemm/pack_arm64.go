@@ -50,7 +50,7 @@ func packBF16NEON(dst []float32, o *operand, s span, width int) {
 				var group [4]uint16
 				for l := range min(4, s.k-k) {
 					v := *(*float32)(o.at(s.o0+p+r, s.k0+k+l))
-					group[l] = uint16(math.Float32bits(roundBF16(v)) >> 16)
+					group[l] = uint16(math.Float32bits(RoundBF16(v)) >> 16)
 				}
 				*(*[4]uint16)(unsafe.Pointer(&panel[k/4*2*width+2*r])) = group
 			}

@@ -95,7 +95,7 @@ func TestManyPasses(t *testing.T) {
 			e.Gemm(&p.Args)
 			round := same
 			if bf16 {
-				round = roundBF16
+				round = RoundBF16
 			}
 			if err := p.check(round); err != nil {
 				t.Fatalf("%v: %v", p, err)
@@ -210,11 +210,11 @@ func TestRoundBF16(t *testing.T) {
 		0x3f800000: 0x3f800000, 0x3f808000: 0x3f800000, 0x3f818000: 0x3f820000, 0x3f808001: 0x3f810000,
 		0x7f800000: 0x7f800000, 0x7f7fffff: 0x7f800000, 0x80000000: 0x80000000,
 	} {
-		if got := math.Float32bits(roundBF16(math.Float32frombits(in))); got != want {
+		if got := math.Float32bits(RoundBF16(math.Float32frombits(in))); got != want {
 			t.Errorf("%#x rounds to %#x, want %#x", in, got, want)
 		}
 	}
-	if v := roundBF16(math.Float32frombits(0x7f800001)); v == v {
+	if v := RoundBF16(math.Float32frombits(0x7f800001)); v == v {
 		t.Error("NaN became a number")
 	}
 }
@@ -229,7 +229,7 @@ func FuzzGemm(f *testing.F) {
 		p := randomProduct(r, int(m%400), int(n%400), int(k%1200))
 		round := same
 		if p.Precision = precision(bf16); bf16 {
-			round = roundBF16
+			round = RoundBF16
 		}
 		for _, e := range []*Engine{e, x} {
 			p.reset()

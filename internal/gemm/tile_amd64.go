@@ -15,6 +15,9 @@ func tileBF16AVX512(t *tile)
 func tileWidenAVX512(t *tile)
 
 //go:noescape
+func tileInt16VNNI(t *tile)
+
+//go:noescape
 func tileAVX2(t *tile)
 
 //go:noescape
@@ -48,6 +51,12 @@ var kernelWiden = &kernel{
 	name: "avx512", bf16: true, parts: 1, widens: true, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 168,
 	packA: packAWiden, packB: packBBF16,
 	run: func(w *worker) { tileWidenAVX512(&w.t) },
+}
+
+var kernelInt16VNNI = &kernel{
+	name: "avx512vnni", parts: 1, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
+	packA: packAInt16, packB: packBInt16(32),
+	run: func(w *worker) { tileInt16VNNI(&w.t) },
 }
 
 var kernelAMX = &kernel{
@@ -98,6 +107,14 @@ func availableBF16() []*kernel {
 		return append(ks, kernelAVX512BF16, kernelWiden)
 	}
 	return ks
+}
+
+// bestInt16 is the kernel of products in Int16, nil where this CPU has none.
+func bestInt16() *kernel {
+	if hasAVX512() && cpu.X86.HasAVX512VNNI {
+		return kernelInt16VNNI
+	}
+	return nil
 }
 
 // intel reports whether the processor is one of Intel.

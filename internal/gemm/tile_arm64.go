@@ -31,3 +31,6 @@ func availableBF16() []*kernel {
 
 func splitting() *kernel { return nil }
 func fixing() *kernel    { return nil }
+
+// bestInt16 is nil: no kernel for products in Int16.
+func bestInt16() *kernel { return nil }

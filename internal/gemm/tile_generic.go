@@ -44,12 +44,12 @@ func emulated(f *kernel) *kernel {
 
 func roundWords(x []float32) {
 	for i, v := range x {
-		x[i] = roundBF16(v)
+		x[i] = RoundBF16(v)
 	}
 }
 
-// roundBF16 rounds to the nearest bf16, ties to even; NaN stays NaN.
-func roundBF16(v float32) float32 {
+// RoundBF16 is what v is as an operand of a product in BF16: the nearest bf16, ties to even; NaN stays NaN.
+func RoundBF16(v float32) float32 {
 	b := math.Float32bits(v)
 	if v != v {
 		return math.Float32frombits(b | 1<<22)

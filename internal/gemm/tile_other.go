@@ -9,3 +9,4 @@ func available() []*kernel     { return []*kernel{kernelGeneric} }
 func availableBF16() []*kernel { return nil }
 func splitting() *kernel       { return nil }
 func fixing() *kernel          { return nil }
+func bestInt16() *kernel       { return nil }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/gemm"
 	"vsetrain/internal/par"
 	"vsetrain/models"
 )
@@ -151,11 +152,16 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// The candidates of float32 scores hold the best k of float64, whatever the scores: ties, differences below the
-// precision of float32, one image again and again, and values that overflow.
+// The candidates of products in float32 and in bfloat16 hold the best k of float64, whatever the scores: ties,
+// differences below the precision of the operands, one image again and again, values that overflow or are flushed to
+// zero.
 func TestCandidates(t *testing.T) {
 	pool := par.New(2)
 	defer pool.Close()
+	engine, err := gemm.New(pool, gemm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const n, dim, k = 3 * 4096, 24, 10
 	r := rand.New(rand.NewPCG(3, 4))
 	random := func(scale float64, from []float32, noise float64) []float32 {
@@ -169,37 +175,63 @@ func TestCandidates(t *testing.T) {
 		return x
 	}
 	one := random(1, nil, 0)[:dim]
+	whole, large := random(4, nil, 0), random(1e-3, nil, 0) // whole numbers lose nothing as operands
+	for i := range whole {
+		if whole[i] = float32(math.Round(float64(whole[i]))); i%dim == 0 {
+			large[i] = float32(1 - 2*(i/dim%2))
+		}
+	}
 	for name, images := range map[string][]float32{
-		"random": random(1, nil, 0), "nearly equal": random(1, one, 1e-7), "equal": random(1, one, 0),
-		"tiny": random(1e-25, nil, 0), "huge": random(1e19, nil, 0),
+		"random": random(1, nil, 0), "close": random(1, one, 1e-3), "nearly equal": random(1, one, 1e-7),
+		"equal": random(1, one, 0), "tiny": random(1e-25, nil, 0), "subnormal": random(1e-38, nil, 0),
+		"huge": random(1e19, nil, 0), "largest": random(3.4e38, nil, 0), "whole": whole, "one large value": large,
 	} {
-		t.Run(name, func(t *testing.T) {
-			m := &embedder{encoder: &encoder{opt: &Options{}}, dim: dim}
-			m.images.all, m.images.ready = images, true
-			q := images[:dim]
-			near := &nearest{k: k, slack: slack(dim, m.imageNorm(images), math.Sqrt(squares(q)))}
-			exact := make([]float64, n)
-			dotRows(pool, exact, images, widen(q), nil)
-			approximate := make([]float32, n)
-			for j := range approximate {
-				for e, v := range q {
-					approximate[j] += images[j*dim+e] * v
+		m := &embedder{encoder: &encoder{opt: &Options{}}, dim: dim}
+		m.images.all, m.images.ready = images, true
+		q := images[:dim]
+		if name == "whole" {
+			q = one
+		}
+		exact := make([]float64, n)
+		dotRows(pool, exact, images, widen(q), nil)
+		for p, most := range map[gemm.Precision]int{gemm.Float32: 2 * k, gemm.BF16: 20 * k, gemm.Int16: 2 * k} {
+			t.Run(fmt.Sprintf("%s/%d", name, p), func(t *testing.T) {
+				if p == gemm.Int16 && !engine.HasInt16() {
+					t.Skip("this processor has no products in Int16")
 				}
-			}
-			for lo := 0; lo < n; lo += 4096 {
-				near.see(lo, approximate[lo:lo+4096])
-			}
-			got, err := exactly([]*embedder{m}, [][]float32{q}, 0, near)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := top(exact, nil, k)
-			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("%v, want %v, %v", got, want, err)
-			}
-			if name == "random" && len(near.best) > 2*k {
-				t.Errorf("%d candidates for %d", len(near.best), k)
-			}
-		})
+				of, as := operand{precision: p, scale: 1}, operand{precision: p, scale: 1}
+				if p == gemm.Int16 {
+					of.scale, as.scale = wholeScale(images, dim), wholeScale(q, dim)
+				}
+				x, y := make([]float32, n*dim), make([]float32, dim)
+				for j := range n {
+					of.add(x[j*dim:(j+1)*dim], images[j*dim:(j+1)*dim])
+				}
+				as.add(y, q)
+				near := &nearest{k: k, slack: slack(dim, of, as)}
+				approximate := make([]float32, n)
+				engine.Gemm(&gemm.Args{M: 1, N: n, K: dim, Alpha: float32(1 / of.scale), A: y, LDA: dim, TransB: true,
+					B: x, LDB: dim, C: approximate, LDC: n, Precision: p})
+				for j, v := range approximate {
+					if d := math.Abs(float64(v)/as.scale - exact[j]); !(d <= near.slack/as.scale) && near.slack < math.Inf(1) {
+						t.Fatalf("image %d: the score is off by %g, at most %g", j, d, near.slack/as.scale)
+					}
+				}
+				for lo := 0; lo < n; lo += 4096 {
+					near.see(lo, approximate[lo:lo+4096])
+				}
+				got, err := exactly([]*embedder{m}, [][]float32{q}, 0, near)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := top(exact, nil, k)
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%v, want %v, %v", got, want, err)
+				}
+				if name == "random" && len(near.best) > most {
+					t.Errorf("%d candidates for %d", len(near.best), k)
+				}
+			})
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"vsetrain/eval"
 	"vsetrain/internal/par"
@@ -18,8 +17,6 @@ type embedder struct {
 	*encoder
 	dim              int
 	images, captions side[[]float32] // [N, E], [M, E]
-	normOnce         sync.Once
-	norm             float64 // see imageNorm
 }
 
 // imageRows returns the embeddings [N, E] of all images.

@@ -27,8 +27,10 @@ type Index struct {
 
 	batching struct {
 		sync.Mutex
-		engine *gemm.Engine    // of the products of Batch; nil until the first
-		packed [][]gemm.Packed // of each member blocks of its image embeddings
+		engine    *gemm.Engine // of the products of Batch; nil until the first
+		precision gemm.Precision
+		packed    [][]gemm.Packed // of each member blocks of its image embeddings
+		images    []operand       // of each member
 	}
 
 	outcomes struct {

@@ -15,7 +15,7 @@ type batcher struct {
 	window   time.Duration
 	queue    chan *asked
 	counters *counters
-	last     int // queries that were answered together before
+	expected int // queries of the clients that asked before
 	done     sync.WaitGroup
 }
 
@@ -57,16 +57,18 @@ func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error
 
 func (b *batcher) loop() {
 	for first := range b.queue {
-		b.answer(b.gather(first))
+		batch := b.gather(first)
+		b.answer(batch)
+		b.expected = len(batch) + len(b.queue)
 	}
 }
 
-// gather adds to the first query those that wait already, and those that come while the window is open. A query that is
-// alone, as the one before was, waits for nobody.
+// gather adds to the first query those that wait already, and those that come while the window is open, until there are
+// as many as were answered together before and came meanwhile: clients that ask again and again. A query that is alone,
+// as the one before was, waits for nobody.
 func (b *batcher) gather(first *asked) []*asked {
 	batch := []*asked{first}
 	var closed <-chan time.Time // nil until somebody waits
-	defer func() { b.last = len(batch) }()
 	for len(batch) < search.MaxBatch {
 		select {
 		case a, ok := <-b.queue:
@@ -77,7 +79,7 @@ func (b *batcher) gather(first *asked) []*asked {
 			continue
 		default:
 		}
-		if b.window == 0 || len(batch) == 1 && b.last <= 1 {
+		if b.window == 0 || len(batch) >= b.expected {
 			return batch
 		}
 		if closed == nil {

@@ -353,7 +353,8 @@ func (s *stub) Image(int) search.Image     { return search.Image{} }
 func (s *stub) Info() search.Info          { return search.Info{} }
 func (s *stub) Dims() (search.Dims, error) { return search.Dims{Embedding: 1}, nil }
 
-// Queries wait for others as long as the window is open; one that is alone, as the one before was, does not wait.
+// Queries wait for others as long as the window is open, and not when there are as many as before; so one that is
+// alone, as the one before was, does not wait.
 func TestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &stub{gate: make(chan struct{})}
@@ -380,11 +381,13 @@ func TestWindow(t *testing.T) {
 		synctest.Wait()
 		close(x.gate)
 		asked.Wait()
-		for range 3 {
+		for range 2 {
 			ask(1)
 			time.Sleep(400 * time.Microsecond)
 		}
-		asked.Wait()
+		if got := took(); got != 0 {
+			t.Errorf("the third of three waited for %v", got)
+		}
 		if !slices.Equal(x.sizes, []int{1, 3, 3}) {
 			t.Errorf("batches of %v, want 1, 3 and 3", x.sizes)
 		}

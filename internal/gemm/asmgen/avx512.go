@@ -10,17 +10,20 @@ const rows512 = 14 // most rows of a panel: 28 accumulators, 4 registers left fo
 //
 // a is a panel of m floats (or bf16 pairs) per k, b one of 32. Accumulators of row r are Z(4+2r), Z(5+2r).
 // tileWidenAVX512 multiplies floats of a with bf16 pairs of b, which it widens: a step is two values of k.
+// tileInt16VNNI multiplies pairs of int16 and sums them in int32.
 func tiles512() string {
 	g := newGen()
 	tile512(g, "tileAVX512", variant{})
 	tile512(g, "tileBF16AVX512", variant{bf16: true})
 	tile512(g, "tileRowsAVX512", variant{rows: true})
 	tile512(g, "tileWidenAVX512", variant{widen: true})
+	tile512(g, "tileInt16VNNI", variant{ints: true})
 	return g.String()
 }
 
-// variant is a kind of tile kernel: values are bf16 pairs; a is not packed but stored by rows; only b has bf16 pairs.
-type variant struct{ bf16, rows, widen bool }
+// variant is a kind of tile kernel: values are bf16 pairs; a is not packed but stored by rows; only b has bf16 pairs;
+// values are pairs of int16.
+type variant struct{ bf16, rows, widen, ints bool }
 
 // values is how many floats of a row of a a step takes.
 func (v variant) values() int {
@@ -69,8 +72,8 @@ func tile512(g *gen, name string, v variant) {
 		body512(g, fmt.Sprintf("narrow%d", m), m, 1, v)
 		g.Ins("JMP storenarrow")
 	}
-	store512(g, "storewide", 2)
-	store512(g, "storenarrow", 1)
+	store512(g, "storewide", 2, v)
+	store512(g, "storenarrow", 1, v)
 }
 
 func dispatch(g *gen, prefix string) {
@@ -175,9 +178,12 @@ func step512(g *gen, u, m, nv int, kind variant) {
 			t := 2 + r&1
 			g.Ins("VBROADCASTSS %s, Z%d", left512(u, i, r, m, kind), t)
 			for v := range nv {
-				if kind.bf16 {
+				switch {
+				case kind.bf16:
 					g.dpbf16(4+2*r+v, v, t)
-				} else {
+				case kind.ints:
+					g.Ins("VPDPWSSD Z%d, Z%d, Z%d", v, t, 4+2*r+v)
+				default:
 					g.Ins("VFMADD231PS Z%d, Z%d, Z%d", v, t, 4+2*r+v)
 				}
 			}
@@ -186,7 +192,7 @@ func step512(g *gen, u, m, nv int, kind variant) {
 }
 
 // store512 scales the accumulators and writes them, row by row until R9 rows are done.
-func store512(g *gen, label string, nv int) {
+func store512(g *gen, label string, nv int, kind variant) {
 	g.Label("%s", label)
 	g.Ins("VBROADCASTSS %d(AX), Z0", offAlpha)
 	g.Ins("VBROADCASTSS %d(AX), Z1", offBeta)
@@ -207,6 +213,9 @@ func store512(g *gen, label string, nv int) {
 		for r := range rows512 {
 			for v := range nv {
 				acc := 4 + 2*r + v
+				if kind.ints {
+					g.Ins("VCVTDQ2PS Z%d, Z%d", acc, acc)
+				}
 				g.Ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, acc)
 				if beta {
 					g.Ins("VFMADD231PS %d(DX), Z1, K%d, Z%d", 64*v, 1+v, acc)
