@@ -154,8 +154,8 @@ func wholeScale(rows []float32, dim int) float64 {
 	return scale
 }
 
-// slack bounds by how much a product of two operands a' and b' of n values, divided by the scale of a, differs from that
-// of the embeddings a and b, multiplied by the scale of b. Rounding changes what is divided by
+// slack bounds by how much a product of two operands a' and b' of n values, divided by the scale of a, differs from
+// that of the embeddings a and b, multiplied by the scale of b. Rounding changes what is divided by
 //
 //	a·b - a'·b' = a·(b - b') + (a - a')·b'
 //
