@@ -151,6 +151,10 @@ func TestCopiesOfProducers(t *testing.T) {
 	tall, filled, sum := some(rows), some(rows), some(1)
 	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
 		Beta2: 0.5, Eps: 1}
+	const o, i = 4, 12
+	weight, slope, in := some(o*i), some(n*o), some(n*i)
+	factored := device.AdamArgs{P: weight, M: some(o * i), V: some(o * i), Hyper: adam.Hyper, Beta1: 0.5, Beta2: 0.5,
+		Eps: 1}
 	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
 	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w),
 		Bias: some(w), F: device.GELU, Active: active}
@@ -178,6 +182,9 @@ func TestCopiesOfProducers(t *testing.T) {
 		{"StreamStage", y, func() { s.StreamStage(y, stage, n*w) }},
 		{"ColumnSum", tall, func() { d.Copy(tall, filled); d.ColumnSum(sum, tall, rows, 1) }},
 		{"Adam", y, func() { d.Adam(adam) }},
+		{"AdamFactored", weight, func() {
+			d.(device.Factoring).AdamFactored(factored, device.Factored{N: n, O: o, I: i, DY: slope, X: in})
+		}},
 	} {
 		alone := b.launches(c.call)
 		with := b.launches(func() {

@@ -11,6 +11,7 @@ var (
 	kernelAddPartials = entryOf("add_partials")
 	kernelClip        = entryOf("clip_coefficient")
 	kernelAdam        = entryOf("adam")
+	kernelProductAdam = entryOf("product_adam")
 )
 
 // sumBlocks is how many partial sums a sum over a flat buffer has at most.
@@ -69,9 +70,15 @@ func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld 
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
 }
 
-// panelFloats is the size of the piece of a factored gradient that is made at a time: small enough for the second
-// cache.
+// panelFloats is the size of the piece of a factored gradient that is made at a time where product_adam does not make
+// it: small enough for the second cache.
 const panelFloats = 1 << 22
+
+// Rows of a block of product_adam, and columns that it works on at a time (optimiser_sm80.cu).
+const (
+	adamRows    = 128
+	adamColumns = 32
+)
 
 // AdamFactored implements device.Factoring.
 func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
@@ -82,9 +89,13 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 	if n == 0 {
 		return
 	}
+	copy := d.copyOfParameters(p, n)
+	if d.productAdam(&a, &f, copy, p, m, v, dy, x) {
+		d.fresh(copy, p, n)
+		return
+	}
 	width := min(f.I, max(64, panelFloats/f.O/64*64))
 	grad := d.need(scratchPanel, 4*f.O*width)
-	copy := d.copyOfParameters(p, n)
 	for from := 0; from < f.I; from += width {
 		w := min(width, f.I-from)
 		d.multiply(&product{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: at(x, from), ldb: f.I,
@@ -96,6 +107,23 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 		d.adam(a, to, at(p, from), at(m, from), at(v, from), grad, f.O*w, w, f.I)
 	}
 	d.fresh(copy, p, n)
+}
+
+// productAdam makes the gradient and does Adam in one kernel, where there are tensor cores, the product reads bfloat16,
+// and rows are a multiple of four values; it reports whether it did.
+func (d *dev) productAdam(a *device.AdamArgs, f *device.Factored, copy, p, m, v, dy, x driver.Ptr) bool {
+	if d.tensor != tensorBF16 || f.O%4 != 0 || f.I%4 != 0 || headOf(f.O*f.I, p, m, v, 2*copy) != 0 {
+		return false
+	}
+	g := product{transA: true, m: f.O, n: f.I, k: f.N, a: dy, lda: f.O, b: x, ldb: f.I, count: 1}
+	if !d.halve(&g) || (g.a|g.b)%8 != 0 {
+		return false
+	}
+	rows := (f.O + adamRows - 1) / adamRows
+	columns := min((f.I+adamColumns-1)/adamColumns, max(1, 2*d.info.Multiprocessors/rows))
+	d.start(kernelProductAdam, threads, rows, columns, 1).ptr(copy, p, m, v, g.a, g.b, d.pointer(a.Hyper),
+		d.pointer(a.Clip)).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).int(f.N, f.O, f.I)
+	return true
 }
 
 // SumSquaresFactored implements device.Factoring.

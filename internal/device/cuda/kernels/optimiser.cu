@@ -1,5 +1,5 @@
 // The kernels of a training step over flat parameters: norm, clipping, Adam (device.Optimiser).
-#include "vector.cuh"
+#include "adam.cuh"
 
 // partial[block] = Σ x² over what the block reads, in a fixed order: float within sixteen values that a thread asks for
 // before it waits, double across. The first head of the n values and what is left at the end are read one by one;
@@ -51,44 +51,25 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
   coef[0] = c > 1 ? 1 : c;
 }
 
-// Adam of one value.
-struct Adam { float step, inverse, decay, factor, beta1, c1, beta2, c2, eps; };
-VSE_INLINE void adam_(const Adam& a, float* p, float* m, float* v, float g) {
-  float d = a.factor * g;
-  *m = a.beta1 * *m + a.c1 * d;
-  *v = a.beta2 * *v + a.c2 * (d * d);
-  *p = *p * a.decay - a.step * *m / (sqrtf(*v) * a.inverse + a.eps);
-}
-
-// Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (device.AdamArgs). hyper holds
-// StepSize, InvSqrt2, Decay; clip may be null, and where it is NaN nothing changes. c1 = 1 - beta1, c2 = 1 - beta2.
-// copy, p rounded, may be null; it lies as p does. Four values are read at once, but for the first head of them and
-// what is left at the end: behind head all lie at multiples of four values, and so do rows where there are several.
+// Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (adam.cuh). Where clip is NaN
+// nothing changes. copy, p rounded, may be null; it lies as p does. Four values are read at once, but for the first
+// head of them and what is left at the end: behind head all lie at multiples of four values, and so do rows where there
+// are several.
 // Cost: read 16*n; write 12*n+2*n*copy; flop 30*n; flight 64
 KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip,
             float beta1, float c1, float beta2, float c2, float eps, int legacy, i64 head, i64 n, i64 width, i64 ld) {
-  Adam a = {hyper[0], hyper[1], hyper[2], clip ? clip[0] : 1, beta1, c1, beta2, c2, eps};
-  if (a.factor != a.factor) {
+  Adam a = adam_of_(hyper, clip, beta1, c1, beta2, c2, eps, legacy);
+  if (unchanged_(a)) {
     EACH(i, copy ? n : 0) {
       i64 row = i / width, at = row * ld + (i - row * width);
       copy[at] = bf16_of(p[at]);
     }
     return;
   }
-  if (legacy) a.step = a.step / a.inverse, a.inverse = 1;
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
   EACH(i, fours) {
     i64 j = head + 4 * i, row = width == n ? 0 : j / width, at = row * ld + (j - row * width);
-    Four x = four(p + at), y = four(m + at), z = four(v + at), d = four(g + j);
-    for (int k = 0; k < 4; k++) {
-      float x1 = x[k], y1 = y[k], z1 = z[k];
-      adam_(a, &x1, &y1, &z1, d[k]);
-      x[k] = x1, y[k] = y1, z[k] = z1;
-    }
-    put_four(p + at, x);
-    put_four(m + at, y);
-    put_four(v + at, z);
-    if (copy) put_four(copy + at, x);
+    adam_four_(a, copy, p, m, v, at, four(p + at), four(m + at), four(v + at), four(g + j));
   }
   EACH(i, head + n - tail) {
     i64 j = i < head ? i : tail + i - head, row = j / width, at = row * ld + (j - row * width);
