@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"strings"
 
 	"vsetrain/internal/build"
 	"vsetrain/internal/onnx"
@@ -43,7 +44,8 @@ func (m *Model) ONNX() (*ONNX, error) {
 		return nil, fmt.Errorf("network %s is not written in the operations of ONNX", m.Options.Network)
 	case !ok:
 		return nil, fmt.Errorf("network %s scores pairs of an image and a caption, so it has no encoders of one "+
-			"embedding each; expected one of %v", m.Options.Network, Having(func(t Traits) bool { return t.Embeds }))
+			"embedding each; expected one of %s", m.Options.Network,
+			strings.Join(Having(func(t Traits) bool { return t.Embeds }), ", "))
 	}
 	values := func(name string) []float32 {
 		v := m.Instance.Params.Value(name)

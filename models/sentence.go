@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
@@ -147,6 +148,6 @@ func (e *SentenceEncoder) vectors(g *graph.Graph, hidden, lengths *graph.Node, l
 		return g.SortPool(hidden, lengths, g.Const(fmt.Sprintf("const.mean.%d", longest), equal, longest, longest),
 			false)
 	}
-	graph.Failf("sentence vectors %q, expected one of %v", e.pool, SentencePools)
+	graph.Failf("sentence vectors %q, expected one of %s", e.pool, strings.Join(SentencePools, ", "))
 	return nil
 }

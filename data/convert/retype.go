@@ -3,6 +3,8 @@ package convert
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 
 	"vsetrain/internal/npy"
 )
@@ -32,7 +34,7 @@ func (o RetypeOptions) Validate() error {
 
 // Retype writes the features of the array file src, [N, D], [N, R, D] or grids, to dst in another type, row by row.
 // Float16 halves the file and rounds to 11 bits; a value beyond its range (65504) or a value that is not finite is an
-// error. dst may be src when Force is set.
+// error. dst may be src when Force is set. Its folder is made where it is missing.
 func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -48,6 +50,9 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	shape, err := o.shape(in)
 	if err != nil {
 		return fmt.Errorf("convert: %s: %w", src, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dst), 0o777); err != nil {
+		return fmt.Errorf("convert: %w", err)
 	}
 	out, err := npy.Create(dst, o.DType, shape)
 	if err != nil {

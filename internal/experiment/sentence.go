@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"vsetrain/data/text"
 	"vsetrain/internal/device"
@@ -40,7 +41,8 @@ const sentenceChunk = 8192
 // is left behind when it fails or ctx is cancelled.
 func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport, err error) {
 	if !slices.Contains(models.SentencePools, r.Pool) {
-		return rep, fmt.Errorf("sentence vectors %q; expected one of %v", r.Pool, models.SentencePools)
+		return rep, fmt.Errorf("sentence vectors %q; expected one of %s", r.Pool,
+			strings.Join(models.SentencePools, ", "))
 	}
 	lines, hash, err := semantic.ReadCaptions(r.Captions)
 	if err != nil {
