@@ -10,16 +10,24 @@ import (
 
 // checkBoxes looks at the boxes of a split and the sizes of its pictures, if there are any.
 func (r *Report) checkBoxes(s *Split) {
-	found := false
-	for _, n := range append(append([]string(nil), boxNames...), sizeNames...) {
-		if _, err := os.Lstat(s.path(n)); !missing(err) {
-			found = true
-		}
-	}
-	if !found {
-		return
+	found := func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			_, err := os.Lstat(s.path(n))
+			return !missing(err)
+		})
 	}
 	file := s.name + boxNames[0]
+	switch boxes, sizes := found(boxNames), found(sizeNames); {
+	case !boxes && !sizes:
+		return
+	case !boxes:
+		r.warn(s.name+sizeNames[0], "nothing else needs them",
+			"picture sizes without boxes: GSMN and pictures of attention need both")
+		return
+	case !sizes:
+		r.warn(file, "nothing else needs them", "boxes without picture sizes: GSMN and pictures of attention need both")
+		return
+	}
 	if err := s.openBoxes(); err != nil {
 		r.fail(file, "convert boxes and sizes again together with the features", "%v", err)
 		return

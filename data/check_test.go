@@ -115,13 +115,14 @@ func TestCheckFindsEveryFault(t *testing.T) {
 			"error train_svd.npy: shape [29 2]; expected [30, k]"},
 		{"semantic text", func(w *world) { w.write(t, "train_svd.txt", "1,2\n3,4") },
 			"error train_svd.txt: 2 semantic vectors, but the split has 30 captions"},
-		{"boxes", func(w *world) { w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) },
+		{"boxes", func(w *world) { w.boxes(t); w.array(t, "train_boxes.npy", []int{5, 3, 4}, make([]float32, 60)) },
 			"train_boxes.npy: shape [5 3 4]; expected [6, 3, 4]"},
 		{"sizes", func(w *world) { w.boxes(t); w.array(t, "train_sizes.npy", []int{6, 3}, make([]float32, 18)) },
 			"expected [6, 2]"},
 		{"no sizes", func(w *world) { w.boxes(t); os.Remove(w.path("train_sizes.npy")) },
-			"has boxes but no picture sizes"},
-		{"no boxes", func(w *world) { w.boxes(t); os.Remove(w.path("train_boxes.npy")) }, "has no boxes"},
+			"warning train_boxes.npy: boxes without picture sizes: GSMN and pictures of attention need both"},
+		{"no boxes", func(w *world) { w.boxes(t); os.Remove(w.path("train_boxes.npy")) },
+			"warning train_sizes.npy: picture sizes without boxes: GSMN and pictures of attention need both"},
 		{"boxes outside", func(w *world) {
 			w.boxes(t)
 			w.array(t, "train_sizes.npy", []int{6, 2}, append([]float32{3, 90}, sizes(5)...))
