@@ -94,7 +94,8 @@ data finds them; other weights, features or captions are encoded again.`,
 	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
 	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
 	f.IntVar(&o.Depth, "shortlist-size", 100, "number of candidates it picks")
-	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures: show their paths, and which are missing")
+	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures, whose paths are shown; empty is images in the "+
+		"folder of the data set")
 	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
 	o.trainedFlags.add(c)
 	o.cache.add(c)
@@ -117,17 +118,21 @@ func (o *searchOptions) check() error {
 
 func (o *searchOptions) run(ctx context.Context, a *app) error {
 	s := &searcher{app: a, opt: o}
+	var err error
 	if o.Images != "" {
-		var err error
 		if s.gallery, err = pictures.OpenGallery(o.Images); err != nil {
 			return err
 		}
 	}
-	var err error
 	if s.index, err = o.open(ctx, s); err != nil {
 		return err
 	}
 	defer s.index.Close()
+	if dir := pictures.FolderOf(o.Images, s.index.Info().Data); s.gallery == nil && dir != "" {
+		if s.gallery, err = pictures.OpenGallery(dir); err != nil {
+			return err
+		}
+	}
 	if s.extractor != nil {
 		defer s.extractor.Close()
 	}

@@ -184,7 +184,7 @@ func (s *searcher) nameOf(im imageJSON) string {
 
 // missing says which pictures are not there.
 func (s *searcher) missing(hits []hitJSON) {
-	if s.gallery == nil {
+	if s.opt.Images == "" {
 		return
 	}
 	var ids []string

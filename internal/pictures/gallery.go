@@ -13,6 +13,19 @@ var Endings = []string{".jpg", ".jpeg", ".png", ".webp", ".gif"}
 // Gallery finds the picture files of images in a folder.
 type Gallery struct{ dir string }
 
+// FolderOf returns the folder of pictures of a data set: the one that is named, or else images in the folder of the
+// data set; "" if there is none.
+func FolderOf(named, data string) string {
+	if named != "" || data == "" {
+		return named
+	}
+	dir := filepath.Join(data, "images")
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return ""
+	}
+	return dir
+}
+
 // OpenGallery opens a folder of pictures; that it is one is checked.
 func OpenGallery(dir string) (*Gallery, error) {
 	switch st, err := os.Stat(dir); {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vsetrain/internal/experiment"
+	"vsetrain/internal/pictures"
 	"vsetrain/internal/search"
 )
 
@@ -215,7 +216,7 @@ func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, d
 	<-s.busy
 	var found *splitPictures
 	if err == nil {
-		found, err = openPictures(s.opt.imagesOf(data), index)
+		found, err = openPictures(pictures.FolderOf(s.opt.Images, data), index)
 	}
 	s.mu.Lock()
 	if b.gone && index != nil { // it was dropped meanwhile

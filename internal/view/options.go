@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"vsetrain/internal/device"
@@ -65,16 +64,4 @@ func (o *Options) Validate() error {
 		return nil
 	}
 	return o.Device.ValidateFixed()
-}
-
-// imagesOf returns the folder of pictures for a data set, "" if there is none.
-func (o *Options) imagesOf(dir string) string {
-	if o.Images != "" {
-		return o.Images
-	}
-	images := filepath.Join(dir, "images")
-	if st, err := os.Stat(images); dir == "" || err != nil || !st.IsDir() {
-		return ""
-	}
-	return images
 }
