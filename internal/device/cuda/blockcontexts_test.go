@@ -11,16 +11,18 @@ import (
 	"vsetrain/internal/device/cuda/emulator"
 )
 
-// blockCosines are the cosines and contexts of words and regions, and their exact values with what rounding the
-// operands of the contexts may change of each.
-type blockCosines struct{ got, want, bound [4][]float64 }
+// blockCosines are the cosines and contexts of words and regions, and what their formulas give.
+type blockCosines struct {
+	got  [4][]float64
+	want [4][]approx
+}
 
-// rounding is the greatest relative error of a value rounded to bfloat16.
-const rounding = 1.0 / (1 << 8)
-
-// blockMatch computes block cosines of random nodes. Where the regions cancel, those of an image are x, -x, x/8 and
-// the rest has no weight, so that contexts are x/8 but for what was rounded.
-func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool) blockCosines {
+// blockMatch computes block cosines of random nodes, and follows the formulas of blockcontexts.cuh with every rounding
+// of the kernels: weights, keys and their norms are operands, rounded by round, and with roundsRows so are the rows
+// that contexts are multiplied by; everything else is float32. Where the regions cancel, those of an image are x, -x,
+// x/8 and the rest has no weight, so that contexts are x/8 but for what was rounded.
+func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float64) float64,
+	roundsRows bool) blockCosines {
 	defer c.d.Close()
 	words := 0
 	for _, n := range c.lengths.Host {
@@ -75,36 +77,52 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool) blockCosines {
 	var s blockCosines
 	copy(s.got[:], c.results)
 	width := e / blocks
+	root := func(x sum) approx { return x.total().through(math.Sqrt, 1) }
+	of := func(x float64) approx { return approx{v: x} }
 	// one is the cosine of block k of a row with its context of n keys, whose weights are stride apart.
 	one := func(to int, row, keys, weights []float64, stride, n, k int) {
-		context := make([]float64, width)
+		var q, size, dot, square sum
+		exact, context := make([]float64, width), make([]sum, width)
 		row = row[k*width:][:width]
-		var q, size, norm, dot float64
 		for j := range n {
-			var square float64
+			var length sum
+			weight := of(weights[j*stride])
 			for i, v := range keys[j*e+k*width:][:width] {
-				context[i] += weights[j*stride] * v
-				square += v * v
+				exact[i] += weight.v * v
+				context[i].add(weight.as(round), of(v).as(round))
+				length.add(of(v), of(v))
 			}
-			size += weights[j*stride] * math.Sqrt(square)
+			size.add(weight.as(round), root(length).as(round))
 		}
-		for i, v := range context {
-			q, norm, dot = q+row[i]*row[i], norm+v*v, dot+v*row[i]
+		for i, v := range row {
+			x, by := context[i].total(), of(v)
+			if roundsRows {
+				by = by.as(round)
+			}
+			q.add(of(v), of(v))
+			dot.add(x, by)
+			square.add(x, x)
 		}
-		q, norm = math.Sqrt(q), math.Sqrt(norm)
-		if size == 0 {
-			s.want[to], s.bound[to] = append(s.want[to], 0), append(s.bound[to], 0)
-			s.want[to+1], s.bound[to+1] = append(s.want[to+1], 0), append(s.bound[to+1], 0)
-			return
+		s1, s2, d := square.total(), size.total(), dot.total()
+		least := 1e-3 * s2.v * s2.v
+		if off := 2e-3*s2.v*s2.e + 1e-6*least + s1.e; s2.v > 0 && math.Abs(s1.v-least) <= off {
+			c.t.Fatalf("a context of squared norm %v and size %v: in doubt whether it is formed again", s1.v, s2.v)
 		}
-		// Weights and keys are rounded, in the numerator the row too. A context that nearly cancels is exact.
-		off := size / norm
-		if norm < 0.03*size {
-			off = 0
+		if s1.v < least { // the kernel forms the context in float64
+			s1, d = approx{}, approx{}
+			for i, v := range exact {
+				s1.v += v * v
+				d.v += v * row[i]
+			}
+			s1, d = s1.rounded(1), d.rounded(1)
 		}
-		s.want[to], s.bound[to] = append(s.want[to], dot/(q*norm)), append(s.bound[to], 5.1*rounding*off+1e-5)
-		s.want[to+1], s.bound[to+1] = append(s.want[to+1], norm), append(s.bound[to+1],
-			2.1*rounding*off*norm+1e-5*norm)
+		norm := s1.through(func(x float64) float64 { return math.Sqrt(max(0, x)) }, 1)
+		cosine := approx{}
+		if norm.v > 0 {
+			lengths := root(q).times(norm)
+			cosine = d.times(lengths.through(func(x float64) float64 { return 1 / x }, 1))
+		}
+		s.want[to], s.want[to+1] = append(s.want[to], cosine), append(s.want[to+1], norm)
 	}
 	for i := range b {
 		for w := range words {
@@ -128,18 +146,13 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool) blockCosines {
 func (s *blockCosines) check(t *testing.T, what string) {
 	t.Helper()
 	for n := range s.want {
-		for i, want := range s.want[n] {
-			if d := math.Abs(s.got[n][i] - want); !(d <= s.bound[n][i]) {
-				t.Errorf("%s: value %d of result %d is %v, want %v, off by %.3g times the bound", what, i, n,
-					s.got[n][i], want, d/s.bound[n][i])
-				break
-			}
-		}
+		within(t, fmt.Sprintf("%s: result %d", what, n), s.got[n], s.want[n])
 	}
 }
 
-// Block cosines on tensor cores are those of operands rounded to bfloat16, in every order of the threads; contexts that
-// nearly cancel are exact. Sizes beyond what the kernels take are left to the base kernels, whose bits they have.
+// Block cosines on tensor cores are those of operands rounded to bfloat16 or TF32, in every order of the threads;
+// contexts that nearly cancel are exact. Sizes beyond what the kernels take are left to the base kernels, whose bits
+// they have.
 func TestBlockCosinesOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		b, r, e, blocks int
@@ -157,19 +170,22 @@ func TestBlockCosinesOnTensorCores(t *testing.T) {
 		{2, 49, 8, 1, []int32{2, 3}, true, false}, {2, 3, 8, 1, []int32{49}, true, false},
 		{2, 3, 72, 1, []int32{2}, true, false}, {2, 3, 24, 2, []int32{2}, true, false},
 	} {
-		what := fmt.Sprintf("%+v", c)
-		emulator.Set(t, "order", 0, 0)
-		got := tensorCase(t, cuda.Options{}, c.lengths...).blockMatch(c.b, c.r, c.e, c.blocks, c.cancel)
-		got.check(t, what)
-		base := tensorCase(t, cuda.Options{BaseKernels: true}, c.lengths...).blockMatch(c.b, c.r, c.e, c.blocks,
-			c.cancel)
-		if same := slices.EqualFunc(got.got[:], base.got[:], slices.Equal); same != c.same {
-			t.Errorf("%s: the bits of the base kernels: %v", what, same)
-		}
-		emulator.Set(t, "order", 2, 0)
-		other := tensorCase(t, cuda.Options{}, c.lengths...).blockMatch(c.b, c.r, c.e, c.blocks, c.cancel)
-		if !slices.EqualFunc(other.got[:], got.got[:], slices.Equal) {
-			t.Errorf("%s: other bits where threads run in another order", what)
+		for precision, round := range map[string]func(float64) float64{cuda.BF16: bfloat16, cuda.TF32: tf32} {
+			what := fmt.Sprintf("%s: %+v", precision, c)
+			on := func(base bool, order int) blockCosines {
+				emulator.Set(t, "order", order, 0)
+				return tensorCase(t, cuda.Options{Precision: precision, BaseKernels: base}, c.lengths...).
+					blockMatch(c.b, c.r, c.e, c.blocks, c.cancel, round, precision == cuda.BF16)
+			}
+			got, base, other := on(false, 0), on(true, 0), on(false, 2)
+			if same := slices.EqualFunc(got.got[:], base.got[:], slices.Equal); same != c.same {
+				t.Errorf("%s: the bits of the base kernels: %v", what, same)
+			} else if !same {
+				got.check(t, what)
+			}
+			if !slices.EqualFunc(other.got[:], got.got[:], slices.Equal) {
+				t.Errorf("%s: other bits where threads run in another order", what)
+			}
 		}
 	}
 }

@@ -376,5 +376,8 @@ func TestBoundedLengths(t *testing.T) {
 	for name, run := range boundedKernels {
 		compare(name, cuda.Options{}, run)
 	}
-	compare("block match on tensor cores", cuda.Options{Precision: cuda.BF16}, func(c *boundedCase) { c.blockMatch(1) })
+	for _, precision := range []string{cuda.BF16, cuda.TF32} {
+		compare("block match on tensor cores in "+precision, cuda.Options{Precision: precision},
+			func(c *boundedCase) { c.blockMatch(1) })
+	}
 }
