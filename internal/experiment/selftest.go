@@ -63,9 +63,13 @@ var productFamilies = []string{"Gemm", "GRU", "GRUGrad", "Factored"}
 // copyFamilies have kernels that write bfloat16.
 var copyFamilies = []string{"BlockMatch", "LayerNorm", "Similarities", "GraphReason", "Adam"}
 
+// contextFamilies form contexts on tensor cores in tf32.
+var contextFamilies = []string{"BlockMatch", "Similarities"}
+
 // tests reports whether a family is tested.
 func (v variant) tests(family string) bool {
-	return v.all || slices.Contains(productFamilies, family) || v.copies && slices.Contains(copyFamilies, family)
+	return v.all || slices.Contains(productFamilies, family) || v.copies && slices.Contains(copyFamilies, family) ||
+		v.precision == cuda.TF32 && slices.Contains(contextFamilies, family)
 }
 
 // SelftestVariants lists the variants of a kind of device.
