@@ -40,7 +40,8 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 		return c
 	}
 	var holds bool
-	c.squaresAt, holds = d.lengthTable(captionRows, lengths, [2]int{c.n, c.rows}, 8*(c.n+1)+4*(c.n+1+c.rows))
+	c.squaresAt, holds = d.lengthTable(captionRows, lengths.View, device.View{}, [4]int{c.n, c.rows},
+		8*(c.n+1)+4*(c.n+1+c.rows))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
 	if !holds {
@@ -52,7 +53,7 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 // clear zeroes the rows of x [rows, width] that belong to no caption.
 func (c *captions) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, c.from, c.lengths, width) }
 
-// captionWords lists the words of all rows in scratch memory. Ids are checked on the host.
+// captionWords returns a table of the words of all rows. Ids are checked on the host.
 func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {
 	from := d.pointer(words.View)
 	if len(words.Host) >= c.n*columns {
@@ -68,8 +69,10 @@ func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints,
 	if c.rows == 0 {
 		return 0
 	}
-	rows := d.need(scratchRows, 4*c.rows)
-	d.each(kernelCaptionWords, c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
+	rows, holds := d.lengthTable(captionWords, lengths.View, words.View, [4]int{c.n, c.rows, columns}, 4*c.rows)
+	if !holds {
+		d.each(kernelCaptionWords, c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
+	}
 	return rows
 }
 
@@ -80,7 +83,7 @@ func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
 	if count == 0 {
 		return
 	}
-	order := d.need(scratchMask, 4*count)
+	order := d.need(scratchOrder, 4*count)
 	d.start(kernelRowOrder, threads, count, 1, 1).ptr(order, rows).int(count)
 	d.wide(kernelSumWords, count, width).ptr(table, dout, rows, order).int(count, width)
 }

@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// Where the rows of sequences begin follows from their lengths alone, and many kernels of a step ask for it. A table of
-// lengths is made once and kept until their memory changes. A recording makes its own: it is replayed with other
-// lengths.
+// Where the rows of sequences begin follows from their lengths alone, and many kernels of a step ask for it; which
+// words they are of follows from lengths and words. A table is made once and kept until their memory changes. A
+// recording makes its own: it is replayed with other lengths.
 
 // lengthKind says what a table of lengths lists.
 type lengthKind int
@@ -18,15 +18,17 @@ const (
 	packedStarts lengthKind = iota // dev.starts
 	captionRows                    // dev.captions
 	pairTables                     // dev.layout
+	packedWords                    // dev.words
+	captionWords                   // dev.captionWords
 )
 
 // lengthTable is a table in memory of its own.
 type lengthTable struct {
 	kind   lengthKind
-	from   driver.Ptr // of the lengths
-	in     extent     // the memory that they lie in
-	sizes  [2]int     // of the table
-	holds  bool       // the table of the values that are there
+	from   [2]driver.Ptr // of the lengths, and of the words where it lists them
+	in     [2]extent     // the memory that they lie in
+	sizes  [4]int        // of the table
+	holds  bool          // the table of the values that are there
 	region region
 }
 
@@ -39,8 +41,10 @@ const mostLengthTables = 16
 // changed says that something wrote to memory from an address on.
 func (l lengthTables) changed(p driver.Ptr) {
 	for _, t := range l {
-		if t.in.lo <= p && p < t.in.hi {
-			t.holds = false
+		for _, in := range t.in {
+			if in.lo <= p && p < in.hi {
+				t.holds = false
+			}
 		}
 	}
 }
@@ -52,10 +56,18 @@ func (l lengthTables) forget() {
 	}
 }
 
-// lengthTable returns memory of at least the given bytes for a table of lengths, and whether it holds the table; where
-// it does not, the caller makes it.
-func (d *dev) lengthTable(kind lengthKind, lengths device.Ints, sizes [2]int, bytes int) (p driver.Ptr, holds bool) {
-	from := d.pointer(lengths.View)
+// lengthTable returns memory of at least the given bytes for a table of lengths, and of words where they are present,
+// and whether it holds the table; where it does not, the caller makes it.
+func (d *dev) lengthTable(kind lengthKind, lengths, words device.View, sizes [4]int, bytes int) (p driver.Ptr,
+	holds bool) {
+	var from [2]driver.Ptr
+	var in [2]extent
+	for i, v := range [2]device.View{lengths, words} {
+		if v.Present() {
+			b := v.Buf.(*buffer)
+			from[i], in[i] = d.pointer(v), extent{b.ptr, at(b.ptr, b.n)}
+		}
+	}
 	i := slices.IndexFunc(d.lengths, func(t *lengthTable) bool { return t.kind == kind && t.from == from })
 	if i < 0 && len(d.lengths) < mostLengthTables {
 		i = len(d.lengths)
@@ -64,8 +76,8 @@ func (d *dev) lengthTable(kind lengthKind, lengths device.Ints, sizes [2]int, by
 	i = max(i, 0) // in place of the one that was not asked for the longest
 	t := d.lengths[i]
 	d.lengths = append(slices.Delete(d.lengths, i, i+1), t)
-	if b := lengths.View.Buf.(*buffer); t.kind != kind || t.from != from || t.sizes != sizes {
-		t.kind, t.from, t.sizes, t.in = kind, from, sizes, extent{b.ptr, at(b.ptr, b.n)}
+	if t.kind != kind || t.from != from || t.sizes != sizes {
+		t.kind, t.from, t.sizes, t.in = kind, from, sizes, in
 		t.holds = false
 	}
 	p = d.room(&t.region, bytes)

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/device/cuda/emulator"
 )
 
-// The table of lengths is made once and kept until the lengths change, in whatever way. A recording makes its own,
-// which holds for the lengths of each replay.
+// The tables of lengths and of words are made once and kept until lengths or words change, in whatever way. A recording
+// makes its own, which hold for the lengths and words of each replay.
 func TestLengthTables(t *testing.T) {
 	b := newBench(t)
 	const width, l = 2, 3
@@ -39,7 +39,11 @@ func TestLengthTables(t *testing.T) {
 	full := []float32{1, 2, 7, 8, 3, 4, 1, 2, 5, 6}
 	short := []float32{1, 2, 7, 8, 3, 4, 0, 0, 0, 0}
 	want("at first", 3, gather, full...)
-	want("with the same lengths", 2, gather, full...)
+	want("with the same lengths and words", 1, gather, full...)
+	b.UploadInts(words.View, []int32{3, 1, 2, 3, 0, 0})
+	want("with other words", 2, gather, 7, 8, 7, 8, 3, 4, 1, 2, 5, 6)
+	b.Copy(words.View, b.ints(0, 1, 2, 3, 0, 0))
+	want("with the first words", 2, gather, full...)
 	b.UploadInts(lengths.View, []int32{2, 1})
 	want("after an upload", 3, gather, short...)
 	b.Copy(lengths.View, b.ints(3, 2))
@@ -58,4 +62,6 @@ func TestLengthTables(t *testing.T) {
 	b.UploadInts(lengths.View, []int32{2, 1})
 	want("recorded, which is no launch", 0, func() { recorder.Replay(r) }, short...)
 	want("after a replay", 3, gather, short...)
+	b.UploadInts(words.View, []int32{3, 1, 2, 3, 0, 0})
+	want("a replay with other words", 0, func() { recorder.Replay(r) }, 7, 8, 7, 8, 3, 4, 0, 0, 0, 0)
 }

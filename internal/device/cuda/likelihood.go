@@ -13,8 +13,8 @@ var (
 
 // classes lists label and mask of every packed row.
 func (d *dev) classes(what string, a *device.CrossEntropyArgs) (labels, mask driver.Ptr, rows int) {
-	labels = d.words(what, scratchRows, a.Labels, a.Lengths, a.L, a.V, 1)
-	mask = d.words(what, scratchMask, a.Mask, a.Lengths, a.L, 0, 1)
+	labels = d.words(what, a.Labels, a.Lengths, a.L, a.V, 1)
+	mask = d.words(what, a.Mask, a.Lengths, a.L, 0, 1)
 	return labels, mask, d.pack.Rows()
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	kernelHingeSide       = entryOf("hinge_side")
+	kernelHingeSides      = entryOf("hinge_sides")
 	kernelUniversalSide   = entryOf("universal_side")
 	kernelLossFinish      = entryOf("loss_finish")
 	kernelSemanticMargins = entryOf("semantic_margins")
@@ -17,7 +17,8 @@ type lossViews struct {
 	n                  int
 	scores, grad, loss driver.Ptr
 	hard, cost         [2]driver.Ptr
-	// double [2, 2, n]: per side the loss of each anchor and its share in the gradient of the diagonal
+	// double [2, 3, n]: of each side the losses of the anchors, their shares in the gradient of the diagonal, and the
+	// hardest negatives that get a gradient of their own
 	parts driver.Ptr
 }
 
@@ -25,17 +26,17 @@ func (d *dev) lossViews(n int, scores device.View, out device.LossOut) lossViews
 	return lossViews{n: n, scores: d.pointer(scores), grad: d.pointer(out.Grad), loss: d.pointer(out.Loss),
 		hard:  [2]driver.Ptr{d.pointer(out.HardCaption), d.pointer(out.HardImage)},
 		cost:  [2]driver.Ptr{d.pointer(out.CostCaption), d.pointer(out.CostImage)},
-		parts: d.need(scratchSums, 8*4*n)}
+		parts: d.need(scratchSums, 8*6*n)}
 }
 
 // part returns the addresses of the losses and of the shares of a side.
 func (l *lossViews) part(side int) (loss, share driver.Ptr) {
-	p := l.parts + driver.Ptr(8*2*side*l.n)
+	p := l.parts + driver.Ptr(8*3*side*l.n)
 	return p, p + driver.Ptr(8*l.n)
 }
 
-func (d *dev) finish(l *lossViews, scale float64) {
-	d.start(kernelLossFinish, threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale)
+func (d *dev) finish(l *lossViews, scale float64, hard bool) {
+	d.start(kernelLossFinish, threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale).flag(hard)
 }
 
 // Hinge implements device.Losses.
@@ -43,12 +44,11 @@ func (d *dev) Hinge(a device.HingeArgs) {
 	a.Views(d.check("Hinge"))
 	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	margins := d.pointer(a.Margins)
-	for side := range 2 {
-		loss, share := l.part(side)
-		d.rows(kernelHingeSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores,
-			margins).float(a.Margin).int(a.N).flag(a.Max).int(side)
-	}
-	d.finish(&l, 1)
+	c := d.rows(kernelHingeSides, a.N, a.N)
+	c.launch.Grid[1] = 2
+	c.ptr(l.grad, l.parts, l.hard[0], l.hard[1], l.cost[0], l.cost[1], l.scores, margins).float(a.Margin).int(a.N).
+		flag(a.Max)
+	d.finish(&l, 1, a.Max)
 }
 
 // UniversalWeighting implements device.Losses.
@@ -61,7 +61,7 @@ func (d *dev) UniversalWeighting(a device.UniversalArgs) {
 		d.rows(kernelUniversalSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores).
 			float(a.Margin, p[0], p[1], p[2], n[0], n[1], n[2]).int(a.N, side)
 	}
-	d.finish(&l, 1/float64(a.N))
+	d.finish(&l, 1/float64(a.N), false)
 }
 
 // SemanticMargins implements device.Losses.

@@ -261,8 +261,7 @@ func (d *dev) Lacked() error {
 type scratchSlot int
 
 const (
-	scratchRows scratchSlot = iota // one int for each packed row
-	scratchMask
+	scratchOrder scratchSlot = iota // one int for each packed row
 	scratchSums
 	scratchHidden
 	scratchCarry

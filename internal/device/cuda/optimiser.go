@@ -12,6 +12,8 @@ var (
 	kernelClip        = entryOf("clip_coefficient")
 	kernelAdam        = entryOf("adam")
 	kernelProductAdam = entryOf("product_adam")
+	kernelGramParts   = entryOf("gram_parts")
+	kernelGramDot     = entryOf("gram_dot")
 )
 
 // sumBlocks is how many partial sums a sum over a flat buffer has at most.
@@ -135,12 +137,51 @@ func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
 	if n == 0 {
 		return
 	}
-	a := d.need(scratchPanel, 4*2*n)
-	b := at(a, n)
-	d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: a,
-		ldc: f.N})
-	d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.I, alpha: 1, a: x, lda: f.I, b: x, ldb: f.I, c: b, ldc: f.N})
-	partial, blocks := d.need(scratchSums, 8*sumBlocks), min(blocksFor(n), sumBlocks)
-	d.start(kernelDotPartials, threads, blocks, 1, 1).ptr(partial, a, b).long(n)
+	partial := d.need(scratchSums, 8*sumBlocks)
+	blocks := d.grams(&f, partial, dy, x)
+	if blocks == 0 {
+		a := d.need(scratchPanel, 4*2*n)
+		b := at(a, n)
+		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: a,
+			ldc: f.N})
+		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.I, alpha: 1, a: x, lda: f.I, b: x, ldb: f.I, c: b,
+			ldc: f.N})
+		blocks = min(blocksFor(n), sumBlocks)
+		d.start(kernelDotPartials, threads, blocks, 1, 1).ptr(partial, a, b).long(n)
+	}
 	d.start(kernelAddPartials, threads, 1, 1, 1).ptr(sum, partial).int(blocks)
+}
+
+// The Gram matrices of gram_sm80.cu: the most rows of the factors; the warps of a block, each of which makes a tile;
+// the cells of all tiles, and of a block of gram_dot; the slices of the columns, which are fewer than the
+// multiprocessors of a large GPU although each factor may leave one unfilled.
+const (
+	gramRows   = 128
+	gramWarps  = 6
+	gramCells  = gramWarps * 2048
+	gramBlock  = 64
+	gramSlices = 130
+)
+
+// grams makes the Gram matrices of the factors and the sums of their products, partial, on tensor cores, where the
+// product of x reads bfloat16 and rows are a multiple of eight values. It returns the number of sums, 0 where it did
+// nothing.
+func (d *dev) grams(f *device.Factored, partial, dy, x driver.Ptr) int {
+	if d.tensor != tensorBF16 || f.N > gramRows || f.O%8 != 0 || f.I%8 != 0 {
+		return 0
+	}
+	g := product{transB: true, m: f.N, n: f.N, k: f.I, a: x, lda: f.I, b: x, ldb: f.I, count: 1}
+	if !d.halve(&g) {
+		return 0
+	}
+	y, ok := d.rounded(dy, f.N*f.O)
+	if !ok || (g.a|y)%16 != 0 {
+		return 0
+	}
+	depth := ((f.O+f.I+gramSlices-1)/gramSlices + 31) / 32 * 32
+	ofX, ofY := (f.I+depth-1)/depth, (f.O+depth-1)/depth
+	parts := d.need(scratchPanel, 4*gramCells*(ofX+ofY))
+	d.start(kernelGramParts, 32*gramWarps, ofX+ofY, 1, 1).ptr(parts, g.a, y).int(f.N, f.I, f.O, depth)
+	d.start(kernelGramDot, threads, gramCells/gramBlock, 1, 1).ptr(partial, parts).int(ofX, ofY)
+	return gramCells / gramBlock
 }

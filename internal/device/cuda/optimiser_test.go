@@ -188,3 +188,58 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 		}
 	}
 }
+
+// The norm of a product from Gram matrices on tensor cores is that of operands rounded to bfloat16 and sums in float32,
+// in every order of the threads. More rows than a matrix has, and rows of no multiple of eight values, are left to
+// products.
+func TestGramsOnTensorCores(t *testing.T) {
+	for _, c := range []struct {
+		n, o, i  int
+		products bool
+	}{
+		{5, 8, 40, false}, {1, 16, 8, false}, {33, 264, 1000, false}, {64, 8, 72, false}, {128, 40, 64, false},
+		{3, 8, 24000, false}, {129, 8, 40, true}, {5, 12, 40, true}, {5, 8, 44, true},
+	} {
+		run := func(order int) (got float64, dy, x []float64, launched int) {
+			emulator.Set(t, "order", order, 0)
+			b := tensorCase(t, cuda.Options{RoundFrom: 1}, 1)
+			defer b.d.Close()
+			f := device.Factored{N: c.n, O: c.o, I: c.i}
+			dy, f.DY = b.normal(c.n*c.o, 1)
+			x, f.X = b.normal(c.n*c.i, 1)
+			acc := b.place(device.Float, 1)
+			b.d.Fill(acc, 0.5)
+			if err := b.d.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			before := emulator.Launches(t)
+			b.d.SumSquaresFactored(acc, f)
+			b.read(acc)
+			if err := b.d.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			return b.results[0][0], dy, x, emulator.Launches(t) - before
+		}
+		what := fmt.Sprintf("%+v", c)
+		got, dys, xs, launched := run(0)
+		// Two kernels round the factors, one adds the sums of blocks.
+		if own := launched == 5; own == c.products {
+			t.Errorf("%s: %d kernels", what, launched)
+		}
+		dy, x := rowsOf(operands(exactly(dys)), c.o), rowsOf(operands(exactly(xs)), c.i)
+		first, second := dy.times(dy.transposed(), c.n, c.n, c.o), x.times(x.transposed(), c.n, c.n, c.i)
+		var squares sum
+		for k := range first {
+			squares.add(first[k], second[k])
+		}
+		within(t, what, []float64{got}, []approx{squares.plus(approx{v: 0.5})}) // sums of double
+		if c.i > 1000 {
+			continue
+		}
+		for order := 1; order <= 2; order++ {
+			if other, _, _, _ := run(order); other != got {
+				t.Errorf("%s: %v in order %d, %v before", what, other, order, got)
+			}
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	if l.captions == 0 {
 		return l
 	}
-	tables, holds := d.lengthTable(pairTables, lengths, [2]int{l.captions, l.words},
+	tables, holds := d.lengthTable(pairTables, lengths.View, device.View{}, [4]int{l.captions, l.words},
 		4*(l.captions+1+2*l.words+l.nodes+l.captions))
 	cut := func(n int) (p driver.Ptr) {
 		p = tables

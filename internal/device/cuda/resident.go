@@ -114,7 +114,11 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 		singles = own.ptr
 	}
 	copy := d.operandCopy(to, dst.N)
-	d.each(kernelGatherTable, dst.N).ptr(to, copy, singles, halves, rows).int(index.N).long(width, dst.N)
+	fours, values := inFours(width, to, 2*copy, singles, 2*halves) && dst.N%4 == 0, dst.N
+	if fours {
+		values /= 4
+	}
+	d.each(kernelGatherTable, values).ptr(to, copy, singles, halves, rows).int(index.N).flag(fours).long(width, dst.N)
 	d.fresh(copy, to, dst.N)
 }
 

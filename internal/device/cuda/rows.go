@@ -74,7 +74,7 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 		return on, 0
 	}
 	b, n := len(lengths.Host), d.pack.Steps()+1
-	table, holds := d.lengthTable(packedStarts, lengths, [2]int{b, n}, 4*n)
+	table, holds := d.lengthTable(packedStarts, lengths.View, device.View{}, [4]int{b, n}, 4*n)
 	if !holds {
 		d.rows(kernelPackStarts, n, b).ptr(table, on).int(b)
 	}
@@ -103,8 +103,8 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 	}
 }
 
-// words lists the word of every packed row in scratch memory. Ids are checked on the host.
-func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, columns, below, shift int) driver.Ptr {
+// words returns a table of the word of every packed row. Ids are checked on the host.
+func (d *dev) words(what string, words, lengths device.Ints, columns, below, shift int) driver.Ptr {
 	b := len(lengths.Host)
 	from := d.pointer(words.View)
 	on, table := d.starts(lengths)
@@ -122,9 +122,13 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 	if b == 0 {
 		return 0
 	}
-	rows := d.need(slot, 4*d.pack.Rows())
+	n := d.pack.Rows()
+	rows, holds := d.lengthTable(packedWords, lengths.View, words.View, [4]int{b, n, columns, shift}, 4*n)
+	if holds {
+		return rows
+	}
 	if lengths.Bounded {
-		d.fill(rows, 4*d.pack.Rows(), ^uint32(0)) // rows without a word are -1
+		d.fill(rows, 4*n, ^uint32(0)) // rows without a word are -1
 	}
 	d.each(kernelPackWords, b*steps).ptr(rows, from, on, table).int(b, columns, steps, shift)
 	return rows
@@ -133,7 +137,7 @@ func (d *dev) words(what string, slot scratchSlot, words, lengths device.Ints, c
 // GatherWords implements device.Tables.
 func (d *dev) GatherWords(a device.GatherArgs) {
 	a.Views(d.check("GatherWords"))
-	rows := d.words("GatherWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
+	rows := d.words("GatherWords", a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
 	table, out := d.pointer(a.Table), d.pointer(a.Out)
 	if n > 0 {
@@ -144,7 +148,7 @@ func (d *dev) GatherWords(a device.GatherArgs) {
 // ScatterWords implements device.Tables.
 func (d *dev) ScatterWords(a device.GatherArgs) {
 	a.Views(d.check("ScatterWords"))
-	rows := d.words("ScatterWords", scratchRows, a.Words, a.Lengths, a.L, a.V, 0)
+	rows := d.words("ScatterWords", a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
 	table, out := d.pointer(a.Table), d.pointer(a.Out)
 	d.sumWords(table, out, rows, n, a.V, a.D)

@@ -1,8 +1,9 @@
 // The retrieval losses over scores S [n, n] (device.Losses). One block works on one anchor: a row of S, or a column.
 //
-// Sides are separate launches, rows first: each block writes the gradient of its own row, then each block of the
-// columns adds to its own column. Bookkeeping is optional (null). Sums are double, hinges float, so that ties are those
-// of the scores.
+// Of hinges both sides are one launch; the blocks of the rows write the gradient, to which loss_finish adds what the
+// hardest negatives alone get. The sides of LUWM are separate launches, rows first: each block writes the gradient of
+// its own row, then each block of the columns adds to its own column. Bookkeeping is optional (null). Sums are double,
+// hinges float, so that ties are those of the scores.
 #include "common.cuh"
 
 // Whether (w, k) comes before (v, i) in the order of hardest negatives: NaN first, then the greater value, then the
@@ -33,34 +34,39 @@ VSE_INLINE void block_best(float* value, int* index) {
   *index = indices[0];
 }
 
-// part[anchor] is the loss of the anchor, slope[anchor] its share in the gradient of the positive score.
-// side 0: rows, anchor i; side 1: columns. margins may be null.
-// Cost: read 8*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
-KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores,
-                  const float* margins, float margin, int n, int most, int side) {
-  int anchor = blockIdx.x;
+// hinge_ is the cost of a negative with so much margin and score: -1 where it is below 0.
+VSE_INLINE float hinge_(float margin, float score, float positive) {
+  float c = margin + score - positive;
+  return c < 0 ? -1 : c;
+}
+
+// parts [2, 3, n]: for each side of an anchor the loss, its share in the gradient of the positive score, and the
+// hardest negative, -1 where no gradient flows to one. blockIdx.y is the side: 0 for rows, 1 for columns. margins,
+// hards and costs may be null. With most a side is its hardest negative, otherwise the sum of all.
+// Cost: read 24*gx*n; write 4*gx*n; flop 12*gx*n; turns n/block+12
+KERNEL hinge_sides(float* grad, double* parts, int* hard_rows, int* hard_columns, float* cost_rows, float* cost_columns,
+                   const float* scores, const float* margins, float margin, int n, int most) {
+  int anchor = blockIdx.x, side = blockIdx.y;
   float positive = scores[(i64)anchor * n + anchor], best = 0;
   int at = -1;
   double sum = 0, count = 0;
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
     i64 cell = side ? (i64)k * n + anchor : (i64)anchor * n + k;
-    float flow = side ? grad[cell] : 0;
+    float flow = 0;
     if (k != anchor) {
-      float c = (margins ? margins[cell] : margin) + scores[cell] - positive;
-      if (c < 0) c = -1;
-      else {
+      float m = margins ? margins[cell] : margin, score = scores[cell], c = hinge_(m, score, positive);
+      if (c != -1) {
         if (at < 0 || c > best || c != c) best = c, at = k;
         if (!most) sum += c, count += 1, flow += 1;
       }
+      if (!most && !side && hinge_(m, score, scores[(i64)k * n + k]) != -1) flow += 1;
     }
-    grad[cell] = flow;
+    if (!side) grad[cell] = flow;
   }
   block_best(&best, &at);
   if (!most) {
     sum = block_total(sum);
     count = block_total(count);
-  } else {
-    __syncthreads();
   }
   if (threadIdx.x) return;
   // A maximum of exactly 0 flows only where it is the first entry of all: that is where the maximum of equal zeros
@@ -69,12 +75,15 @@ KERNEL hinge_side(float* grad, double* part, double* slope, int* hard, float* co
   if (best == 0) at = open ? at : 0;
   if (at < 0) at = 0, best = 0;
   if (most) {
-    sum = at >= 0 ? best : 0;
+    sum = best;
     count = open;
-    if (open) grad[side ? (i64)at * n + anchor : (i64)anchor * n + at] += 1;
   }
-  part[anchor] = sum;
-  slope[anchor] = -count;
+  int *hard = side ? hard_columns : hard_rows;
+  float *cost = side ? cost_columns : cost_rows;
+  parts += 3 * (i64)side * n;
+  parts[anchor] = sum;
+  parts[n + anchor] = -count;
+  parts[2 * n + anchor] = most && open ? at : -1;
   if (hard) hard[anchor] = at;
   if (cost) cost[anchor] = best;
 }
@@ -117,15 +126,24 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
   if (cost) cost[anchor] = negative;
 }
 
-// The diagonal of the gradient and the loss [3], every part multiplied by scale. parts is [rows, rows' slopes, columns,
-// columns' slopes], each [n]. One block.
-// Cost: read 32*n; write 4*n; flop 6*n; turns n/block+4
-KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale) {
+// The diagonal of the gradient and the loss [3], every part multiplied by scale; parts as hinge_sides writes them. With
+// hard each hardest negative gets 1: those of the rows, which lie in different rows, then those of the columns. One
+// block.
+// Cost: read 48*n; write 4*n+8*n*hard; flop 6*n; turns n/block+4+2*hard
+KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale, int hard) {
   double row = 0, column = 0;
+  const double *rows = parts, *columns = parts + 3 * (i64)n;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
-    row += parts[i];
-    column += parts[2 * n + i];
-    grad[(i64)i * n + i] = (float)(scale * (parts[n + i] + parts[3 * n + i]));
+    row += rows[i];
+    column += columns[i];
+    grad[(i64)i * n + i] = (float)(scale * (rows[n + i] + columns[n + i]));
+  }
+  if (hard) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+      if (rows[2 * n + i] >= 0) grad[(i64)i * n + (int)rows[2 * n + i]] += 1;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+      if (columns[2 * n + i] >= 0) grad[(i64)(int)columns[2 * n + i] * n + i] += 1;
   }
   row = block_total(row);
   column = block_total(column);

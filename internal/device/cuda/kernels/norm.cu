@@ -2,27 +2,58 @@
 // (device.L2NormArgs).
 #include "common.cuh"
 
-// One block for each row (inner = 1).
-// Cost: read 4*gx*n; write 4*gx*n; flop 4*gx*n; turns ceil(gx*block/resident)*(2*n/block+2)
+// Row is what a thread has of a row of n values: those from `from` on, a block apart, kAhead at a time on their way.
+enum { kAhead = 4 };
+struct Row { float v[kAhead]; };
+
+VSE_INLINE Row row_(const float* x, int from, int n) {
+  Row r;
+  UNROLL for (int j = 0; j < kAhead; j++) {
+    int i = from + j * blockDim.x;
+    r.v[j] = i < n ? x[i] : 0;
+  }
+  return r;
+}
+
+// One block for each row (inner = 1). A thread reads its values again only where it has more than kAhead of them.
+// Cost: read 4*gx*n; write 4*gx*n; flop 4*gx*n; turns ceil(gx*block/resident)*(2*ceil(n/block/4)+1)
 KERNEL norm_rows(float* y, float* norm, const float* x, int n, float eps) {
   x += (i64)blockIdx.x * n;
   y += (i64)blockIdx.x * n;
+  int step = kAhead * blockDim.x;
   float s = 0;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[i] * x[i];
+  Row v;
+  for (int i = threadIdx.x; i < n; i += step) {
+    v = row_(x, i, n);
+    UNROLL for (int j = 0; j < kAhead; j++) s += v.v[j] * v.v[j];
+  }
   float r = sqrtf(block_sum(s)), f = inverse_(r + eps);
   if (threadIdx.x == 0) norm[blockIdx.x] = r;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i] * f;
+  for (int i = threadIdx.x; i < n; i += step) {
+    if (n > step) v = row_(x, i, n);
+    UNROLL for (int j = 0; j < kAhead; j++)
+      if (i + j * (int)blockDim.x < n) y[i + j * blockDim.x] = v.v[j] * f;
+  }
 }
 
-// Cost: read 8*gx*n; write 4*gx*n; flop 5*gx*n; flight 8; turns ceil(gx*block/resident)*(2*n/block+2)
+// Cost: read 8*gx*n; write 4*gx*n; flop 5*gx*n; turns ceil(gx*block/resident)*(2*ceil(n/block/4)+1)
 KERNEL norm_rows_grad(float* dx, const float* x, const float* norm, const float* dy, int n, float eps) {
   x += (i64)blockIdx.x * n;
   dx += (i64)blockIdx.x * n;
   dy += (i64)blockIdx.x * n;
-  float s = 0;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[i] * dy[i];
-  float dot = block_sum(s), r = norm[blockIdx.x], u = inverse_(r + eps), v = r > 0 ? -dot * u * u / r : 0;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) dx[i] = u * dy[i] + v * x[i];
+  int step = kAhead * blockDim.x;
+  float s = 0, r = norm[blockIdx.x];
+  Row v, d;
+  for (int i = threadIdx.x; i < n; i += step) {
+    v = row_(x, i, n), d = row_(dy, i, n);
+    UNROLL for (int j = 0; j < kAhead; j++) s += v.v[j] * d.v[j];
+  }
+  float dot = block_sum(s), u = inverse_(r + eps), w = r > 0 ? -dot * u * u / r : 0;
+  for (int i = threadIdx.x; i < n; i += step) {
+    if (n > step) v = row_(x, i, n), d = row_(dy, i, n);
+    UNROLL for (int j = 0; j < kAhead; j++)
+      if (i + j * (int)blockDim.x < n) dx[i + j * blockDim.x] = u * d.v[j] + w * v.v[j];
+  }
 }
 
 // One thread for each of the count = outer·inner vectors.

@@ -48,6 +48,8 @@ func TestStatements(t *testing.T) {
 			"(int64_t)0, 13); at[0] = as<float>(f1); }",
 		"mul.wide.s32 \t%rd1, %r1, -4;": "set(rd1, op_mul_wide<int32_t>(as<int32_t>(r1), " +
 			"as<int32_t>((uint64_t)0xfffffffffffffffcull)));",
+		"mul.hi.u16 \t%rs1, %rs2, 3277;": "set(rs1, op_mul_hi<uint16_t>(as<uint16_t>(rs2), " +
+			"as<uint16_t>((uint64_t)0xccdull)));",
 		"cvt.rzi.s32.f32 \t%r1, %f1;": "set(r1, convert<int32_t>(as<float>(f1)));",
 		"shfl.sync.bfly.b32\t%r1, %r2, 16, 31, -1;": "set(r1, (uint32_t)emu::shuffle(" +
 			"as<uint32_t>((uint64_t)0xffffffffffffffffull), as<uint32_t>(r2), " +

@@ -87,6 +87,7 @@ OP uint64_t op_mul_wide_(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
 OP int32_t op_mul_wide_(int16_t a, int16_t b) { return (int32_t)a * b; }
 OP int64_t op_mul_wide_(int32_t a, int32_t b) { return (int64_t)a * b; }
 OF(std::is_integral) auto op_mul_wide(T a, T b) { return op_mul_wide_(a, b); }
+OF(std::is_integral) T op_mul_hi(T a, T b) { return (T)(op_mul_wide_(a, b) >> 8 * sizeof(T)); }
 OP float product_sum(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 OP double product_sum(double a, double b, double c) { return __builtin_fma(a, b, c); }
 OF(std::is_floating_point) T op_fma_rn(T a, T b, T c) {
