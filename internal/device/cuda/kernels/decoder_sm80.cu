@@ -68,6 +68,23 @@ VSE_INLINE Own own_(int b, int units, int h) {
 // until_ is s as far as the first n sequences go.
 VSE_INLINE int until_(const Sequences& s, int n) { return s.last < n ? s.last : n; }
 
+// products_ multiplies the sequences of a block, of those before last, with columns, and calls use for each one of the
+// thread; total_ of part has its products then.
+template <int columns, int near, class Use>
+VSE_INLINE void products_(float* part, const bf16* operand, const Columns<columns, near>& of, int depth, const Own& o,
+                          int last, int rows, Use use) {
+  for (int row = o.s.first; row < last; row += 16 * kTall) {
+    float x[kTall][columns][4];
+    multiply_(x, operand + 32 * row, rows, of, depth, (last - row + 15) / 16);
+    UNROLL for (int i = 0; i < kTall; i++) {
+      int q = row + 16 * i + o.sequence;
+      if (row + 16 * i >= last) continue;
+      give_<columns>(part, x[i]);
+      if (q < last) use(q);
+    }
+  }
+}
+
 // Masks are those of the dropout of contexts: of device.DropoutArgs, or with lengths and the table of their packing
 // those of DropoutPadded. factor 0 is no dropout.
 struct Masks {
@@ -168,46 +185,30 @@ KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* w
     i64 start = starts[t];
     int active = starts[t + 1] - (int)start, last = until_(o.s, active);
     grid_barrier(arrived, ++barriers);
-    for (int row = o.s.first; row < last; row += 16 * kTall) {
-      float x[kTall][kState][4];
-      multiply_(x, state + 32 * row, rows, of_state, h, (last - row + 15) / 16);
-      UNROLL for (int i = 0; i < kTall; i++) {
-        int q = row + 16 * i + o.sequence;
-        if (row + 16 * i >= last) continue;
-        give_<kState>(part, x[i]);
-        if (q >= last) continue;
-        float* g = gates + (start + q) * 4 * h + k;
-        g[0] += total_<kState>(part, o.half, o.at) + br;
-        g[h] += total_<kState>(part, 2 + o.half, o.at) + bz;
-        g[3 * h] = total_<kState>(part, 4 + o.half, o.at) + bn;
-        query[(start + q) * h + k] = total_<kState>(part, 6 + o.half, o.at);
-      }
-    }
+    products_(part, state, of_state, h, o, last, rows, [&](int q) {
+      float* g = gates + (start + q) * 4 * h + k;
+      g[0] += total_<kState>(part, o.half, o.at) + br;
+      g[h] += total_<kState>(part, 2 + o.half, o.at) + bz;
+      g[3 * h] = total_<kState>(part, 4 + o.half, o.at) + bn;
+      query[(start + q) * h + k] = total_<kState>(part, 6 + o.half, o.at);
+    });
     grid_barrier(arrived, ++barriers);
     for (int q = blockIdx.x; q < active; q += gridDim.x)
       attend_(weights, context, context_operand, keys, values, query, vector, m, start + q, t, q, b, r, h);
     grid_barrier(arrived, ++barriers);
-    for (int row = o.s.first; row < last; row += 16 * kTall) {
-      float x[kTall][kContext][4];
-      multiply_(x, context_operand + 32 * row, rows, of_context, h, (last - row + 15) / 16);
-      UNROLL for (int i = 0; i < kTall; i++) {
-        int q = row + 16 * i + o.sequence;
-        if (row + 16 * i >= last) continue;
-        give_<kContext>(part, x[i]);
-        if (q >= last) continue;
-        i64 at = (start + q) * h + k;
-        float* g = gates + (start + q) * 4 * h + k;
-        float before = t == 0 ? initial[q * h + k] : y[((i64)starts[t - 1] + q) * h + k];
-        Gates v = gates_(g[0] + total_<kContext>(part, o.half, o.at), g[h] + total_<kContext>(part, 2 + o.half, o.at),
-                         g[2 * h] + total_<kContext>(part, 4 + o.half, o.at), g[3 * h], before);
-        g[0] = v.r;
-        g[h] = v.z;
-        g[2 * h] = v.m;
-        prev[at] = before;
-        y[at] = v.after;
-        state[tiled(q, k, rows)] = bf16_of(v.after);
-      }
-    }
+    products_(part, context_operand, of_context, h, o, last, rows, [&](int q) {
+      i64 at = (start + q) * h + k;
+      float* g = gates + (start + q) * 4 * h + k;
+      float before = t == 0 ? initial[q * h + k] : y[((i64)starts[t - 1] + q) * h + k];
+      Gates v = gates_(g[0] + total_<kContext>(part, o.half, o.at), g[h] + total_<kContext>(part, 2 + o.half, o.at),
+                       g[2 * h] + total_<kContext>(part, 4 + o.half, o.at), g[3 * h], before);
+      g[0] = v.r;
+      g[h] = v.z;
+      g[2 * h] = v.m;
+      prev[at] = before;
+      y[at] = v.after;
+      state[tiled(q, k, rows)] = bf16_of(v.after);
+    });
   }
 }
 
@@ -292,40 +293,25 @@ KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores
         to[3 * all] = bf16_of(v.dn);
       }
     grid_barrier(arrived, ++barriers);
-    for (int row = o.s.first; row < last; row += 16 * kTall) {
-      float x[kTall][kBack][4];
-      multiply_(x, slopes + of_contexts * all + 32 * row, rows, of, 3 * h, (last - row + 15) / 16);
-      UNROLL for (int i = 0; i < kTall; i++) {
-        int q = row + 16 * i + o.sequence;
-        if (row + 16 * i >= last) continue;
-        give_<kBack>(part, x[i]);
-        if (q >= last) continue;
-        UNROLL for (int u = 0; u < kOwn; u++) {
-          float s = total_<kBack>(part, 2 * u + o.half, o.at);
-          if (of_contexts)
-            dcontext[(start + q) * h + k + 16 * u] = dropped_(m, s, start + q, t, q, k + 16 * u, h);
-          else
-            carry[(i64)q * h + k + 16 * u] += s;
-        }
+    products_(part, slopes + of_contexts * all, of, 3 * h, o, last, rows, [&](int q) {
+      UNROLL for (int u = 0; u < kOwn; u++) {
+        float s = total_<kBack>(part, 2 * u + o.half, o.at);
+        if (of_contexts)
+          dcontext[(start + q) * h + k + 16 * u] = dropped_(m, s, start + q, t, q, k + 16 * u, h);
+        else
+          carry[(i64)q * h + k + 16 * u] += s;
       }
-    }
+    });
     grid_barrier(arrived, ++barriers);
     for (int q = blockIdx.x + gridDim.x * blockIdx.y; q < active; q += gridDim.x * gridDim.y)
       attend_back_(dscores, dquery, query_operand, dcontext, keys, values, query, vector, weights, start + q, q, b, r,
                    h);
     grid_barrier(arrived, ++barriers);
-    for (int row = o.s.first; row < last && !of_contexts; row += 16 * kTall) {
-      float x[kTall][kBack][4];
-      multiply_(x, query_operand + 32 * row, rows, of_query, h, (last - row + 15) / 16);
-      UNROLL for (int i = 0; i < kTall; i++) {
-        int q = row + 16 * i + o.sequence;
-        if (row + 16 * i >= last) continue;
-        give_<kBack>(part, x[i]);
-        if (q >= last) continue;
-        UNROLL for (int u = 0; u < kOwn; u++)
-          carry[(i64)q * h + k + 16 * u] += total_<kBack>(part, 2 * u + o.half, o.at);
-      }
-    }
+    if (of_contexts) continue;
+    products_(part, query_operand, of_query, h, o, last, rows, [&](int q) {
+      UNROLL for (int u = 0; u < kOwn; u++)
+        carry[(i64)q * h + k + 16 * u] += total_<kBack>(part, 2 * u + o.half, o.at);
+    });
   }
 }
 
