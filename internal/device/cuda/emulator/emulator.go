@@ -8,7 +8,8 @@
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
 // What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers. A second build
-// executes the PTX itself (package ptx) with the same checks.
+// executes the PTX itself (package ptx) with the same checks, and finds a race of two `x += v` too: of the sources, GCC
+// checks such an address for reading alone.
 package emulator
 
 import (
