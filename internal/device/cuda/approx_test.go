@@ -107,6 +107,54 @@ func (a matrix) columns(m, n int) []approx {
 	return matrix(func(int, int) approx { return approx{v: 1} }).times(a, 1, n, m)
 }
 
+// sigmoid is 1/(1 + e^-x).
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// less is 1 - a.
+func less(a approx) approx { return approx{v: 1}.plus(approx{-a.v, a.e}) }
+
+// cell is what the step of a GRU keeps of a unit: the gates r, z and n, and c = W_hn h + b_hn.
+type cell [4]approx
+
+// cellOf is that of a unit in a row of gates, [rows, 4h].
+func cellOf(gates []float64, row, unit, h int) (c cell) {
+	for i := range c {
+		c[i].v = gates[(row*4+i)*h+unit]
+	}
+	return c
+}
+
+// write puts c where cellOf finds it.
+func (c cell) write(gates []approx, row, unit, h int) {
+	for i, v := range c {
+		gates[(row*4+i)*h+unit] = v
+	}
+}
+
+// of is the cell of the sums of inputs that the gates have; n follows from r and c as the device gave them.
+func (c cell) of(r, z, n, hidden approx) cell {
+	return cell{r.through(sigmoid, inexact), z.through(sigmoid, inexact),
+		n.plus(c[0].times(c[3])).through(math.Tanh, inexact), hidden}
+}
+
+// after is the state after the step.
+func (c cell) after(before approx) approx {
+	return less(c[1]).times(c[2]).plus(c[1].times(before))
+}
+
+// slopes are the gradients [n, r, z, c] of the inputs, from that of the state after the step.
+func (c cell) slopes(d, before approx) cell {
+	r, z, m := c[0], c[1], c[2]
+	dn := d.times(less(z)).times(less(m.times(m)))
+	return cell{dn, dn.times(c[3]).times(r.times(less(r))),
+		d.times(before.plus(approx{-m.v, m.e})).times(z.times(less(z))), dn.times(r)}
+}
+
+// ofHidden are the columns of slopes that belong to the products of W_hh, r, z and c; ofInput those that belong to
+// W_ih, r, z and n.
+func (a matrix) ofHidden(h int) matrix { return func(row, j int) approx { return a(row, h+j) } }
+func (a matrix) ofInput(h int) matrix  { return func(row, j int) approx { return a(row, (h+j)%(3*h)) } }
+
 // exactly are values without an error.
 func exactly(x []float64) []approx {
 	all := make([]approx, len(x))

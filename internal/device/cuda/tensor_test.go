@@ -300,23 +300,16 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 	rows := starts[len(starts)-1]
 	x := rowsOf(as(exactly(g.x), products), in)
 	y, final, dx := make([]approx, rows*h), make([]approx, len(g.lengths)*h), make([]sum, rows*in)
-	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	one, minus := approx{v: 1}, approx{v: -1}
-	less := func(a approx) approx { return one.plus(minus.product(a)) }
 	for k := range g.of {
 		o := &g.of[k]
 		wih, whh := rowsOf(as(exactly(o.wih), products), in), rowsOf(as(exactly(o.whh), steps), h)
-		known := rowsOf(exactly(o.gates), 4*h)
 		before := rowsOf(exactly(o.prev), h)
 		state := rowsOf(as(exactly(o.prev), steps), h)
 		input, hidden := x.times(wih.transposed(), rows, 3*h, in), state.times(whh.transposed(), rows, 3*h, h)
 		plusRow(input, exactly(o.bih))
 		plusRow(hidden, exactly(o.bhh))
-		// The slopes that belong to W_hh are r, z and hn, those that belong to W_ih r, z and n.
 		slope, rounded := rowsOf(exactly(o.slopes), 4*h), rowsOf(as(exactly(o.slopes), products), 4*h)
-		ofHidden := func(a matrix) matrix { return func(row, j int) approx { return a(row, h+j) } }
-		ofInput := func(a matrix) matrix { return func(row, j int) approx { return a(row, (h+j)%(3*h)) } }
-		back := ofHidden(rowsOf(as(exactly(o.slopes), steps), 4*h)).times(whh, rows, h, 3*h)
+		back := rowsOf(as(exactly(o.slopes), steps), 4*h).ofHidden(h).times(whh, rows, h, 3*h)
 		state = rowsOf(as(exactly(o.prev), products), h)
 		gates, prev, slopes := make([]approx, rows*4*h), make([]approx, rows*h), make([]approx, rows*4*h)
 		for s, n := range g.lengths {
@@ -329,13 +322,9 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 			}
 			for i := range h {
 				for at, row := range order {
-					gate := gates[row*4*h:][:4*h]
-					r, z, m, c := known(row, i), known(row, h+i), known(row, 2*h+i), known(row, 3*h+i)
-					gate[i] = input[row*3*h+i].plus(hidden[row*3*h+i]).through(sigmoid, inexact)
-					gate[h+i] = input[row*3*h+h+i].plus(hidden[row*3*h+h+i]).through(sigmoid, inexact)
-					gate[2*h+i] = input[row*3*h+2*h+i].plus(r.times(c)).through(math.Tanh, inexact)
-					gate[3*h+i] = hidden[row*3*h+2*h+i]
-					after := less(z).times(m).plus(z.times(before(row, i)))
+					known, a, b := cellOf(o.gates, row, i, h), input[row*3*h+i:], hidden[row*3*h+i:]
+					known.of(a[0].plus(b[0]), a[h].plus(b[h]), a[2*h], b[2*h]).write(gates, row, i, h)
+					after := known.after(before(row, i))
 					y[row*h+i] = y[row*h+i].plus(approx{v: g.scale}.product(after))
 					if at+1 < len(order) {
 						prev[order[at+1]*h+i] = after
@@ -349,18 +338,13 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 				}
 				for at := len(order) - 1; at >= 0; at-- {
 					row := order[at]
-					r, z, m, c := known(row, i), known(row, h+i), known(row, 2*h+i), known(row, 3*h+i)
-					d := carry
+					known, d := cellOf(o.gates, row, i, h), carry
 					if at+1 < len(order) {
 						d = d.plus(back[order[at+1]*h+i])
 					}
 					d = d.plus(approx{v: g.scale * g.dy[row*h+i]})
-					dn := d.times(less(z)).times(less(m.times(m)))
-					slopes[row*4*h+i] = dn
-					slopes[row*4*h+h+i] = dn.times(c).times(r.times(less(r)))
-					slopes[row*4*h+2*h+i] = d.times(before(row, i).plus(minus.product(m))).times(z.times(less(z)))
-					slopes[row*4*h+3*h+i] = dn.times(r)
-					carry = d.times(z)
+					known.slopes(d, before(row, i)).write(slopes, row, i, h)
+					carry = d.times(known[1])
 				}
 			}
 		}
@@ -368,13 +352,13 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 		within(t, of+"gates", o.gates, gates)
 		within(t, of+"states before", o.prev, prev)
 		within(t, of+"slopes", o.slopes, slopes)
-		within(t, of+"DWIH", o.dwih, ofInput(rounded).transposed().times(x, 3*h, in, rows))
-		within(t, of+"DWHH", o.dwhh, ofHidden(rounded).transposed().times(state, 3*h, h, rows))
-		within(t, of+"DBIH", o.dbih, ofInput(slope).columns(rows, 3*h))
-		within(t, of+"DBHH", o.dbhh, ofHidden(slope).columns(rows, 3*h))
+		within(t, of+"DWIH", o.dwih, rounded.ofInput(h).transposed().times(x, 3*h, in, rows))
+		within(t, of+"DWHH", o.dwhh, rounded.ofHidden(h).transposed().times(state, 3*h, h, rows))
+		within(t, of+"DBIH", o.dbih, slope.ofInput(h).columns(rows, 3*h))
+		within(t, of+"DBHH", o.dbhh, slope.ofHidden(h).columns(rows, 3*h))
 		for i := range dx {
 			for j := range 3 * h {
-				dx[i].add(ofInput(rounded)(i/in, j), wih(j, i%in))
+				dx[i].add(rounded.ofInput(h)(i/in, j), wih(j, i%in))
 			}
 		}
 	}
