@@ -31,6 +31,10 @@ func (e *FolderError) Error() string {
 			where += ", nor in " + strings.Join(started, ", ") + ", where the run was started"
 		}
 	}
-	return fmt.Sprintf("%s: no such folder%s; name the folder that holds %s_caps.txt with %s", e.Dir, where, e.Split,
-		setting)
+	or := ""
+	if setting == "data.dir" {
+		or = fmt.Sprintf(", or write a synthetic world with 'vsetrain data synth %s'", e.Dir)
+	}
+	return fmt.Sprintf("%s: no such folder%s; name the folder that holds %s_caps.txt with %s%s", e.Dir, where, e.Split,
+		setting, or)
 }
