@@ -155,6 +155,41 @@ func (c cell) slopes(d, before approx) cell {
 func (a matrix) ofHidden(h int) matrix { return func(row, j int) approx { return a(row, h+j) } }
 func (a matrix) ofInput(h int) matrix  { return func(row, j int) approx { return a(row, (h+j)%(3*h)) } }
 
+// norm is the length of a row.
+func norm(row []approx) approx {
+	var squares sum
+	for _, v := range row {
+		squares.add(v, v)
+	}
+	return squares.total().through(math.Sqrt, 1)
+}
+
+// inverse is what divides by a norm, or by a sum of weights: 1/(n + 1e-8).
+func inverse(n approx) approx {
+	return n.plus(approx{v: 1e-8}).through(func(v float64) float64 { return 1 / v }, 1)
+}
+
+// unitContexts are the contexts of length 1 of b images with words, image after image, from the weights [words, b·r]
+// and regions [b·r, e], and their norms before.
+func unitContexts(alpha, regions matrix, b, words, r, e int) (u, norms []approx) {
+	u, norms = make([]approx, b*words*e), make([]approx, b*words)
+	for p := range norms {
+		row, image, word := u[p*e:][:e], p/words, p%words
+		for k := range row {
+			var context sum
+			for j := range r {
+				context.add(alpha(word, image*r+j), regions(image*r+j, k))
+			}
+			row[k] = context.total()
+		}
+		norms[p] = norm(row)
+		for k := range row {
+			row[k] = row[k].times(inverse(norms[p]))
+		}
+	}
+	return u, norms
+}
+
 // exactly are values without an error.
 func exactly(x []float64) []approx {
 	all := make([]approx, len(x))

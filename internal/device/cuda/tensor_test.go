@@ -73,10 +73,6 @@ func (c *pairCase) contexts(b, r, e, s int) *contextCase {
 func (x *contextCase) check(t *testing.T, what string, contexts, products func(float64) float64) {
 	t.Helper()
 	words, pairs, nodes := len(x.at), len(x.at)*x.b, len(x.nodes)/x.s/x.b
-	const eps = 1e-8
-	inverse := func(n approx) approx {
-		return n.plus(approx{v: eps}).through(func(v float64) float64 { return 1 / v }, 1)
-	}
 	given := func(f func(float64) float64) (regions, alpha matrix) {
 		return rowsOf(as(exactly(x.images), f), x.e), rowsOf(as(exactly(x.weights), f), x.b*x.r)
 	}
@@ -84,25 +80,13 @@ func (x *contextCase) check(t *testing.T, what string, contexts, products func(f
 	w, bias := rowsOf(as(exactly(x.w), products), x.e), exactly(x.bias)
 	// Of a pair, in the order of images and then words: the context of length 1, what it differs by from the word, and
 	// the factors of its gradient.
-	u, off, z := make([]approx, pairs*x.e), make([]approx, pairs*x.e), make([]approx, pairs*x.e)
-	norms, dz := make([]approx, pairs), make([]approx, pairs*x.s)
+	u, norms := unitContexts(alpha, regions, x.b, words, x.r, x.e)
+	off, z, dz := make([]approx, pairs*x.e), make([]approx, pairs*x.e), make([]approx, pairs*x.s)
 	wantNodes, wantNorms := exactly(x.nodes), make([]approx, pairs)
 	for p := range pairs {
-		image, word := p/words, p%words
-		var squares sum
-		for k := range x.e {
-			var context sum
-			for j := range x.r {
-				context.add(alpha(word, image*x.r+j), regions(image*x.r+j, k))
-			}
-			u[p*x.e+k] = context.total()
-			squares.add(u[p*x.e+k], u[p*x.e+k])
-		}
-		norms[p] = squares.total().through(math.Sqrt, 1)
 		for k := range x.e {
 			i := p*x.e + k
-			u[i] = u[i].times(inverse(norms[p]))
-			off[i] = u[i].plus(approx{v: -x.rows[word*x.e+k]})
+			off[i] = u[i].plus(approx{v: -x.rows[p%words*x.e+k]})
 			z[i] = off[i].times(off[i]).as(products)
 		}
 	}
@@ -110,18 +94,17 @@ func (x *contextCase) check(t *testing.T, what string, contexts, products func(f
 	plusRow(values, bias)
 	for p := range pairs {
 		at := p/words*nodes + x.at[p%words]
-		var squares, dot sum
+		var dot sum
 		for k := range x.s {
-			squares.add(values[p*x.s+k], values[p*x.s+k])
 			dot.add(approx{v: x.nodes[at*x.s+k]}, approx{v: x.dNodes[at*x.s+k]})
 		}
-		wantNorms[p] = squares.total().through(math.Sqrt, 1)
-		norm := approx{v: x.norms[p]}
-		along := dot.total().times(norm.through(func(v float64) float64 { return -1 / v }, 1))
+		wantNorms[p] = norm(values[p*x.s:][:x.s])
+		given := approx{v: x.norms[p]}
+		along := dot.total().times(given.through(func(v float64) float64 { return -1 / v }, 1))
 		for k := range x.s {
 			i := at*x.s + k
 			wantNodes[i] = values[p*x.s+k].times(inverse(wantNorms[p]))
-			dz[p*x.s+k] = inverse(norm).times(approx{v: x.dNodes[i]}).plus(along.times(approx{v: x.nodes[i]}))
+			dz[p*x.s+k] = inverse(given).times(approx{v: x.dNodes[i]}).plus(along.times(approx{v: x.nodes[i]}))
 		}
 	}
 	within(t, what+": nodes", x.nodes, wantNodes)
