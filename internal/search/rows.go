@@ -100,8 +100,8 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 }
 
 // PrepareBatches does now what the first calls of Batch would wait for: it encodes the images, brings them into the
-// layout of the products, and compiles and runs the graphs of captions of usual lengths for the numbers of captions
-// that are embedded together: that takes their memory from the system.
+// layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
+// embedded together. The largest of them runs, which takes the memory of all from the system.
 func (x *Index) PrepareBatches(ctx context.Context) error {
 	for _, m := range x.all() {
 		e, ok := m.(*embedder)
@@ -129,12 +129,21 @@ func (x *Index) PrepareBatches(ctx context.Context) error {
 }
 
 func (m *embedder) compileBatches(ctx context.Context) error {
+	const longest = 32
+	full := make([][]int32, MaxBatch) // takes the memory of all
+	for i := range full {
+		full[i] = make([]int32, longest)
+	}
+	if _, err := m.encode(ctx, full); err != nil {
+		return err
+	}
 	for n := 1; n <= MaxBatch; n *= 2 {
-		for _, l := range []int{8, 16, 24, 32} {
+		for l := 8; l <= longest; l += 8 {
 			ids := make([][]int32, n)
 			for i := range ids {
-				ids[i] = make([]int32, l)
+				ids[i] = make([]int32, 1)
 			}
+			ids[0] = make([]int32, l)
 			if _, err := m.encode(ctx, ids); err != nil {
 				return err
 			}
