@@ -16,9 +16,11 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 # The packages with the longest tests, begun first so that none runs alone at the end.
 LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/device/cpu ./cmd/vsetrain
-# Tests that repeat others in more combinations: every kernel with rounded copies beside it, every kind of product on the
-# emulated GPU, loss curves of all networks on it, every loss with GSMN. They take a third of the time of all tests.
-COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestBF16Copies|TestCUDALossCurve|TestGSMNLearnsWithEveryLoss)$$
+# Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
+# product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
+# data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
+COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
+	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestResidentFeatures|TestGSMNLearnsWithEveryLoss)$$
 CONFIG      ?= vsepp/f30k-lseh
 
 # Every target with a description is a command and no file.
