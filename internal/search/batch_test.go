@@ -199,10 +199,8 @@ func TestCandidates(t *testing.T) {
 				if p == gemm.Int16 && !engine.HasInt16() {
 					t.Skip("this processor has no products in Int16")
 				}
-				of, as := operand{precision: p, scale: 1}, operand{precision: p, scale: 1}
-				if p == gemm.Int16 {
-					of.scale, as.scale = wholeScale(images, dim), wholeScale(q, dim)
-				}
+				of := operand{precision: p, scale: scaleOf(images, dim, p)}
+				as := operand{precision: p, scale: scaleOf(q, dim, p)}
 				x, y := make([]float32, n*dim), make([]float32, dim)
 				for j := range n {
 					of.add(x[j*dim:(j+1)*dim], images[j*dim:(j+1)*dim])

@@ -34,12 +34,9 @@ func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]fl
 		queries[at] = make([]float32, len(rows[at]))
 	}
 	for j, q := range near {
-		scale := 1.0 // of this query, for all members
-		if b.precision == gemm.Int16 {
-			scale = math.Inf(1)
-			for at, m := range members {
-				scale = min(scale, wholeScale(rows[at][j*m.dim:(j+1)*m.dim], m.dim))
-			}
+		scale := math.Inf(1) // of this query, for all members
+		for at, m := range members {
+			scale = min(scale, scaleOf(rows[at][j*m.dim:(j+1)*m.dim], m.dim, b.precision))
 		}
 		for at, m := range members {
 			lo, hi := j*m.dim, (j+1)*m.dim
@@ -87,10 +84,7 @@ func (x *Index) packImages(images [][]float32) error {
 	b.packed, b.images = make([][]gemm.Packed, len(images)), make([]operand, len(images))
 	for at, rows := range images {
 		dim := len(rows) / n
-		o := operand{precision: b.precision, scale: 1}
-		if o.precision == gemm.Int16 {
-			o.scale = wholeScale(rows, dim)
-		}
+		o := operand{precision: b.precision, scale: scaleOf(rows, dim, b.precision)}
 		blocks := make([]gemm.Packed, (n+batchImages-1)/batchImages)
 		values := make([]float32, min(n, batchImages)*dim)
 		for i := range blocks {
@@ -133,10 +127,13 @@ func (o *operand) add(dst, row []float32) {
 	o.length, o.lost = max(o.length, math.Sqrt(length)), max(o.lost, math.Sqrt(lost))
 }
 
-// wholeScale is the largest power of two, up to 2^60, by which embeddings [N, dim] may be multiplied to be operands in
-// Int16: each value is in range, and with a the lengths are at most √(2^31) after rounding, so that Σ|a b| ≤ |a| |b| is
-// below 2^31.
-func wholeScale(rows []float32, dim int) float64 {
+// scaleOf is what embeddings [N, dim] are multiplied by to be operands: 1, or in Int16 the largest power of two, up to
+// 2^60, with which each value is in range, and all lengths are below √(2^31) after rounding, so that Σ|a b| ≤ |a| |b|
+// is below 2^31.
+func scaleOf(rows []float32, dim int, p gemm.Precision) float64 {
+	if p != gemm.Int16 {
+		return 1
+	}
 	var largest, squares float64
 	for lo := 0; lo < len(rows); lo += dim {
 		var s float64

@@ -78,23 +78,6 @@ func (o Options) Validate() error {
 	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
 }
 
-// tensor is what kernels on tensor cores take as operands (mma.cuh).
-type tensor int
-
-const (
-	tensorNone tensor = iota // there are no such kernels
-	tensorBF16
-	tensorTF32
-)
-
-// each is the number of values of a word of an operand. An instruction is eight words deep.
-func (t tensor) each() int {
-	if t == tensorBF16 {
-		return 2
-	}
-	return 1
-}
-
 // dev implements device.Device.
 type dev struct {
 	checker   device.Checker
@@ -256,7 +239,7 @@ func (d *dev) begin(o Options) (err error) {
 		d.bf16.on = d.precision == BF16
 	}
 	if d.info.Major >= 8 && !o.BaseKernels {
-		d.tensor = map[string]tensor{BF16: tensorBF16, TF32: tensorTF32}[d.precision]
+		d.tensor = tensorOf(d.precision)
 	}
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err

@@ -33,9 +33,11 @@ VSE_INLINE void pack_(u32* packed, const float* regions, int images, int r, int 
   }
 }
 
-// x += α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp.
+// x = α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp. low and high are
+// the sums of squares of the lane, of rows g and g + 8.
 template <class T>
-VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, int n, i64 all, int r, int steps) {
+VSE_INLINE void contexts_(float (*x)[4], float* low, float* high, const float* alpha, const u32* packed, int n, i64 all,
+                          int r, int steps) {
   int lane = threadIdx.x & 31, g = lane / 4;
   packed += 2 * (threadIdx.x / 32 * kTiles * 32 + lane);
   UNROLL for (int j = 0; j < kTiles; j++)
@@ -55,6 +57,9 @@ VSE_INLINE void contexts_(float (*x)[4], const float* alpha, const u32* packed, 
     }
     UNROLL for (int j = 0; j < kTiles; j++) T::multiply(x[j], a, b[j]);
   }
+  *low = *high = 0;
+  UNROLL for (int j = 0; j < kTiles; j++) *low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
+  UNROLL for (int j = 0; j < kTiles; j++) *high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
 }
 
 // The sums of low and high over the rows g and g + 8 of a block, to every lane that has such a row.
@@ -80,10 +85,9 @@ VSE_INLINE void squares_(float* z, bf16* half, const float* alpha, const u32* pa
   int last = ((int)blockIdx.y + 1) * per;
   if (last > images) last = images;
   for (i64 b = blockIdx.y * per; b < last; b++) {
-    float x[kTiles][4], low = 0, high = 0;
-    contexts_<T>(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
-    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
-    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
+    float x[kTiles][4], low, high;
+    contexts_<T>(x, &low, &high, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r,
+                 steps);
     row_sums(&low, &high, part);
     UNROLL for (int side = 0; side < 2; side++) {
       int word = g + 8 * side;
@@ -121,10 +125,9 @@ VSE_INLINE void squares_grad_(float* dx, bf16* half, float* drows, const float* 
     UNROLL for (int q = 0; q < 2; q++)
       UNROLL for (int j = 0; j < 8; j++) dv[side][q][j] = 0;
   for (i64 b = blockIdx.y * per; b < last; b++) {
-    float x[kTiles][4], low = 0, high = 0;
-    contexts_<T>(x, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r, steps);
-    UNROLL for (int j = 0; j < kTiles; j++) low += x[j][0] * x[j][0] + x[j][1] * x[j][1];
-    UNROLL for (int j = 0; j < kTiles; j++) high += x[j][2] * x[j][2] + x[j][3] * x[j][3];
+    float x[kTiles][4], low, high;
+    contexts_<T>(x, &low, &high, alpha + first * all + b * r, packed + 64 * kWarps * kTiles * b * steps, n, all, r,
+                 steps);
     row_sums(&low, &high, part);
     float norm[2] = {sqrtf(low), sqrtf(high)}, dot[2] = {0, 0};
     UNROLL for (int side = 0; side < 2; side++) {
