@@ -33,8 +33,8 @@ VSE_INLINE void pack_(u32* packed, const float* regions, int images, int r, int 
   }
 }
 
-// x = α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp. low and high are
-// the sums of squares of the lane, of rows g and g + 8.
+// x = α V for 16 words whose weights begin at alpha, of which there are n, and the columns of the warp. low and high
+// are the sums of squares of the lane, of rows g and g + 8.
 template <class T>
 VSE_INLINE void contexts_(float (*x)[4], float* low, float* high, const float* alpha, const u32* packed, int n, i64 all,
                           int r, int steps) {
