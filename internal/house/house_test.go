@@ -109,7 +109,6 @@ var outside = map[string][]string{
 	"github.com/spf13/viper": {"internal/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
 	"go.yaml.in":             {"internal/config", "internal/sweep"},
-	"github.com/vbauerster":  {"cmd/vsetrain/internal/ui"},
 	"golang.org/x/term":      {"cmd/vsetrain/internal/ui"},
 	"gorgonia.org/gorgonia":  {"internal/graph"},
 	"gorgonia.org/tensor":    {"internal/graph", "loss"},
@@ -159,6 +158,7 @@ func touch(t *testing.T) {
 // The rules hold for the sources of every system that is supported.
 func TestHouse(t *testing.T) {
 	touch(t)
+	var all []goPackage // of every target
 	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64",
 		"linux/amd64 vsecu", "linux/amd64 nodl"} {
 		system, tag, _ := strings.Cut(target, " ")
@@ -188,12 +188,16 @@ func TestHouse(t *testing.T) {
 			}
 			pkgs = append(pkgs, p)
 		}
+		all = append(all, pkgs...)
 		for _, fault := range faults(pkgs) {
 			t.Errorf("%s: %s", target, fault)
 		}
 		for _, missing := range absent(pkgs) {
 			t.Errorf("%s: %s is in the table but not in the module", target, missing)
 		}
+	}
+	for _, allowance := range unused(all) {
+		t.Errorf("no target needs the allowance %s: take it out of its table", allowance)
 	}
 }
 
@@ -244,6 +248,48 @@ func forbidden(name, to string, allowed []string) []string {
 		return []string{fmt.Sprintf("%s imports %s, sideways on level %d", name, inner, from)}
 	}
 	return []string{fmt.Sprintf("%s (level %d) imports %s (level %d): upwards", name, from, inner, at)}
+}
+
+// unused lists the allowances that no package makes use of.
+func unused(pkgs []goPackage) []string {
+	needed := map[string]bool{}
+	for _, p := range pkgs {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		for _, to := range p.Imports {
+			needed[from+" -> "+strings.TrimPrefix(to, module)] = true
+			for prefix := range outside {
+				if to == prefix || strings.HasPrefix(to, prefix+"/") {
+					needed[from+" -> "+prefix] = true
+				}
+			}
+		}
+		for _, to := range append(p.TestImports, p.XTestImports...) {
+			needed["tests of "+from+" -> "+strings.TrimPrefix(to, module)] = true
+		}
+	}
+	var list []string
+	check := func(allowance string) {
+		if !needed[allowance] {
+			list = append(list, allowance)
+		}
+	}
+	for from, tos := range sideways {
+		for _, to := range tos {
+			check(from + " -> " + to)
+		}
+	}
+	for from, tos := range tests {
+		for _, to := range tos {
+			check("tests of " + from + " -> " + to)
+		}
+	}
+	for prefix, users := range outside {
+		for _, from := range users {
+			check(from + " -> " + prefix)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // absent lists the packages of the table that do not exist.
@@ -297,6 +343,9 @@ func TestFaults(t *testing.T) {
 		if got := faults([]goPackage{c.pkg}); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	if got := unused(nil); !slices.Contains(got, "internal/graph -> gorgonia.org/gorgonia") {
+		t.Errorf("without packages unused are %q", got)
 	}
 	if got := absent(nil); len(got) < 20 || got[0] != levels[0][0] {
 		t.Errorf("without packages absent are %q", got)
