@@ -93,8 +93,8 @@ ensemble. With --judgements their measures are compared too.
 			if o.Batch < 1 {
 				return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
 			}
-			if err := o.Device.ValidateFixed(); err != nil {
-				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
+			if err := checkDevice(&o.Device); err != nil {
+				return err
 			}
 			return o.run(c.Context(), a, pair)
 		},
@@ -107,10 +107,7 @@ ensemble. With --judgements their measures are compared too.
 	f.StringVar(&o.Split, "split", o.Split, "split to measure")
 	f.StringVar(&protocol, "protocol", protocol, "auto, 1k, 5k, 5x1k or whole")
 	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
-	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
-	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
-	f.IntVar(&o.Device.Index, "gpu", o.Device.Index, "which GPU, counted from 0")
-	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	addDeviceFlags(f, &o.Device)
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")
 	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE` (.npy)")

@@ -40,8 +40,7 @@ model.safetensors or pytorch_model.bin.`,
 	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy or .txt); empty is SPLIT_bert.npy in the data folder")
 	f.IntVar(&o.Batch, "batch", 64, "captions at a time")
-	f.IntVar(&o.Device.Threads, "threads", 0, "CPU threads; 0 uses all processors")
-	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, or bf16 products")
+	addDeviceFlags(f, &o.Device)
 	for _, name := range []string{"data", "bert"} {
 		must(c.MarkFlagRequired(name))
 		must(c.MarkFlagDirname(name))
@@ -53,8 +52,8 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	if !slices.Contains(models.SentencePools, o.Pool) {
 		return usagef("--pool %s; expected pooler, cls or mean", o.Pool)
 	}
-	if err := o.Device.ValidateFixed(); err != nil {
-		return usagef("--%v", err)
+	if err := checkDevice(&o.Device); err != nil {
+		return err
 	}
 	if o.Batch < 1 {
 		return usagef("--batch %d; expected at least 1", o.Batch)

@@ -99,9 +99,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 		"the words of its first caption look in SAF, SGR, GSMN and SCAN; repeat for more")
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
 	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
-	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
-	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
-	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	addDeviceFlags(f, &o.Device)
 	must(c.MarkFlagDirname("out"))
 	must(c.MarkFlagDirname("data"))
 	must(c.MarkFlagDirname("images"))
@@ -127,8 +125,8 @@ func (o *reportOptions) check() error {
 		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; "+
 			"expected judgements with several positives (.json)", o.Judgements[i])
 	}
-	if err := o.Device.ValidateFixed(); err != nil {
-		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
+	if err := checkDevice(&o.Device); err != nil {
+		return err
 	}
 	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
 		return fmt.Errorf("--images: %s is no folder", o.Images)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/device"
@@ -22,9 +20,7 @@ func (o *trainedFlags) add(c *cobra.Command) {
 	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
 	f.StringVar(&o.Split, "split", "test", "split of the data set")
 	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
-	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
-	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
-	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	addDeviceFlags(f, &o.Device)
 	must(c.MarkFlagDirname("data"))
 }
 
@@ -35,8 +31,5 @@ func (o *trainedFlags) check() error {
 	if o.Split == "" {
 		return usagef("--split: expected the name of a split, such as test")
 	}
-	if err := o.Device.ValidateFixed(); err != nil {
-		return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
-	}
-	return nil
+	return checkDevice(&o.Device)
 }

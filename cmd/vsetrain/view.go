@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +44,8 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,
 		Args: oneArg("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.Device.ValidateFixed(); err != nil {
-				return usagef("--%s", strings.Replace(err.Error(), "kind:", "device:", 1))
+			if err := checkDevice(&o.Device); err != nil {
+				return err
 			}
 			o.Dir = args[0]
 			return o.run(c.Context(), a)
@@ -64,9 +63,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	o.cache.add(c)
 	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost "+
 		"and addresses; may be repeated")
-	f.StringVar(&o.Device.Kind, "device", o.Device.Kind, "auto, cpu or cuda")
-	f.StringVar(&o.Device.Precision, "precision", o.Device.Precision, "fp32, tf32, bf16 or fp64")
-	f.IntVar(&o.Device.Threads, "threads", o.Device.Threads, "CPU threads; 0 uses all processors")
+	addDeviceFlags(f, &o.Device)
 	for _, name := range []string{"data", "images"} {
 		must(c.MarkFlagDirname(name))
 	}
