@@ -1,8 +1,9 @@
-// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH and LUWM. A loss is a
-// function from a score node and what the batch knows to a scalar node; it knows no network.
+// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH, LUWM and InfoNCE. A loss is
+// a function from a score node and what the batch knows to a scalar node; it knows no network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
-// columns images. Every loss is a sum over the batch, LUWM a mean, as in the references (loss.py: ContrastiveLoss).
+// columns images. Hinges are summed over the batch, LUWM and InfoNCE are means, as in the references (loss.py:
+// ContrastiveLoss).
 package loss
 
 import (

@@ -24,6 +24,8 @@ type Options struct {
 
 	LSEH LSEHOptions `yaml:"lseh" doc:"used when name is lseh"`
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`
+
+	InfoNCE InfoNCEOptions `yaml:"infonce" doc:"used when name is infonce"`
 }
 
 // MoreTags implements options.Tagged with what the losses declare.

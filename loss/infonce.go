@@ -1,0 +1,31 @@
+package loss
+
+// InfoNCE, the symmetric cross entropy of CLIP (Radford et al.: "Learning transferable visual models from natural
+// language supervision", ICML 2021; code mlfoundations/open_clip, loss.py: ClipLoss) with a fixed temperature τ:
+//
+//	loss = 1/(2N) Σ_i [ln Σ_j e^(S_ij/τ) - S_ii/τ] + 1/(2N) Σ_j [ln Σ_i e^(S_ij/τ) - S_jj/τ]
+//
+// It is a mean over the batch. All other captions of a batch are negatives, those of the same image too.
+
+import "vsetrain/internal/graph"
+
+func init() {
+	registry["infonce"] = traits{about: "cross entropy over the batch", order: 6, titles: []string{"InfoNCE"},
+		defaults: func(o *Options) { o.InfoNCE = InfoNCEOptions{Temperature: 0.07} },
+		noWarmUp: true, build: infoNCE}
+}
+
+// InfoNCEOptions are the constants of InfoNCE.
+type InfoNCEOptions struct {
+	Temperature float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by"`
+}
+
+func infoNCE(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
+	n := graph.Dim(scores, 0)
+	rows := graph.AlongRows(n)
+	match := g.Times(matches(g, scores), 1/o.InfoNCE.Temperature)
+	cost := func(scores *graph.Node) *graph.Node { // of the anchors whose scores are the rows
+		return g.Times(g.Minus(g.LogSumExp(scores, 1/o.InfoNCE.Temperature, rows), match), 0.5/float64(n))
+	}
+	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
+}
