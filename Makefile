@@ -14,6 +14,8 @@ LDFLAGS     := -s -w $(if $(VERSION),$(BUILT).version=$(VERSION:v%=%)) $(if $(CO
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
+SEED        ?= 1
+MUTANTS     ?= 200
 # The packages with the longest tests, begun first so that none runs alone at the end.
 LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
@@ -87,6 +89,9 @@ lint: ## run staticcheck (part of make test)
 RACED := ./internal/par ./internal/runfs ./internal/search ./internal/serve ./internal/view ./data ./data/text
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
+
+mutants: ## plant mistakes, drawn by SEED, and say which of them no test sees: an hour or two
+	$(GO) run ./internal/mutants -seed $(SEED) -n $(MUTANTS)
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach
 	@GO=$(GO) GOVULNCHECK=$(GOVULNCHECK) bash scripts/vulncheck.sh

@@ -29,6 +29,7 @@ var makers = []string{
 	"cmd/vsetrain/internal/probe/",   // tries whether a folder can be written to
 	"internal/device/cuda/emulator/", // of tests
 	"internal/asm/",                  // of developers
+	"internal/mutants/",              //
 }
 
 func TestOneWriter(t *testing.T) {

@@ -39,7 +39,7 @@ var levels = [][]string{
 	{"train"},
 	{"internal/config", "internal/experiment", "internal/extract", "internal/report", "internal/search",
 		"internal/sweep", "internal/view", "internal/serve",
-		"internal/figures", "internal/release", "internal/site",
+		"internal/figures", "internal/mutants", "internal/release", "internal/site",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -121,7 +121,7 @@ var outside = map[string][]string{
 	"google.golang.org/protobuf": {"internal/onnx"},
 	"k8s.io":                     {}, // tests alone
 	"sigs.k8s.io":                {},
-	"flag":                       {"internal/release"},
+	"flag":                       {"internal/mutants", "internal/release"},
 	"github.com/CycloneDX":       {"internal/release"},
 	"github.com/yuin/goldmark":   {"internal/site"},
 	"math/rand":                  {},
