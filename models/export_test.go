@@ -3,87 +3,154 @@ package models
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/torchfile"
 )
 
-// The options that the references' scripts know. Their evaluation builds the network, the loss and the loader of the
-// test split from the options of the checkpoint, and adds vocab_size itself; train.py puts it into the checkpoint too.
+// takes reports whether a reference takes a value of an option: whether its code goes on, and to the branch of the
+// network that was exported.
+type takes func(v any) bool
+
+func isWhole(v any) bool { _, ok := v.(int64); return ok }
+func isFlag(v any) bool  { _, ok := v.(bool); return ok }
+func isText(v any) bool  { _, ok := v.(string); return ok }
+func isNone(v any) bool  { return v == nil }
+func isTrue(v any) bool  { return v == true }
+func isReal(v any) bool {
+	_, ok := v.(float64)
+	return ok || isWhole(v)
+}
+func oneOf(values ...any) takes { return func(v any) bool { return slices.Contains(values, v) } }
+
+// isPrecomp: with another data_name VSE++ and VSRN build a convolutional network.
+func isPrecomp(v any) bool { s, _ := v.(string); return strings.HasSuffix(s, "_precomp") }
+
+// modelReads are the options that Model.__init__ of every reference reads, and evaluationReads those of evalrank, of
+// the loader of the test split, and of the forward pass.
 var (
-	sharedOptions = []string{"batch_size", "data_name", "data_path", "embed_size", "grad_clip", "img_dim",
-		"learning_rate", "log_step",
-		"logger_name", "lr_update", "margin", "max_violation", "no_imgnorm", "num_epochs", "val_step", "vocab_path",
-		"vocab_size", "word_dim", "workers"}
-	vseppOptions = []string{"cnn_type", "crop_size", "finetune", "measure", "num_layers", "resume", "use_abs",
-		"use_restval"}
+	modelReads = map[string]takes{"grad_clip": isReal, "img_dim": isWhole, "embed_size": isWhole, "no_imgnorm": isFlag,
+		"margin": isReal, "max_violation": isFlag, "learning_rate": isReal}
+	wordReads       = map[string]takes{"vocab_size": isWhole, "word_dim": isWhole, "num_layers": oneOf(int64(1))}
+	evaluationReads = map[string]takes{"data_path": isText, "data_name": isText, "vocab_path": isText,
+		"batch_size": isWhole, "workers": isWhole}
+	vseReads = map[string]takes{"data_name": isPrecomp, "finetune": oneOf(false), "cnn_type": isText, "use_abs": isFlag,
+		"measure": oneOf("cosine", "order"), "crop_size": isWhole}
+	vsrnReads = map[string]takes{"dim_vid": isWhole, "dim_hidden": isWhole, "dim_word": isWhole,
+		"bidirectional": isReal, "input_dropout_p": isReal, "rnn_dropout_p": isReal, "rnn_type": oneOf("gru", "lstm"),
+		"max_len": isWhole}
+	sgrafReads = map[string]takes{"bi_gru": isTrue, "no_txtnorm": isFlag, "sim_dim": isWhole, "sgr_step": isWhole}
+	gsmnReads  = map[string]takes{"bi_gru": isTrue, "no_txtnorm": isFlag, "feat_dim": isWhole, "hid_dim": isWhole,
+		"out_dim": isWhole, "num_block": isWhole, "lambda_softmax": isReal, "is_sparse": isFlag}
+	scanReads = map[string]takes{"precomp_enc_type": oneOf("basic", "weight_norm"), "bi_gru": isTrue,
+		"no_txtnorm": isFlag, "cross_attn": oneOf("t2i", "i2t"), "lambda_softmax": isReal, "lambda_lse": isReal,
+		"agg_func":         oneOf("LogSumExp", "Max", "Sum", "Mean"),
+		"raw_feature_norm": oneOf("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")}
+	chanReads = map[string]takes{"precomp_enc_type": oneOf("basic", "selfattention", "transformer"), "alpha": isReal,
+		"belta": isReal, "no_txtnorm": isFlag, "wemb_type": isNone, "word2idx": isNone, "temperature": isReal,
+		"obj_drop_rate": isReal, "criterion": oneOf("ContrastiveLoss", "InfoNCELoss"),
+		"coding_type":  oneOf("VHACoding", "THACoding", "VSACoding"),
+		"pooling_type": oneOf("MaxPooling", "MeanPooling", "SumPooling", "SoftmaxPooling", "LSEPooling")}
+	vseInftyReads = map[string]takes{"precomp_enc_type": oneOf("basic"), "backbone_source": isText,
+		"backbone_path": isText, "no_txtnorm": isFlag, "optim": oneOf("adam", "sgd")}
 )
 
-// referenceParsers lists them by repository and file.
-var referenceParsers = []struct {
-	name    string // repository: file
+// references are the repositories: what their code reads of the options in a checkpoint, and names that their parsers
+// put there too.
+var references = []struct {
+	name    string // repository: file of the model
 	options Options
-	dims    Dims
-	want    []string
+	reads   []map[string]takes
+	names   []string
 }{
-	{"fartashf/vsepp: train.py", Options{Network: VSEPP, TextEncoder: "gru"}, Dims{2, 4, 7}, vseppOptions},
-	{"KunpengLi1994/VSRN: train.py", Options{Network: VSRN, TextEncoder: "gru"}, Dims{2, 4, 7},
-		append([]string{"bidirectional", "dim_hidden", "dim_vid", "dim_word", "input_dropout_p", "max_len",
-			"reset_train", "rnn_dropout_p", "rnn_type"},
-			vseppOptions...)},
-	{"Paranioar/SGRAF: opts.py", Options{Network: SAF, TextEncoder: "bigru"}, Dims{2, 4, 7}, sgrafOptions},
-	{"Paranioar/SGRAF: opts.py", Options{Network: SGR, TextEncoder: "bigru"}, Dims{2, 4, 7}, sgrafOptions},
-	{"CrossmodalGroup/GSMN: train.py", Options{Network: GSMN, TextEncoder: "bigru"}, Dims{2, 4, 7},
-		[]string{"bi_gru", "feat_dim", "hid_dim", "is_sparse", "lambda_softmax", "model_name", "no_txtnorm",
-			"num_block", "num_layers", "out_dim", "resume"}},
-	{"kuanghuei/SCAN: train.py", Options{Network: SCAN, TextEncoder: "bigru"}, Dims{2, 4, 7},
-		[]string{"agg_func", "bi_gru", "cross_attn", "lambda_lse", "lambda_softmax", "model_name", "no_txtnorm",
-			"num_layers", "precomp_enc_type",
-			"raw_feature_norm", "resume"}},
-	{"ppanzx/CHAN: arguments.py", Options{Network: CHAN, TextEncoder: "bigru"}, Dims{2, 4, 7}, chanOptions},
-	{"ppanzx/CHAN: arguments.py", Options{Network: CHAN, TextEncoder: TextBert}, Dims{2, 4, 7}, chanOptions},
-	{"woodfrog/vse_infty, branch bigru: arguments.py", Options{Network: VSEInf, TextEncoder: "bigru"}, Dims{2, 4, 7},
-		append([]string{"num_layers"}, vseInftyOptions...)},
-	{"woodfrog/vse_infty: arguments.py", Options{Network: VSEInf, TextEncoder: TextBert}, Dims{2, 4, 7},
-		vseInftyOptions},
+	{"fartashf/vsepp: model.py", Options{Network: VSEPP, TextEncoder: "gru"},
+		[]map[string]takes{wordReads, vseReads}, []string{"resume", "use_restval"}},
+	{"KunpengLi1994/VSRN: model.py", Options{Network: VSRN, TextEncoder: "gru"},
+		[]map[string]takes{wordReads, vseReads, vsrnReads}, []string{"reset_train", "resume", "use_restval"}},
+	{"Paranioar/SGRAF: model.py", Options{Network: SAF, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, sgrafReads, {"module_name": oneOf("SAF")}}, []string{"model_name"}},
+	{"Paranioar/SGRAF: model.py", Options{Network: SGR, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, sgrafReads, {"module_name": oneOf("SGR")}}, []string{"model_name"}},
+	{"CrossmodalGroup/GSMN: model.py", Options{Network: GSMN, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, gsmnReads}, []string{"model_name", "resume"}},
+	{"kuanghuei/SCAN: model.py", Options{Network: SCAN, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, scanReads}, []string{"model_name", "resume"}},
+	{"ppanzx/CHAN: lib/model.py", Options{Network: CHAN, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, chanReads, {"text_enc_type": oneOf("bigru"), "optim": oneOf("adam")}},
+		[]string{"drop", "model_name", "vse_mean_warmup_epochs"}},
+	{"ppanzx/CHAN: lib/model.py", Options{Network: CHAN, TextEncoder: TextBert},
+		[]map[string]takes{wordReads, chanReads, {"text_enc_type": oneOf("bert"), "optim": oneOf("adam", "sgd")}},
+		[]string{"drop", "model_name", "vse_mean_warmup_epochs"}},
+	{"woodfrog/vse_infty, branch bigru: lib/vse.py", Options{Network: VSEInf, TextEncoder: "bigru"},
+		[]map[string]takes{wordReads, vseInftyReads}, vseInftyNames},
+	{"woodfrog/vse_infty: lib/vse.py", Options{Network: VSEInf, TextEncoder: TextBert},
+		[]map[string]takes{vseInftyReads}, vseInftyNames},
 }
 
 var (
-	chanOptions = []string{"alpha", "belta", "coding_type", "criterion", "drop", "model_name", "no_txtnorm",
-		"obj_drop_rate",
-		"pooling_type", "precomp_enc_type", "temperature", "text_enc_type", "vse_mean_warmup_epochs", "wemb_type"}
-	sgrafOptions    = []string{"bi_gru", "model_name", "module_name", "no_txtnorm", "num_layers", "sgr_step", "sim_dim"}
-	vseInftyOptions = []string{"backbone_lr_factor", "backbone_path", "backbone_source", "backbone_warmup_epochs",
-		"drop",
-		"embedding_warmup_epochs", "input_scale_factor", "model_name", "no_txtnorm", "optim", "precomp_enc_type",
-		"reset_start_epoch", "resume",
-		"vse_mean_warmup_epochs"}
+	sharedNames   = []string{"log_step", "logger_name", "lr_update", "num_epochs", "val_step"}
+	vseInftyNames = []string{"backbone_lr_factor", "backbone_warmup_epochs", "drop", "embedding_warmup_epochs",
+		"input_scale_factor", "model_name", "reset_start_epoch", "resume", "vse_mean_warmup_epochs"}
 )
 
-func TestExportsHoldTheOptionsOfTheReferences(t *testing.T) {
-	for _, c := range referenceParsers {
+func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
+	for _, c := range references {
 		o := DefaultOptions()
 		o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = c.options.Network, c.options.TextEncoder, 16, 5
 		o.SGRAF.SimDim = 4
 		o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 1, 4, 2, 6, 8
-		m, err := NewModel(newDevice(t, cpu.FP32), o, c.dims)
+		m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
 		fatal(t, err)
 		path := filepath.Join(t.TempDir(), "model_best.pth.tar")
 		trained := map[string]any{"margin": 0.185, "batch_size": 84, "loss": "lseh"}
 		fatal(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: true, Trained: trained}))
 		v, err := torchfile.Load(path)
 		fatal(t, err)
-		opt, _ := v.(*torchfile.Dict).Get("opt")
+		top := v.(*torchfile.Dict)
+		opt, _ := top.Get("opt")
 		attrs := &opt.(*torchfile.Namespace).Attrs
-		for _, name := range slices.Concat(sharedOptions, c.want) {
+		for _, reads := range append(c.reads, modelReads, evaluationReads) {
+			for name, takes := range reads {
+				if v, ok := attrs.Get(name); !ok {
+					t.Errorf("%s (%s): option %s, which it reads, is missing", c.name, o.TextEncoder, name)
+				} else if !takes(v) {
+					t.Errorf("%s (%s): option %s is %v, which it does not take", c.name, o.TextEncoder, name, v)
+				}
+			}
+		}
+		for _, name := range slices.Concat(sharedNames, c.names) {
 			if _, ok := attrs.Get(name); !ok {
-				t.Errorf("%s (%s): option %s, which it reads, is missing", c.name, c.options.Network, name)
+				t.Errorf("%s (%s): option %s of its parser is missing", c.name, o.TextEncoder, name)
+			}
+		}
+		// load_state_dict wants the sizes that the options make.
+		sizes := map[string][2]string{"0 fc.weight": {"embed_size", "img_dim"}}
+		if o.TextEncoder != TextBert {
+			sizes["1 embed.weight"] = [2]string{"vocab_size", "word_dim"}
+		}
+		list, _ := top.Get("model")
+		prefix := ""
+		if f := formats[o.Network].prefix; f != nil {
+			prefix = f(m)
+		}
+		for tensor, options := range sizes {
+			state := list.(*torchfile.List).Items[tensor[0]-'0'].(*torchfile.Dict)
+			w, ok := state.Get(prefix + tensor[2:])
+			if !ok {
+				t.Fatalf("%s: no tensor %s", c.name, tensor)
+			}
+			for i, option := range options {
+				if v, _ := attrs.Get(option); v != int64(w.(*torchfile.Tensor).Shape[i]) {
+					t.Errorf("%s (%s): option %s is %v, tensor %s has %v", c.name, o.TextEncoder, option, v, tensor,
+						w.(*torchfile.Tensor).Shape)
+				}
 			}
 		}
 		for name, want := range map[string]any{"margin": 0.185, "batch_size": int64(84), "loss": "lseh"} {
 			if got, _ := attrs.Get(name); got != want {
-				t.Errorf("%s (%s): option %s is %v, the run had %v", c.name, c.options.Network, name, got, want)
+				t.Errorf("%s (%s): option %s is %v, the run had %v", c.name, o.TextEncoder, name, got, want)
 			}
 		}
 		// What is exported again keeps its options.
@@ -95,7 +162,7 @@ func TestExportsHoldTheOptionsOfTheReferences(t *testing.T) {
 		fatal(t, err)
 		opt, _ = v.(*torchfile.Dict).Get("opt")
 		if got, _ := opt.(*torchfile.Dict).Get("margin"); got != 0.185 {
-			t.Errorf("%s (%s): margin is %v after another export", c.name, c.options.Network, got)
+			t.Errorf("%s (%s): margin is %v after another export", c.name, o.TextEncoder, got)
 		}
 	}
 }

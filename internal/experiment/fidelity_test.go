@@ -8,12 +8,14 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/device"
 	"vsetrain/internal/torchfile"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
 
-// A vocabulary that VSE-infinity's script saved after it had added <mask> is the one the checkpoint was trained with.
+// A vocabulary that the script of VSE-infinity or CHAN saved after it had added <mask> is the one the checkpoint was
+// trained with.
 func TestVocabularySavedWithItsMask(t *testing.T) {
 	dir := fixtureOf("vseinf")
 	var v struct {
@@ -41,18 +43,41 @@ func TestVocabularySavedWithItsMask(t *testing.T) {
 	if err := os.WriteFile(masked, b, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"),
-		Split: "test"}
-	r.Device.Kind, r.Device.Precision = "cpu", "fp32"
-	_, want := evaluateWith(t, r)
-	r.Vocab = masked
-	if _, got := evaluateWith(t, r); worst(got, want) != 0 {
-		t.Errorf("scores differ by up to %g", worst(got, want))
+	r := EvalRequest{Data: filepath.Join(dir, "data"), Split: "test"}
+	r.Device = device.Options{Kind: "cpu", Precision: "fp32"}
+	aligning := filepath.Join(t.TempDir(), "chan.pth")
+	exportUntrained(t, aligning, models.CHAN, models.Dims{Regions: 36, Feature: 8, Vocab: v.Idx - 1})
+	for _, path := range []string{filepath.Join(dir, fixtureCheckpoints[0]), aligning} {
+		r.Checkpoints, r.Vocab = []string{path}, ""
+		_, want := evaluateWith(t, r)
+		r.Vocab = masked
+		if _, got := evaluateWith(t, r); worst(got, want) != 0 {
+			t.Errorf("%s: scores differ by up to %g", path, worst(got, want))
+		}
 	}
 	// Any other network takes <mask> for a word.
 	r.Checkpoints, r.Data = []string{filepath.Join(fixture, fixtureCheckpoints[0])}, filepath.Join(fixture, "data")
 	_, err = Eval(t.Context(), r)
 	wantError(t, err, "vectors for", "the vocabulary has")
+}
+
+// exportUntrained writes a checkpoint of a reference with the weights that a network begins with.
+func exportUntrained(t *testing.T, path, network string, d models.Dims) {
+	t.Helper()
+	c := tinyConfig()
+	setNetwork(c, network)
+	dev, err := OpenDevice(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	m, err := models.NewModel(dev, c.Model, d)
+	if err == nil {
+		err = models.ExportReference(path, m, &models.Checkpoint{}, models.ExportOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // An exported run carries its own settings in place of the reference's defaults.

@@ -66,8 +66,9 @@ func bertFolder(setting, dir string) error {
 		"model.safetensors or pytorch_model.bin (docs/bert.md says where to get it)", setting, what)
 }
 
-// loadLexicon reads a vocabulary file for a network. VSE-infinity brings a word <mask> of its own behind the others;
-// the vocabulary that its repository has in memory (train.py: vocab.add_word('<mask>')) may have been saved with it.
+// loadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own behind the
+// others; the vocabulary that their repositories have in memory (train.py: vocab.add_word('<mask>')) may have been
+// saved with it.
 func loadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 	if m.TextEncoder == models.TextBert {
 		return text.LoadBertCaptions(path, m.Bert.Positions)
