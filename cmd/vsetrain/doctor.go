@@ -145,7 +145,7 @@ func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
 	if err != nil {
 		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install "+
-			"the library where the loader finds it (LD_LIBRARY_PATH)")
+			"the library where it is looked for (docs/security.md)")
 		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
 			return err
 		}

@@ -32,6 +32,12 @@ func (d *diagnosis) check() {
 		d.warn("the processor has AMX but the system does not permit its use", "use Linux 5.16 or later; until then "+
 			"bf16 runs on "+d.BF16)
 	}
+	for _, l := range d.GPULibraries {
+		for _, refused := range l.Refused {
+			d.warn(l.Name+" is not loaded from where others can change it: "+refused,
+				"docs/security.md has the rule")
+		}
+	}
 	if d.CPULimit > 0 && float64(d.Threads) > math.Ceil(d.CPULimit) {
 		d.warn(fmt.Sprintf("%s are started, but the container may use %.3g processors: threads are stopped in the "+
 			"middle of "+

@@ -13,6 +13,8 @@ const envPrefix = "VSETRAIN_"
 // notConfig lists the VSETRAIN_* variables that are no configuration keys.
 var notConfig = []string{
 	"VSETRAIN_BLAS",        // library of matrix products
+	"VSETRAIN_OPENBLAS",    // file of OpenBLAS
+	"VSETRAIN_MKL",         // file of MKL
 	"VSETRAIN_CUDA_DRIVER", // file of libcuda
 	"VSETRAIN_CUBLAS",      // file of cuBLAS
 	"VSETRAIN_KERNELS",     // base: no CUDA kernels for compute capability 8.0

@@ -3,22 +3,47 @@
 package gemm
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"vsetrain/internal/libraries"
 )
 
-// libraryNames are the file names tried for each library, in order; the dynamic linker knows where to look.
-var libraryNames = map[string][]string{
-	"openblas": {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0",
-		"libopenblas.dylib", "/opt/homebrew/opt/openblas/lib/libopenblas.dylib",
-		"/usr/local/opt/openblas/lib/libopenblas.dylib"},
-	"accelerate": {"/System/Library/Frameworks/Accelerate.framework/Accelerate"},
-	"mkl":        {"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so", "libmkl_rt.2.dylib", "libmkl_rt.dylib"},
+// accelerate is part of macOS, where it is in the loader's cache and no file.
+const accelerate = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
+
+// wanted are the libraries that are looked for.
+var wanted = map[string]libraries.Wanted{
+	"openblas": {Name: "OpenBLAS", Setting: "VSETRAIN_OPENBLAS", Files: []string{"libopenblas.so.0", "libopenblas.so",
+		"libopenblasp.so.0", "libopenblas.dylib"},
+		Install: "install it (Debian: libopenblas0) or choose another kernel"},
+	"mkl": {Name: "MKL", Setting: "VSETRAIN_MKL", Files: []string{"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so",
+		"libmkl_rt.2.dylib", "libmkl_rt.dylib"}, Install: "install it (pip install mkl) or choose another kernel"},
+}
+
+// find returns the files of a library, the best first. root is "/" except in tests.
+func find(kind, root string, getenv func(string) string) ([]string, error) {
+	if kind == "accelerate" {
+		return []string{accelerate}, nil
+	}
+	f := libraries.NewFolders(root, getenv)
+	f.AddLoaderPath()
+	f.Add("loader path", "/usr/local/lib", "/opt/homebrew/opt/openblas/lib", "/usr/local/opt/openblas/lib",
+		"/opt/intel/oneapi/mkl/latest/lib")
+	f.AddConda("lib")
+	f.AddEnv("pip", "VIRTUAL_ENV", "lib")
+	lib := libraries.Find(root, getenv, wanted[kind], f)
+	if lib.Path == "" {
+		return nil, fmt.Errorf("gemm: %w: %s", ErrNoLibrary, lib.Missing())
+	}
+	return lib.Paths(), nil
 }
 
 // Libraries are the libraries that Options.Kernel may ask for in this program.
@@ -57,20 +82,22 @@ var setThreads = map[string]string{"openblas": "openblas_set_num_threads", "mkl"
 
 // openLibrary loads a library and limits it to the given number of threads where it lets itself be limited.
 func openLibrary(kind string, threads int) (library, error) {
+	files, err := find(kind, "/", os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	var handle uintptr
-	var tried []string
+	var failed []error
 	var file string
-	for _, f := range libraryNames[kind] {
-		h, err := load(f)
-		if err == nil {
-			handle, file = h, f
+	for _, file = range files {
+		if handle, err = load(file); err == nil {
 			break
 		}
-		tried = append(tried, fmt.Sprintf("%s (%v)", f, err))
+		failed = append(failed, err)
 	}
 	if handle == 0 {
-		return nil, fmt.Errorf("gemm: %s: %w; tried %s; install it or choose another kernel", kind, ErrNoLibrary,
-			strings.Join(tried, ", "))
+		return nil, fmt.Errorf("gemm: %s: %w that can be loaded: %w; choose another kernel", kind, ErrNoLibrary,
+			errors.Join(failed...))
 	}
 	sgemm, err := purego.Dlsym(handle, "sgemm_")
 	if err != nil {

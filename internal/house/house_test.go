@@ -58,7 +58,7 @@ var sideways = map[string][]string{
 	"internal/onnxruntime":       {"internal/libraries"},
 	"internal/pictures":          {"internal/regular"},
 	"internal/extract":           {"internal/config"},
-	"internal/gemm":              {"internal/par"},
+	"internal/gemm":              {"internal/libraries", "internal/par"},
 	"internal/gemm/asmgen":       {"internal/asm"},
 	"internal/vec/asmgen":        {"internal/asm"},
 	"internal/sparse":            {"internal/par", "internal/philox", "internal/tile64"},

@@ -1,5 +1,5 @@
-// Package libraries looks for shared libraries where package managers of Linux, conda and pip put them. It looks for
-// files only and loads nothing.
+// Package libraries looks for shared libraries where package managers of Linux, conda and pip put them, and refuses
+// those that somebody else could have put there (docs/security.md). It looks for files only and loads nothing.
 package libraries
 
 import (
@@ -27,6 +27,7 @@ type Library struct {
 	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
 	Others  []string `json:"others,omitempty"`  // files found behind it, to be tried where it does not start
 	Setting string   `json:"setting"`           // the environment variable that names the file
+	Refused []string `json:"refused,omitempty"` // files that others can change, each with what helps
 	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into
 	Install string   `json:"install,omitempty"` // where it is missing: what to install
 }
@@ -35,6 +36,9 @@ type Library struct {
 func (l Library) Missing() string {
 	if l.From == none {
 		return fmt.Sprintf("%s is turned off by %s=none", l.Name, l.Setting)
+	}
+	if len(l.Refused) > 0 {
+		return fmt.Sprintf("%s is not loaded: %s", l.Name, strings.Join(l.Refused, "; "))
 	}
 	return fmt.Sprintf("%s not found in %d folders; %s; or name the file in %s", l.Name, len(l.Tried), l.Install,
 		l.Setting)
@@ -52,7 +56,8 @@ func (l Library) Paths() []string {
 const none = "none"
 
 // Find looks for a library in folders below root, "/" except in tests: the file that its setting names, and then no
-// other, or those in the folders, in their order. Of several files in one folder the newest comes first.
+// other, or those in the folders, in their order, that only root and the user can change. Of several files in one
+// folder the newest comes first.
 func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
 	lib := Library{Name: w.Name, Setting: w.Setting}
 	switch file := getenv(w.Setting); file {
@@ -66,7 +71,13 @@ func Find(root string, getenv func(string) string, w Wanted, folders *Folders) L
 	}
 	for _, p := range folders.list {
 		for _, file := range filesIn(root, p.dir, w.Files) {
+			err := trusted(root, file)
 			switch {
+			case err != nil:
+				refused := fmt.Sprintf("%s: %v, or name the file in %s if you trust it", file, err, w.Setting)
+				if !slices.Contains(lib.Refused, refused) {
+					lib.Refused = append(lib.Refused, refused)
+				}
 			case lib.Path == "":
 				lib.Path, lib.From = file, p.from
 			case file != lib.Path && !slices.Contains(lib.Others, file):
@@ -127,8 +138,17 @@ func (f *Folders) AddLoaderPath() {
 		"/usr/lib")
 }
 
-// AddPip adds folders of pip's packages, such as torch/lib: VIRTUAL_ENV, .venv of the working folder, CONDA_PREFIX, the
-// user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, PYENV_ROOT, the system's.
+// AddConda adds folders of the conda environment that is active, and of the one that images come with.
+func (f *Folders) AddConda(inside ...string) {
+	f.AddEnv("conda", "CONDA_PREFIX", inside...)
+	for _, name := range inside {
+		f.Add("conda", filepath.Join("/opt/conda", name))
+	}
+}
+
+// AddPip adds folders of pip's packages, such as torch/lib: of the active environment (VIRTUAL_ENV, CONDA_PREFIX), the
+// user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, the system's. An
+// environment that merely lies in the working folder is none of them: it may have come with a data set.
 func (f *Folders) AddPip(inside ...string) {
 	const from = "pip"
 	beside := pythons(f.root, f.getenv)
@@ -137,14 +157,11 @@ func (f *Folders) AddPip(inside ...string) {
 			for _, name := range inside {
 				dir := filepath.Join(python, packages, name)
 				f.AddEnv(from, "VIRTUAL_ENV", dir)
-				f.AddEnv(from, "PWD", filepath.Join(".venv", dir), filepath.Join("venv", dir))
 				f.AddEnv(from, "CONDA_PREFIX", dir)
 				f.AddEnv(from, "HOME", filepath.Join(".local", dir))
 				for _, prefix := range beside {
 					f.Add(from, filepath.Join(prefix, dir))
 				}
-				f.AddEnv(from, "PYENV_ROOT", filepath.Join("versions/*", dir))
-				f.AddEnv(from, "HOME", filepath.Join(".pyenv/versions/*", dir))
 				f.Add(from, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
 			}
 		}

@@ -20,7 +20,7 @@ func Search(root string, getenv func(string) string) ([]string, error) {
 	f := libraries.NewFolders(root, getenv)
 	f.AddLoaderPath()
 	f.Add("loader path", "/usr/local/lib", "/opt/onnxruntime/lib", "/opt/homebrew/lib")
-	f.AddEnv("conda", "CONDA_PREFIX", "lib")
+	f.AddConda("lib")
 	f.AddPip("onnxruntime/capi")
 	w := libraries.Wanted{Name: "ONNX Runtime", Setting: Setting, Files: []string{"libonnxruntime.so*"}}
 	if runtime.GOOS == "darwin" {
@@ -28,6 +28,9 @@ func Search(root string, getenv func(string) string) ([]string, error) {
 	}
 	lib := libraries.Find(root, getenv, w, f)
 	if lib.Path == "" {
+		if len(lib.Refused) > 0 {
+			return nil, fmt.Errorf("%w: %s", ErrNone, lib.Missing())
+		}
 		return nil, fmt.Errorf("%w in %d folders; %s", ErrNone, len(lib.Tried), remedy)
 	}
 	return lib.Paths(), nil

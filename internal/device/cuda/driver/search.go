@@ -22,37 +22,39 @@ type Library = libraries.Library
 
 // Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS
 // names, and then no other; the loader's path (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver
-// that no loader knows; the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK); conda
-// (CONDA_PREFIX, /opt/conda); and pip's nvidia packages of CUDA 11 to 13, PyTorch's among them (VIRTUAL_ENV, .venv of
-// the working folder, CONDA_PREFIX, the user's, those beside a bin in PATH and beside what python and python3 in PATH
-// are links to, PYENV_ROOT, the system's). Of several files in one folder the newest comes first. It looks for files
-// only and loads nothing. root is "/" except in tests.
+// that no loader knows. That is all for the driver, which belongs to the system. cuBLAS may come with the CUDA toolkit
+// (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK), with conda, or with pip's nvidia packages of
+// CUDA 11 to 13, PyTorch's among them (libraries.Folders). Of several files in one folder the newest comes first. Files
+// that others can change are refused. It looks for files only and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
-	in := folders(root, getenv)
-	return libraries.Find(root, getenv, wantedDriver, in), libraries.Find(root, getenv, wantedBLAS, in)
-}
-
-// SearchNVML looks for NVIDIA's management library in the same places, or takes the file that VSETRAIN_NVML names.
-func SearchNVML(root string, getenv func(string) string) Library {
-	return libraries.Find(root, getenv, wantedNVML, folders(root, getenv))
-}
-
-func folders(root string, getenv func(string) string) *libraries.Folders {
-	f, arch := libraries.NewFolders(root, getenv), libraries.Arch()
-	f.AddLoaderPath()
-	f.Add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/lib/"+arch+"-linux-gnu/nvidia/current",
-		"/run/opengl-driver/lib")
+	in := system(root, getenv)
+	cuda = libraries.Find(root, getenv, wantedDriver, in)
+	arch := libraries.Arch()
 	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
-	f.AddEnv("CUDA toolkit", "CUDA_HOME", lib...)
-	f.AddEnv("CUDA toolkit", "CUDA_PATH", lib...)
+	in.AddEnv("CUDA toolkit", "CUDA_HOME", lib...)
+	in.AddEnv("CUDA toolkit", "CUDA_PATH", lib...)
 	for _, l := range lib {
-		f.Add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
+		in.Add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
 	}
 	for _, prefix := range []string{"/opt/nvidia/hpc_sdk", "/opt/nvhpc"} {
-		f.Add("CUDA toolkit", prefix+"/Linux_"+arch+"/*/math_libs/*/lib64", prefix+"/Linux_"+arch+"/*/math_libs/lib64")
+		in.Add("CUDA toolkit", prefix+"/Linux_"+arch+"/*/math_libs/*/lib64", prefix+"/Linux_"+arch+"/*/math_libs/lib64")
 	}
-	f.AddEnv("conda", "CONDA_PREFIX", lib...)
-	f.Add("conda", "/opt/conda/lib")
-	f.AddPip("nvidia/cublas/lib", "nvidia/cu*/lib", "torch/lib")
+	in.AddConda(lib...)
+	in.AddPip("nvidia/cublas/lib", "nvidia/cu*/lib", "torch/lib")
+	return cuda, libraries.Find(root, getenv, wantedBLAS, in)
+}
+
+// SearchNVML looks for NVIDIA's management library where the driver is looked for, or takes the file that VSETRAIN_NVML
+// names.
+func SearchNVML(root string, getenv func(string) string) Library {
+	return libraries.Find(root, getenv, wantedNVML, system(root, getenv))
+}
+
+// system are the folders where a driver puts its libraries.
+func system(root string, getenv func(string) string) *libraries.Folders {
+	f := libraries.NewFolders(root, getenv)
+	f.AddLoaderPath()
+	f.Add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64",
+		"/usr/lib/"+libraries.Arch()+"-linux-gnu/nvidia/current", "/run/opengl-driver/lib")
 	return f
 }

@@ -91,12 +91,11 @@ func TestSearch(t *testing.T) {
 			found("CUDA toolkit", "/opt/nvidia/hpc_sdk/Linux_"+arch+"/25.1/math_libs/12.6/lib64/libcublas.so.12")},
 		{"conda of images", nil, []string{"opt/conda/lib/libcublas.so.12"},
 			found("conda", "/opt/conda/lib/libcublas.so.12")},
-		{"environment of the working folder", map[string]string{"PWD": "/w"},
-			[]string{"w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
-			found("pip", "/w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
-		{"pyenv", map[string]string{"PYENV_ROOT": "/p"},
-			[]string{"p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"},
-			found("pip", "/p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12")},
+		{"environment of the working folder that is not active", map[string]string{"PWD": "/w"},
+			[]string{"w/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12",
+				"w/venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"}, none},
+		{"Python of pyenv that is not in PATH", map[string]string{"PYENV_ROOT": "/p"},
+			[]string{"p/versions/3.12.1/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"}, none},
 		{"driver folder", nil, []string{"usr/local/nvidia/lib64/libcublas.so.12"},
 			found("driver folder", "/usr/local/nvidia/lib64/libcublas.so.12")},
 		{"setting", map[string]string{"VSETRAIN_CUBLAS": "/own/blas.so"}, []string{"usr/lib/libcublas.so.13"},
@@ -138,6 +137,27 @@ func TestSearchDriver(t *testing.T) {
 	})
 	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
 		t.Errorf("with a setting: %+v", cuda)
+	}
+}
+
+// The driver belongs to the system: environments, toolkits and the working folder hold none that is loaded, even where
+// they are active.
+func TestSearchDriverInNoEnvironment(t *testing.T) {
+	env := map[string]string{"PWD": "/w", "VIRTUAL_ENV": "/w/.venv", "CONDA_PREFIX": "/c", "HOME": "/h",
+		"PATH": "/w/.venv/bin:/c/bin", "CUDA_HOME": "/cuda"}
+	const torch = "/lib/python3.11/site-packages/torch/lib/"
+	files := map[string]string{}
+	for _, dir := range []string{"w/.venv" + torch, "w/venv" + torch, "c" + torch, "c/lib/", "h/.local" + torch,
+		"opt/conda/lib/", "cuda/lib64/", "w/", "w/.venv/bin/", "c/bin/"} {
+		files[dir+"libcuda.so.1"], files[dir+"libnvidia-ml.so.1"] = "", ""
+	}
+	root := tree(t, files)
+	getenv := func(name string) string { return env[name] }
+	if cuda, _ := Search(root, getenv); cuda.Path != "" {
+		t.Errorf("the driver is %s", cuda.Path)
+	}
+	if nvml := SearchNVML(root, getenv); nvml.Path != "" {
+		t.Errorf("NVML is %s", nvml.Path)
 	}
 }
 

@@ -1,0 +1,39 @@
+//go:build (linux || darwin) && (amd64 || arm64) && !nodl
+
+package gemm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A library lies in the system, in an active environment or where its setting says, and not in the working folder,
+// where the loader would look for a bare name.
+func TestFindLibrary(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"w/libopenblas.so.0", "w/.venv/lib/libopenblas.so.0", "v/lib/libmkl_rt.so.2"} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"PWD": "/w", "LD_LIBRARY_PATH": ":.:w", "VIRTUAL_ENV": "/v"}
+	getenv := func(name string) string { return env[name] }
+	if files, err := find("openblas", root, getenv); !errors.Is(err, ErrNoLibrary) ||
+		!strings.Contains(err.Error(), "VSETRAIN_OPENBLAS") {
+		t.Errorf("found %q: %v", files, err)
+	}
+	if files, err := find("mkl", root, getenv); err != nil || !slices.Equal(files, []string{"/v/lib/libmkl_rt.so.2"}) {
+		t.Errorf("found %q: %v", files, err)
+	}
+	env["VSETRAIN_OPENBLAS"] = "/own.so"
+	if files, err := find("openblas", root, getenv); err != nil || !slices.Equal(files, []string{"/own.so"}) {
+		t.Errorf("found %q: %v", files, err)
+	}
+}
