@@ -13,7 +13,7 @@ type worker struct {
 	items []encoded
 	aug   *augmenter // nil without size augmentation
 
-	positions      []int32 // of every caption in the order of epoch positionsEpoch, for decayBoxes
+	positions      []int32 // of every caption in the order of epoch positionsEpoch, for uses
 	positionsEpoch int
 }
 
@@ -47,11 +47,8 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		b.Images = b.Images[:0]
 		return nil
 	}
-	if err := l.readBoxes(b); err != nil {
+	if err := w.readBoxes(l, b); err != nil {
 		return err
-	}
-	if l.opts.has(FieldDecayedBoxes) && s.boxes != nil {
-		w.decayBoxes(l, b)
 	}
 	if !l.opts.has(FieldFeatures) {
 		b.Images = b.Images[:0]
@@ -166,23 +163,23 @@ func (l *Loader) readSemantics(b *Batch) error {
 	return nil
 }
 
-func (l *Loader) readBoxes(b *Batch) error {
+func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	s := l.split
 	b.Boxes = b.Boxes[:0]
-	if s.boxes == nil || !l.opts.has(FieldBoxes) && !l.opts.has(FieldDecayedBoxes) {
+	decayed := l.opts.has(FieldDecayedBoxes)
+	if s.boxes == nil || !l.opts.has(FieldBoxes) && !decayed {
 		return nil
 	}
 	size := 4 * s.regions
 	b.Boxes = resize(b.Boxes, b.N*size)
-	for i, row := range b.ImageRows {
-		dst := b.Boxes[i*size : (i+1)*size]
-		var err error
-		if l.opts.Boxes == OwnBoxes {
-			err = s.ReadBoxes(dst, int(row))
-		} else {
-			err = s.readStoredBoxes(dst, int(b.ImageIDs[i]), l.opts.Boxes)
+	for i := range b.N {
+		row, times := int(b.ImageRows[i]), 1
+		if decayed {
+			times = w.uses(l, b, i)
+		} else if l.opts.Boxes != nil {
+			row, times = s.stored(int(b.ImageIDs[i]), l.opts.Boxes)
 		}
-		if err != nil {
+		if err := s.readBoxes(b.Boxes[i*size:(i+1)*size], row, times); err != nil {
 			return err
 		}
 	}

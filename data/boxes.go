@@ -22,6 +22,7 @@ import (
 type boxes struct {
 	pixels RowSource // [rows, R·4]
 	sizes  []float32 // [rows, 2]
+	shared bool      // see Split.SharedBoxes
 	path   string
 }
 
@@ -39,9 +40,18 @@ func BoxesStored(dir, split string) bool {
 	})
 }
 
+// SharedBoxes reports whether the boxes are stored as float32. The last line of GSMN's loader for them is
+// torch.Tensor(bboxes), which shares the memory of such an array, so that the items of a batch see every access until
+// the batch is put together. Of any other type it makes a copy.
+func (s *Split) SharedBoxes() bool { return s.boxes != nil && s.boxes.shared }
+
 // ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes
 // that are not inside the picture are an error.
-func (s *Split) ReadBoxes(dst []float32, row int) error {
+func (s *Split) ReadBoxes(dst []float32, row int) error { return s.readBoxes(dst, row, 1) }
+
+// readBoxes is ReadBoxes for boxes that were divided by the size of the picture so many times: in their own memory as
+// float32, else as float64.
+func (s *Split) readBoxes(dst []float32, row, times int) error {
 	b := s.boxes
 	if b == nil {
 		return fmt.Errorf("%s: the split was opened without boxes", s.imagePath)
@@ -54,69 +64,69 @@ func (s *Split) ReadBoxes(dst []float32, row int) error {
 			s.ImageID(row), what, s.dir)
 	}
 	for i := range dst {
-		dst[i] /= b.sizes[2*row+i%2]
+		size := b.sizes[2*row+i%2]
+		if !b.shared {
+			dst[i] = float32(float64(dst[i]) / math.Pow(float64(size), float64(times)))
+			continue
+		}
+		for range times {
+			dst[i] /= size
+		}
 	}
 	return nil
 }
 
-// decayBoxes divides boxes that were divided once as often as the reference has by then: at use n of an image x/wⁿ
-// (FieldDecayedBoxes).
-func (w *worker) decayBoxes(l *Loader, b *Batch) {
+// uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
+func (w *worker) uses(l *Loader, b *Batch, i int) int {
 	s := l.split
+	if s.repeated { // every caption has boxes of its own
+		return b.Epoch + 1
+	}
 	if w.positionsEpoch != b.Epoch || w.positions == nil {
 		w.positions, w.positionsEpoch = resize(w.positions, s.n), b.Epoch
 		for at, c := range l.sampler.order(b.Epoch) {
 			w.positions[c] = int32(at)
 		}
 	}
-	for i, c := range b.Captions {
-		uses := b.Epoch * s.k
-		for other := c - c%int32(s.k); other < min(int32(s.n), c-c%int32(s.k)+int32(s.k)); other++ {
-			if w.positions[other] < w.positions[c] {
-				uses++
-			}
-		}
-		row := int(b.ImageRows[i])
-		boxes := b.Boxes[i*4*s.regions : (i+1)*4*s.regions]
-		for e := range boxes {
-			boxes[e] /= float32(math.Pow(float64(s.boxes.sizes[2*row+e%2]), float64(uses)))
+	last := w.positions[b.Captions[i]]
+	if s.boxes.shared {
+		last = int32((b.Iter+1)*l.opts.Batch - 1)
+	}
+	n := b.Epoch * s.k
+	first := b.Captions[i] - b.Captions[i]%int32(s.k)
+	for c := first; c < min(int32(s.n), first+int32(s.k)); c++ {
+		if w.positions[c] <= last {
+			n++
 		}
 	}
+	return n
 }
 
-// StoredBoxes says which boxes a pass over the images of a split delivers.
-type StoredBoxes int
+// StoredBoxes are the boxes that GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) looks at. It reads
+// the split twice, caption by caption, and each access divides the stored boxes of the image by the size of its picture
+// once more. What the second pass finds at a caption is stored under the number of the caption. Ranking a whole split,
+// image i takes the boxes stored under i, as if i were a caption; in five folds it takes those of its own first
+// caption.
+type StoredBoxes struct {
+	Folds bool // five folds are ranked
+	Batch int  // captions in a batch of the evaluation, opt.batch_size, on which shared boxes depend
+}
 
-// GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) reads the split twice, caption by caption, and each
-// access divides the stored boxes of the image by the size of its picture once more. What the second pass finds at a
-// caption is stored under the number of the caption. Ranking a whole split, image i takes the boxes stored under i, as
-// if i were a caption; in five folds it takes those of its own first caption.
-const (
-	OwnBoxes   StoredBoxes = iota // of the image itself, divided once
-	SplitBoxes                    // as stored under caption i
-	FoldBoxes                     // as stored under caption k i
-)
-
-// readStoredBoxes is ReadBoxes for image i as the reference has it.
-func (s *Split) readStoredBoxes(dst []float32, image int, which StoredBoxes) error {
+// stored returns the row and the number of divisions of the boxes of an image.
+func (s *Split) stored(image int, which *StoredBoxes) (row, times int) {
 	caption := image
-	if which == FoldBoxes {
+	if which.Folds {
 		caption = image * s.k
 	}
-	row := s.ImageRow(caption)
-	if err := s.ReadBoxes(dst, row); err != nil {
-		return err
-	}
-	accesses := s.k + caption%s.k + 1 // by all captions of the image, then up to this one
+	row = s.ImageRow(caption)
 	if s.repeated {
-		accesses = 2
+		return row, 2
 	}
-	for range accesses - 1 { // ReadBoxes has divided once
-		for e := range dst {
-			dst[e] /= s.boxes.sizes[2*row+e%2]
-		}
+	first, last := caption-caption%s.k, caption
+	if s.boxes.shared {
+		last = min((caption/which.Batch+1)*which.Batch, first+s.k) - 1
 	}
-	return nil
+	return row, s.k + last - first + 1 // by all captions of the image, then up to the last of these
 }
 
 // badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a
@@ -143,7 +153,7 @@ func (s *Split) openBoxes() error {
 	if err != nil {
 		return err
 	}
-	b := &boxes{pixels: f, path: path}
+	b := &boxes{pixels: f, path: path, shared: f.DType == npy.F32}
 	if len(f.Shape) != 3 || f.Shape[0] != s.rows || f.Shape[1] != s.regions || f.Shape[2] != 4 {
 		return fmt.Errorf("%s: shape %v; expected [%d, %d, 4], a box for every region of %s", path, f.Shape, s.rows,
 			s.regions, s.imagePath)

@@ -100,111 +100,163 @@ func TestBadBoxes(t *testing.T) {
 	}
 }
 
-// With BoxDecay, use n of an image has its boxes divided n times, in whatever batch and epoch, also after resuming.
-func TestBoxesThatDecay(t *testing.T) {
-	w := newWorld(t, 4, 5, false, "train")
-	w.boxes(t)
-	s := w.open(t, "train", OpenOptions{Boxes: true})
-	for _, from := range []int{0, 1} {
-		l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 2,
-			Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
-		if err != nil {
+// boxReader reads boxes as GSMN's repository does: every access divides what is stored. Its torch.Tensor shares the
+// memory of float32 boxes until the batch is put together; of float64 boxes it makes a copy of float32.
+type boxReader struct {
+	shared  []([]float32) // [rows][R·4], one of the two
+	copied  []([]float64)
+	sizes   []float32 // [rows, 2]
+	divisor int       // captions of a row
+}
+
+func newBoxReader(t *testing.T, s *Split, dtype npy.DType) *boxReader {
+	t.Helper()
+	n := &boxReader{sizes: s.boxes.sizes, divisor: s.k}
+	if s.repeated {
+		n.divisor = 1
+	}
+	for row := range s.FeatureRows() {
+		b, wide := make([]float32, 4*s.Regions()), make([]float64, 4*s.Regions())
+		if err := s.boxes.pixels.ReadRow(b, row); err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		uses := map[int32]int{0: 5 * from, 1: 5 * from, 2: 5 * from, 3: 5 * from}
-		for {
-			b, err := l.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, image := range b.ImageIDs {
-				uses[image]++
-				want := float64(image+11) / math.Pow(100, float64(uses[image])) // x2 of region 0
-				if got := float64(b.Boxes[i*12+2]); math.Abs(got-want) > 1e-6*want {
-					t.Fatalf("use %d of image %d has x2 = %v, want %v", uses[image], image, got, want)
-				}
-			}
-			l.Release(b)
+		for i, v := range b {
+			wide[i] = float64(v)
 		}
-		if uses[0] != 10 {
-			t.Fatalf("%d uses", uses[0])
+		if dtype == npy.F32 {
+			n.shared = append(n.shared, b)
+		} else {
+			n.copied = append(n.copied, wide)
 		}
 	}
+	return n
 }
 
-// naiveItems reads boxes as GSMN's repository does: every access divides what is stored.
-type naiveItems struct {
-	rows    [][]float32 // [rows][R·4]
-	sizes   []float32   // [rows, 2]
-	divisor int         // captions of a row
-}
-
-func (n *naiveItems) item(caption int) []float32 {
-	row := caption / n.divisor
-	for e := range n.rows[row] {
-		n.rows[row][e] /= n.sizes[2*row+e%2]
+func (n *boxReader) batch(captions []int32) [][]float32 {
+	items := make([][]float32, len(captions))
+	for i, c := range captions {
+		row := int(c) / n.divisor
+		if n.shared != nil {
+			items[i] = n.shared[row]
+			for e := range items[i] {
+				items[i][e] /= n.sizes[2*row+e%2]
+			}
+			continue
+		}
+		for e := range n.copied[row] {
+			n.copied[row][e] /= float64(n.sizes[2*row+e%2])
+			items[i] = append(items[i], float32(n.copied[row][e]))
+		}
 	}
-	return slices.Clone(n.rows[row])
+	for i := range items {
+		items[i] = slices.Clone(items[i])
+	}
+	return items
 }
 
-// The boxes of an evaluation are those of a reader that goes through the captions twice and changes what it reads.
-func TestStoredBoxes(t *testing.T) {
-	const images, k = 7, 5
-	for _, repeated := range []bool{false, true} {
-		w := newWorld(t, images, k, repeated, "train")
-		w.boxes(t)
-		s := w.open(t, "train", OpenOptions{Boxes: true})
-		n := &naiveItems{sizes: s.boxes.sizes, divisor: k}
-		if repeated {
-			n.divisor = 1
-		}
-		for row := range s.FeatureRows() {
-			b := make([]float32, 4*s.Regions())
-			if err := s.boxes.pixels.ReadRow(b, row); err != nil {
-				t.Fatal(err)
-			}
-			n.rows = append(n.rows, b)
-		}
-		stored := make([][]float32, images*k)
-		for range 2 {
-			for c := range stored {
-				stored[c] = n.item(c)
-			}
-		}
-		for which, caption := range map[StoredBoxes]func(image int) int{
-			SplitBoxes: func(image int) int { return image },
-			FoldBoxes:  func(image int) int { return image * k },
-		} {
-			l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			seen := 0
-			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+// sameBoxes allows for the rounding of float64 that repeated division and one by a power differ by.
+func sameBoxes(got, want []float32) bool {
+	return slices.EqualFunc(got, want, func(a, b float32) bool {
+		return math.Abs(float64(a)-float64(b)) <= 1e-7*math.Abs(float64(b))
+	})
+}
+
+// With FieldDecayedBoxes a training sees what that reader gives, in whatever batch and epoch, also after resuming.
+func TestBoxesThatDecay(t *testing.T) {
+	for _, dtype := range []npy.DType{npy.F32, npy.F64} {
+		for _, repeated := range []bool{false, true} {
+			w := newWorld(t, 4, 5, repeated, "train")
+			w.boxesOf(t, dtype)
+			s := w.open(t, "train", OpenOptions{Boxes: true})
+			for _, from := range []int{0, 1} {
+				l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
+					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, image := range b.ImageIDs {
-					got, want := b.Boxes[i*12:(i+1)*12], stored[caption(int(image))]
-					if !slices.Equal(got, want) {
-						t.Errorf("repeated %v, boxes %d of image %d: %v, want %v", repeated, which, image, got, want)
+				defer l.Close()
+				n := newBoxReader(t, s, dtype)
+				for range from {
+					for c := range int32(s.NumCaptions()) {
+						n.batch([]int32{c})
 					}
-					seen++
 				}
-				l.Release(b)
-			}
-			if seen != images {
-				t.Errorf("%d images, want %d", seen, images)
+				for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i, want := range n.batch(b.Captions) {
+						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
+							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Captions[i], got,
+								want)
+						}
+					}
+					l.Release(b)
+				}
 			}
 		}
-		if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: FoldBoxes,
-			Fields: []Field{FieldFeatures}}); err == nil {
-			t.Error("boxes of other images stay in place")
+	}
+}
+
+// The boxes of an evaluation are those of that reader, which goes through the captions twice.
+func TestStoredBoxes(t *testing.T) {
+	const images, k = 7, 5
+	for _, dtype := range []npy.DType{npy.F32, npy.F64} {
+		for _, repeated := range []bool{false, true} {
+			w := newWorld(t, images, k, repeated, "train")
+			w.boxesOf(t, dtype)
+			s := w.open(t, "train", OpenOptions{Boxes: true})
+			for _, batch := range []int{1, 3, 6, 128} {
+				n := newBoxReader(t, s, dtype)
+				var captions []int32
+				for c := range int32(images * k) {
+					captions = append(captions, c)
+				}
+				var stored [][]float32
+				for range 2 {
+					stored = stored[:0]
+					for some := range slices.Chunk(captions, batch) {
+						stored = append(stored, n.batch(some)...)
+					}
+				}
+				for _, folds := range []bool{false, true} {
+					which := &StoredBoxes{Folds: folds, Batch: batch}
+					l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer l.Close()
+					seen := 0
+					for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+						if err != nil {
+							t.Fatal(err)
+						}
+						for i, image := range b.ImageIDs {
+							want := stored[image]
+							if folds {
+								want = stored[image*k]
+							}
+							if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
+								t.Errorf("%s, repeated %v, batch %d, folds %v, image %d: boxes %v, want %v", dtype,
+									repeated, batch, folds, image, got, want)
+							}
+							seen++
+						}
+						l.Release(b)
+					}
+					if seen != images {
+						t.Errorf("%d images, want %d", seen, images)
+					}
+				}
+			}
+			if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: &StoredBoxes{Batch: 3},
+				Fields: []Field{FieldFeatures}}); err == nil {
+				t.Error("boxes of other images stay in place")
+			}
+			if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: &StoredBoxes{}}); (err != nil) !=
+				(dtype == npy.F32) {
+				t.Errorf("%s boxes of a batch of 0: %v", dtype, err)
+			}
 		}
 	}
 }

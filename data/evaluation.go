@@ -16,9 +16,13 @@ import (
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
 // empty. Of the options it reads Batch, Workers, Prefetch, Fields and Boxes.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
-	if o.Boxes != OwnBoxes && !o.has(FieldBoxes) {
+	if o.Boxes != nil && !o.has(FieldBoxes) {
 		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay " +
 			"on a device")
+	}
+	if o.Boxes != nil && s.SharedBoxes() && o.Boxes.Batch < 1 {
+		return nil, fmt.Errorf("%s: float32 boxes depend on the batch of the evaluation; expected at least 1, found %d",
+			s.boxes.path, o.Boxes.Batch)
 	}
 	images := make([]int32, s.NumImages())
 	for i := range images {

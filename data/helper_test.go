@@ -93,7 +93,13 @@ func (w *world) array(t testing.TB, name string, shape []int, data []float32) {
 // halves is array of float16.
 func (w *world) halves(t testing.TB, name string, shape []int, data []float32) {
 	t.Helper()
-	f, err := npy.Create(w.path(name), npy.F16, shape)
+	w.typed(t, name, npy.F16, shape, data)
+}
+
+// typed is array of a type.
+func (w *world) typed(t testing.TB, name string, dtype npy.DType, shape []int, data []float32) {
+	t.Helper()
+	f, err := npy.Create(w.path(name), dtype, shape)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +152,9 @@ func sizes(n int) (out []float32) {
 }
 
 // boxes writes boxes and sizes of split train: region r of row i is at i + r.
-func (w *world) boxes(t testing.TB) {
+func (w *world) boxes(t testing.TB) { w.boxesOf(t, npy.F32) }
+
+func (w *world) boxesOf(t testing.TB, dtype npy.DType) {
 	t.Helper()
 	rows := w.images
 	if w.repeated {
@@ -162,7 +170,7 @@ func (w *world) boxes(t testing.TB) {
 			data = append(data, x+1, x+2, x+11, x+22)
 		}
 	}
-	w.array(t, "train_boxes.npy", []int{rows, w.regions, 4}, data)
+	w.typed(t, "train_boxes.npy", dtype, []int{rows, w.regions, 4}, data)
 	w.array(t, "train_sizes.npy", []int{rows, 2}, sizes(rows))
 }
 

@@ -30,8 +30,8 @@ type LoaderOptions struct {
 	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the
 	// split has them; an empty list is nothing: what stays on a device need not be read.
 	Fields []Field
-	// Boxes chooses the boxes of image batches.
-	Boxes StoredBoxes
+	// Boxes are those of image batches; nil is the images' own, divided once.
+	Boxes *StoredBoxes
 
 	// Stages are the memory of the features of batches, Prefetch+1 of them, with room for Batch·R·D values each, of
 	// float16 where the split has such features; none is memory of the loader's own. Loaders of training batches alone

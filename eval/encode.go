@@ -17,7 +17,7 @@ type EncodeOptions struct {
 	Batch    int                   // images or captions at a time; 0 is 128
 	Workers  int                   // goroutines that prefetch batches; 0 is 2
 	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
-	Boxes    data.StoredBoxes      // of a network that looks at boxes
+	Boxes    *data.StoredBoxes     // of a network that looks at boxes; nil is the images' own
 	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that
 	// was killed; "" keeps nothing.
 	Work        string

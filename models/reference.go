@@ -79,6 +79,12 @@ func (r *Reference) parse(v any) error {
 	return r.recognise(r.opt)
 }
 
+// Batch is the batch_size of the checkpoint's options, 0 where there is none.
+func (r *Reference) Batch() int {
+	n, _ := r.opt["batch_size"].(int64)
+	return int(n)
+}
+
 // settings are the options of the checkpoint that are plain values.
 func (r *Reference) settings() map[string]any {
 	plain := map[string]any{}

@@ -15,7 +15,8 @@ Everything is made up here: words, captions, features and weights (seeded).  OUT
     data/test_caps.txt          5 N captions; data/test_ids.txt  N image ids; data/vocab.json  SCAN's vocabulary format
     scores.npy                  float64 [N, 5 N]: every operation in float64
     scores_f32.npy              float64 [N, 5 N]: embeddings in float32, their products summed in float64, as the references evaluate
-    scores_compat.npy           GSMN: float64 scores with the boxes of its repository's evaluation; scores_compat_folds.npy in five folds
+    scores_compat_float32.npy   GSMN: float64 scores with the boxes of its repository's evaluation where they are stored as float32, and
+                                with _float64 as float64; scores_compat_folds_float32.npy and _float64.npy in five folds
     expected.json               recalls of scores.npy and the ranks they come from
 
 The networks are those of torch_peer.py, whose arithmetic --verify compares with the golden cases.  To add one, write a
@@ -235,26 +236,31 @@ def pixels(data):
     return np.array([[[d["image_w"], d["image_h"]] * 2] for d in data["sizes"]], dtype=np.float32)
 
 
-def stored_boxes(data, captions):
+def stored_boxes(data, captions, dtype, batch):
     """the boxes that evaluation.py of CrossmodalGroup/GSMN keeps under every caption, [captions, R, 4]: it goes through the captions
-    twice, and each access divides the boxes of the image by the size of its picture, in place"""
-    boxes, size = data["boxes"].copy(), pixels(data)
+    twice, batch by batch; each access divides the boxes of the image by the size of its picture, in place, and ends, as in data.py,
+    with torch.Tensor, which shares the memory of a float32 array and copies a float64 one"""
+    boxes, size = data["boxes"].astype(dtype), pixels(data)
     kept = np.zeros((captions, *boxes.shape[1:]), dtype=np.float32)
     for _ in range(2):
-        for c in range(captions):
-            boxes[c // PER_IMAGE] /= size[c // PER_IMAGE]
-            kept[c] = boxes[c // PER_IMAGE]
+        for first in range(0, captions, batch):
+            items = []
+            for c in range(first, min(first + batch, captions)):
+                boxes[c // PER_IMAGE] /= size[c // PER_IMAGE]
+                items.append(torch.Tensor(boxes[c // PER_IMAGE]))
+            kept[first:first + batch] = torch.stack(items).numpy()
     return kept
 
 
 def compat_scores(fixture, features, ids):
-    """scores of a network with boxes as its repository evaluates it: image i has the boxes kept under caption i, in five folds those
-    under its first caption"""
-    kept, data = stored_boxes(fixture.data, len(ids)), fixture.data
-    out = {}
-    for name, boxes in (("scores_compat.npy", kept[:len(features)]), ("scores_compat_folds.npy", kept[::PER_IMAGE])):
-        fixture.data = dict(data, shares=np.ascontiguousarray(boxes))
-        out[name] = scores(fixture, features, ids, torch.float64)
+    """scores of a network with boxes as its repository evaluates it, with boxes of float32 and of float64: image i has the boxes kept
+    under caption i, in five folds those under its first caption"""
+    data, out = fixture.data, {}
+    for dtype in ("float32", "float64"):
+        kept = stored_boxes(data, len(ids), dtype, fixture.options["batch_size"])
+        for name, boxes in (("scores_compat", kept[:len(features)]), ("scores_compat_folds", kept[::PER_IMAGE])):
+            fixture.data = dict(data, shares=np.ascontiguousarray(boxes))
+            out["%s_%s.npy" % (name, dtype)] = scores(fixture, features, ids, torch.float64)
     fixture.data = data
     return out
 
@@ -270,7 +276,7 @@ def gsmn(vocab_size):
             m.out_1.weight_g.mul_(1.5)                      # so that lengths are not those of the directions
             m.out_2.weight_g.mul_(3)
     options = dict(data_path="./data", data_name="f30k_precomp", vocab_path="./vocab/", model_name="./runs/checkpoint", logger_name="./runs/log",
-                   margin=0.2, num_epochs=30, batch_size=64, word_dim=word, embed_size=embed, grad_clip=2.0, num_layers=1, learning_rate=0.0002,
+                   margin=0.2, num_epochs=30, batch_size=8, word_dim=word, embed_size=embed, grad_clip=2.0, num_layers=1, learning_rate=0.0002,
                    lr_update=15, workers=10, log_step=100, val_step=15000, resume="", max_violation=True, img_dim=FEAT, no_imgnorm=False,
                    no_txtnorm=False, bi_gru=True, lambda_softmax=20.0, is_sparse=True, num_block=16, hid_dim=32, out_dim=1, vocab_size=vocab_size)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -218,7 +219,7 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }
 	}
 	if r.CompatBoxes {
-		if o.Boxes, err = compatBoxes(t, r.Protocol); err != nil {
+		if o.Boxes, err = compatBoxes(p, r.Protocol); err != nil {
 			return m, fmt.Errorf("%s: %w", q.Checkpoint, err)
 		}
 		rep.Measured[i].CompatBoxes = true
@@ -228,22 +229,44 @@ func (r *EvalRequest) score(ctx context.Context, pool *par.Pool, i int, p *prepa
 	return m, err
 }
 
-// compatBoxes chooses among the boxes of GSMN's own evaluation.
-func compatBoxes(t *Trained, p eval.Protocol) (data.StoredBoxes, error) {
-	if !t.Model.Options.Traits().Boxes {
-		return 0, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", t.Model.Options.Network,
+// compatBoxes are the boxes of GSMN's own evaluation.
+func compatBoxes(t *prepared, p eval.Protocol) (*data.StoredBoxes, error) {
+	if network := t.weights.Network(); !network.Traits().Boxes {
+		return nil, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", network.Network,
 			strings.Join(models.Having(func(t models.Traits) bool { return t.Boxes }), ", "))
 	}
 	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
 	if len(protocols) > 1 {
-		return 0, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole split; "+
-			"name protocol %s or %s",
-			protocols[0], protocols[1])
+		return nil, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole "+
+			"split; name protocol %s or %s", protocols[0], protocols[1])
 	}
-	if protocols[0] == eval.FiveFolds {
-		return data.FoldBoxes, nil
+	b := &data.StoredBoxes{Folds: protocols[0] == eval.FiveFolds}
+	var err error
+	if b.Batch, err = trainedBatch(t.weights); err != nil {
+		return nil, err
 	}
-	return data.SplitBoxes, nil
+	if b.Batch == 0 && t.Split.SharedBoxes() {
+		return nil, errors.New("compat-boxes: the boxes are stored as float32, so the repository's evaluation " +
+			"gives numbers that depend on batch_size, which this file does not say; evaluate its run directory, or a " +
+			".pth.tar with the options")
+	}
+	return b, nil
+}
+
+// trainedBatch is the batch that weights were trained with, 0 where neither the file nor its run says so.
+func trainedBatch(w models.Weights) (int, error) {
+	if r, ok := w.(*models.Reference); ok {
+		return r.Batch(), nil
+	}
+	dir, ok, err := runOf(w.File())
+	if err != nil || !ok {
+		return 0, err
+	}
+	c, err := loadRun(dir)
+	if err != nil {
+		return 0, err
+	}
+	return int(c.Train.Batch), nil
 }
 
 // digest identifies the captions of a split, so that scores of different data are never averaged.

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/device"
+	"vsetrain/internal/npy"
 	"vsetrain/internal/torchfile"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -138,50 +140,103 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 }
 
 // With CompatBoxes GSMN's scores are those that PyTorch computes when it reads boxes as the repository's evaluation
-// does.
+// does, with boxes of either type.
 func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 	dir := fixtureOf("gsmn")
-	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Data: filepath.Join(dir, "data"),
-		Split: "test"}
-	r.Device.Kind, r.Device.Precision = "cpu", "fp64"
 	own := readScores(t, filepath.Join(dir, "scores.npy"))
-	want := readScores(t, filepath.Join(dir, "scores_compat.npy"))
-	if worst(own, want) < 0.1 {
-		t.Fatal("the fixture does not tell the boxes apart")
+	r := EvalRequest{Checkpoints: []string{filepath.Join(dir, fixtureCheckpoints[0])}, Split: "test"}
+	r.Device = device.Options{Kind: "cpu", Precision: "fp64"}
+	wide := filepath.Join(t.TempDir(), "wide")
+	if err := os.CopyFS(wide, os.DirFS(filepath.Join(dir, "data"))); err != nil {
+		t.Fatal(err)
 	}
-	r.CompatBoxes = true
-	if _, got := evaluateWith(t, r); worst(got, want) > 2e-7 {
-		t.Errorf("scores differ from PyTorch's by up to %g", worst(got, want))
-	}
-	r.CompatBoxes = false
-	if _, got := evaluateWith(t, r); worst(got, own) > 2e-7 {
-		t.Errorf("without the option scores differ from PyTorch's by up to %g", worst(got, own))
-	}
+	widen(t, filepath.Join(wide, "test_ims_bbx.npy"))
+	seen := map[string][]float64{}
+	for dtype, folder := range map[string]string{"float32": filepath.Join(dir, "data"), "float64": wide} {
+		r.Data, r.CompatBoxes = folder, true
+		want := readScores(t, filepath.Join(dir, "scores_compat_"+dtype+".npy"))
+		_, got := evaluateWith(t, r)
+		if worst(got, want) > 2e-7 {
+			t.Errorf("%s: scores differ from PyTorch's by up to %g", dtype, worst(got, want))
+		}
+		seen[dtype] = got
+		r.CompatBoxes = false
+		if _, got := evaluateWith(t, r); worst(got, own) > 2e-7 {
+			t.Errorf("%s: without the option scores differ from PyTorch's by up to %g", dtype, worst(got, own))
+		}
 
-	// The fixture is too small for five folds.
-	m, err := OpenTrained(TrainedRequest{Checkpoint: r.Checkpoints[0], Data: r.Data, Split: "test", Device: r.Device})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	s, err := eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{Boxes: data.FoldBoxes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, want := make([]float64, len(own)), readScores(t, filepath.Join(dir, "scores_compat_folds.npy"))
-	s.Tile(got, 0, m.Split.NumImages(), 0, m.Split.NumCaptions())
-	if worst(got, want) > 2e-7 {
-		t.Errorf("scores in folds differ from PyTorch's by up to %g", worst(got, want))
-	}
-	for p, want := range map[eval.Protocol]data.StoredBoxes{eval.Auto: data.SplitBoxes, eval.OneK: data.SplitBoxes,
-		eval.FiveFolds: data.FoldBoxes} {
-		if got, err := compatBoxes(m, p); got != want || err != nil {
-			t.Errorf("protocol %s takes boxes %v, %v; want %v", p, got, err, want)
+		// The fixture is too small for five folds.
+		q := r.trained(r.Checkpoints[0])
+		p, err := q.prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for protocol, folds := range map[eval.Protocol]bool{eval.Auto: false, eval.OneK: false, eval.FiveFolds: true} {
+			if got, err := compatBoxes(p, protocol); err != nil ||
+				*got != (data.StoredBoxes{Folds: folds, Batch: 8}) {
+				t.Errorf("protocol %s takes boxes %+v, %v; want those of folds %v", protocol, got, err, folds)
+			}
+		}
+		m, err := p.start(&q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s, err := eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{
+			Boxes: &data.StoredBoxes{Folds: true, Batch: 8}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want = make([]float64, len(own)), readScores(t, filepath.Join(dir, "scores_compat_folds_"+dtype+".npy"))
+		s.Tile(got, 0, m.Split.NumImages(), 0, m.Split.NumCaptions())
+		if worst(got, want) > 2e-7 {
+			t.Errorf("%s: scores in folds differ from PyTorch's by up to %g", dtype, worst(got, want))
 		}
 	}
+	if worst(own, seen["float64"]) < 0.1 || worst(seen["float32"], seen["float64"]) < 0.01 {
+		t.Fatal("the fixture does not tell the boxes apart")
+	}
+
+	// A file that does not know its batch serves only where the batch does not matter.
+	ours := filepath.Join(t.TempDir(), "ours.safetensors")
+	if _, err := Import(r.Checkpoints[0], ours, filepath.Join(dir, "data", "vocab.json")); err != nil {
+		t.Fatal(err)
+	}
+	r.Checkpoints, r.Data, r.CompatBoxes = []string{ours}, wide, true
+	if _, got := evaluateWith(t, r); worst(got, seen["float64"]) > 2e-7 {
+		t.Errorf("imported: scores differ by up to %g", worst(got, seen["float64"]))
+	}
+	r.Data = filepath.Join(dir, "data")
+	_, err := Eval(t.Context(), r)
+	wantError(t, err, "ours.safetensors", "float32", "depend on batch_size", "evaluate its run directory")
 
 	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(fixture, fixtureCheckpoints[0])},
 		filepath.Join(fixture, "data"), true
 	_, err = Eval(t.Context(), r)
 	wantError(t, err, fixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
+}
+
+// widen stores an array of float32 as float64.
+func widen(t *testing.T, path string) {
+	t.Helper()
+	f, err := npy.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := f.Shape
+	values, err := f.Float64s()
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	narrow := make([]float32, len(values))
+	for i, v := range values {
+		narrow[i] = float32(v)
+	}
+	w, err := npy.Create(path, npy.F64, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.WriteFloat32(narrow), w.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

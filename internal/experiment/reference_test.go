@@ -291,6 +291,16 @@ func exportOfARun(t *testing.T, network string) {
 	if _, got := evaluateWith(t, r); !slices.Equal(got, want) {
 		t.Errorf("exported scores differ by %g", worst(got, want))
 	}
+	for _, from := range []string{run, path} {
+		w, err := models.OpenWeights(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := trainedBatch(w); n != int(c.Train.Batch) || err != nil {
+			t.Errorf("%s was trained with batches of %d, %v; want %d", from, n, err, c.Train.Batch)
+		}
+		w.Close()
+	}
 	c.Train.InitFrom, c.Optim.LR = path, 1e-12
 	started := mustTrain(t, c)
 	// Running statistics move all the same, so the weights are compared and not the scores.
