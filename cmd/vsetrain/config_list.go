@@ -38,7 +38,7 @@ together from, for extends: of your own.`,
 	f := c.Flags()
 	f.StringVar(&o.Network, "network", "", "presets of this network: "+networks())
 	f.StringVar(&o.Data, "data", "", "presets of this data set: f30k, coco, iapr or f8k")
-	f.StringVar(&o.Loss, "loss", "", "presets of this loss: lmh1, lmh2, lseh, lseh-bert, or lmh for both")
+	f.StringVar(&o.Loss, "loss", "", "presets of this loss: lmh1, lmh2, lseh, lseh-bert, luwm, or lmh for both LMH")
 	f.BoolVar(&o.Parts, "parts", false, "list the files that presets are put together from")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	return c

@@ -28,16 +28,16 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 	"saf": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 30)) && sgraf(c) },
 	"sgr": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 40)) && sgraf(c) },
 	"gsmn": func(c *Config, p *Preset) bool {
-		epochs, lambda, g := shorter(p, 30), 20.0, c.Model.GSMN
+		epochs, batch, lambda, g := shorter(p, 30), 64, 20.0, c.Model.GSMN
 		if p.Data == "coco" {
-			lambda = 10
+			batch, lambda = 32, 10
 		}
 		if p.Data == "f8k" {
 			epochs = 10
 		}
 		return repeats(c, p, epochs) && c.Train.ValStep == 1000 && c.Model.TextEncoder == "bigru" &&
-			c.Model.EmbedDim == 1024 && g.Mode == "sparse" &&
-			g.Neighbors == "self" && g.Lambda == lambda
+			c.Model.EmbedDim == 1024 && g.Mode == "sparse" && g.Neighbors == "self" && g.Lambda == lambda &&
+			c.Train.Batch == batch
 	},
 	"scan": func(c *Config, p *Preset) bool {
 		want := models.SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
@@ -119,12 +119,12 @@ var lossRules = map[string]struct {
 }{
 	"lmh1": {"lmh", 0.2, "svd"}, "lmh2": {"lmh", 0.16, "svd"}, "lseh": {"lseh", 0.185, "svd"}, "lseh-bert": {"lseh",
 		0.185, "bert"},
-	"lmh-chan": {"lmh", 0.05, "svd"},
+	"lmh-chan": {"lmh", 0.05, "svd"}, "luwm": {"luwm", 0.2, "svd"},
 }
 
 // Every row of the table is a configuration with the settings that its network, data set and loss have everywhere,
-// under a name that says them. LMH2 and LSEH share the schedule of the LSEH paper, which is how their tables compare
-// them.
+// under a name that says them. LMH2 and LSEH share the schedule of the LSEH paper, which is how its tables compare
+// them; LMH1 and, with GSMN, LUWM have that of the benchmark.
 func TestPresets(t *testing.T) {
 	schedules := map[string]Preset{}
 	lr := map[string][4]float64{}
@@ -154,7 +154,7 @@ func TestPresets(t *testing.T) {
 		if !known || strings.Contains(p.Name, "released") || network == "vsepp" && p.Data == "f8k" {
 			continue
 		}
-		key := p.Base + " " + p.Data + map[bool]string{true: " LMH1"}[p.Loss == "lmh1"]
+		key := p.Base + " " + p.Data + map[bool]string{true: " LMH1"}[p.Loss == "lmh1" || p.Loss == "luwm"]
 		schedule := [4]float64{c.Optim.LR, float64(c.Optim.LRUpdate), float64(c.Optim.LRUpdate2),
 			float64(c.Loss.WarmupEpochs)}
 		if first, ok := schedules[key]; !ok {
