@@ -109,7 +109,14 @@ pictures: build ## draw the pictures of docs/images anew: small trainings, then 
 	bash scripts/pictures.sh bin/vsetrain
 
 kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
-	bash internal/device/cuda/kernels/build.sh
+	GO=$(GO) bash internal/device/cuda/kernels/build.sh
+
+REV ?= HEAD
+PTX := internal/device/cuda/kernels/ptx.zip
+ptx-diff: ## show how the PTX differs from that of a commit: make ptx-diff REV=HEAD~1
+	@t=$$(mktemp -d); trap "rm -r $$t" EXIT; git show $(REV):$(PTX) >$$t/ptx.zip && \
+	$(GO) run ./$(dir $(PTX))pack -unpack $$t/ptx.zip $$t/$(REV) && \
+	$(GO) run ./$(dir $(PTX))pack -unpack $(PTX) $$t/now && cd $$t && (git diff --no-index $(REV) now || true)
 
 registers: ## write the registers of the kernels anew, and their table in docs (needs ptxas: scripts/install-test-tools.sh)
 	$(GO) test -count=1 -run '^TestAssembler$$' ./internal/device/cuda/kernels -update

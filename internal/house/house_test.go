@@ -31,7 +31,8 @@ var levels = [][]string{
 	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed",
 		"internal/device/toy",
 		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator",
-		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels", "internal/device/cuda/measure",
+		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels", "internal/device/cuda/kernels/pack",
+		"internal/device/cuda/measure",
 		"internal/device/cuda/model", "internal/device/cuda/null"},
 	{"internal/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
@@ -82,7 +83,7 @@ var sideways = map[string][]string{
 		"internal/search"},
 	"cmd/vsetrain": {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
-	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx"},
+	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels"},
 	"internal/device/cuda/measure":  {"internal/device", "internal/device/cuda", "internal/device/cuda/driver"},
 	"internal/device/cuda/model":    {"internal/device/cuda/driver", "internal/device/cuda/kernels"},
 	"internal/device/cuda/null":     {"internal/device/cuda/driver"},
@@ -96,10 +97,11 @@ var tests = map[string][]string{
 	"internal/device/cpu":  {"internal/device/devicetest"},
 	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
 		"internal/device/cuda/emulator", "internal/device/cuda/null"},
-	"internal/device/composed":      {"internal/device/cpu", "internal/device/devicetest"},
-	"internal/device/toy":           {"internal/device/composed", "internal/device/devicetest"},
-	"internal/device/cuda/driver":   {"internal/device/cuda/emulator"},
-	"internal/device/cuda/emulator": {"internal/device/cuda/driver"},
+	"internal/device/composed":          {"internal/device/cpu", "internal/device/devicetest"},
+	"internal/device/toy":               {"internal/device/composed", "internal/device/devicetest"},
+	"internal/device/cuda/driver":       {"internal/device/cuda/emulator"},
+	"internal/device/cuda/emulator":     {"internal/device/cuda/driver"},
+	"internal/device/cuda/emulator/ptx": {"internal/device/cuda/kernels"},
 }
 
 // outside says which packages may import what lies outside the module: a package, or all packages below a path.

@@ -10,11 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/device/cuda/emulator/ptx"
+	"vsetrain/internal/device/cuda/kernels"
 )
 
 // Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same
@@ -30,42 +30,37 @@ func Build() (string, error) {
 // BuildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which
 // takes seconds.
 func BuildPTX(plantedAlone bool) (string, error) {
-	kind, files := "planted", []string{in("src", "planted.ptx")}
+	planted, err := os.ReadFile(in("src", "planted.ptx"))
+	if err != nil {
+		return "", err
+	}
+	modules := []kernels.Module{{Name: "planted", PTX: planted}}
+	sources := []string{in("src", "*"), in("ptx", "*.go"), in("ptx", "src", "*")}
+	kind := "planted"
 	if !plantedAlone {
-		all, err := filepath.Glob(in("..", "kernels", "*.ptx"))
+		all, err := kernels.Modules()
 		if err != nil {
 			return "", err
 		}
-		kind, files = "ptx", append(files, all...)
+		kind, modules, sources = "ptx", append(modules, all...), append(sources, in("..", "kernels", "ptx.zip"))
 	}
-	return cached(kind, "libcuda_ptx.so", append(slices.Clone(files), in("src", "*"), in("ptx", "*.go"),
-		in("ptx", "src", "*")),
-		func(cxx, path string) error {
-			work, err := os.MkdirTemp("", "vsetrain-ptx")
-			if err != nil {
+	return cached(kind, "libcuda_ptx.so", sources, func(cxx, path string) error {
+		work, err := os.MkdirTemp("", "vsetrain-ptx")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		for _, m := range modules {
+			var b bytes.Buffer
+			if err := ptx.Translate(&b, m.Name+".ptx", string(m.PTX)); err != nil {
 				return err
 			}
-			defer os.RemoveAll(work)
-			for _, name := range files {
-				if err := translate(name, filepath.Join(work, filepath.Base(name)+".cc")); err != nil {
-					return err
-				}
+			if err := os.WriteFile(filepath.Join(work, m.Name+".ptx.cc"), b.Bytes(), 0o644); err != nil {
+				return err
 			}
-			return run("bash", in("src", "build.sh"), in("..", "kernels"), path, work)
-		})
-}
-
-// translate writes a file of PTX as C++.
-func translate(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := ptx.Translate(&b, filepath.Base(from), string(text)); err != nil {
-		return err
-	}
-	return os.WriteFile(to, b.Bytes(), 0o644)
+		}
+		return run("bash", in("src", "build.sh"), in("..", "kernels"), path, work)
+	})
 }
 
 func run(name string, args ...string) error {

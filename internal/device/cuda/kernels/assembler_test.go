@@ -132,7 +132,12 @@ var properties = regexp.MustCompile(`Function properties for (\w+)\n\s+(\d+) byt
 
 // assemble returns the registers of each kernel of a module.
 func assemble(t *testing.T, ptxas string, m Module, arch int) map[string]int {
-	cmd := exec.Command(ptxas, "-v", fmt.Sprintf("-arch=sm_%d", arch), "-o", os.DevNull, m.Name+".ptx")
+	name := filepath.Join(t.TempDir(), m.Name+".ptx")
+	if err := os.WriteFile(name, m.PTX, 0o666); err != nil {
+		t.Error(err)
+		return nil
+	}
+	cmd := exec.Command(ptxas, "-v", fmt.Sprintf("-arch=sm_%d", arch), "-o", os.DevNull, name)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s for sm_%d: %v\n%s", m.Name, arch, err, out)

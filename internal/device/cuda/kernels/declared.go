@@ -1,11 +1,13 @@
 package kernels
 
 import (
+	_ "embed"
 	"fmt"
-	"io/fs"
-	"regexp"
 	"strings"
 )
+
+//go:embed kernels.tsv
+var declarations string
 
 // Declaration is a kernel as its source declares it.
 type Declaration struct {
@@ -21,37 +23,26 @@ type Parameter struct {
 	Written bool // a pointer to what is not const: the kernel may write through it
 }
 
-var declaration = regexp.MustCompile(`(?m)((?:^//.*\n)*)^KERNEL (\w+)\(([^)]*)\)`)
-
 // Declared returns the kernels in the order of their sources.
 func Declared() ([]Declaration, error) {
-	names, err := fs.Glob(files, "*.cu")
-	if err != nil {
-		return nil, err
-	}
 	var all []Declaration
-	for _, name := range names {
-		source, err := files.ReadFile(name)
-		if err != nil {
-			return nil, err
+	for i, line := range strings.Split(strings.TrimSpace(declarations), "\n") {
+		if i < 2 { // a comment and the names of the columns
+			continue
 		}
-		for _, f := range declaration.FindAllStringSubmatch(string(source), -1) {
-			d := Declaration{Name: f[2]}
-			// However the comment is wrapped.
-			comment := strings.Join(strings.Fields(strings.ReplaceAll(f[1], "//", "")), " ")
-			_, d.Cost, _ = strings.Cut(comment, "Cost: ")
-			for _, p := range strings.Split(f[3], ",") {
-				words := strings.FieldsFunc(p, func(r rune) bool { return strings.ContainsRune(" \n*", r) })
-				d.Parameters = append(d.Parameters,
-					Parameter{Name: words[len(words)-1], Pointer: strings.Contains(p, "*"),
-						Written: strings.Contains(p, "*") && !strings.HasPrefix(strings.TrimSpace(p), "const ")})
-			}
-			if len(d.Parameters) > 64 {
-				return nil, fmt.Errorf("%s: kernel %s has %d parameters, expected at most 64", name, d.Name,
-					len(d.Parameters))
-			}
-			all = append(all, d)
+		fields := strings.Split(line, "\t")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("kernels.tsv:%d: %d columns, expected 3: run make kernels", i+1, len(fields))
 		}
+		d := Declaration{Name: fields[0], Cost: fields[2]}
+		for _, p := range strings.Fields(fields[1]) {
+			kind, name, pointer := strings.Cut(p, "*")
+			if !pointer {
+				name = p
+			}
+			d.Parameters = append(d.Parameters, Parameter{Name: name, Pointer: pointer, Written: pointer && kind == ""})
+		}
+		all = append(all, d)
 	}
 	return all, nil
 }

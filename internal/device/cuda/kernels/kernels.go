@@ -1,19 +1,21 @@
 // Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and what clang
-// made of them (*.ptx), which the driver of a GPU compiles for its model when the device is opened.
+// made of them (ptx.zip), which the driver of a GPU compiles for its model when the device is opened.
 //
-// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew and a
-// test compares.
+// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew, a
+// test compares, and `make ptx-diff` shows what changed. kernels.tsv is what the sources declare.
 package kernels
 
 import (
-	"embed"
+	"archive/zip"
+	"bytes"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"strings"
 )
 
-//go:embed *.ptx *.cu
-var files embed.FS
+//go:embed ptx.zip
+var archive []byte
 
 // Module is the PTX of one source file.
 type Module struct {
@@ -28,19 +30,19 @@ type Entry struct{ Name, Parameters string }
 
 // Modules returns the kernels in the order of their files' names.
 func Modules() ([]Module, error) {
-	names, err := fs.Glob(files, "*.ptx")
+	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ptx.zip: %w", err)
 	}
 	var all []Module
-	for _, name := range names {
-		b, err := files.ReadFile(name)
+	for _, f := range files.File {
+		b, err := fs.ReadFile(files, f.Name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ptx.zip: %w", err)
 		}
-		m := Module{Name: strings.TrimSuffix(name, ".ptx"), PTX: b}
+		m := Module{Name: strings.TrimSuffix(f.Name, ".ptx"), PTX: b}
 		if m.Entries, err = entries(string(b)); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		all = append(all, m)
 	}

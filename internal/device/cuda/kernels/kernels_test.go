@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"bytes"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,12 +107,12 @@ func TestEntriesErrors(t *testing.T) {
 
 // The cost of a kernel is found only where it begins a line of the comment.
 func TestCostsBeginALine(t *testing.T) {
-	names, err := fs.Glob(files, "*.cu")
+	names, err := filepath.Glob("*.cu")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		source, err := files.ReadFile(name)
+		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

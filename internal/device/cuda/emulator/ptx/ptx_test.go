@@ -2,29 +2,25 @@ package ptx
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/device/cuda/kernels"
 )
 
 // Every kernel is translated.
 func TestTranslatesAllKernels(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "kernels", "*.ptx"))
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d files: %v", len(files), err)
+	modules, err := kernels.Modules()
+	if err != nil || len(modules) < 30 {
+		t.Fatalf("%d modules: %v", len(modules), err)
 	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, m := range modules {
 		var b strings.Builder
-		if err := Translate(&b, filepath.Base(name), string(text)); err != nil {
+		if err := Translate(&b, m.Name+".ptx", string(m.PTX)); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(b.String(), "const Known known_"); n != strings.Count(string(text), ".visible .entry ") {
-			t.Errorf("%s: %d kernels", name, n)
+		if n := strings.Count(b.String(), "const Known known_"); n != len(m.Entries) {
+			t.Errorf("%s: %d kernels, expected %d", m.Name, n, len(m.Entries))
 		}
 	}
 }
