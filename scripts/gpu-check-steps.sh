@@ -92,8 +92,7 @@ world() {
   local sizes=(--train 200 --regions 12 --dim 128)
   [ ! -e "$out/world" ] || return 0
   [ -n "$emulated" ] && sizes=(--train 12 --regions 3 --dim 16)
-  try "$binary" data synth "$work/world" "${sizes[@]}" --dev 10 --test 10 &&
-    try "$binary" data vocab "$work/world" && mv "$work/world" "$out/world"
+  try "$binary" data synth "$work/world" "${sizes[@]}" --dev 10 --test 10 && mv "$work/world" "$out/world"
 }
 
 # parity trains a network on the synthetic world on both devices, from the same seed, and compares the losses of all
@@ -198,7 +197,7 @@ evaluation() {
   [ -n "$emulated" ] && images=5 && settings "$(small "$1" 16)"
   if [ ! -e "$out/coco" ]; then
     try "$binary" data synth "$work/coco" --train 20 --dev 4 --test $images --regions 36 --dim 64 &&
-      try "$binary" data vocab "$work/coco" && mv "$work/coco" "$out/coco" || return 1
+      mv "$work/coco" "$out/coco" || return 1
   fi
   arguments+=(--set "data.dir=$out/coco" --set loss.name=lmh --set train.max_steps=1 --set train.batch=4
     --set train.val_step=0 --set run.tensorboard=false --set device.kind=cuda)

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/regular"
 )
@@ -18,6 +22,7 @@ type dataVocabOptions struct {
 	Threshold int
 	Out       string
 	From      string
+	Force     bool
 }
 
 func newCmdDataVocab(a *app) *cobra.Command {
@@ -27,7 +32,8 @@ func newCmdDataVocab(a *app) *cobra.Command {
 		Short: "Build the vocabulary of a data set from its captions",
 		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write
 vocab.json in the layout of SCAN. With --from, convert a published vocabulary (SCAN JSON or the pickle of VSE++
-and VSRN) instead of counting.`,
+and VSRN) instead of counting. Weights are of use with the vocabulary they were trained with alone, so a file of other
+words or ids is replaced with --force only.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,
@@ -42,6 +48,7 @@ and VSRN) instead of counting.`,
 	f.IntVar(&o.Threshold, "threshold", text.DefaultThreshold, "smallest number of occurrences of a word")
 	f.StringVar(&o.Out, "out", "", "output `FILE`; empty is vocab.json in the folder")
 	f.StringVar(&o.From, "from", "", "convert this vocabulary `FILE` instead")
+	f.BoolVar(&o.Force, "force", false, "replace a vocabulary of other words or ids")
 	c.MarkFlagsMutuallyExclusive("from", "threshold")
 	c.MarkFlagsMutuallyExclusive("from", "splits")
 	return c
@@ -59,6 +66,15 @@ func (o *dataVocabOptions) run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if !o.Force {
+		switch same, err := v.Holds(out); {
+		case err != nil:
+			return fmt.Errorf("%w; replace it with --force, or name another file with --out", err)
+		case same:
+			a.Printf("%s: holds these %d words from %s already\n", out, v.Len(), source)
+			return nil
+		}
+	}
 	if err := v.Save(out); err != nil {
 		return err
 	}
@@ -74,7 +90,11 @@ func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
 	}
 	var captions []string
 	for _, split := range o.Splits {
-		lines, err := readCaptions(filepath.Join(o.Dir, split+"_caps.txt"))
+		path, err := captionFile(o.Dir, split, "DIR")
+		if err != nil {
+			return nil, "", err
+		}
+		lines, err := readCaptions(path)
 		if err != nil {
 			return nil, "", err
 		}
@@ -88,6 +108,14 @@ func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
 		}
 	}, o.Threshold)
 	return v, fmt.Sprintf("%d captions of %s", len(captions), strings.Join(o.Splits, " and ")), err
+}
+
+// captionFile returns the path of the captions of a split in a data folder, which setting names.
+func captionFile(dir, split, setting string) (string, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", &data.FolderError{Dir: dir, Split: split, Setting: setting}
+	}
+	return filepath.Join(dir, split+"_caps.txt"), nil
 }
 
 // maxCaptionFile bounds a caption file in bytes; the captions of COCO have 30 MB.

@@ -16,6 +16,7 @@ type precomputeBertOptions struct {
 	experiment.SentenceRequest
 	Data  string
 	Split string
+	Force bool
 }
 
 func newCmdPrecomputeBert(a *app) *cobra.Command {
@@ -39,6 +40,7 @@ model.safetensors or pytorch_model.bin.`,
 		"state of [CLS]), mean (of all last hidden states)")
 	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy or .txt); empty is SPLIT_bert.npy in the data folder")
+	f.BoolVar(&o.Force, "force", false, "replace existing vectors")
 	f.IntVar(&o.Batch, "batch", 64, "captions at a time")
 	addDeviceFlags(f, &o.Device)
 	for _, name := range []string{"data", "bert"} {
@@ -60,10 +62,22 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	o.Captions, o.BLAS = filepath.Join(o.Data, o.Split+"_caps.txt"), a.getenv("VSETRAIN_BLAS")
-	o.Warn = a.warn
+	var err error
+	if o.Captions, err = captionFile(o.Data, o.Split, "--data"); err != nil {
+		return err
+	}
+	o.BLAS, o.Warn = a.getenv("VSETRAIN_BLAS"), a.warn
 	if o.Out == "" {
 		o.Out = filepath.Join(o.Data, o.Split+"_bert.npy")
+	}
+	if !o.Force {
+		was, err := existingVectors(o.Out)
+		if err != nil {
+			return err
+		}
+		if was != nil {
+			return replaceVectors(o.Out, was, "those of "+o.Bert)
+		}
 	}
 	bars := phases{app: a}
 	o.Progress = func(done, total int) { bars.show("encode", done, total) }

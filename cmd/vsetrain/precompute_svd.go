@@ -17,6 +17,7 @@ type precomputeSVDOptions struct {
 	Data  string
 	Split string
 	Out   string
+	Force bool
 }
 
 func newCmdPrecomputeSVD(a *app) *cobra.Command {
@@ -38,6 +39,7 @@ of captions from them.`,
 	f.IntVar(&o.K, "k", o.K, "length of a vector")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy, or .txt as the LSEH repository reads); empty is "+
 		"SPLIT_svd.npy in the data folder")
+	f.BoolVar(&o.Force, "force", false, "replace existing vectors")
 	f.Float64Var(&o.Tolerance, "tolerance", o.Tolerance, "largest angle (radians) to the exact subspace; 0 is 1e-7")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the start vectors; changes the result within the tolerance only")
 	f.IntVar(&o.Threads, "threads", o.Threads, "CPU threads; 0 uses all processors")
@@ -56,8 +58,29 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	if out == "" {
 		out = filepath.Join(o.Data, o.Split+"_svd.npy")
 	}
+	captions, err := captionFile(o.Data, o.Split, "--data")
+	if err != nil {
+		return err
+	}
+	if !o.Force {
+		lines, hash, err := semantic.ReadCaptions(captions)
+		if err != nil {
+			return err
+		}
+		was, err := existingVectors(out)
+		switch {
+		case err != nil:
+			return err
+		case was != nil && o.Computes(was, hash):
+			a.Printf("%s: holds %s of these captions already; --force computes them again\n", out, was)
+			return nil
+		case was != nil:
+			by := &semantic.Sidecar{Method: "svd", Captions: len(lines), Dim: o.K}
+			return replaceVectors(out, was, by.String())
+		}
+	}
 	bars := phases{app: a}
-	s, err := semantic.Precompute(ctx, filepath.Join(o.Data, o.Split+"_caps.txt"), out, o.Options, bars.show)
+	s, err := semantic.Precompute(ctx, captions, out, o.Options, bars.show)
 	bars.close()
 	if err != nil {
 		return err
@@ -70,6 +93,20 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 		a.Printf("%d captions have no term left after cleaning and get the zero vector\n", s.Empty)
 	}
 	return nil
+}
+
+// existingVectors describes the vectors in a file, nil where there is none.
+func existingVectors(path string) (*semantic.Sidecar, error) {
+	was, err := semantic.Existing(path)
+	if err != nil {
+		err = fmt.Errorf("%w; replace the file with --force", err)
+	}
+	return was, err
+}
+
+// replaceVectors is the error of vectors that would be replaced.
+func replaceVectors(path string, was *semantic.Sidecar, by string) error {
+	return fmt.Errorf("%s holds %s; replace them by %s with --force, or name another file with --out", path, was, by)
 }
 
 // subspaceText says how far the subspace is from the exact one at most, in radians; 0 is the bound of vectors that span

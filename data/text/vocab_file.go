@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"sort"
 	"strconv"
 
@@ -119,6 +120,22 @@ func sortedKeys(m map[string]int64) []string {
 
 // Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.
 func (v *Vocabulary) Save(path string) error { return save(path, v.encode) }
+
+// Holds reports whether the file path holds this vocabulary; false where there is no file. A file that holds anything
+// else is an error, which names both numbers of words.
+func (v *Vocabulary) Holds(path string) (bool, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	old, err := LoadVocabulary(path)
+	switch {
+	case err != nil:
+		return false, err
+	case old.Hash() != v.Hash():
+		return false, fmt.Errorf("vocabulary %s holds %d words; expected %d, with these ids", path, old.Len(), v.Len())
+	}
+	return true, nil
+}
 
 func save(path string, write func(io.Writer) error) error {
 	if err := atomicfile.WriteFile(path, write); err != nil {

@@ -1,0 +1,44 @@
+package semantic
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Existing describes the vectors that the file path holds, nil where there is none. Of a file without a description
+// the numbers of rows and columns are known alone.
+func Existing(path string) (*Sidecar, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s, err := Open(path, OpenOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if s.Sidecar == nil {
+		s.Sidecar = &Sidecar{Captions: s.rows, Dim: s.dim}
+	}
+	return s.Sidecar, nil
+}
+
+// Computes reports whether Precompute would write the vectors of the description again, but for differences within the
+// tolerance. hash is that of the captions (ReadCaptions).
+func (o Options) Computes(d *Sidecar, hash string) bool {
+	return d.Method == "svd" && d.CaptionSHA256 == hash && d.Dim == min(o.K, d.Terms-1)
+}
+
+// String names the number of vectors, their length and their source.
+func (d *Sidecar) String() string {
+	s := fmt.Sprintf("%d vectors of %d values", d.Captions, d.Dim)
+	if d.Method != "" {
+		s += " (" + d.Method
+		if d.Pool != "" {
+			s += ", " + d.Pool
+		}
+		s += ")"
+	}
+	return s
+}
