@@ -1,11 +1,15 @@
-"""Compares vsetrain's intervals, p-values and rank correlations with scipy on made-up scores.
+"""Compares vsetrain's intervals, p-values and rank correlations with scipy on made-up scores, and its tests across seeds
+with scipy and statsmodels on the runs of docs/log.
 
-    python3 -m venv venv && venv/bin/pip install numpy scipy
+    python3 -m venv venv && venv/bin/pip install numpy scipy statsmodels
     venv/bin/python scripts/compare_statistics.py bin/vsetrain
 
 Differences and correlations must be equal. Intervals and p-values come from random resamples on both sides: interval ends may differ by 0.15
 standard errors, p-values by 0.03, which is four times what chance explains. Ends with status 1 where one does not hold.
 """
+import csv
+import glob
+import io
 import json
 import os
 import subprocess
@@ -15,7 +19,10 @@ import time
 
 import numpy as np
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_paired
 
+LOG = os.path.join(os.path.dirname(__file__), "..", "docs", "log")
 IMAGES, K, RESAMPLES = 1000, 5, 10000
 
 
@@ -26,6 +33,38 @@ def hits(scores):
     caption_rank = np.sum(scores > scores[own, np.arange(IMAGES * K)], axis=0).reshape(IMAGES, K)
     depths = (1, 5, 10)
     return (np.stack([image_rank < d for d in depths], 1).astype(float), np.stack([(caption_rank < d).sum(1) for d in depths], 1) / K)
+
+
+def seeds(vsetrain, check):
+    """Compares the table across seeds of a report on LMH1, LMH2 and LSEH; of LMH2 the seeds that LSEH shares, or those that it does not."""
+    for what, base, other in (("paired", "lseh-s*", "lmh2-s*"), ("Welch", "lseh-s[78]", "lmh2-s9 lmh2-s10")):
+        settings = [sorted(d for p in pattern.split() for d in glob.glob(os.path.join(LOG, "claim-vseinf", p))) for pattern in (base, "lmh1-s*", other)]
+        out = subprocess.run([vsetrain, "report", *sum(settings, []), "--test", "--base", settings[0][0], "--equivalence", "1", "--format", "csv"],
+                             check=True, stdout=subprocess.PIPE, text=True).stdout
+        table = out[out.index("# M-Recall across seeds"):].split("\n", 1)[1].split("\n\n")[0]
+        rows = list(csv.DictReader(io.StringIO(table)))
+        recall = [{run.rsplit("-s", 1)[1]: json.load(open(os.path.join(run, "test.json")))["results"][0]["m_recall"] for run in runs} for runs in settings]
+        theirs = []
+        for row, loss in zip(rows, recall[1:], strict=True):
+            shared = [s for s in loss if s in recall[0]]
+            if shared:
+                x, y = np.array([loss[s] for s in shared]), np.array([recall[0][s] for s in shared])
+                test, equal, how = stats.ttest_rel(x, y), ttost_paired(x, y, -1, 1)[0], f"paired by seed (n = {len(x)})"
+            else:
+                x, y = np.array(list(loss.values())), np.array(list(recall[0].values()))
+                test, how = stats.ttest_ind(x, y, equal_var=False), f"Welch (n = {len(y)}, {len(x)})"
+                equal = CompareMeans(DescrStatsW(x), DescrStatsW(y)).ttost_ind(-1, 1, usevar="unequal")[0]
+            ends = [float(e) for e in row["Difference 95 %"].split(" to ")]
+            name = f"{row['loss']}, {how}"
+            check(f"{name}: as tested", row["test"] == how, True, 0)
+            check(f"{name}: difference", float(row["Difference mean"]), x.mean() - y.mean(), 1e-9)
+            for e, end in zip(ends, test.confidence_interval(0.95)):
+                check(f"{name}: end of interval", e, end, 0.005)
+            theirs.append((row, name, test.pvalue, equal))
+        for column, n in (("Difference", 2), ("Equal within ±1", 3)):
+            for (row, name, *_), p, corrected in zip(theirs, [t[n] for t in theirs], multipletests([t[n] for t in theirs], method="holm")[1]):
+                check(f"{name}: {column} p", float(row[f"{column} p"]), p, 1e-9)
+                check(f"{name}: {column} Holm", float(row[f"{column} p, Holm"]), corrected, 1e-9)
 
 
 def main(vsetrain):
@@ -39,6 +78,7 @@ def main(vsetrain):
         print(f"{what:<44}{mine:>14.6f}{theirs:>14.6f}  {'' if ok else 'DIFFERS'}")
 
     print(f"{'':<44}{'vsetrain':>14}{'scipy':>14}")
+    seeds(vsetrain, check)
     with tempfile.TemporaryDirectory() as folder:
         path = lambda name: os.path.join(folder, name)
         with open(path("test_caps.txt"), "w") as f:

@@ -32,6 +32,9 @@ type reportOptions struct {
 	Data                      string
 	Attention, Timing         []string
 	Judgements                []string
+	Base, Primary             string
+	Equivalence, Pass         float64
+	After                     []int
 	Device                    device.Options
 
 	bars phases
@@ -48,8 +51,9 @@ VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. Runs of different data sets have sections of their own and are
-not compared. LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN gives the loss of a run another
-name. docs/reports.md explains every table.
+not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values are corrected for the
+number of tests of a table (docs/statistics.md). LMH with margin 0.16 is called LMH2, any other LMH1; LABEL=RUN
+gives the loss of a run another name. docs/reports.md explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
 against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The
@@ -79,6 +83,13 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several "+
 		"networks the first")
 	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
+	f.StringVar(&o.Base, "base", "", "compare every setting of a network with that of `RUN`, in place of every LSEH "+
+		"with every other loss")
+	f.StringVar(&o.Primary, "primary", "", "`MEASURE@SPLIT` that decides the study, such as t2i_r1@dev; empty is "+
+		"m_recall, on the test split with --test")
+	f.Float64Var(&o.Equivalence, "equivalence", 0, "also test whether settings differ by less than `POINTS` of recall")
+	f.IntSliceVar(&o.After, "after", nil, "compare the M-Recalls on dev after these `EPOCHS` across seeds")
+	f.Float64Var(&o.Pass, "pass", 0, "compare the epochs to pass this `M-RECALL` on dev across seeds")
 	f.BoolVar(&o.Paper, "paper", false,
 		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
 	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
@@ -114,6 +125,12 @@ func (o *reportOptions) check() error {
 	}
 	if o.Query < 0 || o.Batch < 0 || o.Top < 1 {
 		return usagef("expected --query >= 0, --batch >= 0 and --top >= 1")
+	}
+	if o.Equivalence < 0 || o.Pass < 0 || slices.ContainsFunc(o.After, func(k int) bool { return k < 1 }) {
+		return usagef("expected --equivalence >= 0, --pass >= 0 and --after >= 1")
+	}
+	if strings.HasSuffix(o.Primary, "@test") && !o.Test {
+		return usagef("--primary %s is of the test split: add --test", o.Primary)
 	}
 	if len(o.Judgements) > 0 && !o.Test {
 		return usagef("--judgements measures the test split: add --test")
@@ -157,7 +174,17 @@ func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
 		}
 	}
 	sets := report.Collect(runs)
-	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper}
+	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass}
+	if o.Primary != "" {
+		if opt.Primary, err = report.ParsePrimary(o.Primary); err != nil {
+			return usagef("--primary: %v", err)
+		}
+	}
+	if o.Base != "" {
+		if err := report.SetBase(sets, o.Base); err != nil {
+			return usagef("--base: %v", err)
+		}
+	}
 	if o.Images != "" {
 		opt.Pictures = &report.Pictures{Dir: o.Images}
 	}

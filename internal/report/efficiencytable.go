@@ -17,7 +17,8 @@ type Comparison struct {
 }
 
 // Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
-// LSEH-SVD with LSEH-BERT. In a network without both kinds the first group is the base of the others.
+// LSEH-SVD with LSEH-BERT. In a network without both kinds the first group is the base of the others, and a base that
+// was chosen is that of all others of its network.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
@@ -29,8 +30,9 @@ func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 				bases = append(bases, g)
 			}
 		}
-		if len(bases) == 0 || len(targets) == 0 {
-			bases, targets = groups[:1], groups[1:]
+		chosen := slices.Index(groups, d.Base)
+		if at := max(chosen, 0); chosen >= 0 || len(bases) == 0 || len(targets) == 0 {
+			bases, targets = groups[at:at+1], slices.Concat(groups[:at], groups[at+1:])
 		}
 		for _, b := range bases {
 			for _, t := range targets {
@@ -41,7 +43,7 @@ func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 		}
 		svd := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-SVD") })
 		bert := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-BERT") })
-		if svd >= 0 && bert >= 0 && bases[0] != groups[svd] {
+		if svd >= 0 && bert >= 0 && chosen < 0 && bases[0] != groups[svd] {
 			if c := compareGroups(groups[svd], groups[bert], orEqual); len(c.Pairs) > 0 {
 				out = append(out, c)
 			}
@@ -52,20 +54,33 @@ func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 
 func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	c := &Comparison{Base: base, Target: target, OrEqual: orEqual}
-	add := func(sameSeed bool) {
-		for _, b := range base.Runs {
-			for _, t := range target.Runs {
-				if len(b.Validations) > 0 && len(t.Validations) > 0 && (!sameSeed || b.Config.Seed == t.Config.Seed) {
-					c.Pairs = append(c.Pairs, Compare(b.History(), t.History(), orEqual))
-				}
+	bases, targets, bySeed := c.sides(func(r *Run) bool { return len(r.Validations) > 0 })
+	c.BySeed = bySeed
+	for _, b := range bases {
+		for _, t := range targets {
+			if !bySeed || b.Config.Seed == t.Config.Seed {
+				c.Pairs = append(c.Pairs, Compare(b.History(), t.History(), orEqual))
 			}
 		}
 	}
-	add(true)
-	if c.BySeed = len(c.Pairs) > 0; !c.BySeed {
-		add(false)
-	}
 	return c
+}
+
+// sides returns the runs of both groups that are compared by what they have: those of the seeds that are in both, which
+// make pairs, and where no seed is in both all of them.
+func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed bool) {
+	with := func(runs, others []*Run, bySeed bool) []*Run {
+		return slices.DeleteFunc(slices.Clone(runs), func(r *Run) bool {
+			return !has(r) || bySeed && !slices.ContainsFunc(others, func(o *Run) bool {
+				return has(o) && o.Config.Seed == r.Config.Seed
+			})
+		})
+	}
+	b, t := c.Base.Runs, c.Target.Runs
+	if base = with(b, t, true); len(base) > 0 {
+		return base, with(t, b, true), true
+	}
+	return with(b, t, false), with(t, b, false), false
 }
 
 // differences returns the differences of the pairs that reached the best of their base: in epochs, and in percent.

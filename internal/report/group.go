@@ -25,6 +25,26 @@ type DataSet struct {
 	Name   string // last element of the folder; the folder where two data sets share it
 	Dir    string
 	Groups []*Group // by network, then by loss
+	Base   *Group   // that the others of its network are compared with, nil for the paper's comparisons
+}
+
+// SetBase makes the setting of a run, given by its name or its directory, the base of its data set.
+func SetBase(sets []*DataSet, run string) error {
+	var in []*Group
+	for _, d := range sets {
+		for _, g := range d.Groups {
+			if slices.ContainsFunc(g.Runs, func(r *Run) bool {
+				return r.Name == run || filepath.Clean(r.Dir) == filepath.Clean(run)
+			}) {
+				d.Base, in = g, append(in, g)
+			}
+		}
+	}
+	if len(in) != 1 {
+		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs, found %d settings "+
+			"with it", run, len(in))
+	}
+	return nil
 }
 
 // networkName is the name of a network in tables.

@@ -9,14 +9,28 @@ import (
 	"vsetrain/internal/par"
 )
 
-// pairedMeasures are those of the table of differences, with their names for people; the others of eval.Compare are
-// left to eval --compare.
-var pairedMeasures = []struct{ key, name string }{{"m_recall", "M-Recall"}, {"i2t_r1", "image to text R@1"},
-	{"t2i_r1", "text to image R@1"}}
+// recallMeasure is a measure that systems are compared by, as eval.Compare names it and for people.
+type recallMeasure struct {
+	key, name string
+	of        func(eval.Metrics) float64
+}
+
+var recallMeasures = []recallMeasure{
+	{"m_recall", "M-Recall", func(m eval.Metrics) float64 { return m.MRecall }},
+	{"i2t_r1", "image to text R@1", func(m eval.Metrics) float64 { return m.I2T.R1 }},
+	{"t2i_r1", "text to image R@1", func(m eval.Metrics) float64 { return m.T2I.R1 }},
+	{"i2t_r5", "image to text R@5", func(m eval.Metrics) float64 { return m.I2T.R5 }},
+	{"t2i_r5", "text to image R@5", func(m eval.Metrics) float64 { return m.T2I.R5 }},
+	{"i2t_r10", "image to text R@10", func(m eval.Metrics) float64 { return m.I2T.R10 }},
+	{"t2i_r10", "text to image R@10", func(m eval.Metrics) float64 { return m.T2I.R10 }},
+}
+
+// pairedMeasures are those of the tables of differences; eval --compare has them all.
+var pairedMeasures = recallMeasures[:3]
 
 // PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each
-// the mean over the runs of its group, with the interval and the p-value of eval.Compare. It is nil if no pair of
-// groups was measured.
+// the mean over the runs that a comparison is of, with the interval and the p-value of eval.Compare. It is nil if no
+// pair of groups was measured.
 func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
 	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol +
 		", weights of the best validation",
@@ -28,7 +42,8 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 	defer pool.Close()
 	images, ties := 0, 0
 	for _, c := range comparisons {
-		base, target := c.Base.hits(protocol), c.Target.hits(protocol)
+		bases, targets, _ := c.sides(func(r *Run) bool { return len(hits([]*Run{r}, protocol)) > 0 })
+		base, target := hits(bases, protocol), hits(targets, protocol)
 		if len(base) == 0 || len(target) == 0 {
 			continue
 		}
@@ -52,7 +67,9 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 			}
 		}
 	}
-	t.Notes = append(t.Notes, "Recalls are means over the runs. "+pairedNote(images),
+	t.addHolm()
+	t.Notes = append(t.Notes, "Recalls are means over the runs, of the seeds that both have where there are any. "+
+		pairedNote(images),
 		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a run "+
 			"depends on that.", ties))
 	return t, nil
@@ -80,7 +97,7 @@ func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cel
 func pairedNote(images int) string {
 	o := eval.DefaultCompareOptions()
 	return fmt.Sprintf("95 %%: paired bootstrap over %d images with their captions; p: paired permutation test, "+
-		"two-sided, each row by itself; %d resamples, seed %d. They say how far other queries would agree, not other "+
+		"two-sided; %d resamples, seed %d. They say how far other queries would agree, not other "+
 		"seeds.",
 		images, o.Resamples, o.Seed)
 }
@@ -113,13 +130,14 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 	if len(t.Rows) == 0 {
 		return nil, nil
 	}
-	t.Notes = []string{pairedNote(b.Images())}
+	t.addHolm()
+	t.Notes = append(t.Notes, pairedNote(b.Images()))
 	return t, nil
 }
 
-// hits returns which queries the runs of a group answer, by a protocol.
-func (g *Group) hits(protocol string) (hits []eval.Hits) {
-	for _, r := range g.Runs {
+// hits returns which queries runs answer, by a protocol.
+func hits(runs []*Run, protocol string) (hits []eval.Hits) {
+	for _, r := range runs {
 		for _, h := range r.Hits {
 			if h.Protocol == protocol {
 				hits = append(hits, h)

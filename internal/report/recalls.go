@@ -67,6 +67,14 @@ func (g *measured) recalls(of func(eval.Metrics) eval.Recalls) (r [3][]float64) 
 	return r
 }
 
+// mRecalls returns the M-Recalls of the runs.
+func (g *measured) mRecalls() (m []float64) {
+	for _, v := range g.metrics {
+		m = append(m, v.MRecall)
+	}
+	return m
+}
+
 // meanRecalls returns the three recalls of one direction, each the mean over the runs.
 func (g *measured) meanRecalls(of func(eval.Metrics) eval.Recalls) []float64 {
 	r := g.recalls(of)
@@ -107,10 +115,7 @@ func recallTable(name, title string, groups []*Group, of Measure, paper bool) *T
 			}
 			cells = append(cells, g.meanCell(d.of, paper))
 		}
-		var m []float64
-		for _, v := range g.metrics {
-			m = append(m, v.MRecall)
-		}
+		m := g.mRecalls()
 		seeds = max(seeds, len(m))
 		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network,
 			Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})

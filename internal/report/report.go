@@ -19,6 +19,11 @@ type Options struct {
 	Words     map[*DataSet][]*experiment.WordAttention // of networks whose words attend to regions
 	Timing    []*experiment.SamplesReport
 	Pictures  *Pictures // nil shows ids in place of pictures
+
+	Primary     Primary // the measure across seeds; without one M-Recall, on the test split where that was measured
+	Equivalence float64 // margin in points of recall; 0 tests no equivalence
+	After       []int   // epochs after which M-Recalls on dev are compared across seeds
+	Pass        float64 // M-Recall on dev, to which epochs are compared across seeds; 0 none
 }
 
 // Report is tables, figures and pictures in sections.
@@ -91,11 +96,9 @@ func (r *Report) section(id, title string) *Section {
 	return s
 }
 
-// addSeeds adds a table of settings across seeds, where one has several.
-func (s *Section) addSeeds(t *Table, aside bool) {
-	if t != nil && slices.ContainsFunc(t.Rows, func(r Row) bool {
-		return r.Cells[4].Text != "1" || r.Cells[6].Text != "1"
-	}) {
+// add adds a table, where there is one.
+func (s *Section) add(t *Table, aside bool) {
+	if t != nil {
 		s.Items = append(s.Items, Item{Table: t, Aside: aside})
 	}
 }
@@ -114,9 +117,9 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s = section("efficiency", "Training efficiency")
 	if len(comparisons) > 0 {
 		s.Items = append(s.Items, Item{Table: d.EfficiencyTable(comparisons)})
-		if t := d.DifferenceTable(comparisons); t != nil {
-			s.Items = append(s.Items, Item{Table: t})
-		}
+		s.add(d.SeedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
+			speedScores(o.After, o.Pass, o.OrEqual)...), false)
+		s.add(d.DifferenceTable(comparisons), false)
 	}
 	for _, f := range d.Curves(comparisons) {
 		s.Items = append(s.Items, Item{Figure: f})
@@ -124,6 +127,19 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 
 	s = section("recalls", "Recalls")
 	protocols := d.protocols()
+	primary := o.Primary
+	if primary.Measure == "" {
+		primary = Primary{recallMeasures[0].key, "dev"}
+		if len(protocols) > 0 {
+			primary.Split = "test"
+		}
+	}
+	seedTable := func(name, split, what string, of Measure) *Table {
+		rank := map[bool]string{true: "primary", false: "secondary"}[split == primary.Split]
+		scored := recallScore(primary.Measure, of)
+		return d.SeedTable(name, scored.name+" across seeds on "+d.Name+", "+what+": "+rank+" measure", comparisons,
+			o.Equivalence, scored)
+	}
 	for _, p := range protocols {
 		what := testTitle(p)
 		for _, t := range d.RecallTables("test-"+p, what, testRecalls(p), o.Paper) {
@@ -133,10 +149,8 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		if err != nil {
 			return err
 		}
-		if t != nil {
-			s.Items = append(s.Items, Item{Table: t})
-		}
-		s.addSeeds(d.SeedTable("test-"+p+"-seeds", what, comparisons, testRecalls(p)), false)
+		s.add(t, false)
+		s.add(seedTable("test-"+p+"-seeds", "test", what, testRecalls(p)), false)
 	}
 	for _, t := range d.JudgedTables() {
 		s.Items = append(s.Items, Item{Table: t})
@@ -148,8 +162,8 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	for _, t := range d.RecallTables("validation", "validation split, best validation", validationRecalls, o.Paper) {
 		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
 	}
-	s.addSeeds(d.SeedTable("validation-seeds", "validation split, best validation", comparisons, validationRecalls),
-		len(protocols) > 0)
+	s.add(seedTable("validation-seeds", "dev", "validation split, best validation", validationRecalls),
+		len(protocols) > 0 && primary.Split != "dev")
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
 			"each with two seeds or more for intervals and tests.")

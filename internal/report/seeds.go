@@ -1,62 +1,177 @@
 package report
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"vsetrain/internal/stats"
 )
 
-// SeedTable compares the M-Recall of the settings of each network across seeds: mean, sample standard deviation and
-// number of the runs of both groups, the difference of the means with its 95 percent interval, and the p-value of
-// Welch's test. It is nil if no network has two settings.
-func (d *DataSet) SeedTable(name, what string, comparisons []*Comparison, of Measure) *Table {
-	t := &Table{Name: name, Title: "M-Recall of settings across seeds on " + d.Name + ", " + what,
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Over: "base", Name: "M-Recall", Number: true},
-			{Over: "base", Name: "seeds", Number: true},
-			{Over: "loss", Name: "M-Recall", Number: true}, {Over: "loss", Name: "seeds", Number: true},
-			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
-			{Over: "Difference", Name: "p", Number: true}}}
-	var single, equal []string
-	for i, c := range comparisons {
-		base, target := c.Base.values(of), c.Target.values(of)
-		if len(base) == 0 || len(target) == 0 {
-			continue
-		}
-		difference, interval, p := signedCell([]float64{meanOf(target) - meanOf(base)}, 2), textCell("-"), textCell("-")
-		switch test, err := stats.Welch(target, base, 0.95); {
-		case errors.Is(err, stats.ErrOneValue):
-			for _, g := range []*Group{c.Base, c.Target} {
-				if n := g.Network + " " + g.Loss; len(g.values(of)) < 2 && !slices.Contains(single, n) {
-					single = append(single, n)
+// Primary is the measure that decides a study, and the split that it is measured on: "test" or "dev".
+type Primary struct{ Measure, Split string }
+
+// ParsePrimary reads MEASURE@SPLIT.
+func ParsePrimary(s string) (Primary, error) {
+	measure, split, _ := strings.Cut(s, "@")
+	var keys []string
+	for _, m := range recallMeasures {
+		keys = append(keys, m.key)
+	}
+	if !slices.Contains(keys, measure) || split != "test" && split != "dev" {
+		return Primary{}, fmt.Errorf("expected MEASURE@test or MEASURE@dev with a measure of %s, found %q",
+			strings.Join(keys, ", "), s)
+	}
+	return Primary{measure, split}, nil
+}
+
+// score is a number of a run by which settings are compared across seeds.
+type score struct {
+	name     string
+	of       func(*Run) (value float64, ok bool) // NaN where the run did not get there
+	decimals int
+}
+
+// recallScore is the measure with a key of recallMeasures.
+func recallScore(key string, of Measure) score {
+	m := recallMeasures[slices.IndexFunc(recallMeasures, func(m recallMeasure) bool { return m.key == key })]
+	return score{m.name, func(r *Run) (float64, bool) {
+		v, ok := of(r)
+		return m.of(v), ok
+	}, 2}
+}
+
+// speedScores say how fast runs get ahead: the M-Recall on dev after so many epochs, and the epochs to pass an M-Recall
+// (0 none).
+func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
+	const rounding = 1e-9 // of an epoch position, a quotient of steps
+	for _, k := range after {
+		end := float64(k) + rounding
+		scores = append(scores, score{fmt.Sprintf("M-Recall after epoch %d", k), func(r *Run) (v float64, ok bool) {
+			for _, p := range r.History() {
+				if p.Epoch <= end {
+					v, ok = p.MRecall, true
 				}
 			}
-		case err != nil:
-			equal = append(equal, c.Base.Network+" "+c.Base.Loss+" and "+c.Target.Loss)
-		default:
-			interval, p = rangeCell(test.Interval, 2), pCell(test.P)
+			return v, ok && r.Epochs() > float64(k)-rounding
+		}, 2})
+	}
+	if pass > 0 {
+		scores = append(scores, score{fmt.Sprintf("epochs to pass %g", pass), func(r *Run) (float64, bool) {
+			epoch, reached := epochsToExceed(r.History(), pass, orEqual)
+			if !reached {
+				epoch = math.NaN()
+			}
+			return epoch, len(r.Validations) > 0
+		}, 1})
+	}
+	return scores
+}
+
+// samples returns the values of both sides of a comparison. By seed they are pairs; a seed that was trained twice
+// counts with its mean.
+func (c *Comparison) samples(of score) (base, target []float64, bySeed bool) {
+	bases, targets, bySeed := c.sides(func(r *Run) bool {
+		_, ok := of.of(r)
+		return ok
+	})
+	values := func(runs []*Run) (means []float64) {
+		for _, same := range chunk(runs, func(a, b *Run) bool { return bySeed && a.Config.Seed == b.Config.Seed }) {
+			var values []float64
+			for _, r := range same {
+				v, _ := of.of(r)
+				values = append(values, v)
+			}
+			means = append(means, meanOf(values))
 		}
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network,
-			Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss),
-				statCell(base, 2), textCell(fmt.Sprint(len(base))), statCell(target, 2),
-				textCell(fmt.Sprint(len(target))),
-				difference, interval, p}})
+		return means
+	}
+	return values(bases), values(targets), bySeed
+}
+
+// SeedTable compares the settings of each network across seeds by some scores: the means, their difference with its 95
+// percent interval, the p-value of Student's test of the differences of pairs, or of Welch's test, and with a margin
+// that of equivalence. It is nil if no setting has several runs.
+func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margin float64, scores ...score) *Table {
+	if !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
+		return nil
+	}
+	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"},
+		{Name: "measure"}, {Over: "base", Name: "mean", Number: true}, {Over: "loss", Name: "mean", Number: true},
+		{Over: "Difference", Name: "mean", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
+		{Over: "Difference", Name: "p", Number: true}}}
+	if margin > 0 {
+		t.Heads = append(t.Heads, Head{fmt.Sprintf("Equal within ±%g", margin), "p", true})
+	}
+	t.Heads = append(t.Heads, Head{Name: "test"})
+	untested := false
+	for i, c := range comparisons {
+		for n, s := range scores {
+			base, target, bySeed := c.samples(s)
+			if len(base) == 0 || len(target) == 0 {
+				continue
+			}
+			cells := []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss), textCell(s.name),
+				reachedCell(base, s.decimals), reachedCell(target, s.decimals)}
+			difference, interval, p, equal := signedCell([]float64{meanOf(target) - meanOf(base)}, s.decimals),
+				textCell("-"), textCell("-"), textCell("-")
+			how := fmt.Sprintf("Welch (n = %d, %d)", len(base), len(target))
+			compare := func() (stats.TTest, error) { return stats.Welch(target, base, 0.95) }
+			if bySeed {
+				how = fmt.Sprintf("paired by seed (n = %d)", len(base))
+				compare = func() (stats.TTest, error) {
+					pairs := slices.Clone(target)
+					for i := range pairs {
+						pairs[i] -= base[i]
+					}
+					return stats.OneSample(pairs, 0.95)
+				}
+			}
+			if math.IsNaN(difference.Value) {
+				difference, how = textCell("-"), "none: not passed by all"
+			} else if test, err := compare(); err != nil {
+				how, untested = "none: "+how, true
+			} else {
+				interval, p = rangeCell(test.Interval, s.decimals), pCell(test.P)
+				equal = pCell(test.Equivalence(margin))
+			}
+			cells = append(cells, difference, interval, p)
+			if margin > 0 {
+				cells = append(cells, equal)
+			}
+			t.Rows = append(t.Rows, Row{Rule: n == 0 && i > 0 && (len(scores) > 1 ||
+				comparisons[i-1].Base.Network != c.Base.Network), Cells: append(cells, textCell(how))})
+		}
 	}
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the runs; Welch's t-test, two-sided, for each "+
-		"pair by itself.")
-	if len(single) > 0 {
-		t.Notes = append(t.Notes, "No test across seeds for "+strings.Join(single, ", ")+": one run says nothing of "+
-			"the spread between runs; train two seeds or more.")
+	if len(scores) == 1 {
+		t.dropColumn(3)
 	}
-	if len(equal) > 0 {
-		t.Notes = append(t.Notes, "No test for "+strings.Join(equal, ", ")+": the runs of each are equal.")
+	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the runs. Settings that share seeds are compared "+
+		"by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. Two-sided.")
+	t.addHolm()
+	if margin > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Equal within ±%g: two one-sided t-tests; a small p says that the means "+
+			"differ by less than %g.", margin, margin))
+	}
+	if untested {
+		t.Notes = append(t.Notes, "No test where there is one run or one pair, which says nothing of the spread "+
+			"between seeds (train two seeds or more), nor where all differences are equal.")
 	}
 	return t
+}
+
+// reachedCell is statCell of the runs that got there, and says how many did where not all have.
+func reachedCell(values []float64, decimals int) Cell {
+	reached := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	c := statCell(reached, decimals)
+	if len(reached) < len(values) {
+		c.Text += fmt.Sprintf(" (%d of %d)", len(reached), len(values))
+	}
+	return c
 }
 
 // Seeds compares runs that differ in their seed: a row for the best validation of each, and the mean with the sample
@@ -79,7 +194,7 @@ func Seeds(runs []*Run) *Table {
 				cells = append(cells, statCell(r, 1))
 			}
 		}
-		return Row{Cells: append(cells, statCell(g.values(validationRecalls), 2))}
+		return Row{Cells: append(cells, statCell(m.mRecalls(), 2))}
 	}
 	var with []*Run
 	for _, r := range runs {
@@ -97,14 +212,4 @@ func Seeds(runs []*Run) *Table {
 		t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds.")
 	}
 	return t
-}
-
-// values returns the M-Recalls of the runs of a group.
-func (g *Group) values(of Measure) (values []float64) {
-	for _, r := range g.Runs {
-		if m, ok := of(r); ok {
-			values = append(values, m.MRecall)
-		}
-	}
-	return values
 }

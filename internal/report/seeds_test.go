@@ -8,28 +8,34 @@ import (
 	"vsetrain/models"
 )
 
-// M-Recalls of four and three seeds: the figures are those of scipy's ttest_ind(..., equal_var=False) with these
-// values.
+// M-Recalls of four and three seeds, three of them shared, and of three other seeds. The figures are those of scipy's
+// ttest_rel, of its ttest_ind(..., equal_var=False), and of statsmodels' ttost_paired, ttost_ind and multipletests.
 func TestSeedTable(t *testing.T) {
 	var runs []*Run
 	for i, v := range []float64{67.1, 68.4, 66.9, 67.7} {
 		runs = append(runs, newRun("a", models.VSEPP, "LSEH", uint64(i), Point{1, v}))
 	}
 	for i, v := range []float64{65.2, 66.8, 66.1} {
-		runs = append(runs, newRun("a", models.VSEPP, "LMH1", uint64(i), Point{2, v}))
+		runs = append(runs, newRun("a", models.VSEPP, "LMH1", uint64(i), Point{2, v}),
+			newRun("a", models.VSEPP, "LUWM", uint64(10+i), Point{2, v}))
 	}
-	runs = append(runs, newRun("a", models.VSEPP, "LMH2", 7, Point{1, 50}),
-		newRun("a", models.VSRN, "LMH1", 7, Point{1, 50}), newRun("a", models.VSRN, "LMH1", 8, Point{1, 50}),
-		newRun("a", models.VSRN, "LSEH", 7, Point{1, 60}), newRun("a", models.VSRN, "LSEH", 8, Point{1, 60}))
+	for _, seed := range []uint64{7, 8} {
+		runs = append(runs, newRun("a", models.VSRN, "LMH1", seed, Point{1, 50}),
+			newRun("a", models.VSRN, "LSEH", seed, Point{1, 60}))
+	}
+	runs = append(runs, newRun("a", models.SGR, "LMH1", 7, Point{1, 50}),
+		newRun("a", models.SGR, "LSEH", 7, Point{1, 60}))
 	d := Collect(runs)[0]
-	table := d.SeedTable("seeds", "validation split", d.Comparisons(false), validationRecalls)
+	table := d.SeedTable("seeds", "validation split", d.Comparisons(false), 2,
+		recallScore("m_recall", validationRecalls))
 	text := strings.Join(strings.Fields(table.Text(nil)), " ")
 	for _, want := range []string{
-		"VSE++ LMH1 LSEH 66.03 ± 0.80 3 67.53 ± 0.68 4 +1.49 -0.11 to 3.09 0.0607",
-		"VSE++ LMH2 LSEH 50.00 1 67.53 ± 0.68 4 +17.53 - -",
-		"No test across seeds for VSE++ LMH2: one run says nothing of the spread between runs; train two seeds or " +
-			"more.",
-		"No test for VSRN LMH1 and LSEH: the runs of each are equal.",
+		"VSE++ LMH1 LSEH 66.03 ± 0.80 67.47 ± 0.81 +1.43 0.02 to 2.85 0.0487 0.0973 0.1132 0.2265 " +
+			"paired by seed (n = 3)",
+		"VSE++ LUWM LSEH 66.03 ± 0.80 67.53 ± 0.68 +1.49 -0.11 to 3.09 0.0607 0.0973 0.2129 0.2265 Welch (n = 3, 4)",
+		"VSRN LMH1 LSEH 50.00 ± 0.00 60.00 ± 0.00 +10.00 - - - - - none: paired by seed (n = 2)",
+		"SGR LMH1 LSEH 50.00 60.00 +10.00 - - - - - none: paired by seed (n = 1)",
+		"train two seeds or more",
 		"validation split",
 	} {
 		if !strings.Contains(text, want) {
@@ -40,8 +46,83 @@ func TestSeedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(r.Markdown(), "M-Recall of settings across seeds on a, validation split, best validation") {
-		t.Error("the report has no table of seeds")
+	if md := r.Markdown(); strings.Contains(md, "Equal within") || !strings.Contains(md,
+		"M-Recall across seeds on a, validation split, best validation: primary measure") {
+		t.Error("the report has no table of seeds as it should be by default")
+	}
+	r, err = Build([]*DataSet{d}, Options{Primary: Primary{"t2i_r1", "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.Markdown(), "text to image R@1 across seeds on a, validation split, best validation: "+
+		"secondary") {
+		t.Error("the report has no table of the secondary measure")
+	}
+}
+
+func TestPrimary(t *testing.T) {
+	if p, err := ParsePrimary("t2i_r1@dev"); err != nil || p != (Primary{"t2i_r1", "dev"}) {
+		t.Errorf("%v, %v", p, err)
+	}
+	for _, bad := range []string{"", "m_recall", "m_recall@train", "recall@test"} {
+		if _, err := ParsePrimary(bad); err == nil || !strings.Contains(err.Error(), "i2t_r10") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// Every setting is compared with the one that is asked for, also LSEH with LSEH.
+func TestBase(t *testing.T) {
+	sets := Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 50}),
+		newRun("a", models.VSEPP, "LSEH", 7, Point{1, 60}), newRun("a", models.VSEPP, "LUWM", 7, Point{1, 60}),
+		newRun("a", models.VSRN, "LMH1", 7, Point{1, 50}), newRun("a", models.VSRN, "LSEH", 7, Point{1, 60})})
+	if err := SetBase(sets, "vsepp-lseh-7"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range sets[0].Comparisons(false) {
+		got = append(got, c.Base.Network+" "+c.Base.Loss+" "+c.Target.Loss)
+	}
+	if want := "VSE++ LSEH LMH1, VSE++ LSEH LUWM, VSRN LMH1 LSEH"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+	if err := SetBase(sets, "vsepp-lseh-9"); err == nil || !strings.Contains(err.Error(), "found 0 settings") {
+		t.Errorf("no such run: %v", err)
+	}
+}
+
+// M-Recalls after two epochs and the epochs to pass 30, by seed; the figures are scipy's (ttest_rel) and statsmodels'.
+// A run that ended before an epoch has no M-Recall there, and one that never passes leaves no test.
+func TestSpeed(t *testing.T) {
+	var runs []*Run
+	for i, v := range [][2]float64{{21, 24}, {21.5, 25.5}, {22, 23}} {
+		runs = append(runs, newRun("a", models.VSEPP, "LMH1", uint64(i), Point{1, 5}, Point{2, v[0]}, Point{3, 29},
+			Point{4, 31}),
+			newRun("a", models.VSEPP, "LSEH", uint64(i), Point{1, 5}, Point{2, v[1]}, Point{3, 30.5}))
+	}
+	lseh := runs[1].Validations
+	lseh[1].MRecall, lseh[2].MRecall = 24, 30
+	speed := func(after []int, pass float64, orEqual bool) string {
+		d := Collect(runs)[0]
+		table := d.SeedTable("speed", "speed", d.Comparisons(false), 0, speedScores(after, pass, orEqual)...)
+		return strings.Join(strings.Fields(table.Text(nil)), " ")
+	}
+	for _, c := range []struct{ got, want string }{
+		{speed([]int{2, 4}, 30, true), "M-Recall after epoch 2 21.50 ± 0.50 24.17 ± 1.26 +2.67 -1.13 to 6.46 0.0942 " +
+			"0.0942 paired by seed (n = 3)"},
+		{speed([]int{2, 4}, 30, false), "epochs to pass 30 4.0 ± 0.0 3.0 ± 0.0 (2 of 3) - - - - none: not passed by " +
+			"all"},
+	} {
+		if !strings.Contains(c.got, c.want) || strings.Contains(c.got, "epoch 4") {
+			t.Errorf("no %q in %s", c.want, c.got)
+		}
+	}
+	for i, epoch := range []float64{2, 3, 2} {
+		runs[2*i+1].Validations[int(epoch)-1].MRecall = 31
+	}
+	want := "epochs to pass 30 4.0 ± 0.0 2.3 ± 0.6 -1.7 -3.1 to -0.2 0.0377"
+	if got := speed([]int{2}, 30, true); !strings.Contains(got, want) {
+		t.Errorf("no %q in %s", want, got)
 	}
 }
 

@@ -89,6 +89,32 @@ func pCell(p float64) Cell {
 	return numberCell(p, 4)
 }
 
+// addHolm puts behind every column of p-values another with all its p-values corrected for each other.
+func (t *Table) addHolm() {
+	for i := len(t.Heads) - 1; i >= 0; i-- {
+		if t.Heads[i].Name != "p" {
+			continue
+		}
+		var p []float64
+		for _, r := range t.Rows {
+			if r.Cells[i].Number {
+				p = append(p, r.Cells[i].Value)
+			}
+		}
+		p = stats.Holm(p)
+		t.Heads = slices.Insert(t.Heads, i+1, Head{t.Heads[i].Over, "p, Holm", true})
+		for r := range t.Rows {
+			cell := textCell("-")
+			if t.Rows[r].Cells[i].Number {
+				cell, p = pCell(p[0]), p[1:]
+			}
+			t.Rows[r].Cells = slices.Insert(t.Rows[r].Cells, i+1, cell)
+		}
+	}
+	t.Notes = append(t.Notes, "p, Holm: corrected for all tests of the column, so that the chance of any false alarm "+
+		"among them is at most the level. Intervals are each for itself.")
+}
+
 // dropColumn removes a column.
 func (t *Table) dropColumn(i int) {
 	t.Heads = slices.Delete(t.Heads, i, i+1)

@@ -108,7 +108,8 @@ func TestBadCorrelations(t *testing.T) {
 	}
 }
 
-// Figures of scipy 1.17 (ttest_ind with equal_var=False, ttest_1samp and their confidence_interval).
+// Figures of scipy 1.17 (ttest_ind with equal_var=False, ttest_1samp and their confidence_interval; equivalence by two
+// of them with one side each).
 func TestStudent(t *testing.T) {
 	w, err := Welch([]float64{67.1, 68.4, 66.9, 67.7}, []float64{65.2, 66.8, 66.1}, 0.95)
 	if err != nil {
@@ -128,8 +129,28 @@ func TestStudent(t *testing.T) {
 		{"t of one", o.T, -3.023715784073818}, {"p of one", o.P, 0.09417837268432339}, {"low of one", o.Low,
 			-3.2306248501317127},
 		{"high of one", o.High, 0.5639581834650462},
+		{"equivalence within 2", w.Equivalence(2), 0.2128973456988608},
+		{"equivalence within 4", w.Equivalence(4), 0.006128733009222845},
+		{"equivalence of one within 1", o.Equivalence(1), 0.7357022603955159},
+		{"equivalence of one within 4", o.Equivalence(4), 0.013135504439852336},
 	} {
 		near(t, c.what, c.got, c.want, 1e-8)
+	}
+}
+
+// Figures of statsmodels 0.15 (multipletests with method="holm").
+func TestHolm(t *testing.T) {
+	for _, c := range []struct{ p, want []float64 }{
+		{[]float64{0.01, 0.04, 0.03, 0.005}, []float64{0.03, 0.06, 0.06, 0.02}},
+		{[]float64{0.04, 0.049, 0.0001, 0.2, 0.03}, []float64{0.12, 0.12, 0.0005, 0.2, 0.12}},
+		{[]float64{0.5, 0.9, 0.6}, []float64{1, 1, 1}},
+		{[]float64{0.02}, []float64{0.02}},
+		{nil, nil},
+	} {
+		got := Holm(c.p)
+		for i := range c.p {
+			near(t, "p by Holm", got[i], c.want[i], 1e-15)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package stats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -19,6 +21,7 @@ var ErrNoSpread = errors.New("the values do not vary")
 type TTest struct {
 	Difference float64 `json:"difference"`
 	Interval
+	SE float64 `json:"se"` // standard error of the difference
 	T  float64 `json:"t"`
 	DF float64 `json:"df"` // degrees of freedom
 	P  float64 `json:"p"`  // two-sided
@@ -63,6 +66,33 @@ func student(difference, se, df, level float64) (TTest, error) {
 	dist := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
 	half := se * dist.Quantile((1+level)/2)
 	t := difference / se
-	return TTest{Difference: difference, Interval: Interval{difference - half, difference + half}, T: t, DF: df,
-		P: 2 * dist.CDF(-math.Abs(t))}, nil
+	return TTest{Difference: difference, Interval: Interval{difference - half, difference + half}, SE: se, T: t,
+		DF: df, P: 2 * dist.CDF(-math.Abs(t))}, nil
+}
+
+// Equivalence tests whether the means are as good as equal: it is the p-value of "they differ by margin or more", the
+// larger one of two one-sided tests against -margin and +margin.
+//
+// Source: D. J. Schuirmann, A comparison of the two one-sided tests procedure and the power approach for assessing the
+// equivalence of average bioavailability, J. Pharmacokinetics and Biopharmaceutics 15 (1987).
+func (t TTest) Equivalence(margin float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.DF}.CDF((math.Abs(t.Difference) - margin) / t.SE)
+}
+
+// Holm corrects the p-values of several tests, so that the chance of any false alarm among them is at most the level
+// they are held against: the i-th smallest of n, from 0, times n - i, at least the one before it and at most 1.
+//
+// Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian J. of Statistics 6 (1979).
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	corrected, least := make([]float64, len(p)), 0.0
+	for i, at := range order {
+		least = max(least, min(1, p[at]*float64(len(p)-i)))
+		corrected[at] = least
+	}
+	return corrected
 }
