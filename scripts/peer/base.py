@@ -58,8 +58,16 @@ def rnn_input(rnn, x):
     return x.to(w) if x.device.type == "cpu" and x.dtype != w else x
 
 
-def packed_states(rnn, x, lengths, enforce_sorted=True):
-    packed = pack_padded_sequence(rnn_input(rnn, x), lengths, batch_first=True, enforce_sorted=enforce_sorted)
+def positive_part(x):
+    """max(x, 0) with slope 1 at 0.  clamp(min=0) has that slope up to PyTorch 2.14, and 0 in 2.15."""
+    return torch.where(x < 0, torch.zeros_like(x), x)
+
+
+def packed_states(rnn, x, lengths):
+    """States of all steps.  The references sort captions by length; others are sorted here and put back."""
+    lengths = torch.as_tensor(lengths).cpu()
+    falling = not bool((lengths[1:] > lengths[:-1]).any())
+    packed = pack_padded_sequence(rnn_input(rnn, x), lengths, batch_first=True, enforce_sorted=falling)
     out, _ = rnn(packed)
     return pad_packed_sequence(out, batch_first=True)[0]
 

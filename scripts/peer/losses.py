@@ -2,14 +2,16 @@
 import numpy as np
 import torch
 
+from .base import positive_part
+
 
 def hinge_parts(scores, margin, max_violation=True):
     """margin: number or [n, n] matrix.  Returns (loss, caption part, image part, cost matrices)."""
     n = scores.size(0)
     diag = scores.diag().view(n, 1)
     eye = (torch.eye(n) > 0.5).to(scores.device)
-    cost_s = (margin + scores - diag.expand_as(scores)).clamp(min=0).masked_fill(eye, 0)
-    cost_im = (margin + scores - diag.t().expand_as(scores)).clamp(min=0).masked_fill(eye, 0)
+    cost_s = positive_part(margin + scores - diag.expand_as(scores)).masked_fill(eye, 0)
+    cost_im = positive_part(margin + scores - diag.t().expand_as(scores)).masked_fill(eye, 0)
     full = (cost_s, cost_im)
     if max_violation:
         s, im = cost_s.max(1)[0].sum(), cost_im.max(0)[0].sum()
@@ -49,7 +51,7 @@ LUWM_POS, LUWM_NEG, LUWM_EPS = (0.5, -0.7, 0.2), (0.03, -0.4, 0.9), 1e-5
 
 
 def _poly(c, x):
-    return torch.clamp(c[2] * torch.pow(x, 2) + c[1] * x + c[0], min=0)
+    return positive_part(c[2] * torch.pow(x, 2) + c[1] * x + c[0])
 
 
 def luwm_loop(scores, margin=0.2, a=LUWM_POS, b=LUWM_NEG, eps=LUWM_EPS):

@@ -70,6 +70,11 @@ def verify_losses(v, doc):
             if emb:
                 v.same(kind + " grad image_emb", a.grad, e["grad_image_emb"])
                 v.same(kind + " grad caption_emb", b.grad, e["grad_caption_emb"])
+    # Hinges of exactly 0 have slope 1 in every version of PyTorch: four of them, each with a negative and a positive.
+    v.case("losses/slope at 0")
+    s = torch.tensor([[0.5, 0.25], [0.25, 0.5]], requires_grad=True)
+    hinge_parts(s, 0.25, max_violation=False)[0].backward()
+    v.equal("grad scores", s.grad.tolist(), [[-2.0, 2.0], [2.0, -2.0]])
 
 
 def verify_optim(v, doc):

@@ -35,7 +35,7 @@ class GPO(nn.Module):
         mask = (torch.arange(k).expand(n, k).to(device) < lengths.long().unsqueeze(1)).unsqueeze(-1)
         pe = pe.masked_fill(mask == 0, 0)
         self.gru.flatten_parameters()
-        out = mean_of_directions(packed_states(self.gru, pe, lengths.cpu().long(), enforce_sorted=False))
+        out = mean_of_directions(packed_states(self.gru, pe, lengths.long()))
         scores = self.linear(out)
         scores = scores.masked_fill(mask == 0, -10000.0)
         return torch.softmax(scores / 0.1, 1), mask
