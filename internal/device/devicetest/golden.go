@@ -3,6 +3,9 @@ package devicetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+
+	"slices"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/golden"
@@ -13,7 +16,10 @@ func Golden[S Runner[S]](t S, newDevice func(t S) device.Device) {
 	for _, f := range []struct {
 		name string
 		test func(g *goldenCase)
-	}{{"gru", goldenGRU}, {"losses", goldenLosses}, {"optim", goldenOptim}} {
+		// types that at least one case has: without one, a misspelt type would skip its cases
+		types []string
+	}{{"gru", goldenGRU, nil}, {"losses", goldenLosses, slices.Sorted(maps.Keys(lossKernels))},
+		{"optim", goldenOptim, nil}} {
 		t.Run(f.name, func(t S) {
 			var file struct{ Cases []json.RawMessage }
 			golden.Load(t, f.name+".json", &file)
@@ -21,10 +27,14 @@ func Golden[S Runner[S]](t S, newDevice func(t S) device.Device) {
 				t.Fatalf("%s.json holds no cases", f.name)
 			}
 			for i, raw := range file.Cases {
-				var head struct{ Name string }
+				var head struct {
+					Name string
+					Type string `json:"loss_type"`
+				}
 				if err := json.Unmarshal(raw, &head); err != nil {
 					t.Fatalf("%s.json, case %d: %v", f.name, i, err)
 				}
+				f.types = slices.DeleteFunc(f.types, func(name string) bool { return name == head.Type })
 				t.Run(head.Name, func(t S) {
 					d := newDevice(t)
 					defer closeDevice(t, d)
@@ -35,6 +45,9 @@ func Golden[S Runner[S]](t S, newDevice func(t S) device.Device) {
 					}
 					f.test(g)
 				})
+			}
+			if len(f.types) > 0 {
+				t.Fatalf("%s.json has no case of type %v", f.name, f.types)
 			}
 		})
 	}
