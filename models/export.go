@@ -21,20 +21,23 @@ type ExportOptions struct {
 }
 
 // ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all
-// that the repository's own parser knows, so that the evaluation there finds every one it reads.
+// that the repository's own parser knows, so that the evaluation there finds every one it reads. A network without a
+// repository gets one state dict under the names of this program, "img.fc.weight", in place of a list of them.
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
-	f, ok := formats[m.Options.Network]
-	if !ok {
-		return fmt.Errorf("export: checkpoints of network %s cannot be written in its reference's format",
-			m.Options.Network)
+	f, known := formats[m.Options.Network]
+	if !known {
+		f = format{recalls: 6, options: ownOptions}
 	}
 	prefix := ""
 	if f.prefix != nil {
 		prefix = f.prefix(m)
 	}
+	whole := &torchfile.Dict{} // of a network without a repository
 	states := make([]any, len(m.Network.Parts()))
 	for i := range states {
-		states[i] = &torchfile.Dict{}
+		if states[i] = whole; known {
+			states[i] = &torchfile.Dict{}
+		}
 	}
 	for _, p := range m.Network.Params() {
 		if trainingOnly(m.Network, p.Name) {
@@ -49,6 +52,9 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 			return fmt.Errorf("export %s: %w", p.Name, err)
 		}
 		state := states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict)
+		if !known {
+			name = p.Name
+		}
 		state.Set(prefix+name, t)
 		if norm, ok := strings.CutSuffix(name, ".running_var"); ok { // torch.nn.BatchNorm1d has a counter too
 			if t, err = torchfile.NewTensor("I64", nil, make([]byte, 8)); err != nil {
@@ -65,7 +71,10 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	}
 	top := &torchfile.Dict{}
 	top.Set("epoch", int(epoch))
-	top.Set("model", &torchfile.List{Items: states})
+	top.Set("model", whole)
+	if known {
+		top.Set("model", &torchfile.List{Items: states})
+	}
 	top.Set("best_rsum", float64(f.recalls)*score)
 	if o.Namespace {
 		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
@@ -78,6 +87,12 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	}
 	top.Set("Eiters", int(step))
 	return torchfile.Save(path, top)
+}
+
+// ownOptions are the name and the sizes of a network that no repository has.
+func ownOptions(m *Model) map[string]any {
+	return map[string]any{"network": m.Options.Network, "embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim,
+		"vocab_size": m.Dims.Vocab, "regions": m.Dims.Regions, "img_dim": m.Dims.Feature}
 }
 
 // commonOptions are the options that fartashf/vsepp, train.py, and what descends from it share: sizes, and for

@@ -166,3 +166,62 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 		}
 	}
 }
+
+// A network of one's own, which no repository has: PyTorch reads one state dict with its tensors by their names here.
+func TestExportOfANetworkWithoutARepository(t *testing.T) {
+	const own = "own"
+	registry[own] = registry[VSRN]
+	defer delete(registry, own)
+	o := DefaultOptions()
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = own, "gru", 16, 5
+	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
+	fatal(t, err)
+	path := filepath.Join(t.TempDir(), "own.pth")
+	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Step: 70}}, ExportOptions{
+		Trained: map[string]any{"margin": 0.3}}))
+	v, err := torchfile.Load(path)
+	fatal(t, err)
+	top := v.(*torchfile.Dict)
+	get := func(d *torchfile.Dict, name string) any {
+		t.Helper()
+		v, ok := d.Get(name)
+		if !ok {
+			t.Fatalf("no %s", name)
+		}
+		return v
+	}
+	if steps := get(top, "Eiters"); steps != int64(70) {
+		t.Errorf("step %v", steps)
+	}
+	for name, want := range map[string]any{"network": own, "embed_size": int64(16), "vocab_size": int64(7),
+		"margin": 0.3} {
+		if got := get(get(top, "opt").(*torchfile.Dict), name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	state := get(top, "model").(*torchfile.Dict)
+	for _, p := range m.Network.Params() {
+		if trainingOnly(m.Network, p.Name) {
+			continue
+		}
+		got, err := get(state, p.Name).(*torchfile.Tensor).Float64s()
+		fatal(t, err)
+		want := make([]float64, len(got))
+		m.Instance.Dev.DownloadDoubles(want, m.Instance.Params.Value(p.Name))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", p.Name, got, want)
+		}
+	}
+	get(state, "img.bn.num_batches_tracked")
+
+	registry[own] = entry{traits: registry[own].traits, build: func(o Options, d Dims) (Network, error) {
+		n, err := registry[VSEPP].build(o, d)
+		return struct{ Embedder }{n.(Embedder)}, err
+	}}
+	m, err = NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
+	fatal(t, err)
+	if _, err := m.ONNX(); err == nil || !strings.Contains(err.Error(), "onnxCaptions") ||
+		!strings.Contains(err.Error(), "export --out") {
+		t.Errorf("%v; expected what is missing and what to do", err)
+	}
+}

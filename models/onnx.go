@@ -41,7 +41,9 @@ func (m *Model) ONNX() (*ONNX, error) {
 	n, ok := m.Network.(onnxNetwork)
 	switch {
 	case !ok && m.Options.Traits().Embeds:
-		return nil, fmt.Errorf("network %s is not written in the operations of ONNX", m.Options.Network)
+		return nil, fmt.Errorf("network %s has no form in the operations of ONNX: expected its methods onnxImages, "+
+			"onnxCaptions and normalised, as those of vsepp in models/onnx.go; 'vsetrain export --out FILE' writes "+
+			"its weights for PyTorch", m.Options.Network)
 	case !ok:
 		return nil, fmt.Errorf("network %s scores pairs of an image and a caption, so it has no encoders of one "+
 			"embedding each; expected one of %s", m.Options.Network,
