@@ -109,6 +109,22 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	}
 }
 
+// Every epoch draws anew, for the regions and for the words (quirk Q15).
+func TestAugmentationOfEveryEpochIsAnother(t *testing.T) {
+	a := newAugmenter(3)
+	seen := map[string]int{}
+	for epoch := range 6 {
+		regions := fmt.Sprint(a.keptRegions(100, epoch, 5))
+		words := fmt.Sprint(a.wordDraws(epoch, 5).Float64())
+		for what, drawn := range map[string]string{"regions": regions, "words": words} {
+			if before, ok := seen[what+drawn]; ok {
+				t.Errorf("epochs %d and %d draw the same %s", before, epoch, what)
+			}
+			seen[what+drawn] = epoch
+		}
+	}
+}
+
 // The shares of what happens to regions and words, within five standard deviations.
 func TestAugmentationRates(t *testing.T) {
 	const captions, regions, words, v = 3000, 36, 20, 1000

@@ -49,6 +49,14 @@ func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
 	if slices.Equal(a, get(1, 6)) || slices.Equal(a, get(2, 5)) {
 		t.Error("another epoch or seed gives the same batch")
 	}
+	var orders [][]int32
+	for epoch := range 10 {
+		order := get(1, epoch)
+		if slices.ContainsFunc(orders, func(o []int32) bool { return slices.Equal(o, order) }) {
+			t.Errorf("epoch %d has the batch of an epoch before it", epoch)
+		}
+		orders = append(orders, slices.Clone(order))
+	}
 	for _, bad := range [][2]int{{0, 4}, {4, 0}} {
 		if _, err := NewSampler(bad[0], bad[1], 0, true, false); err == nil {
 			t.Errorf("%v was accepted", bad)

@@ -55,6 +55,22 @@ func TestAverage(t *testing.T) {
 	}
 }
 
+// The average goes on rising to its decay for as long as the formula says.
+func TestAverageRises(t *testing.T) {
+	s := tinyStep(t, newDevice(t, cpu.FP64), "lmh", 0)
+	dev := s.model.Instance.Dev
+	a, err := newAverage(dev, s.model.Instance.Params, 0.9999)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int64]float64{1: 0, 1001: 1000.0 / 1009, 5000: 4999.0 / 5008, 1_000_000: 0.9999} {
+		a.count(n)
+		if got := doubles(dev, a.factor); got[0] != want || got[1] != 1-want {
+			t.Errorf("update %d: factors %v, want %v", n, got, want)
+		}
+	}
+}
+
 // Averaged weights have a best validation of their own, and a better one is not stale.
 func TestLoopValidatesTheAverage(t *testing.T) {
 	s := &script{scores: []float64{50, 40, 30, 20, 10, 5}}

@@ -29,6 +29,18 @@ func (f *deep) Finish() (StepResult, error) {
 	return r, err
 }
 
+// A collapse is counted over steps in a row, also where the next step is started before the last one is finished.
+func TestCollapseOfStepsOnTheirWay(t *testing.T) {
+	f := &deep{script: &script{}}
+	l := f.loop()
+	l.Step, l.Hooks.Due = f, func(int64) bool { return false }
+	l.Options.ValStep, l.Options.CollapseSteps, l.Options.OnCollapse = 0, 4, Stop
+	var ce *CollapseError
+	if err := l.Run(t.Context()); !errors.As(err, &ce) || ce.Step != 4 || f.most != 2 {
+		t.Errorf("%v, with %d steps on their way", err, f.most)
+	}
+}
+
 // Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in
 // the same order as others, each validation behind all steps before it, and interruptions repeat nothing.
 func TestStepsOnTheirWay(t *testing.T) {

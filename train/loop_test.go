@@ -2,8 +2,10 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -282,6 +284,50 @@ func TestCollapseWarns(t *testing.T) {
 	var ce *CollapseError
 	if len(warned) != 1 || !errors.As(warned[0], &ce) || ce.Step != 2 {
 		t.Errorf("warnings %v, want one after step 2", warned)
+	}
+}
+
+// A run that is resumed goes on where it was in every respect: each field of its position is saved, and what counts
+// towards an early stop counts on.
+func TestPositionIsSavedWhole(t *testing.T) {
+	saved := func(p Position) Position {
+		b, err := json.Marshal(State{Position: p})
+		var s State
+		if err == nil {
+			err = json.Unmarshal(b, &s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Position
+	}
+	all := Position{Step: 9, Epoch: 1, Iter: 4, Best: 50, BestStep: 2, Stale: 3, Collapsed: 4, Pending: true,
+		BestAverage: 40, BestAverageStep: 6}
+	for i, v := 0, reflect.ValueOf(all); i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("field %s is not tried", v.Type().Field(i).Name)
+		}
+	}
+	if got := saved(all); got != all {
+		t.Errorf("position %+v is read back as %+v", all, got)
+	}
+	s := &script{scores: []float64{50, 40, 30, 20}}
+	l := s.loop()
+	l.Options.EarlyStop = 3
+	ctx, cancel := context.WithCancel(t.Context())
+	s.onResult = func(i ValidationInfo) error {
+		if i.Stale == 1 {
+			cancel()
+		}
+		return nil
+	}
+	if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	l = s.resume(saved(s.saved[len(s.saved)-1]))
+	l.Options.EarlyStop = 3
+	if err := l.Run(t.Context()); err != nil || l.Position.Stale != 3 || s.validations != 4 {
+		t.Errorf("%v after %d validations, %d stale; want 4 and 3", err, s.validations, l.Position.Stale)
 	}
 }
 

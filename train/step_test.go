@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 	"vsetrain/loss"
@@ -104,6 +105,25 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A step is refused for any of its losses that is not finite, such as that of captioning, and for its norm.
+func TestGuardLooksAtEveryLoss(t *testing.T) {
+	dev := newDevice(t, cpu.FP64)
+	buf, err := dev.Alloc(device.Float, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := device.Of(buf)
+	losses := []device.View{v.Slice(1, 2), v.Slice(2, 3), v.Slice(3, 4)}
+	for bad := range 5 { // the norm, a loss, none
+		x := []float64{1, 1, 1, 1, 1}
+		x[bad] = math.NaN()
+		dev.UploadDoubles(v, x[:4])
+		if got, want := (&direct{dev: dev}).guard(v, v.Slice(0, 1), losses), bad == 4; got != want {
+			t.Errorf("norm and losses %v: %v, want %v", x[:4], got, want)
+		}
+	}
 }
 
 // A finite loss whose gradient overflows: the derivative of the L2 norm of a tiny vector.

@@ -62,6 +62,8 @@ var badFiles = map[string]string{
 	"range_low":     `range_low.yaml:1:13: optim.lr: expected a number in (0, 10], found 0`,
 	"second_update": `second_update.yaml:1:36: optim.lr_update2: expected 0, or with schedule once an epoch ` +
 		`after lr_update, found 20`,
+	"second_update_equal": `second_update_equal.yaml:1:52: optim.lr_update2: expected 0, or with schedule ` +
+		`once an epoch after lr_update, found 15`,
 	"tab": "tab.yaml:2: not valid YAML: found character that cannot start any token; indent with " +
 		"spaces, not tabs, and quote strings that begin with @, ` or %",
 	"text_encoder": `text_encoder.yaml:3:17: model.text_encoder: expected bigru for network saf, found "gru"`,

@@ -8,6 +8,24 @@ import (
 	"testing"
 )
 
+// A list of 150 levels is allowed; met again 100 levels down it is too deep, wherever it was seen first.
+func TestSharedDepth(t *testing.T) {
+	wrap := func(v any, levels int) any {
+		for range levels {
+			v = &List{Items: []any{v}}
+		}
+		return v
+	}
+	limits := Limits{}.withDefaults()
+	for down, fits := range map[int]bool{40: true, 100: false} {
+		shared := wrap(int64(1), 150)
+		err := checkTree(&List{Items: []any{shared, wrap(shared, down)}}, limits)
+		if (err == nil) != fits || !fits && !strings.Contains(err.Error(), "nested more than 200 deep") {
+			t.Errorf("150 levels, met again %d levels down: %v", down, err)
+		}
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	nest := func(open, close string, n int) string {
 		return strings.Repeat(open, n) + strings.Repeat(close, n) + "."
