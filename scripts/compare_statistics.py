@@ -36,14 +36,14 @@ def hits(scores):
 
 
 def seeds(vsetrain, check):
-    """Compares the table across seeds of a report on LMH1, LMH2 and LSEH; of LMH2 the seeds that LSEH shares, or those that it does not."""
-    for what, base, other in (("paired", "lseh-s*", "lmh2-s*"), ("Welch", "lseh-s[78]", "lmh2-s9 lmh2-s10")):
-        settings = [sorted(d for p in pattern.split() for d in glob.glob(os.path.join(LOG, "claim-vseinf", p))) for pattern in (base, "lmh1-s*", other)]
+    """Compares the table across seeds of a report on LSEH and LMH; of LMH2 with the seeds that LSEH has, or with others."""
+    for lseh, lmh2 in (("s*", "s*"), ("s[78]", "s[!78]*")):
+        settings = [sorted(glob.glob(os.path.join(LOG, p))) for p in (f"claim-vseinf/lseh/{lseh}", "ablate-vseinf/lmh1-early/s*", f"claim-vseinf/lmh2/{lmh2}")]
         out = subprocess.run([vsetrain, "report", *sum(settings, []), "--test", "--base", settings[0][0], "--equivalence", "1", "--format", "csv"],
                              check=True, stdout=subprocess.PIPE, text=True).stdout
         table = out[out.index("# M-Recall across seeds"):].split("\n", 1)[1].split("\n\n")[0]
         rows = list(csv.DictReader(io.StringIO(table)))
-        recall = [{run.rsplit("-s", 1)[1]: json.load(open(os.path.join(run, "test.json")))["results"][0]["m_recall"] for run in runs} for runs in settings]
+        recall = [{os.path.basename(run): json.load(open(os.path.join(run, "test.json")))["results"][0]["m_recall"] for run in runs} for runs in settings]
         theirs = []
         for row, loss in zip(rows, recall[1:], strict=True):
             shared = [s for s in loss if s in recall[0]]

@@ -78,8 +78,12 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{performancePage: page, stepsChart: stepsBars(steps), marginsFile: marginsChart(lines),
-		internalsPage: internals}
+	files, err := results(root)
+	if err != nil {
+		return nil, err
+	}
+	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), marginsChart(lines)
+	files[internalsPage] = internals
 	for _, d := range networks {
 		if files[d.file], err = d.draw(); err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ var sideways = map[string][]string{
 	"models":                     {"models/nn"},
 	"internal/experiment":        {"internal/config"},
 	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
-	"internal/figures":           {"internal/config"},
+	"internal/figures":           {"internal/config", "internal/report"},
 	"internal/search":            {"internal/experiment", "internal/extract"},
 	"internal/serve":             {"internal/search"},
 	// trials are runs
