@@ -130,7 +130,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			if err := l.validate(ctx); err != nil {
 				return err
 			}
-		case l.finished():
+		case l.Options.Finished(&l.Position):
 			return nil
 		default:
 			if err := l.step(); err != nil {
@@ -140,12 +140,39 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-func (l *Loop) finished() bool { return l.finishedAt(&l.Position) }
-
-func (l *Loop) finishedAt(p *Position) bool {
-	o := &l.Options
+// Finished reports whether a run ends at a position, which counts the validations that were in vain.
+func (o *Options) Finished(p *Position) bool {
 	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) ||
 		o.EarlyStop > 0 && p.Stale >= o.EarlyStop
+}
+
+// Validated takes what a validation measured into account: it fills in its scores, and the position.
+func (o *Options) Validated(p *Position, v *ValidationInfo) {
+	p.Pending = false
+	v.Score = o.score(v.Metrics)
+	if v.Better = v.Score > p.Best; v.Better {
+		p.Best, p.BestStep = v.Score, p.Step
+	}
+	improved := v.Better
+	if a := v.Average; a != nil {
+		a.Score = o.score(a.Metrics)
+		if a.Better = a.Score > p.BestAverage; a.Better {
+			p.BestAverage, p.BestAverageStep = a.Score, p.Step
+			improved = true
+		}
+	}
+	if p.Stale++; improved {
+		p.Stale = 0
+	}
+	v.Position = *p
+}
+
+// score is what decides the best checkpoint.
+func (o *Options) score(m eval.Metrics) float64 {
+	if o.Best == "4recalls" {
+		return m.VSRNSum() / 4
+	}
+	return m.MRecall
 }
 
 func (l *Loop) save(v *ValidationInfo) error {
@@ -180,7 +207,7 @@ func (l *Loop) step() error {
 	if n.Iter++; n.Iter == l.Batches {
 		n.Epoch, n.Iter = n.Epoch+1, 0
 	}
-	n.Pending = n.Iter == 0 || l.finishedAt(n) || l.Options.ValStep > 0 && n.Step%int64(l.Options.ValStep) == 0
+	n.Pending = n.Iter == 0 || l.Options.Finished(n) || l.Options.ValStep > 0 && n.Step%int64(l.Options.ValStep) == 0
 	if l.started != nil {
 		if err := l.finish(); err != nil {
 			return err
@@ -248,35 +275,12 @@ func (l *Loop) validate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", p.Step, err)
 	}
-	p.Pending = false
-	v.Score = l.score(v.Metrics)
-	if v.Better = v.Score > p.Best; v.Better {
-		p.Best, p.BestStep = v.Score, p.Step
-	}
-	improved := v.Better
-	if a := v.Average; a != nil {
-		a.Score = l.score(a.Metrics)
-		if a.Better = a.Score > p.BestAverage; a.Better {
-			p.BestAverage, p.BestAverageStep = a.Score, p.Step
-			improved = true
-		}
-	}
-	if p.Stale++; improved {
-		p.Stale = 0
-	}
-	v.Position, v.Duration = *p, l.Now().Sub(start)
+	l.Options.Validated(p, &v)
+	v.Duration = l.Now().Sub(start)
 	if l.Hooks.Validation != nil { // before saving: what a resumed run repeats is cut from the logs
 		if err := l.Hooks.Validation(v); err != nil {
 			return err
 		}
 	}
 	return l.save(&v)
-}
-
-// score is what decides the best checkpoint.
-func (l *Loop) score(m eval.Metrics) float64 {
-	if l.Options.Best == "4recalls" {
-		return m.VSRNSum() / 4
-	}
-	return m.MRecall
 }

@@ -57,7 +57,7 @@ type StepResult struct {
 	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
 	LossCaptioning         float64 // what a captioning branch adds to them, 0 without one
 	GradNorm               float64 // before clipping
-	Gap                    float64 // by how much the hardest negatives score above the matches, summed; see gap
+	Gap                    float64 // by how much the highest-scoring negatives score above the matches, summed; see gap
 	LearningRate           float64
 }
 

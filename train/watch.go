@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// CollapseError means that the images and captions of a run have all got nearly the same embedding: the hardest
-// negative of every row and column scores like the match, so the loss of LMH stands at 2·B·margin and the gradients of
-// all pairs cancel.
+// CollapseError means that the images and captions of a run have all got nearly the same embedding: the highest
+// negative score of every row and column is that of the match, so the loss of LMH stands at 2·B·margin and the
+// gradients of all pairs cancel.
 type CollapseError struct {
 	Steps  int
 	Step   int64
@@ -18,16 +18,16 @@ type CollapseError struct {
 }
 
 func (e *CollapseError) Error() string {
-	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the hardest "+
-		"negatives scored like the matches, "+
-		"which holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
+	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the "+
+		"highest-scoring negatives scored like the matches, which "+
+		"holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
 		"Recalls may still rise in this state; if the validation does not improve, lower optim.lr or start with "+
 		"loss.warmup_epochs: 1 "+
 		"(train.on_collapse: stop ends such runs, train.collapse_steps: 0 turns this check off)",
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
-// gap returns by how much the hardest negatives score above the matches, summed over rows and columns:
+// gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
 //
 //	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
 //

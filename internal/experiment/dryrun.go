@@ -3,13 +3,11 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/runfs"
 	"vsetrain/train"
 )
 
@@ -74,20 +72,11 @@ func DryRun(ctx context.Context, r TrainRequest) (rep DryRunReport, err error) {
 	return rep, nil
 }
 
-// openDry opens what a run needs and writes nothing. A run directory that is named and holds a run already is refused,
-// as by Train.
+// openDry opens what a run needs and writes nothing. The run directory may hold a run already: it is left alone.
 func (t *training) openDry(ctx context.Context) (err error) {
 	defer func() { err = nameFolder(err, "data.dir", nil) }()
 	if err := t.openData(); err != nil {
 		return err
-	}
-	if t.RunDir != "" {
-		switch there, err := runfs.Exists(filepath.Join(t.RunDir, runfs.ConfigName)); {
-		case err != nil:
-			return err
-		case there:
-			return fmt.Errorf("%s holds a run already; choose another directory with --run", t.RunDir)
-		}
 	}
 	_, plan, err := t.build(ctx)
 	if err != nil {

@@ -108,7 +108,7 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	p.Values = t.model.Instance.SlabBytes()
 	var err error
 	if t.train != nil && t.cfg.Device.Resident == "auto" {
-		if err = t.dryRun(batch, p.Words, semantic); err != nil {
+		if err = t.rehearse(batch, p.Words, semantic); err != nil {
 			return nil, err
 		}
 		p.measured = true
@@ -126,15 +126,15 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	return p, t.makeResident(ctx, r, p)
 }
 
-// dryRun does a step of the usual size that changes nothing, so that its memory is allocated before the features of the
-// data set get the rest.
-func (t *training) dryRun(n, longest, semantic int) error {
+// rehearse does a step of the usual size that changes nothing, so that its memory is allocated before the features of
+// the data set get the rest.
+func (t *training) rehearse(n, longest, semantic int) error {
 	d := t.model.Dims
 	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
 	if t.cfg.Model.Traits().Boxes {
 		addBoxes(x, t.cfg.Seed)
 	}
-	return t.step.DryRun(x)
+	return t.step.Rehearse(x)
 }
 
 // usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half
@@ -173,7 +173,7 @@ func (t *training) stages(n int, half bool, p *MemoryPlan) (all []data.Stage) {
 	p.Pinned = int64(n) * next
 	if half {
 		p.Pinned /= 2
-		if !p.measured { // the dry run has streamed float32
+		if !p.measured { // the rehearsal has streamed float32
 			next /= 2
 		}
 	}

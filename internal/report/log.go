@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"vsetrain/eval"
 	"vsetrain/internal/experiment"
 	"vsetrain/train"
 )
@@ -89,26 +90,23 @@ func (l *Log) best() (experiment.ValidationRecord, bool) {
 	return best, found
 }
 
-// Finished reports whether the run came to its end by the rule of the training loop: epochs, max_steps or early_stop
-// reached, and a validation after the last step.
+// Finished reports whether the run came to its end (train.Options.Finished), with a validation after its last step.
 func (l *Log) Finished(o *train.Options) bool {
-	if len(l.Validations) == 0 {
-		return false
-	}
-	last := l.Validations[len(l.Validations)-1]
-	if n := len(l.Steps); n > 0 && l.Steps[n-1].Step > last.Step {
-		return false
-	}
-	stale, best, average := 0, math.Inf(-1), math.Inf(-1)
+	p, ok := l.position(o)
+	return ok && o.Finished(&p)
+}
+
+// position is where the training loop stands after the last validation; ok is false where steps came later.
+func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 	for _, v := range l.Validations {
-		if stale++; v.MRecall > best {
-			best, stale = v.MRecall, 0
+		const rounding = 1e-9 // of an epoch position, a quotient of steps
+		p.Step, p.Epoch = v.Step, int(v.Epoch+rounding)
+		i := train.ValidationInfo{Metrics: eval.Metrics{I2T: v.I2T, T2I: v.T2I, MRecall: v.MRecall}}
+		if a := v.Average; a != nil {
+			i.Average = &train.AverageInfo{Metrics: eval.Metrics{I2T: a.I2T, T2I: a.T2I, MRecall: a.MRecall}}
 		}
-		if a := v.Average; a != nil && a.MRecall > average {
-			average, stale = a.MRecall, 0
-		}
+		o.Validated(&p, &i)
 	}
-	const rounding = 1e-9 // of an epoch position, a quotient of steps
-	return last.Epoch >= float64(o.Epochs)-rounding || o.MaxSteps > 0 && last.Step >= int64(o.MaxSteps) ||
-		o.EarlyStop > 0 && stale >= o.EarlyStop
+	n := len(l.Steps)
+	return p, len(l.Validations) > 0 && (n == 0 || l.Steps[n-1].Step <= p.Step)
 }

@@ -38,7 +38,11 @@ func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 // belong to it: nothing would be trained if it were resumed. A directory that cannot be read is not complete.
 func Complete(dir string, o *train.Options) bool {
 	r, err := Open(dir)
-	if err != nil || !r.Log.Finished(o) {
+	if err != nil {
+		return false
+	}
+	p, ok := r.position(o)
+	if !ok || !o.Finished(&p) {
 		return false
 	}
 	stepOf := func(name string) int64 {
@@ -48,9 +52,7 @@ func Complete(dir string, o *train.Options) bool {
 		}
 		return info.Step
 	}
-	best, _ := r.best()
-	return stepOf("last") == r.Validations[len(r.Validations)-1].Step &&
-		(best.MRecall == 0 || stepOf("best") == best.Step)
+	return stepOf("last") == p.Step && (p.BestStep == 0 || stepOf("best") == p.BestStep)
 }
 
 // Open reads a run directory, also while the run is writing it. A last line without an end is being written and left

@@ -8,10 +8,10 @@ import (
 	"vsetrain/internal/device"
 )
 
-// DryRun does a step on a batch that changes nothing: the update reads a clip coefficient of NaN and leaves the
+// Rehearse does a step on a batch that changes nothing: the update reads a clip coefficient of NaN and leaves the
 // parameters as they are, and running statistics are restored. Afterwards the device has allocated what steps of this
 // size need, the scratch memory of its kernels included. On a device that is no device.Recorder it does nothing.
-func (s *Step) DryRun(b *data.Batch) (err error) {
+func (s *Step) Rehearse(b *data.Batch) (err error) {
 	if s.recorder == nil {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Step) DryRun(b *data.Batch) (err error) {
 			dev.Free(saved)
 		}()
 	}
-	s.at("a dry run of the training step")
+	s.at("a rehearsal of the training step")
 	defer s.at("")
 	sh, err := s.shapeOf(b, false)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Step) DryRun(b *data.Batch) (err error) {
 		return err
 	}
 	if err := p.prepare(); err != nil {
-		return fmt.Errorf("dry run of the training step: %w", err)
+		return fmt.Errorf("rehearsal of the training step: %w", err)
 	}
 	s.opt.count(p.updates, p.hypers, 0)
 	s.opt.steps--
@@ -51,7 +51,7 @@ func (s *Step) DryRun(b *data.Batch) (err error) {
 	dev.Fill(s.opt.coef, math.NaN())
 	s.opt.apply(p.updates, p.hypers)
 	if err := dev.Sync(); err != nil {
-		return fmt.Errorf("dry run of the training step: %w", err)
+		return fmt.Errorf("rehearsal of the training step: %w", err)
 	}
 	return nil
 }
