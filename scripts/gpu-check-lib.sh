@@ -23,15 +23,15 @@ left() { echo $((budget - (SECONDS - began))); }
 
 # step ID LIMIT FUNCTION...: does a step that is asked for and not done. The function returns 0 (ok), 1 (failed) or 2
 # (skipped: it cannot run here) and leaves the reason in remark; what it runs with try is limited. A step that the end
-# of the budget cuts off waits for the next call.
+# of the budget cuts off waits for the next call. The status is 1 where it failed.
 step() {
   local id=$1 result started=$SECONDS
   limit=$2 remark='' cut=''
   [ -n "$emulated" ] && limit=600
   shift 2
   listed "$only" "$id" "${only:+}yes" || return 0
-  if awk -F'\t' -v id="$id" '$2 == id && ($3 == "ok" || $3 == "failed") { found = 1 } END { exit !found }' \
-    "$out/steps.tsv" && ! listed "$again" "$id" ''; then
+  if awk -F'\t' -v id="$id" '$2 == id && $3 == "ok" { found = 1 } END { exit !found }' "$out/steps.tsv" &&
+    { ! listed "$again" "$id" '' || listed "$repeated" "$id" ''; }; then
     return 0
   fi
   if [ "$(left)" -lt 15 ]; then
@@ -47,8 +47,10 @@ step() {
     result=waiting remark="cut off where the $budget s of this call were used up; the same command does it again"
   fi
   record "$id" $result $((SECONDS - started)) "$remark"
+  repeated+=,$id
   [ $result = ok ] || printf 'gpu-check: %s: %s: %s\n' "$id" "$result" "$remark" >&2
   report
+  [ $result != failed ]
 }
 
 # listed LIST ID IF-EMPTY: whether a list of steps, separated by commas, names this one or the kind of it.
@@ -65,7 +67,7 @@ try_into() {
   local file=$1 rest code
   shift
   rest=$(left)
-  timeout -k 5 $((limit < rest ? limit : rest)) "$@" >"$file" 2>"$work/errors"
+  await timeout -k 5 $((limit < rest ? limit : rest)) "$@" >"$file" 2>"$work/errors"
   code=$?
   { echo "--- $*: exit $code"; cat "$file" "$work/errors"; } >>"$log"
   case $code in
@@ -77,6 +79,17 @@ try_into() {
   *) remark="exit $code: $(cat "$file" "$work/errors" | grep -av '^ *$' | tail -n 1 | cut -c1-200)" ;;
   esac
   return 1
+}
+
+# await COMMAND... runs a command so that a signal reaches it at once: bash runs no trap while it waits in front.
+await() {
+  local code
+  "$@" &
+  child=$!
+  wait $child
+  code=$?
+  child=''
+  return $code
 }
 
 # find_tool NAME looks in PATH, the CUDA toolkit, and what pip installs.
@@ -92,37 +105,58 @@ find_tool() {
   return 1
 }
 
-# find_cublas asks Python where its cuBLAS lies, unless VSETRAIN_CUBLAS says it.
+# find_machine asks nvidia-smi once what GPU this is, for the report's head: without persistence mode each call starts all
+# GPUs of the machine anew, and a GPU that hangs hangs it too. It turns the mode on where it may, until the end.
+find_machine() {
+  local machine mode
+  if [ -n "$emulated" ]; then
+    machine='emulated driver: no GPU, no times'
+  elif await timeout -k 5 20 nvidia-smi --query-gpu=name,driver_version,memory.total,persistence_mode \
+    --format=csv,noheader >"$work/machine" 2>&1; then
+    read -r machine <"$work/machine"
+    mode=on
+    if [ "${machine##*, }" != Enabled ]; then
+      mode=off
+      if await timeout -k 5 20 nvidia-smi -pm 1 >"$work/machine" 2>&1; then persisting=1 mode='on until the end'; fi
+    fi
+    machine="${machine%, *}, persistence mode $mode"
+  else # 124: no answer in time, 127: no such program
+    machine="unknown GPU: nvidia-smi: exit $?"
+  fi
+  echo "$machine" >"$out/machine"
+}
+
+# find_cublas asks Python where its cuBLAS lies, unless VSETRAIN_CUBLAS says it. Its folders join those in which the
+# program looks, which takes the first file that starts.
 find_cublas() {
-  local file
+  local folders
   [ -z "${VSETRAIN_CUBLAS:-}" ] || return 0
-  file=$(timeout 20 "${PYTHON:-python3}" -c '
+  command -v "${PYTHON:-python3}" >/dev/null || return 0
+  await timeout -k 5 20 "${PYTHON:-python3}" -c '
 import glob, os, site, sys
 folders = site.getsitepackages() + [site.getusersitepackages()] + sys.path
 found = [f for d in folders for f in glob.glob(os.path.join(d, "nvidia", "c*", "lib", "libcublas.so.1[123]"))]
-print(found[0] if len(found) == 1 or len(set(map(os.path.basename, found))) == 1 and found else "")' 2>/dev/null) ||
-    return 0
-  if [ -n "$file" ]; then export VSETRAIN_CUBLAS=$file; fi # several versions: the program chooses by the driver
+print(":".join(dict.fromkeys(map(os.path.dirname, found))))' >"$work/folders" 2>/dev/null || return 0
+  folders=$(cat "$work/folders")
+  if [ -n "$folders" ]; then export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folders; fi
 }
 
-# find_torch prints the version and the GPU of PyTorch, or "none: WHY"; it asks once.
+# find_torch writes the version and the GPU of PyTorch into $work/torch, or "none: WHY"; it asks once.
 find_torch() {
-  if [ ! -e "$work/torch" ]; then
-    if [ -n "$emulated" ]; then
-      echo "none: not on the emulated driver"
-    elif ! command -v "${PYTHON:-python3}" >/dev/null; then
-      echo "none: no ${PYTHON:-python3}"
-    else
-      timeout 60 "${PYTHON:-python3}" -c '
+  [ ! -e "$work/torch" ] || return 0
+  if [ -n "$emulated" ]; then
+    echo "none: not on the emulated driver"
+  elif ! command -v "${PYTHON:-python3}" >/dev/null; then
+    echo "none: no ${PYTHON:-python3}"
+  else
+    await timeout -k 5 60 "${PYTHON:-python3}" -c '
 try:
     import numpy, torch
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     print(torch.__version__ + " on " + name if name else "none: torch %s finds no GPU" % torch.__version__)
 except Exception as e:
     print("none: %s" % e)' 2>/dev/null || echo "none: ${PYTHON:-python3} failed or took longer than 60 s"
-    fi >"$work/torch"
-  fi
-  cat "$work/torch"
+  fi >"$work/torch"
 }
 
 # number FILE KEY prints the first number of a key of JSON.
@@ -162,11 +196,8 @@ settings() {
 
 # report writes report.md and report.json from the tables.
 report() {
-  local machine version
-  version=$("$binary" version)
-  machine=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)
-  [ -n "$emulated" ] && machine='emulated driver: no GPU, no times'
-  awk -F'\t' -v version="$version" -v machine="${machine:-unknown GPU}" -v now="$(date -u +%Y-%m-%dT%H:%MZ)" \
+  awk -F'\t' -v version="$("$binary" version)" -v machine="$(cat "$out/machine")" \
+    -v now="$(date -u +%Y-%m-%dT%H:%MZ)" \
     -f "$here/gpu-check-report.awk" -v md="$work/report.md" -v json="$work/report.json" \
     "$out/steps.tsv" "$out/parity.tsv" "$out/bench.tsv" "$out/profile.tsv"
   [ -s "$work/report.md" ] && [ -s "$work/report.json" ] || { echo "gpu-check: no report was written" >&2; return 1; }

@@ -2,8 +2,7 @@
 
 # ------------------------------------------------------------------------------------------- the program is right, part A
 doctor() {
-  "$binary" doctor --quick --dir "$out" >"$out/logs/machine.log" 2>&1
-  command -v nvidia-smi >/dev/null && nvidia-smi >"$out/logs/nvidia-smi.log" 2>&1
+  try_into "$out/logs/machine.log" "$binary" doctor --quick --dir "$out"
   try_into "$out/doctor.txt" "$binary" doctor --gpu || return 1
   remark=$(sed -n 's/^gpu  *//p' "$out/doctor.txt" | cut -c1-120)
 }
@@ -32,7 +31,7 @@ bench_arguments() {
   fi
 }
 
-# bench_row WHO NETWORK PRECISION MS CAPTIONS MEMORY
+# bench_row WHO NETWORK PRECISION MS CAPTIONS MEMORY PRODUCTS
 bench_row() { row bench.tsv 3 "$@"; }
 
 # bench_ours times a step of a network at the sizes of Flickr30K, as training does it.
@@ -45,9 +44,12 @@ bench_ours() {
     return 1
   fi
   [ -z "$emulated" ] || { remark='ran; emulated, no times'; return 0; }
+  local products=own
+  if grep -aq '"cublas":' "$file"; then products=cuBLAS; fi
   bench_row vsetrain "$1" "$2" "$(number "$file" median)" "$(number "$file" captions_per_s)" \
-    "$(number "$file" gpu_used_mb)"
+    "$(number "$file" gpu_used_mb)" $products
   remark="$(number "$file" median) ms"
+  [ $products = cuBLAS ] || remark+=", own products: no cuBLAS"
 }
 
 # profile times the kernels of a step one by one, beside what the model of the GPU predicts.
@@ -161,11 +163,11 @@ ptxas() {
     { remark="the program did not write its PTX"; return 1; }
   tool=$(find_tool ptxas) ||
     { remark="ptxas not found (package cuda-nvcc-12-8, or pip's nvidia-cuda-nvcc-cu12 or triton)"; return 2; }
-  arch=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
-  [ "$arch" = sm_ ] && arch=sm_90
+  arch=$(sed -nE 's/^gpu .* compute capability ([0-9]+)\.([0-9]+),.*/sm_\1\2/p' "$out/doctor.txt" 2>/dev/null)
+  arch=${arch:-sm_90}
   for f in "$out"/ptx/*.ptx; do
     files=$((files + 1))
-    timeout 30 "$tool" -v -arch="$arch" -o /dev/null "$f" >>"$log" 2>&1 || failed=$((failed + 1))
+    try "$tool" -v -arch="$arch" -o /dev/null "$f" || failed=$((failed + 1))
   done
   local most spills
   most=$(grep -o 'Used [0-9]* registers' "$log" | awk '{ if ($2 > m) m = $2 } END { print m + 0 }')
@@ -177,7 +179,8 @@ ptxas() {
 # torch NETWORK PRECISION eager|compile times the same step in PyTorch. A peer that does not run is no failure of ours.
 torch() {
   local file=$work/torch.json arguments=(--steps 6 --warmup 2) found
-  found=$(find_torch)
+  find_torch
+  found=$(cat "$work/torch")
   case $found in none:*) remark=${found#none: }; return 2 ;; esac
   [ "$1" = chan ] && { remark='scripts/torch_peer.py has no CHAN'; return 2; }
   [ "$1" = scan ] || arguments+=(--loss lseh)
@@ -208,7 +211,7 @@ evaluation() {
   [ -n "$emulated" ] || remark+=": $(awk -v n=$(($(date +%s%N) - before)) 'BEGIN { printf "%.1f", n / 1e9 }') s"
 }
 
-# ncu RANK looks at one of the five kernels that the profiles of part A measured to take longest, of each kernel the
+# ncu RANK looks at one of the five kernels that the profiles of part B measured to take longest, of each kernel the
 # network in which it takes longest.
 ncu() {
   local tool network precision kernel ms arguments
@@ -220,7 +223,7 @@ ncu() {
     awk -v of="${f%.txt}" 'NF == 6 && $1 != "sum" && $1 != "kernel" && $2 > 0 { print $6 / $2, $6, $1, of }' \
       "$out/profile-$f"
   done | sort -k2,2 -rn | awk '!seen[$3]++' | sed -n "$1p" >"$work/worst"
-  read -r _ ms kernel network <"$work/worst" || { remark="no profile of part A to choose from"; return 2; }
+  read -r _ ms kernel network <"$work/worst" || { remark="no profile of part B to choose from"; return 2; }
   precision=${network##*-} network=${network%-*}
   bench_arguments "$network" "$precision"
   try_into "$out/ncu-$1.txt" "$tool" --clock-control none --set full --kernel-name "$kernel" --launch-skip 2 \

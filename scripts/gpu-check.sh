@@ -5,16 +5,18 @@
 #   scripts/gpu-check.sh A B C [--out gpu-checked] [--budget 540] [--only STEP,...] [--networks NAME,...] [--again STEP,...]
 #   scripts/gpu-check.sh --emulated A B C     tiny, on the emulated driver of the pack, no times
 #
-#   A   doctor --gpu, selftest, own products against the predicted bits, and the training step of every network in tf32
-#       and bf16, kernel by kernel too, beside what the model of the GPU predicts
-#   B   golden cases of PyTorch, losses of 100 training steps beside those of the processor, compute-sanitizer, ptxas,
-#       and the same training steps in PyTorch
+#   A   doctor --gpu, selftest, own products against the predicted bits, losses of 100 training steps beside those of the
+#       processor, and the training step of every network in tf32 and bf16
+#   B   golden cases of PyTorch, compute-sanitizer, ptxas, the same training steps in PyTorch, and kernel by kernel
+#       beside what the model of the GPU predicts
 #   C   evaluation of all pairs of a split of MS-COCO's size, torch.compile, ncu on the five longest kernels
 #
 # It needs bash, coreutils, awk and the program; no Go and no network. PYTHON names an interpreter with torch. Every step
-# has a limit of its own and stops no other. The folder of --out keeps what was done: the same command goes on from
-# there, also after it was killed, and does no step twice that is done, except those of --again. A step that cannot run
-# says why. report.md is written anew after every step. Exit status: 0 if no step failed.
+# has a limit of its own and stops no other, except that nothing follows a doctor that fails. The folder of --out keeps
+# what was done: the same command goes on from there, also after it was killed, does what failed again, and does no step
+# twice that is done, except those of --again. A step that cannot run says why. Where it may, it turns persistence mode
+# on while it runs: without it the driver starts the GPU anew for every command. report.md is written anew after every
+# step. Exit status: 0 if no step failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -46,36 +48,46 @@ fi
 work=$(mktemp -d)
 # Compiled kernels, for all commands here and for the next part: HOME may not be writable.
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/cache}
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+child='' persisting='' repeated=''
+finish() {
+  [ -z "$persisting" ] || timeout -k 5 20 nvidia-smi -pm 0 >/dev/null 2>&1
+  rm -rf "$work"
+}
+stop() { # at once: timeout hands the signal on to what it runs, and ends that after five seconds
+  [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null
+  exit 130
+}
+trap finish EXIT
+trap stop INT TERM
 touch "$out/steps.tsv" "$out/parity.tsv" "$out/bench.tsv" "$out/profile.tsv"
 . "$here/gpu-check-lib.sh"
 . "$here/gpu-check-steps.sh"
+find_machine
 [ -n "$emulated" ] || find_cublas
+precisions='tf32 bf16'
+[ -z "$emulated" ] || precisions=tf32
 
 part_A() {
   local network precision
-  step doctor 90 doctor
   step selftest 150 selftest
   step bits 120 bits
-  for precision in tf32 bf16; do
-    for network in ${networks//,/ }; do
-      step "bench $network $precision" 60 bench_ours "$network" $precision
-      step "profile $network $precision" 60 profile "$network" $precision
-    done
-    if [ -n "$emulated" ]; then break; fi
+  for network in ${networks//,/ }; do step "parity $network" 60 parity "$network"; done
+  for precision in $precisions; do
+    for network in ${networks//,/ }; do step "bench $network $precision" 60 bench_ours "$network" $precision; done
   done
 }
 
 part_B() {
   local network precision
   step golden 60 golden
-  for network in ${networks//,/ }; do step "parity $network" 60 parity "$network"; done
   step memcheck 150 sanitizer memcheck
   step racecheck 150 sanitizer racecheck
   step ptxas 60 ptxas
-  for precision in tf32 bf16; do
+  for precision in $precisions; do
     for network in ${networks//,/ }; do step "torch $network $precision" 60 torch "$network" $precision eager; done
+  done
+  for precision in $precisions; do
+    for network in ${networks//,/ }; do step "profile $network $precision" 60 profile "$network" $precision; done
   done
 }
 
@@ -93,6 +105,7 @@ part_C() {
 for part in A B C; do
   [[ $parts = *$part* ]] || continue
   began=$SECONDS
+  step doctor 90 doctor || break
   part_$part
 done
 report && cat "$out/report.md"

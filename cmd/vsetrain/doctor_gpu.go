@@ -83,10 +83,13 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 		version = "version " + r.DriverVersion + ", "
 	}
 	line("driver", "%sfor CUDA %s, %s", version, r.CUDA, r.Driver)
-	if r.BLAS != "" {
+	switch {
+	case r.BLAS != "":
 		line("cublas", "%s, %s", r.BLASVersion, r.BLAS)
-	} else {
-		line("cublas", "none that starts, so products are vsetrain's own; %s", blas.Missing())
+	case blas.Path != "": // the warnings say why
+		line("cublas", "none that starts, so products are vsetrain's own")
+	default:
+		line("cublas", "not found, so products are vsetrain's own; %s", blas.Missing())
 	}
 	if r.NoMonitor != "" {
 		line("nvml", "%s; memory and use of the GPU are not shown while training", r.NoMonitor)

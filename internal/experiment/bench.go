@@ -10,6 +10,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/gemm"
 	"vsetrain/internal/npy"
 	"vsetrain/internal/par"
@@ -61,6 +62,7 @@ type BenchReport struct {
 	Choice      string   `json:"choice,omitempty"` // how device.kind auto chose
 	Warnings    []string `json:"warnings,omitempty"`
 	Precision   string   `json:"precision"`
+	BLAS        string   `json:"cublas,omitempty"` // version of what computes products on a GPU; else vsetrain's own
 	Threads     int      `json:"threads"`
 	Batch       int      `json:"batch"`
 	Data        string   `json:"data"`     // folder, or "synthetic"
@@ -157,6 +159,9 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,
 		Precision: c.Device.Precision,
 		Batch:     c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
+	if d, ok := b.dev.(cuda.Multiplier); ok {
+		_, b.rep.BLAS = d.BLAS()
+	}
 	b.warnings = choice.Warnings
 	b.rep.Regions, b.rep.Feature = dims.Regions, dims.Feature
 	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {

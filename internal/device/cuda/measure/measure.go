@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda"
 	"vsetrain/internal/device/cuda/driver"
 )
@@ -114,6 +115,9 @@ func GPU(r Request) (*Report, error) {
 		return nil, err
 	}
 	rep.OpenSeconds = r.Now().Sub(start).Seconds()
+	if w, ok := d.Device.(device.Warner); ok {
+		rep.Warnings = append(rep.Warnings, w.Warnings()...)
+	}
 	if err := rep.compile(d, r, before); err != nil {
 		d.Close()
 		return nil, err
@@ -125,7 +129,7 @@ func GPU(r Request) (*Report, error) {
 		return nil, err
 	}
 	for _, k := range kinds {
-		if k.blas && len(r.BLAS) == 0 {
+		if k.blas && rep.BLAS == "" { // none starts
 			continue
 		}
 		blas := r.BLAS
@@ -136,7 +140,7 @@ func GPU(r Request) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w, ok := d.Device.(interface{ Warnings() []string }); ok {
+		if w, ok := d.Device.(device.Warner); ok {
 			for _, s := range w.Warnings() {
 				if !slices.Contains(rep.Warnings, s) {
 					rep.Warnings = append(rep.Warnings, s)

@@ -41,7 +41,7 @@ const (
 // some of its elements with sums in float64.
 func (d *timed) product(k kind) (p Product, err error) {
 	p = Product{Precision: k.precision, By: "vsetrain", Size: k.size}
-	if k.blas {
+	if path, _ := d.Device.(cuda.Multiplier).BLAS(); path != "" {
 		p.By = "cuBLAS"
 	}
 	for d.free > 0 && int64(p.Size)*int64(p.Size)*18 > d.free/2 && p.Size > 256 { // three of float32, two of bfloat16
