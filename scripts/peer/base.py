@@ -59,7 +59,7 @@ def rnn_input(rnn, x):
 
 
 def positive_part(x):
-    """max(x, 0) with slope 1 at 0.  clamp(min=0) has that slope up to PyTorch 2.14, and 0 in 2.15."""
+    """max(x, 0) with slope 1 at 0.  clamp(min=0) has it from PyTorch 0.4.1 to 2.13, and slope 0 before and since."""
     return torch.where(x < 0, torch.zeros_like(x), x)
 
 
