@@ -29,7 +29,7 @@ func init() {
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
 			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
-			SizeAugment: o.CHAN.SizeAugment, MaskWord: true}
+			SizeAugment: o.CHAN.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
 

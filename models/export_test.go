@@ -120,6 +120,10 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 				}
 			}
 		}
+		const warmup = "vse_mean_warmup_epochs" // a run's own replaces the default
+		if own := o.Traits().WarmupReference; slices.Contains(c.names, warmup) != (own == warmup) {
+			t.Errorf("%s (%s): warm-up epochs of a run are exported as %q", c.name, o.TextEncoder, own)
+		}
 		for _, name := range slices.Concat(sharedNames, c.names) {
 			if _, ok := attrs.Get(name); !ok {
 				t.Errorf("%s (%s): option %s of its parser is missing", c.name, o.TextEncoder, name)
