@@ -87,6 +87,9 @@ func TestModules(t *testing.T) {
 				t.Errorf("%s.ptx has no line %q", m.Name, line)
 			}
 		}
+		if loose := unrounded.Find(m.PTX); loose != nil {
+			t.Errorf("%s.ptx holds %s without .rn, which a compiler may fuse with another", m.Name, loose)
+		}
 		own := bytes.ReplaceAll(m.PTX, []byte(".extern .shared"), nil)      // what a launch gives of shared memory
 		for _, foreign := range []string{".extern", "call.uni", ".local"} { // library functions, printf, spilled arrays
 			if bytes.Contains(own, []byte(foreign)) {
@@ -95,6 +98,8 @@ func TestModules(t *testing.T) {
 		}
 	}
 }
+
+var unrounded = regexp.MustCompile(`\b(add|sub|mul)\.f(32|64)\b`)
 
 func TestEntriesErrors(t *testing.T) {
 	for _, ptx := range []string{".visible .entry a(", ".visible .entry a(\n.param .u8 x\n)",

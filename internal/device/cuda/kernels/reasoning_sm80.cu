@@ -22,7 +22,7 @@ enum {
 };
 
 namespace {  // of every block
-__shared__ u32 tile[kRows * kWords];
+__shared__ __attribute__((aligned(16))) u32 tile[kRows * kWords];
 __shared__ float band[kRows * kBand];
 }  // namespace
 

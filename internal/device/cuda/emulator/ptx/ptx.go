@@ -21,7 +21,7 @@ import (
 // shapes are what an instruction reads, without its type: t is its type, u 32 bits, p a predicate. An instruction that
 // is missing here, such as approximate arithmetic, has results that depend on the GPU, or no kernel has it.
 var shapes = map[string]string{
-	"add": "tt", "sub": "tt", "mul": "tt", "mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
+	"add": "tt", "sub": "tt", "mul": "tt", "add.rn": "tt", "sub.rn": "tt", "mul.rn": "tt", "mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
 	"fma.rn": "ttt", "div": "tt", "div.rn": "tt", "rem": "tt", "rcp.rn": "t", "sqrt.rn": "t", "neg": "t",
 	"min": "tt", "max": "tt", "and": "tt", "or": "tt", "xor": "tt", "not": "t", "shl": "tu", "shr": "tu", "bfe": "tuu",
 	"selp": "ttp", "mov": "t", "cvta.to.global": "t",
@@ -70,8 +70,10 @@ func Translate(w io.Writer, name, text string) error {
 	return err
 }
 
+// declare places a variable at an odd multiple of its alignment: code that needs more than the PTX promises fails.
 func (s shared) declare(w io.Writer) {
-	fmt.Fprintf(w, "__attribute__((section(\"vse_shared\"), aligned(%d))) char %s[%d];\n", s.align, s.name, s.bytes)
+	fmt.Fprintf(w, "__attribute__((section(\"vse_shared\"), aligned(%d))) struct { char before[%d], at[%d]; } in_%s;\n"+
+		"char (&%[4]s)[%[3]d] = in_%[4]s.at;\n", 2*s.align, s.align, s.bytes, s.name)
 }
 
 // write is one function, and what makes it known to the driver by the name of the kernel.

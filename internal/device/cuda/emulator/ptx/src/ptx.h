@@ -80,6 +80,9 @@ template <class T> using U = typename Unsigned<T>::type;  // integers wrap aroun
 template <class T> OP T op_add(T a, T b) { return number((T)((U<T>)a + (U<T>)b)); }
 template <class T> OP T op_sub(T a, T b) { return number((T)((U<T>)a - (U<T>)b)); }
 OF(std::is_floating_point) T op_mul(T a, T b) { return number(a * b); }
+OF(std::is_floating_point) T op_add_rn(T a, T b) { return op_add(a, b); }
+OF(std::is_floating_point) T op_sub_rn(T a, T b) { return op_sub(a, b); }
+OF(std::is_floating_point) T op_mul_rn(T a, T b) { return op_mul(a, b); }
 OF(std::is_integral) T op_mul_lo(T a, T b) { return (T)((uint64_t)a * (uint64_t)b); }
 OF(std::is_integral) T op_mad_lo(T a, T b, T c) { return (T)((uint64_t)a * (uint64_t)b + (uint64_t)c); }
 OP uint32_t op_mul_wide_(uint16_t a, uint16_t b) { return (uint32_t)a * b; }
