@@ -97,39 +97,43 @@ world() {
   try "$binary" data synth "$work/world" "${sizes[@]}" --dev 10 --test 10 && mv "$work/world" "$out/world"
 }
 
-# parity trains a network on the synthetic world on both devices, from the same seed, and compares the losses of all
-# steps: relative to that of the processor, 1e-4 in the first ten; rounding grows from step to step (a negative that is
-# hardest by a hair is another one), so that 2e-2 are allowed in all.
+# parity NETWORK [PRECISION] trains a network on the synthetic world twice, from the same seed, and compares the losses of
+# all steps: in fp32 on the processor and on the GPU, in tf32 or bf16 on the GPU with the base kernels and with those on
+# tensor cores, 20 steps. Differences are relative to the first: 1e-4 in the first ten steps of fp32, 1e-2 where operands
+# are rounded; rounding grows from step to step (a negative that is hardest by a hair is another one), so that 2e-2 are
+# allowed in all.
 parity() {
-  local steps=100 batch=32 wide=128 kind arguments=() bert=$root/testdata/torch/vseinf-bert/bert
-  [ -n "$emulated" ] && steps=6 batch=8 wide=16
+  local precision=${2:-fp32} steps=100 batch=32 wide=128 near=1e-4 sides='cpu cuda' side arguments=()
+  local bert=$root/testdata/torch/vseinf-bert/bert
+  [ $precision = fp32 ] || { steps=20 near=1e-2 sides='base cuda'; }
+  [ -n "$emulated" ] && steps=6 batch=8 wide=$([ $precision = fp32 ] && echo 16 || echo 64)
   if [ "$1" = vseinf-bert ] && [ ! -e "$bert" ]; then remark='no small BERT: testdata/torch is not here'; return 2; fi
   world || return 1
   settings "$(small "$1" $wide)"
   [ "$1" = vseinf-bert ] && arguments+=(--set "model.bert.dir=$bert")
   arguments+=(--set "data.dir=$out/world" --set loss.name=lmh --set optim.lr=5e-4 --set train.epochs=50
     --set "train.max_steps=$steps" --set "train.batch=$batch" --set train.val_step=0 --set train.log_step=1
-    --set train.drop_last=true --set run.tensorboard=false --set device.precision=fp32)
-  for kind in cpu cuda; do
-    if ! try "$binary" train --config "$(preset "$1")" "${arguments[@]}" --set device.kind=$kind \
-      --run "$work/$1-$kind"; then
-      remark="on $kind: $remark"
+    --set train.drop_last=true --set run.tensorboard=false --set "device.precision=$precision")
+  for side in $sides; do
+    if ! try env VSETRAIN_KERNELS="$([ $side = base ] && echo base)" "$binary" train --config "$(preset "$1")" "${arguments[@]}" \
+      --set "device.kind=${side/base/cuda}" --run "$work/$1-$precision-$side"; then
+      remark="$side: $remark"
       return 1
     fi
   done
   losses() { sed -nE '/"kind":"train"/s/.*"loss":([-0-9.eE+]+).*/\1/p' "$work/$1/metrics.jsonl"; }
-  paste <(losses "$1-cpu") <(losses "$1-cuda") | awk -v steps=$steps '
+  paste <(losses "$1-$precision-${sides% *}") <(losses "$1-$precision-cuda") | awk -v steps=$steps -v near=$near '
     { d = $2 - $1; if (d < 0) d = -d; d /= ($1 > 1e-6 ? $1 : 1e-6); if (!(d == d)) bad = 1
-      if (NR <= 10 && d > early) early = d; if (d > all) all = d; if (NR == 1) first = $1; cpu = $1; gpu = $2 }
+      if (NR <= 10 && d > early) early = d; if (d > all) all = d; if (NR == 1) first = $1; one = $1; other = $2 }
     END {
-      ok = NR == steps && NF == 2 && !bad && early <= 1e-4 && all <= 2e-2
-      printf "%.5g %.5g %.5g %.2g %.2g %d\n", first, cpu, gpu, early, all, NR
+      ok = NR == steps && NF == 2 && !bad && early <= near && all <= 2e-2
+      printf "%.5g %.5g %.5g %.2g %.2g %d\n", first, one, other, early, all, NR
       exit !ok
     }' >"$work/compared"
-  local ok=$? first cpu gpu early all found
-  read -r first cpu gpu early all found <"$work/compared"
-  row parity.tsv 1 "$1" "$first" "$cpu" "$gpu" "$early" "$all"
-  remark="$found steps; difference $early in ten steps, allowed 1e-4, $all in all, allowed 2e-2"
+  local ok=$? first one other early all found
+  read -r first one other early all found <"$work/compared"
+  row parity.tsv 1 "$1${2:+ $2}" "$first" "$one" "$other" "$early" "$all"
+  remark="$found steps; difference $early in ten steps, allowed $near, $all in all, allowed 2e-2"
   return $ok
 }
 
@@ -147,9 +151,9 @@ sanitizer() {
   fi
   : >"$log.clean"
   log=$log.clean
-  try "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --in-process --variant own-fp32 || return 1
+  try "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --in-process --variant own-fp32,own-bf16-copies || return 1
   seen=$(grep -aoE '[1-9][0-9]* tests of kernel families passed.*' "$log" | tail -n 1)
-  kernels=$(grep -aoE '[1-9][0-9]* kernels were started' "$log" | tail -n 1)
+  kernels=$(grep -aoE '[1-9][0-9]* of [0-9]+ kernels for this GPU were launched' "$log" | tail -n 1)
   if [ -z "$seen" ] || [ -z "$kernels" ]; then
     remark="the sanitizer reports no error, but the program did not run to its end under it"
     return 1

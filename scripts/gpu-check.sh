@@ -72,6 +72,9 @@ part_A() {
   step selftest 150 selftest
   step bits 120 bits
   for network in ${networks//,/ }; do step "parity $network" 60 parity "$network"; done
+  for precision in bf16 tf32; do
+    for network in ${networks//,/ }; do step "parity $network $precision" 60 parity "$network" $precision; done
+  done
   for precision in $precisions; do
     for network in ${networks//,/ }; do step "bench $network $precision" 60 bench_ours "$network" $precision; done
   done

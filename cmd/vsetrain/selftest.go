@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,9 +36,12 @@ and compare the results with references in float64 computed on the processor. A 
 large the difference was where it came closest to its bound. Around every array lies NaN, which must neither
 leak in nor change. Exit status 1 means that a family failed.
 
-The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32), and what
-has products in it also in reduced precisions (tf32, bf16, own-bf16), and with operands in memory as bfloat16
-(bf16-copies, own-bf16-copies). It takes a minute or less.
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32). What has
+products in it, or writes what they read, is tested in reduced precisions too (tf32, bf16, own-tf32, own-bf16),
+with operands in memory as bfloat16 (bf16-copies, own-bf16-copies), and recurrences step by step
+(own-tf32-steps, own-bf16-steps). Each family runs twice, since a GPU has other kernels for arrays whose
+addresses are multiples of 16 bytes. A whole selftest also fails where a kernel for this GPU was never launched.
+It takes a minute or two.
 
 A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
 and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
@@ -57,7 +61,7 @@ differs, and the step from which on it does.`,
 	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
 	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
 	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, "+
-		"own-fp32, own-bf16, own-bf16-copies, on the processor fp64")
+		"own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, on the processor fp64")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
 	f.BoolVar(&o.Bits, "bits", false, "compare small trainings of all networks, on vsetrain's own products, with the "+
@@ -100,6 +104,8 @@ type selftestReport struct {
 	Skipped map[string]string           `json:"skipped,omitempty"`
 	Results []experiment.SelftestResult `json:"results"`
 	Failed  int                         `json:"failed"`
+	Kernels int                         `json:"kernels,omitempty"` // of this GPU
+	Never   []string                    `json:"never,omitempty"`   // those of them that were not launched
 }
 
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
@@ -118,17 +124,30 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 		return o.report(ctx, a)
 	}
 	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
-	opened := func(variant, device, skipped string) {
-		if skipped != "" {
-			r.Skipped[variant] = skipped
-			device = "skipped: " + skipped
-		} else if r.Devices[variant] != "" { // opened again after a failure
+	never := map[string]bool{} // kernels of this GPU that nothing has launched
+	kernels := 0
+	opened := func(d experiment.SelftestDevice) {
+		if d.Skipped != "" {
+			r.Skipped[d.Variant] = d.Skipped
+			d.Name = "skipped: " + d.Skipped
+		} else if r.Devices[d.Variant] != "" { // opened again after a failure
 			return
 		} else {
-			r.Devices[variant] = device
+			r.Devices[d.Variant] = d.Name
+		}
+		if kernels == 0 {
+			kernels = len(d.Kernels)
+			for _, name := range d.Kernels {
+				never[name] = true
+			}
 		}
 		if !o.JSON {
-			a.Printf("%s %s\n", a.Paint(ui.Bold, variant+":"), device)
+			a.Printf("%s %s\n", a.Paint(ui.Bold, d.Variant+":"), d.Name)
+		}
+	}
+	begin := func(family string) { // so that a GPU that hangs has a family
+		if !o.JSON {
+			a.Printf("  %-18s ", family)
 		}
 	}
 	each := func(x experiment.SelftestResult) {
@@ -136,16 +155,20 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 		if len(x.Failures) > 0 {
 			r.Failed++
 		}
+		for _, name := range x.Kernels {
+			delete(never, name)
+		}
 		if !o.JSON {
 			printFamily(a, x)
 		}
 	}
 	var err error
 	if o.InProcess || o.Kind == "cpu" {
-		err = experiment.Selftest(ctx, o.SelftestRequest, opened, each)
+		err = experiment.Selftest(ctx, o.SelftestRequest, opened, begin, each)
 	} else {
-		err = o.inProcesses(ctx, a, opened, each)
+		err = o.inProcesses(ctx, opened, begin, each)
 	}
+	r.Kernels, r.Never = kernels, slices.Sorted(maps.Keys(never))
 	if o.JSON {
 		enc := json.NewEncoder(a.Out)
 		enc.SetIndent("", "  ")
@@ -153,21 +176,34 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	switch tests := len(r.Results); {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	return o.conclude(a, &r)
+}
+
+// conclude says what a selftest shows, or returns why it failed.
+func (o *selftestOptions) conclude(a *app, r *selftestReport) error {
+	tests, whole := len(r.Results), len(o.Families) == 0 && len(o.Variants) == 0
+	covered := fmt.Sprintf("%d of %d kernels for this GPU were launched", r.Kernels-len(r.Never), r.Kernels)
+	if whole && len(r.Never) > 0 {
+		covered += ", never: " + strings.Join(r.Never, ", ")
+	}
+	switch {
 	case r.Failed > 0:
 		return fmt.Errorf("selftest: %d of %d tests of kernel families failed", r.Failed, tests)
-	case !o.JSON:
-		kernels := 0
-		for _, x := range r.Results {
-			kernels += x.Kernels
-		}
-		passed := fmt.Sprintf("%d tests of kernel families passed", tests)
-		if kernels > 0 {
-			passed += fmt.Sprintf(", %d kernels were started", kernels)
-		}
-		a.Printf("%s\n", a.Paint(ui.Green, passed))
+	case tests == 0 && len(r.Skipped) > 0:
+		return fmt.Errorf("selftest: nothing was tested: all variants were skipped")
+	case tests == 0:
+		return fmt.Errorf("selftest: nothing was tested: no variant of those chosen has one of these families")
+	case whole && len(r.Never) > 0:
+		return fmt.Errorf("selftest: %s", covered)
+	case o.JSON:
+		return nil
+	}
+	a.Printf("%s\n", a.Paint(ui.Green, fmt.Sprintf("%d tests of kernel families passed", tests)))
+	if r.Kernels > 0 {
+		a.Printf("%s\n", covered)
 	}
 	return nil
 }
@@ -212,10 +248,10 @@ func printFamily(a *app, x experiment.SelftestResult) {
 		verdict = a.Paint(ui.Red, "FAILED")
 	}
 	if x.Comparisons == 0 {
-		a.Printf("  %-18s %s\n", x.Family, verdict)
+		a.Printf("%s\n", verdict)
 	} else {
-		a.Printf("  %-18s %5d comparisons   largest difference %-8.2g of %-8.2g allowed   %s\n", x.Family,
-			x.Comparisons, x.Difference, x.Allowed, verdict)
+		a.Printf("%5d comparisons   largest difference %-8.2g of %-8.2g allowed   %s\n", x.Comparisons, x.Difference,
+			x.Allowed, verdict)
 	}
 	for _, f := range x.Failures {
 		a.Printf("    %s\n", f)

@@ -16,15 +16,10 @@ import (
 
 // selftestEvent is what a process of selftest tells the one that started it.
 type selftestEvent struct {
-	Opened *selftestOpened            `json:"opened,omitempty"`
+	Opened *experiment.SelftestDevice `json:"opened,omitempty"`
+	Begin  string                     `json:"begin,omitempty"` // the family that is tested next
 	Result *experiment.SelftestResult `json:"result,omitempty"`
 	Error  string                     `json:"error,omitempty"` // nothing can be tested
-}
-
-type selftestOpened struct {
-	Variant string `json:"variant"`
-	Device  string `json:"device"`
-	Skipped string `json:"skipped"`
 }
 
 // report tests in this process and prints events.
@@ -37,9 +32,8 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 		}
 	}
 	err := experiment.Selftest(ctx, o.SelftestRequest,
-		func(variant, device, skipped string) {
-			send(selftestEvent{Opened: &selftestOpened{variant, device, skipped}})
-		},
+		func(d experiment.SelftestDevice) { send(selftestEvent{Opened: &d}) },
+		func(family string) { send(selftestEvent{Begin: family}) },
 		func(x experiment.SelftestResult) { send(selftestEvent{Result: &x}) })
 	if err != nil && !errors.Is(err, experiment.ErrFaulted) {
 		send(selftestEvent{Error: err.Error()})
@@ -49,8 +43,8 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 
 // inProcesses tests each variant in a process of its own. Where one ends before its families do, another continues with
 // the next.
-func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(variant, device, skipped string),
-	each func(experiment.SelftestResult)) error {
+func (o *selftestOptions) inProcesses(ctx context.Context, opened func(experiment.SelftestDevice),
+	begin func(family string), each func(experiment.SelftestResult)) error {
 	wanted := o.Variants
 	if len(wanted) == 0 {
 		wanted = experiment.SelftestVariants(o.Kind)
@@ -58,7 +52,7 @@ func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(v
 	for _, variant := range wanted {
 		families := o.Tested(variant)
 		for len(families) > 0 {
-			p := selftestProcess{variant: variant, families: families, opened: opened, each: each}
+			p := selftestProcess{variant: variant, families: families, opened: opened, begin: begin, each: each}
 			ended, err := p.run(ctx)
 			if err != nil {
 				return err
@@ -81,7 +75,8 @@ func (o *selftestOptions) inProcesses(ctx context.Context, a *app, opened func(v
 type selftestProcess struct {
 	variant  string
 	families []string
-	opened   func(variant, device, skipped string)
+	opened   func(experiment.SelftestDevice)
+	begin    func(family string)
 	each     func(experiment.SelftestResult)
 
 	done             int  // families, the first ones
@@ -114,8 +109,10 @@ func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
 		}
 		switch {
 		case e.Opened != nil:
-			p.opened(e.Opened.Variant, e.Opened.Device, e.Opened.Skipped)
+			p.opened(*e.Opened)
 			p.skipped = e.Opened.Skipped != ""
+		case e.Begin != "":
+			p.begin(e.Begin)
 		case e.Result != nil:
 			p.done++
 			p.faulted = len(e.Result.Failures) > 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -31,45 +32,52 @@ type SelftestResult struct {
 	Difference  float64  `json:"difference"` // of the comparison that came closest to its bound
 	Allowed     float64  `json:"allowed"`
 	Seconds     float64  `json:"seconds"`
-	Kernels     int      `json:"kernels,omitempty"` // that were started on a GPU
+	Kernels     []string `json:"kernels,omitempty"` // of a GPU that were launched
 	Failures    []string `json:"failures,omitempty"`
+}
+
+// SelftestDevice is the device of a variant.
+type SelftestDevice struct {
+	Variant string
+	Name    string
+	Skipped string   // why there is none here
+	Kernels []string // of a GPU
 }
 
 // variant is a way in which a device computes. A new one is a line in variants.
 type variant struct {
 	kind, name, precision string
 	blas                  bool    // with cuBLAS; otherwise products by the own kernel
-	all                   bool    // every family; otherwise those with matrix products in them
-	rounds                float64 // devicetest.Measure
-	copies                bool    // all products read bfloat16 from memory, whatever their size; then copyFamilies too
+	rounds                float64 // devicetest.Measure; 0: in full precision
+	copies                bool    // all products read bfloat16 from memory, whatever their size
+	steps                 bool    // recurrences step by step, as where blocks of a GPU cannot wait for each other
 }
 
 var variants = []variant{
-	{kind: "cuda", name: "fp32", precision: cuda.FP32, blas: true, all: true},
+	{kind: "cuda", name: "fp32", precision: cuda.FP32, blas: true},
 	{kind: "cuda", name: "tf32", precision: cuda.TF32, blas: true, rounds: devicetest.RoundsTF32},
 	{kind: "cuda", name: "bf16", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16},
 	{kind: "cuda", name: "bf16-copies", precision: cuda.BF16, blas: true, rounds: devicetest.RoundsBF16, copies: true},
-	{kind: "cuda", name: "own-fp32", precision: cuda.FP32, all: true},
+	{kind: "cuda", name: "own-fp32", precision: cuda.FP32},
+	{kind: "cuda", name: "own-tf32", precision: cuda.TF32, rounds: devicetest.RoundsTF32},
 	{kind: "cuda", name: "own-bf16", precision: cuda.BF16, rounds: devicetest.RoundsBF16},
 	{kind: "cuda", name: "own-bf16-copies", precision: cuda.BF16, rounds: devicetest.RoundsBF16, copies: true},
-	{kind: "cpu", name: "fp32", precision: cpu.FP32, all: true},
+	{kind: "cuda", name: "own-tf32-steps", precision: cuda.TF32, rounds: devicetest.RoundsTF32, steps: true},
+	{kind: "cuda", name: "own-bf16-steps", precision: cuda.BF16, rounds: devicetest.RoundsBF16, steps: true},
+	{kind: "cpu", name: "fp32", precision: cpu.FP32},
 	{kind: "cpu", name: "bf16", precision: cpu.BF16, rounds: devicetest.RoundsBF16},
-	{kind: "cpu", name: "fp64", precision: cpu.FP64, all: true},
+	{kind: "cpu", name: "fp64", precision: cpu.FP64},
 }
 
-// productFamilies are tested in every variant.
-var productFamilies = []string{"Gemm", "GRU", "GRUGrad", "Factored"}
+// stepFamilies have recurrences of which a GPU computes all steps at once.
+var stepFamilies = []string{"GRU", "GRUGrad", "BiGRU", "BiGRUGrad"}
 
-// copyFamilies have kernels that write bfloat16.
-var copyFamilies = []string{"BlockMatch", "LayerNorm", "Similarities", "GraphReason", "Adam"}
-
-// contextFamilies form contexts on tensor cores in tf32.
-var contextFamilies = []string{"BlockMatch", "Similarities"}
-
-// tests reports whether a family is tested.
+// tests reports whether a family is tested: in full precision all, otherwise those that compute something else then.
 func (v variant) tests(family string) bool {
-	return v.all || slices.Contains(productFamilies, family) || v.copies && slices.Contains(copyFamilies, family) ||
-		v.precision == cuda.TF32 && slices.Contains(contextFamilies, family)
+	if v.steps {
+		return slices.Contains(stepFamilies, family)
+	}
+	return v.rounds == 0 || devicetest.Rounds(family)
 }
 
 // SelftestVariants lists the variants of a kind of device.
@@ -101,9 +109,9 @@ func (r *SelftestRequest) Tested(variant string) (families []string) {
 // that follow need another.
 var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
 
-// Selftest measures a device. opened is told of each variant and of the device, or why there is none here; each of
-// every result. It ends with ErrFaulted behind the family in which the GPU failed.
-func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, device, skipped string),
+// Selftest measures a device. opened is told of the device of each variant, or why there is none here; begin of each
+// family before it is tested; each of every result. It ends with ErrFaulted behind the family in which the GPU failed.
+func Selftest(ctx context.Context, r SelftestRequest, opened func(SelftestDevice), begin func(family string),
 	each func(SelftestResult)) error {
 	for _, v := range variants {
 		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
@@ -120,17 +128,24 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 					return err
 				}
 				if skipped != "" {
-					opened(v.name, "", skipped)
+					opened(SelftestDevice{Variant: v.name, Skipped: skipped})
 					break
 				}
 				d = next
-				opened(v.name, d.Name(), "")
+				opened(SelftestDevice{Variant: v.name, Name: d.Name(), Kernels: slices.Sorted(maps.Keys(launches(d)))})
 			}
-			before, start := launched(d), time.Now()
+			begin(family)
+			before, start := launches(d), time.Now()
 			m := devicetest.Measure(d, family, v.rounds)
 			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons,
 				Difference: m.Difference, Allowed: m.Allowed,
-				Seconds: time.Since(start).Seconds(), Failures: m.Failures, Kernels: launched(d) - before}
+				Seconds: time.Since(start).Seconds(), Failures: m.Failures}
+			for name, n := range launches(d) {
+				if n > before[name] {
+					result.Kernels = append(result.Kernels, name)
+				}
+			}
+			slices.Sort(result.Kernels)
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
 				var failed *device.Failed
 				if errors.As(d.Sync(), &failed) {
@@ -153,12 +168,12 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(variant, devic
 	return nil
 }
 
-// launched is how many kernels a GPU was given so far.
-func launched(d device.Device) int {
+// launches is how often each kernel of a GPU was launched so far.
+func launches(d device.Device) map[string]int {
 	if l, ok := d.(cuda.Launcher); ok {
-		return l.Launched()
+		return l.Launches()
 	}
-	return 0
+	return nil
 }
 
 // open starts the device, or says why this variant is not available.
@@ -174,7 +189,7 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 	if lib.Path == "" {
 		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())
 	}
-	o := cuda.Options{Precision: v.precision}
+	o := cuda.Options{Precision: v.precision, StepByStep: v.steps}
 	if v.copies {
 		o.RoundFrom = 1
 	}

@@ -49,15 +49,24 @@ func (m *module) target() (capability int) {
 
 // Launcher is implemented by the devices of this package.
 type Launcher interface {
-	// Launched is how many kernels were started so far; those of a recording count once.
-	Launched() int
+	// Launches is how often each kernel that this GPU has was started so far, with 0 for those that were not; those of a
+	// recording count once.
+	Launches() map[string]int
 }
 
-// Launched implements Launcher.
-func (d *dev) Launched() (n int) {
-	d.run(func() error { n = d.launched; return nil })
+// Launches implements Launcher.
+func (d *dev) Launches() map[string]int {
+	all := map[string]int{}
+	d.run(func() error {
+		for k, f := range d.functions {
+			if f.module.target() <= 10*d.info.Major+d.info.Minor {
+				all[kernelNames[k]] = f.launched
+			}
+		}
+		return nil
+	})
 	d.wait()
-	return n
+	return all
 }
 
 // Multiplier is implemented by the devices of this package.

@@ -45,7 +45,10 @@ type Options struct {
 	// BaseKernels refuses the kernels that multiply on tensor cores themselves (kernels/*_sm80.cu), as the environment
 	// variable VSETRAIN_KERNELS=base does.
 	BaseKernels bool
-	Limits      Limits
+	// StepByStep refuses the kernels whose blocks wait for each other, which compute all steps of a recurrence. For
+	// tests.
+	StepByStep bool
+	Limits     Limits
 }
 
 // Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
@@ -97,9 +100,8 @@ type dev struct {
 	copies    driver.Stream // of values that are streamed
 	modules   []*module
 	functions []function // by kernel
-	launched  int        // kernels so far, those of recordings once
 	residents map[resident]int
-	apart     bool     // blocks do not wait for each other: a recording with such kernels was refused
+	apart     bool     // blocks do not wait for each other: Options.StepByStep, or a recording with such kernels was refused
 	written   []uint64 // by kernel: parameters it writes through
 
 	queue
@@ -186,7 +188,7 @@ func Open(o Options) (device.Device, error) {
 		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or "+
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, limits: o.Limits.orUsual(),
+	d := &dev{drv: drv, index: o.Index, precision: o.Precision, apart: o.StepByStep, limits: o.Limits.orUsual(),
 		residents:  map[resident]int{},
 		buffers:    map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{},

@@ -31,6 +31,7 @@ type function struct {
 	parameters string          // kernels.Entry
 	module     *module
 	shared     int // bytes of dynamic shared memory that a block may have
+	launched   int // times; those of a recording count once
 }
 
 // module is the PTX of one source file, with its kernels that are declared.
@@ -102,7 +103,7 @@ func (f *function) launch(d *dev, c *command) error {
 			return err
 		}
 	}
-	d.launched++
+	f.launched++
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }
 

@@ -42,7 +42,7 @@ func (h *harness) biArgs(c biCase, turned bool) device.BiGRUArgs {
 
 func testBiGRU(h *harness) {
 	for n, lengths := range h.lengthCases() {
-		for _, s := range gruSizes {
+		for _, s := range h.gruSizes() {
 			c, turned := h.biCase(s[0], s[1], lengths), n%2 == 1
 			a, t := h.biArgs(c, turned), len(c[0].rows)
 			a.Y, a.Work = h.out((t+2)*a.H), h.out(t*a.H)
@@ -70,7 +70,7 @@ func testBiGRU(h *harness) {
 
 func testBiGRUGrad(h *harness) {
 	for n, lengths := range h.lengthCases() {
-		for _, s := range gruSizes {
+		for _, s := range h.gruSizes() {
 			h.biGRUGrad(h.biCase(s[0], s[1], lengths), n%3 != 1, n%2 == 0)
 		}
 	}

@@ -19,6 +19,7 @@ type harness struct {
 	regions  []*region
 	record   *[]float64 // transcript of all results, where one is kept
 	failures int
+	guard    int                               // elements before a view: unaligned or aligned
 	rounds   float64                           // > 0: the device may round the operands of products, at this cost
 	short    bool                              // transcript only: no references, no allocation count
 	without  func(pair int) bool               // where set, pairs of an image and a caption without gradient
@@ -45,16 +46,17 @@ type region struct {
 }
 
 const (
-	guardBefore = 5 // odd, so that views are not aligned
-	guardAfter  = 19
-	guardInt    = int32(-77_777)
+	unaligned  = 5  // elements before a view: odd, so that its address is a multiple of that of an element alone
+	aligned    = 16 // a view as those of a training, whose addresses are multiples of 16 bytes and more
+	guardAfter = 19
+	guardInt   = int32(-77_777)
 )
 
 func newHarness(t T, d device.Device, purpose string) *harness { return startHarness(t, d, purpose, 0) }
 
 // startHarness is newHarness for a device that may round the operands of products; rounds is then what that may cost.
 func startHarness(t T, d device.Device, purpose string, rounds float64) *harness {
-	h := &harness{t: t, d: d, rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds}
+	h := &harness{t: t, d: d, rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds, guard: unaligned}
 	switch {
 	case rounds > 0:
 		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: rounds, deriv: 2.5 * rounds}
@@ -112,9 +114,9 @@ func (h *harness) alloc(t device.DType, n int) device.Buffer {
 }
 
 func (h *harness) place(x []float64, output bool) device.View {
-	b := h.alloc(device.Float, guardBefore+len(x)+guardAfter)
+	b := h.alloc(device.Float, h.guard+len(x)+guardAfter)
 	h.d.Fill(device.Of(b), math.NaN())
-	v := device.Of(b).Slice(guardBefore, guardBefore+len(x))
+	v := device.Of(b).Slice(h.guard, h.guard+len(x))
 	h.d.UploadDoubles(v, x)
 	h.regions = append(h.regions, &region{buf: b, view: v, floats: h.hold(append([]float64(nil), x...)),
 		output: output})
@@ -154,14 +156,14 @@ func (h *harness) outputs(kernel string, a arguments) {
 type arguments interface{ Views(*device.Checker) }
 
 func (h *harness) placeInts(x []int32, output bool) device.View {
-	b := h.alloc(device.Int32, guardBefore+len(x)+guardAfter)
+	b := h.alloc(device.Int32, h.guard+len(x)+guardAfter)
 	all := make([]int32, b.Len())
 	for i := range all {
 		all[i] = guardInt
 	}
-	copy(all[guardBefore:], x)
+	copy(all[h.guard:], x)
 	h.d.UploadInts(device.Of(b), all)
-	v := device.Of(b).Slice(guardBefore, guardBefore+len(x))
+	v := device.Of(b).Slice(h.guard, h.guard+len(x))
 	h.regions = append(h.regions, &region{buf: b, view: v, ints: append([]int32(nil), x...), output: output})
 	return v
 }

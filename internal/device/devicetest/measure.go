@@ -31,6 +31,11 @@ func Families() []string {
 
 const mistakes = "Mistakes"
 
+// Rounds reports whether a family computes otherwise in a reduced precision.
+func Rounds(name string) bool {
+	return slices.ContainsFunc(suite, func(f family) bool { return f.name == name && f.rounds })
+}
+
 // The tolerance of Measure for products whose operands the device may round, or not, as it likes for each size:
 // relative to the largest element.
 const (
@@ -38,8 +43,9 @@ const (
 	RoundsBF16 = 2e-2
 )
 
-// Measure runs a family on a device and never panics. rounds is the tolerance of products that are not Exact, 0 for
-// that of the device's arithmetic. After a failure the device may not be usable.
+// Measure runs a family on a device and never panics: with views at odd addresses, and again with views as a training
+// has them, for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for that of
+// the device's arithmetic. After a failure the device may not be usable.
 func Measure(d device.Device, family string, rounds float64) (m Measured) {
 	defer func() {
 		if r := recover(); r != nil && r != any(given) {
@@ -50,23 +56,26 @@ func Measure(d device.Device, family string, rounds float64) (m Measured) {
 		panic(fmt.Sprintf("no kernel family %q", family))
 	}
 	share := -1.0
-	h := startHarness(&collector{&m}, d, family, rounds)
-	h.watch = func(difference, allowed float64) {
-		m.Comparisons++
-		of := difference / allowed
-		if difference == 0 { // also where no difference is allowed
-			of = 0
+	for _, guard := range []int{unaligned, aligned} {
+		h := startHarness(&collector{&m}, d, family, rounds)
+		h.guard = guard
+		h.watch = func(difference, allowed float64) {
+			m.Comparisons++
+			of := difference / allowed
+			if difference == 0 { // also where no difference is allowed
+				of = 0
+			}
+			if of > share {
+				share, m.Difference, m.Allowed = of, difference, allowed
+			}
 		}
-		if of > share {
-			share, m.Difference, m.Allowed = of, difference, allowed
+		for _, s := range suite {
+			if s.name == family {
+				s.test(h)
+			}
 		}
+		h.release()
 	}
-	for _, s := range suite {
-		if s.name == family {
-			s.test(h)
-		}
-	}
-	h.release()
 	return m
 }
 

@@ -124,6 +124,11 @@ func testFiltrate(h *harness) {
 			}
 		}
 	}
+	if d, ok := h.d.(device.Filterer); ok {
+		for _, s := range []int{16, 256} {
+			h.filtered(d, s)
+		}
+	}
 }
 
 func (h *harness) filtrate(lengths []int32, b, s int, train bool) {

@@ -1,0 +1,228 @@
+package devicetest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"vsetrain/internal/device"
+	float16 "vsetrain/internal/half"
+	"vsetrain/internal/philox"
+)
+
+// testRecorded compares the kernels of recorded steps: dropout of padded sequences, the guard of an update, and GRUs
+// whose lengths the host knows a bound of. Devices that record nothing have nothing to compare.
+func testRecorded(h *harness) {
+	d, ok := h.d.(device.Recorder)
+	if !ok {
+		h.nothing()
+		return
+	}
+	h.dropoutPadded(d)
+	h.guards(d)
+	for _, s := range [][2]int{{5, 4}, {3, 40}} {
+		h.boundedGRU(s[0], s[1])
+	}
+}
+
+// nothing is the result of a family that a device leaves to others.
+func (h *harness) nothing() {
+	if h.record != nil {
+		*h.record = append(*h.record, 0)
+	}
+}
+
+func (h *harness) dropoutPadded(d device.Recorder) {
+	const width, steps, first = 5, 2, 1
+	rate := 0.4
+	lengths := []int32{4, 2, 1}
+	key, x := philox.NewKey(3, "padded"), h.normal(steps*len(lengths)*width, 1)
+	want := make([]float64, len(x))
+	for p, row := range packed(lengths) { // the place of a value is that among the words
+		b, t := row[0], row[1]-first
+		if t < 0 || t >= steps {
+			continue
+		}
+		for k := range width {
+			i, at := uint64(p*width+k), (t*len(lengths)+b)*width+k
+			if key.Block(7, i/4)[i%4] >= uint32(rate*(1<<32)) {
+				want[at] = x[at] / (1 - rate)
+			}
+		}
+	}
+	a := device.DropoutArgs{Rate: rate, Key: key, Step: h.inInts([]int32{7, 0}), X: h.in(x), Y: h.out(len(x))}
+	of := h.inInts(lengths)
+	h.run("DropoutPadded", func() { d.DropoutPadded(a, of, width, first) })
+	h.equal("DropoutPadded", a.Y, want, h.tol.exact)
+	h.release()
+}
+
+func (h *harness) guards(d device.Recorder) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct {
+		norm   float64
+		losses []float64
+		stops  bool
+	}{{2, []float64{1, 3}, false}, {nan, []float64{1, 3}, true}, {inf, []float64{1, 3}, true},
+		{2, []float64{nan, 3}, true}, {2, []float64{1, -inf}, true}, {2, []float64{1}, false}} {
+		coef, norm, losses := h.inout([]float64{0.5}), h.in([]float64{c.norm}), make([]device.View, 2)
+		for i, v := range c.losses {
+			losses[i] = h.in([]float64{v})
+		}
+		h.run("Guard", func() { d.Guard(coef, norm, losses...) })
+		want := 0.5
+		if c.stops {
+			want = nan
+		}
+		h.equal("Guard", coef, []float64{want}, 0)
+		h.release()
+	}
+}
+
+// boundedGRU runs both directions on captions shorter than what the host knows of them.
+func (h *harness) boundedGRU(i, n int) {
+	lengths, bound := []int32{3, 2, 1}, []int32{4, 3, 3}
+	c := h.biCase(i, n, lengths)
+	words, rows := len(c[0].rows), 10
+	behind := func(x []float64, width int) []float64 { // finite values
+		return append(append([]float64(nil), x...), h.normal((rows-words)*width, 1)...)
+	}
+	of := device.Ints{View: h.placeInts(lengths, false), Host: bound, Bounded: true, Layout: &device.Layout{}}
+	a := device.BiGRUArgs{I: i, H: n, Lengths: of, X: h.in(behind(c[0].x, i)), Y: h.out(rows * n), Work: h.out(rows * n)}
+	for k := range c {
+		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih),
+			BHH: h.in(c[k].bhh), Gates: h.out(rows * 4 * n), Prev: h.out(rows * n)}
+	}
+	h.run("BiGRU of bounded lengths", func() { h.d.BiGRU(a) })
+	mean := make([]float64, words*n)
+	for k := range c {
+		var y, prev []float64
+		if !h.short {
+			y, _, _, prev = c[k].forward()
+		}
+		for j, v := range y {
+			mean[j] += v / 2
+		}
+		h.equal("BiGRU of bounded lengths: Prev", a.Directions[k].Prev,
+			append(prev, make([]float64, rows*n-len(prev))...), h.tol.reduced)
+		one := device.GRUArgs{I: i, H: n, Lengths: of, Reverse: k == 1, X: a.X, Y: h.out(rows * n),
+			GRUDirection: a.Directions[k]}
+		h.run("GRU of bounded lengths", func() { h.d.GRU(one) })
+		h.equal("GRU of bounded lengths: Y", one.Y, append(y, make([]float64, rows*n-len(y))...), h.tol.reduced)
+	}
+	h.equal("BiGRU of bounded lengths: Y", a.Y, append(mean, make([]float64, (rows-words)*n)...), h.tol.reduced)
+	h.release()
+}
+
+// testResident compares what reads a data set in memory of the device, and features that are streamed. Devices that
+// keep none have nothing to compare.
+func testResident(h *harness) {
+	d, ok := h.d.(device.Resident)
+	if !ok {
+		h.nothing()
+		return
+	}
+	for _, half := range []bool{false, true} {
+		for _, width := range []int{3, 8} {
+			h.gather(d, half, width)
+		}
+		if s, ok := h.d.(device.Streamer); ok {
+			h.stage(s, half)
+		}
+	}
+	h.gatherLists(d)
+}
+
+// halves are values that float16 holds.
+func (h *harness) halves(n int) (x []float32, wide []float64) {
+	x, wide = make([]float32, n), make([]float64, n)
+	for i := range x {
+		x[i] = float32(h.rng.IntN(2049)-1024) / 256
+		wide[i] = float64(x[i])
+	}
+	return x, wide
+}
+
+func (h *harness) gather(d device.Resident, half bool, width int) {
+	const rows = 7
+	x, wide := h.halves(rows * width)
+	table, err := d.NewTable(rows*width, half)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer d.FreeTable(table)
+	d.Store(table, 0, x)
+	index := []int32{6, 0, 3, 3}
+	at, dst := h.inInts(index).View, h.out(6*width)
+	h.run("Gather", func() { d.Gather(dst, table, at, width) })
+	want := make([]float64, 6*width)
+	for k, r := range index {
+		copy(want[k*width:][:width], wide[int(r)*width:])
+	}
+	h.equal("Gather", dst, want, 0)
+	h.release()
+}
+
+func (h *harness) gatherLists(d device.Resident) {
+	const width = 3
+	values, starts := h.inInts([]int32{5, 6, 7, 8, 9, 4, 3}).View, h.inInts([]int32{0, 2, 6, 7}).View
+	index, dst := h.inInts([]int32{1, 2, 0}).View, h.outInts(3*width)
+	h.run("GatherLists", func() { d.GatherLists(dst, values, starts, index, width) })
+	h.equalInts("GatherLists", dst, []int32{7, 8, 9, 3, 0, 0, 5, 6, 0})
+	h.release()
+}
+
+func (h *harness) stage(d device.Streamer, half bool) {
+	const n = 37
+	x, wide := h.halves(n)
+	s, err := d.NewStage(n, half)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer d.FreeStage(s)
+	if half {
+		bits := make([]byte, 2*n)
+		float16.Encode(bits, x)
+		for i := range x {
+			s.Halves()[i] = binary.LittleEndian.Uint16(bits[2*i:])
+		}
+	} else {
+		copy(s.Floats(), x)
+	}
+	dst := h.out(n)
+	h.run("StreamStage", func() { d.StreamStage(dst, s, n) })
+	h.equal("StreamStage", dst, wide, 0)
+	h.release()
+}
+
+// filtered compares a filtration and the similarities before it in one call with the same device's own kernels for
+// each, whose conformance is that of testSimilarities and testFiltrate.
+func (h *harness) filtered(d device.Filterer, s int) {
+	const b, r, e = 3, 5, 16
+	lengths := []int32{4, 2, 1}
+	words, captions := 7, len(lengths)
+	nodes := words + captions
+	x := h.out(b * nodes * s)
+	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: h.inInts(lengths), Images: h.in(h.normal(b*r*e, 1)),
+		Weights: h.in(h.normal(words*b*r, 1)), Rows: h.in(h.normal(words*e, 1)), W: h.in(h.normal(s*e, 1)),
+		Bias: h.in(h.normal(s, 1)), Nodes: x, Norms: h.out(b * words), Contexts: h.out(b * words),
+		Filter: device.Filter{W: h.in(h.normal(s, 1)), Bias: h.in(h.normal(1, 1)), Logits: h.out(b * nodes)}}
+	global := local
+	global.Global, global.Images, global.Rows = true, h.in(h.normal(b*e, 1)), h.in(h.normal(captions*e, 1))
+	global.Norms, global.W, global.Bias = h.out(b*captions), h.in(h.normal(s*e, 1)), h.in(h.normal(s, 1))
+	a := device.FilterArgs{B: b, S: s, Eps: 1e-5, Lengths: local.Lengths, X: x, Logits: local.Filter.Logits,
+		Gamma: h.in([]float64{1.3}), Beta: h.in([]float64{-0.4}), RunningMean: h.in([]float64{0.3}),
+		RunningVar: h.in([]float64{1.7}), Out: h.out(b * captions * s), Weights: h.out(b * nodes),
+		Mean: h.out(captions), InvStd: h.out(captions), Norms: h.out(b * captions)}
+	what, did := fmt.Sprintf("FiltrateSimilarities of %d values", s), false
+	h.run(what, func() { did = d.FiltrateSimilarities(local, global, a) })
+	if did {
+		got := h.read(a.Out)
+		h.d.Similarities(local)
+		h.d.Similarities(global)
+		h.d.Filtrate(a)
+		want := h.read(a.Out)
+		h.equal(what, h.in(got), want, h.tol.reduced)
+	}
+	h.release()
+}
