@@ -49,7 +49,7 @@ func (m *module) target() (capability int) {
 
 // Launcher is implemented by the devices of this package.
 type Launcher interface {
-	// Launches is how often each kernel that this GPU has was started so far, with 0 for those that were not; those of a
+	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; those of a
 	// recording count once.
 	Launches() map[string]int
 }

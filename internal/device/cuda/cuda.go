@@ -101,7 +101,7 @@ type dev struct {
 	modules   []*module
 	functions []function // by kernel
 	residents map[resident]int
-	apart     bool     // blocks do not wait for each other: Options.StepByStep, or a recording with such kernels was refused
+	apart     bool     // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
 	written   []uint64 // by kernel: parameters it writes through
 
 	queue

@@ -88,7 +88,8 @@ func (h *harness) boundedGRU(i, n int) {
 		return append(append([]float64(nil), x...), h.normal((rows-words)*width, 1)...)
 	}
 	of := device.Ints{View: h.placeInts(lengths, false), Host: bound, Bounded: true, Layout: &device.Layout{}}
-	a := device.BiGRUArgs{I: i, H: n, Lengths: of, X: h.in(behind(c[0].x, i)), Y: h.out(rows * n), Work: h.out(rows * n)}
+	a := device.BiGRUArgs{I: i, H: n, Lengths: of, X: h.in(behind(c[0].x, i)), Y: h.out(rows * n),
+		Work: h.out(rows * n)}
 	for k := range c {
 		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih),
 			BHH: h.in(c[k].bhh), Gates: h.out(rows * 4 * n), Prev: h.out(rows * n)}

@@ -21,7 +21,8 @@ import (
 // shapes are what an instruction reads, without its type: t is its type, u 32 bits, p a predicate. An instruction that
 // is missing here, such as approximate arithmetic, has results that depend on the GPU, or no kernel has it.
 var shapes = map[string]string{
-	"add": "tt", "sub": "tt", "mul": "tt", "add.rn": "tt", "sub.rn": "tt", "mul.rn": "tt", "mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
+	"add": "tt", "sub": "tt", "mul": "tt", "add.rn": "tt", "sub.rn": "tt", "mul.rn": "tt",
+	"mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
 	"fma.rn": "ttt", "div": "tt", "div.rn": "tt", "rem": "tt", "rcp.rn": "t", "sqrt.rn": "t", "neg": "t",
 	"min": "tt", "max": "tt", "and": "tt", "or": "tt", "xor": "tt", "not": "t", "shl": "tu", "shr": "tu", "bfe": "tuu",
 	"selp": "ttp", "mov": "t", "cvta.to.global": "t",
