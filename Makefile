@@ -106,7 +106,7 @@ figures: ## draw the charts of docs/ and write the tables beside them anew, from
 	$(GO) run ./internal/figures
 
 keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log without their weights, and draw their figures
-	cd $(STUDY) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
+	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
 	$(GO) run ./internal/figures
 
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
