@@ -172,7 +172,8 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 // settingsTable shows the recalls of each setting, and how many seeds they are of.
 func settingsTable(settings []setting, missing map[string][]string, all map[string]*report.Table) string {
 	var b strings.Builder
-	b.WriteString("| setting | best M-Recall on dev | M-Recall on test | seeds | missing |\n|---|---:|---:|---:|---|\n")
+	b.WriteString("| setting | best M-Recall on dev | M-Recall on test | seeds | missing seeds |\n" +
+		"|---|---:|---:|---:|---|\n")
 	for _, x := range settings {
 		cell := func(table string, fromEnd int) string {
 			rows := all[table].Rows
@@ -184,7 +185,7 @@ func settingsTable(settings []setting, missing map[string][]string, all map[stri
 		}
 		gone := "none"
 		if len(missing[x.name]) > 0 {
-			gone = "seeds " + strings.Join(missing[x.name], ", ")
+			gone = strings.Join(missing[x.name], ", ")
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", x.name, cell("validation", 2), cell("test-1k", 2),
 			cell("test-1k", 1), gone)
