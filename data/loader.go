@@ -266,7 +266,7 @@ func (l *Loader) Next() (*Batch, error) {
 		wait = time.Since(began)
 	}
 	if b.err != nil {
-		l.failed = fmt.Errorf("data: epoch %d, iteration %d: %w", b.Epoch, b.Iter, b.err)
+		l.failed = b.err
 		return nil, l.failed
 	}
 	b.Wait = wait

@@ -180,6 +180,9 @@ func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%v was delivered", bad)
 		}
+		if !strings.HasPrefix(err.Error(), w.path("train_ims.npy")) { // not with what the loader is about
+			t.Errorf("%v; expected the file first", err)
+		}
 		for _, want := range []string{"train_ims.npy", "row 2", "image id im2", "region 1, feature 3", fmt.Sprint(bad),
 			"vsetrain data check " + w.dir} {
 			if !strings.Contains(err.Error(), want) {

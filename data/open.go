@@ -158,6 +158,10 @@ func (s *Split) openImages(dtype string) error {
 
 // checkFeatures checks shape and type of a feature file.
 func checkFeatures(f *npy.File, dtype string) error {
+	if f.DType == npy.Object {
+		return fmt.Errorf("%s: elements of type object: NumPy stores images of different numbers of regions so; "+
+			"expected numbers [rows, regions, features]: cut or pad every image to the same number of regions", f.Path)
+	}
 	if len(f.Shape) != 2 && len(f.Shape) != 3 {
 		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]%s", f.Path, f.Shape,
 			npy.GridRemedy(f.Shape))

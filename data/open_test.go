@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -190,6 +191,13 @@ func TestOpenErrors(t *testing.T) {
 		{"four dimensions", func(t *testing.T, w *world) {
 			w.array(t, "train_ims.npy", []int{5, 2, 3, 2}, make([]float32, 60))
 		}, OpenOptions{}, []string{"train_ims.npy: shape [5 2 3 2]", "[rows, regions, features]"}},
+		{"objects", func(t *testing.T, w *world) { // np.save(f, np.array([[1], [2, 3]], dtype=object))
+			head := "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"
+			b := fmt.Sprintf("\x93NUMPY\x01\x00%c\x00%-117s\nPICKLED", 118, head)
+			if err := os.WriteFile(w.path("train_ims.npy"), []byte(b), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}, OpenOptions{}, []string{"train_ims.npy: elements of type object", "the same number of regions"}},
 		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{},
 			[]string{"shape [5 0 4]"}},
 		{"integers", func(t *testing.T, w *world) {

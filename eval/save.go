@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/npy"
 	"vsetrain/internal/par"
@@ -68,7 +69,7 @@ func LoadScores(path string) (Scores, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load scores: %w", err)
 		}
-		return &Dense[float64]{f.Shape[0], f.Shape[1], v}, nil
+		return checkScores(path, &Dense[float64]{f.Shape[0], f.Shape[1], v})
 	}
 	v := make([]float32, f.Rows()*f.RowLen())
 	for i := range f.Rows() {
@@ -76,5 +77,14 @@ func LoadScores(path string) (Scores, error) {
 			return nil, fmt.Errorf("load scores: %w", err)
 		}
 	}
-	return &Dense[float32]{f.Shape[0], f.Shape[1], v}, nil
+	return checkScores(path, &Dense[float32]{f.Shape[0], f.Shape[1], v})
+}
+
+// checkScores returns an error where a score is NaN, which has no rank.
+func checkScores[T float32 | float64](path string, d *Dense[T]) (Scores, error) {
+	if at := slices.IndexFunc(d.Data, func(v T) bool { return v != v }); at >= 0 {
+		return nil, fmt.Errorf("load scores: %s: the score of image %d and caption %d is NaN; expected a number for "+
+			"every pair", path, at/d.Captions, at%d.Captions)
+	}
+	return d, nil
 }

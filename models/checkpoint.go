@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/internal/build"
 	"vsetrain/internal/device"
+	"vsetrain/internal/options"
 	"vsetrain/internal/runfs"
 	"vsetrain/internal/safetensors"
 )
@@ -190,7 +191,7 @@ func found(t safetensors.Tensor, ok bool) string {
 func FindCheckpoint(path string) (string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("checkpoint %s: %w", path, withoutPath(err))
+		return "", fmt.Errorf("checkpoint %s: %w%s", path, withoutPath(err), beside(path))
 	}
 	if !st.IsDir() {
 		return path, nil
@@ -206,6 +207,22 @@ func FindCheckpoint(path string) (string, error) {
 		}
 	}
 	return "", noCheckpoint(path)
+}
+
+// beside suggests a name like that of a path that is not there, from its folder.
+func beside(path string) string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	if near := options.Nearest(filepath.Base(path), names); near != "" {
+		return "; did you mean " + filepath.Join(filepath.Dir(path), near) + "?"
+	}
+	return ""
 }
 
 // noCheckpoint lists what to name instead of a directory without a checkpoint: the runs in it, if there are any.

@@ -282,6 +282,27 @@ func TestOtherTorchFiles(t *testing.T) {
 			t.Errorf("%q: %v, want %q", c.keys, err, c.want)
 		}
 	}
+	tensor, err := torchfile.FromFloat32s([]int{1}, []float32{1})
+	fatal(t, err)
+	fatal(t, torchfile.Save(path, tensor))
+	if _, err := OpenWeights(path); err == nil || !strings.HasSuffix(err.Error(), ", found a tensor") {
+		t.Errorf("%v; expected it to end with a tensor", err)
+	}
+}
+
+// The name of a checkpoint that is not there brings the one beside it that is most like it.
+func TestFindCheckpointSuggests(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fatal(t, os.MkdirAll("runs/lseh", 0o777))
+	for path, want := range map[string]string{
+		"runs/lsehh": "no such file or directory; did you mean " + filepath.Join("runs", "lseh") + "?",
+		"runs/other": "checkpoint runs/other: no such file or directory",
+		"rums/lseh":  "checkpoint rums/lseh: no such file or directory",
+	} {
+		if _, err := FindCheckpoint(path); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 func TestFindCheckpoint(t *testing.T) {

@@ -110,6 +110,12 @@ func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.P
 	case err != nil:
 		return nil, fmt.Errorf("convert: %w", err)
 	}
+	library := map[string]string{".h5": "h5py", ".hdf5": "h5py", ".hdf": "h5py", ".pt": "torch", ".pth": "torch"}[ext]
+	if library != "" {
+		return nil, usagef("%s: not read; write it as a .npy first, piece by piece, with %s and "+
+			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
+			library)
+	}
 	if err := o.checkOut(first, ext == ".npy" && single); err != nil {
 		return nil, err
 	}

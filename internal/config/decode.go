@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/options"
 )
 
 // setting is a checked value of a leaf and where it came from.
@@ -71,7 +73,7 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 			node.Tag != "!!null" {
 			found += "; put it in quotes"
 		}
-		if near := nearest(node.Value, f.rule.Enum); near != "" {
+		if near := options.Nearest(node.Value, f.rule.Enum); near != "" {
 			found += "; did you mean " + near + "?"
 		}
 		p.value(at, f, found)

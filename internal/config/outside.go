@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/options"
 )
 
 // Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value
@@ -92,7 +94,7 @@ func SourceOf(file string, n *yaml.Node) Source { return sourceOf(file, n) }
 func Describe(n *yaml.Node) string { return describe(n) }
 
 // Nearest returns the candidate most like word, or "" when none is close.
-func Nearest(word string, candidates []string) string { return nearest(word, candidates) }
+func Nearest(word string, candidates []string) string { return options.Nearest(word, candidates) }
 
 // Whole reports whether the key holds a whole number; known is false for a key the configuration has not, or a section.
 func Whole(key string) (whole, known bool) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/options"
 )
 
 const envPrefix = "VSETRAIN_"
@@ -49,7 +51,7 @@ func envLayer(environ []string, p *problems) layer {
 		f := byName[name]
 		if f == nil {
 			hint := "unset it"
-			if near := nearest(name[len(envPrefix):], trimPrefixes(names)); near != "" {
+			if near := options.Nearest(name[len(envPrefix):], trimPrefixes(names)); near != "" {
 				hint = "did you mean " + envPrefix + near + "?"
 			}
 			p.add(at, "", "unknown environment variable; %s", hint)
@@ -104,7 +106,7 @@ func setLayer(sets []string, p *problems) layer {
 // nearestPath returns the path most like the given one, or the first with the same key in another section, or "".
 func nearestPath(path string) string {
 	all := paths()
-	if near := nearest(path, all); near != "" {
+	if near := options.Nearest(path, all); near != "" {
 		return near
 	}
 	return sameKey(path[strings.LastIndexByte(path, '.')+1:], all)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"vsetrain/configs"
+	"vsetrain/internal/options"
 )
 
 const (
@@ -257,7 +258,19 @@ func nearestPreset(name string) string {
 	if i := strings.LastIndex(short, presetFolder); i >= 0 {
 		short = short[i+len(presetFolder):]
 	}
-	return nearest(short, PresetNames())
+	if near := options.Nearest(short, PresetNames()); near != "" {
+		return near
+	}
+	var starts []string // vsepp/f30k of vsepp/f30k-lseh
+	first := map[string]string{}
+	for _, name := range PresetNames() {
+		for i, r := range name {
+			if start := name[:i]; r == '-' && first[start] == "" {
+				starts, first[start] = append(starts, start), name
+			}
+		}
+	}
+	return first[options.Nearest(short, starts)]
 }
 
 // PresetNames returns the names of presets and YAML files of the program.

@@ -263,6 +263,7 @@ func TestNames(t *testing.T) {
 			"preset vsepp/coco-lseh?",
 		"/a/b/configs/saf/f8k-lmh2.yaml": "--config: no such file: /a/b/configs/saf/f8k-lmh2.yaml; did you mean the " +
 			"preset saf/f8k-lmh2?",
+		"vsep/f30k": "--config: no such file or preset: vsep/f30k; did you mean the preset vsepp/f30k-benchmark?",
 		"quite-another": "--config: no such file or preset: quite-another; vsetrain config list " +
 			"shows the presets",
 		"quite-another.yaml": "--config: no such file: quite-another.yaml",

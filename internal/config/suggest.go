@@ -1,47 +1,14 @@
 package config
 
-import "strings"
+import (
+	"strings"
 
-// nearest returns the candidate most like word, or "" when none is close: at most one edit for every three letters.
-func nearest(word string, candidates []string) string {
-	best, bestDistance := "", 1+max(1, len(word)/3)
-	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// distance is the optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(a)][len(b)]
-}
+	"vsetrain/internal/options"
+)
 
 // unknownKey says what to write instead of an unknown key of a section.
 func unknownKey(section *field, key string) string {
-	if near := nearest(key, section.keys()); near != "" {
+	if near := options.Nearest(key, section.keys()); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	if section.path == "" && section != root { // another file than a configuration

@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/config"
+	"vsetrain/internal/device"
 	"vsetrain/internal/runfs"
 	"vsetrain/loss"
 	"vsetrain/train"
@@ -376,4 +377,19 @@ func TestFeaturesThatBecomeShorter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// More memory than there is: the error says what takes less.
+func TestOutOfMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("allocates more than the address space of Linux has")
+	}
+	dev, err := OpenDevice(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	_, err = dev.Alloc(device.Float, 1<<48)
+	wantError(t, explainDevice(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
+		"model.embed_dim", "docs/faq.md")
 }

@@ -187,10 +187,12 @@ func (r *EvalRequest) stored(rep *EvalReport) ([]eval.Member, int, error) {
 				"with every model",
 				path, n, m, r.Scores[0], rep.Images, rep.Captions)
 		case n != rep.Images || m != rep.Captions:
+			remedy := "rows are distinct images and columns all their captions, in file order"
+			if n == rep.Captions && m == rep.Images {
+				remedy = "this is the transpose; expected a row for each image"
+			}
 			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d "+
-				"captions; "+
-				"rows are distinct images and columns all their captions, in file order", path, n, m, r.Split, rep.Data,
-				rep.Images, rep.Captions)
+				"captions; %s", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions, remedy)
 		}
 		members = append(members, eval.Member{Name: path, Data: rep.Digest, Scores: s})
 		rep.Measured = append(rep.Measured, Measured{Scores: path})

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,17 @@ func TestEvalErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wide, tall := filepath.Join(t.TempDir(), "wide.npy"), filepath.Join(t.TempDir(), "tall.npy")
-	for path, shape := range map[string][]int{wide: {2, 3}, tall: {3, 6}} {
+	turned, broken := filepath.Join(t.TempDir(), "turned.npy"), filepath.Join(t.TempDir(), "broken.npy")
+	split, err := data.Open(world, "test", data.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer split.Close()
+	if err := npy.WriteFloat32(broken, []int{2, 4}, []float32{0, 1, 2, 3, 4, 5, float32(math.NaN()), 7}); err != nil {
+		t.Fatal(err)
+	}
+	for path, shape := range map[string][]int{wide: {2, 3}, tall: {3, 6},
+		turned: {split.NumCaptions(), split.NumImages()}} {
 		if err := npy.WriteFloat32(path, shape, make([]float32, shape[0]*shape[1])); err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +75,10 @@ func TestEvalErrors(t *testing.T) {
 			[]string{wide, "2 images x 3 captions", "the same number of captions for every image", "--data DIR"}},
 		{"scores of two splits", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{tall, wide} },
 			[]string{wide, "2 images x 3 captions", "tall.npy has 3 x 6"}},
+		{"transposed scores", func(r *EvalRequest) { r.Checkpoints, r.Data, r.Scores = nil, world, []string{turned} },
+			[]string{turned, "this is the transpose; expected a row for each image"}},
+		{"scores that are no numbers", func(r *EvalRequest) { r.Checkpoints, r.Scores = nil, []string{broken} },
+			[]string{broken + ": the score of image 1 and caption 2 is NaN; expected a number"}},
 		{"ranks in another format", func(r *EvalRequest) { r.SaveRanks = "ranks.xlsx" },
 			[]string{"ranks.xlsx", ".csv, .pth or .pth.tar"}},
 		{"scores in a missing folder", func(r *EvalRequest) {

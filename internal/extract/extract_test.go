@@ -292,6 +292,16 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// A file of PyTorch is no model of ONNX, whatever lies beside it.
+func TestOpenAnotherKindOfModel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.pt")
+	write(t, path, "PK")
+	if _, err := Open(path, os.Getenv, 1); err == nil || !strings.Contains(err.Error(), path+": expected a file "+
+		"FILE.onnx, with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Every mistake in a description is told with its line.
 func TestPreprocessingErrors(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{

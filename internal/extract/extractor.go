@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"vsetrain/internal/onnxruntime"
 	"vsetrain/internal/pictures"
@@ -31,10 +33,14 @@ type Extractor struct {
 // Open opens a model and the description beside it, and runs it once to see what it gives. getenv reads the
 // environment (onnxruntime.Setting).
 func Open(model string, getenv func(string) string, threads int) (_ *Extractor, err error) {
-	if f, _, err := regular.Open(model); err != nil {
+	f, _, err := regular.Open(model)
+	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
-	} else {
-		f.Close()
+	}
+	f.Close()
+	if strings.ToLower(filepath.Ext(model)) != ".onnx" {
+		return nil, fmt.Errorf("model %s: expected a file FILE.onnx, with its description FILE.yaml beside it; "+
+			"scripts/torch_backbone_to_onnx.py writes both from a network of torchvision", model)
 	}
 	x := &Extractor{Model: model}
 	if x.prep, err = loadPreprocessing(PreprocessingFile(model)); err != nil {

@@ -209,6 +209,8 @@ func TypeName(v any) string {
 		return o.Class
 	case *Class:
 		return "class " + o.Name
+	case interface{ TypeName() string }: // of a reader that makes values of its own
+		return o.TypeName()
 	}
 	return fmt.Sprintf("%T", v)
 }

@@ -1,6 +1,10 @@
 package sweep
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +21,14 @@ var Metrics = []string{"m_recall", "rsum", "i2t_r1", "t2i_r1"}
 // Load reads a sweep file. The error is a *config.Error that lists every mistake with file and line; the trials are
 // checked by Plan.
 func Load(file string) (*Definition, error) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		remedy := "a sweep is a YAML file with axes (docs/sweeps.md)"
+		if _, preset := config.Find(file, ""); preset {
+			remedy = fmt.Sprintf("it is a preset of one run: 'vsetrain train --config %s' trains it, and a sweep "+
+				"names it with base:", file)
+		}
+		return nil, fmt.Errorf("%s: no such sweep file; %s", file, remedy)
+	}
 	top, err := config.ParseFile(file)
 	if err != nil {
 		return nil, err

@@ -128,3 +128,16 @@ func TestBadTrials(t *testing.T) {
 		}
 	}
 }
+
+// A sweep is a file of its own: a preset is told from one, and both from what is not there.
+func TestLoadWithoutAFile(t *testing.T) {
+	for name, want := range map[string]string{
+		"demo": "demo: no such sweep file; it is a preset of one run: 'vsetrain train --config demo' trains it, and " +
+			"a sweep names it with base:",
+		"none.yaml": "none.yaml: no such sweep file; a sweep is a YAML file with axes (docs/sweeps.md)",
+	} {
+		if _, err := Load(name); err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}

@@ -20,6 +20,9 @@ type Tensor struct {
 	stride  []int // elements
 }
 
+// TypeName is what messages call a tensor.
+func (*Tensor) TypeName() string { return "tensor" }
+
 // NewTensor returns a tensor over data: the elements in C order, little-endian. data is not copied.
 func NewTensor(dtype string, shape []int, data []byte) (*Tensor, error) {
 	size, ok := elementSizes[dtype]
