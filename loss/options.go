@@ -75,6 +75,7 @@ type traits struct {
 	// build adds the loss to a graph; sum asks for its warm-up form.
 	build     func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node
 	semantics bool // it reads semantic vectors of the captions
+	mean      bool // it is a mean over the pairs of the batch, not their sum
 	noWarmUp  bool // it has no form for warm-up epochs
 	// reference adds the settings of the references' options; nil adds nothing.
 	reference func(o *Options, settings map[string]any)
@@ -122,6 +123,9 @@ func (o *Options) ReferenceSettings() map[string]any {
 	}
 	return s
 }
+
+// Mean reports whether the loss is a mean over the pairs of the batch, not their sum.
+func (o *Options) Mean() bool { return registry[o.Name].mean }
 
 // NeedsSemantics reports whether the loss reads semantic vectors of the training captions.
 func (o *Options) NeedsSemantics() bool { return registry[o.Name].semantics }

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,16 +243,18 @@ func expandRuns(args []string) (out []runArg) {
 	return out
 }
 
-// openRuns opens the runs of [LABEL=]RUN arguments. Of those that were found in a folder, one that has not begun to
-// train is left out with a warning.
+// openRuns opens the runs of [LABEL=]RUN arguments. Of those that were found in a folder, one that cannot be read, or
+// has not begun to train, is left out with a warning.
 func openRuns(a *app, args []string) ([]*report.Run, error) {
 	var runs []*report.Run
+	var left error
 	seen := map[string]string{}
 	for _, x := range expandRuns(args) {
 		arg, label, dir := x.arg, x.label, x.dir
 		r, err := report.Open(dir)
-		if x.found && errors.Is(err, fs.ErrNotExist) {
+		if x.found && err != nil {
 			a.Errorf("warning: left out: %v", err)
+			left = cmp.Or(left, err)
 			continue
 		}
 		if err != nil {
@@ -269,6 +270,9 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 		seen[abs] = arg
 		r.Label = label
 		runs = append(runs, r)
+	}
+	if len(runs) == 0 && left != nil {
+		return nil, fmt.Errorf("no run is left: %w", left)
 	}
 	return runs, nil
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ type StepRecord struct {
 	HardFalse *float64 `json:"hard_false,omitempty"`
 	AllFalse  *float64 `json:"all_false,omitempty"`
 }
+
+// Pairs is how many pairs the batch had, as the speed tells; 1 where that is not known.
+func (r *StepRecord) Pairs() float64 { return max(1, math.Round(r.CaptionsPerS*r.StepMS/1000)) }
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
 type ValidationRecord struct {

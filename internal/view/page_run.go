@@ -123,6 +123,8 @@ func (s *Server) runPage(r *request) error {
 		LastRow     *experiment.ValidationRecord
 		All         []experiment.ValidationRecord // newest first
 		Step        *experiment.StepRecord
+		LastLoss    float64 // as its curve shows it
+		Speed       float64
 		Settings    []settingGroup
 		Sessions    []runfs.Env
 		SessionsErr string
@@ -143,6 +145,10 @@ func (s *Server) runPage(r *request) error {
 	}
 	if n := len(run.Steps); n > 0 {
 		d.Step = &run.Steps[n-1]
+		d.LastLoss = last(run.loss("", "").Y)
+		if y := run.speed().Y; len(y) > 0 {
+			d.Speed = last(y)
+		}
 	}
 	d.Settings = settings(run.Config)
 	var err error

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"vsetrain/internal/device"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/report"
+	"vsetrain/internal/runfs"
 	"vsetrain/internal/search"
 )
 
@@ -50,7 +52,7 @@ func TestRunsPage(t *testing.T) {
 func TestRunPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	text := s.has("/run?id=sub%2Ftwo", "<h1>sub/two</h1>", "M-Recall on the validation split", "Learning rate",
-		"Gradient norm", "Loss of a batch", `role="img"`,
+		"Gradient norm", "Loss of a pair", `role="img"`,
 		"<desc", "optim.lr", "vsetrain train", "All 4 validations", `<dd id="step">16</dd>`)
 	if n := strings.Count(text, `<svg viewBox="0 0 600 270"`); n != 7 {
 		t.Errorf("%d plots, want 7", n)
@@ -115,6 +117,50 @@ func TestRunPlots(t *testing.T) {
 		if !strings.Contains(found[id], want) {
 			t.Errorf("%s: %q, want %q", id, found[id], want)
 		}
+	}
+}
+
+// The last batch of an epoch, of 12 pairs in place of 64, leaves no dip in what is drawn of a pair, and little in the
+// speed; a loss that is a mean is drawn as it is. A run whose configuration cannot be read is drawn all the same.
+func TestShortBatch(t *testing.T) {
+	values := func(r *Run, id string) string {
+		for _, p := range runPlots(r) {
+			if p.ID == id {
+				return fmt.Sprintf("%.4g", p.Curves[0].Y)
+			}
+		}
+		return "none"
+	}
+	r := &Run{Config: tiny()}
+	lines := ""
+	for i, pairs := range []float64{64, 12, 64} {
+		ms := 10 + pairs // a step has costs that no pair has
+		s := experiment.StepRecord{Kind: "train", Step: int64(i + 1), Epoch: 0.5 * float64(i+1), Loss: 0.5 * pairs,
+			GradNorm: 0.25 * pairs, StepMS: ms, CaptionsPerS: 1000 * pairs / ms, HardCaptions: int(pairs / 4)}
+		r.Steps = append(r.Steps, s)
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += string(b) + "\n"
+	}
+	for id, want := range map[string]string{"loss": "[0.5 0.5 0.5]", "grad_norm": "[0.25 0.25 0.25]",
+		"negatives": "[25 25 25]", "speed": "[864.9 791.7 791.7]"} {
+		if got := values(r, id); got != want {
+			t.Errorf("%s is drawn as %s, want %s", id, got, want)
+		}
+	}
+	r.Config.Loss.Name = "infonce"
+	if got := values(r, "loss"); got != "[32 6 32]" {
+		t.Errorf("a mean is drawn as %s", got)
+	}
+	root := t.TempDir()
+	fakeRun(t, filepath.Join(root, "foreign"), tiny(), lines+`{"kind":"val","step":3,"epoch":1.5,"m_recall":30}`+"\n")
+	write(t, filepath.Join(root, "foreign", runfs.ConfigName), "loss: {name: nosuchloss}\n")
+	text := open(t, Options{Dir: root}).has("/run?id=foreign", "loss.name: expected one of", "Best M-Recall",
+		"M-Recall on the validation split", "Speed of the last epoch</dt><dd>791.7 captions/s")
+	if strings.Contains(text, "Nothing is logged yet") {
+		t.Error("a run with logged steps is said to have none")
 	}
 }
 

@@ -43,21 +43,55 @@ func (r *Run) shares(name, class string, value func(*experiment.StepRecord) *flo
 	return c
 }
 
-func hardFalse(s *experiment.StepRecord) *float64     { return s.HardFalse }
-func allFalse(s *experiment.StepRecord) *float64      { return s.AllFalse }
-func mRecall(v *experiment.ValidationRecord) float64  { return v.MRecall }
-func lossOf(s *experiment.StepRecord) float64         { return s.Loss }
-func learningRate(s *experiment.StepRecord) float64   { return s.LearningRate }
-func gradNorm(s *experiment.StepRecord) float64       { return s.GradNorm }
-func hardCaptions(s *experiment.StepRecord) float64   { return float64(s.HardCaptions) }
-func hardImages(s *experiment.StepRecord) float64     { return float64(s.HardImages) }
-func captionsPerSec(s *experiment.StepRecord) float64 { return s.CaptionsPerS }
-func i2tR1(v *experiment.ValidationRecord) float64    { return v.I2T.R1 }
-func i2tR5(v *experiment.ValidationRecord) float64    { return v.I2T.R5 }
-func i2tR10(v *experiment.ValidationRecord) float64   { return v.I2T.R10 }
-func t2iR1(v *experiment.ValidationRecord) float64    { return v.T2I.R1 }
-func t2iR5(v *experiment.ValidationRecord) float64    { return v.T2I.R5 }
-func t2iR10(v *experiment.ValidationRecord) float64   { return v.T2I.R10 }
+func hardFalse(s *experiment.StepRecord) *float64    { return s.HardFalse }
+func allFalse(s *experiment.StepRecord) *float64     { return s.AllFalse }
+func mRecall(v *experiment.ValidationRecord) float64 { return v.MRecall }
+func learningRate(s *experiment.StepRecord) float64  { return s.LearningRate }
+func hardCaptions(s *experiment.StepRecord) float64  { return 100 * float64(s.HardCaptions) / s.Pairs() }
+func hardImages(s *experiment.StepRecord) float64    { return 100 * float64(s.HardImages) / s.Pairs() }
+func i2tR1(v *experiment.ValidationRecord) float64   { return v.I2T.R1 }
+func i2tR5(v *experiment.ValidationRecord) float64   { return v.I2T.R5 }
+func i2tR10(v *experiment.ValidationRecord) float64  { return v.I2T.R10 }
+func t2iR1(v *experiment.ValidationRecord) float64   { return v.T2I.R1 }
+func t2iR5(v *experiment.ValidationRecord) float64   { return v.T2I.R5 }
+func t2iR10(v *experiment.ValidationRecord) float64  { return v.T2I.R10 }
+
+// loss and gradNorm are those of a pair, as the last batch of an epoch has fewer pairs than the others. Where the loss
+// is not known, they are as they were logged.
+func (r *Run) loss(name, class string) curve {
+	return r.steps(name, class, func(s *experiment.StepRecord) float64 {
+		return s.Captioning + (s.Loss-s.Captioning)/r.summed(s)
+	})
+}
+
+func (r *Run) gradNorm(name, class string) curve {
+	return r.steps(name, class, func(s *experiment.StepRecord) float64 { return s.GradNorm / r.summed(s) })
+}
+
+// summed is over how many pairs the loss of a step is a sum: 1 for a mean. A captioning branch's part is a mean.
+func (r *Run) summed(s *experiment.StepRecord) float64 {
+	if r.Config == nil || r.Config.Loss.Mean() {
+		return 1
+	}
+	return s.Pairs()
+}
+
+// speed is captions a second over the logged steps of the epoch before each: single steps, of a short batch at that,
+// say little.
+func (r *Run) speed() curve {
+	c := curve{Name: "captions a second", Class: class(6)}
+	first, pairs, ms := 0, 0.0, 0.0
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		for pairs, ms = pairs+s.Pairs(), ms+s.StepMS; r.Steps[first].Epoch <= s.Epoch-1; first++ {
+			pairs, ms = pairs-r.Steps[first].Pairs(), ms-r.Steps[first].StepMS
+		}
+		if ms > 0 {
+			c.X, c.Y = append(c.X, s.Epoch), append(c.Y, 1000*pairs/ms)
+		}
+	}
+	return c
+}
 
 // wide reports whether positive values span so much that a linear axis would show the largest alone.
 func wide(curves ...curve) bool {
@@ -87,8 +121,7 @@ func averaged(c curve) []curve {
 // runPlots are the plots of one run.
 func runPlots(r *Run) []*plot {
 	const x = "epoch"
-	loss := r.steps("loss", class(1), lossOf)
-	norm := r.steps("gradient norm", class(2), gradNorm)
+	loss, norm := r.loss("loss", class(1)), r.gradNorm("gradient norm", class(2))
 	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%",
 		Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
 	average := curve{Name: "averaged weights", Class: class(1)}
@@ -108,18 +141,19 @@ func runPlots(r *Run) []*plot {
 			r.validations("R@10", "s0 low", i2tR10),
 			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5),
 			r.validations("R@10", "s1 low", t2iR10)}},
-		{ID: "loss", Title: "Loss of a batch", X: x, Log: wide(loss), Curves: averaged(loss)},
-		{ID: "grad_norm", Title: "Gradient norm before clipping", X: x, Log: wide(norm), Curves: averaged(norm)},
+		{ID: "loss", Title: "Loss of a pair", X: x, Log: wide(loss), Curves: averaged(loss)},
+		{ID: "grad_norm", Title: "Gradient norm of a pair, before clipping", X: x, Log: wide(norm),
+			Curves: averaged(norm)},
 		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
 			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
-		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Zero: true, Curves: append(
-			averaged(r.steps("captions", class(4), hardCaptions)), averaged(r.steps("images", class(5),
-				hardImages))...)},
+		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Y: "% of its pairs", Zero: true,
+			Curves: append(averaged(r.steps("captions", class(4), hardCaptions)),
+				averaged(r.steps("images", class(5), hardImages))...)},
 		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
 			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
 				averaged(r.shares("all negatives", class(6), allFalse))...)},
-		{ID: "speed", Title: "Captions a second", X: x, Zero: true,
-			Curves: averaged(r.steps("captions a second", class(6), captionsPerSec))},
+		{ID: "speed", Title: "Captions a second, over an epoch", X: x, Zero: true,
+			Curves: []curve{r.speed()}},
 	}
 	var out []*plot
 	for _, p := range all {
@@ -162,19 +196,14 @@ var quantities = []struct {
 	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve {
 		return r.validations(n, c, mRecall)
 	}},
-	{"loss", "Loss of a batch (mean)", true, func(r *Run, n,
-		c string) curve {
-		return last(averaged(r.steps(n, c, lossOf)))
-	}},
+	{"loss", "Loss of a pair (mean)", true,
+		func(r *Run, n, c string) curve { return last(averaged(r.loss(n, c))) }},
 	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return r.steps(n, c, learningRate) }},
-	{"grad_norm", "Gradient norm before clipping (mean)", true,
-		func(r *Run, n, c string) curve { return last(averaged(r.steps(n, c, gradNorm))) }},
+	{"grad_norm", "Gradient norm of a pair, before clipping (mean)", true,
+		func(r *Run, n, c string) curve { return last(averaged(r.gradNorm(n, c))) }},
 }
 
-func last(c []curve) curve {
-	out := c[len(c)-1]
-	return out
-}
+func last[T any](c []T) T { return c[len(c)-1] }
 
 // comparePlots draws several runs into each plot. marks are vertical lines of the first.
 func comparePlots(runs []*Run, marks []mark) []*plot {

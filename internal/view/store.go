@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ type Run struct {
 	Best    report.Point
 	HasBest bool
 	Done    float64  // share of the planned epochs, 0 to 1
-	Err     string   // why it is unreadable
+	Err     string   // why its configuration or what it logged cannot be read
 	Saved   []string // checkpoints that exist: best, last
 }
 
@@ -124,11 +125,9 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	if id == "." {
 		r.Name = filepath.Base(dir)
 	}
-	err := e.err
-	if err == nil {
-		err = e.follow.read()
-	}
+	err := cmp.Or(e.err, e.follow.read()) // what is logged needs no configuration
 	r.Log = e.follow.Log
+	r.Best, r.HasBest = report.Best(r.History())
 	if err != nil {
 		r.Err = err.Error()
 		return r
@@ -148,7 +147,6 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	}
 	r.Owner = owner
 	r.State = stateOf(&r.Config.Train, &r.Log, held)
-	r.Best, r.HasBest = report.Best(r.History())
 	r.Done = progress(&r.Config.Train, &r.Log)
 	return r
 }
