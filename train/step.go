@@ -118,10 +118,11 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 
 // begin starts a step on the inputs that were fed.
 func (s *Step) begin(p *program, key callKey, lr float64) error {
+	s.opt.count(p.updates, p.hypers, lr) // with the inputs, before kernels follow them
 	if err := p.prepare(); err != nil {
+		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
 	}
-	s.opt.count(p.updates, p.hypers, lr)
 	s.at(p.name)
 	s.last = p
 	s.runner.run(key, s.model.Instance.Generation(), s.makes)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -84,6 +85,12 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) 
 		check(err)
 	}
 	check(timer.finish())
+	checkCommands(t, b, n, features, func() { // of a step whose shape has been met
+		x, err := b.Next()
+		check(err)
+		check(timer.do(x, b.Release))
+		check(timer.finish())
+	})
 	fastest := timer.times[2*syntheticBatches]
 	for _, ms := range timer.times[2*syntheticBatches:] {
 		fastest = min(fastest, ms)
@@ -92,6 +99,30 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) 
 		t.Errorf("steps are not recorded: %s", b.step.CallByCall())
 	}
 	return fastest, predicted
+}
+
+// checkCommands checks what a step gives the GPU: its inputs at once, the rows of what stays there, one recording, and
+// its results at once. Streamed features come beside them, with an event for each of the two streams.
+func checkCommands(t *testing.T, b *bench, n *null.Driver, features string, step func()) {
+	t.Helper()
+	clear(n.Outside)
+	step()
+	expected := map[string]int{"upload": 1, "replay": 1, "download": 1, "record": 2, "copy_parts": 2}
+	switch features {
+	case featuresStreamed:
+		expected["upload"], expected["record"], expected["copy"] = 2, 4, 1
+	case streamedHalves:
+		expected["upload"], expected["record"], expected["widen_half"] = 2, 4, 1
+	}
+	for _, k := range []string{"gather_table", "gather_lists"} { // of images and boxes, of words
+		if gathers := n.Outside[k]; gathers > 0 && gathers <= 2 && features == featuresResident {
+			expected[k] = gathers
+		}
+	}
+	if !maps.Equal(n.Outside, expected) {
+		t.Errorf("a step of %s, features %s, gives the GPU %v beside what is recorded, expected %v",
+			b.cfg.Model.Network, features, n.Outside, expected)
+	}
 }
 
 // budget is what a step of full size may take.
@@ -115,7 +146,7 @@ var budgets = map[string][3]budget{
 // A step of streamed features is sent them once, in the precision of the file, and little else. They take device memory
 // of their size beside the input, and one kernel that widens and rounds them.
 func TestStreamedBudgets(t *testing.T) {
-	const features, steps = 36 * 2048 * 128, 2*syntheticBatches + 6
+	const features, steps = 36 * 2048 * 128, 2*syntheticBatches + 7
 	for what, limit := range map[string]struct {
 		bytes, mb int
 		ms        float64

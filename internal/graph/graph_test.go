@@ -415,3 +415,37 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 		t.Error("more values than there is room for were accepted")
 	}
 }
+
+// gatherer counts the gathers that are made, of a table of 100 values.
+type gatherer struct {
+	device.Resident
+	made []device.View
+}
+
+func (g *gatherer) Gather(dst device.View, _ device.Table, _ device.View, _ int) { g.made = append(g.made, dst) }
+func (g *gatherer) Len() int                                                     { return 100 }
+func (g *gatherer) Bytes() int64                                                 { return 400 }
+
+// An input is gathered when a program is prepared, once, to where the input then lies, and not over what was fed since.
+func TestGathersWait(t *testing.T) {
+	s := newSession(t, cpu.FP32, 1)
+	g := s.Graph()
+	x, z := g.Input("x", 2, 10), g.Input("z", 1, 10)
+	prog, err := graph.Compile(s, g, []*graph.Node{g.Activate(device.Abs, x), g.Activate(device.Abs, z)}, nil)
+	check(t, err)
+	from := &gatherer{}
+	check(t, s.Feed("z", make([]float32, 10)))
+	check(t, s.FeedRows("x", from, from, []int32{3}, 10, 10))
+	check(t, s.FeedRows("x", from, from, []int32{3, 1}, 10, 20))
+	check(t, s.FeedRows("z", from, from, []int32{3}, 10, 10))
+	check(t, s.Feed("z", make([]float32, 10)))
+	if len(from.made) != 0 {
+		t.Errorf("%d gathers before the program is prepared", len(from.made))
+	}
+	for range 2 {
+		check(t, prog.RunAll())
+	}
+	if len(from.made) != 1 || from.made[0].N != 20 {
+		t.Errorf("gathers %+v, expected one of 20 values", from.made)
+	}
+}

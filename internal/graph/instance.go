@@ -15,6 +15,7 @@ type Instance struct {
 	floats, ints slab
 	feed         map[string]*input
 	moves        int // of inputs
+	gathers      []gather
 	nested       *Instance
 }
 
@@ -121,6 +122,7 @@ func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
 		in = &input{}
 		s.feed[name] = in
 	}
+	s.ungather(in)
 	if in.shared || in.external {
 		in.view, in.shared, in.external = device.View{}, false, false
 	}
@@ -185,30 +187,6 @@ func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
 	}
 	in.view, in.n, in.shared = v, len(values), true
 	return true
-}
-
-// FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given
-// width, and the others to zero. Only the numbers of the rows are sent to the device; they must be rows of the table.
-func (s *Instance) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
-	if len(rows)*width > n {
-		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
-	}
-	for _, r := range rows {
-		if r < 0 || (int(r)+1)*width > t.Len() {
-			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
-		}
-	}
-	in, err := s.slot(name, device.Float, n)
-	if err != nil {
-		return err
-	}
-	index, err := s.slot(name+".rows", device.Int32, len(rows))
-	if err != nil {
-		return err
-	}
-	s.Dev.UploadInts(index.view.Slice(0, len(rows)), rows)
-	d.Gather(in.view.Slice(0, n), t, index.view.Slice(0, len(rows)), width)
-	return nil
 }
 
 // FeedDoubles sets a float input from float64.

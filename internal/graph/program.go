@@ -288,6 +288,7 @@ func (p *Program) RunAll() error {
 // Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance. Run may
 // follow.
 func (p *Program) Prepare() error {
+	p.s.gather()
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()
 	}

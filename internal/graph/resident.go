@@ -2,9 +2,38 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/device"
 )
+
+// gather fills an input with rows of a table on the device, or where that is nil with lists. It waits until all inputs
+// are fed: what is uploaded without a kernel in between may reach the device as one.
+type gather struct {
+	dev            device.Resident
+	table          device.Table
+	values, starts device.View
+	to, index      *input
+	width          int
+}
+
+// gather makes the gathers that wait.
+func (s *Instance) gather() {
+	for _, g := range s.gathers {
+		to, index := g.to.view.Slice(0, g.to.n), g.index.view.Slice(0, g.index.n)
+		if g.table != nil {
+			g.dev.Gather(to, g.table, index, g.width)
+		} else {
+			g.dev.GatherLists(to, g.values, g.starts, index, g.width)
+		}
+	}
+	s.gathers = s.gathers[:0]
+}
+
+// ungather forgets the gather that an input which is fed again waits for.
+func (s *Instance) ungather(in *input) {
+	s.gathers = slices.DeleteFunc(s.gathers, func(g gather) bool { return g.to == in })
+}
 
 // Bind makes a float input a view of device memory, which programs read without a copy. The memory belongs to the
 // caller and must not change until they have run. The next Feed of the input ends the binding. A recording stores
@@ -15,6 +44,7 @@ func (s *Instance) Bind(name string, v device.View) {
 		in = &input{}
 		s.feed[name] = in
 	}
+	s.ungather(in)
 	if in.view.Present() && !in.shared && !in.external {
 		s.Dev.Free(in.view.Buf)
 	}
@@ -33,6 +63,30 @@ func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, 
 	}
 	d.StreamStage(in.view.Slice(0, values), from, values)
 	s.clearBehind(in, values)
+	return nil
+}
+
+// FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given
+// width, and the others to zero. Only the numbers of the rows are sent to the device; they must be rows of the table.
+func (s *Instance) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
+	if len(rows)*width > n {
+		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
+	}
+	for _, r := range rows {
+		if r < 0 || (int(r)+1)*width > t.Len() {
+			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
+		}
+	}
+	in, err := s.slot(name, device.Float, n)
+	if err != nil {
+		return err
+	}
+	index, err := s.slot(name+".rows", device.Int32, len(rows))
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadInts(index.view.Slice(0, len(rows)), rows)
+	s.gathers = append(s.gathers, gather{dev: d, table: t, to: in, index: index, width: width})
 	return nil
 }
 
@@ -59,7 +113,7 @@ func (s *Instance) FeedLists(name string, d device.Resident, values, starts devi
 	}
 	in.set(host, false)
 	s.Dev.UploadInts(index.view.Slice(0, len(lists)), lists)
-	d.GatherLists(in.view.Slice(0, in.n), values, starts, index.view.Slice(0, len(lists)), width)
+	s.gathers = append(s.gathers, gather{dev: d, values: values, starts: starts, to: in, index: index, width: width})
 	return nil
 }
 

@@ -110,6 +110,7 @@ type dev struct {
 	gru     layer
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
+	uploads uploads
 	lengths lengthTables
 	pack    *device.Packing // of the call
 	narrow  []float32
@@ -258,6 +259,9 @@ func (d *dev) begin(o Options) (err error) {
 	if err = d.staging.open(d.drv); err != nil {
 		return err
 	}
+	if d.uploads.packed, err = d.drv.Alloc(smallBytes); err != nil {
+		return err
+	}
 	if err = d.watch(o.NVML); err != nil {
 		return err
 	}
@@ -312,6 +316,7 @@ func (d *dev) Close() error {
 		return nil
 	}
 	d.full = nil
+	d.uploads.drop()
 	d.wait()
 	d.failure = nil // what can be released is released also after a failure
 	d.run(d.end)
@@ -363,6 +368,9 @@ func (d *dev) end() (first error) {
 		if r.ptr != 0 {
 			keep(d.drv.Free(r.ptr))
 		}
+	}
+	if d.uploads.packed != 0 {
+		keep(d.drv.Free(d.uploads.packed))
 	}
 	if d.monitor != nil {
 		keep(d.monitor.Close())

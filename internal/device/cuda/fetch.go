@@ -9,8 +9,11 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// fetchBuffer is a pinned buffer in which results reach the host while kernels run.
+// fetchBuffer is a pinned buffer in which results reach the host while kernels run: as one, which a kernel puts
+// together on the GPU.
 type fetchBuffer struct {
+	packed   region
+	parts    []part
 	memory   unsafe.Pointer
 	capacity int // bytes
 	event    driver.Event
@@ -23,6 +26,11 @@ func (m *fetchBuffer) close(drv driver.Driver) (first error) {
 	}
 	if m.memory != nil {
 		if err := drv.FreeHost(m.memory); err != nil && first == nil {
+			first = err
+		}
+	}
+	if m.packed.ptr != 0 {
+		if err := drv.Free(m.packed.ptr); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -69,16 +77,29 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 		m.values = make([]float32, n)
 	}
 	m.values = m.values[:n]
-	at := 0
+	m.parts = m.parts[:0]
 	for _, v := range views {
 		if v.N == 0 {
 			continue
 		}
 		p := d.pointer(v)
 		d.reads(p)
+		m.parts = append(m.parts, part{from: p, n: v.N})
+	}
+	if len(m.parts) > 0 {
+		src := m.parts[0].from
+		if len(m.parts) > 1 {
+			moves := d.moves
+			src = d.room(&m.packed, 4*n)
+			d.moves = moves // no recording knows of it
+			to := src
+			for i := range m.parts {
+				m.parts[i].to, to = to, at(to, m.parts[i].n)
+			}
+			d.copyParts(m.parts)
+		}
 		c := d.next()
-		c.kind, c.slot, c.count, c.src, c.bytes = commandFetch, slot, 4*at, p, 4*v.N
-		at += v.N
+		c.kind, c.slot, c.src, c.bytes = commandFetch, slot, src, 4*n
 	}
 	c := d.next()
 	c.kind, c.slot = commandSignal, slot

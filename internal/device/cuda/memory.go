@@ -155,6 +155,9 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 		return
 	}
 	d.changed(dst, n)
+	if d.uploads.add(d, dst, src, n) {
+		return
+	}
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, dst, src, 4*n
 	d.wait()

@@ -92,6 +92,13 @@ func (q *queue) stop() { close(q.work) }
 
 // next returns a new command at the end of the batch.
 func (q *queue) next() *command {
+	if len(q.dev.uploads.parts) > 0 {
+		if q.full == nil {
+			q.dev.deliver()
+		} else {
+			q.dev.uploads.drop()
+		}
+	}
 	if q.full != nil {
 		q.dropped = command{}
 		q.dev.bf16.lost = true
@@ -184,7 +191,7 @@ func (q *queue) execute(c *command) error {
 	case commandReplay:
 		return d.drv.LaunchGraph(c.exec, d.stream)
 	case commandFetch:
-		return d.drv.Download(unsafe.Add(q.fetches[c.slot].memory, c.count), c.src, c.bytes, d.stream)
+		return d.drv.Download(q.fetches[c.slot].memory, c.src, c.bytes, d.stream)
 	case commandSignal:
 		return d.drv.Record(q.fetches[c.slot].event, d.stream)
 	case commandAwait:

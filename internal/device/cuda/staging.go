@@ -24,7 +24,7 @@ type ring struct {
 
 const (
 	stagingBuffers, stagingBytes = 2, 4 << 20
-	smallBuffers, smallBytes     = 48, 32 << 10
+	smallBuffers, smallBytes     = 8, 256 << 10
 )
 
 func (s *staging) open(drv driver.Driver) (err error) {

@@ -25,6 +25,9 @@ type Driver struct {
 	Recordings, Replays, Modules, Peak int
 	// Uploaded is the number of bytes from the host.
 	Uploaded int
+	// Outside counts what is no part of a recording: kernels by name, "product", "copy", "fill", "upload", "download",
+	// "record" of an event and "replay".
+	Outside map[string]int
 	// the nodes of the recording with the most, by kernel, "product", "copy" or "fill"
 	Largest map[string]int
 
@@ -48,7 +51,7 @@ var (
 func New(gpu driver.Info) *Driver {
 	return &Driver{GPU: gpu, next: 0x700000000000, memory: map[driver.Ptr]int{}, pinned: map[unsafe.Pointer][]byte{},
 		modules: map[driver.Module][]byte{}, names: map[driver.Function]string{},
-		allowed: map[driver.Function]int{}}
+		allowed: map[driver.Function]int{}, Outside: map[string]int{}}
 }
 
 var (
@@ -60,10 +63,12 @@ var (
 
 func (d *Driver) handle() uintptr { d.handles++; return d.handles }
 
-// do counts a node of the recording that is being made.
+// do counts a node of the recording that is being made, or what is in none.
 func (d *Driver) do(node string) error {
 	if d.capture != nil {
 		d.capture[node]++
+	} else {
+		d.Outside[node]++
 	}
 	return nil
 }
@@ -190,7 +195,7 @@ func (d *Driver) DestroyStream(driver.Stream) error          { return nil }
 func (d *Driver) Synchronize(driver.Stream) error            { return d.outside() }
 func (d *Driver) NewEvent() (driver.Event, error)            { return driver.Event(d.handle()), nil }
 func (d *Driver) DestroyEvent(driver.Event) error            { return nil }
-func (d *Driver) Record(driver.Event, driver.Stream) error   { return nil }
+func (d *Driver) Record(driver.Event, driver.Stream) error   { return d.do("record") }
 func (d *Driver) Follow(driver.Stream, driver.Event) error   { return nil }
 func (d *Driver) Wait(driver.Event) error                    { return d.outside() }
 func (d *Driver) Elapsed(_, _ driver.Event) (float32, error) { return 0, nil }
@@ -226,7 +231,7 @@ func total(nodes map[string]int) (n int) {
 func (d *Driver) Nodes() int { return total(d.Largest) }
 
 func (d *Driver) Instantiate(driver.Graph) (driver.Exec, error) { return driver.Exec(d.handle()), nil }
-func (d *Driver) LaunchGraph(driver.Exec, driver.Stream) error  { d.Replays++; return nil }
+func (d *Driver) LaunchGraph(driver.Exec, driver.Stream) error  { d.Replays++; return d.do("replay") }
 func (d *Driver) DestroyGraph(driver.Graph) error               { return nil }
 func (d *Driver) DestroyExec(driver.Exec) error                 { return nil }
 
