@@ -422,9 +422,11 @@ type gatherer struct {
 	made []device.View
 }
 
-func (g *gatherer) Gather(dst device.View, _ device.Table, _ device.View, _ int) { g.made = append(g.made, dst) }
-func (g *gatherer) Len() int                                                     { return 100 }
-func (g *gatherer) Bytes() int64                                                 { return 400 }
+func (g *gatherer) Gather(dst device.View, _ device.Table, _ device.View, _ int) {
+	g.made = append(g.made, dst)
+}
+func (g *gatherer) Len() int     { return 100 }
+func (g *gatherer) Bytes() int64 { return 400 }
 
 // An input is gathered when a program is prepared, once, to where the input then lies, and not over what was fed since.
 func TestGathersWait(t *testing.T) {

@@ -4,7 +4,7 @@ import "vsetrain/internal/device/cuda/driver"
 
 // Profiler is implemented by the devices of this package.
 type Profiler interface {
-	// Profile returns what the GPU is given while f runs, without what moves between host and device. With timed the
+	// Profile returns what the GPU is given while f runs, without what is streamed beside its kernels. With timed the
 	// time of each lies between two events, and f must start its kernels call by call: no recording is made or
 	// replayed.
 	Profile(timed bool, f func() error) ([]driver.Call, error)
@@ -73,6 +73,8 @@ func (d *dev) call(c *command) (driver.Call, bool) {
 		return driver.Call{Product: &product}, true
 	case commandCopy:
 		return driver.Call{Bytes: c.bytes, Copy: true}, true
+	case commandUpload, commandDownload, commandFetch:
+		return driver.Call{Bytes: c.bytes, Copy: true, Host: true}, true
 	case commandFill:
 		return driver.Call{Bytes: c.bytes}, true
 	}

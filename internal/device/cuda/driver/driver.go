@@ -145,5 +145,6 @@ type Call struct {
 	Product    *Gemm   // nil for what is none
 	Bytes      int     // of a copy or a fill
 	Copy       bool    // otherwise a fill, where it is neither kernel nor product
+	Host       bool    // of a copy: to or from the host
 	Millis     float64 // between two events around it, 0 where it was not timed
 }

@@ -15,6 +15,7 @@ type GPU struct {
 	Memory          float64 // bytes
 	Bandwidth       float64 // bytes a second of device memory
 	L2              float64 // bytes
+	Link            float64 // bytes a second from the host or to it: PCIe with 16 lanes
 	FP32, FP64      float64 // operations a second of the units that all kernels use
 	TF32, BF16      float64 // of tensor cores
 	Source          string
@@ -23,20 +24,19 @@ type GPU struct {
 // GPUs are those that a step can be predicted for, by the name that a person gives.
 var GPUs = map[string]GPU{
 	"h200": {Name: "H200 SXM", Major: 9, Multiprocessors: 132, Shared: 227 << 10,
-		Memory: 141e9, Bandwidth: 4.8e12, L2: 50e6,
+		Memory: 141e9, Bandwidth: 4.8e12, L2: 50e6, Link: 64e9,
 		FP32: 67e12, FP64: 34e12, TF32: 494.7e12, BF16: 989.4e12, Source: "NVIDIA H200 Tensor Core GPU data sheet; " +
 			"H100 white paper (dies are the same)"},
 	"h100": {Name: "H100 SXM", Major: 9, Multiprocessors: 132, Shared: 227 << 10,
-		Memory: 80e9, Bandwidth: 3.35e12, L2: 50e6,
+		Memory: 80e9, Bandwidth: 3.35e12, L2: 50e6, Link: 64e9,
 		FP32: 67e12, FP64: 34e12, TF32: 494.7e12, BF16: 989.4e12, Source: "NVIDIA H100 Tensor Core GPU data sheet " +
 			"and white paper"},
 	"a100": {Name: "A100 SXM 80 GB", Major: 8, Multiprocessors: 108, Shared: 163 << 10,
-		Memory: 80e9, Bandwidth: 2.039e12, L2: 40e6,
+		Memory: 80e9, Bandwidth: 2.039e12, L2: 40e6, Link: 32e9,
 		FP32: 19.5e12, FP64: 9.7e12, TF32: 156e12, BF16: 312e12, Source: "NVIDIA A100 Tensor Core GPU data sheet and " +
 			"white paper"},
 	"rtx4090": {Name: "GeForce RTX 4090", Major: 8, Minor: 9, Multiprocessors: 128, Shared: 99 << 10,
-		Memory: 24e9, Bandwidth: 1.008e12,
-		L2:   72e6,
+		Memory: 24e9, Bandwidth: 1.008e12, L2: 72e6, Link: 32e9,
 		FP32: 82.6e12, FP64: 1.29e12, TF32: 82.6e12, BF16: 165.2e12, Source: "NVIDIA Ada GPU architecture white paper"},
 }
 

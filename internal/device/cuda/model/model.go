@@ -110,6 +110,9 @@ func (g GPU) call(c driver.Call, b Batch, known map[string]*cost) (Line, error) 
 		if l.Bytes, l.Flop, seconds, err = g.kernel(c, b, k); err != nil {
 			return l, fmt.Errorf("kernel %s: %w", c.Kernel, err)
 		}
+	case c.Host:
+		l.Name, l.Bytes = "host copy", float64(c.Bytes)
+		seconds = l.Bytes / g.Link
 	default:
 		l.Name, l.Bytes = "fill", float64(c.Bytes)
 		if c.Copy {

@@ -105,13 +105,16 @@ func TestProducts(t *testing.T) {
 	table := func(g GPU, p driver.Gemm) Line {
 		t.Helper()
 		table, err := Predict(g, Batch{}, []driver.Call{{Product: &p}, {Product: &p}, {Bytes: 400},
-			{Bytes: 400, Copy: true}})
-		if err != nil || table.Sum.Calls != 4 || len(table.Lines) != 3 || table.Lines[0].Calls != 2 {
+			{Bytes: 400, Copy: true}, {Bytes: 640_000, Copy: true, Host: true}})
+		if err != nil || table.Sum.Calls != 5 || len(table.Lines) != 4 || table.Lines[0].Calls != 2 {
 			t.Fatalf("%+v, %v", table, err)
 		}
-		if fill, copied := table.Lines[2], table.Lines[1]; copied.Name != "copy" || copied.Bytes != 800 ||
-			fill.Name != "fill" || fill.Bytes != 400 {
+		host, copied, fill := table.Lines[1], table.Lines[2], table.Lines[3]
+		if copied.Name != "copy" || copied.Bytes != 800 || fill.Name != "fill" || fill.Bytes != 400 {
 			t.Errorf("%+v, %+v", copied, fill)
+		}
+		if want := 640_000/g.Link + assumed("start"); host.Bytes != 640_000 || !near(host.Predicted, want) {
+			t.Errorf("from the host: %+v, want %v s", host, want)
 		}
 		return table.Lines[0]
 	}
