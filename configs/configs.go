@@ -9,5 +9,5 @@ import "embed"
 //go:embed presets.tsv *.yaml */*.yaml
 var FS embed.FS
 
-// Sweeps is the folder of FS whose files are no presets: a sweep names folders of its own and is started from a file.
+// Sweeps is the folder of FS whose files are no presets of runs but sweeps.
 const Sweeps = "sweeps"

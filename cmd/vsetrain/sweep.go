@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/internal/config"
 	"vsetrain/internal/sweep"
 )
 
@@ -20,8 +22,8 @@ plots.
 Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was
 killed continues where it was when it is started again, and several machines with a shared file system may work
 on the same sweep.`,
-		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
-  vsetrain sweep run --config configs/sweeps/demo.yaml`,
+		Example: `  vsetrain sweep plan --config demo
+  vsetrain sweep run --config demo`,
 	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a),
 		newCmdSweepTrial(a))
 }
@@ -32,7 +34,8 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVarP(&f.File, "config", "c", "", "sweep `FILE` (YAML)")
+	c.Flags().StringVarP(&f.File, "config", "c", "", "sweep `FILE` (YAML), or the name of a sweep of the "+
+		"program, such as demo")
 	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME "+
 		"after it")
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
@@ -44,7 +47,8 @@ func (f *sweepFlags) addTo(c *cobra.Command) {
 // load reads the sweep and checks all its trials.
 func (f *sweepFlags) load() (*sweep.Plan, *sweep.Store, error) {
 	if f.File == "" {
-		return nil, nil, usagef("which sweep? --config FILE names it")
+		return nil, nil, usagef("which sweep? --config names a file, or one of %s",
+			strings.Join(config.SweepNames(), ", "))
 	}
 	d, err := sweep.Load(f.File)
 	if err != nil {

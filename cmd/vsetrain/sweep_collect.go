@@ -27,8 +27,8 @@ the seeds, the best point first. Into the folder go results.csv and results.json
 of the best point, for vsetrain train) and, as .svg and .png, a parallel-coordinates plot and the importance of
 the axes: the share of the variance of the points' scores that an axis explains on its own (main effects of an
 analysis of variance, corrected for the number of values).`,
-		Example: `  vsetrain sweep collect --config configs/sweeps/demo.yaml
-  vsetrain sweep collect --config configs/sweeps/demo.yaml --out tables --json`,
+		Example: `  vsetrain sweep collect --config demo
+  vsetrain sweep collect --config demo --out tables --json`,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)

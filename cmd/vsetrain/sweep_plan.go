@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/experiment"
 	"vsetrain/internal/sweep"
 )
 
@@ -25,11 +26,11 @@ func newCmdSweepPlan(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show the trials of a sweep and check their configurations",
-		Long: `Resolve and check the configuration of every trial and list them; nothing is written. With
---output yaml and --launcher kubernetes the manifest of the Indexed Job is printed, with --output script and
---launcher slurm the script of the job array.`,
-		Example: `  vsetrain sweep plan --config configs/sweeps/demo.yaml
-  vsetrain sweep plan --config configs/sweeps/demo.yaml --launcher slurm --output script`,
+		Long: `Resolve and check the configuration of every trial, look for their data, and list them; nothing is
+written. With --output yaml and --launcher kubernetes the manifest of the Indexed Job is printed, with --output
+script and --launcher slurm the script of the job array.`,
+		Example: `  vsetrain sweep plan --config demo
+  vsetrain sweep plan --config demo --launcher slurm --output script`,
 		RunE: func(*cobra.Command, []string) error { return o.run(a) },
 	}
 	o.addTo(c)
@@ -62,6 +63,9 @@ func (o *sweepPlanOptions) run(a *app) error {
 	switch {
 	case o.Output == "table":
 		planTable(a, plan)
+		if err := checkData(plan); err != nil {
+			a.Errorf("warning: no trial can be trained here: %v", err)
+		}
 		return nil
 	case o.Output == "json":
 		return planJSON(a, plan)
@@ -72,6 +76,20 @@ func (o *sweepPlanOptions) run(a *app) error {
 	}
 	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher "+
 		"slurm", o.Output)
+}
+
+// checkData opens the data sets of the trials, each once.
+func checkData(plan *sweep.Plan) error {
+	seen := map[string]bool{}
+	for _, t := range plan.Trials {
+		if key := t.Config.Data.Dir + "\n" + t.Config.Model.Network; !seen[key] {
+			seen[key] = true
+			if err := experiment.CheckData(&t.Config); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func planTable(a *app, plan *sweep.Plan) {

@@ -38,8 +38,8 @@ job that collects after it; with kubernetes the manifest of an Indexed Job is wr
 Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the trials and end with exit code 75; the same command continues them,
 also after a kill. A trial that fails is recorded with its error, the others continue, and the exit code is 1;
 --retry tries failed trials again.`,
-		Example: `  vsetrain sweep run --config configs/sweeps/demo.yaml --workers 2
-  vsetrain sweep run --config configs/sweeps/demo.yaml --launcher slurm --dry-run`,
+		Example: `  vsetrain sweep run --config demo --workers 2
+  vsetrain sweep run --config demo --launcher slurm --dry-run`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)
@@ -85,6 +85,9 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 		return o.slurm(ctx, a, plan, store)
 	case sweep.OnKubernetes:
 		return o.kubernetes(ctx, a, plan, store)
+	}
+	if err := checkData(plan); err != nil { // once, before every trial says it
+		return fmt.Errorf("no trial was started: %w", err)
 	}
 	return work(ctx, a, plan, store, -1, "")
 }

@@ -19,8 +19,11 @@ func locate(plan *sweep.Plan, store *sweep.Store) (at sweep.Location, indices []
 	if at.Program, err = programPath(); err != nil {
 		return at, nil, err
 	}
-	if at.File, err = filepath.Abs(plan.Def.File); err != nil {
-		return at, nil, err
+	at.File = plan.Def.File
+	if _, err := os.Stat(at.File); err == nil { // else it is the name of a sweep of the program
+		if at.File, err = filepath.Abs(at.File); err != nil {
+			return at, nil, err
+		}
 	}
 	if at.Dir, err = filepath.Abs(plan.Def.Dir); err != nil {
 		return at, nil, err

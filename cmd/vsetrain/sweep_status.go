@@ -26,8 +26,8 @@ func newCmdSweepStatus(a *app) *cobra.Command {
 		Short: "Show how far the trials of a sweep are",
 		Long: `Show state, epochs, best metric so far and remaining time of every trial, from the files of the
 sweep; it does not matter whether a worker is running.`,
-		Example: `  vsetrain sweep status --config configs/sweeps/demo.yaml
-  vsetrain sweep status --config configs/sweeps/demo.yaml --json`,
+		Example: `  vsetrain sweep status --config demo
+  vsetrain sweep status --config demo --json`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

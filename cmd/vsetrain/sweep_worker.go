@@ -23,8 +23,8 @@ any number of machines may share the folder of a sweep. With --index only that t
 is trained.
 
 SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
-		Example: `  vsetrain sweep worker --config configs/sweeps/demo.yaml
-  vsetrain sweep worker --config configs/sweeps/paper.yaml --index 3 --threads 8`,
+		Example: `  vsetrain sweep worker --config demo
+  vsetrain sweep worker --config paper --index 3 --threads 8`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
 	}
 	o.addTo(c)

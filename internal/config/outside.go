@@ -1,12 +1,15 @@
 package config
 
 import (
+	"io/fs"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"vsetrain/configs"
 	"vsetrain/internal/options"
 )
 
@@ -55,6 +58,27 @@ func ParseFile(file string) (*yaml.Node, error) {
 	var p problems
 	top := parseFile(file, &p)
 	return top, p.err()
+}
+
+// NamedSweep returns the sweep of the program with this name; ok is false where there is none.
+func NamedSweep(name string) (top *yaml.Node, ok bool, err error) {
+	file := path.Join(configs.Sweeps, name+yamlEnding)
+	b, err := fs.ReadFile(configs.FS, file)
+	if err != nil {
+		return nil, false, nil
+	}
+	var p problems
+	top = parse(presetFolder+file, b, &p)
+	return top, true, p.err()
+}
+
+// SweepNames are the names of the sweeps of the program.
+func SweepNames() (names []string) {
+	files, _ := fs.Glob(configs.FS, configs.Sweeps+"/*"+yamlEnding)
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(path.Base(f), yamlEnding))
+	}
+	return names
 }
 
 // isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a

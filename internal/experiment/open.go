@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/config"
 	"vsetrain/internal/runfs"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -103,6 +104,20 @@ func openSplit(o data.Options, m models.Options, split string) (*data.Split, err
 		open.Dependencies = "check"
 	}
 	return data.Open(o.Dir, split, open)
+}
+
+// CheckData opens the splits that a training reads, without their features.
+func CheckData(c *config.Config) error {
+	for _, name := range []string{"train", "dev"} {
+		s, err := openSplit(c.Data, c.Model, name)
+		if err != nil {
+			return nameFolder(err, "data.dir", nil)
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dimsOf returns the sizes of a network for a split and a vocabulary.

@@ -109,8 +109,11 @@ func wheel(b *built, python []entry, t target) (string, []byte, error) {
 			add(data+"data/share/zsh/site-functions/_vsetrain", e)
 		case strings.HasPrefix(e.Name, "completions/bash/"):
 			add(data+"data/share/bash-completion/completions/vsetrain", e)
+		case strings.HasPrefix(e.Name, "docs/"), strings.HasPrefix(e.Name, "scripts/"):
+			add(data+"data/share/doc/vsetrain/"+e.Name, e)
 		case e.Name == "README.md":
 			readme = e.Data
+			add(data+"data/share/doc/vsetrain/"+e.Name, e)
 		}
 	}
 	slices.Sort(named)

@@ -67,7 +67,7 @@ type built struct {
 	Version  string
 	Epoch    time.Time
 	Program  entry   // for one system
-	Shared   []entry // for all: LICENSE, NOTICE, README.md, man pages, completions
+	Shared   []entry // for all: LICENSE, NOTICE, README.md, docs, man pages, completions
 	Licences []entry
 	SBOM     entry
 }
@@ -193,6 +193,11 @@ func (o *options) shared(program string) (all []entry, err error) {
 		}
 		all = append(all, entry{Name: name, Data: data})
 	}
+	named, err := texts()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, named...)
 	man := filepath.Join(o.Out, "build", "man")
 	if err := os.RemoveAll(man); err != nil {
 		return nil, err
@@ -215,6 +220,17 @@ func (o *options) shared(program string) (all []entry, err error) {
 		all = append(all, entry{Name: path.Join("completions", shell, name), Data: text})
 	}
 	return all, nil
+}
+
+// texts are the pages, with their figures, and the script that help texts and messages name.
+func texts() ([]entry, error) {
+	all, err := files("docs", "docs", ".md", ".svg", ".png", ".json")
+	if err != nil {
+		return nil, err
+	}
+	const backbone = "scripts/torch_backbone_to_onnx.py"
+	script, err := os.ReadFile(backbone)
+	return append(all, entry{Name: backbone, Data: script}), err
 }
 
 // files reads the files below dir with one of the endings; to is what dir is called in the archive.

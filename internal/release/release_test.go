@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func stub() (*built, []entry) {
 	b := &built{Version: "1.2.3-rc.1", Epoch: time.Unix(1_700_000_000, 0).UTC(),
 		Program: entry{"vsetrain", true, []byte("\x7fELF program")},
 		Shared: []entry{{Name: "README.md", Data: []byte("# vsetrain\n")}, {Name: "LICENSE", Data: []byte("Apache")},
+			{Name: "docs/data.md", Data: []byte("# Data\n")}, {Name: "scripts/torch.py", Data: []byte("x")},
 			{Name: "NOTICE", Data: []byte("notice")}, {Name: "man/man1/vsetrain.1", Data: []byte(".TH")},
 			{Name: "completions/bash/vsetrain", Data: []byte("bash")},
 			{Name: "completions/zsh/_vsetrain", Data: []byte("zsh")},
@@ -77,7 +79,7 @@ func TestArchive(t *testing.T) {
 		}
 		names = append(names, h.Name)
 	}
-	if len(names) != 10 || !slices.IsSorted(names) {
+	if len(names) != 12 || !slices.IsSorted(names) {
 		t.Errorf("files %q", names)
 	}
 	b.Shared = append(b.Shared, entry{Name: "NOTICE"})
@@ -126,7 +128,10 @@ func TestWheel(t *testing.T) {
 		}
 	}
 	if files["vsetrain-1.2.3rc1.data/scripts/vsetrain"] != "\x7fELF program" || files["vsetrain/__init__.py"] == "" ||
-		files["vsetrain-1.2.3rc1.data/data/share/man/man1/vsetrain.1"] == "" {
+		files["vsetrain-1.2.3rc1.data/data/share/man/man1/vsetrain.1"] == "" ||
+		files["vsetrain-1.2.3rc1.data/data/share/doc/vsetrain/docs/data.md"] != "# Data\n" ||
+		files["vsetrain-1.2.3rc1.data/data/share/doc/vsetrain/README.md"] == "" ||
+		files["vsetrain-1.2.3rc1.data/data/share/doc/vsetrain/scripts/torch.py"] == "" {
 		t.Errorf("files %q", files)
 	}
 	for _, line := range []string{"Name: vsetrain\n", "Version: 1.2.3rc1\n", "License-File: NOTICE\n",
@@ -164,6 +169,38 @@ func TestWheel(t *testing.T) {
 		t.Error("a wheel for a system without a tag")
 	}
 }
+
+// What messages and help texts name below docs/ and scripts/ is in a release.
+func TestNamedFiles(t *testing.T) {
+	t.Chdir("../..")
+	all, err := texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, e := range all {
+		there[e.Name] = true
+	}
+	named := 0
+	for _, dir := range []string{"cmd/vsetrain", "internal/extract", "internal/experiment", "internal/sweep"} {
+		sources, err := files(dir, dir, ".go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range sources {
+			for _, name := range inText.FindAllString(string(e.Data), -1) {
+				if named++; !there[name] && !strings.HasSuffix(e.Name, "_test.go") {
+					t.Errorf("%s names %s, which is in no release", e.Name, name)
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d names were found", named)
+	}
+}
+
+var inText = regexp.MustCompile(`\b(?:docs/[a-z-]+\.md|scripts/[a-z_]+\.py)\b`)
 
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]string{"1.2.3": "1.2.3", "0.1.0-dev": "0.1.0.dev0", "1.2.3-rc.2": "1.2.3rc2",

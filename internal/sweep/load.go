@@ -18,11 +18,15 @@ import (
 // Metrics that a sweep can maximise, all from validations.
 var Metrics = []string{"m_recall", "rsum", "i2t_r1", "t2i_r1"}
 
-// Load reads a sweep file. The error is a *config.Error that lists every mistake with file and line; the trials are
-// checked by Plan.
+// Load reads a sweep file, or a sweep of the program by its name. The error is a *config.Error that lists every
+// mistake with file and line; the trials are checked by Plan.
 func Load(file string) (*Definition, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		remedy := "a sweep is a YAML file with axes (docs/sweeps.md)"
+		if top, ok, err := config.NamedSweep(file); ok || err != nil {
+			return define(file, top, err)
+		}
+		remedy := "a sweep is a YAML file with axes (docs/sweeps.md), or one of the program: " +
+			strings.Join(config.SweepNames(), ", ")
 		if _, preset := config.Find(file, ""); preset {
 			remedy = fmt.Sprintf("it is a preset of one run: 'vsetrain train --config %s' trains it, and a sweep "+
 				"names it with base:", file)
@@ -30,6 +34,11 @@ func Load(file string) (*Definition, error) {
 		return nil, fmt.Errorf("%s: no such sweep file; %s", file, remedy)
 	}
 	top, err := config.ParseFile(file)
+	return define(file, top, err)
+}
+
+// define reads the document of a sweep file, unless it could not be parsed.
+func define(file string, top *yaml.Node, err error) (*Definition, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 var bad = map[string]struct{ text, want string }{
 	"unknown parameter": {"axes:\n  - {param: optim.lrr, values: [1]}\n",
 		`s.yaml:2:13: optim.lrr: unknown key; did you mean optim.lr?`},
-	"parameter far off": {"axes: [{param: temperature, values: [1]}]\n", "s.yaml:1:16: temperature: unknown key; " +
+	"parameter far off": {"axes: [{param: altitude, values: [1]}]\n", "s.yaml:1:16: altitude: unknown key; " +
 		"`vsetrain config show` lists all keys"},
 	"a section": {"axes: [{param: optim, values: [1]}]\n",
 		`s.yaml:1:16: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, ` +
@@ -132,9 +132,11 @@ func TestBadTrials(t *testing.T) {
 // A sweep is a file of its own: a preset is told from one, and both from what is not there.
 func TestLoadWithoutAFile(t *testing.T) {
 	for name, want := range map[string]string{
-		"demo": "demo: no such sweep file; it is a preset of one run: 'vsetrain train --config demo' trains it, and " +
+		"vsepp/f8k-lseh": "vsepp/f8k-lseh: no such sweep file; it is a preset of one run: 'vsetrain train --config " +
+			"vsepp/f8k-lseh' trains it, and " +
 			"a sweep names it with base:",
-		"none.yaml": "none.yaml: no such sweep file; a sweep is a YAML file with axes (docs/sweeps.md)",
+		"none.yaml": "none.yaml: no such sweep file; a sweep is a YAML file with axes (docs/sweeps.md), or one of " +
+			"the program: ablate-vseinf, claim-vseinf, claim-vsepp, demo, high-rate, paper, rate-vseinf",
 	} {
 		if _, err := Load(name); err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
