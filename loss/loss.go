@@ -98,7 +98,8 @@ func init() {
 		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 			return hinge(g, scores, nil, o.Margin, false)
 		}}
-	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, titles: []string{"LMH1", "LMH2"},
+	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, plateau: true,
+		titles: []string{"LMH1", "LMH2"},
 		title: func(o *Options) string {
 			if o.Margin == lmh2Margin {
 				return "LMH2"

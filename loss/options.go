@@ -77,6 +77,7 @@ type traits struct {
 	semantics bool // it reads semantic vectors of the captions
 	mean      bool // it is a mean over the pairs of the batch, not their sum
 	noWarmUp  bool // it has no form for warm-up epochs
+	plateau   bool // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
 	// reference adds the settings of the references' options; nil adds nothing.
 	reference func(o *Options, settings map[string]any)
 }
@@ -92,6 +93,12 @@ func (o *Options) Title() string {
 		return t.titles[0]
 	}
 	return strings.ToUpper(o.Name)
+}
+
+// Plateau is the loss of a batch of so many pairs whose scores are all equal; ok is false where other scores often have
+// the same loss, or equal scores another one.
+func (o *Options) Plateau(pairs int) (value float64, ok bool) {
+	return 2 * float64(pairs) * o.Margin, registry[o.Name].plateau
 }
 
 // Titles are the titles of all losses, in the order of tables: the bases before what is compared with them.

@@ -63,6 +63,8 @@ type StepRecord struct {
 	// without semantic vectors.
 	HardFalse *float64 `json:"hard_false,omitempty"`
 	AllFalse  *float64 `json:"all_false,omitempty"`
+	// Steps in a row, this one included, with all scores alike (train.Position); absent in runs before it was kept.
+	Collapsed *int `json:"collapsed,omitempty"`
 }
 
 // Pairs is how many pairs the batch had, as the speed tells; 1 where that is not known.
@@ -165,7 +167,7 @@ func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegati
 		Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
-		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages}
+		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages, Collapsed: &i.Position.Collapsed}
 	if similar != nil {
 		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
 	}

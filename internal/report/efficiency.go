@@ -30,6 +30,7 @@ type Efficiency struct {
 	BaseEpochs float64 // first position where it was reached
 	Epochs     float64 // first position where the run exceeds it
 	Reached    bool
+	Collapsed  bool // the base did, so nothing is compared with it
 }
 
 // Compare measures a run against a base.

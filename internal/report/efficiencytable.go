@@ -59,7 +59,11 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	for _, b := range bases {
 		for _, t := range targets {
 			if !bySeed || b.Config.Seed == t.Config.Seed {
-				c.Pairs = append(c.Pairs, Compare(b.History(), t.History(), orEqual))
+				e := Compare(b.History(), t.History(), orEqual)
+				if e.Collapsed = b.Collapsed(); e.Collapsed {
+					e.Reached = false
+				}
+				c.Pairs = append(c.Pairs, e)
 			}
 		}
 	}
@@ -141,7 +145,10 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		if len(target) < len(c.Pairs) {
 			runs = fmt.Sprintf("%d of %d", len(target), len(c.Pairs))
 			some = true
-			if len(target) == 0 {
+			switch {
+			case !slices.ContainsFunc(c.Pairs, func(e Efficiency) bool { return !e.Collapsed }):
+				reached = textCell("base collapsed")
+			case len(target) == 0:
 				reached = textCell("not reached")
 			}
 		}
@@ -175,8 +182,15 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		t.Notes = append(t.Notes, "Numbers of several pairs: mean ± sample standard deviation; 95 %: interval of the "+
 			"mean difference by Student's t, one pair a seed.")
 	}
-	if running := d.running(); len(running) > 0 {
+	if running := d.names(func(r *Run) bool { return !r.Finished() }); len(running) > 0 {
 		t.Notes = append(t.Notes, "Not finished, counted as they stand: "+strings.Join(running, ", ")+".")
+	}
+	if slices.ContainsFunc(comparisons, func(c *Comparison) bool {
+		return slices.ContainsFunc(c.Pairs, func(e Efficiency) bool { return e.Collapsed })
+	}) {
+		t.Notes = append(t.Notes, "No efficiency is computed from a base that collapsed: "+
+			strings.Join(d.names((*Run).Collapsed), ", ")+". Start it with loss.warmup_epochs: 1, or with a lower "+
+			"optim.lr.")
 	}
 	if some {
 		t.Notes = append(t.Notes, "Pairs that did not get there count in neither the differences nor the averages.")

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"vsetrain/eval"
+	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/train"
 )
@@ -109,4 +110,33 @@ func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 	}
 	n := len(l.Steps)
 	return p, len(l.Validations) > 0 && (n == 0 || l.Steps[n-1].Step <= p.Step)
+}
+
+// Collapsed reports whether the best weights of a run are those of a collapse: in most of the steps that were logged in
+// the last train.collapse_steps before the best validation, all scores were alike.
+func (l *Log) Collapsed(c *config.Config) bool {
+	best, ok := l.best()
+	alike, others := 0, 0
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		if before := best.Step - s.Step; !ok || before < 0 || before >= int64(c.Train.CollapseSteps) {
+			continue
+		}
+		if scoresAlike(s, c) {
+			alike++
+		} else {
+			others++
+		}
+	}
+	return alike > others
+}
+
+// scoresAlike reports whether all scores were alike in a step. In runs before steps told so themselves, the loss of LMH
+// does: it is that of equal scores.
+func scoresAlike(s *experiment.StepRecord, c *config.Config) bool {
+	if s.Collapsed != nil {
+		return *s.Collapsed > 0
+	}
+	alike, ok := c.Loss.Plateau(c.Train.Batch)
+	return ok && s.Epoch > float64(c.Loss.WarmupEpochs) && math.Abs(s.Loss-s.Captioning-alike) <= 0.01*alike
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"vsetrain/internal/experiment"
 )
@@ -256,14 +257,18 @@ func (d *DataSet) RunTable() *Table {
 				textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
 		}
 	}
+	if collapsed := d.names((*Run).Collapsed); len(collapsed) > 0 {
+		t.Notes = append(t.Notes, "Collapsed, all scores alike before the best validation: "+
+			strings.Join(collapsed, ", ")+".")
+	}
 	return t
 }
 
-// running names the runs that have not come to their end.
-func (d *DataSet) running() (names []string) {
+// names are those of the runs that are so.
+func (d *DataSet) names(so func(*Run) bool) (names []string) {
 	for _, g := range d.Groups {
 		for _, r := range g.Runs {
-			if !r.Finished() {
+			if so(r) {
 				names = append(names, r.Name)
 			}
 		}

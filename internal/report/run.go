@@ -34,6 +34,9 @@ type Run struct {
 // Finished reports whether the run came to its end (Log.Finished).
 func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 
+// Collapsed reports whether its best weights are those of a collapse (Log.Collapsed).
+func (r *Run) Collapsed() bool { return r.Log.Collapsed(&r.Config) }
+
 // Complete reports whether a run directory holds a run that came to its end by the options, with the checkpoints that
 // belong to it: nothing would be trained if it were resumed. A directory that cannot be read is not complete.
 func Complete(dir string, o *train.Options) bool {

@@ -174,6 +174,7 @@ type compared struct {
 	Class      string
 	Base       bool
 	Comparable bool // trained on the data of the base
+	Collapsed  bool // the base did, so nothing is compared with it
 	Reached    bool
 	At         float64
 	Abs, Pct   float64
@@ -252,6 +253,9 @@ func (s *Server) comparePage(r *request) error {
 		}
 		if i > 0 && c.Comparable && runs[0].HasBest {
 			e := report.Compare(runs[0].History(), run.History(), d.OrEqual)
+			if c.Collapsed = runs[0].Collapsed(runs[0].Config); c.Collapsed {
+				e.Reached = false
+			}
 			c.Reached, c.At = e.Reached, e.Epochs
 			c.Abs, c.Pct = e.Difference()
 			if e.Reached {

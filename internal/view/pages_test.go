@@ -73,7 +73,13 @@ func TestComparePage(t *testing.T) {
 	fakeRun(t, filepath.Join(root, "slow"), slow, line2(10, 1, 30, true)+line2(20, 2, 40, true)+line2(40, 4, 50, true))
 	fakeRun(t, filepath.Join(root, "fast"), fast, line2(10, 1, 50, true)+line2(20, 2, 51, true))
 	fakeRun(t, filepath.Join(root, "other"), other, line2(10, 1, 90, true))
+	fakeRun(t, filepath.Join(root, "flat"), slow,
+		strings.Repeat(`{"kind":"train","step":400,"epoch":3.9,"loss":6,"collapsed":400}`+"\n", 2)+
+			line2(401, 4, 5, true))
 	s := open(t, Options{Dir: root})
+	if s.has("/compare?r=flat&r=fast", "base collapsed"); strings.Contains(s.get("/compare?r=flat&r=fast"), "passes") {
+		t.Error("something passes the best of a run that collapsed")
+	}
 	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note\">(\u221250.0 %)",
 		"<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
 		"fast: passes the best of slow", "slow: best")
