@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,11 @@ class Runs(unittest.TestCase):
         self.assertEqual(curve["m_recall"].max(), self.run_.best["m_recall"])
         six = [curve[f"{d}_r{k}"] for d in ("i2t", "t2i") for k in (1, 5, 10)]
         np.testing.assert_allclose(np.mean(six, axis=0), curve["m_recall"])
+
+    def test_config_without_yaml(self):
+        with unittest.mock.patch.dict(sys.modules, {"yaml": None}):
+            with self.assertRaisesRegex(ImportError, "pip install pyyaml"):
+                self.run_.config
 
     def test_train(self):
         steps = self.run_.train
@@ -95,6 +101,32 @@ class Files(unittest.TestCase):
             np.testing.assert_array_equal(getattr(ranks, field), getattr(stored, field), field)
         self.assertAlmostEqual(ranks.m_recall, want["m_recall"], 9)
         self.assertAlmostEqual(ranks.recalls()["i2t_r5"], want["i2t"]["r5"], 9)
+
+        self.assertEqual(repr(ranks), f"Ranks(12 images, 60 captions, m_recall={want['m_recall']:.2f})")
+
+    def test_a_tensor_with_a_gradient(self):
+        scores = vsetrain.read_scores("scores.npy")
+
+        class Tensor:  # as torch.Tensor: NumPy gets nothing of it before detach()
+            shape, detached = scores.shape, False
+
+            def __array__(self, *_, **__):
+                raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+            def __getitem__(self, _):
+                return self
+
+            def detach(self):
+                self.detached = True
+                return self
+
+            def cpu(self):
+                return self
+
+            def numpy(self):
+                return scores if self.detached else self.__array__()
+
+        self.assertEqual(vsetrain.rank(Tensor()).m_recall, vsetrain.rank(scores).m_recall)
 
     def test_equal_scores(self):
         ranks = vsetrain.rank(np.zeros((2, 4), np.float32))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict
+from typing import Any, Dict
 
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranks:
     """The rank of the match of every query, from 0: for an image the best of its captions, as evaluation counts.
 
@@ -19,6 +19,9 @@ class Ranks:
     t2i: np.ndarray
     i2t_first: np.ndarray
     t2i_first: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Ranks({len(self.i2t)} images, {len(self.t2i)} captions, m_recall={self.m_recall:.2f})"
 
     def recalls(self) -> Dict[str, float]:
         """R@1, R@5 and R@10 of both directions in percent, by the names i2t_r1 … t2i_r10."""
@@ -31,11 +34,14 @@ class Ranks:
         return float(np.mean(list(self.recalls().values())))
 
 
-def rank(scores: np.ndarray) -> Ranks:
+def rank(scores: Any) -> Ranks:
     """Rank scores [images, captions]; caption c belongs to image c // (captions / images).
 
     Of equal scores the larger number ranks first, as in evaluation. Works on a block of rows or columns at a time.
+    A tensor of PyTorch is taken too, also one that has a gradient.
     """
+    if hasattr(scores, "detach"):
+        scores = scores.detach().cpu().numpy()
     n, m = scores.shape
     if n == 0 or m % n:
         raise ValueError(f"scores {scores.shape}; expected [images, captions], as many captions for each image")

@@ -59,8 +59,12 @@ class Run:
 
     @property
     def config(self) -> Dict[str, Any]:
-        """Every setting. Needs PyYAML: pip install 'vsetrain[yaml]'."""
-        import yaml
+        """Every setting. Needs PyYAML, the wheel's extra yaml."""
+        try:
+            import yaml
+        except ImportError as e:
+            raise ImportError("Run.config needs PyYAML: pip install pyyaml, which the wheel's extra yaml brings too "
+                              "(pip install 'vsetrain-….whl[yaml]')") from e
 
         with open(self.path / "config.yaml", encoding="utf-8") as f:
             settings: Dict[str, Any] = yaml.safe_load(f)
