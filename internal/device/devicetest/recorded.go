@@ -10,8 +10,9 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// testRecorded compares the kernels of recorded steps: dropout of padded sequences, the guard of an update, and GRUs
-// whose lengths the host knows a bound of. Devices that record nothing have nothing to compare.
+// testRecorded compares the kernels of recorded steps: dropout of padded sequences, the guard of an update, inputs and
+// results that travel together, and GRUs whose lengths the host knows a bound of. Devices that record nothing have
+// nothing to compare.
 func testRecorded(h *harness) {
 	d, ok := h.d.(device.Recorder)
 	if !ok {
@@ -20,6 +21,7 @@ func testRecorded(h *harness) {
 	}
 	h.dropoutPadded(d)
 	h.guards(d)
+	h.fetches(d)
 	for _, s := range [][2]int{{5, 4}, {3, 40}} {
 		h.boundedGRU(s[0], s[1])
 	}
@@ -77,6 +79,27 @@ func (h *harness) guards(d device.Recorder) {
 		h.equal("Guard", coef, []float64{want}, 0)
 		h.release()
 	}
+}
+
+// fetches uploads values without a kernel in between, and fetches them in another order.
+func (h *harness) fetches(d device.Recorder) {
+	x, y, fetched := []float64{1, -2, 3}, h.normal(300, 1), h.out(303)
+	for i := range y {
+		y[i] = float64(float32(y[i]))
+	}
+	first, second := h.out(len(x)), h.out(len(y))
+	h.run("Fetch", func() {
+		h.d.UploadDoubles(first, x)
+		h.d.UploadDoubles(second, y)
+		d.Fetch(0, second, first)
+		if got, err := d.Fetched(0); err == nil {
+			h.d.UploadFloats(fetched, got)
+		}
+	})
+	h.equal("Upload", first, x, 0)
+	h.equal("Upload", second, y, 0)
+	h.equal("Fetch", fetched, append(y, x...), 0)
+	h.release()
 }
 
 // boundedGRU runs both directions on captions shorter than what the host knows of them.
