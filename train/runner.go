@@ -88,7 +88,8 @@ func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, 
 type recorder struct {
 	dev    device.Recorder
 	never  bool   // make all calls one by one
-	failed string // why the device could not record
+	failed string // why the device could not record, most recently
+	inRow  int    // keys behind each other that it could not record
 	table  map[callKey]*recorded
 
 	slots [device.FetchSlots]struct {
@@ -101,8 +102,12 @@ type recorder struct {
 
 type recorded struct {
 	rec        device.Recording // nil: not yet
+	refused    bool             // it cannot be recorded
 	generation [2]int           // of instance and device
 }
+
+// mostRefused is how many keys behind each other may fail to be recorded before none is tried any more.
+const mostRefused = 3
 
 // maxRecordings bounds the memory that recordings take; the calls of steps with further keys are made one by one.
 const maxRecordings = 256
@@ -110,7 +115,7 @@ const maxRecordings = 256
 func (r *recorder) depth() int { return device.FetchSlots }
 
 func (r *recorder) run(key callKey, instance int, calls func()) {
-	if r.never || r.failed != "" {
+	if r.never || r.inRow == mostRefused {
 		calls()
 		return
 	}
@@ -127,13 +132,19 @@ func (r *recorder) run(key callKey, instance int, calls func()) {
 		r.table[key] = &recorded{generation: [2]int{instance, r.dev.Generation()}}
 		return
 	}
+	if e.refused {
+		calls()
+		return
+	}
 	if e.rec == nil {
 		rec, err := r.dev.Record(calls)
 		if err != nil {
-			r.failed = err.Error()
+			r.failed, e.refused = err.Error(), true
+			r.inRow++
 			calls()
 			return
 		}
+		r.inRow = 0
 		r.Recorded++
 		e.rec = rec
 	}

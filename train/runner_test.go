@@ -266,3 +266,42 @@ func TestRecordingThatFails(t *testing.T) {
 		t.Errorf("%d steps replayed (%q)\n%+v\nrecorded:\n%+v", s.recorder.Replayed, s.CallByCall(), got, want)
 	}
 }
+
+// refuses is a device that records every second key alone.
+type refuses struct {
+	device.Recorder
+	every, asked int
+}
+
+func (d *refuses) Generation() int         { return 0 }
+func (d *refuses) Replay(device.Recording) {}
+func (d *refuses) Record(func()) (device.Recording, error) {
+	d.asked++
+	if d.every > 0 && d.asked%d.every == 0 {
+		return d, nil
+	}
+	return nil, errors.New("no memory")
+}
+
+// A shape of steps that cannot be recorded does not end the recordings of others; three behind each other do.
+func TestRecordingsThatFail(t *testing.T) {
+	dev := &refuses{every: 2}
+	r := &recorder{dev: dev, table: map[callKey]*recorded{}}
+	done := 0
+	all := func(from, n int) {
+		for range 3 {
+			for i := from; i < from+n; i++ {
+				r.run(callKey{shape: shape{n: i}}, 0, func() { done++ })
+			}
+		}
+	}
+	all(1, 6)
+	if dev.asked != 6 || r.Recorded != 3 || r.Replayed != 6 || r.why() == "" {
+		t.Errorf("asked %d times, %d recorded, %d replayed, %q", dev.asked, r.Recorded, r.Replayed, r.why())
+	}
+	dev.every = 0
+	all(11, 6)
+	if dev.asked != 9 || done != 6+6+18 {
+		t.Errorf("asked %d times, %d calls", dev.asked, done)
+	}
+}

@@ -29,9 +29,9 @@ func (o *doctorOptions) runGPU(a *app) error {
 	err := fmt.Errorf("no GPU to look at: %s", lib.Missing())
 	for _, path := range lib.Paths() {
 		// the driver's own folder of compiled kernels is in the environment of the process once it is open
-		check.GPU, err = measure.GPU(measure.Request{Driver: path, BLAS: blas.Paths(), NVML: nvml.Path, Index: o.Index,
-			Getenv: os.Getenv, Now: time.Now})
-		if err == nil || !driver.Stub(err) {
+		check.GPU, err = measure.GPU(measure.Request{Driver: path, BLAS: blas.Paths(), NVML: nvml.Paths(),
+			Index: o.Index, Getenv: os.Getenv, Now: time.Now})
+		if err == nil || !driver.NoDriver(err) {
 			break
 		}
 	}

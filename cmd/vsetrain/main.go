@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/experiment"
 )
 
 func main() {
@@ -13,5 +14,6 @@ func main() {
 		os.Exit(exitFailure)
 	}
 	a := &app{Streams: ui.System(os.Getenv), Environ: os.Environ()}
+	experiment.Hung = func(what string) { a.Warnf("%s", what) }
 	os.Exit(a.run(os.Args[1:]))
 }

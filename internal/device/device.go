@@ -118,7 +118,7 @@ type Device interface {
 
 // Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
 type Warner interface {
-	// Warnings are sentences for people, known when the device was opened.
+	// Warnings are sentences for people: those known when the device was opened, and later ones behind them.
 	Warnings() []string
 }
 

@@ -124,15 +124,19 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")
 	}
 	d, err := openGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index,
-		NVML: driver.SearchNVML("/", os.Getenv).Path})
+		NVML: driver.SearchNVML("/", os.Getenv).Paths()})
 	return d, blas, err
 }
+
+// Hung is told what a GPU works on that has not answered for a minute. The program sets it once, before it opens any.
+var Hung func(what string)
 
 // openGPU starts the GPU through the first of the files found that is a driver.
 func openGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 	if lib.Path == "" {
 		return nil, errors.New(lib.Missing())
 	}
+	o.Hung = Hung
 	var first error
 	for _, o.Driver = range lib.Paths() {
 		d, err := cuda.Open(o)
@@ -142,7 +146,7 @@ func openGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 		if first == nil {
 			first = err
 		}
-		if !driver.Stub(err) {
+		if !driver.NoDriver(err) {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,6 +80,9 @@ func (t *training) onStep(i train.StepInfo) error {
 	if !t.logs.due(i.Step) {
 		return nil
 	}
+	for _, warning := range t.deviceWarnings() {
+		t.Observer.Warning(errors.New(warning))
+	}
 	b := t.step.Last()
 	similar, err := t.falseNegatives(b)
 	if err != nil {
@@ -105,6 +109,15 @@ func (t *training) usage() *device.Usage {
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.
+// deviceWarnings are those that the device has had since it was last asked.
+func (t *training) deviceWarnings() (list []string) {
+	if w, ok := t.dev.(device.Warner); ok {
+		list = w.Warnings()[t.heard:]
+		t.heard += len(list)
+	}
+	return list
+}
+
 func (t *training) warnOnce(err error) {
 	if !t.warned {
 		t.warned = true

@@ -120,6 +120,7 @@ type training struct {
 	resident   *models.Resident // what of the training split is on the device; may be nil
 	validation *models.Runner
 	callByCall string       // what the plan said
+	heard      int          // warnings of the device that were passed on
 	saved      int64        // step of the last checkpoint, 0 without one
 	best       int64        // step of the best checkpoint on the disk, 0 without one
 	warnings   []error      // that wait until the run is shown
@@ -270,6 +271,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		return position, plan, err
 	}
 	t.callByCall = t.step.CallByCall()
+	t.deviceWarnings() // which were passed on when it was opened
 	t.loader, err = data.NewLoader(t.train, t.vocab, t.streamed(memory,
 		data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
 			Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cuda/driver"
@@ -32,9 +33,10 @@ type Options struct {
 	On driver.Driver
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
-	BLAS  []string
-	NVML  string // path of NVML, which tells how the GPU is used (device.Gauge); empty: it does not
-	Index int    // which GPU
+	BLAS []string
+	// NVML are paths of NVML, which tells how the GPU is used (device.Gauge); the first that starts is taken.
+	NVML  []string
+	Index int // which GPU
 	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 where the GPU has units for it, else fp32.
 	Precision string
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
@@ -48,7 +50,11 @@ type Options struct {
 	// StepByStep refuses the kernels whose blocks wait for each other, which compute all steps of a recurrence. For
 	// tests.
 	StepByStep bool
-	Limits     Limits
+	// Hung, where it is not nil, is told at which kernels the GPU is when it has not answered for HungAfter; 0 is a
+	// minute.
+	Hung      func(what string)
+	HungAfter time.Duration
+	Limits    Limits
 }
 
 // Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
@@ -88,6 +94,7 @@ type dev struct {
 	blas      driver.BLAS // nil: products by the own kernel
 	blasSpace driver.Ptr  // memory that blas uses
 	biased    bool        // blas adds a bias to a product in the same kernel
+	unbiased  bool        // it was warned that blas failed to
 	info      driver.Info
 	index     int
 	precision string
@@ -202,6 +209,9 @@ func Open(o Options) (device.Device, error) {
 	if d.bf16.from == 0 {
 		d.bf16.from = roundFrom
 	}
+	if o.Hung != nil {
+		d.hung, d.hungAfter, d.patience = o.Hung, cmp.Or(o.HungAfter, time.Minute), time.NewTimer(time.Hour)
+	}
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
 	if err := d.Sync(); err != nil {
@@ -216,7 +226,7 @@ func Open(o Options) (device.Device, error) {
 func opened(err error) error {
 	err = fmt.Errorf("device: cuda: %w", err)
 	var said *driver.Error
-	if errors.As(err, &said) && !driver.NoDevice(err) && !driver.Stub(err) {
+	if errors.As(err, &said) && !driver.NoDevice(err) && !driver.NoDriver(err) {
 		return &Unusable{err}
 	}
 	return err
@@ -244,6 +254,7 @@ func (d *dev) begin(o Options) (err error) {
 	if d.info.Major >= 8 && !o.BaseKernels {
 		d.tensor = tensorOf(d.precision)
 	}
+	others := d.others(o.NVML) // before this process is one of those that NVML lists
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}
@@ -262,7 +273,7 @@ func (d *dev) begin(o Options) (err error) {
 	if d.uploads.packed, err = d.drv.Alloc(smallBytes); err != nil {
 		return err
 	}
-	if err = d.watch(o.NVML); err != nil {
+	if err = d.share(others); err != nil {
 		return err
 	}
 	if err = d.find(); err != nil {
@@ -278,7 +289,12 @@ func (d *dev) begin(o Options) (err error) {
 func (d *dev) Precision() string { return d.precision }
 
 // Warnings implements device.Warner.
-func (d *dev) Warnings() []string { return d.warnings }
+func (d *dev) Warnings() []string {
+	if !d.closed {
+		d.wait()
+	}
+	return d.warnings
+}
 
 // Name implements device.Device: the GPU, its memory, the products, the precision.
 func (d *dev) Name() string {

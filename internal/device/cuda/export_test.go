@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"vsetrain/internal/device"
@@ -13,6 +14,11 @@ func (d *dev) self() *dev { return d }
 
 // own is the device behind the interface.
 func own(d device.Device) *dev { return d.(interface{ self() *dev }).self() }
+
+// Stall keeps the thread of the context busy.
+func Stall(d device.Device, t time.Duration) {
+	own(d).run(func() error { time.Sleep(t); return nil })
+}
 
 // WithoutCopies makes a device of precision bf16 round operands in its products.
 func WithoutCopies(d device.Device) device.Device {

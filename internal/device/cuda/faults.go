@@ -51,6 +51,17 @@ func (t *faultRange) end(c *command) {
 	}
 }
 
+// where says what the GPU may be working on.
+func (t *faultRange) where() string {
+	switch {
+	case !t.first.known:
+		return "no kernel: the driver may be compiling some"
+	case t.first == t.last:
+		return t.last.String()
+	}
+	return fmt.Sprintf("work from %v to %v", &t.first, &t.last)
+}
+
 func (o *origin) name() string {
 	if o.kind == commandLaunch {
 		return "kernel " + kernelNames[o.kernel]

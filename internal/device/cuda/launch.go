@@ -141,12 +141,49 @@ func (d *dev) blocksAtOnce(k kernel, shared int) (blocks int) {
 		if n, err := d.drv.Resident(f.handle, threads, shared); err == nil {
 			blocks = n * d.info.Multiprocessors
 		}
-		return nil
+		err := d.tryTogether(blocks, shared)
+		if driver.Refused(err) {
+			d.stepByStep(err)
+			blocks, err = 0, nil
+		}
+		return err
 	})
 	if d.wait() == nil && asked {
 		d.residents[of] = blocks
 	}
 	return blocks
+}
+
+// tryTogether launches blocks that run at once and do nothing: what the driver says of a GPU is not what it does where
+// it is shared or watched.
+func (d *dev) tryTogether(blocks, shared int) error {
+	if blocks == 0 {
+		return nil
+	}
+	f := &d.functions[kernelAddBias]
+	if f.handle == 0 {
+		if err := d.load(f.module); err != nil {
+			return err
+		}
+	}
+	if shared > f.shared {
+		if d.drv.Allow(f.handle, shared) != nil {
+			return nil
+		}
+		f.shared = shared
+	}
+	c := &command{kind: commandLaunch, kernel: kernelAddBias}
+	c.launch = driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: threads, Shared: uint32(shared),
+		Together: true}
+	c.ptr(0, 0).flag(true).long(0).int(0).long(0, 0)
+	return d.drv.Launch(f.handle, &c.launch, d.stream)
+}
+
+// stepByStep has recurrences computed step by step from now on.
+func (d *dev) stepByStep(err error) {
+	d.apart = true
+	d.warn("recurrences are computed step by step, which takes longer: the driver starts no blocks that wait for each "+
+		"other: %v", err)
 }
 
 const threads = 256 // of a block, at most

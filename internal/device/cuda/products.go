@@ -200,7 +200,7 @@ func (d *dev) multiply(as *product) {
 		LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
 		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha),
 		Beta: float32(p.beta), Compute: compute, Half: half}
-	if d.biased && p.count == 1 {
+	if d.biased && p.count == 1 && p.bias%ltAlignment == 0 && p.n > 1 && p.k > 1 {
 		g.Bias = p.bias
 	}
 	c := d.next()
@@ -221,18 +221,26 @@ func (c *command) addBias(of *driver.Gemm, bias driver.Ptr) {
 	c.ptr(of.C, bias).flag(aligned).long(of.M).int(of.N).long(of.LDC, of.StrideC)
 }
 
+// ltAlignment is what the kernels of cublasLt assume of a bias: they fault at other addresses, though nothing says so
+// (marian-nmt/marian-dev#778). They also fail with a single column or term, which PyTorch keeps away from them too.
+const ltAlignment = 16
+
 // product runs a product of cuBLAS, on the thread of the context, and adds its bias: in the same kernel where cuBLAS
-// can.
+// can. Where that fails the plain way is tried, with a warning the first time that cuBLAS should have.
 func (d *dev) product(g *driver.Gemm) error {
 	if g.Bias == 0 {
 		return d.blas.Gemm(g)
 	}
 	err := d.blas.(driver.WithBias).GemmBias(g)
-	if !driver.NotSupported(err) {
+	if err == nil || driver.Fault(err) {
 		return err
 	}
-	if err := d.blas.Gemm(g); err != nil {
-		return err
+	if e := d.blas.Gemm(g); e != nil {
+		return e
+	}
+	if !driver.NotSupported(err) && !d.unbiased {
+		d.unbiased = true
+		d.warn("cuBLAS does not add a bias to a product, which takes a kernel more: %v", err)
 	}
 	c := &d.bias
 	*c = command{}

@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"fmt"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"vsetrain/internal/device"
@@ -29,6 +31,9 @@ type queue struct {
 	faults     faultRange
 	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
 	dropped    command
+	hung       func(string) // told where the GPU is when it has not answered for so long; may be nil
+	hungAfter  time.Duration
+	patience   *time.Timer
 	bias       command // of a product whose bias cuBLAS does not add, on the thread of the context
 }
 
@@ -125,7 +130,19 @@ func (q *queue) flush(wait bool) {
 // wait returns when the owner has handed every command to the driver, with the first failure so far.
 func (q *queue) wait() error {
 	q.flush(true)
-	<-q.done
+	if q.hung == nil {
+		<-q.done
+		return q.failure
+	}
+	q.patience.Reset(q.hungAfter)
+	select {
+	case <-q.done:
+	case <-q.patience.C:
+		// The owner is within one call of the driver meanwhile, and changes nothing.
+		q.hung(fmt.Sprintf("the GPU has not answered for %v: it is at %s", q.hungAfter, q.faults.where()))
+		<-q.done
+	}
+	q.patience.Stop()
 	return q.failure
 }
 

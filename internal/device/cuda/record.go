@@ -40,7 +40,9 @@ func (d *dev) lendWorkspace() (err error) {
 	if d.blasSpace, err = d.drv.Alloc(bytes); err != nil {
 		return fmt.Errorf("memory for cuBLAS: %w", err)
 	}
+	const oldest = 120100 // before it, some sizes with a bias fail (pytorch/pytorch#73455)
 	_, d.biased = d.blas.(driver.WithBias)
+	d.biased = d.biased && d.blas.Version() >= oldest
 	return d.blas.Workspace(d.blasSpace, bytes)
 }
 
@@ -68,9 +70,8 @@ func (d *dev) Record(f func()) (device.Recording, error) {
 		}
 		var missing *notLoaded
 		if !errors.As(err, &missing) || missing.handle != 0 {
-			var said *driver.Error
-			if d.together && !d.apart && errors.As(err, &said) {
-				d.apart = true
+			if d.together && !d.apart && driver.Refused(err) {
+				d.stepByStep(err)
 				continue
 			}
 			return nil, err

@@ -8,23 +8,31 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// watch opens NVML where a path is given, and warns where others use the GPU: both are slower then, and what stays on
-// the GPU has less room. It runs on the thread of the context. Without NVML nothing is told, and nothing is worse.
-func (d *dev) watch(path string) error {
-	var others []string
-	if path != "" {
-		if m, err := driver.OpenMonitor(path, d.info); err == nil {
-			d.monitor = m
-			all, _ := m.Processes() // an old driver does not tell
-			for _, p := range all {
-				s := fmt.Sprintf("process %d", p.ID)
-				if p.Used > 0 {
-					s += " with " + device.Size(p.Used)
-				}
-				others = append(others, s)
-			}
+// others opens NVML, the first of the paths that starts, and names the processes that use the GPU. Without NVML nothing
+// is told, and nothing is worse.
+func (d *dev) others(paths []string) (list []string) {
+	for _, path := range paths {
+		m, err := driver.OpenMonitor(path, d.info)
+		if err != nil {
+			continue
 		}
+		d.monitor = m
+		all, _ := m.Processes() // an old driver does not tell
+		for _, p := range all {
+			s := fmt.Sprintf("process %d", p.ID)
+			if p.Used > 0 {
+				s += " with " + device.Size(p.Used)
+			}
+			list = append(list, s)
+		}
+		break
 	}
+	return list
+}
+
+// share warns where others use the GPU: both are slower then, and what stays on the GPU has less room. It runs on the
+// thread of the context.
+func (d *dev) share(others []string) error {
 	free, total, err := d.drv.Memory()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -93,10 +94,24 @@ func NoDevice(err error) bool {
 	return errors.As(err, &e) && e.Code == codeNoDevice
 }
 
-// Stub reports whether an error is that of a libcuda that is no driver.
-func Stub(err error) bool {
+// Refused reports whether an error is that of a launch or a recording which the driver does not take, though the GPU
+// has no fault: too many blocks at once, not permitted, not supported, or not in a recording.
+func Refused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Code == codeStub
+	return errors.As(err, &e) && slices.Contains([]int{720, 800, 801, 900, 901}, e.Code)
+}
+
+// unloadable is the error of a file that cannot be loaded: of another architecture, damaged, or without what it needs.
+type unloadable struct{ error }
+
+func (e *unloadable) Unwrap() error { return e.error }
+
+// NoDriver reports whether an error is that of a file that is no driver, so that another one may be: a stub, or what
+// cannot be loaded.
+func NoDriver(err error) bool {
+	var e *Error
+	var u *unloadable
+	return errors.As(err, &u) || errors.As(err, &e) && e.Code == codeStub
 }
 
 func blasStatus(code int) string {

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -28,6 +29,11 @@ type outputs struct {
 	handle uintptr
 	a, b   uint64
 	text   [256]byte
+
+	// What the compiler of PTX says, in options of cuModuleLoadDataEx: values are as large as addresses.
+	options [2]uint32
+	values  [2]uintptr
+	log     [4096]byte
 }
 
 // symbols are the entries of libcuda. The tag names them as libcuda does: an entry whose meaning changed has a number
@@ -68,7 +74,7 @@ func (s *symbols) list() map[string]*entry {
 		"cuMemHostAlloc": &s.memHostAlloc,
 		"cuMemFreeHost":  &s.memFreeHost, "cuMemcpyHtoDAsync_v2": &s.upload, "cuMemcpyDtoHAsync_v2": &s.download,
 		"cuMemcpyDtoDAsync_v2": &s.copy,
-		"cuMemsetD32Async":     &s.memset, "cuModuleLoadData": &s.loadModule, "cuModuleUnload": &s.unloadModule,
+		"cuMemsetD32Async":     &s.memset, "cuModuleLoadDataEx": &s.loadModule, "cuModuleUnload": &s.unloadModule,
 		"cuModuleGetFunction": &s.getFunction,
 		"cuLaunchKernel":      &s.launch, "cuLaunchCooperativeKernel": &s.launchTogether,
 		"cuFuncSetAttribute": &s.functionAttribute, "cuOccupancyMaxActiveBlocksPerMultiprocessor": &s.occupancy,
@@ -91,15 +97,15 @@ func load(path string) (*libcuda, error) {
 	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("load the CUDA driver: %w", err)
+		return nil, &unloadable{fmt.Errorf("load the CUDA driver: %w", err)}
 	}
 	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
 		vals: new([MaxParameters]uint64)}
 	for name, e := range d.fn.list() {
 		e.name = name
 		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w", path,
-				name, err)
+			return nil, &unloadable{fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer "+
+				"one: %w", path, name, err)}
 		}
 	}
 	for i := range d.ptrs {
@@ -283,10 +289,18 @@ func (d *libcuda) Fill(dst Ptr, word uint32, words int, s Stream) error {
 	return d.call(&d.fn.memset, uintptr(dst), uintptr(word), uintptr(words), uintptr(s))
 }
 
+// LoadModule's error holds what the driver's compiler says of the PTX.
 func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
-	image := append(ptx[:len(ptx):len(ptx)], 0)
-	h, err := d.handle(&d.fn.loadModule, uintptr(unsafe.Pointer(&image[0])))
+	const logBuffer, logBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and _SIZE_BYTES
+	image, o := append(ptx[:len(ptx):len(ptx)], 0), d.out
+	o.options, o.log[0] = [2]uint32{logBuffer, logBytes}, 0
+	o.values = [2]uintptr{uintptr(unsafe.Pointer(&o.log)), uintptr(len(o.log) - 1)}
+	h, err := d.handle(&d.fn.loadModule, uintptr(unsafe.Pointer(&image[0])), uintptr(len(o.options)),
+		uintptr(unsafe.Pointer(&o.options)), uintptr(unsafe.Pointer(&o.values)))
 	runtime.KeepAlive(image)
+	if log, _, _ := bytes.Cut(o.log[:], []byte{0}); err != nil && len(log) > 0 {
+		err = fmt.Errorf("%w: the driver's compiler says: %s", err, bytes.TrimSpace(log))
+	}
 	return Module(h), err
 }
 

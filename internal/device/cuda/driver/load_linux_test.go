@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,4 +24,15 @@ func TestLoadSaysWhatWasMissing(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A file that is no library of this machine gives way to the next one.
+func TestLoadOfAnotherFile(t *testing.T) {
+	path := t.TempDir() + "/libcuda.so.1"
+	if err := os.WriteFile(path, []byte("\x7fELF\x01 of 32 bits"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(path); !NoDriver(err) {
+		t.Errorf("%v", err)
+	}
 }

@@ -5,7 +5,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -49,19 +48,29 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 	n := &nvml{text: new([96]byte), out: new(nvmlOutputs)}
 	for name, e := range map[string]*entry{"nvmlInit_v2": &n.fn.init, "nvmlShutdown": &n.fn.shutdown,
 		"nvmlSystemGetDriverVersion": &n.fn.driverVersion, "nvmlDeviceGetHandleByUUID": &n.fn.byUUID,
-		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory,
-		"nvmlDeviceGetUtilizationRates": &n.fn.utilization, "nvmlDeviceGetTemperature": &n.fn.temperature,
-		"nvmlDeviceGetPowerUsage": &n.fn.power} {
+		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory} {
 		e.name = name
 		if e.addr, err = purego.Dlsym(lib, name); err != nil {
 			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 		}
 	}
-	for _, name := range []string{"nvmlDeviceGetComputeRunningProcesses_v3",
-		"nvmlDeviceGetComputeRunningProcesses_v2"} {
-		if addr, err := purego.Dlsym(lib, name); err == nil && n.fn.processes.addr == 0 {
-			n.fn.processes = entry{name, addr}
+	optional := func(e *entry, name string) bool {
+		addr, err := purego.Dlsym(lib, name)
+		if err == nil {
+			*e = entry{name, addr}
 		}
+		return err == nil
+	}
+	optional(&n.fn.utilization, "nvmlDeviceGetUtilizationRates")
+	optional(&n.fn.temperature, "nvmlDeviceGetTemperature") // which NVML 13 calls deprecated
+	optional(&n.fn.power, "nvmlDeviceGetPowerUsage")
+	// Drivers 535.43 to 535.86 fill entries of processes that are larger than those of all others. They are told by
+	// what they export (XuehaiPan/nvitop#89), and not asked.
+	var other entry
+	larger := optional(&other, "nvmlDeviceGetConfComputeMemSizeInfo") &&
+		!optional(&other, "nvmlDeviceGetRunningProcessDetailList")
+	if !larger && !optional(&n.fn.processes, "nvmlDeviceGetComputeRunningProcesses_v3") {
+		optional(&n.fn.processes, "nvmlDeviceGetComputeRunningProcesses_v2")
 	}
 	if err := n.call(&n.fn.init); err != nil {
 		return nil, err
@@ -124,6 +133,9 @@ func (n *nvml) State() (State, error) {
 			func() { s.Celsius = int(n.out.number) }},
 		{&n.fn.power, []uintptr{uintptr(unsafe.Pointer(&n.out.number))}, func() { s.Milliwatts = int(n.out.number) }},
 	} {
+		if q.e.addr == 0 {
+			continue
+		}
 		switch err := n.call(q.e, append([]uintptr{n.gpu}, q.args...)...); {
 		case err == nil:
 			q.take()
@@ -137,7 +149,7 @@ func (n *nvml) State() (State, error) {
 // Processes implements Monitor.
 func (n *nvml) Processes() ([]Process, error) {
 	if n.fn.processes.addr == 0 {
-		return nil, errors.New("NVML is too old to list processes; it needs driver 450")
+		return nil, errors.New("this NVML does not list processes; drivers from 450 on do, but for 535.43 to 535.86")
 	}
 	n.out.number = uint32(len(n.out.processes))
 	err := n.call(&n.fn.processes, n.gpu, uintptr(unsafe.Pointer(&n.out.number)),
@@ -147,9 +159,7 @@ func (n *nvml) Processes() ([]Process, error) {
 	}
 	var all []Process
 	for _, p := range n.out.processes[:min(int(n.out.number), len(n.out.processes))] {
-		if int(p.pid) != os.Getpid() {
-			all = append(all, Process{int(p.pid), int64(p.used)}) // 2⁶⁴-1, which becomes -1, where it is not known
-		}
+		all = append(all, Process{int(p.pid), int64(p.used)}) // 2⁶⁴-1, which becomes -1, where it is not known
 	}
 	return all, nil
 }

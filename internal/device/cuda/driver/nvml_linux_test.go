@@ -93,3 +93,20 @@ func TestMonitorOfAPart(t *testing.T) {
 		t.Errorf("lost: %v", err)
 	}
 }
+
+// A driver whose lists of processes have other entries is not asked for one, and a number that NVML no longer tells is
+// unknown.
+func TestMonitorOfAnotherNVML(t *testing.T) {
+	both, path := gpus(t), emulator.NVML(t, "-DLARGER_PROCESSES")
+	m, err := driver.OpenMonitor(path, both[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if s, err := m.State(); err != nil || s.Celsius != -1 || s.Busy != 87 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if p, err := m.Processes(); err == nil {
+		t.Errorf("processes %+v", p)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -144,10 +145,11 @@ func hashOf(cxx string, patterns ...string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// BuildNVML compiles the emulated NVML, which knows the GPUs of the emulated driver.
-func BuildNVML() (string, error) {
+// BuildNVML compiles the emulated NVML, which knows the GPUs of the emulated driver. options are the compiler's.
+func BuildNVML(options ...string) (string, error) {
 	source := in("nvml", "nvml.cc")
-	return cached("nvml", "libnvidia-ml_emulated.so", []string{source}, func(cxx, path string) error {
-		return run(cxx, "-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-o", path, source)
-	})
+	return cached("nvml"+strings.Join(options, ""), "libnvidia-ml_emulated.so", []string{source},
+		func(cxx, path string) error {
+			return run(cxx, append(options, "-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-o", path, source)...)
+		})
 }

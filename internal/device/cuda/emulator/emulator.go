@@ -68,7 +68,7 @@ func library(t testing.TB, build func() (string, error)) string {
 var errUnavailable = errors.New("no emulated CUDA driver")
 
 // NVML is Library for the emulated NVML, which reads its settings from the environment (nvml/nvml.cc).
-func NVML(t testing.TB) string {
+func NVML(t testing.TB, options ...string) string {
 	t.Helper()
-	return library(t, BuildNVML)
+	return library(t, func() (string, error) { return BuildNVML(options...) })
 }

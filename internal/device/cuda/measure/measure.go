@@ -20,7 +20,7 @@ import (
 type Request struct {
 	Driver string   // path of libcuda
 	BLAS   []string // paths of cuBLAS, the best first; none: products of vsetrain alone
-	NVML   string   // path of NVML, empty where there is none
+	NVML   []string // paths of NVML, of which the first that starts is taken
 	Index  int      // which GPU
 	Getenv func(string) string
 	Now    func() time.Time
@@ -191,18 +191,20 @@ func (rep *Report) look(r Request) error {
 // neighbours asks NVML, without which nothing else is worse.
 func (rep *Report) neighbours(r Request, info driver.Info) {
 	err := errors.New("not found")
-	if r.NVML != "" {
+	for _, path := range r.NVML {
 		var m driver.Monitor
-		if m, err = driver.OpenMonitor(r.NVML, info); err == nil {
-			defer m.Close()
-			rep.Monitor = r.NVML
-			rep.DriverVersion, err = m.Driver()
-			all, e := m.Processes()
-			for _, p := range all {
-				rep.Others = append(rep.Others, Neighbour{p.ID, p.Used})
-			}
-			err = errors.Join(err, e)
+		if m, err = driver.OpenMonitor(path, info); err != nil {
+			continue
 		}
+		defer m.Close()
+		rep.Monitor = path
+		rep.DriverVersion, err = m.Driver()
+		all, e := m.Processes()
+		for _, p := range all {
+			rep.Others = append(rep.Others, Neighbour{p.ID, p.Used})
+		}
+		err = errors.Join(err, e)
+		break
 	}
 	if err != nil {
 		rep.NoMonitor = err.Error()

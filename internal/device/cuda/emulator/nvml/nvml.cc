@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 namespace {
 enum { kOK = 0, kNotInitialized = 1, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kTooSmall = 7, kLost = 15 };
@@ -60,20 +59,26 @@ int nvmlDeviceGetUtilizationRates(void* gpu, Utilization* u) {
   *u = {(unsigned)of("EMULATED_NVML_BUSY", 87), 12};
   return kOK;
 }
+#ifndef LARGER_PROCESSES  // and no temperature either, as a later NVML may
 int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
   if (int r = ready(gpu)) return r;
   return mig(gpu) || sensor ? kNotSupported : (*celsius = 41, kOK);
 }
+#endif
 int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) {
   if (int r = ready(gpu)) return r;
   return mig(gpu) ? kNotSupported : (*milliwatts = 312000, kOK);
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* gpu, unsigned* n, Process* all) {
   if (int r = ready(gpu)) return r;
-  const Process found[] = {{(unsigned)getpid(), 300000000, 0, 0}, {4242, 700000000, 0, 0}};
+  // This process is listed while it has a context, under its number outside of the container.
+  const Process found[] = {{4242, 700000000, 0, 0}, {812345, 300000000, 0, 0}};
   unsigned room = *n;
-  *n = 2;
-  for (unsigned i = 0; i < 2 && i < room; i++) all[i] = found[i];
-  return room < 2 ? kTooSmall : kOK;
+  *n = getenv("EMULATED_CUDA_CONTEXT") ? 2 : 1;
+  for (unsigned i = 0; i < *n && i < room; i++) all[i] = found[i];
+  return room < *n ? kTooSmall : kOK;
 }
+#ifdef LARGER_PROCESSES  // as drivers 535.43 to 535.86
+int nvmlDeviceGetConfComputeMemSizeInfo() { return kNotSupported; }
+#endif
 }

@@ -67,7 +67,7 @@ long lose;            // the GPU is lost at this launch from now on; 0 never
 long others;          // bytes of memory that other processes hold
 long multiprocessors = 4;
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
-long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none that is recorded
+long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none recorded, 3 none, though claimed
 int context_object, broken;
 bool overwritten;  // memory of the host, between the call of a copy from it and its turn
 thread_local void* context;
@@ -238,9 +238,9 @@ Result cuDevicePrimaryCtxRetain(void** c, int) {
   return !initialized              ? kNotInitialized
          : mode == 2 || (mode && taken) ? kUnavailable
          : broken                  ? broken
-                                   : (retained = true, *c = &context_object, kOK);
+                                   : (retained = true, *c = &context_object, setenv("EMULATED_CUDA_CONTEXT", "1", 1));
 }
-Result cuDevicePrimaryCtxRelease_v2(int) { return kOK; }
+Result cuDevicePrimaryCtxRelease_v2(int) { return unsetenv("EMULATED_CUDA_CONTEXT"), kOK; }
 Result cuCtxSetCurrent(void* c) { return context = c, kOK; }
 Result cuCtxSynchronize() { READY; flush_all(); return broken; }
 Result cuMemGetInfo_v2(size_t* available, size_t* total) {
@@ -294,14 +294,24 @@ Result cuMemsetD32Async(Address d, unsigned v, size_t n, void* st) {
   if (!emu::inside(d, n * 4) || d % 4) return kInvalidValue;
   return enqueue(stream(st), [=] { for (size_t i = still(d, 4 * n) ? 0 : n; i < n; i++) ((unsigned*)d)[i] = v; });
 }
-Result cuModuleLoadData(void** m, const void* image) {
+Result cuModuleLoadDataEx(void** m, const void* image, unsigned n, const int* options, void** values) {
   READY;
   NOT_RECORDED;
   std::string ptx = (const char*)image;
-  if (ptx.find(".version") == ptx.npos) return kInvalidImage;
+  char* log = 0;
+  size_t bytes = 0;
+  for (unsigned i = 0; i < n; i++) {
+    if (options[i] == 5) log = (char*)values[i];
+    if (options[i] == 6) bytes = (size_t)values[i];
+  }
+  if (ptx.find(".version") == ptx.npos) {
+    if (log) snprintf(log, bytes, "ptxas application ptx input, line 1; fatal : Missing .version directive");
+    return kInvalidImage;
+  }
   *m = new Module{entries(ptx), {}};
   return kOK;
 }
+Result cuModuleLoadData(void** m, const void* image) { return cuModuleLoadDataEx(m, image, 0, 0, 0); }
 Result cuModuleUnload(void* m) { delete (Module*)m; return kOK; }
 Result cuModuleGetFunction(void** f, void* m, const char* name) {
   READY;
@@ -355,6 +365,7 @@ Result cuLaunchCooperativeKernel(void* f, unsigned gx, unsigned gy, unsigned gz,
   READY;
   if (cooperative == 2 && stream(st)->capture) return stream(st)->spoiled = true, kCaptureUnsupported;
   if (!cooperative) return kNotSupported;
+  if (cooperative == 3) return kTooLarge;
   int resident = 0;
   if (Result r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&resident, f, bx * by * bz, shared)) return r;
   if ((uint64_t)gx * gy * gz > (uint64_t)resident * multiprocessors) return kTooLarge;
