@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -148,25 +150,49 @@ func (o *serveOptions) describe(a *app) error {
 }
 
 func (o *serveOptions) run(ctx context.Context, a *app) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
+	var url string
+	var s *serve.Server // whose Ready names it
+	o.Ready = func() {
+		if o.JSON {
+			s.Log().Info("ready", "url", url)
+			return
+		}
+		a.Printf("answers at %s\n", url)
+	}
+	var err error
+	s, err = serve.New(o.Options)
+	if err != nil {
+		return err
+	}
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, stopSignals()...)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	context.AfterFunc(ctx, func() { signal.Stop(told) }) // a second one ends the program at once
+	go func() {
+		select {
+		case by := <-told:
+			s.Log().Info("stopping", "signal", by.String())
+			if by == hangup {
+				stop(errHangup)
+			}
+			stop(nil)
+		case <-ctx.Done():
+		}
+	}()
 	l, err := listenOn(o.Listen, servePort) // before the work, not after it
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+	url = fmt.Sprintf("http://%s/", bind.Here(l.Addr()))
 	if !bind.IsLoopback(l.Addr()) && o.Token == "" {
 		if !o.NoToken {
 			return fmt.Errorf("%s is not the loopback address: everybody who reaches it could search; name a token "+
 				"with --token-file or VSETRAIN_TOKEN, or say --no-token", l.Addr())
 		}
-		a.Warnf("%s is not the loopback address: everybody who reaches it may search, and read captions and ids",
-			l.Addr())
-	}
-	o.Ready = func() { a.Printf("answers at http://%s/\n", bind.Here(l.Addr())) }
-	s, err := serve.New(o.Options)
-	if err != nil {
-		return err
+		o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read "+
+			"captions and ids", l.Addr()))
 	}
 	var open []*search.Index
 	defer func() {
@@ -174,10 +200,10 @@ func (o *serveOptions) run(ctx context.Context, a *app) error {
 			x.Close()
 		}
 	}()
-	return s.Serve(ctx, l, func(ctx context.Context) (map[string]serve.Searcher, error) {
+	err = s.Serve(ctx, l, func(ctx context.Context) (map[string]serve.Searcher, error) {
 		searchers := map[string]serve.Searcher{}
 		for _, split := range o.Splits {
-			x, err := o.open(ctx, a, split)
+			x, err := o.open(ctx, a, s, split)
 			if err != nil {
 				return nil, err
 			}
@@ -185,16 +211,34 @@ func (o *serveOptions) run(ctx context.Context, a *app) error {
 		}
 		return searchers, nil
 	})
+	if err == nil && context.Cause(ctx) == errHangup {
+		return &codedError{errHangup, exitInterrupted}
+	}
+	return err
+}
+
+// errHangup tells those who expect the server to read its data anew.
+var errHangup = errors.New("a hangup (SIGHUP) stops the server, which reads nothing anew; start it again to serve " +
+	"what has changed")
+
+// warn writes a warning into the log where that is JSON.
+func (o *serveOptions) warn(a *app, s *serve.Server, err error) {
+	if o.JSON {
+		s.Log().Warn(err.Error())
+		return
+	}
+	a.warn(err)
 }
 
 // open encodes the images of a split.
-func (o *serveOptions) open(ctx context.Context, a *app, split string) (*search.Index, error) {
+func (o *serveOptions) open(ctx context.Context, a *app, s *serve.Server, split string) (*search.Index, error) {
 	bars, start := phases{app: a}, time.Now()
 	defer bars.close()
 	dir, limit := o.cache.folder()
 	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth,
 		Data: o.trained.Data, Vocab: o.trained.Vocab, Split: split, Batch: o.trained.Batch, Device: o.trained.Device,
-		Cache: dir, CacheLimit: limit, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
+		Cache: dir, CacheLimit: limit, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: bars.show,
+		Warn: func(err error) { o.warn(a, s, err) }})
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +258,11 @@ func (o *serveOptions) open(ctx context.Context, a *app, split string) (*search.
 		return nil, err
 	}
 	bars.close()
-	fmt.Fprintf(a.Err, "%s, split %s: %d images; ready after %s\n", i.Data, i.Split, i.Images,
-		ui.Duration(time.Since(start)))
+	took := time.Since(start)
+	if o.JSON {
+		s.Log().Info("encoded", "data", i.Data, "split", i.Split, "images", i.Images, "seconds", took.Seconds())
+		return x, nil
+	}
+	fmt.Fprintf(a.Err, "%s, split %s: %d images; ready after %s\n", i.Data, i.Split, i.Images, ui.Duration(took))
 	return x, nil
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +73,57 @@ func TestServe(t *testing.T) {
 		}
 		if !strings.Contains(errs.String(), "path=/v1/search status=200") {
 			t.Errorf("%s: log %q", network, errs.String())
+		}
+	}
+}
+
+// With --log json every line is JSON, from the first on. SIGHUP ends the server with a line that says so and an exit
+// code that a supervisor takes for a failure, SIGTERM with 0.
+func TestServeTold(t *testing.T) {
+	if hangup == nil {
+		t.Skip("no SIGHUP here")
+	}
+	dir := filepath.Join("..", "..", "testdata", "torch", "vseinf")
+	for by, want := range map[os.Signal]int{hangup: exitInterrupted, syscall.SIGTERM: 0} {
+		var all safeBuffer
+		a := &app{Streams: &ui.Streams{Out: &all, Err: &all, Width: 80, Now: time.Now}}
+		c := newCmdServe(a)
+		c.SetArgs([]string{filepath.Join(dir, "checkpoint.pth.tar"), "--data", filepath.Join(dir, "data"), "--listen",
+			"0.0.0.0:0", "--no-token", "--no-cache", "--device", "cpu", "--log", "json"})
+		done := make(chan error, 1)
+		go func() { done <- c.ExecuteContext(t.Context()) }()
+		for range 1000 {
+			if strings.Contains(all.String(), `"msg":"ready"`) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := self.Signal(by); err != nil {
+			t.Fatal(err)
+		}
+		code, coded := 0, (*codedError)(nil)
+		if err := <-done; errors.As(err, &coded) {
+			code = coded.code
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != want {
+			t.Errorf("%v ends the server with %d, want %d", by, code, want)
+		}
+		said := []string{}
+		for line := range strings.Lines(all.String()) {
+			var l struct{ Msg, Signal string }
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Errorf("%q: %v", line, err)
+			}
+			said = append(said, l.Msg+l.Signal)
+		}
+		if got := strings.Join(said[1:], " "); len(said) != 4 || got != "encoded ready stopping"+by.String() {
+			t.Errorf("%v: %q", by, said)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 	case reflect.Float64:
 		return object{"type": "number"}
 	case reflect.Struct:
-		properties, required, choices := object{}, []any{}, []any{}
+		properties, required, choices := object{}, []any{}, []string{}
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -110,8 +110,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 				required = append(required, name)
 			}
 			if f.Tag.Get("choice") != "" {
-				choices = append(choices, object{"required": []any{name},
-					"properties": object{name: object{"not": object{"type": "null"}}}})
+				choices = append(choices, name)
 			}
 		}
 		o := object{"type": "object", "properties": properties, "additionalProperties": false}
@@ -119,7 +118,8 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 			o["required"] = required
 		}
 		if len(choices) > 0 {
-			o["oneOf"] = choices
+			// in words: from a oneOf of required fields generators of clients make types without the other fields
+			o["description"] = "Has exactly one of " + strings.Join(choices, " and ") + "."
 		}
 		return o
 	}

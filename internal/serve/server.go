@@ -87,6 +87,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Co
 	return err
 }
 
+// Log is where the server writes what it does.
+func (s *Server) Log() *slog.Logger { return s.log }
+
 // start makes the server ready.
 func (s *Server) start(searchers map[string]Searcher) error {
 	r := &ready{searchers: searchers, batchers: map[string]*batcher{}}
