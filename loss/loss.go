@@ -83,9 +83,6 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 	return op
 }
 
-// lmh2Margin is the margin by which the LSEH paper's LMH2, LMH with the learning rate of LSEH, is told from LMH1.
-const lmh2Margin = 0.16
-
 // Names of the two losses of hinges.
 const (
 	LSH = "lsh" // sum of hinges
@@ -99,13 +96,9 @@ func init() {
 			return hinge(g, scores, nil, o.Margin, false)
 		}}
 	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, plateau: true,
-		titles: []string{"LMH1", "LMH2"},
-		title: func(o *Options) string {
-			if o.Margin == lmh2Margin {
-				return "LMH2"
-			}
-			return "LMH1"
-		}, build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
+		titles: []string{"LMH1", "LMH2", "LMH"}, // the LSEH paper's two, by margin and schedule, and others
+		title:  func(o *Options) string { return fmt.Sprintf("LMH α=%v", o.Margin) },
+		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
 			return hinge(g, scores, nil, o.Margin, !sum)
 		}}
 }

@@ -61,6 +61,41 @@ var presets = sync.OnceValue(func() []Preset {
 // Presets returns the rows of the table in its order.
 func Presets() []Preset { return presets() }
 
+// PresetLoss returns the loss of the preset that has the network, the data set, the loss and the schedule of a
+// configuration, such as "lmh1": what a table may call it. It is "" where there is none.
+func PresetLoss(c *Config) string {
+	for _, p := range presets() {
+		if p.Data != filepath.Base(filepath.Clean(c.Data.Dir)) {
+			continue
+		}
+		if r, err := loadPreset(p.Name); err == nil && published(&r) == published(c) {
+			return p.Loss
+		}
+	}
+	return ""
+}
+
+// loadPreset keeps what it has loaded.
+func loadPreset(name string) (Config, error) {
+	if c, ok := loadedPresets.Load(name); ok {
+		return c.(Config), nil
+	}
+	r, err := Load(Request{Preset: name})
+	if err == nil {
+		loadedPresets.Store(name, r.Config)
+	}
+	return r.Config, err
+}
+
+var loadedPresets sync.Map // of Config by name
+
+// published is what the papers tell losses of one network apart by.
+func published(c *Config) any {
+	o := &c.Optim
+	return [...]any{c.Model.Network, c.Model.TextEncoder, c.Loss.Name, c.Loss.Margin, c.Loss.WarmupEpochs,
+		o.LR, o.Schedule, o.Decay, o.LRUpdate, o.LRUpdate2, o.WarmupSteps}
+}
+
 // Parts returns the YAML files of the program in the order of their names.
 func Parts() []Part {
 	var parts []Part

@@ -19,7 +19,7 @@ func margins() (lines []marginLine, err error) {
 			return nil, err
 		}
 		o := r.Config.Loss
-		l := marginLine{o.Title(), []string{blue, green, orange}[i], o.Margin, o.Margin}
+		l := marginLine{[]string{"LMH1", "LMH2", o.Title()}[i], []string{blue, green, orange}[i], o.Margin, o.Margin}
 		if o.NeedsSemantics() {
 			l.from, l.to = o.Margin-o.LSEH.Lambda, o.Margin+o.LSEH.Lambda
 		}

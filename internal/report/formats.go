@@ -49,7 +49,8 @@ func (t *Table) Markdown() string {
 // latexEscape replaces what LaTeX would read as a command.
 var latexEscape = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
 	"{", `\{`, "}", `\}`,
-	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, ">", `$>$`, "<", `$<$`, "≥", `$\geq$`)
+	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, ">", `$>$`, "<", `$<$`, "≥", `$\geq$`,
+	"α", `$\alpha$`)
 
 // LaTeX returns the table as a table environment; it needs \usepackage{booktabs}.
 func (t *Table) LaTeX() string {

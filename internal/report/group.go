@@ -58,6 +58,9 @@ func (r *Run) LossName() string {
 	if r.Label != "" {
 		return r.Label
 	}
+	if p := strings.ToUpper(config.PresetLoss(&r.Config)); slices.Contains(loss.Titles(), p) {
+		return p // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
+	}
 	return r.Config.Loss.Title()
 }
 
@@ -108,7 +111,8 @@ func (d *DataSet) add(r *Run) {
 // arrange orders the groups, and tells those of one name apart by what they differ in.
 func (d *DataSet) arrange() {
 	rank := func(names []string, name string) int {
-		if i := slices.Index(names, name); i >= 0 {
+		kind, _, _ := strings.Cut(name, " ") // LMH of "LMH α=0.05"
+		if i := slices.Index(names, kind); i >= 0 {
 			return i
 		}
 		return len(names)

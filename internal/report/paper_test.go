@@ -34,6 +34,9 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 	}
 	name := fmt.Sprintf("%s-%s-%d", network, strings.ToLower(lossName), seed)
 	r := &Run{Dir: "runs/" + name, Name: name, Config: c}
+	if strings.HasPrefix(lossName, "LMH") {
+		r.Label = lossName // the data sets of these tests have no presets
+	}
 	for i, p := range history {
 		r.Validations = append(r.Validations, experiment.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch,
 			MRecall: p.MRecall})

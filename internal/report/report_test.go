@@ -112,7 +112,7 @@ func TestOpenAndDraw(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
-	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH1") {
+	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH α=0.2") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))
 	}
 	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil ||
