@@ -29,7 +29,7 @@ var host = system{
 	},
 	rename:  os.Rename,
 	link:    os.Link,
-	syncDir: syncDir,
+	syncDir: SyncDir,
 }
 
 // File is a new file under a hidden name. Commit gives it the name of its target, Abort removes it.

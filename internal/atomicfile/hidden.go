@@ -147,6 +147,26 @@ func MkdirTemp(path string) (string, error) {
 	return name, Explain("make", path, err)
 }
 
+// MkdirAll makes a folder and those above it that are missing, and makes their names lasting.
+func MkdirAll(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return os.MkdirAll(path, 0o777) // names what is in the way
+	}
+	return SyncDir(parent)
+}
+
 // CommitDir renames a hidden folder, whose files have been synced, to path, where nothing may be, and syncs the folder
 // around it. The error is an *Error.
 func CommitDir(temp, path string) error {
@@ -154,14 +174,14 @@ func CommitDir(temp, path string) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		return syncDir(dir)
+		return SyncDir(dir)
 	})
 	if err == nil {
 		err = os.Rename(temp, path)
 	}
 	if err == nil {
 		forget(temp)
-		err = syncDir(filepath.Dir(path))
+		err = SyncDir(filepath.Dir(path))
 	}
 	return Explain("make", path, err)
 }

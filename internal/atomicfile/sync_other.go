@@ -2,5 +2,5 @@
 
 package atomicfile
 
-// syncDir does nothing where folders cannot be synced.
-func syncDir(string) error { return nil }
+// SyncDir does nothing where folders cannot be synced.
+func SyncDir(string) error { return nil }

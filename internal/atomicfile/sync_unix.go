@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncDir makes the renames in dir lasting.
-func syncDir(dir string) error {
+// SyncDir makes the names in dir lasting: of files that were created or renamed there.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

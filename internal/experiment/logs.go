@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -105,17 +107,22 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 	}
 	l := &logs{every: t.cfg.Train.LogStep, now: t.Now}
 	var err error
-	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName)); err != nil {
+	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName), t.counted); err != nil {
 		return nil, err
 	}
 	err = l.metrics.TruncateAfter(p.Step, undone(p)...)
+	there := curves{tags: map[string]uint{}, steps: map[int64]uint64{}}
 	if err == nil {
 		err = tfevents.Truncate(t.run.Path(), func(e tfevents.Event) bool {
-			return e.Step <= p.Step && !(p.Pending && e.Step == p.Step && strings.HasPrefix(e.Tag, validationTags))
+			stays := e.Step <= p.Step && !(p.Pending && e.Step == p.Step && strings.HasPrefix(e.Tag, validationTags))
+			if stays {
+				there.add(e.Tag, e.Step)
+			}
+			return stays
 		})
 	}
 	if err == nil && t.cfg.Run.TensorBoard {
-		err = l.openEvents(t.run.Path(), env.Host, p.Step, t.cfg)
+		err = l.openEvents(t.run, env.Host, p.Step, t.cfg, there)
 	}
 	if err != nil {
 		l.metrics.Close()
@@ -132,16 +139,38 @@ func undone(p train.Position) []string {
 	return nil
 }
 
-// openEvents starts the event file of a session that continues after the given step; it begins with the settings of the
-// run.
-func (l *logs) openEvents(dir, host string, step int64, c *config.Config) error {
+// curves are the points of the curves in event files.
+type curves struct {
+	tags  map[string]uint  // the bit of a curve; what has none of the 64 counts as there
+	steps map[int64]uint64 // the curves that have a point at a step
+}
+
+func (c *curves) add(tag string, step int64) {
+	bit, ok := c.tags[tag]
+	if !ok {
+		bit = uint(len(c.tags))
+		c.tags[tag] = bit
+	}
+	c.steps[step] |= 1 << bit
+}
+
+func (c *curves) has(tag string, step int64) bool {
+	bit, ok := c.tags[tag]
+	return ok && (bit >= 64 || c.steps[step]>>bit&1 != 0)
+}
+
+// openEvents starts the event file of a session that continues after the given step. It begins with the settings of the
+// run, and with the points of metrics.jsonl that the event files do not have: a power failure may have taken their end.
+func (l *logs) openEvents(run *runfs.Dir, host string, step int64, c *config.Config, there curves) error {
 	now := l.now()
-	w, err := tfevents.Create(dir, now, host)
+	w, err := tfevents.Create(run.Path(), now, host)
 	if err != nil {
 		return err
 	}
 	if err = w.HParams(now, config.Settings(c)); err == nil && step > 0 {
-		err = w.Start(step+1, now)
+		if err = restoreCurves(w, run.Path(runfs.MetricsName), now, there); err == nil {
+			err = w.Start(step+1, now)
+		}
 	}
 	if err == nil {
 		err = w.Flush()
@@ -152,6 +181,28 @@ func (l *logs) openEvents(dir, host string, step int64, c *config.Config) error 
 	}
 	l.events = w
 	return nil
+}
+
+func restoreCurves(w *tfevents.Writer, path string, now time.Time, there curves) error {
+	_, err := runfs.ReadLog(path, runfs.All, func(line []byte, number int) (bool, error) {
+		r, err := readRecord(line)
+		if err != nil {
+			return false, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if r.Time.IsZero() {
+			r.Time = now
+		}
+		for _, tag := range sortedKeys(r.scalars) {
+			if there.has(tag, r.Step) {
+				continue
+			}
+			if err := w.Scalar(tag, r.Step, r.Time, float32(r.scalars[tag])); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return err
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -260,7 +311,35 @@ func (l *logs) write(line any, now time.Time, step int64, scalars map[string]flo
 	return l.events.Flush()
 }
 
-func (l *logs) sync() error { return l.metrics.Sync() }
+func (l *logs) sync() error {
+	err := l.metrics.Sync()
+	if err == nil && l.events != nil {
+		err = l.events.Sync()
+	}
+	return err
+}
+
+// record is a line of metrics.jsonl of either kind.
+type record struct {
+	Kind    string
+	Step    int64
+	Time    time.Time
+	scalars map[string]float64
+}
+
+func readRecord(line []byte) (r record, err error) {
+	if err = json.Unmarshal(line, &r); err != nil {
+		return r, err
+	}
+	var values interface{ scalars() map[string]float64 } = new(StepRecord)
+	if r.Kind == kindValidation {
+		values = new(ValidationRecord)
+	}
+	if err = json.Unmarshal(line, values); err == nil {
+		r.scalars = values.scalars()
+	}
+	return r, err
+}
 
 func (t *training) closeLogs() error {
 	if t.logs == nil {

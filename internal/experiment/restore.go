@@ -96,7 +96,10 @@ func (t *training) bestFits(p train.Position, batches int) error {
 // removes the log wants to continue without it.
 func (t *training) logFits(st train.State) error {
 	path := t.run.Path(runfs.MetricsName)
-	n, err := runfs.ReadLog(path, runfs.UpTo(path, st.Position.Step, undone(st.Position)...))
+	if t.counted = st.LogLines; t.counted == 0 {
+		t.counted = runfs.All // unknown
+	}
+	n, err := runfs.ReadLog(path, t.counted, runfs.UpTo(path, st.Position.Step, undone(st.Position)...))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("resume: %w", err)
@@ -119,7 +122,7 @@ func (t *training) neverSaved() error {
 	var last, validation int64 // steps
 	validations := 0
 	path := t.run.Path(runfs.MetricsName)
-	_, err := runfs.ReadLog(path, func(line []byte, number int) (bool, error) {
+	_, err := runfs.ReadLog(path, t.counted, func(line []byte, number int) (bool, error) {
 		var at struct {
 			Kind string
 			Step int64

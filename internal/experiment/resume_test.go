@@ -1,12 +1,15 @@
 package experiment
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -325,6 +328,85 @@ func sameCheckpoints(t *testing.T, a, b string) {
 	for _, name := range names(a) {
 		if name != lastName && name != bestName {
 			sameTensors(t, checkpoint(a, name), checkpoint(b, name))
+		}
+	}
+}
+
+// points returns how often each point of a curve stands in the event files of a run, and with which value.
+func points(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("event files %v, %v", files, err)
+	}
+	count := map[string]int{}
+	for _, f := range files {
+		events, err := tfevents.Read(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if strings.HasPrefix(e.Tag, "train/") || strings.HasPrefix(e.Tag, "val/") {
+				count[fmt.Sprint(e.Tag, " ", e.Step, " ", e.Value)]++
+			}
+		}
+	}
+	return count
+}
+
+// After a power failure the log ends with what was not synced: zeros between lines that came later. Events were lost,
+// in a file that was cut off or with its name. Resuming ends the log where the checkpoint counts, and writes the events
+// anew that the log has: each point is there once.
+func TestPowerFailure(t *testing.T) {
+	c := tinyConfig()
+	c.Train.Epochs = 1
+	whole := mustTrain(t, c)
+	want, wantLog := points(t, whole), metrics(t, whole)
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, lost := range []func(events string) error{
+		func(string) error { return nil },
+		os.Remove,
+		func(events string) error { return os.Truncate(events, 600) },
+		func(events string) error { return os.Truncate(events, 0) },
+	} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Train(ctx, request(c, dir, &watcher{onStep: func(i train.StepInfo) {
+			if i.Step == 7 {
+				cancel()
+			}
+		}}))
+		cancel()
+		if !errors.Is(err, train.ErrInterrupted) {
+			t.Fatal(err)
+		}
+		log := filepath.Join(dir, runfs.MetricsName)
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := bytes.SplitAfter(b, []byte("\n"))[0]
+		b = slices.Concat(b, make([]byte, 4096), last, last)
+		if err := os.WriteFile(log, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		events, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+		if err != nil || len(events) != 1 {
+			t.Fatalf("event files %v, %v", events, err)
+		}
+		if err := lost(events[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := resumed(t, c, dir, &watcher{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := metrics(t, dir); !slices.Equal(got, wantLog) {
+			t.Errorf("metrics %q, want %q", got, wantLog)
+		}
+		if got := points(t, dir); !maps.Equal(got, want) {
+			t.Errorf("%d points of curves, want %d", len(got), len(want))
 		}
 	}
 }

@@ -324,40 +324,22 @@ func (t *tracker) sendRecords(ctx context.Context) (lines int, err error) {
 
 // take returns the metrics of a line that were not sent yet, and notes that they are.
 func (s *trackState) take(line []byte) ([]mlflow.Metric, error) {
-	var head struct {
-		Kind string
-		Step int64
-		Time time.Time
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
+	r, err := readRecord(line)
+	if err != nil {
 		return nil, err
 	}
-	validation := head.Kind == kindValidation
-	if head.Step < s.Step || head.Step == s.Step && (s.Validated || !validation) {
+	validation := r.Kind == kindValidation
+	if r.Step < s.Step || r.Step == s.Step && (s.Validated || !validation) {
 		return nil, nil
 	}
-	var scalars map[string]float64
-	if validation {
-		var r ValidationRecord
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, err
-		}
-		scalars = r.scalars()
-	} else {
-		var r StepRecord
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, err
-		}
-		scalars = r.scalars()
-	}
-	s.Step, s.Validated = head.Step, validation
+	s.Step, s.Validated = r.Step, validation
 	at := int64(0)
-	if !head.Time.IsZero() {
-		at = head.Time.UnixMilli()
+	if !r.Time.IsZero() {
+		at = r.Time.UnixMilli()
 	}
 	var out []mlflow.Metric
-	for _, key := range sortedKeys(scalars) {
-		out = append(out, mlflow.Metric{Key: key, Value: scalars[key], Timestamp: at, Step: head.Step})
+	for _, key := range sortedKeys(r.scalars) {
+		out = append(out, mlflow.Metric{Key: key, Value: r.scalars[key], Timestamp: at, Step: r.Step})
 	}
 	return out, nil
 }

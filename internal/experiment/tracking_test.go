@@ -136,7 +136,7 @@ func (f *fakeMLflow) same(t *testing.T, id, dir string) {
 	if run == nil {
 		t.Fatalf("no run %s among %d", id, len(f.runs))
 	}
-	_, err := runfs.ReadLog(filepath.Join(dir, runfs.MetricsName), func(line []byte, _ int) (bool, error) {
+	_, err := runfs.ReadLog(filepath.Join(dir, runfs.MetricsName), runfs.All, func(line []byte, _ int) (bool, error) {
 		var s trackState
 		points, err := s.take(line)
 		for _, p := range points {

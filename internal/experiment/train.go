@@ -124,6 +124,7 @@ type training struct {
 	saved      int64        // step of the last checkpoint, 0 without one
 	best       int64        // step of the best checkpoint on the disk, 0 without one
 	warnings   []error      // that wait until the run is shown
+	counted    int          // lines of the log that the last checkpoint counts, 0 without one
 	keptBefore []train.Kept // checkpoints of the best validations so far (train.keep)
 }
 

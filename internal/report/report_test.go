@@ -121,7 +121,7 @@ func TestOpenAndDraw(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"{\n{\"kind\":\"val\"}\n":                      "metrics.jsonl:1: expected a JSON object",
-		"{\"kind\":\"val\",\"m_recall\":3}\n\n":        "metrics.jsonl:2: expected a JSON object",
+		"{\"kind\":\"val\",\"m_recall\":3}\n\n{}\n":    "metrics.jsonl:2: expected a JSON object",
 		"{\"kind\":\"val\",\"m_recall\":300}\n":        "metrics.jsonl:1: m_recall 300; expected 0 to 100",
 		"{\"kind\":\"val\",\"epoch\":\"x\"}\n":         "metrics.jsonl:1: expected a JSON object",
 		"{\"kind\":\"train\",\"epoch\":-1}\n":          "metrics.jsonl:1: epoch -1",

@@ -1,16 +1,14 @@
 package report
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"vsetrain/eval"
 	"vsetrain/internal/config"
-	"vsetrain/internal/regular"
 	"vsetrain/internal/runfs"
 	"vsetrain/models"
 	"vsetrain/train"
@@ -75,24 +73,19 @@ func Open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Name: nameOf(dir), Config: cfg.Config}
 	path := filepath.Join(dir, runfs.MetricsName)
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: the run has no metrics yet: %w", dir, err)
-	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<16)
-	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return r, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
+	_, err = runfs.ReadLog(path, runfs.All, func(line []byte, n int) (bool, error) {
 		if err := r.Add(line); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w; mend or remove the line", path, n, err)
+			return false, fmt.Errorf("%s:%d: %w; mend or remove the line", path, n, err)
 		}
+		return true, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s: the run has no metrics yet: %w", dir, err)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // nameOf is the last element of a folder's path, also of "." and "..".

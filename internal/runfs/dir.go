@@ -44,7 +44,7 @@ func Open(path string, owner Owner) (*Dir, error) {
 		return nil, &atomicfile.Error{Op: "open", Path: "run directory", Err: errors.New("no name"),
 			Remedy: "set run.dir or --run DIR"}
 	}
-	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Join(path, CheckpointsName)); err != nil {
 		return nil, wrap("create", path, err)
 	}
 	lock, err := acquire(path, filepath.Join(path, lockName), "choose another directory with --run DIR", owner)

@@ -50,7 +50,7 @@ func TestReallyFullDisk(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 
-	l, err := OpenLog(filepath.Join(dir, MetricsName))
+	l, err := OpenLog(filepath.Join(dir, MetricsName), All)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/regular"
 )
 
@@ -22,9 +25,16 @@ type Log struct {
 	buf   bytes.Buffer
 }
 
-// OpenLog opens or creates a log. A last line that a kill or power failure left unfinished is cut off; a broken line
-// before the last one is an error that names it.
-func OpenLog(path string) (*Log, error) {
+// All in place of a number of lines says that every line of a log counts.
+const All = math.MaxInt
+
+// maxLine bounds a line in bytes; a step has one kilobyte.
+const maxLine = 1 << 20
+
+// OpenLog opens or creates a log whose first lines, as many as counted, are known to be on disk. What a kill or power
+// failure left broken at the end is cut off: behind those lines everything from the first broken line on, since blocks
+// reach a disk in any order. Of the counted lines only the last may be broken; another is an error that names it.
+func OpenLog(path string, counted int) (*Log, error) {
 	if err := regular.Check(path); err != nil {
 		return nil, wrap("open", path, err)
 	}
@@ -33,7 +43,10 @@ func OpenLog(path string) (*Log, error) {
 		return nil, wrap("open", path, err)
 	}
 	l := &Log{path: path, f: f}
-	err = l.truncate(func([]byte, int) (bool, error) { return true, nil })
+	err = l.truncate(counted, func([]byte, int) (bool, error) { return true, nil })
+	if err == nil {
+		err = wrap("create", path, atomicfile.SyncDir(filepath.Dir(path)))
+	}
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -42,13 +55,17 @@ func OpenLog(path string) (*Log, error) {
 }
 
 // scan calls accept with every whole line of a log and its number until it returns false, and returns length and number
-// of the lines that were accepted.
-func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, error)) (n int64, lines int,
-	err error) {
-	r := bufio.NewReaderSize(f, 1<<16)
+// of the lines that were accepted. The line is valid during the call.
+func scan(path string, f io.Reader, counted int, accept func(line []byte, number int) (bool, error)) (n int64,
+	lines int, err error) {
+	r := bufio.NewReaderSize(f, maxLine)
 	broken := 0
 	for number := 1; ; number++ {
-		line, err := r.ReadBytes('\n')
+		line, err := r.ReadSlice('\n')
+		whole := err == nil && json.Valid(line)
+		for err == bufio.ErrBufferFull { // to see whether there is a line behind it
+			_, err = r.ReadSlice('\n')
+		}
 		if err == io.EOF {
 			return n, lines, nil // what follows the last newline is a torn line
 		}
@@ -56,10 +73,13 @@ func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, 
 			return 0, 0, wrap("read", path, err)
 		}
 		if broken > 0 {
-			return 0, 0, fmt.Errorf("%s:%d: expected a JSON object, found a broken line before the last one; "+
-				"repair or remove the line", path, broken)
+			return 0, 0, fmt.Errorf("%s:%d: expected a JSON object of at most %d bytes, found a broken line before "+
+				"the last one; repair or remove the line", path, broken, maxLine)
 		}
-		if !json.Valid(line) {
+		if !whole {
+			if number > counted {
+				return n, lines, nil
+			}
 			broken = number // forgiven if it is the last: a power failure may leave blocks of zeros
 			continue
 		}
@@ -72,23 +92,24 @@ func scan(path string, f io.Reader, accept func(line []byte, number int) (bool, 
 }
 
 // ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted.
-// The file is not changed; if there is none the error is fs.ErrNotExist.
-func ReadLog(path string, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
-	f, err := os.Open(path)
+// The line is valid during the call; counted is that of OpenLog. The file is not changed; if there is none the error is
+// fs.ErrNotExist.
+func ReadLog(path string, counted int, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return 0, wrap("open", path, err)
 	}
 	defer f.Close()
-	_, lines, err = scan(path, f, visit)
+	_, lines, err = scan(path, f, counted, visit)
 	return lines, err
 }
 
 // truncate removes everything from the first line on that accept rejects.
-func (l *Log) truncate(accept func(line []byte, number int) (bool, error)) error {
+func (l *Log) truncate(counted int, accept func(line []byte, number int) (bool, error)) error {
 	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
 		return wrap("read", l.path, err)
 	}
-	accepted, lines, err := scan(l.path, l.f, accept)
+	accepted, lines, err := scan(l.path, l.f, counted, accept)
 	if err == nil {
 		err = l.cut(accepted)
 	}
@@ -136,7 +157,7 @@ func (l *Log) Append(v any) error {
 // that step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run
 // will do at that step. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
-	return l.truncate(UpTo(l.path, step, undone...))
+	return l.truncate(All, UpTo(l.path, step, undone...))
 }
 
 // UpTo returns a function for ReadLog that accepts the lines that TruncateAfter leaves.

@@ -3,6 +3,7 @@ package runfs
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func countLines(t *testing.T, path string) int {
 
 func openLog(t *testing.T, path string) *Log {
 	t.Helper()
-	l, err := OpenLog(path)
+	l, err := OpenLog(path, All)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +84,57 @@ func TestBrokenLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenLog(path); err == nil || !strings.HasPrefix(err.Error(), path+":2: expected a JSON object") {
+	if _, err := OpenLog(path, All); err == nil || !strings.HasPrefix(err.Error(), path+":2: expected a JSON object") {
 		t.Errorf("got %v", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != text {
 		t.Errorf("the file was changed to %q", b)
+	}
+}
+
+// Behind the lines that a checkpoint counts, a power failure may have left anything: the log ends before it. A broken
+// line among those that count is an error, whatever follows.
+func TestBrokenLineBehindTheCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), MetricsName)
+	const one, two = "{\"step\":1}\n", "{\"step\":2}\n"
+	zeros := strings.Repeat("\x00", 4096)
+	for _, c := range []struct {
+		text        string
+		counted     int
+		lines, want int // want: the number of the line that is refused, 0 for none
+	}{
+		{one + two + zeros + two + two, 2, 2, 0},
+		{one + two + zeros + "\n" + two, 2, 2, 0},
+		{one + two + zeros + two + two, 3, 0, 3},
+		{one + two + zeros + two + two, All, 0, 3},
+		{one + zeros + "\n" + two, 2, 0, 2},
+		{zeros + one + two, 0, 0, 0},
+		{one + two + zeros, 3, 2, 0},
+		{one + strings.Repeat(zeros, 300), All, 1, 0},
+		{one + "[" + strings.Repeat(" ", maxLine) + "]\n" + two, All, 0, 2},
+		{one + "[" + strings.Repeat(" ", maxLine) + "]\n" + two, 1, 1, 0},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		read, readErr := ReadLog(path, c.counted, func([]byte, int) (bool, error) { return true, nil })
+		l, err := OpenLog(path, c.counted)
+		if c.want > 0 {
+			prefix := fmt.Sprintf("%s:%d: expected a JSON object", path, c.want)
+			if err == nil || readErr == nil || !strings.HasPrefix(err.Error(), prefix) ||
+				err.Error() != readErr.Error() {
+				t.Errorf("%.60q, %d counted: opened with %v, read with %v", c.text, c.counted, err, readErr)
+			}
+			continue
+		}
+		if err != nil || readErr != nil {
+			t.Errorf("%.60q, %d counted: opened with %v, read with %v", c.text, c.counted, err, readErr)
+			continue
+		}
+		l.Close()
+		if got := countLines(t, path); got != c.lines || read != c.lines || l.Lines() != c.lines {
+			t.Errorf("%.60q, %d counted: %d lines, read %d, want %d", c.text, c.counted, got, read, c.lines)
+		}
 	}
 }
 
@@ -165,7 +212,7 @@ func FuzzOpenLog(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l, err := OpenLog(path)
+		l, err := OpenLog(path, All)
 		if err != nil {
 			if after, _ := os.ReadFile(path); !bytes.Equal(after, b) {
 				t.Errorf("refused, but changed to %q", after)

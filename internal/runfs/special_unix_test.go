@@ -21,14 +21,22 @@ func TestSpecialFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, read := range map[string]func() error{
-		MetricsName: func() error { _, err := OpenLog(filepath.Join(dir, MetricsName)); return err },
-		EnvName:     func() error { _, err := ReadSessions(dir); return err },
-		lockName:    func() error { _, err := Open(dir, owner); return err },
-		"holder":    func() error { _, _, err := Holder(dir); return err },
+		MetricsName: func() error { _, err := OpenLog(filepath.Join(dir, MetricsName), All); return err },
+		"read": func() error {
+			all := func([]byte, int) (bool, error) { return true, nil }
+			_, err := ReadLog(filepath.Join(dir, MetricsName), All, all)
+			return err
+		},
+		EnvName:  func() error { _, err := ReadSessions(dir); return err },
+		lockName: func() error { _, err := Open(dir, owner); return err },
+		"holder": func() error { _, _, err := Holder(dir); return err },
 	} {
 		path := filepath.Join(dir, name)
-		if name == "holder" {
+		switch name {
+		case "holder":
 			path = filepath.Join(dir, lockName)
+		case "read":
+			path = filepath.Join(dir, MetricsName)
 		}
 		for kind, plant := range map[string]func() error{
 			"pipe":   func() error { return unix.Mkfifo(path, 0o600) },

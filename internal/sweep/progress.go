@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 
 	"vsetrain/internal/experiment"
-	"vsetrain/internal/regular"
 	"vsetrain/internal/runfs"
 )
 
@@ -26,30 +24,20 @@ func score(v experiment.ValidationRecord, metric string) float64 {
 	return v.MRecall
 }
 
-// lines calls visit for every whole line of a run's metrics; a run without metrics has none.
+// lines calls visit for every whole line of a run's metrics, up to what a power failure left broken; a run without
+// metrics has none.
 func lines(dir string, visit func(kind string, line []byte) error) error {
-	f, _, err := regular.Open(filepath.Join(dir, runfs.MetricsName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<16)
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil { // the end, or a line that is just being written
-			return nil
-		}
+	_, err := runfs.ReadLog(filepath.Join(dir, runfs.MetricsName), 0, func(line []byte, _ int) (bool, error) {
 		kind := "train"
 		if bytes.HasPrefix(line, []byte(`{"kind":"val"`)) {
 			kind = "val"
 		}
-		if err := visit(kind, line); err != nil {
-			return err
-		}
+		return true, visit(kind, line)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	return err
 }
 
 // bestValidation returns the first validation with the largest metric up to an epoch position.

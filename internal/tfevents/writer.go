@@ -46,7 +46,15 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 			f.Close()
 			return nil, err
 		}
-		return w, w.Flush()
+		if err := w.Flush(); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if err := atomicfile.SyncDir(dir); err != nil {
+			f.Close()
+			return nil, explain(path, err)
+		}
+		return w, nil
 	}
 	return nil, fmt.Errorf("tfevents: %s and 999 numbered files exist already", name)
 }
@@ -125,6 +133,18 @@ func (w *Writer) Flush() error {
 		w.setError(w.buf.Flush())
 	}
 	return w.err
+}
+
+// Sync makes everything appended durable.
+func (w *Writer) Sync() error {
+	err := w.Flush()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.setError(w.f.Sync())
+		err = w.err
+	}
+	return err
 }
 
 // Close flushes and closes the file. Calls after it fail.
