@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"io"
 	"path/filepath"
@@ -216,7 +217,7 @@ func (f *Figure) Inline() (string, error) {
 	s := string(b)
 	s = s[strings.Index(s, "<svg"):]
 	s = s[strings.Index(s, "viewBox"):]
-	s = `<svg role="img" ` + s
+	s = fmt.Sprintf(`<svg role="img" aria-label="%s" `, html.EscapeString(f.Title)) + s
 	// the first shape is the background
 	if i := strings.Index(s, `<path `); i >= 0 && strings.Contains(s[i:i+200], "fill:#FFFFFF") {
 		s = s[:i] + s[i+strings.Index(s[i:], "/>")+2:]

@@ -100,6 +100,9 @@ func TestPage(t *testing.T) {
 	if _, e := png.Decode(bytes.NewReader(picture)); err != nil || e != nil {
 		t.Errorf("curves: %v, %v", err, e)
 	}
+	if m := regexp.MustCompile(`<svg role="img" viewBox|<th[^>]*></th>|<div class="table">`).FindString(page); m != "" {
+		t.Errorf("the page has %s: a picture or a head without a name, or a table out of the keyboard's reach", m)
+	}
 }
 
 // Older runs counted the violated negatives only.

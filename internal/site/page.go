@@ -272,6 +272,11 @@ func relative(from, to string) string {
 	return filepath.ToSlash(rel)
 }
 
+// reached puts what scrolls sideways within reach of the keyboard, and makes a head of a column without a name a cell.
+// The text of a page cannot hold these marks: there < is written &lt;.
+var reached = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
+	"<th></th>", "<td></td>", `<th align="right"></th>`, "<td></td>", `<th style="text-align:right"></th>`, "<td></td>")
+
 // html renders a page. HTML in its source is an error, comments aside: the site is made of Markdown alone.
 func (p *page) html() ([]byte, error) {
 	var raw []string
@@ -296,5 +301,5 @@ func (p *page) html() ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err := markdown.Renderer().Render(&out, p.source, p.tree)
-	return out.Bytes(), err
+	return []byte(reached.Replace(out.String())), err
 }

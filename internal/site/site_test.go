@@ -13,6 +13,8 @@ import (
 
 const root = "../.."
 
+var unreached = regexp.MustCompile(`<pre>|<table>|<th[^>]*></th>`)
+
 func exists(name string) bool {
 	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
 	return err == nil
@@ -88,6 +90,10 @@ func TestSite(t *testing.T) {
 		}
 		if bytes.Contains(data, []byte("<script")) || bytes.Contains(data, []byte("raw HTML omitted")) {
 			t.Errorf("%s has a script or HTML of its own", name)
+		}
+		if m := unreached.Find(data); m != nil {
+			t.Errorf("%s has %s: what scrolls is out of the keyboard's reach, or a head of a table has no name", name,
+				m)
 		}
 		for _, m := range address.FindAllSubmatch(data, -1) {
 			to := string(m[1])

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -124,22 +125,20 @@ func (s *Server) runsPage(r *request) error {
 		Hidden  int
 		Folded  int // trials, which are on the pages of their sweeps
 		Full    bool
-		Counts  map[State]int
+		Counts  map[string]int
 		Total   int
 		Sweeps  []sweepRow
 	}
-	d.Filter, d.Full, d.Counts, d.Total = r.q.Get("q"), full, map[State]int{}, len(runs)
+	d.Filter, d.Full, d.Counts, d.Total = r.q.Get("q"), full, map[string]int{}, len(runs)
 	d.Sweeps = sweepsOf(runs)
-	trial := map[*Run]bool{}
+	standing := map[*Run]string{} // of trials
 	for _, w := range d.Sweeps {
-		for _, t := range w.Trials {
-			trial[t] = true
-		}
+		maps.Copy(standing, w.standing)
 	}
-	folded := d.Filter == "" && !r.q.Has("trials") && len(trial) < len(runs)
+	folded := d.Filter == "" && !r.q.Has("trials") && len(standing) < len(runs)
 	for _, run := range runs {
-		d.Counts[run.State]++
-		if folded && trial[run] {
+		d.Counts[cmp.Or(standing[run], string(run.State))]++
+		if folded && standing[run] != "" {
 			d.Folded++
 			continue
 		}

@@ -19,7 +19,8 @@ import (
 type sweepRow struct {
 	ID, Name string
 	Trials   []*Run
-	Counts   map[State]int
+	Counts   map[string]int  // of trials by how they stand
+	standing map[*Run]string // runRow.Standing
 	Best     *Run
 }
 
@@ -40,13 +41,20 @@ func sweepsOf(runs []*Run) []sweepRow {
 			if id == "." {
 				name = filepath.Base(filepath.Dir(filepath.Dir(run.Dir)))
 			}
-			out = append(out, sweepRow{ID: id, Name: name, Counts: map[State]int{}})
+			out = append(out, sweepRow{ID: id, Name: name, Counts: map[string]int{}, standing: map[*Run]string{}})
 		}
 		w := &out[at[id]]
 		w.Trials = append(w.Trials, run)
-		w.Counts[run.State]++
 		if run.HasBest && (w.Best == nil || run.Best.MRecall > w.Best.Best.MRecall) {
 			w.Best = run
+		}
+	}
+	for i := range out {
+		rows, _ := trialRows(out[i].Trials)
+		for k := range rows {
+			standing := rows[k].Standing()
+			out[i].Counts[standing]++
+			out[i].standing[rows[k].Run] = standing
 		}
 	}
 	return out
@@ -89,10 +97,7 @@ func (s *Server) sweepPage(r *request) error {
 	d.Rows, d.Keys = trialRows(d.Sweep.Trials)
 	d.Plot = sweepPlot(d.Rows, d.Keys)
 	d.Rungs = len(rungsOf(d.Rows)) > 1
-	d.Counts = map[string]int{}
-	for i := range d.Rows {
-		d.Counts[d.Rows[i].Standing()]++
-	}
+	d.Counts = d.Sweep.Counts
 	folder := s.sweepFolder(d.Sweep)
 	d.Waiting, d.Failed = waiting(folder, d.Sweep.Trials)
 	d.Drawn, d.Stale = drawings(folder, d.Sweep)

@@ -86,6 +86,10 @@ func TestComparePage(t *testing.T) {
 	if strings.Contains(text, "different data") {
 		t.Error("the data are the same")
 	}
+	if regexp.MustCompile(`<th[^>]*></th>|<div class="scroll">`).MatchString(text) || !strings.Contains(text,
+		`aria-label="remove fast">remove`) {
+		t.Error("a heading without a name, a table out of the keyboard's reach, or a label without the link's text")
+	}
 	s.has("/compare?r=slow&r=fast&eq=1", "1.0</td><td class=\"num\">\u22123.0")
 	s.has("/compare?r=fast&r=slow", "not reached")
 	s.has("/compare?r=slow&r=other", "were trained on different data", "other data")
@@ -253,6 +257,7 @@ func TestSweepPage(t *testing.T) {
 	mustMkdir(t, filepath.Join(root, "lr/trials/t8"))
 	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
 	s := open(t, Options{Dir: root})
+	s.has("/", "3 runs · 1 failed · 1 finished · 1 paused") // as the page of the sweep
 	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>",
 		"paused</span> <span class=\"note wide\">after "+
 			"2 epochs", `failed</span> <span class="note bad">loss is NaN`)
