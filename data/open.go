@@ -282,5 +282,12 @@ func missingSplit(dir, split string) error {
 	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
 		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}
 	}
-	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt", dir, split, split, split)
+	var without []string
+	for _, ending := range []string{"_caps.txt", "_ims.npy", "_ids.txt"} {
+		if _, err := os.Stat(filepath.Join(dir, split+ending)); err != nil {
+			without = append(without, split+ending)
+		}
+	}
+	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt; missing here: %s", dir, split,
+		split, split, strings.Join(without, ", "))
 }

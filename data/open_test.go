@@ -152,7 +152,7 @@ func TestOpenErrors(t *testing.T) {
 			w.write(t, "dev_caps.txt", "x\n")
 		}, OpenOptions{}, []string{`no split "train"`, "found dev, test"}},
 		{"no splits", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{},
-			[]string{"has no splits", "train_ims.npy"}},
+			[]string{"has no splits", "train_ims.npy", "; missing here: train_caps.txt"}},
 		{"precomp below", func(t *testing.T, w *world) {
 			os.Mkdir(w.path("precomp"), 0o755)
 			os.Rename(w.path("train_caps.txt"), w.path("precomp/train_caps.txt"))

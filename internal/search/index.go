@@ -210,6 +210,13 @@ func (x *Index) FindImage(id string) (int, error) {
 	if i, err := strconv.Atoi(id); err == nil && i >= 0 && i < n {
 		return i, nil
 	}
-	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d",
-		x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1)
+	file := ""
+	if strings.ContainsAny(id, `/\`) {
+		file = "; a picture in a file is searched with --extractor"
+		if _, err := os.Stat(id); err != nil {
+			file = "; there is no such file either"
+		}
+	}
+	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d%s",
+		x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1, file)
 }
