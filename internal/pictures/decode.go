@@ -16,10 +16,13 @@ import (
 	"vsetrain/internal/regular"
 )
 
-// Limits of a picture: the bytes of its file, and its pixels.
+// Limits of a picture: the bytes of its file, its pixels, the bytes that its decoder takes, and the scans of a
+// progressive JPEG, each of which goes over the whole picture again.
 const (
-	MaxBytes  = 256 << 20
-	MaxPixels = 120_000_000
+	MaxBytes   = 256 << 20
+	MaxPixels  = 120_000_000
+	MaxDecoded = 800 << 20
+	MaxScans   = 100
 )
 
 // formats are the names of the decoders that are used, as package image has them.
@@ -41,16 +44,16 @@ func Open(path string) (*RGB, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := Decode(b)
+	p, err := Decode(b, MaxDecoded)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
 }
 
-// Decode reads a picture and turns it as its EXIF orientation says. Transparency is left out: the colours are those
-// behind it.
-func Decode(b []byte) (*RGB, error) {
+// Decode reads a picture whose decoder takes at most so many bytes, and turns it as its EXIF orientation says.
+// Transparency is left out: the colours are those behind it.
+func Decode(b []byte, most int64) (*RGB, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(b))
 	switch {
 	case err != nil || !formats[format]:
@@ -60,6 +63,21 @@ func Decode(b []byte) (*RGB, error) {
 	case c.Width > MaxPixels/c.Height:
 		return nil, fmt.Errorf("a picture of %d x %d pixels; expected at most %d million, make it smaller", c.Width,
 			c.Height, MaxPixels/1_000_000)
+	}
+	bytesOfPixel, scans := int64(depth(c.ColorModel)), 1
+	if format == "jpeg" {
+		var progressive bool
+		if scans, progressive = jpegScans(b); progressive { // its coefficients are kept, four bytes each
+			bytesOfPixel += 4 * bytesOfPixel
+		}
+	}
+	if scans > MaxScans {
+		return nil, fmt.Errorf("a JPEG of more than %d scans; store it anew with fewer", MaxScans)
+	}
+	// The picture of the decoder, and the three bytes of a pixel that it is turned into.
+	if all := int64(c.Width) * int64(c.Height) * (bytesOfPixel + 3); all > most {
+		return nil, fmt.Errorf("a picture of %d x %d pixels whose decoder takes %d MB; expected at most %d, make it "+
+			"smaller", c.Width, c.Height, all>>20, most>>20)
 	}
 	var img image.Image
 	if format == "gif" {
@@ -78,6 +96,44 @@ func Decode(b []byte) (*RGB, error) {
 		rules.convert, rules.rows = videoToRGB, webpRows
 	}
 	return toRGB(img, c.Width, c.Height, rules).turned(orientation(b)), nil
+}
+
+// depth is how many bytes a pixel takes at most as a decoder leaves it.
+func depth(m color.Model) int {
+	switch m {
+	case color.GrayModel:
+		return 1
+	case color.Gray16Model:
+		return 2
+	case color.YCbCrModel:
+		return 3
+	case color.RGBA64Model, color.NRGBA64Model:
+		return 8
+	}
+	if _, ok := m.(color.Palette); ok {
+		return 1
+	}
+	return 4
+}
+
+// jpegScans counts the scans of a JPEG, up to one more than MaxScans, and says whether it is progressive.
+func jpegScans(b []byte) (scans int, progressive bool) {
+	const scan, firstProgressive, stuffed = 0xda, 0xc2, 0
+	for i := 0; i+1 < len(b) && scans <= MaxScans; i++ {
+		if b[i] != 0xff || b[i+1] == stuffed {
+			continue
+		}
+		switch b[i+1] {
+		case scan:
+			scans++
+		case firstProgressive:
+			progressive = true
+		default:
+			continue
+		}
+		i++
+	}
+	return scans, progressive
 }
 
 // rules are those of a format for pictures of luma and colours.

@@ -108,7 +108,8 @@ func TestOrientation(t *testing.T) {
 	const head = 8 + 12 + 13 // signature and IHDR
 	for i, want := range []string{"123/456", "321/654", "654/321", "456/123", "14/25/36", "41/52/63", "63/52/41",
 		"36/25/14"} {
-		p, err := Decode(bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil))
+		turned := bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil)
+		p, err := Decode(turned, MaxDecoded)
 		fatal(t, err)
 		if got := greys(p); got != want {
 			t.Errorf("orientation %d: %s, want %s", i+1, got, want)
@@ -118,7 +119,7 @@ func TestOrientation(t *testing.T) {
 	webp, err := base64.StdEncoding.DecodeString("UklGRloAAABXRUJQVlA4WAoAAAAIAAAAAgAAAQAAVlA4TBkAAAAvAkAAAC+QmfMfAd" +
 		"S0bcCGOv9yakT/Y3oBAEVYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAgAAAAAAAA=")
 	fatal(t, err)
-	p, err := Decode(webp)
+	p, err := Decode(webp, MaxDecoded)
 	fatal(t, err)
 	if greys(p) != "36/25/14" {
 		t.Errorf("WebP: %s", greys(p))
@@ -127,7 +128,7 @@ func TestOrientation(t *testing.T) {
 	fatal(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
 	exif := append([]byte("Exif\x00\x00"), tiff(6)...)
 	app1 := append([]byte{0xff, 0xe1, 0, byte(2 + len(exif))}, exif...)
-	p, err = Decode(bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil))
+	p, err = Decode(bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded)
 	fatal(t, err)
 	if p.Width != 8 || p.Height != 16 {
 		t.Errorf("JPEG: %d x %d", p.Width, p.Height)
@@ -151,7 +152,7 @@ func TestDecodeColours(t *testing.T) {
 			fatal(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
 				Config: image.Config{Width: 2, Height: 1, ColorModel: paletted.Palette}}))
 		}
-		p, err := Decode(b.Bytes())
+		p, err := Decode(b.Bytes(), MaxDecoded)
 		fatal(t, err)
 		if !bytes.Equal(p.Pix, []byte{0, 0, 0, 200, 100, 50}) {
 			t.Errorf("%T: %v", m, p.Pix)
@@ -164,7 +165,7 @@ func TestWebPColours(t *testing.T) {
 	b, err := base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
 		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA")
 	fatal(t, err)
-	p, err := Decode(b)
+	p, err := Decode(b, MaxDecoded)
 	fatal(t, err)
 	if at := p.Pix[3*(8*16+8):][:3]; !bytes.Equal(at, []byte{201, 60, 30}) {
 		t.Errorf("%v, want 201 60 30", at)
@@ -188,7 +189,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"text", "expected a JPEG, PNG, WebP or GIF: image: unknown format", []byte("a text")},
 		{"empty", "expected a JPEG, PNG, WebP or GIF: image: unknown format", nil},
 	} {
-		if _, err := Decode(c.data); err == nil || err.Error() != c.want {
+		if _, err := Decode(c.data, MaxDecoded); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}
@@ -218,8 +219,43 @@ func FuzzDecode(f *testing.F) {
 		if c, _, err := image.DecodeConfig(bytes.NewReader(b)); err != nil || c.Width > 1<<20/max(1, c.Height) {
 			return
 		}
-		if p, err := Decode(b); err == nil && len(p.Pix) != 3*p.Width*p.Height {
+		if p, err := Decode(b, MaxDecoded); err == nil && len(p.Pix) != 3*p.Width*p.Height {
 			t.Errorf("%d x %d pixels of %d bytes", p.Width, p.Height, len(p.Pix))
 		}
 	})
+}
+
+// A small file may not take much memory or time.
+func TestBombs(t *testing.T) {
+	header := func(width, height uint32, depth, kind byte) []byte { // of a PNG
+		b := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), make([]byte, 13)...)
+		binary.BigEndian.PutUint32(b[16:], width)
+		binary.BigEndian.PutUint32(b[20:], height)
+		b[24], b[25] = depth, kind
+		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[12:]))
+	}
+	const rgba = 6
+	if _, err := Decode(header(10_900, 11_000, 16, rgba), MaxDecoded); err == nil ||
+		!strings.Contains(err.Error(), "whose decoder takes 1257 MB; expected at most 800") {
+		t.Errorf("RGBA of 16 bits: %v", err)
+	}
+	if _, err := Decode(header(4000, 3000, 8, rgba), 40<<20); err == nil ||
+		!strings.Contains(err.Error(), "whose decoder takes 80 MB; expected at most 40") {
+		t.Errorf("RGBA of 8 bits: %v", err)
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n, progressive := jpegScans(b.Bytes()); n != 1 || progressive {
+		t.Errorf("%d scans, progressive %v", n, progressive)
+	}
+	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, MaxScans)...)
+	if _, err := Decode(scans, MaxDecoded); err == nil || !strings.Contains(err.Error(), "more than 100 scans") {
+		t.Errorf("scans: %v", err)
+	}
+	progressive := bytes.Replace(b.Bytes(), []byte{0xff, 0xc0}, []byte{0xff, 0xc2}, 1)
+	if _, err := Decode(progressive, 8*8*18-1); err == nil || !strings.Contains(err.Error(), "whose decoder takes") {
+		t.Errorf("progressive: %v", err)
+	}
 }

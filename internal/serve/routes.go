@@ -75,6 +75,8 @@ func (s *Server) search(c *call) error {
 		return badRequest("k: expected 1 to %d, found %d", s.opt.MaxK, k)
 	case captions < 0 || captions > maxCaptions:
 		return badRequest("captions: expected 0 to %d, found %d", maxCaptions, captions)
+	case q.Query != nil && len(*q.Query) > maxQuery:
+		return badRequest("query: expected at most %d bytes, found %d", maxQuery, len(*q.Query))
 	case b == nil:
 		return badRequest("split: expected one of %s, found %.100q", strings.Join(s.opt.Splits, ", "), split)
 	}
@@ -97,6 +99,9 @@ func (s *Server) search(c *call) error {
 	return reply(c.writer, http.StatusOK, a)
 }
 
+// maxQuery bounds a query and a caption in bytes: more words than any text encoder takes.
+const maxQuery = 16 << 10
+
 // maxCaptions bounds the captions of an image in an answer.
 const maxCaptions = 1000
 
@@ -117,6 +122,11 @@ func (s *Server) embed(c *call) error {
 		return badRequest("expected at most %d captions or images, found %d", s.opt.MaxItems, n)
 	case encoding != "float" && encoding != "base64":
 		return badRequest("encoding: expected float or base64, found %.100q", encoding)
+	}
+	for i, caption := range q.Captions {
+		if len(caption) > maxQuery {
+			return badRequest("caption %d: expected at most %d bytes, found %d", i, maxQuery, len(caption))
+		}
 	}
 	x := c.ready.searchers[s.opt.Splits[0]]
 	d, err := x.Dims()
@@ -208,15 +218,8 @@ func (c *call) decode(to any) error {
 		strict.DisallowUnknownFields()
 		err = strict.Decode(to)
 	}
-	var big *http.MaxBytesError
-	var timeout interface{ Timeout() bool }
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &big):
-		return err
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return &failure{status: http.StatusRequestTimeout, code: "slow", message: "the request took too long to arrive"}
 	}
 	return badRequest("the body: %v", explain(err))
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -481,6 +483,52 @@ func TestEmbedQueue(t *testing.T) {
 			t.Errorf("the others: %d, %d", a, b)
 		}
 	})
+}
+
+// Requests that do not arrive keep nobody else from an answer, and end by themselves.
+func TestSlowBodies(t *testing.T) {
+	s := readyServer(t, Options{Limits: Limits{Queue: 2, Timeout: 200 * time.Millisecond}},
+		map[string]Searcher{"test": &stub{}})
+	h := httptest.NewServer(s)
+	defer h.Close()
+	var slow []net.Conn
+	for range 20 {
+		c, err := net.Dial("tcp", h.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 100\r\n\r\n{")
+		slow = append(slow, c)
+	}
+	time.Sleep(50 * time.Millisecond)
+	r, err := http.Post(h.URL+"/v1/search", "application/json", strings.NewReader(`{"query":"dog"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Body.Close(); r.StatusCode != 200 {
+		t.Errorf("beside slow ones: %d", r.StatusCode)
+	}
+	for _, c := range slow[:2] {
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || answer.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("a slow one: %v, %v", answer, err)
+		}
+	}
+}
+
+// A query of more words than any encoder takes is not cut into words.
+func TestLongQueries(t *testing.T) {
+	s := readyServer(t, Options{}, map[string]Searcher{"test": &stub{}})
+	long := strings.Repeat("dog ", maxQuery/4) + "s"
+	for path, body := range map[string]string{"/v1/search": `{"query":"` + long + `"}`,
+		"/v1/embed": `{"captions":["dog","` + long + `"]}`} {
+		r := do(s, "POST", path, body)
+		if b, _ := io.ReadAll(r.Body); r.StatusCode != 400 || !strings.Contains(string(b), "at most 16384 bytes") {
+			t.Errorf("%s: %d %s", path, r.StatusCode, b)
+		}
+	}
 }
 
 // What goes wrong inside is in the log and not in the answer, and the next request is answered.

@@ -1,15 +1,18 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,6 +27,7 @@ type Server struct {
 	counters *counters
 	slots    chan struct{} // an element for each request in progress
 	embeds   chan struct{} // of them those for embeddings, whose bodies are large
+	arriving atomic.Int64  // bytes of bodies that were read and are not answered yet
 	routes   []route
 	ready    atomic.Pointer[ready] // nil until the images are encoded
 	stopping atomic.Bool
@@ -257,31 +261,75 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 		return &failure{status: http.StatusServiceUnavailable, code: s.health(),
 			message: "the server is " + s.health() + "; try again later"}
 	}
-	rooms := []chan struct{}{s.slots}
-	if rt.embeds {
-		rooms = append(rooms, s.embeds)
-	}
-	for _, room := range rooms {
-		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
-		default:
-			return &failure{status: http.StatusTooManyRequests, code: "busy",
-				message: fmt.Sprintf("%d requests are in progress; try again later", cap(room))}
+	limit := int64(searchBody)
+	if rt.embeds { // whose bodies are large: memory for as many as there are places
+		leave, err := enter(s.embeds)
+		if err != nil {
+			return err
 		}
+		defer leave()
+		limit = s.opt.MaxBody
 	}
+	// A request has a place in the queue only when it is there as a whole: who sends slowly waits for himself.
+	body, err := s.body(w, r, limit)
+	if err != nil {
+		return err
+	}
+	leave, err := enter(s.slots)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeout)
 	defer cancel()
 	c.Request = r.WithContext(ctx)
-	limit := int64(searchBody)
-	if rt.embeds {
-		limit = s.opt.MaxBody
-	}
-	if r.ContentLength > limit {
-		return &http.MaxBytesError{Limit: limit}
-	}
-	c.Body = http.MaxBytesReader(w, r.Body, limit)
+	c.Body = io.NopCloser(bytes.NewReader(body))
 	return rt.handle(c)
+}
+
+// enter takes a place in a room, if there is one.
+func enter(room chan struct{}) (leave func(), err error) {
+	select {
+	case room <- struct{}{}:
+		return func() { <-room }, nil
+	default:
+		return nil, &failure{status: http.StatusTooManyRequests, code: "busy",
+			message: fmt.Sprintf("%d requests are in progress; try again later", cap(room))}
+	}
+}
+
+// maxArriving bounds the bytes of bodies that are on their way, of all requests together.
+const maxArriving = 256 << 20
+
+// body reads the body of a request, in the time that a request has.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	// A server of tests has no deadlines.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opt.Timeout))
+	var all bytes.Buffer
+	defer func() { s.arriving.Add(-int64(all.Len())) }()
+	from := http.MaxBytesReader(w, r.Body, limit)
+	var big *http.MaxBytesError
+	for {
+		n, err := io.CopyN(&all, from, 64<<10)
+		if s.arriving.Add(n) > maxArriving {
+			return nil, &failure{status: http.StatusTooManyRequests, code: "busy",
+				message: "too many large requests are on their way; try again later"}
+		}
+		switch {
+		case err == io.EOF:
+			return all.Bytes(), nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, &failure{status: http.StatusRequestTimeout, code: "slow",
+				message: "the request took too long to arrive"}
+		case errors.As(err, &big):
+			return nil, err
+		case err != nil:
+			return nil, badRequest("the body: %v", err)
+		}
+	}
 }
 
 // searchBody bounds the body of a search: a vector of some ten thousand numbers.

@@ -8,7 +8,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
-	"sync"
 
 	"vsetrain/internal/extract"
 	"vsetrain/internal/pictures"
@@ -18,28 +17,36 @@ import (
 // maxUpload bounds a picture that is sent to the page, in bytes, with what a form puts around it.
 const maxUpload = 32 << 20
 
+// maxDecoded bounds what such a picture takes when it is decoded.
+const maxDecoded = 300 << 20
+
 // index is a search.Index that is asked for pictures too. The model that makes their features is opened by the first.
 type index struct {
 	*search.Index
 	model  string // of Options.Extractor
 	getenv func(string) string
 
-	mu        sync.Mutex // held while the model runs: one picture at a time takes memory
+	busy      chan struct{} // holds a value while a picture is worked on: one at a time takes memory
 	extractor *search.Extractor
 }
 
 // OfPicture finds captions for an encoded picture: JPEG, PNG, WebP or GIF.
 func (x *index) OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p, err := pictures.Decode(b)
-	if err != nil {
-		return search.Answer{}, &badRequest{err.Error()}
+	select {
+	case x.busy <- struct{}{}:
+		defer func() { <-x.busy }()
+	case <-ctx.Done(): // who waits for others may leave
+		return search.Answer{}, ctx.Err()
 	}
 	if x.extractor == nil {
+		var err error
 		if x.extractor, err = x.OpenExtractor(x.model, x.getenv); err != nil {
 			return search.Answer{}, err
 		}
+	}
+	p, err := pictures.Decode(b, maxDecoded)
+	if err != nil {
+		return search.Answer{}, &badRequest{err.Error()}
 	}
 	return x.extractor.OfPicture(ctx, p, k)
 }
@@ -69,7 +76,7 @@ func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, e
 		x.Close()
 		return nil, err
 	}
-	return &index{Index: x, model: o.Extractor, getenv: o.Getenv}, nil
+	return &index{Index: x, model: o.Extractor, getenv: o.Getenv, busy: make(chan struct{}, 1)}, nil
 }
 
 // uploadPage finds captions for a picture that the form sends. It is kept nowhere, and the name of its file is not
