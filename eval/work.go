@@ -93,7 +93,8 @@ func header(key [32]byte, t tiling) []byte {
 func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error {
 	got := make([]byte, len(head))
 	switch _, err := io.ReadFull(w.f, got); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		err == nil && len(bytes.Trim(got, "\x00")) == 0: // zeros, as a power failure leaves them
 		if err := w.f.Truncate(0); err != nil {
 			return err
 		}

@@ -92,6 +92,12 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 			t.Fatalf("cut at %d: %d tiles, want %d", cut, len(got), want)
 		}
 	}
+	if err := os.WriteFile(names[0], make([]byte, len(whole)), 0o666); err != nil { // as a power failure leaves it
+		t.Fatal(err)
+	}
+	if got := found(t, dir, 1); len(got) != 0 {
+		t.Fatalf("a file of zeros holds %v", got)
+	}
 	broken := slices.Clone(whole)
 	broken[ends[0]+10] ^= 1 // in the second record
 	if err := os.WriteFile(names[0], broken, 0o666); err != nil {

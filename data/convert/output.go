@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
+	"vsetrain/internal/regular"
 )
 
 // output writes the files of one split. They appear under their names when commit is called.
@@ -150,7 +151,9 @@ func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) er
 // the images.
 func (o *output) prepareIDs(set *atomicfile.Set) error {
 	path := o.name("_ids.txt")
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, o.ids.Bytes()) {
+	atomicfile.RemoveLeft(filepath.Dir(path)) // of a conversion that was killed; of equal ids nothing is written below
+	old, err := regular.ReadFile(path, int64(o.ids.Len()), "ids of images")
+	if err == nil && bytes.Equal(old, o.ids.Bytes()) {
 		return nil
 	}
 	f, err := atomicfile.Create(path)

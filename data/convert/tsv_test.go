@@ -1,11 +1,13 @@
 package convert
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"vsetrain/internal/atomicfile"
 	"vsetrain/internal/npy"
@@ -45,11 +47,19 @@ func TestTSVByIDs(t *testing.T) {
 	if _, err := TSV(o, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("second run: error %v", err)
 	}
+	// What a killed conversion left behind of ids that stay as they are goes too.
+	left, old := filepath.Join(out, ".train_ids.txt.tmp-gone-99999999-8"), time.Now().Add(-48*time.Hour)
+	if err := errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, old, old)); err != nil {
+		t.Fatal(err)
+	}
 	o.Force, o.DType = true, npy.F16
 	if _, err := TSV(o, nil); err != nil {
 		t.Fatal(err)
 	}
 	checkSplit(t, out, "train", npy.F16, d, a, c)
+	if _, err := os.Stat(left); err == nil {
+		t.Errorf("%s is still there", left)
+	}
 }
 
 func TestTSVInOrderInfersTheShape(t *testing.T) {

@@ -86,7 +86,12 @@ func (r *replacement) replace(s *Set) error {
 			return err
 		}
 	}
-	for _, f := range s.files {
+	for i, f := range s.files {
+		if i == len(s.files)-1 { // no reader may find the last without the others, after a power failure too
+			if err := syncDirs(s.files); err != nil {
+				return err
+			}
+		}
 		if err := r.sys.rename(f.temp, f.path); err != nil {
 			return Explain("write", f.path, err)
 		}

@@ -158,3 +158,20 @@ func TestSetFullDisk(t *testing.T) {
 	}
 	holds(t, dir, "ids", "old", "features", "old")
 }
+
+// Before the last file of a set has its name, the names of all others are lasting.
+func TestSetIsOrderedOnDisk(t *testing.T) {
+	dir, sys := t.TempDir(), host
+	var calls []string
+	sys.rename = func(from, to string) error {
+		calls = append(calls, filepath.Base(to))
+		return os.Rename(from, to)
+	}
+	sys.syncDir = func(string) error { calls = append(calls, "sync"); return nil }
+	if err := newSet(t, &sys, dir, "new", "boxes", "ids", "features").Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "boxes ids sync features sync"; strings.Join(calls, " ") != want {
+		t.Errorf("%v, want %s", calls, want)
+	}
+}

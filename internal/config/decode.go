@@ -24,6 +24,11 @@ type layer map[string]setting
 // decodeSection decodes the mapping node into out; every mistake goes to p.
 func decodeSection(file string, section *field, node *yaml.Node, out layer, p *problems) {
 	seen := map[string]int{}
+	if k := foreign(section, node); k != nil {
+		p.add(sourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
+			"configuration: the top level has %s", strings.Join(section.keys(), ", "))
+		return
+	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		k, v := node.Content[i], node.Content[i+1]
 		at, path := sourceOf(file, k), join(section.path, k.Value)
@@ -58,6 +63,23 @@ func decodeSection(file string, section *field, node *yaml.Node, out layer, p *p
 			}
 		}
 	}
+}
+
+// foreign returns the first key of a file of several keys none of which a configuration has: not all of a file of
+// somebody else belongs into a message.
+func foreign(section *field, node *yaml.Node) *yaml.Node {
+	if section != root || len(node.Content) < 4 {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k := node.Content[i]
+		first, _, _ := strings.Cut(k.Value, ".")
+		if k.Kind != yaml.ScalarNode || k.Value == extendsKey || k.Tag == "!!merge" || section.child(first) != nil ||
+			options.Nearest(k.Value, section.keys()) != "" || sameKey(k.Value, paths()) != "" {
+			return nil
+		}
+	}
+	return node.Content[0]
 }
 
 // decodeLeaf converts a node to the type of the leaf and checks its range.

@@ -204,3 +204,21 @@ func FuzzLoad(f *testing.F) {
 		readsBack(t, filepath.Join(dir, "out.yaml"), r.Config)
 	})
 }
+
+// A file of somebody else that a configuration extends is not quoted line by line.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	secret := strings.Repeat("x", 50) + "secret"
+	foreign, own := filepath.Join(dir, "shadow"), filepath.Join(dir, "own.yaml")
+	for name, text := range map[string]string{foreign: secret + ": 1\npassword: hunter2\nother: 3\n",
+		own: "extends: shadow\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Load(Request{File: own})
+	if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "password") ||
+		!strings.Contains(err.Error(), "this file is no configuration") {
+		t.Error(err)
+	}
+}

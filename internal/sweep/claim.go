@@ -46,6 +46,12 @@ type clock struct {
 
 func (c *clock) age(modified time.Time) (time.Duration, error) {
 	if c.now.IsZero() {
+		left, _ := filepath.Glob(filepath.Join(c.dir, ".now-*")) // of processes that were killed
+		for _, name := range left {
+			if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
+				os.Remove(name)
+			}
+		}
 		f, err := os.CreateTemp(c.dir, ".now-*")
 		if errors.Is(err, fs.ErrPermission) { // a reader without write access
 			c.now = time.Now()

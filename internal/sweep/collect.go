@@ -2,6 +2,8 @@ package sweep
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"slices"
 
 	"vsetrain/eval"
@@ -73,7 +75,11 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 	}
 	c.Left += (p.Points - len(groups(states))) * len(p.Def.Seeds) // points that tpe has not proposed yet
 	for _, g := range groups(states) {
-		if r, ok := g.row(); ok {
+		r, ok, err := g.row()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			c.Rows = append(c.Rows, r)
 		}
 	}
@@ -88,7 +94,7 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 }
 
 // row returns mean and deviation after the most epochs that any seed finished, over the seeds that did.
-func (g group) row() (r Row, ok bool) {
+func (g group) row() (r Row, ok bool, err error) {
 	c := &g.states[0].Trial.Config
 	r.Number, r.Point, r.Settings = g.number, g.states[0].Point, map[string]any{}
 	r.Network, r.Loss, r.Data = c.Model.Network, c.Loss.Name, c.Data.Dir
@@ -104,7 +110,11 @@ func (g group) row() (r Row, ok bool) {
 	}
 	for _, s := range g.states {
 		if x, done := s.Results[r.Epochs]; done {
-			r.Seeds = append(r.Seeds, s.seed(x))
+			seed, err := s.seed(x)
+			if err != nil {
+				return r, false, err
+			}
+			r.Seeds = append(r.Seeds, seed)
 		}
 	}
 	var scores []float64
@@ -116,16 +126,20 @@ func (g group) row() (r Row, ok bool) {
 			r.Std = &std
 		}
 	}
-	return r, ok
+	return r, ok, nil
 }
 
 // seed describes a result, and what env.json tells of the session that measured it.
-func (s *State) seed(x Result) Seed {
+func (s *State) seed(x Result) (Seed, error) {
 	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch,
 		Precision: s.Trial.Config.Device.Precision}
-	if sessions, err := runfs.ReadSessions(s.Dir); err == nil && len(sessions) > 0 {
+	sessions, err := runfs.ReadSessions(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	if len(sessions) > 0 {
 		e := sessions[len(sessions)-1]
 		out.Device, out.Version, out.Commit, out.Dirty = e.Device, e.Version, e.Commit, e.Dirty
 	}
-	return out
+	return out, nil
 }

@@ -46,6 +46,16 @@ func TestCollect(t *testing.T) {
 		r.Seeds[0].Precision != "fp32" || c.Split != "dev" {
 		t.Errorf("measured %+v of %+v", r, c)
 	}
+	env := filepath.Join(s.trialDir(p.Trials[0].ID), "env.json")
+	if err := os.WriteFile(env, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Collect(p, s); err == nil || !strings.Contains(err.Error(), "env.json") {
+		t.Errorf("with an env.json that cannot be read: %v", err)
+	}
+	if err := os.Remove(env); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	files, err := c.Write(p.Def, dir)
 	if err != nil || len(files) != 7 {
