@@ -38,7 +38,7 @@ func TestOpenErrors(t *testing.T) {
 	fail("old driver", cuda.Options{Driver: path}, "is for CUDA 11.2", "11.4 or later")
 	emulator.Set(t, "version", 13000, 13000)
 	emulator.Set(t, "no_device", 1, 0)
-	fail("no GPU", cuda.Options{Driver: path}, "finds no GPU", "CUDA_ERROR_NO_DEVICE")
+	fail("no GPU", cuda.Options{Driver: path}, "finds no GPU, or it is older than the GPU", "CUDA_ERROR_NO_DEVICE")
 }
 
 // A full GPU is an error of the allocation, which says how much was wanted and is free; the device works on.

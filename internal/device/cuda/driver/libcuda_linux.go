@@ -116,7 +116,7 @@ func load(path string) (*libcuda, error) {
 	}
 	if err := d.call(&d.fn.init, 0); err != nil {
 		if e := err.(*Error); e.Code == codeNoDevice {
-			return nil, fmt.Errorf("the CUDA driver %s finds no GPU: %w", path, err)
+			return nil, fmt.Errorf("the CUDA driver %s finds no GPU, or it is older than the GPU: %w", path, err)
 		}
 		return nil, fmt.Errorf("start the CUDA driver %s: %w", path, err)
 	}
