@@ -382,11 +382,11 @@ func TestLostGPU(t *testing.T) {
 	}
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := Train(t.Context(), request(config(), early, lose(1, 1)))
-	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel gather_table on a grid of ", " in the inputs of a training step",
+	wantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel copy_parts on a grid of ", " in the inputs of a training step",
 		"the GPU or its driver failed", "no checkpoint had been written yet")
 	emulator.Mend(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	_, err = Train(t.Context(), request(config(), dir, lose(7, 4)))
+	_, err = Train(t.Context(), request(config(), dir, lose(7, 5)))
 	wantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
 		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)

@@ -138,9 +138,9 @@ var budgets = map[string][3]budget{
 	models.VSRN:   {{1290, 5393, 0}, {1152, 5393, 25}, {570, 5393, 12.6}},
 	models.VSEInf: {{265, 987, 0}, {109, 987, 2.34}, {113, 993, 1.55}},
 	"vseinf-bert": {{410, 4808, 0}, {410, 4808, 9.29}, {412, 6445, 5.53}},
-	models.SAF:    {{375, 1864, 0}, {206, 1890, 7.26}, {221, 2357, 4.34}},
-	models.SGR:    {{484, 3504, 0}, {315, 3530, 13.15}, {296, 4815, 6.88}},
-	models.GSMN:   {{363, 1046, 0}, {204, 1046, 2.93}, {211, 1379, 2.31}},
+	models.SAF:    {{376, 1864, 0}, {207, 1890, 7.26}, {222, 2357, 4.34}},
+	models.SGR:    {{485, 3504, 0}, {316, 3530, 13.15}, {297, 4815, 6.88}},
+	models.GSMN:   {{365, 1046, 0}, {206, 1046, 2.96}, {213, 1379, 2.31}},
 }
 
 // A step of streamed features is sent them once, in the precision of the file, and little else. They take device memory
@@ -192,8 +192,8 @@ func TestStepBudgets(t *testing.T) {
 			if n.Recordings == 0 || n.Replays == 0 {
 				t.Errorf("%s %s: %d recordings, %d replays", network, precision, n.Recordings, n.Replays)
 			}
-			if m := n.Modules; m > 23 {
-				t.Errorf("%s %s: %d modules are loaded, the budget is 23 of all", network, precision, m)
+			if m := n.Modules; m > 24 {
+				t.Errorf("%s %s: %d modules are loaded, the budget is 24 of all", network, precision, m)
 			}
 			if nodes > limit.nodes || nodes < limit.nodes*9/10 {
 				t.Errorf("%s %s: a step has %d nodes, the budget is %d: %v", network, precision, nodes, limit.nodes,
