@@ -15,6 +15,11 @@ import (
 // watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
 type watched struct {
 	device.Device
+	device.Recorder
+	device.Resident
+	device.Streamer
+	device.Filterer
+	device.Decoding
 	t *testing.T
 }
 
@@ -38,7 +43,8 @@ func TestCopiesOfAllKernels(t *testing.T) {
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
 	defer copied.Close()
 	defer plain.Close()
-	devicetest.Identical(t, watched{copied, t}, plain)
+	devicetest.Identical(t, watched{copied, copied.(device.Recorder), copied.(device.Resident),
+		copied.(device.Streamer), copied.(device.Filterer), copied.(device.Decoding), t}, plain)
 }
 
 // A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what
