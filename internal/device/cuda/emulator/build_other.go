@@ -16,4 +16,4 @@ func Build() (string, error) {
 func BuildPTX(bool) (string, error) { return Build() }
 
 // BuildNVML reports the same of NVML.
-func BuildNVML() (string, error) { return Build() }
+func BuildNVML(...string) (string, error) { return Build() }
