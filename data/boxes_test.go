@@ -253,9 +253,12 @@ func TestStoredBoxes(t *testing.T) {
 				Fields: []Field{FieldFeatures}}); err == nil {
 				t.Error("boxes of other images stay in place")
 			}
-			if _, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: &StoredBoxes{}}); (err != nil) !=
-				(dtype == npy.F32) {
+			l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: &StoredBoxes{}})
+			if (err != nil) != (dtype == npy.F32) {
 				t.Errorf("%s boxes of a batch of 0: %v", dtype, err)
+			}
+			if err == nil {
+				l.Close()
 			}
 		}
 	}
