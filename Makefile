@@ -23,6 +23,8 @@ LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/d
 # data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
 	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestResidentFeatures|TestGSMNLearnsWithEveryLoss)$$
+# Every network on the strict driver: make test-strict.
+STRICT      := ^TestStrictDriverAll$$
 CONFIG      ?= vsepp/f30k-lseh
 
 # Every target with a description is a command and no file.
@@ -48,7 +50,7 @@ test: ## check formatting, vet, lint, and run the tests: under five minutes once
 	$(GO) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -timeout 10m -skip '$(COMBINED)' $(LONGEST) ./...
+	$(GO) test -timeout 10m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
 	$(GO) test -timeout 10m -run '$(COMBINED)' ./internal/device/cuda ./internal/experiment ./train
@@ -70,6 +72,9 @@ test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare s
 
 bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
 	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/experiment/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/experiment
+
+test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
+	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain
 
 NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX

@@ -153,3 +153,18 @@ func BuildNVML(options ...string) (string, error) {
 			return run(cxx, append(options, "-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-o", path, source)...)
 		})
 }
+
+// BuildStrict compiles the strict driver, which computes nothing and reports what a GPU's driver refuses
+// (strict/strict.h).
+func BuildStrict() (string, error) {
+	registers := in("..", "kernels", "registers.tsv")
+	return cached("strict", "libcuda_strict.so", []string{in("strict", "*"), registers},
+		func(cxx, path string) error {
+			sources, err := filepath.Glob(in("strict", "*.cc"))
+			if err != nil {
+				return err
+			}
+			return run(cxx, append(sources, "-std=c++17", "-O1", "-Wall", "-fPIC", "-shared",
+				fmt.Sprintf("-DREGISTERS=%q", registers), "-o", path)...)
+		})
+}

@@ -17,3 +17,6 @@ func BuildPTX(bool) (string, error) { return Build() }
 
 // BuildNVML reports the same of NVML.
 func BuildNVML(...string) (string, error) { return Build() }
+
+// BuildStrict reports the same of the strict driver.
+func BuildStrict() (string, error) { return Build() }

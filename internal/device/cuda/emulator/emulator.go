@@ -72,3 +72,9 @@ func NVML(t testing.TB, options ...string) string {
 	t.Helper()
 	return library(t, func() (string, error) { return BuildNVML(options...) })
 }
+
+// Strict is Library for the strict driver.
+func Strict(t testing.TB) string {
+	t.Helper()
+	return library(t, BuildStrict)
+}
