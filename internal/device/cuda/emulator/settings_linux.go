@@ -77,6 +77,14 @@ func Finished(t testing.TB) int {
 	return int(n)
 }
 
+// Violations returns what the strict driver reported in this process since the last call, one a line.
+func Violations(t testing.TB) string {
+	t.Helper()
+	var violations func() string
+	purego.RegisterFunc(&violations, symbolOf(t, Strict(t), "strict_violations"))
+	return violations()
+}
+
 func symbol(t testing.TB, name string) uintptr {
 	t.Helper()
 	return symbolOf(t, Library(t), name)

@@ -97,7 +97,8 @@ size_t allocated(size_t n) {
   return (n + unit - 1) / unit * unit;
 }
 
-// transfer checks a copy between host and device. What comes from the device is NaN until the host has waited for it.
+// transfer checks a copy between host and device. What comes from the device is NaN until the host has waited for it,
+// so memory that is copied from must not be copied to before that, even where the order is right.
 Result transfer(const char* what, char* host, Address device, size_t n, Stream* s, bool down) {
   range(what, device, n);
   if (!is_pinned(host, n)) wrong("%s: memory of the host that is not pinned", what);
