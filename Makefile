@@ -83,7 +83,7 @@ test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 
 test-arm64: ## run tests of kernels, golden cases and a resumed training of the arm64 program in qemu (qemu-user): three minutes
 	GO=$(GO) bash scripts/test-arm64.sh
 
-test-long: test test-combined ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
+test-long: test test-combined test-strict ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
 lint: ## run staticcheck (part of make test)

@@ -10,6 +10,8 @@
 // What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers. A second build
 // executes the PTX itself (package ptx) with the same checks, and finds a race of two `x += v` too: of the sources, GCC
 // checks such an address for reading alone.
+//
+// The strict driver (BuildStrict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator
 
 import (
