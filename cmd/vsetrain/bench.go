@@ -38,8 +38,9 @@ are synthetic, with the caption lengths of Flickr30K and the feature sizes of th
 exists, otherwise 36 regions of 2048 values; with --with-data they come from the data set of the configuration,
 and the time spent waiting for them is measured too. On a GPU the features are resident, as in training if they
 fit; --stream copies them with every step. A GPU is given the next step before it has finished the last one, as
-in training, so the time of a step is that from one result to the next. The share of the peak compares the
-arithmetic of the network with the fastest large matrix product in the same process.
+in training, so the time of a step is that from one result to the next. The first step, which builds the graph,
+stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
+in the same process.
 
 With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
 a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
@@ -130,16 +131,16 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if r.Choice != "" {
 		a.Printf("%s\n", r.Choice)
 	}
-	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   (first, with graph building: %.0f)\n",
+	a.Printf("step        median %.1f ms   min %.1f   90 %% %.1f   max %.1f   first %.0f\n",
 		r.StepMS.Median, r.StepMS.Min, r.StepMS.P90, r.StepMS.Max, r.FirstStepMS)
 	a.Printf("captions    %.0f a second\n", r.CaptionsPerS)
 	a.Printf("data wait   %s\n", dataWait(r))
-	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s", r.GFlop, r.GFlops)
+	peak := ""
 	if r.Peak > 0 {
-		a.Printf(": %.0f %% of the %.0f GFLOP/s of a large product (%s, %s)", 100*r.Share, r.Peak,
+		peak = fmt.Sprintf(": %.0f %% of the %.0f GFLOP/s of a large product (%s, %s)", 100*r.Share, r.Peak,
 			ui.Count(r.Threads, "thread"), r.Precision)
 	}
-	a.Printf("\n")
+	a.Printf("arithmetic  %.1f GFLOP a step, %.0f GFLOP/s%s\n", r.GFlop, r.GFlops, peak)
 	a.Printf("memory      %.0f MB at most\n", r.MemoryMB)
 	if r.GPUMemory != nil {
 		a.Printf("%s\n%s: %d recorded, %d replays\n", r.GPUMemory, r.GPUMemory.Steps(), r.Recorded, r.Replayed)

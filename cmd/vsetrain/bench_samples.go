@@ -40,7 +40,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 		return err
 	}
 	_, t := report.Timing(&r)
-	a.Printf("%s\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", t.Text(nil), o.Samples,
-		o.Samples)
+	a.Print(t.Text(nil))
+	a.Printf("\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", o.Samples, o.Samples)
 	return nil
 }

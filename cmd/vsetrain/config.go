@@ -48,10 +48,10 @@ func (o *configShowOptions) run(a *app) error {
 		return err
 	}
 	if o.Plain {
-		a.Printf("%s", config.Marshal(&r.Config))
+		a.Print(string(config.Marshal(&r.Config)))
 		return nil
 	}
-	a.Printf("%s", r.Show(o.Docs))
+	a.Print(r.Show(o.Docs))
 	return nil
 }
 
@@ -67,7 +67,7 @@ check and complete a file that begins with
   vsetrain config schema | jq .properties.optim`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			a.Printf("%s", config.Schema())
+			a.Print(string(config.Schema()))
 			return nil
 		},
 	}

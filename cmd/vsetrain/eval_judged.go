@@ -10,6 +10,9 @@ import (
 
 // tiesText tells how many queries a rule decides, and the rule.
 func tiesText(t eval.Ties) string {
+	if t.I2T+t.T2I == 0 {
+		return "ties: none"
+	}
 	return fmt.Sprintf("ties: the rank of %d images and %d captions depends on the order of equal scores; the later "+
 		"in the file ranks first", t.I2T, t.T2I)
 }

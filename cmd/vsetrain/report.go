@@ -362,11 +362,11 @@ func (o *reportOptions) attention(ctx context.Context, a *app,
 func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) error {
 	switch o.Format {
 	case "markdown":
-		a.Printf("%s", r.Markdown())
+		a.Print(r.Markdown())
 	case "latex":
-		a.Printf("%s", r.LaTeX())
+		a.Print(r.LaTeX())
 	case "csv":
-		a.Printf("%s", r.CSV())
+		a.Print(r.CSV())
 	default:
 		if err := r.Text(a.Out, func(s string) string { return a.Paint(ui.Bold, s) }); err != nil {
 			return err

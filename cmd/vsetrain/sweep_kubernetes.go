@@ -33,7 +33,7 @@ func printManifest(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	if err != nil {
 		return err
 	}
-	a.Printf("%s", b)
+	a.Print(string(b))
 	return nil
 }
 

@@ -61,7 +61,7 @@ func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	if len(indices) == 0 {
 		return fmt.Errorf("%s: nothing is left to do", at.Dir)
 	}
-	a.Printf("%s", plan.JobScript(at, indices))
+	a.Print(string(plan.JobScript(at, indices)))
 	return nil
 }
 

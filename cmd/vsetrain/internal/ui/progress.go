@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // plainEvery is the time between two lines of progress that go to a pipe, drawEvery that between two drawings of a bar.
@@ -74,7 +75,7 @@ func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
 		return
 	}
 	fmt.Fprint(p.s.Err, eraseBar)
-	fmt.Fprintln(w, text)
+	fmt.Fprintln(w, fold(text, p.s.columns()))
 	p.draw()
 }
 
@@ -98,9 +99,12 @@ func (p *Progress) draw() {
 		return
 	}
 	width := p.s.columns()
+	line := p.name + " " + p.bar(min(24, max(8, width/8))) + " " + p.status()
+	for utf8.RuneCountInString(line) >= width && strings.Contains(line, "  ") { // what does not fit whole is left out
+		line = line[:strings.LastIndex(line, "  ")]
+	}
 	// The last column would move the cursor on.
-	line := clip(p.name+" "+p.bar(min(24, max(8, width/4)))+" "+p.status(), max(width-1, 1))
-	fmt.Fprint(p.s.Err, eraseBar+line+"\r")
+	fmt.Fprint(p.s.Err, eraseBar+clip(line, max(width-1, 1))+"\r")
 }
 
 // bar draws [=====>----]; of a job of unknown length an empty one.

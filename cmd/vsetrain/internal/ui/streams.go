@@ -72,8 +72,17 @@ func (s *Streams) Paint(style Style, text string) string {
 	return paint(s.OutTTY && s.Color, style, text)
 }
 
-// Printf writes to Out.
-func (s *Streams) Printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
+// Printf writes to Out. A terminal gets lines that fit into it; text that other programs read is for Print.
+func (s *Streams) Printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if s.OutTTY {
+		text = fold(text, s.columns())
+	}
+	s.Print(text)
+}
+
+// Print writes to Out.
+func (s *Streams) Print(text string) { fmt.Fprint(s.Out, text) }
 
 // Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are
 // indented below the first.
@@ -84,8 +93,11 @@ func (s *Streams) Warnf(format string, args ...any) { s.message(Yellow, "warning
 
 func (s *Streams) message(style Style, kind, format string, args []any) {
 	const name = "vsetrain: "
-	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n",
-		"\n"+strings.Repeat(" ", len(name)))
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	if s.ErrTTY {
+		text = fold(text, s.columns()-len(name+kind))
+	}
+	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(name)))
 	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, style, name+kind)+text)
 }
 

@@ -76,9 +76,9 @@ func (t *Table) Write(s *Streams) {
 		most = s.columns()
 	}
 	plain := func(_ Style, text string) string { return text }
-	s.Printf("%s\n", s.Paint(Bold, t.line(head, width, most, plain)))
+	s.Print(s.Paint(Bold, t.line(head, width, most, plain)) + "\n")
 	for _, row := range t.rows {
-		s.Printf("%s\n", t.line(row, width, most, s.Paint))
+		s.Print(t.line(row, width, most, s.Paint) + "\n")
 	}
 }
 

@@ -86,6 +86,46 @@ func TestStyledTable(t *testing.T) {
 	}
 }
 
+// A terminal gets lines that fit, broken where a clause ends; a pipe gets them whole, and so does a command that is
+// copied.
+func TestFold(t *testing.T) {
+	const clause = "vsepp with lseh on cpu, 2 threads, avx512 vectors"
+	const labelled = "\x1b[1mdata wait\x1b[0m   not measured here"
+	const remedy = "no data; make some with 'vsetrain data synth data/a-long-name/b'"
+	const long = "a/path/without/any/space/in/it"
+	for _, c := range []struct {
+		tty        bool
+		text, want string
+	}{
+		{true, "short\n", "short\n"},
+		{true, clause + "\n" + long + "\n", "vsepp with lseh on cpu,\n  2 threads, avx512\n  vectors\n" + long + "\n"},
+		{false, clause + "\n", clause + "\n"},
+		{true, labelled + "\n", "\x1b[1mdata wait\x1b[0m   not measured\n            here\n"},
+		{true, remedy + "\n", "no data; make some with\n  'vsetrain data synth data/a-long-name/b'\n"},
+		{true, "  embedding of all\n  the rest of two words\n", "  embedding of all\n  the rest of two words\n"},
+	} {
+		s, out, _, _ := streams(c.tty)
+		s.Size = func() int { return 24 }
+		if s.Printf("%s", c.text); out.String() != c.want {
+			t.Errorf("terminal %v: got\n%qwant\n%q", c.tty, out, c.want)
+		}
+	}
+	s, _, errs, _ := streams(true)
+	s.Color, s.Size = false, func() int { return 40 }
+	s.Errorf("%s", remedy)
+	const below = "vsetrain: no data; make some with\n            'vsetrain data synth data/a-long-name/b'\n"
+	if errs.String() != below {
+		t.Errorf("got\n%qwant\n%q", errs, below)
+	}
+	errs.Reset()
+	p := s.NewProgress("trials", 0, 9)
+	p.Println("15:23:31 started  trial 2 up to epoch 1: loss=lseh")
+	const told = "started  trial 2 up to epoch 1:\n                  loss=lseh\n"
+	if !strings.Contains(errs.String(), told) {
+		t.Errorf("no %q in %q", told, errs)
+	}
+}
+
 // Warnings are yellow where errors are red, and plain without colours.
 func TestWarnings(t *testing.T) {
 	s, _, errs, _ := streams(true)
@@ -195,7 +235,7 @@ func TestBarOnANarrowingTerminal(t *testing.T) {
 		if !ok || !end || strings.ContainsAny(line, "\r\n\x1b") || utf8.RuneCountInString(line) >= width {
 			t.Fatalf("width %d: %q", width, drawn)
 		}
-		if step == 5 && !strings.HasPrefix(line, "train [====>-----------------] 100/400  25%  ETA ") {
+		if step == 5 && !strings.HasPrefix(line, "train [=>--------] 100/400  25%  ETA ") {
 			t.Errorf("%q", line)
 		}
 	}

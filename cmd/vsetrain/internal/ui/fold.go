@@ -1,0 +1,69 @@
+package ui
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	label   = regexp.MustCompile(`^ *\S+( \S+)?  +`) // "data wait   ", in front of a text
+	command = regexp.MustCompile(`(^|[ '(])vsetrain `)
+)
+
+// fold breaks the lines of a text that are wider than a terminal of the given width, and indents what follows: below
+// the text after a label, else by two columns more.
+func fold(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = foldLine(l, width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func foldLine(line string, width int) string {
+	plain := escapes.ReplaceAllString(line, "")
+	indent := len(plain) - len(strings.TrimLeft(plain, " "))
+	if indent < 9 { // else it stands below a text after a label
+		indent += 2
+	}
+	if n := columnsOf(label.FindString(plain)); n > 0 && n <= 20 {
+		indent = n
+	}
+	var b strings.Builder
+	for room := width; room > 20 && columnsOf(line) > room; room = width - indent {
+		at := breakAt(line, room)
+		if at == 0 {
+			break
+		}
+		b.WriteString(line[:at] + "\n" + strings.Repeat(" ", indent))
+		line = strings.TrimLeft(line[at:], " ")
+	}
+	return b.String() + line
+}
+
+// breakAt returns the space at which a line fits into a room of columns, 0 where there is none: that at the end of a
+// clause, unless it leaves a third of the room empty. A command line stays whole, for copying.
+func breakAt(line string, room int) int {
+	end := len(line)
+	if at := command.FindStringIndex(line); at != nil {
+		end = at[1] - len("vsetrain ")
+	}
+	last, clause := 0, 0
+	for i := 1; i < end && columnsOf(line[:i]) <= room; i++ {
+		if line[i] != ' ' || line[i-1] == ' ' {
+			continue
+		}
+		if last = i; strings.ContainsRune(",;:", rune(line[i-1])) {
+			clause = i
+		}
+	}
+	if columnsOf(line[:clause]) > room*2/3 {
+		return clause
+	}
+	return last
+}
+
+// columnsOf is how many columns a text takes, its escape sequences left out.
+func columnsOf(text string) int { return utf8.RuneCountInString(escapes.ReplaceAllString(text, "")) }
