@@ -107,7 +107,8 @@ func column(p *plot.Plot, x float64, c Column) error {
 	return nil
 }
 
-// Bars draws shares in [0, 1] as horizontal bars, the first at the top, with their values.
+// Bars draws shares in [0, 1] as horizontal bars, the first at the top, with their values, on a figure that a
+// telephone has room for.
 func Bars(path, title, axis string, names []string, shares []float64) error {
 	p := newPlot(title, axis, "")
 	addGrid(p, false)
@@ -132,5 +133,5 @@ func Bars(path, title, axis string, names []string, shares []float64) error {
 	p.Add(bars, numbers)
 	p.NominalY(labels...)
 	p.X.Min, p.X.Max = 0, 1.08
-	return save(p, 16*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path)
+	return save(p, 9*vg.Centimeter, vg.Length(3+n)*vg.Centimeter, path)
 }

@@ -88,7 +88,14 @@ func render(p *plot.Plot, width, height vg.Length, format string, w io.Writer) e
 	all.SetColor(p.BackgroundColor)
 	all.Fill(all.Rectangle.Path())
 	p.BackgroundColor = nil
-	p.Draw(draw.Crop(all, margin, -margin, margin, -margin))
+	inside := draw.Crop(all, margin, -margin, margin, -margin)
+	if title := p.Title; title.Text != "" { // at the left, where a narrow page begins to show the figure
+		title.TextStyle.XAlign = text.XLeft
+		inside.FillText(title.TextStyle, vg.Point{X: inside.Min.X, Y: inside.Max.Y}, title.Text)
+		inside.Max.Y -= title.TextStyle.Rectangle(title.Text).Size().Y + title.Padding
+		p.Title.Text = ""
+	}
+	p.Draw(inside)
 	if format != "svg" {
 		_, err = c.WriteTo(w)
 		return err

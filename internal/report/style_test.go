@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +56,9 @@ func TestOneStyle(t *testing.T) {
 			}
 			return v
 		}
+		if w := number(box[1]); name == "importance.svg" && w > 260 {
+			t.Errorf("%s is %.0f points wide, a telephone has room for 260", name, w)
+		}
 		texts := anyText.FindAllStringSubmatch(svg, -1)
 		if len(texts) < 6 || len(texts) != strings.Count(svg, "font-family:"+chart.Family+";") {
 			t.Errorf("%s: %d texts, %d of them in %s", name, len(texts), strings.Count(svg, chart.Family), chart.Family)
@@ -68,7 +72,11 @@ func TestOneStyle(t *testing.T) {
 			if m[1] != "" {
 				most = number(box[2])
 			}
-			if x := number(size[2]); x < 1 || x+width > most-1 {
+			x := number(size[2])
+			if slices.Contains([]string{"two points", "effects", "Curves"}, m[3]) && x > 10 {
+				t.Errorf("%s: the title begins at %.1f, out of sight of a narrow page", name, x)
+			}
+			if x < 1 || x+width > most-1 {
 				t.Errorf("%s: %q stands at %.1f to %.1f of %.1f", name, m[3], x, x+width, most)
 			}
 		}

@@ -162,9 +162,9 @@ func (c *Collection) bars(path string) error {
 	if first.Epochs != 1 {
 		epochs = fmt.Sprintf("%d epochs", first.Epochs)
 	}
-	title := fmt.Sprintf("Main effects on %s, %d points after %s", c.Metric, first.Points, epochs)
+	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", c.Metric, first.Points, epochs)
 	if c.Overlap > 0 {
-		title += fmt.Sprintf("; they overlap (sum %.2f)", c.Overlap)
+		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
 	}
-	return report.Bars(path, title, "share of variance (epsilon squared)", names, shares)
+	return report.Bars(path, title, "share of variance (ε²)", names, shares)
 }

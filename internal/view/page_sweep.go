@@ -168,10 +168,11 @@ func trialRows(trials []*Run) (rows []runRow, keys []string) {
 	return rows, keys
 }
 
-// label names a trial by its settings: margin=0.1, lr=0.001.
+// label names a trial by its settings: loss=lseh, margin=0.1, lr=0.001.
 func (row *runRow) label(keys []string) string {
 	var parts []string
 	for i, key := range keys {
+		key = strings.TrimSuffix(key, ".name")
 		parts = append(parts, key[strings.LastIndexByte(key, '.')+1:]+"="+row.Values[i])
 	}
 	if len(parts) == 0 {

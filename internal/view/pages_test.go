@@ -297,11 +297,16 @@ func TestSweepRungsAndFigures(t *testing.T) {
 	if strings.Contains(text, "train.epochs") || strings.Count(text, `<line class="curve s`) != 2*8 {
 		t.Error("epochs are a setting, or another number of trials than eight has a colour in the legend and the table")
 	}
+	if best := strings.Index(text, "lr=0.01</li>"); best < 0 || best > strings.Index(text, "lr=0.009</li>") {
+		t.Error("the legend does not begin with the best trial")
+	}
 	mustMkdir(t, filepath.Join(sweep, "collect"))
 	write(t, filepath.Join(sweep, "collect/parallel.svg"), "<svg/>")
 	write(t, filepath.Join(sweep, "collect/secret.svg"), "<svg/>")
 	early := time.Now().Add(-time.Hour)
-	s.has("/sweep?id=deep%2Fer", `<img src="/figure?id=deep%2fer&amp;figure=parallel"`)
+	s.has("/sweep?id=deep%2Fer",
+		`<div class="scroll" tabindex="0" role="group" aria-label="Settings and results of all `+
+			`points (parallel coordinates)"><img src="/figure?id=deep%2fer&amp;figure=parallel"`)
 	if err := os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early); err != nil {
 		t.Fatal(err)
 	}

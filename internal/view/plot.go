@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,15 @@ type plot struct {
 	Note            string
 
 	x0, x1, y0, y1 float64
+}
+
+// Legend returns the curves in the order of their names below the plot: of trials the best, which is drawn last, first.
+func (p *plot) Legend() []curve {
+	list := slices.Clone(p.Curves)
+	if p.ID == "trials" {
+		slices.Reverse(list)
+	}
+	return list
 }
 
 // newPlot finds the ranges of the axes. Curves without points stay out.
