@@ -76,7 +76,7 @@ shot search.png 1100,760 "/search?r=lseh&ck=best&split=test&q=a+man+throws+a+bal
 shot mistakes.png 1100,760 "/mistakes?r=lseh&ck=best&split=test"
 shot compare.png 1100,920 "/compare?r=lsh&r=lmh&r=lseh"
 shot run.png 1100,920 "/run?id=lseh"
-shot sweep.png 1100,920 "/sweep?id=sweep"
+shot sweep.png 1100,1250 "/sweep?id=sweep"
 serve small
 open saf
 shot attention.png 1100,920 "/attention?r=saf&ck=best&split=test&i=23&c=115"
