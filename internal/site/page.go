@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -277,6 +278,9 @@ func relative(from, to string) string {
 var reached = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
 	"<th></th>", "<td></td>", `<th align="right"></th>`, "<td></td>", `<th style="text-align:right"></th>`, "<td></td>")
 
+// diagram is a drawing that stands alone, which scrolls on a narrow page.
+var diagram = regexp.MustCompile(`<p>(<img src="[^"]+\.svg")`)
+
 // html renders a page. HTML in its source is an error, comments aside: the site is made of Markdown alone.
 func (p *page) html() ([]byte, error) {
 	var raw []string
@@ -301,5 +305,5 @@ func (p *page) html() ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err := markdown.Renderer().Render(&out, p.source, p.tree)
-	return []byte(reached.Replace(out.String())), err
+	return diagram.ReplaceAll([]byte(reached.Replace(out.String())), []byte(`<p tabindex="0">$1`)), err
 }
