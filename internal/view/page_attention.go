@@ -56,12 +56,7 @@ func wordFigures(a *experiment.WordAttention, picture bool) (out []wordFigure) {
 }
 
 // attentionPage shows where the words of a caption look in an image: i and c, by number.
-func (s *Server) attentionPage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) attentionPage(r *request, p *picked) error {
 	var d struct {
 		Image   figure
 		Caption line

@@ -1,12 +1,7 @@
 package view
 
 // imagePage finds captions for an image, i or the id of one.
-func (s *Server) imagePage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) imagePage(r *request, p *picked) error {
 	var d struct {
 		Image      figure
 		Own        []line // its captions

@@ -83,12 +83,7 @@ func (p *picked) find(r *request) (d found, err error) {
 }
 
 // searchPage finds images for a caption that was typed (q) or is one of the split (c), with another run beside it (b).
-func (s *Server) searchPage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) searchPage(r *request, p *picked) error {
 	p.Beside = r.q.Get("b")
 	var d struct {
 		found
@@ -99,6 +94,7 @@ func (s *Server) searchPage(r *request) error {
 	}
 	d.Text = r.q.Get("q")
 	if p.Open {
+		var err error
 		if d.found, err = p.find(r); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,12 +116,7 @@ func (r *request) paging(total, size int, url func(n int) string) paging {
 }
 
 // queriesPage shows the ranks of all queries.
-func (s *Server) queriesPage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) queriesPage(r *request, p *picked) error {
 	var d struct {
 		Dir     string
 		Bins    []bin
@@ -189,7 +185,7 @@ func sortOutcomes(of []search.Outcome, key string, down bool) {
 		case "rank":
 			c = a.Rank - b.Rank
 		case "margin":
-			c = cmpFloat(a.Margin(), b.Margin())
+			c = cmp.Compare(a.Margin(), b.Margin())
 		default:
 			c = a.Query - b.Query
 		}
@@ -201,12 +197,7 @@ func sortOutcomes(of []search.Outcome, key string, down bool) {
 }
 
 // ranksFile is the ranks of all queries as a file, the one that eval --save-ranks writes.
-func (s *Server) ranksFile(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) ranksFile(r *request, p *picked) error {
 	if !p.Open || s.networks.ranks(p.network) == nil {
 		return &badRequest{"the queries are not ranked yet: open the network and rank them first"}
 	}
@@ -250,12 +241,7 @@ type mistake struct {
 }
 
 // mistakesPage shows the queries whose best wrong candidate is the furthest ahead of the match.
-func (s *Server) mistakesPage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) mistakesPage(r *request, p *picked) error {
 	var d struct {
 		Dir      string
 		Mistakes []mistake

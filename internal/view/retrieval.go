@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -42,7 +43,19 @@ func keyOf(q url.Values) networkKey {
 	return k
 }
 
-// pick opens what the query names. The caller must call done.
+// picking is a page of what the query names, which stays open as long as the page needs it.
+func (s *Server) picking(page func(*request, *picked) error) func(*request) error {
+	return func(r *request) error {
+		p, err := s.pick(r)
+		if err != nil {
+			return err
+		}
+		defer p.release()
+		return page(r, p)
+	}
+}
+
+// pick opens what the query names. The caller must call release.
 func (s *Server) pick(r *request) (*picked, error) {
 	p := &picked{Key: keyOf(r.q), Page: r.URL.Path, release: func() {}}
 	runs, _ := s.store.all(r.now)
@@ -55,7 +68,7 @@ func (s *Server) pick(r *request) (*picked, error) {
 		return p, nil
 	}
 	if p.Key.Run == "" { // the run of the best result, as a proposal
-		best := slices.MaxFunc(p.Runs, func(a, b *Run) int { return cmpFloat(a.Best.MRecall, b.Best.MRecall) })
+		best := slices.MaxFunc(p.Runs, func(a, b *Run) int { return cmp.Compare(a.Best.MRecall, b.Best.MRecall) })
 		p.Key.Run = best.ID
 	}
 	if p.Run = s.store.find(p.Key.Run, r.now); p.Run == nil {
@@ -80,16 +93,6 @@ func (s *Server) pick(r *request) (*picked, error) {
 		p.Pictures = b.index.HasExtractor()
 	}
 	return p, nil
-}
-
-func cmpFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // URL returns the address of a page for the same network and split, with further parameters in pairs.

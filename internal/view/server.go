@@ -55,21 +55,19 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*request) error{
 		"/{$}": s.runsPage, "/run": s.runPage, "/compare": s.comparePage, "/sweep": s.sweepPage,
-		"/search": s.searchPage, "/image": s.imagePage, "/attention": s.attentionPage,
-		"/queries": s.queriesPage, "/mistakes": s.mistakesPage,
+		"/search": s.picking(s.searchPage), "/image": s.picking(s.imagePage),
+		"/attention": s.picking(s.attentionPage), "/queries": s.picking(s.queriesPage),
+		"/mistakes": s.picking(s.mistakesPage), "/ranks.csv": s.picking(s.ranksFile), "/figure": s.sweepFigure,
+		"/upload": s.afterUpload, "/": func(*request) error { return errNotFound },
 	} {
 		mux.Handle("GET "+path, s.page(page))
 	}
 	mux.HandleFunc("GET /picture", s.picture)
-	mux.Handle("GET /ranks.csv", s.page(s.ranksFile))
-	mux.Handle("GET /figure", s.page(s.sweepFigure))
 	mux.Handle("GET /assets/", assetHandler())
 	mux.Handle("POST /load", s.page(s.load))
 	mux.Handle("POST /rank", s.page(s.rank))
-	mux.Handle("POST /upload", s.page(s.uploadPage))
-	mux.Handle("GET /upload", s.page(s.afterUpload))
+	mux.Handle("POST /upload", s.page(s.picking(s.uploadPage)))
 	mux.Handle("POST /theme", s.page(s.theme))
-	mux.Handle("GET /", s.page(func(*request) error { return errNotFound }))
 	return guard(s.opt.Hosts, mux)
 }
 

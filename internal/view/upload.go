@@ -81,12 +81,7 @@ func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, e
 
 // uploadPage finds captions for a picture that the form sends. It is kept nowhere, and the name of its file is not
 // looked at.
-func (s *Server) uploadPage(r *request) error {
-	p, err := s.pick(r)
-	if err != nil {
-		return err
-	}
-	defer p.release()
+func (s *Server) uploadPage(r *request, p *picked) error {
 	if !p.Open {
 		return &badRequest{"open the network first"}
 	}
