@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -197,27 +198,24 @@ func (p *plot) Description() string {
 	return strings.Join(parts, " ")
 }
 
-// Table returns the values of the curves, at most tableRows of them for each, in rows of the same place.
+// Table returns the values of the curves that are not faint, at most tableRows of them for each, in rows of the same
+// place.
 func (p *plot) Table() (rows [][]string) {
-	at := map[float64]int{}
-	var xs []float64
-	for k, c := range p.Curves {
-		if strings.Contains(c.Class, "faint") {
-			continue
-		}
+	shown := slices.DeleteFunc(slices.Clone(p.Curves), func(c curve) bool { return strings.Contains(c.Class, "faint") })
+	at := map[float64][]string{}
+	for k, c := range shown {
 		step := max(1, (len(c.X)+tableRows-1)/tableRows)
 		for i := 0; i < len(c.X); i += step {
-			r, ok := at[c.X[i]]
-			if !ok {
-				r = len(rows)
-				at[c.X[i]] = r
-				xs = append(xs, c.X[i])
-				rows = append(rows, make([]string, 1+len(p.Curves)))
-				rows[r][0] = chart.Number(c.X[i])
+			x := c.X[i]
+			if at[x] == nil {
+				at[x] = make([]string, 1+len(shown))
+				at[x][0] = chart.Number(x)
 			}
-			rows[r][k+1] = chart.Number(c.Y[i])
+			at[x][k+1] = chart.Number(c.Y[i])
 		}
 	}
-	sortRows(rows, xs)
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		rows = append(rows, at[x])
+	}
 	return rows
 }

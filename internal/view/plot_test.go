@@ -29,6 +29,10 @@ func TestPlot(t *testing.T) {
 	if rows := p.Table(); len(rows) != 3 || !slices.Equal(rows[1], []string{"1", "10", "3"}) {
 		t.Errorf("table %v", rows)
 	}
+	p.Curves = slices.Insert(p.Curves, 0, curve{Name: "thin", Class: "s0 faint", X: []float64{1}, Y: []float64{7}})
+	if rows := p.Table(); len(rows) != 3 || !slices.Equal(rows[1], []string{"1", "10", "3"}) {
+		t.Errorf("table beside a faint curve, which has no column: %v", rows)
+	}
 	if !newPlot(plot{}).Empty() || !newPlot(plot{Log: true,
 		Curves: []curve{{X: []float64{1}, Y: []float64{0}}}}).Empty() {
 		t.Error("a plot without values is not empty")

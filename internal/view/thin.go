@@ -1,7 +1,5 @@
 package view
 
-import "sort"
-
 // thin returns at most 2n points of a curve that look the same when drawn: of each of n pieces of equal length the
 // lowest and the highest value in their order. First and last point stay.
 func thin(x, y []float64, n int) (tx, ty []float64) {
@@ -48,21 +46,4 @@ func smooth(y []float64, n int) []float64 {
 		out[i] = (sums[hi] - sums[lo]) / float64(hi-lo)
 	}
 	return out
-}
-
-// sortRows orders the rows by their places.
-func sortRows(rows [][]string, xs []float64) {
-	sort.Sort(&placedRows{rows, xs})
-}
-
-type placedRows struct {
-	rows [][]string
-	xs   []float64
-}
-
-func (p *placedRows) Len() int           { return len(p.xs) }
-func (p *placedRows) Less(i, j int) bool { return p.xs[i] < p.xs[j] }
-func (p *placedRows) Swap(i, j int) {
-	p.rows[i], p.rows[j] = p.rows[j], p.rows[i]
-	p.xs[i], p.xs[j] = p.xs[j], p.xs[i]
 }
