@@ -53,24 +53,15 @@ const (
 
 // generate returns the contents of every generated file by its name.
 func generate(root string) (map[string][]byte, error) {
-	f, err := os.Open(filepath.Join(root, stepsFile))
+	var steps []step
+	page, err := tableOf(root, performancePage, "steps", stepsFile, func(r io.Reader) (_ string, err error) {
+		steps, err = readSteps(r)
+		return stepsTable(steps), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	steps, err := readSteps(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", stepsFile, err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, performancePage))
-	if err != nil {
-		return nil, err
-	}
-	page, err = between(page, "steps", stepsTable(steps))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", performancePage, err)
-	}
-	internals, err := registersPage(root)
+	internals, err := tableOf(root, internalsPage, "registers", registersFile, registersTable)
 	if err != nil {
 		return nil, err
 	}
@@ -92,26 +83,25 @@ func generate(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// registersPage returns the page with the table of registers of the CUDA kernels.
-func registersPage(root string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(root, registersFile))
+// tableOf returns a page with the table of that name made anew from a file.
+func tableOf(root, page, name, source string, table func(io.Reader) (string, error)) ([]byte, error) {
+	f, err := os.Open(filepath.Join(root, source))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	table, err := registersTable(f)
+	text, err := table(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", registersFile, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, internalsPage))
+	b, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		return nil, err
 	}
-	page, err = between(page, "registers", table)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", internalsPage, err)
+	if b, err = between(b, name, text); err != nil {
+		return nil, fmt.Errorf("%s: %w", page, err)
 	}
-	return page, nil
+	return b, nil
 }
 
 // between returns a page with the text between the comments `<!-- name -->` and `<!-- /name -->` replaced.
