@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/draw"
 	"image/jpeg"
 	"image/png"
 	"os"
 	"path/filepath"
 	"sort"
+
+	"golang.org/x/image/draw"
 
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/regular"
@@ -122,36 +123,10 @@ func fit(w, h, max int) (int, int) {
 
 func roundUp(a, b int) int { return (a + b - 1) / b }
 
-// scale resizes a picture, each pixel between its four neighbours; a much smaller one is made in halves.
-func scale(img image.Image, w, h int) image.Image {
-	b := img.Bounds()
-	src := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	draw.Draw(src, src.Bounds(), img, b.Min, draw.Src)
-	for src.Rect.Dx() >= 2*w && src.Rect.Dy() >= 2*h {
-		src = resample(src, (src.Rect.Dx()+1)/2, (src.Rect.Dy()+1)/2)
-	}
-	return resample(src, w, h)
-}
-
-func resample(src *image.RGBA, w, h int) *image.RGBA {
+// scale resizes a picture.
+func scale(img image.Image, w, h int) *image.RGBA {
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
-	sw, sh := src.Rect.Dx(), src.Rect.Dy()
-	at := func(i, n, sn int) (lo, hi int, t float64) {
-		x := max(0, (float64(i)+0.5)*float64(sn)/float64(n)-0.5)
-		lo = min(int(x), sn-1)
-		return lo, min(lo+1, sn-1), x - float64(lo)
-	}
-	for y := range h {
-		y0, y1, ty := at(y, h, sh)
-		for x := range w {
-			x0, x1, tx := at(x, w, sw)
-			for c := range 4 {
-				v := func(x, y int) float64 { return float64(src.Pix[y*src.Stride+4*x+c]) }
-				top, bottom := v(x0, y0)*(1-tx)+v(x1, y0)*tx, v(x0, y1)*(1-tx)+v(x1, y1)*tx
-				out.Pix[y*out.Stride+4*x+c] = uint8(top*(1-ty) + bottom*ty + 0.5)
-			}
-		}
-	}
+	draw.BiLinear.Scale(out, out.Rect, img, img.Bounds(), draw.Src, nil)
 	return out
 }
 
@@ -161,15 +136,13 @@ const heatSide = 288
 // heat draws the attention over the picture at path; without one ("") the map by itself, in the shape of the image.
 func heat(a *experiment.Attention, path string) (image.Image, error) {
 	w, h := fit(max(1, int(a.Width)), max(1, int(a.Height)), heatSide)
-	out := image.NewRGBA(image.Rect(0, 0, w, h))
-	share := 1.0
+	out, share := image.NewRGBA(image.Rect(0, 0, w, h)), 1.0
 	if path != "" {
 		img, err := openPicture(path)
 		if err != nil {
 			return nil, err
 		}
-		draw.Draw(out, out.Rect, scale(img, w, h), image.Point{}, draw.Src)
-		share = 0.55
+		out, share = scale(img, w, h), 0.55
 	}
 	for i, v := range a.Map(w, h) {
 		c, x, y := heatColor(v), i%w, i/w

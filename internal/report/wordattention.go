@@ -76,7 +76,7 @@ func veiled(w *experiment.WordMap, picture image.Image, side int) *image.RGBA {
 	width, height := fit(max(1, int(w.Width)), max(1, int(w.Height)), side)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	if picture != nil {
-		draw.Draw(out, out.Rect, scale(picture, width, height), image.Point{}, draw.Src)
+		out = scale(picture, width, height)
 	} else {
 		draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
 	}
