@@ -83,6 +83,9 @@ func TestPage(t *testing.T) {
 	if n := strings.Count(page, "<svg"); n != 5 || !strings.Contains(page, "&lt;script&gt;") {
 		t.Errorf("%d figures", n)
 	}
+	if n := strings.Count(page, `tabindex="0" role="group" aria-label="figure"><svg`); n != 5 {
+		t.Errorf("the keyboard scrolls %d figures", n)
+	}
 	dir := t.TempDir()
 	n, err := r.Write(dir, time.Unix(0, 0))
 	if err != nil {
