@@ -2,8 +2,8 @@ package models
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"vsetrain/internal/graph"
@@ -104,12 +104,7 @@ func newNetwork(o Options, d Dims) (Network, error) {
 
 // Available returns the names of the networks that can be built.
 func Available() []string {
-	var names []string
-	for n := range registry {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(registry))
 }
 
 // specs returns the parameters as the graph layer stores them.

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 
 	"vsetrain/internal/atomicfile"
@@ -92,7 +93,7 @@ func fromMaps(word2idx map[string]int64, idx2word map[int64]string, idx int64) (
 	}
 	words := make([]string, n)
 	set := make([]bool, n)
-	for _, w := range sortedKeys(word2idx) {
+	for _, w := range slices.Sorted(maps.Keys(word2idx)) { // the first error is the same at every reading
 		id := word2idx[w]
 		if id < 0 || id >= n {
 			return nil, fmt.Errorf("word %q has the id %d; ids must be 0 to %d", w, id, n-1)
@@ -106,16 +107,6 @@ func fromMaps(word2idx map[string]int64, idx2word map[int64]string, idx int64) (
 		words[id], set[id] = w, true
 	}
 	return newVocabulary(words)
-}
-
-// sortedKeys makes the first error of a bad file the same at every reading.
-func sortedKeys(m map[string]int64) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 // Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.

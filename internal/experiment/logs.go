@@ -3,7 +3,9 @@ package experiment
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,7 +194,7 @@ func restoreCurves(w *tfevents.Writer, path string, now time.Time, there curves)
 		if r.Time.IsZero() {
 			r.Time = now
 		}
-		for _, tag := range sortedKeys(r.scalars) {
+		for _, tag := range slices.Sorted(maps.Keys(r.scalars)) {
 			if there.has(tag, r.Step) {
 				continue
 			}
@@ -303,7 +305,7 @@ func (l *logs) write(line any, now time.Time, step int64, scalars map[string]flo
 	if l.events == nil {
 		return nil
 	}
-	for _, tag := range sortedKeys(scalars) {
+	for _, tag := range slices.Sorted(maps.Keys(scalars)) {
 		if err := l.events.Scalar(tag, step, now, float32(scalars[tag])); err != nil {
 			return err
 		}

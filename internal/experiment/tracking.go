@@ -338,7 +338,7 @@ func (s *trackState) take(line []byte) ([]mlflow.Metric, error) {
 		at = r.Time.UnixMilli()
 	}
 	var out []mlflow.Metric
-	for _, key := range sortedKeys(r.scalars) {
+	for _, key := range slices.Sorted(maps.Keys(r.scalars)) {
 		out = append(out, mlflow.Metric{Key: key, Value: r.scalars[key], Timestamp: at, Step: r.Step})
 	}
 	return out, nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -58,13 +57,4 @@ func sameVocabulary(c models.Weights, v text.Lexicon) error {
 			c.File(), n, v.Len())
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]float64) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

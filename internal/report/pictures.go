@@ -8,9 +8,10 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 
 	"golang.org/x/image/draw"
 
@@ -55,11 +56,7 @@ func (p *Pictures) Missing() (warning string, err error) {
 	if p == nil || len(p.missing) == 0 {
 		return "", nil
 	}
-	var ids []string
-	for id := range p.missing {
-		ids = append(ids, id)
-	}
-	sort.Strings(ids)
+	ids := slices.Sorted(maps.Keys(p.missing))
 	if p.found == 0 {
 		return "", fmt.Errorf("%s has none of the %d pictures that are shown; expected files named as the image ids, "+
 			"such as %q (.jpg or .png)", p.Dir, len(ids), ids[0])

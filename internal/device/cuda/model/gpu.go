@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -42,12 +43,7 @@ var GPUs = map[string]GPU{
 
 // Names are those of GPUs, in order.
 func Names() []string {
-	var all []string
-	for name := range GPUs {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(GPUs))
 }
 
 // Find is the GPU of a name.
